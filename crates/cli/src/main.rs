@@ -1,0 +1,3 @@
+//! The upbeat command.
+
+fn main() {}

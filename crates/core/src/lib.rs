@@ -1,0 +1,1 @@
+//! Every decision of Upbeat and no I/O: frames, calls, limits, errors, the bill.

@@ -1,0 +1,1 @@
+//! The stub compiler of Upbeat: service traits to clients and servers.

@@ -1,0 +1,1 @@
+//! Shared bytes for Upbeat: segments, rings, lanes, pools, node page, board, counters.
