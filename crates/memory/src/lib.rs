@@ -1,1 +1,19 @@
-//! Shared bytes for Upbeat: segments, rings, lanes, pools, node page, board, counters.
+//! Shared bytes: segments, rings of cache-line slots, lanes, node pages, boards, counters, pools.
+//!
+//! The one home of `unsafe`. This crate moves words and bytes and checks where they lie; what a
+//! frame means is decided elsewhere. Invariant: nothing that another process writes into shared
+//! memory can make a function here read or write outside a mapping, or return a reference into
+//! memory that somebody else may change.
+
+pub mod sync;
+
+pub mod region;
+pub mod segment;
+
+pub mod ring;
+
+pub mod page;
+
+pub mod board;
+
+pub mod lane;

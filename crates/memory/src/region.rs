@@ -1,0 +1,292 @@
+//! A run of 64-bit words that several threads or processes may touch, with every access checked.
+//!
+//! A [`Region`] keeps its memory alive: a heap allocation shared by two nodes of one process, or a
+//! mapping of a segment. Words are read with relaxed atomics: std promises no more for pages that
+//! are mapped read-only, and a hostile writer can change them at any time. Whoever needs order
+//! fences after the load that found something.
+//!
+//! Invariant: no method hands out a reference to the shared bytes.
+
+use crate::sync::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+#[cfg(not(loom))]
+pub use plain::Region;
+
+#[cfg(loom)]
+pub use model::Region;
+
+/// Bytes in a word.
+pub const WORD: usize = 8;
+
+/// What a region rests on, kept alive by every clone of the region.
+#[cfg(not(loom))]
+pub(crate) enum Backing {
+    /// Words on this process's heap.
+    Heap(#[allow(dead_code)] Arc<[AtomicU64]>),
+    /// A mapping of a shared segment.
+    Mapped(crate::segment::Mapping),
+}
+
+#[cfg(not(loom))]
+mod plain {
+    use super::{Arc, AtomicU64, Backing, Ordering, WORD};
+    use std::ptr::NonNull;
+    use std::sync::atomic::AtomicU8;
+    use zerocopy::FromBytes;
+
+    /// A checked view of shared words.
+    #[derive(Clone)]
+    pub struct Region {
+        base: NonNull<AtomicU64>,
+        words: usize,
+        writable: bool,
+        _keep: Arc<Backing>,
+    }
+
+    // SAFETY: the words are atomics that any thread may touch, and the backing that `_keep` holds
+    // is itself shared between threads; `base` points into it for as long as the region lives.
+    unsafe impl Send for Region {}
+
+    // SAFETY: as for Send; methods that store plain bytes state the protocol that keeps two
+    // threads from touching the same bytes at once.
+    unsafe impl Sync for Region {}
+
+    impl Region {
+        /// Makes a zeroed region of `words` words on the heap.
+        pub fn heap(words: usize) -> Region {
+            // One line more than asked for, so that the first word can start a cache line.
+            let cells: Arc<[AtomicU64]> = (0..words + 8).map(|_| AtomicU64::new(0)).collect();
+            let start = Arc::as_ptr(&cells).cast::<AtomicU64>().cast_mut();
+            let skip = start.align_offset(64).min(8);
+            // SAFETY: `skip` is at most 8 and the allocation has `words + 8` words.
+            let base = unsafe { NonNull::new_unchecked(start.add(skip)) };
+            Region { base, words, writable: true, _keep: Arc::new(Backing::Heap(cells)) }
+        }
+
+        pub(crate) fn mapped(mapping: crate::segment::Mapping) -> Region {
+            let (base, words, writable) =
+                (mapping.base().cast(), mapping.bytes() / WORD, mapping.is_writable());
+            Region { base, words, writable, _keep: Arc::new(Backing::Mapped(mapping)) }
+        }
+
+        /// The number of words.
+        pub fn words(&self) -> usize {
+            self.words
+        }
+
+        /// Whether this side may store.
+        pub fn is_writable(&self) -> bool {
+            self.writable
+        }
+
+        /// A view of `words` words that starts at word `first`.
+        ///
+        /// # Panics
+        /// When that is not inside the region.
+        #[must_use]
+        pub fn part(&self, first: usize, words: usize) -> Region {
+            assert!(
+                first <= self.words && words <= self.words - first,
+                "words {first}..+{words} of a region of {}",
+                self.words
+            );
+            // SAFETY: checked just above.
+            let base = unsafe { self.base.add(first) };
+            Region { base, words, writable: self.writable, _keep: Arc::clone(&self._keep) }
+        }
+
+        #[inline]
+        fn word(&self, at: usize) -> &AtomicU64 {
+            assert!(at < self.words);
+            // SAFETY: in bounds, aligned, and alive as long as `_keep`; only atomics are accessed.
+            unsafe { self.base.add(at).as_ref() }
+        }
+
+        #[inline]
+        fn word_mut(&self, at: usize) -> &AtomicU64 {
+            assert!(self.writable, "a store into a region that is mapped read-only");
+            self.word(at)
+        }
+
+        /// Loads a word, without order.
+        #[inline]
+        pub fn load(&self, at: usize) -> u64 {
+            self.word(at).load(Ordering::Relaxed)
+        }
+
+        /// Stores a word, without order.
+        ///
+        /// # Panics
+        /// When the region is read-only, or `at` is outside.
+        #[inline]
+        pub fn store(&self, at: usize, value: u64) {
+            self.word_mut(at).store(value, Ordering::Relaxed);
+        }
+
+        /// Stores a word behind every earlier write.
+        ///
+        /// # Panics
+        /// When the region is read-only, or `at` is outside.
+        #[inline]
+        pub fn publish(&self, at: usize, value: u64) {
+            self.word_mut(at).store(value, Ordering::Release);
+        }
+
+        /// Stores one byte, without order.
+        ///
+        /// # Panics
+        /// When the region is read-only, or `at` is outside.
+        #[inline]
+        pub fn store_byte(&self, at: usize, value: u8) {
+            assert!(self.writable && at < self.words * WORD);
+            // SAFETY: in bounds; a byte atomic may lie anywhere.
+            let byte = unsafe { AtomicU8::from_ptr(self.base.as_ptr().cast::<u8>().add(at)) };
+            byte.store(value, Ordering::Relaxed);
+        }
+
+        /// Copies `bytes` to byte `at`. The caller has claimed that room: nobody reads it before
+        /// a later [`Region::publish`].
+        ///
+        /// # Panics
+        /// When the region is read-only, or the bytes would lie outside.
+        #[inline]
+        pub fn write(&self, at: usize, bytes: &[u8]) {
+            let end = self.words * WORD;
+            assert!(self.writable && at <= end && bytes.len() <= end - at);
+            // SAFETY: in bounds; `bytes` is private to this side and cannot overlap a region; a
+            // reader that keeps the protocol is not looking here, one that does not is another
+            // process, whose races are its own.
+            unsafe {
+                let to = self.base.as_ptr().cast::<u8>().add(at);
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+            }
+        }
+
+        /// Copies bytes out, from byte `at`, which must begin a word, each byte loaded once.
+        ///
+        /// # Panics
+        /// When the bytes are outside, or `at` does not begin a word.
+        #[inline]
+        pub fn read(&self, at: usize, to: &mut [u8]) {
+            let end = self.words * WORD;
+            assert!(at.is_multiple_of(WORD) && at <= end && to.len() <= end - at);
+            // SAFETY: just checked.
+            unsafe { self.read_to(at, to.as_mut_ptr(), to.len()) }
+        }
+
+        /// Loads a value of plain data from byte `at`, which must begin a word.
+        ///
+        /// # Panics
+        /// When it would lie outside, or `at` does not begin a word.
+        #[inline]
+        pub fn read_value<T: FromBytes>(&self, at: usize) -> T {
+            let (end, bytes) = (self.words * WORD, size_of::<T>());
+            assert!(at.is_multiple_of(WORD) && at <= end && bytes <= end - at);
+            let mut value = std::mem::MaybeUninit::<T>::uninit();
+            // SAFETY: source and destination have `bytes` bytes; T accepts any bytes.
+            unsafe {
+                self.read_to(at, value.as_mut_ptr().cast(), bytes);
+                value.assume_init()
+            }
+        }
+
+        /// # Safety
+        /// `at` begins a word, `at + bytes` is inside, and `to` has room for `bytes`.
+        #[inline]
+        unsafe fn read_to(&self, at: usize, to: *mut u8, bytes: usize) {
+            let first = at / WORD;
+            let whole = bytes / WORD;
+            for i in 0..whole {
+                // SAFETY: word `first + i` is inside, and so is its place in `to`.
+                unsafe {
+                    let word = self.base.add(first + i).as_ref().load(Ordering::Relaxed);
+                    to.add(i * WORD).cast::<u64>().write_unaligned(word);
+                }
+            }
+            let rest = bytes % WORD;
+            if rest != 0 {
+                // SAFETY: regions are whole words, so the last word is inside; `rest` bytes of it fit.
+                unsafe {
+                    let word = self.base.add(first + whole).as_ref().load(Ordering::Relaxed);
+                    let word = word.to_ne_bytes();
+                    std::ptr::copy_nonoverlapping(word.as_ptr(), to.add(whole * WORD), rest);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(loom)]
+mod model {
+    use super::{Arc, AtomicU64, Ordering, WORD};
+
+    /// A checked view of shared words, for models: one loom atomic a word.
+    #[derive(Clone)]
+    pub struct Region {
+        cells: Arc<Vec<AtomicU64>>,
+        first: usize,
+        words: usize,
+    }
+
+    impl Region {
+        /// Makes a zeroed region of `words` words.
+        pub fn heap(words: usize) -> Region {
+            let cells = Arc::new((0..words).map(|_| AtomicU64::new(0)).collect());
+            Region { cells, first: 0, words }
+        }
+
+        /// The number of words.
+        pub fn words(&self) -> usize {
+            self.words
+        }
+
+        /// A view of `words` words that starts at word `first`.
+        #[must_use]
+        pub fn part(&self, first: usize, words: usize) -> Region {
+            assert!(first <= self.words && words <= self.words - first);
+            Region { cells: Arc::clone(&self.cells), first: self.first + first, words }
+        }
+
+        fn word(&self, at: usize) -> &AtomicU64 {
+            assert!(at < self.words);
+            &self.cells[self.first + at]
+        }
+
+        /// Loads a word, without order.
+        pub fn load(&self, at: usize) -> u64 {
+            self.word(at).load(Ordering::Relaxed)
+        }
+
+        /// Stores a word, without order.
+        pub fn store(&self, at: usize, value: u64) {
+            self.word(at).store(value, Ordering::Relaxed);
+        }
+
+        /// Stores a word behind every earlier write.
+        pub fn publish(&self, at: usize, value: u64) {
+            self.word(at).store(value, Ordering::Release);
+        }
+
+        /// Stores one byte. A model has one writer at a time in a word.
+        pub fn store_byte(&self, at: usize, value: u8) {
+            let mut bytes = self.load(at / WORD).to_ne_bytes();
+            bytes[at % WORD] = value;
+            self.store(at / WORD, u64::from_ne_bytes(bytes));
+        }
+
+        /// Copies `bytes` to byte `at`, word by word.
+        pub fn write(&self, at: usize, bytes: &[u8]) {
+            for (i, byte) in bytes.iter().enumerate() {
+                self.store_byte(at + i, *byte);
+            }
+        }
+
+        /// Copies bytes out, from byte `at`.
+        pub fn read(&self, at: usize, to: &mut [u8]) {
+            for (i, byte) in to.iter_mut().enumerate() {
+                *byte = self.load((at + i) / WORD).to_ne_bytes()[(at + i) % WORD];
+            }
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! A ring of 64-byte slots with one writer and one reader, over a [`Region`].
+//!
+//! The writer claims consecutive slots, writes in place and commits, or drops the claim; nothing
+//! is seen before the commit, which stores the first word last. The reader looks at one word: the
+//! very line that brings the message. The ring owns two fields of that word, the lap in byte 0 and
+//! the span in bytes 2 and 3; kind 0 in byte 1 marks padding up to the end of the ring. The rest
+//! belongs to the frame.
+//!
+//! What the ring leaves to others: where the reader's progress travels. The writer is told it when
+//! it runs low, and checks that it is monotone and not ahead of what was written.
+//!
+//! Invariant: a reader never takes stale bytes for a head. Laps run from 1 to 255, so zeroed memory
+//! matches none; and before a head is published the writer wipes the word in which the next head
+//! will stand, should payload of an earlier lap look like one there.
+
+use crate::region::{Region, WORD};
+use crate::sync::{Ordering, fence};
+use std::cell::Cell;
+use std::fmt;
+
+/// Bytes in a slot: one cache line.
+pub const SLOT: usize = 64;
+/// Bytes of a frame's head.
+pub const HEAD: usize = 24;
+/// The most slots a ring may have: a span must fit 16 bits.
+pub const SLOTS_MAX: u32 = u16::MAX as u32;
+
+const SLOT_WORDS: usize = SLOT / WORD;
+const LAP: u64 = 0xff;
+const KIND: u64 = 0xff00;
+const SPAN_SHIFT: u32 = 16;
+const OWNED: u64 = LAP | 0xffff << SPAN_SHIFT;
+
+/// The number of slots that a frame with `payload` bytes takes.
+#[inline]
+#[must_use]
+pub const fn span_of(payload: usize) -> u32 {
+    (HEAD + payload).div_ceil(SLOT) as u32
+}
+
+/// The lap after `lap`.
+#[inline]
+const fn next_lap(lap: u8) -> u8 {
+    if lap == u8::MAX { 1 } else { lap + 1 }
+}
+
+/// The writing side.
+pub struct Writer {
+    region: Region,
+    slots: u32,
+    index: Cell<u32>,
+    lap: Cell<u8>,
+    /// Slots written, padding included.
+    out: Cell<u64>,
+    /// Slots that the reader had consumed when it was last asked.
+    known_in: Cell<u64>,
+    claimed: Cell<bool>,
+}
+
+impl Writer {
+    /// A writer over a zeroed region, starting at slot `start`.
+    ///
+    /// # Panics
+    /// When the region is not a whole number of slots from 2 to [`SLOTS_MAX`].
+    #[must_use]
+    pub fn new(region: Region, start: u32) -> Writer {
+        let slots = slots_in(&region);
+        Writer {
+            region,
+            slots,
+            index: Cell::new(start % slots),
+            lap: Cell::new(1),
+            out: Cell::new(0),
+            known_in: Cell::new(0),
+            claimed: Cell::new(false),
+        }
+    }
+
+    /// The number of slots of the ring.
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// Slots written so far, padding included.
+    pub fn out(&self) -> u64 {
+        self.out.get()
+    }
+
+    /// Claims `span` slots, leaving at least `keep` free behind them. `progress` is asked for the
+    /// slots that the reader has consumed, and only when the room that is known does not suffice.
+    #[inline]
+    pub fn claim(
+        &self,
+        span: u32,
+        keep: u32,
+        progress: impl Fn() -> u64,
+    ) -> Result<Claim<'_>, Refused> {
+        let need = u64::from(span + keep);
+        let free = u64::from(self.slots) - (self.out.get() - self.known_in.get());
+        if need > free || span > self.slots - self.index.get() || self.claimed.get() {
+            self.make_room(span, keep, progress)?;
+        }
+        self.claimed.set(true);
+        Ok(Claim { writer: self, span })
+    }
+
+    /// The rare part of a claim: asks for progress, pads up to the end of the ring.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&self, span: u32, keep: u32, progress: impl Fn() -> u64) -> Result<(), Refused> {
+        if self.claimed.get() {
+            return Err(Refused::Claimed);
+        }
+        if span == 0 || span.saturating_add(keep) > self.slots / 2 {
+            return Err(Refused::TooLong { span, most: (self.slots / 2).saturating_sub(keep) });
+        }
+        let rest = self.slots - self.index.get();
+        let pad = if span > rest { rest } else { 0 };
+        let need = u64::from(span + keep + pad);
+        let free = || u64::from(self.slots) - (self.out.get() - self.known_in.get());
+        if need > free() {
+            let (now, known, out) = (progress(), self.known_in.get(), self.out.get());
+            if now < known || now > out {
+                return Err(Refused::Progress { now, known, out });
+            }
+            self.known_in.set(now);
+            if need > free() {
+                return Err(Refused::Full);
+            }
+        }
+        if pad != 0 {
+            self.publish([0, 0, 0], pad);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn publish(&self, head: [u64; 3], span: u32) {
+        let (index, lap) = (self.index.get(), self.lap.get());
+        let (mut next, mut then) = (index + span, lap);
+        if next >= self.slots {
+            next = 0;
+            then = next_lap(lap);
+        }
+        let stale = next as usize * SLOT_WORDS;
+        if self.region.load(stale) & LAP == u64::from(then) {
+            self.region.store(stale, 0);
+        }
+        let at = index as usize * SLOT_WORDS;
+        self.region.store(at + 1, head[1]);
+        self.region.store(at + 2, head[2]);
+        let first = head[0] & !OWNED | u64::from(lap) | u64::from(span) << SPAN_SHIFT;
+        self.region.publish(at, first);
+        self.index.set(next);
+        self.lap.set(then);
+        self.out.set(self.out.get() + u64::from(span));
+    }
+}
+
+/// Slots that the writer may fill. Dropped, it leaves no trace.
+pub struct Claim<'a> {
+    writer: &'a Writer,
+    span: u32,
+}
+
+impl Claim<'_> {
+    /// Bytes of payload that fit.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.span as usize * SLOT - HEAD
+    }
+
+    /// Writes payload bytes at `at`, counted from the payload's start.
+    ///
+    /// # Panics
+    /// When they do not fit.
+    #[inline]
+    pub fn write(&mut self, at: usize, bytes: &[u8]) {
+        assert!(at <= self.room() && bytes.len() <= self.room() - at);
+        let start = self.writer.index.get() as usize * SLOT + HEAD;
+        self.writer.region.write(start + at, bytes);
+    }
+
+    /// Publishes the frame: its first `payload` bytes of payload and this head, in whose first
+    /// word the ring sets lap and span. The kind in that word must not be 0.
+    ///
+    /// # Panics
+    /// When `payload` is more than was claimed, or the kind is that of padding.
+    #[inline]
+    pub fn commit(self, head: [u64; 3], payload: usize) {
+        assert!(payload <= self.room() && head[0] & KIND != 0);
+        self.writer.publish(head, span_of(payload));
+    }
+}
+
+impl Drop for Claim<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.writer.claimed.set(false);
+    }
+}
+
+/// Why slots were not claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// No room now: the reader has to consume first.
+    Full,
+    /// Longer than this ring can ever take.
+    TooLong {
+        /// Slots asked for.
+        span: u32,
+        /// Slots that this ring takes at most.
+        most: u32,
+    },
+    /// Another claim is open: a message is being written while one was begun.
+    Claimed,
+    /// The reader's progress went backwards, or is ahead of what was written.
+    Progress {
+        /// What it says now.
+        now: u64,
+        /// What it said before.
+        known: u64,
+        /// What was written.
+        out: u64,
+    },
+}
+
+/// The reading side. What it reads may change under it at any time; it loads each word once.
+pub struct Reader {
+    region: Region,
+    slots: u32,
+    index: Cell<u32>,
+    lap: Cell<u8>,
+    /// Slots of the frame that was last seen, 0 when none is open.
+    span: Cell<u32>,
+    /// Slots consumed, padding included.
+    taken: Cell<u64>,
+}
+
+impl Reader {
+    /// A reader over a ring, starting at slot `start`, like its writer.
+    ///
+    /// # Panics
+    /// When the region is not a whole number of slots from 2 to [`SLOTS_MAX`].
+    #[must_use]
+    pub fn new(region: Region, start: u32) -> Reader {
+        let slots = slots_in(&region);
+        Reader {
+            region,
+            slots,
+            index: Cell::new(start % slots),
+            lap: Cell::new(1),
+            span: Cell::new(0),
+            taken: Cell::new(0),
+        }
+    }
+
+    /// Slots consumed so far, padding included.
+    #[inline]
+    pub fn taken(&self) -> u64 {
+        self.taken.get()
+    }
+
+    /// Looks for the next frame: its head, or None when nothing has come. Until it is passed by
+    /// [`Reader::advance`], looking again gives the same frame.
+    #[inline]
+    pub fn look(&self) -> Result<Option<[u64; 3]>, RingFault> {
+        let at = self.index.get() as usize * SLOT_WORDS;
+        let first = self.region.load(at);
+        if first & LAP != u64::from(self.lap.get()) {
+            return Ok(None);
+        }
+        self.arrived(at, first)
+    }
+
+    #[inline]
+    fn arrived(&self, at: usize, first: u64) -> Result<Option<[u64; 3]>, RingFault> {
+        fence(Ordering::Acquire);
+        let span = (first >> SPAN_SHIFT) as u32 & 0xffff;
+        let rest = self.slots - self.index.get();
+        if span == 0 || span > rest {
+            return Err(RingFault { span, rest });
+        }
+        self.span.set(span);
+        if first & KIND == 0 {
+            return self.pass_padding(span, rest);
+        }
+        Ok(Some([first, self.region.load(at + 1), self.region.load(at + 2)]))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pass_padding(&self, span: u32, rest: u32) -> Result<Option<[u64; 3]>, RingFault> {
+        if span != rest {
+            return Err(RingFault { span, rest });
+        }
+        self.advance();
+        // What follows padding stands at slot 0, which is no padding unless the peer is hostile;
+        // then the next look finds it, so that one look never goes round.
+        let first = self.region.load(0);
+        if first & LAP != u64::from(self.lap.get()) || first & KIND == 0 {
+            return Ok(None);
+        }
+        self.arrived(0, first)
+    }
+
+    /// Bytes of payload that the frame's slots hold.
+    #[inline]
+    pub fn room(&self) -> usize {
+        (self.span.get() as usize * SLOT).saturating_sub(HEAD)
+    }
+
+    /// Copies payload bytes of the open frame, from byte `at`, which must begin a word.
+    ///
+    /// # Panics
+    /// When no frame is open or the bytes are not all its own.
+    #[inline]
+    pub fn read(&self, at: usize, to: &mut [u8]) {
+        assert!(at <= self.room() && to.len() <= self.room() - at);
+        self.region.read(self.index.get() as usize * SLOT + HEAD + at, to);
+    }
+
+    /// Loads a value of plain data from the open frame's payload, at byte `at`, which must begin a
+    /// word.
+    ///
+    /// # Panics
+    /// When no frame is open or the value is not all its own.
+    #[cfg(not(loom))]
+    #[inline]
+    pub fn read_value<T: zerocopy::FromBytes>(&self, at: usize) -> T {
+        assert!(at <= self.room() && size_of::<T>() <= self.room() - at);
+        self.region.read_value(self.index.get() as usize * SLOT + HEAD + at)
+    }
+
+    /// Passes the open frame. Without one, nothing happens.
+    #[inline]
+    pub fn advance(&self) {
+        let span = self.span.replace(0);
+        let mut next = self.index.get() + span;
+        if next >= self.slots {
+            next = 0;
+            self.lap.set(next_lap(self.lap.get()));
+        }
+        self.index.set(next);
+        self.taken.set(self.taken.get() + u64::from(span));
+    }
+}
+
+/// A writer broke the ring's own rule: a span of 0, or one that leaves the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingFault {
+    /// The span that was found.
+    pub span: u32,
+    /// Slots from there to the end of the ring.
+    pub rest: u32,
+}
+
+impl fmt::Display for RingFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a span of {} slots where 1 to {} are left in the ring", self.span, self.rest)
+    }
+}
+
+impl std::error::Error for RingFault {}
+
+fn slots_in(region: &Region) -> u32 {
+    let slots = region.words() / SLOT_WORDS;
+    assert!(
+        region.words().is_multiple_of(SLOT_WORDS) && (2..=SLOTS_MAX as usize).contains(&slots),
+        "a ring of {} words",
+        region.words()
+    );
+    slots as u32
+}
+
+#[cfg(test)]
+mod tests;

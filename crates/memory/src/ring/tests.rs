@@ -1,0 +1,1 @@
+//! The ring against a plain queue.

@@ -1,0 +1,219 @@
+//! Memory shared between processes: sealed memfds with one writer.
+//!
+//! The owner creates a segment, maps it writable, seals it and hands the descriptor over; the
+//! other side checks kind, size and seals before its first read and maps it read-only. There are
+//! no names, so a killed process leaves nothing behind.
+//!
+//! Invariant: a mapping made here never faults because of what the peer does: the file cannot
+//! shrink (sealed), and it is tmpfs (a hugetlb file takes the seals and then kills its reader).
+
+use crate::region::Region;
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+
+/// The size of a page, which every segment is a multiple of.
+pub const PAGE: usize = 4096;
+
+const TMPFS_MAGIC: i64 = 0x0102_1994;
+
+/// Who may write into a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writers {
+    /// Its creator alone: lanes, node pages, counters.
+    Owner,
+    /// Everybody who maps it: boards, which hold nothing but hints.
+    Everybody,
+}
+
+impl Writers {
+    /// The seals that a segment of this kind carries, neither more nor fewer.
+    fn seals(self) -> SealFlags {
+        let size = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        match self {
+            Writers::Owner => size | SealFlags::FUTURE_WRITE,
+            Writers::Everybody => size,
+        }
+    }
+}
+
+/// A segment that this process made: a writable region and the descriptor to hand over.
+pub struct Segment {
+    region: Region,
+    descriptor: OwnedFd,
+}
+
+impl Segment {
+    /// Makes a zeroed segment of `bytes` bytes, rounded up to pages. `label` is what
+    /// `/proc/<pid>/fd` shows.
+    pub fn create(label: &str, bytes: usize, writers: Writers) -> Result<Segment, SegmentError> {
+        let bytes = bytes.next_multiple_of(PAGE);
+        let failed = |act| move |error| SegmentError::System { act, error };
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        // Kernels from 6.3 want to be told that this is no program; older ones do not know the flag.
+        let descriptor = rustix::fs::memfd_create(label, flags | MemfdFlags::NOEXEC_SEAL)
+            .or_else(|_| rustix::fs::memfd_create(label, flags))
+            .map_err(failed("memfd_create"))?;
+        rustix::fs::ftruncate(&descriptor, bytes as u64).map_err(failed("ftruncate"))?;
+        let mapping = Mapping::new(&descriptor, bytes, true)?;
+        rustix::fs::fcntl_add_seals(&descriptor, writers.seals()).map_err(failed("seal"))?;
+        Ok(Segment { region: Region::mapped(mapping), descriptor })
+    }
+
+    /// Takes all of the segment's memory now, so that a full machine shows here and not as a
+    /// fault at the first write.
+    pub fn reserve(self) -> Result<Segment, SegmentError> {
+        let bytes = (self.region.words() * crate::region::WORD) as u64;
+        rustix::fs::fallocate(&self.descriptor, FallocateFlags::empty(), 0, bytes)
+            .map_err(|error| SegmentError::System { act: "fallocate", error })?;
+        Ok(self)
+    }
+
+    /// The bytes, to write.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// The descriptor, to hand over.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+
+    /// Gives up the descriptor and keeps the mapping.
+    pub fn into_region(self) -> Region {
+        self.region
+    }
+}
+
+/// Maps a segment that somebody else made, once its kind, its size and its seals are what they
+/// must be. The mapping is read-only unless everybody writes to it.
+pub fn open(
+    descriptor: BorrowedFd<'_>,
+    bytes: usize,
+    writers: Writers,
+) -> Result<Region, SegmentError> {
+    let failed = |act| move |error| SegmentError::System { act, error };
+    let kind = rustix::fs::fstatfs(descriptor).map_err(failed("fstatfs"))?.f_type;
+    if kind as i64 != TMPFS_MAGIC {
+        return Err(SegmentError::Kind { found: kind as u64 });
+    }
+    let found = rustix::fs::fstat(descriptor).map_err(failed("fstat"))?.st_size;
+    if found != bytes as i64 || bytes == 0 || !bytes.is_multiple_of(PAGE) {
+        return Err(SegmentError::Size { found, wanted: bytes });
+    }
+    let seals = rustix::fs::fcntl_get_seals(descriptor).map_err(failed("read seals"))?;
+    let wanted = writers.seals();
+    // F_SEAL_EXEC (which NOEXEC_SEAL sets) says nothing about the bytes.
+    let found = seals & (wanted | SealFlags::WRITE | SealFlags::FUTURE_WRITE);
+    if found != wanted {
+        return Err(SegmentError::Seals { found: seals.bits(), wanted: wanted.bits() });
+    }
+    Ok(Region::mapped(Mapping::new(descriptor, bytes, writers == Writers::Everybody)?))
+}
+
+/// Why a segment cannot be made or used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentError {
+    /// The system refused.
+    System {
+        /// What was asked of it.
+        act: &'static str,
+        /// What it said.
+        error: Errno,
+    },
+    /// The descriptor is not of a tmpfs file.
+    Kind {
+        /// The file system's magic number.
+        found: u64,
+    },
+    /// The file has another size than was said.
+    Size {
+        /// Its size.
+        found: i64,
+        /// What was said, in whole pages.
+        wanted: usize,
+    },
+    /// The file is not sealed as it must be.
+    Seals {
+        /// Its seals.
+        found: u32,
+        /// The seals it must have.
+        wanted: u32,
+    },
+}
+
+impl fmt::Display for SegmentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SegmentError::System { act, error } => write!(f, "{act} failed: {error}"),
+            SegmentError::Kind { found } => {
+                write!(f, "the descriptor is of file system {found:#x}, not of tmpfs")
+            }
+            SegmentError::Size { found, wanted } => {
+                write!(f, "the segment has {found} bytes where {wanted} were announced")
+            }
+            SegmentError::Seals { found, wanted } => {
+                write!(f, "the segment has the seals {found:#x} where {wanted:#x} are needed")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SegmentError {}
+
+/// Pages mapped into this process, unmapped when dropped.
+pub(crate) struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+    writable: bool,
+}
+
+// SAFETY: a mapping is an address range that belongs to the whole process; only `Region` reads
+// and writes it, by atomics and under its protocol.
+unsafe impl Send for Mapping {}
+
+// SAFETY: as for Send.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(descriptor: impl AsFd, bytes: usize, writable: bool) -> Result<Mapping, SegmentError> {
+        let failed = |act| move |error| SegmentError::System { act, error };
+        let access = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
+        let base = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, descriptor, 0)
+        }
+        .map_err(failed("mmap"))?;
+        let Some(base) = NonNull::new(base.cast::<u8>()) else {
+            return Err(SegmentError::System { act: "mmap", error: Errno::FAULT });
+        };
+        let mapping = Mapping { base, bytes, writable };
+        // SAFETY: the range was mapped just above; a forked child loses it, this process does not.
+        unsafe { rustix::mm::madvise(base.as_ptr().cast(), bytes, Advice::LinuxDontFork) }
+            .map_err(failed("madvise"))?;
+        Ok(mapping)
+    }
+
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        self.writable
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `new`, and no region is left that points into it.
+        // A failure would mean that the range was never mapped, which `new` rules out.
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}

@@ -1,0 +1,19 @@
+//! The one door to the atomics: std's, or loom's when a model is checked.
+//!
+//! Everything in this crate that two threads or two processes touch goes through here, so that a
+//! test under loom runs the very code that runs in life.
+
+#[cfg(not(loom))]
+pub use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+#[cfg(loom)]
+pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Orders every earlier write of this thread before every later read.
+///
+/// This is what the contract between a sender and a sleeper rests on: the sender writes its
+/// message, fences, and reads the promise; the sleeper takes the promise back, fences, and looks.
+#[inline]
+pub fn fence_full() {
+    fence(Ordering::SeqCst);
+}
