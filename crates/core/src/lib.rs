@@ -1,1 +1,18 @@
 //! Every decision of Upbeat and no I/O: frames, calls, limits, errors, the bill.
+//!
+//! This crate answers "may this be sent, under which number, and what does that word mean"; it
+//! never holds a payload in flight, opens a descriptor, reads a clock or starts a thread. Time and
+//! identities are arguments. What moves bytes is above it (`upbeat-memory`, `upbeat-transport`),
+//! what runs handlers is above those (`upbeat`).
+//!
+//! The order of the modules below is the order of their floors: a module imports only modules
+//! above it in this list.
+#![forbid(unsafe_code)]
+
+pub mod limits;
+
+pub mod fault;
+
+pub mod frame;
+
+pub mod call;

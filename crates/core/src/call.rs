@@ -1,0 +1,477 @@
+//! The calls of a session: those that this side has open and those that it serves as tasks.
+//!
+//! A caller [`open`](CallTable::open)s a call and sends its frame under the number. Then either the
+//! answer comes ([`answer`](CallTable::answer), and [`close`](CallTable::close) once the future has
+//! its result; or both at once, [`take`](CallTable::take)), or the future is dropped
+//! ([`abandon`](CallTable::abandon); the place stays taken until the callee has answered), or the
+//! session is lost ([`drain`](CallTable::drain)). What waits (`W`) and what a served call is (`K`)
+//! are the runtime's; so are results, timers and the sending of cancels.
+//!
+//! The invariant: a call is answered at most once, and an answer to an earlier use of a number is
+//! never taken for one to a later use.
+
+use std::fmt;
+
+use crate::fault::Rule;
+use crate::frame::CallNumber;
+use crate::limits::{CALLS_PER_SESSION_MAX, ONEWAYS_UNFINISHED_MAX};
+
+/// No place: the end of the free list.
+const NIL: u32 = u32::MAX;
+
+/// The open calls of one side of a session.
+///
+/// ```
+/// use upbeat_core::call::{Answered, CallTable};
+///
+/// let mut calls = CallTable::new();
+/// let number = calls.open("the future that waits").unwrap();
+/// assert!(matches!(calls.answer(number), Ok(Answered::Waiting(_))));
+/// assert!(calls.answer(number).is_err());
+/// assert_eq!(calls.close(number), Some("the future that waits"));
+/// ```
+#[derive(Debug)]
+pub struct CallTable<W> {
+    entries: Vec<Entry<W>>,
+    /// The place that was freed last, whose line is the warmest.
+    free: u32,
+    len: u32,
+}
+
+#[derive(Debug)]
+struct Entry<W> {
+    /// Of the call that is here, or of the last one that was.
+    generation: u32,
+    state: State<W>,
+}
+
+#[derive(Debug)]
+enum State<W> {
+    Free { next: u32 },
+    Open { waiter: W, answered: bool },
+    Abandoned,
+}
+
+/// An accepted answer.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answered<'a, W> {
+    /// To this waiter, whose call stays in the table until it is closed.
+    Waiting(&'a mut W),
+    /// To a call that was abandoned; its place is free again.
+    Abandoned,
+}
+
+/// What is left of a call whose future was dropped.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Abandon<W> {
+    /// It was waiting: send the callee a cancel. The place stays taken until the callee answers.
+    Cancel(W),
+    /// Its answer had come; the place is free again.
+    Answered(W),
+    /// There is no such call, or it was abandoned before.
+    Gone,
+}
+
+/// Every place of the table is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableFull;
+
+impl fmt::Display for TableFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{CALLS_PER_SESSION_MAX} calls are open in this session, as many as may be: \
+             wait for answers before calling again"
+        )
+    }
+}
+
+impl std::error::Error for TableFull {}
+
+impl<W> CallTable<W> {
+    /// A table without calls. It allocates when it grows, never in the steady state.
+    pub const fn new() -> CallTable<W> {
+        CallTable { entries: Vec::new(), free: NIL, len: 0 }
+    }
+
+    /// Calls that take a place: waiting, answered and not closed, abandoned and not answered.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether no call takes a place.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Opens a call for `waiter`. The waiter is dropped if the table is full.
+    #[inline]
+    pub fn open(&mut self, waiter: W) -> Result<CallNumber, TableFull> {
+        let index = self.free;
+        // The end of the free list is beyond every place, so one check serves both.
+        let Some(entry) = self.entries.get_mut(index as usize) else {
+            return self.open_new(waiter);
+        };
+        let State::Free { next } = entry.state else {
+            unreachable!("a place of the free list holds a call");
+        };
+        self.free = next;
+        self.len += 1;
+        entry.generation = next_generation(entry.generation);
+        entry.state = State::Open { waiter, answered: false };
+        Ok(CallNumber { index, generation: entry.generation })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn open_new(&mut self, waiter: W) -> Result<CallNumber, TableFull> {
+        let index = self.entries.len();
+        if index >= CALLS_PER_SESSION_MAX {
+            return Err(TableFull);
+        }
+        self.entries.push(Entry { generation: 1, state: State::Open { waiter, answered: false } });
+        self.len += 1;
+        Ok(CallNumber { index: index as u32, generation: 1 })
+    }
+
+    /// Takes the answer to a call, once. The waiter stays in the table until [`Self::close`].
+    #[inline]
+    pub fn answer(&mut self, call: CallNumber) -> Result<Answered<'_, W>, Rule> {
+        let Some(entry) = self.entries.get_mut(call.index as usize) else {
+            return Err(not_open(call));
+        };
+        if entry.generation != call.generation {
+            return Err(entry.refusal(call));
+        }
+        match entry.state {
+            State::Open { ref mut waiter, answered: ref mut answered @ false } => {
+                *answered = true;
+                Ok(Answered::Waiting(waiter))
+            }
+            State::Abandoned => {
+                entry.state = State::Free { next: self.free };
+                self.free = call.index;
+                self.len -= 1;
+                Ok(Answered::Abandoned)
+            }
+            _ => Err(entry.refusal(call)),
+        }
+    }
+
+    /// Takes the answer to a call, once, and closes it: [`Self::answer`] and [`Self::close`] in
+    /// one step, for a waiter that reads the answer where it lies. `None` if it was abandoned.
+    #[inline]
+    pub fn take(&mut self, call: CallNumber) -> Result<Option<W>, Rule> {
+        let Some(entry) = self.entries.get_mut(call.index as usize) else {
+            return Err(not_open(call));
+        };
+        if entry.generation != call.generation
+            || matches!(entry.state, State::Free { .. } | State::Open { answered: true, .. })
+        {
+            return Err(entry.refusal(call));
+        }
+        Ok(self.release(call.index))
+    }
+
+    /// Closes a call that was answered, or whose frame was never sent, and gives back its waiter.
+    ///
+    /// A call whose frame was sent and is not answered must be abandoned instead: its answer would
+    /// be held against the peer. `None` if there is no such call, or it was abandoned.
+    #[inline]
+    pub fn close(&mut self, call: CallNumber) -> Option<W> {
+        self.waiter_mut(call)?;
+        self.release(call.index)
+    }
+
+    /// Gives up a call whose frame was sent. What to do next is in the answer.
+    #[inline]
+    pub fn abandon(&mut self, call: CallNumber) -> Abandon<W> {
+        let Some(entry) = self.entries.get_mut(call.index as usize) else {
+            return Abandon::Gone;
+        };
+        if entry.generation != call.generation {
+            return Abandon::Gone;
+        }
+        match std::mem::replace(&mut entry.state, State::Abandoned) {
+            State::Open { waiter, answered: false } => Abandon::Cancel(waiter),
+            State::Open { waiter, answered: true } => {
+                self.release(call.index);
+                Abandon::Answered(waiter)
+            }
+            other => {
+                entry.state = other;
+                Abandon::Gone
+            }
+        }
+    }
+
+    /// The waiter of a call that is open or answered, and neither closed nor abandoned.
+    #[inline]
+    pub fn waiter_mut(&mut self, call: CallNumber) -> Option<&mut W> {
+        let entry = self.entries.get_mut(call.index as usize)?;
+        match &mut entry.state {
+            State::Open { waiter, .. } if entry.generation == call.generation => Some(waiter),
+            _ => None,
+        }
+    }
+
+    /// Puts another waiter in the place of the old one, which it gives back. Gives back the new
+    /// one as an error if there is no such call.
+    #[inline]
+    pub fn set_waiter(&mut self, call: CallNumber, waiter: W) -> Result<W, W> {
+        match self.waiter_mut(call) {
+            Some(old) => Ok(std::mem::replace(old, waiter)),
+            None => Err(waiter),
+        }
+    }
+
+    /// Whether a call was answered and is not closed yet.
+    #[inline]
+    pub fn is_answered(&self, call: CallNumber) -> bool {
+        self.entries.get(call.index as usize).is_some_and(|entry| {
+            entry.generation == call.generation
+                && matches!(entry.state, State::Open { answered: true, .. })
+        })
+    }
+
+    /// Ends every call that has no answer, because none can come any more, and yields the waiters.
+    ///
+    /// Abandoned calls end silently; answered ones stay until they are closed. Calls that were not
+    /// reached when the iterator is dropped stay open.
+    pub fn drain(&mut self) -> impl Iterator<Item = (CallNumber, W)> + '_ {
+        let mut index = 0;
+        std::iter::from_fn(move || {
+            loop {
+                let entry = self.entries.get(index as usize)?;
+                let call = CallNumber { index, generation: entry.generation };
+                let ends =
+                    matches!(entry.state, State::Abandoned | State::Open { answered: false, .. });
+                index += 1;
+                if ends && let Some(waiter) = self.release(call.index) {
+                    return Some((call, waiter));
+                }
+            }
+        })
+    }
+
+    /// Frees a place that is taken.
+    #[inline]
+    fn release(&mut self, index: u32) -> Option<W> {
+        let state = State::Free { next: self.free };
+        let old = std::mem::replace(&mut self.entries[index as usize].state, state);
+        self.free = index;
+        self.len -= 1;
+        match old {
+            State::Open { waiter, .. } => Some(waiter),
+            _ => None,
+        }
+    }
+}
+
+impl<W> Default for CallTable<W> {
+    fn default() -> CallTable<W> {
+        CallTable::new()
+    }
+}
+
+impl<W> Entry<W> {
+    /// The rule that an answer to `call` breaks here.
+    #[cold]
+    fn refusal(&self, call: CallNumber) -> Rule {
+        let CallNumber { index, generation } = call;
+        match self.state {
+            State::Free { .. } => not_open(call),
+            _ if self.generation != generation => {
+                Rule::StaleGeneration { index, seen: generation, open: self.generation }
+            }
+            _ => Rule::AnsweredTwice { index, generation },
+        }
+    }
+}
+
+#[cold]
+fn not_open(call: CallNumber) -> Rule {
+    Rule::NotOpen { index: call.index, generation: call.generation }
+}
+
+/// Generations go round without 0, which stands for no call.
+#[inline]
+const fn next_generation(generation: u32) -> u32 {
+    match generation.wrapping_add(1) {
+        0 => 1,
+        next => next,
+    }
+}
+
+/// What this side has accepted from its peer and not finished: calls that became tasks, under the
+/// peer's numbers, and the count of one-way messages that did.
+///
+/// A call that is answered within its handler's first poll is never entered. The table's memory is
+/// bounded by [`CALLS_PER_SESSION_MAX`], whatever numbers the peer makes up.
+///
+/// ```
+/// use upbeat_core::call::Serving;
+/// use upbeat_core::frame::CallNumber;
+///
+/// let mut serving = Serving::new();
+/// let call = CallNumber { index: 0, generation: 1 };
+/// serving.insert(call, "a task").unwrap();
+/// assert!(serving.insert(call, "the same again").is_err());
+/// assert_eq!(serving.remove(call), Some("a task"));
+/// ```
+#[derive(Debug)]
+pub struct Serving<K> {
+    /// By the index of the call's number.
+    calls: Vec<Option<(u32, K)>>,
+    len: u32,
+    oneways: u32,
+}
+
+impl<K> Serving<K> {
+    /// A table without calls.
+    pub const fn new() -> Serving<K> {
+        Serving { calls: Vec::new(), len: 0, oneways: 0 }
+    }
+
+    /// Calls that are being served as tasks.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether no call is being served as a task.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Enters a call that became a task. The peer breaks a rule if its number is in use or beyond
+    /// every table.
+    pub fn insert(&mut self, call: CallNumber, task: K) -> Result<(), Rule> {
+        let CallNumber { index, generation } = call;
+        let place = index as usize;
+        if place >= CALLS_PER_SESSION_MAX {
+            return Err(Rule::TooManyCalls { index, max: CALLS_PER_SESSION_MAX as u32 });
+        }
+        if place >= self.calls.len() {
+            self.calls.resize_with(place + 1, || None);
+        }
+        if self.calls[place].is_some() {
+            return Err(Rule::DuplicateCall { index, generation });
+        }
+        self.calls[place] = Some((generation, task));
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Whether a call of this number may begin: the check of [`Self::insert`] without entering.
+    #[inline]
+    pub fn admits(&self, call: CallNumber) -> Result<(), Rule> {
+        let CallNumber { index, generation } = call;
+        if index as usize >= CALLS_PER_SESSION_MAX {
+            return Err(Rule::TooManyCalls { index, max: CALLS_PER_SESSION_MAX as u32 });
+        }
+        match self.calls.get(index as usize) {
+            Some(Some(_)) => Err(Rule::DuplicateCall { index, generation }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The task of a call, for a cancel. `None` is no fault: the answer may have crossed it.
+    pub fn task_mut(&mut self, call: CallNumber) -> Option<&mut K> {
+        match self.calls.get_mut(call.index as usize)? {
+            Some((generation, task)) if *generation == call.generation => Some(task),
+            _ => None,
+        }
+    }
+
+    /// Removes a call because it is being answered.
+    pub fn remove(&mut self, call: CallNumber) -> Option<K> {
+        self.task_mut(call)?;
+        self.len -= 1;
+        self.calls[call.index as usize].take().map(|(_, task)| task)
+    }
+
+    /// Removes every call, because the session is lost or closes.
+    pub fn drain(&mut self) -> impl Iterator<Item = (CallNumber, K)> + '_ {
+        let Serving { calls, len, .. } = self;
+        (0u32..).zip(calls.iter_mut()).filter_map(move |(index, place)| {
+            let (generation, task) = place.take()?;
+            *len -= 1;
+            Some((CallNumber { index, generation }, task))
+        })
+    }
+
+    /// One-way messages that became tasks and are not finished.
+    pub const fn oneways(&self) -> usize {
+        self.oneways as usize
+    }
+
+    /// Counts a one-way message that became a task.
+    pub fn begin_oneway(&mut self) -> Result<(), Rule> {
+        let unfinished = self.oneways + 1;
+        let max = ONEWAYS_UNFINISHED_MAX as u32;
+        if unfinished > max {
+            return Err(Rule::TooManyOneways { unfinished, max });
+        }
+        self.oneways = unfinished;
+        Ok(())
+    }
+
+    /// Counts one that is finished.
+    ///
+    /// # Panics
+    ///
+    /// If none is unfinished.
+    pub fn end_oneway(&mut self) {
+        self.oneways = self.oneways.checked_sub(1).expect("a one-way message ended twice");
+    }
+}
+
+impl<K> Default for Serving<K> {
+    fn default() -> Serving<K> {
+        Serving::new()
+    }
+}
+
+/// A point on a node's clock, in its ticks (microseconds), until which an answer is wanted.
+///
+/// Clocks differ between nodes, so what travels is the time that remained when the frame was sent.
+///
+/// ```
+/// use upbeat_core::call::Deadline;
+///
+/// let deadline = Deadline::after(1_000, 250).min(Deadline::NEVER);
+/// assert_eq!(deadline.remaining(1_100), Some(150));
+/// assert!(deadline.is_past(1_250) && !Deadline::NEVER.is_past(1_250));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Deadline(u64);
+
+impl Deadline {
+    /// No deadline; later than every other.
+    pub const NEVER: Deadline = Deadline(u64::MAX);
+
+    /// The deadline `remaining` ticks after `now`; never, if that is beyond the clock.
+    #[inline]
+    pub const fn after(now: u64, remaining: u64) -> Deadline {
+        Deadline(now.saturating_add(remaining))
+    }
+
+    /// Ticks that remain, 0 if it is past; `None` if there is no deadline.
+    #[inline]
+    pub const fn remaining(self, now: u64) -> Option<u64> {
+        if self.0 == u64::MAX { None } else { Some(self.0.saturating_sub(now)) }
+    }
+
+    /// Whether it has come.
+    #[inline]
+    pub const fn is_past(self, now: u64) -> bool {
+        self.0 != u64::MAX && self.0 <= now
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,445 @@
+//! Every rule that a peer can break, with the numbers that were seen.
+//!
+//! A broken rule ends the session with that peer and nothing else. Naming the peer, ending the
+//! session and telling the user are the transport's and the runtime's; faults of our own (a full
+//! table, a name that cannot be) are the errors of their modules. The invariant: a `Rule` is
+//! [`Copy`], small and allocates nothing, so that finding one costs the good path a branch.
+
+use std::fmt;
+
+use crate::limits;
+
+/// A rule of the protocol that a peer has broken.
+///
+/// Variants carry the numbers seen and, where one exists, the bound or the number expected.
+///
+/// ```
+/// use upbeat_core::fault::Rule;
+///
+/// let rule = Rule::CreditAhead { seen: 9, out: 7 };
+/// assert!(rule.to_string().contains("9"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rule {
+    /// A frame whose kind does not exist (0 is padding and never a frame).
+    UnknownKind {
+        /// The kind byte seen.
+        kind: u8,
+    },
+    /// A frame longer than the longest message.
+    LengthBeyondMax {
+        /// The payload length seen.
+        len: u32,
+        /// The longest allowed.
+        max: u32,
+    },
+    /// A frame shorter than its kind and flags need.
+    LengthBelowMin {
+        /// The kind of the frame.
+        kind: u8,
+        /// The payload length seen.
+        len: u32,
+        /// The shortest allowed.
+        min: u32,
+    },
+    /// A payload in a frame of a kind that has none.
+    StrayPayload {
+        /// The kind of the frame.
+        kind: u8,
+        /// The payload length seen.
+        len: u32,
+    },
+    /// A payload that does not end within the slots its frame takes.
+    LengthBeyondSpan {
+        /// The payload length seen.
+        len: u32,
+        /// The slots the frame says it takes.
+        span: u32,
+    },
+    /// A frame that takes no slot, or more than the ring has left.
+    SpanBeyondRing {
+        /// The slots the frame says it takes.
+        span: u32,
+        /// The slots it may take there.
+        slots: u32,
+    },
+    /// Bits that must be zero are not.
+    ReservedBits {
+        /// The bits seen, as they stand in their field.
+        bits: u32,
+    },
+    /// Flags that do not exist, or that a frame of this kind does not carry.
+    UnknownFlags {
+        /// The kind of the frame.
+        kind: u8,
+        /// The flags seen.
+        flags: u16,
+    },
+    /// A call number in a frame of a kind that has none.
+    StrayNumber {
+        /// The kind of the frame.
+        kind: u8,
+        /// The index seen.
+        index: u32,
+        /// The generation seen.
+        generation: u32,
+    },
+    /// A method number in a frame of a kind that has none.
+    StrayMethod {
+        /// The kind of the frame.
+        kind: u8,
+        /// The method number seen.
+        method: u16,
+    },
+    /// A count in a frame of a kind that has none.
+    StrayCount {
+        /// The kind of the frame.
+        kind: u8,
+        /// The count seen.
+        count: u16,
+    },
+    /// A packed frame of no messages, of empty ones, or of more than its slot holds.
+    PackedBeyondSlot {
+        /// The messages the frame says it holds.
+        count: u16,
+        /// The length of each.
+        len: u32,
+    },
+    /// A method number that was never given out in this session.
+    UnknownMethod {
+        /// The number seen.
+        method: u16,
+        /// How many numbers were given out; valid ones are below it.
+        known: u16,
+    },
+    /// An answer to a call that is not open.
+    NotOpen {
+        /// The index of the answered call.
+        index: u32,
+        /// Its generation.
+        generation: u32,
+    },
+    /// An answer to an earlier user of a call number.
+    StaleGeneration {
+        /// The index of the answered call.
+        index: u32,
+        /// The generation the answer names.
+        seen: u32,
+        /// The generation that is open.
+        open: u32,
+    },
+    /// A second answer to a call.
+    AnsweredTwice {
+        /// The index of the answered call.
+        index: u32,
+        /// Its generation.
+        generation: u32,
+    },
+    /// A call under a number that is still being served.
+    DuplicateCall {
+        /// The index of the new call.
+        index: u32,
+        /// Its generation.
+        generation: u32,
+    },
+    /// A call whose index is beyond the biggest call table: too many unfinished calls.
+    TooManyCalls {
+        /// The index seen.
+        index: u32,
+        /// Indexes must be below it.
+        max: u32,
+    },
+    /// More one-way messages than may be unfinished at a time.
+    TooManyOneways {
+        /// How many are unfinished, the new one included.
+        unfinished: u32,
+        /// How many may be.
+        max: u32,
+    },
+    /// The receiver's progress went backwards.
+    CreditBackwards {
+        /// The `in` seen.
+        seen: u64,
+        /// The `in` seen before it.
+        before: u64,
+    },
+    /// The receiver's progress is ahead of what was sent.
+    CreditAhead {
+        /// The `in` seen.
+        seen: u64,
+        /// What was sent.
+        out: u64,
+    },
+    /// A payload that does not decode to the types of its method.
+    Undecodable {
+        /// The method whose arguments or result these were.
+        method: u16,
+        /// The payload length.
+        len: u32,
+    },
+    /// A failed call whose code does not exist.
+    UnknownFailCode {
+        /// The code seen.
+        code: u8,
+    },
+    /// A switch to a segment that was never handed over.
+    SwitchWithoutSegment {
+        /// The generation the switch names.
+        generation: u32,
+    },
+    /// A segment or a switch out of its order: generations count up by one.
+    SegmentOutOfOrder {
+        /// The generation seen.
+        seen: u32,
+        /// The generation that comes next.
+        next: u32,
+    },
+    /// A segment whose size is not one a lane may have.
+    SegmentSize {
+        /// The bytes it has, or says it has.
+        bytes: u64,
+        /// The fewest allowed.
+        min: u32,
+        /// The most allowed.
+        max: u32,
+    },
+    /// More segments handed over than a lane may have waiting.
+    TooManySegments {
+        /// How many would wait.
+        waiting: u32,
+        /// How many may.
+        max: u32,
+    },
+    /// A frame or a record in a state in which its kind may not come.
+    OutOfPlace {
+        /// Its kind.
+        kind: u8,
+        /// The state, in words: `after goodbye`.
+        state: &'static str,
+    },
+    /// A record on the socket that does not start with the protocol's magic bytes.
+    RecordMagic {
+        /// The first eight bytes, little-endian.
+        seen: u64,
+    },
+    /// A record of a version that was not agreed on.
+    RecordVersion {
+        /// The version seen.
+        seen: u16,
+        /// The version this side speaks.
+        known: u16,
+    },
+    /// A record on the socket whose kind does not exist.
+    RecordKind {
+        /// The kind seen.
+        kind: u8,
+    },
+    /// A record whose length is beyond its bound.
+    RecordTooLong {
+        /// The length seen.
+        len: u32,
+        /// The longest allowed.
+        max: u32,
+    },
+    /// A record that ends within one of its fields.
+    RecordTruncated {
+        /// The field.
+        field: &'static str,
+    },
+    /// A field of a record whose value is not allowed.
+    RecordField {
+        /// The field.
+        field: &'static str,
+    },
+    /// A record that goes on behind its last field.
+    RecordTrailing {
+        /// The bytes left over.
+        bytes: u32,
+    },
+    /// A record without its descriptors, or with too many.
+    Descriptors {
+        /// How many came beside the record.
+        seen: u32,
+        /// How many its kind has.
+        expected: u32,
+    },
+}
+
+// A rule travels in the `Err` of the hottest functions.
+const _: () = assert!(size_of::<Rule>() <= 24);
+
+impl std::error::Error for Rule {}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_record() { self.fmt_record(f) } else { self.fmt_frame(f) }
+    }
+}
+
+impl Rule {
+    /// Whether the rule is about records on the socket and not about frames in a lane.
+    pub const fn is_record(&self) -> bool {
+        matches!(
+            self,
+            Rule::RecordMagic { .. }
+                | Rule::RecordVersion { .. }
+                | Rule::RecordKind { .. }
+                | Rule::RecordTooLong { .. }
+                | Rule::RecordTruncated { .. }
+                | Rule::RecordField { .. }
+                | Rule::RecordTrailing { .. }
+                | Rule::Descriptors { .. }
+        )
+    }
+
+    fn fmt_frame(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Rule::UnknownKind { kind } => write!(f, "unknown kind: no frame has kind {kind}"),
+            Rule::LengthBeyondMax { len, max } => {
+                write!(f, "length beyond bound: a payload of {len} bytes, at most {max} are sent")
+            }
+            Rule::LengthBelowMin { kind, len, min } => {
+                let name = kind_name(kind);
+                write!(f, "length below need: a {name} of {len} bytes needs at least {min}")
+            }
+            Rule::StrayPayload { kind, len } => {
+                let name = kind_name(kind);
+                write!(f, "stray payload: {len} bytes in a {name}, which carries none")
+            }
+            Rule::LengthBeyondSpan { len, span } => write!(
+                f,
+                "length beyond span: a payload of {len} bytes in {span} slots of {} bytes",
+                limits::SLOT_BYTES
+            ),
+            Rule::SpanBeyondRing { span, slots } => {
+                write!(f, "span beyond ring: a frame of {span} slots where 1 to {slots} are left")
+            }
+            Rule::ReservedBits { bits } => {
+                write!(f, "reserved bits: {bits:#x} where only zero may stand")
+            }
+            Rule::UnknownFlags { kind, flags } => {
+                let name = kind_name(kind);
+                write!(f, "unknown flags: {flags:#x} in a {name}")
+            }
+            Rule::StrayNumber { kind, index, generation } => {
+                let name = kind_name(kind);
+                write!(f, "stray number: call {index}.{generation} in a {name}, which has none")
+            }
+            Rule::StrayMethod { kind, method } => {
+                let name = kind_name(kind);
+                write!(f, "stray method: number {method} in a {name}, which names none")
+            }
+            Rule::StrayCount { kind, count } => {
+                let name = kind_name(kind);
+                write!(f, "stray count: {count} in a {name}, which counts nothing")
+            }
+            Rule::PackedBeyondSlot { count, len } => write!(
+                f,
+                "packed beyond slot: {count} messages of {len} bytes where {} bytes are",
+                limits::SHORT_BYTES
+            ),
+            Rule::UnknownMethod { method, known } => {
+                write!(f, "unknown method: number {method}, of {known} given out")
+            }
+            Rule::Undecodable { method, len } => {
+                write!(f, "undecodable payload: {len} bytes for method number {method}")
+            }
+            Rule::UnknownFailCode { code } => {
+                write!(f, "unknown failure: no call fails with code {code}")
+            }
+            _ => self.fmt_state(f),
+        }
+    }
+
+    fn fmt_state(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Rule::NotOpen { index, generation } => {
+                write!(f, "call not open: an answer to call {index}.{generation}")
+            }
+            Rule::StaleGeneration { index, seen, open } => {
+                write!(f, "stale generation: an answer to call {index}.{seen}, open is .{open}")
+            }
+            Rule::AnsweredTwice { index, generation } => {
+                write!(f, "answered twice: call {index}.{generation}")
+            }
+            Rule::DuplicateCall { index, generation } => write!(
+                f,
+                "duplicate call: {index}.{generation} comes while call {index} is being served"
+            ),
+            Rule::TooManyCalls { index, max } => {
+                write!(f, "too many calls: index {index}, at most {max} may be unfinished")
+            }
+            Rule::TooManyOneways { unfinished, max } => {
+                write!(f, "too many one-ways: {unfinished} unfinished, at most {max} may be")
+            }
+            Rule::CreditBackwards { seen, before } => {
+                write!(f, "progress went backwards: from {before} to {seen}")
+            }
+            Rule::CreditAhead { seen, out } => {
+                write!(f, "progress ahead of sender: {seen} read of {out} sent")
+            }
+            Rule::SwitchWithoutSegment { generation } => {
+                write!(f, "switch without segment: generation {generation} was not handed over")
+            }
+            Rule::SegmentOutOfOrder { seen, next } => {
+                write!(f, "segment out of order: generation {seen} where {next} comes next")
+            }
+            Rule::SegmentSize { bytes, min, max } => {
+                write!(f, "segment size: {bytes} bytes, a lane has {min} to {max} in whole pages")
+            }
+            Rule::TooManySegments { waiting, max } => {
+                write!(f, "too many segments: {waiting} wait, at most {max} may")
+            }
+            Rule::OutOfPlace { kind, state } => {
+                let name = kind_name(kind);
+                write!(f, "out of place: a {name} (kind {kind}) {state}")
+            }
+            _ => unreachable!("the rules on records have their own text"),
+        }
+    }
+
+    fn fmt_record(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Rule::RecordMagic { seen } => {
+                write!(f, "record magic: {seen:#018x} does not start an Upbeat record")
+            }
+            Rule::RecordVersion { seen, known } => {
+                write!(f, "record version: {seen}, this side speaks {known}")
+            }
+            Rule::RecordKind { kind } => write!(f, "record kind: no record has kind {kind}"),
+            Rule::RecordTooLong { len, max } => {
+                write!(f, "record too long: {len} bytes, at most {max} are sent")
+            }
+            Rule::RecordTruncated { field } => {
+                write!(f, "record truncated: it ends within `{field}`")
+            }
+            Rule::RecordField { field } => {
+                write!(f, "record field: the value of `{field}` is not allowed")
+            }
+            Rule::RecordTrailing { bytes } => {
+                write!(f, "record trailing: {bytes} bytes behind its last field")
+            }
+            Rule::Descriptors { seen, expected } => {
+                write!(f, "descriptors: {seen} beside a record that has {expected}")
+            }
+            _ => unreachable!("the rules on frames have their own text"),
+        }
+    }
+}
+
+/// The name of a frame's kind, in words, from its byte.
+pub(crate) const fn kind_name(kind: u8) -> &'static str {
+    match kind {
+        0 => "pad",
+        1 => "call",
+        2 => "one-way",
+        3 => "packed one-way",
+        4 => "reply",
+        5 => "failure",
+        6 => "cancel",
+        7 => "switch",
+        8 => "goodbye",
+        _ => "frame of unknown kind",
+    }
+}

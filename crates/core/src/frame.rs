@@ -1,0 +1,591 @@
+//! The head of a frame: three words that say what a message is, in a lane and on a socket.
+//!
+//! ```text
+//! word 0   byte 0     lap      belongs to the ring; 0 here, ignored when parsing
+//!          byte 1     kind     Kind
+//!          bytes 2-3  span     belongs to the ring: slots taken; 0 here, ignored when parsing
+//!          bytes 4-7  len      payload bytes, extensions included (of each message, if packed)
+//! word 1   bytes 0-3  index    call number: place in the caller's table
+//!          bytes 4-7  gener.   call number: which use of that place
+//! word 2   bytes 0-1  method   number agreed on in bind
+//!          bytes 2-3  flags    Flags: which extensions stand at the payload's start
+//!          bytes 4-5  count    messages in the slot, if packed
+//!          bytes 6-7  zero
+//! ```
+//!
+//! Words are little-endian on the wire; whoever stores them converts. A kind has a shape: what
+//! does not belong to it is zero. Where a frame lies, its lap and its span are the ring's, payloads
+//! the runtime's. The invariant: `parse` is the inverse of `words`, and any three words give a
+//! [`Head`] that keeps its shape or the [`Rule`] that they break.
+
+use std::fmt;
+
+use crate::fault::{self, Rule};
+use crate::limits::{
+    ERROR_TEXT_BYTES_MAX, EXTENSION_BYTES, HEAD_BYTES, MESSAGE_BYTES_MAX, SHORT_BYTES, SLOT_BYTES,
+};
+
+const LEN_MAX: u32 = MESSAGE_BYTES_MAX as u32;
+const KIND_SHIFT: u32 = 8;
+const LEN_SHIFT: u32 = 32;
+const FLAGS_SHIFT: u32 = 16;
+const COUNT_SHIFT: u32 = 32;
+const RESERVED_SHIFT: u32 = 48;
+
+/// What a frame is. Byte 0 is padding of the ring and never a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// A call; it is answered by one [`Kind::Reply`] or [`Kind::Failed`] of the same number.
+    Call = 1,
+    /// A one-way message; never answered.
+    Oneway = 2,
+    /// Several one-way messages of one method and one length in one slot.
+    Packed = 3,
+    /// The result of a call.
+    Reply = 4,
+    /// A call that has no result; its payload is a [`Failure`].
+    Failed = 5,
+    /// The caller no longer wants the answer, which must come all the same.
+    Cancel = 6,
+    /// The lane goes on in the next segment; the number's generation says which.
+    Switch = 7,
+    /// The sender will send no more requests and closes when its answers are sent.
+    Goodbye = 8,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 8] = [
+        Kind::Call,
+        Kind::Oneway,
+        Kind::Packed,
+        Kind::Reply,
+        Kind::Failed,
+        Kind::Cancel,
+        Kind::Switch,
+        Kind::Goodbye,
+    ];
+
+    /// The kind of a byte, if there is one.
+    #[inline]
+    pub const fn from_byte(byte: u8) -> Option<Kind> {
+        match byte {
+            1 => Some(Kind::Call),
+            2 => Some(Kind::Oneway),
+            3 => Some(Kind::Packed),
+            4 => Some(Kind::Reply),
+            5 => Some(Kind::Failed),
+            6 => Some(Kind::Cancel),
+            7 => Some(Kind::Switch),
+            8 => Some(Kind::Goodbye),
+            _ => None,
+        }
+    }
+
+    /// The byte of the kind.
+    #[inline]
+    pub const fn byte(self) -> u8 {
+        self as u8
+    }
+
+    /// The kind in words.
+    pub const fn name(self) -> &'static str {
+        fault::kind_name(self as u8)
+    }
+
+    /// Whether the frame is of the ordered domain of requests. The others are replies and control,
+    /// which may take the last slots of a ring and are not ordered against requests.
+    #[inline]
+    pub const fn is_request(self) -> bool {
+        matches!(self, Kind::Call | Kind::Oneway | Kind::Packed)
+    }
+
+    const fn shape(self) -> Shape {
+        match self {
+            Kind::Call => Shape { number: true, method: true, flags: Flags::BOTH, ..Shape::BARE },
+            Kind::Oneway => Shape { method: true, flags: Flags::BOTH, ..Shape::BARE },
+            Kind::Packed => Shape { method: true, ..Shape::BARE },
+            Kind::Reply => Shape { number: true, flags: Flags::STAMP, ..Shape::BARE },
+            Kind::Failed => Shape {
+                number: true,
+                flags: Flags::STAMP,
+                len_min: 1,
+                len_max: 1 + ERROR_TEXT_BYTES_MAX as u32,
+                ..Shape::BARE
+            },
+            Kind::Cancel | Kind::Switch => Shape { number: true, len_max: 0, ..Shape::BARE },
+            Kind::Goodbye => Shape { len_max: 0, ..Shape::BARE },
+        }
+    }
+}
+
+/// What a frame of a kind may carry. `len` is without extensions.
+struct Shape {
+    number: bool,
+    method: bool,
+    flags: Flags,
+    len_min: u32,
+    len_max: u32,
+}
+
+impl Shape {
+    const BARE: Shape =
+        Shape { number: false, method: false, flags: Flags::NONE, len_min: 0, len_max: LEN_MAX };
+}
+
+/// Which extensions stand at the start of a payload, in the order of their bits, eight bytes each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Flags(u16);
+
+impl Flags {
+    /// No extension.
+    pub const NONE: Flags = Flags(0);
+    /// The microseconds that remained until the deadline when the frame was sent, as a `u64`.
+    pub const DEADLINE: Flags = Flags(1);
+    /// A time stamp of the sender for the bill, as a `u64`.
+    pub const STAMP: Flags = Flags(2);
+
+    const BOTH: Flags = Flags(3);
+
+    /// These flags and those.
+    #[inline]
+    #[must_use]
+    pub const fn with(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+
+    /// Whether all of those are among these.
+    #[inline]
+    pub const fn has(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The bits, as they stand in the head.
+    #[inline]
+    pub const fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// Bytes that the extensions take at the payload's start.
+    #[inline]
+    pub const fn extension_bytes(self) -> u32 {
+        self.0.count_ones() * EXTENSION_BYTES as u32
+    }
+
+    /// Where in the payload the deadline stands, if there is one.
+    #[inline]
+    pub const fn deadline_offset(self) -> Option<u32> {
+        if self.has(Flags::DEADLINE) { Some(0) } else { None }
+    }
+
+    /// Where in the payload the time stamp stands, if there is one.
+    #[inline]
+    pub const fn stamp_offset(self) -> Option<u32> {
+        if !self.has(Flags::STAMP) {
+            None
+        } else if self.has(Flags::DEADLINE) {
+            Some(EXTENSION_BYTES as u32)
+        } else {
+            Some(0)
+        }
+    }
+}
+
+/// The number of a call: a place in the caller's table and which use of that place it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CallNumber {
+    /// The place in the caller's table.
+    pub index: u32,
+    /// Which use of the place, from 1.
+    pub generation: u32,
+}
+
+impl CallNumber {
+    /// The number of frames that belong to no call.
+    pub const NONE: CallNumber = CallNumber { index: 0, generation: 0 };
+
+    /// The number as it stands in a head.
+    #[inline]
+    pub const fn as_u64(self) -> u64 {
+        self.index as u64 | (self.generation as u64) << 32
+    }
+
+    /// The number that stands in a head.
+    #[inline]
+    pub const fn from_u64(word: u64) -> CallNumber {
+        CallNumber { index: word as u32, generation: (word >> 32) as u32 }
+    }
+}
+
+impl fmt::Display for CallNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.index, self.generation)
+    }
+}
+
+/// The head of a frame.
+///
+/// ```
+/// use upbeat_core::frame::{CallNumber, Head};
+///
+/// let number = CallNumber { index: 3, generation: 1 };
+/// let head = Head::call(7, number, 16);
+/// assert_eq!(Head::parse(head.words()), Ok(head));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// What the frame is.
+    pub kind: Kind,
+    /// Which extensions stand at the payload's start.
+    pub flags: Flags,
+    /// Payload bytes, extensions included; of each message if the frame is packed.
+    pub len: u32,
+    /// The call that it belongs to.
+    pub call: CallNumber,
+    /// The method's number in this session.
+    pub method: u16,
+    /// Messages in the slot if the frame is packed, else 0.
+    pub count: u16,
+}
+
+impl Head {
+    /// A call of `len` argument bytes.
+    #[inline]
+    pub const fn call(method: u16, call: CallNumber, len: u32) -> Head {
+        Head { kind: Kind::Call, flags: Flags::NONE, len, call, method, count: 0 }
+    }
+
+    /// A one-way message of `len` argument bytes.
+    #[inline]
+    pub const fn oneway(method: u16, len: u32) -> Head {
+        let call = CallNumber::NONE;
+        Head { kind: Kind::Oneway, flags: Flags::NONE, len, call, method, count: 0 }
+    }
+
+    /// `count` one-way messages of `len` bytes each in one slot; [`packed_max`] says how many fit.
+    #[inline]
+    pub const fn packed(method: u16, count: u16, len: u32) -> Head {
+        let call = CallNumber::NONE;
+        Head { kind: Kind::Packed, flags: Flags::NONE, len, call, method, count }
+    }
+
+    /// The result of a call, of `len` bytes.
+    #[inline]
+    pub const fn reply(call: CallNumber, len: u32) -> Head {
+        Head { kind: Kind::Reply, flags: Flags::NONE, len, call, method: 0, count: 0 }
+    }
+
+    /// A call without a result; `len` is [`Failure::len`].
+    #[inline]
+    pub const fn failed(call: CallNumber, len: u32) -> Head {
+        Head { kind: Kind::Failed, flags: Flags::NONE, len, call, method: 0, count: 0 }
+    }
+
+    /// The caller no longer wants the answer.
+    #[inline]
+    pub const fn cancel(call: CallNumber) -> Head {
+        Head { kind: Kind::Cancel, flags: Flags::NONE, len: 0, call, method: 0, count: 0 }
+    }
+
+    /// The lane goes on in the segment of this generation.
+    #[inline]
+    pub const fn switch(generation: u32) -> Head {
+        let call = CallNumber { index: 0, generation };
+        Head { kind: Kind::Switch, flags: Flags::NONE, len: 0, call, method: 0, count: 0 }
+    }
+
+    /// No more requests will come.
+    #[inline]
+    pub const fn goodbye() -> Head {
+        let call = CallNumber::NONE;
+        Head { kind: Kind::Goodbye, flags: Flags::NONE, len: 0, call, method: 0, count: 0 }
+    }
+
+    /// The same head with flags added; its length must count their extensions already.
+    #[inline]
+    #[must_use]
+    pub const fn with_flags(mut self, flags: Flags) -> Head {
+        self.flags = self.flags.with(flags);
+        self
+    }
+
+    /// Bytes of payload behind the extensions, all messages together if packed.
+    #[inline]
+    pub const fn body_bytes(&self) -> u32 {
+        match self.kind {
+            Kind::Packed => self.len * self.count as u32,
+            _ => self.len - self.flags.extension_bytes(),
+        }
+    }
+
+    /// Slots that the frame takes in a ring.
+    #[inline]
+    pub const fn slots(&self) -> u32 {
+        match self.kind {
+            Kind::Packed => 1,
+            _ => slots(self.len),
+        }
+    }
+
+    /// The three words of the head; lap and span, the ring's own, are zero.
+    #[inline]
+    pub const fn words(&self) -> [u64; 3] {
+        [
+            (self.kind as u64) << KIND_SHIFT | (self.len as u64) << LEN_SHIFT,
+            self.call.as_u64(),
+            self.method as u64
+                | (self.flags.0 as u64) << FLAGS_SHIFT
+                | (self.count as u64) << COUNT_SHIFT,
+        ]
+    }
+
+    /// The head in three words, or the rule that they break. Lap and span are not looked at.
+    ///
+    /// Plain calls, replies and one-way messages (no extension) are recognised inline; the rest
+    /// and everything that is wrong goes through a function of its own.
+    #[inline]
+    pub const fn parse(words: [u64; 3]) -> Result<Head, Rule> {
+        let kind = (words[0] >> KIND_SHIFT) as u8;
+        let len = (words[0] >> LEN_SHIFT) as u32;
+        if len <= LEN_MAX {
+            let call = CallNumber::from_u64(words[1]);
+            if kind == Kind::Call as u8 && words[2] >> FLAGS_SHIFT == 0 {
+                return Ok(Head::call(words[2] as u16, call, len));
+            }
+            if kind == Kind::Reply as u8 && words[2] == 0 {
+                return Ok(Head::reply(call, len));
+            }
+            if kind == Kind::Oneway as u8 && words[2] >> FLAGS_SHIFT == 0 && words[1] == 0 {
+                return Ok(Head::oneway(words[2] as u16, len));
+            }
+        }
+        Head::parse_any(words)
+    }
+
+    /// Holds a head against the shape of its kind, field by field.
+    #[inline(never)]
+    const fn parse_any(words: [u64; 3]) -> Result<Head, Rule> {
+        let byte = (words[0] >> KIND_SHIFT) as u8;
+        let Some(kind) = Kind::from_byte(byte) else {
+            return Err(Rule::UnknownKind { kind: byte });
+        };
+        let head = Head {
+            kind,
+            flags: Flags((words[2] >> FLAGS_SHIFT) as u16),
+            len: (words[0] >> LEN_SHIFT) as u32,
+            call: CallNumber::from_u64(words[1]),
+            method: words[2] as u16,
+            count: (words[2] >> COUNT_SHIFT) as u16,
+        };
+        let reserved = (words[2] >> RESERVED_SHIFT) as u32;
+        if reserved != 0 {
+            return Err(Rule::ReservedBits { bits: reserved });
+        }
+        match head.broken() {
+            Some(rule) => Err(rule),
+            None => Ok(head),
+        }
+    }
+
+    /// The first rule that the fields break together, if they do.
+    const fn broken(&self) -> Option<Rule> {
+        let &Head { flags, len, call, method, count, .. } = self;
+        let kind = self.kind.byte();
+        let shape = self.kind.shape();
+        let extensions = flags.extension_bytes();
+        if len > LEN_MAX {
+            return Some(Rule::LengthBeyondMax { len, max: LEN_MAX });
+        }
+        if !shape.flags.has(flags) {
+            return Some(Rule::UnknownFlags { kind, flags: flags.0 });
+        }
+        if !shape.method && method != 0 {
+            return Some(Rule::StrayMethod { kind, method });
+        }
+        let (index, generation) = (call.index, call.generation);
+        let stray_index = matches!(self.kind, Kind::Switch) && index != 0;
+        if stray_index || !shape.number && call.as_u64() != 0 {
+            return Some(Rule::StrayNumber { kind, index, generation });
+        }
+        if matches!(self.kind, Kind::Packed) {
+            let fits = len > 0 && len <= SHORT_BYTES as u32 && count > 0;
+            if !fits || count as u32 > packed_max(len) {
+                return Some(Rule::PackedBeyondSlot { count, len });
+            }
+            return None;
+        }
+        if count != 0 {
+            return Some(Rule::StrayCount { kind, count });
+        }
+        if len < extensions + shape.len_min {
+            return Some(Rule::LengthBelowMin { kind, len, min: extensions + shape.len_min });
+        }
+        if len - extensions > shape.len_max {
+            return Some(if shape.len_max == 0 {
+                Rule::StrayPayload { kind, len }
+            } else {
+                Rule::LengthBeyondMax { len, max: extensions + shape.len_max }
+            });
+        }
+        None
+    }
+}
+
+/// Slots that a frame of `len` payload bytes takes in a ring.
+#[inline]
+pub const fn slots(len: u32) -> u32 {
+    (len as u64 + HEAD_BYTES as u64).div_ceil(SLOT_BYTES as u64) as u32
+}
+
+/// Payload bytes that fit a frame of `span` slots; 0 for a span of none.
+#[inline]
+pub const fn payload_max(span: u16) -> u32 {
+    (span as u32 * SLOT_BYTES as u32).saturating_sub(HEAD_BYTES as u32)
+}
+
+/// How many messages of `len` bytes may share one slot; 0 for empty and for long ones.
+#[inline]
+pub const fn packed_max(len: u32) -> u32 {
+    match (SHORT_BYTES as u32).checked_div(len) {
+        Some(count) => count,
+        None => 0,
+    }
+}
+
+/// Why a call has no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum FailCode {
+    /// The callee has no method of that number.
+    NoSuchMethod = 1,
+    /// The arguments do not decode.
+    BadArguments = 2,
+    /// The handler panicked.
+    Panicked = 3,
+    /// The handler was ended because the caller cancelled.
+    Cancelled = 4,
+    /// The deadline passed before the handler was done.
+    Deadline = 5,
+    /// The callee is closing and takes no more calls.
+    Closing = 6,
+    /// The result is longer than a message may be.
+    TooLarge = 7,
+    /// The callee has no room for another task.
+    Overloaded = 8,
+    /// The result does not encode.
+    BadResult = 9,
+}
+
+impl FailCode {
+    /// Every code.
+    pub const ALL: [FailCode; 9] = [
+        FailCode::NoSuchMethod,
+        FailCode::BadArguments,
+        FailCode::Panicked,
+        FailCode::Cancelled,
+        FailCode::Deadline,
+        FailCode::Closing,
+        FailCode::TooLarge,
+        FailCode::Overloaded,
+        FailCode::BadResult,
+    ];
+
+    /// The code of a byte, if there is one.
+    pub const fn from_byte(byte: u8) -> Option<FailCode> {
+        if byte == 0 || byte as usize > FailCode::ALL.len() {
+            return None;
+        }
+        Some(FailCode::ALL[byte as usize - 1])
+    }
+
+    /// The byte of the code.
+    pub const fn byte(self) -> u8 {
+        self as u8
+    }
+
+    /// What happened, in words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            FailCode::NoSuchMethod => "the callee has no such method",
+            FailCode::BadArguments => "the callee could not decode the arguments",
+            FailCode::Panicked => "the handler panicked",
+            FailCode::Cancelled => "the call was cancelled",
+            FailCode::Deadline => "the deadline passed",
+            FailCode::Closing => "the callee is closing",
+            FailCode::TooLarge => "the result is longer than a message may be",
+            FailCode::Overloaded => "the callee has no room for another task",
+            FailCode::BadResult => "the callee could not encode the result",
+        }
+    }
+}
+
+impl fmt::Display for FailCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// The payload of a [`Kind::Failed`] frame: a byte of code, then text.
+///
+/// ```
+/// use upbeat_core::frame::{FailCode, Failure};
+///
+/// let mut bytes = Vec::new();
+/// Failure::new(FailCode::Panicked, "index out of bounds").write(&mut bytes);
+/// assert_eq!(Failure::parse(&bytes).unwrap().text(), "index out of bounds");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure<'a> {
+    code: FailCode,
+    text: &'a str,
+}
+
+impl<'a> Failure<'a> {
+    /// A failure; text beyond [`ERROR_TEXT_BYTES_MAX`] is cut at a character's end.
+    pub fn new(code: FailCode, text: &'a str) -> Failure<'a> {
+        Failure { code, text: &text[..text.floor_char_boundary(ERROR_TEXT_BYTES_MAX)] }
+    }
+
+    /// Why the call has no result.
+    pub fn code(&self) -> FailCode {
+        self.code
+    }
+
+    /// What the callee adds; may be empty.
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// Bytes of the payload.
+    #[allow(clippy::len_without_is_empty)] // a failure has its code at least
+    pub fn len(&self) -> u32 {
+        1 + self.text.len() as u32
+    }
+
+    /// Appends the payload.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.push(self.code.byte());
+        out.extend_from_slice(self.text.as_bytes());
+    }
+
+    /// The failure in a payload (behind its extensions), or the rule it breaks.
+    pub fn parse(payload: &'a [u8]) -> Result<Failure<'a>, Rule> {
+        let kind = Kind::Failed.byte();
+        let len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+        let max = 1 + ERROR_TEXT_BYTES_MAX as u32;
+        let Some((&code, text)) = payload.split_first() else {
+            return Err(Rule::LengthBelowMin { kind, len, min: 1 });
+        };
+        if len > max {
+            return Err(Rule::LengthBeyondMax { len, max });
+        }
+        let code = FailCode::from_byte(code).ok_or(Rule::UnknownFailCode { code })?;
+        let text =
+            str::from_utf8(text).map_err(|_| Rule::RecordField { field: "text of a failure" })?;
+        Ok(Failure { code, text })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn number() -> impl Strategy<Value = CallNumber> {
+    any::<u64>().prop_map(CallNumber::from_u64)
+}
+
+fn extended(head: Head, flags: u16, len: u32) -> Head {
+    let flags = Flags(flags & head.kind.shape().flags.0);
+    Head { len: len.max(flags.extension_bytes()), ..head.with_flags(flags) }
+}
+
+fn head() -> impl Strategy<Value = Head> {
+    let len = || prop_oneof![0..=LEN_MAX, 0..=64u32, Just(LEN_MAX)];
+    prop_oneof![
+        (any::<u16>(), number(), len(), 0..4u16).prop_map(|(m, n, l, f)| extended(
+            Head::call(m, n, l),
+            f,
+            l
+        )),
+        (any::<u16>(), len(), 0..4u16).prop_map(|(m, l, f)| extended(Head::oneway(m, l), f, l)),
+        (number(), len(), 0..4u16).prop_map(|(n, l, f)| extended(Head::reply(n, l), f, l)),
+        (any::<u16>(), 1..=SHORT_BYTES as u32, any::<u16>())
+            .prop_map(|(m, l, c)| { Head::packed(m, 1 + c % packed_max(l) as u16, l) }),
+        (number(), 1..=1 + ERROR_TEXT_BYTES_MAX as u32).prop_map(|(n, l)| Head::failed(n, l)),
+        number().prop_map(Head::cancel),
+        any::<u32>().prop_map(Head::switch),
+        Just(Head::goodbye()),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn parse_is_the_inverse_of_words(head in head(), lap: u8, span: u16) {
+        let mut words = head.words();
+        words[0] |= u64::from(lap) | u64::from(span) << 16;
+        prop_assert_eq!(Head::parse(words), Ok(head));
+    }
+
+    #[test]
+    fn any_words_give_a_head_or_a_rule(words: [u64; 3]) {
+        check(words);
+    }
+
+    /// Random words nearly always break the first rule; words near a head reach the others.
+    #[test]
+    fn words_near_a_head_give_a_head_or_a_rule(
+        head in head(),
+        at in 0..192u32,
+        also in 0..192u32,
+    ) {
+        let mut words = head.words();
+        words[at as usize / 64] ^= 1 << (at % 64);
+        words[also as usize / 64] ^= 1 << (also % 64);
+        check(words);
+    }
+
+    /// The inline path accepts nothing that the shapes refuse, and the other way round.
+    #[test]
+    fn both_paths_agree(head in head(), word in 0..3usize, value: u64, near in any::<bool>()) {
+        let mut words = head.words();
+        words[word] = if near { words[word] ^ (value & 0xff) << 8 } else { value };
+        prop_assert_eq!(Head::parse(words), Head::parse_any(words));
+    }
+
+    #[test]
+    fn a_failure_survives(code in 0..FailCode::ALL.len(), text in ".{0,40}") {
+        let failure = Failure::new(FailCode::ALL[code], &text);
+        let mut bytes = Vec::new();
+        failure.write(&mut bytes);
+        prop_assert_eq!(bytes.len() as u32, failure.len());
+        prop_assert_eq!(Failure::parse(&bytes), Ok(failure));
+    }
+
+    #[test]
+    fn any_bytes_give_a_failure_or_a_rule(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        if let Ok(failure) = Failure::parse(&bytes) {
+            let mut again = Vec::new();
+            failure.write(&mut again);
+            prop_assert_eq!(again, bytes);
+        }
+    }
+}
+
+/// What parses is a head whose words are those that were parsed, less lap and span.
+fn check(words: [u64; 3]) {
+    match Head::parse(words) {
+        Ok(head) => {
+            let [first, second, third] = head.words();
+            assert_eq!([first, second, third], [words[0] & !0xffff_00ff, words[1], words[2]]);
+            assert!(head.slots() as usize <= crate::limits::MESSAGE_SLOTS_MAX);
+            assert!(head.body_bytes() <= LEN_MAX);
+        }
+        Err(rule) => assert!(!rule.to_string().is_empty()),
+    }
+}
+
+#[test]
+fn every_broken_shape_names_its_rule() {
+    let one = CallNumber { index: 1, generation: 1 };
+    let call = Head::call(1, one, 8);
+    let cases: [(Head, Rule); 11] = [
+        (
+            Head { len: LEN_MAX + 1, ..call },
+            Rule::LengthBeyondMax { len: LEN_MAX + 1, max: LEN_MAX },
+        ),
+        (Head { flags: Flags(4), ..call }, Rule::UnknownFlags { kind: 1, flags: 4 }),
+        (Head::reply(one, 8).with_flags(Flags::DEADLINE), Rule::UnknownFlags { kind: 4, flags: 1 }),
+        (
+            Head { call: one, ..Head::oneway(1, 8) },
+            Rule::StrayNumber { kind: 2, index: 1, generation: 1 },
+        ),
+        (Head { method: 3, ..Head::reply(one, 0) }, Rule::StrayMethod { kind: 4, method: 3 }),
+        (Head { count: 2, ..call }, Rule::StrayCount { kind: 1, count: 2 }),
+        (Head::packed(1, 6, 8), Rule::PackedBeyondSlot { count: 6, len: 8 }),
+        (Head::packed(1, 0, 8), Rule::PackedBeyondSlot { count: 0, len: 8 }),
+        (
+            Head::call(1, one, 15).with_flags(Flags::BOTH),
+            Rule::LengthBelowMin { kind: 1, len: 15, min: 16 },
+        ),
+        (Head { len: 1, ..Head::cancel(one) }, Rule::StrayPayload { kind: 6, len: 1 }),
+        (Head::failed(one, 0), Rule::LengthBelowMin { kind: 5, len: 0, min: 1 }),
+    ];
+    for (head, rule) in cases {
+        assert_eq!(Head::parse(head.words()), Err(rule), "{head:?}");
+    }
+    assert_eq!(Head::parse([0; 3]), Err(Rule::UnknownKind { kind: 0 }));
+    let mut words = call.words();
+    words[2] |= 1 << 63;
+    assert_eq!(Head::parse(words), Err(Rule::ReservedBits { bits: 0x8000 }));
+}
+
+#[test]
+fn kinds_and_codes_have_one_byte_each() {
+    for byte in 0..=u8::MAX {
+        assert_eq!(Kind::from_byte(byte).map_or(byte, Kind::byte), byte);
+        assert_eq!(FailCode::from_byte(byte).map_or(byte, FailCode::byte), byte);
+    }
+    assert!(Kind::ALL.iter().all(|&kind| Kind::from_byte(kind.byte()) == Some(kind)));
+    assert!(FailCode::ALL.iter().all(|&code| FailCode::from_byte(code.byte()) == Some(code)));
+}
+
+#[test]
+fn spans_and_lengths_agree() {
+    assert_eq!((slots(0), slots(40), slots(41), slots(104)), (1, 1, 2, 2));
+    assert_eq!((payload_max(0), payload_max(1), payload_max(2)), (0, 40, 104));
+    assert_eq!((packed_max(0), packed_max(8), packed_max(41)), (0, 5, 0));
+    assert_eq!(Head::packed(1, 5, 8).body_bytes(), 40);
+}
+
+#[test]
+fn extensions_stand_in_the_order_of_their_bits() {
+    let both = Flags::DEADLINE.with(Flags::STAMP);
+    assert_eq!((both.deadline_offset(), both.stamp_offset()), (Some(0), Some(8)));
+    assert_eq!((Flags::STAMP.deadline_offset(), Flags::STAMP.stamp_offset()), (None, Some(0)));
+    assert_eq!(Head::call(1, CallNumber::NONE, 24).with_flags(both).body_bytes(), 8);
+}
+
+#[test]
+fn a_long_text_is_cut_at_a_character() {
+    let text = "é".repeat(ERROR_TEXT_BYTES_MAX);
+    let failure = Failure::new(FailCode::Panicked, &text);
+    assert_eq!(failure.len() as usize, 1 + ERROR_TEXT_BYTES_MAX);
+    assert_eq!(
+        Failure::new(FailCode::Panicked, &text[..1022].replace('é', "€")).text().len() % 3,
+        0
+    );
+}

@@ -1,0 +1,158 @@
+//! Every bound of Upbeat, as a constant with the reason for its size.
+//!
+//! It leaves to others what happens at a bound: the module that meets it names the rule or the
+//! error. The invariant: bounds that depend on each other are asserted against each other here, at
+//! compile time, so that none can be changed alone into a contradiction.
+
+/// Bytes of the head of a frame: three words of eight bytes.
+pub const HEAD_BYTES: usize = 24;
+
+/// Bytes of a slot of a ring: one cache line.
+pub const SLOT_BYTES: usize = 64;
+
+/// Payload bytes of the short form, in which head and payload share one slot.
+pub const SHORT_BYTES: usize = SLOT_BYTES - HEAD_BYTES;
+
+/// Bytes of the page by which segments are measured. A host with bigger pages rounds up.
+pub const PAGE_BYTES: usize = 4096;
+
+/// Slots' worth of bytes at the start of every lane that hold its header (progress and the like).
+pub const LANE_HEADER_SLOTS: usize = 8;
+
+/// Bytes of the first segment of a lane: two pages, so that an idle session stays cheap.
+pub const LANE_BYTES_FIRST: usize = 2 * PAGE_BYTES;
+
+/// Slots of the first ring of a lane: its two pages less the lane's header.
+pub const RING_SLOTS_FIRST: usize = LANE_BYTES_FIRST / SLOT_BYTES - LANE_HEADER_SLOTS;
+
+/// Slots' worth of bytes of the biggest segment to which a lane grows (2 MiB, one huge page).
+pub const RING_SLOTS_MAX: usize = 32_768;
+
+/// Bytes of the biggest segment to which a lane grows, its header included.
+pub const LANE_BYTES_MAX: usize = RING_SLOTS_MAX * SLOT_BYTES;
+
+/// Slots at the end of a ring that only replies and control frames may take, so that two full
+/// nodes can still answer each other.
+pub const CONTROL_SLOTS: usize = 8;
+
+/// Payload bytes of the longest message, extensions included: one MiB less the KiB that a lane's
+/// header and its control slots take, so that two such messages fit the biggest ring.
+pub const MESSAGE_BYTES_MAX: usize = (1 << 20) - 1024;
+
+/// Slots that the longest message takes.
+pub const MESSAGE_SLOTS_MAX: usize = (HEAD_BYTES + MESSAGE_BYTES_MAX).div_ceil(SLOT_BYTES);
+
+/// Bytes of one extension at the start of a payload (a deadline, a time stamp).
+pub const EXTENSION_BYTES: usize = 8;
+
+/// Messages after which a sender flushes even in the middle of a turn.
+pub const FLUSH_MESSAGES: usize = 32;
+
+/// Open calls of one direction of a session. The callee accepts no call number beyond it.
+pub const CALLS_PER_SESSION_MAX: usize = 4096;
+
+/// One-way messages of one session that have become tasks and are not yet finished.
+pub const ONEWAYS_UNFINISHED_MAX: usize = 65_536;
+
+/// Sessions of one node: the bytes of its board.
+pub const SESSIONS_PER_NODE_MAX: usize = 4096;
+
+/// Bytes of a node's board: one byte per session, one page.
+pub const BOARD_BYTES: usize = PAGE_BYTES;
+
+/// Bytes of the name of a node, such as `worker/3`. A socket path must hold it.
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// Bytes of the name of a program.
+pub const PROGRAM_BYTES_MAX: usize = 64;
+
+/// Bytes of the name of a service or of a method.
+pub const IDENT_BYTES_MAX: usize = 128;
+
+/// Methods that one session can number, all services together. Number 0 is `bind` itself.
+pub const METHODS_PER_SESSION_MAX: usize = 4096;
+
+/// Methods of one service, and so of one bind request.
+pub const METHODS_PER_SERVICE_MAX: usize = 512;
+
+/// Bytes of the text of a signature, its types' schemas folded in. What is longer is shown cut;
+/// its hash still covers the whole.
+pub const SIGNATURE_BYTES_MAX: usize = 1024;
+
+/// Bytes of an encoded bind request or bind reply.
+pub const BIND_BYTES_MAX: usize = 768 * 1024;
+
+/// Bytes of the header of a handshake record.
+pub const RECORD_HEADER_BYTES: usize = 16;
+
+/// Bytes of a handshake record, its header included.
+pub const HELLO_BYTES_MAX: usize = 2048;
+
+/// Descriptors that ride beside one handshake record.
+pub const DESCRIPTORS_PER_RECORD_MAX: usize = 3;
+
+/// Milliseconds in which a peer must have finished its handshake.
+pub const HANDSHAKE_MS_MAX: u64 = 2_000;
+
+/// Handshakes that a listening node keeps unfinished at a time; one more and the oldest goes.
+pub const PENDING_HANDSHAKES_MAX: usize = 64;
+
+/// Grown segments announced on the socket whose `switch` frame has not been read yet.
+pub const PENDING_SEGMENTS_MAX: usize = 2;
+
+/// Bytes of the text of a failed call or of a refusal.
+pub const ERROR_TEXT_BYTES_MAX: usize = 1024;
+
+/// Times a second at which a polling node looks at its sockets.
+pub const WATCHES_PER_SECOND_MAX: u64 = 1_000;
+
+// A head fits its slot, and a packed slot holds at least one byte per message.
+const _: () = assert!(HEAD_BYTES + SHORT_BYTES == SLOT_BYTES && SHORT_BYTES > 0);
+const _: () = assert!(HEAD_BYTES.is_multiple_of(8) && SLOT_BYTES.is_power_of_two());
+const _: () = assert!(SHORT_BYTES <= u16::MAX as usize);
+
+// Both extensions fit the short form, so a short call with a deadline stays in one line.
+const _: () = assert!(2 * EXTENSION_BYTES <= SHORT_BYTES);
+
+// Segments are whole pages, and a ring is what remains behind the header.
+const _: () = assert!(LANE_BYTES_FIRST.is_multiple_of(PAGE_BYTES));
+const _: () = assert!(LANE_BYTES_MAX.is_multiple_of(PAGE_BYTES));
+const _: () = assert!(RING_SLOTS_FIRST == 120);
+const _: () = assert!(LANE_BYTES_FIRST < LANE_BYTES_MAX && LANE_BYTES_MAX <= u32::MAX as usize);
+
+// Two of the longest messages fit the biggest ring beside header and control slots: a message
+// that does not fit before the end of the ring fits after it.
+const _: () = assert!(2 * MESSAGE_SLOTS_MAX + LANE_HEADER_SLOTS + CONTROL_SLOTS <= RING_SLOTS_MAX);
+// The head's `span` field can say any span, its length field any length.
+const _: () = assert!(MESSAGE_SLOTS_MAX <= u16::MAX as usize);
+const _: () = assert!(MESSAGE_BYTES_MAX <= u32::MAX as usize);
+
+// A flush of short messages fits the first ring beside the control slots.
+const _: () = assert!(FLUSH_MESSAGES + CONTROL_SLOTS <= RING_SLOTS_FIRST);
+// A failure with the longest text (and its stamp) fits half of the first ring.
+const _: () = assert!(
+    HEAD_BYTES + EXTENSION_BYTES + 1 + ERROR_TEXT_BYTES_MAX <= RING_SLOTS_FIRST / 2 * SLOT_BYTES
+);
+
+// Call numbers are indexes below a power of two, method numbers fit their field.
+const _: () = assert!(CALLS_PER_SESSION_MAX.is_power_of_two());
+const _: () = assert!(METHODS_PER_SESSION_MAX <= u16::MAX as usize);
+const _: () = assert!(METHODS_PER_SERVICE_MAX < METHODS_PER_SESSION_MAX);
+
+// The board has its byte for every session.
+const _: () = assert!(SESSIONS_PER_NODE_MAX == BOARD_BYTES);
+
+// A socket path of 108 bytes leaves room for the directory before a name.
+const _: () = assert!(NAME_BYTES_MAX <= 64 && PROGRAM_BYTES_MAX <= 64);
+
+// A bind request of the longest service, its names, hashes and texts, fits its bound and a message.
+const _: () = assert!(
+    METHODS_PER_SERVICE_MAX * (IDENT_BYTES_MAX + SIGNATURE_BYTES_MAX + 16) + IDENT_BYTES_MAX + 16
+        <= BIND_BYTES_MAX
+);
+const _: () = assert!(BIND_BYTES_MAX <= MESSAGE_BYTES_MAX);
+
+// The longest records fit their bound: a hello with its three names, a refusal with its text.
+const _: () =
+    assert!(RECORD_HEADER_BYTES + 64 + 2 * NAME_BYTES_MAX + PROGRAM_BYTES_MAX <= HELLO_BYTES_MAX);
+const _: () = assert!(RECORD_HEADER_BYTES + 16 + ERROR_TEXT_BYTES_MAX <= HELLO_BYTES_MAX);
