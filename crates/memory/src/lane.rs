@@ -7,7 +7,7 @@
 use crate::region::Region;
 use crate::ring::{Claim, Reader, Refused, RingFault, SLOT, Writer};
 use crate::sync::fence_full;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 
 /// Bytes of a session's first lane: two pages.
 pub const LANE_BYTES: usize = 8192;
@@ -29,13 +29,51 @@ pub fn first_slot(session: u64) -> u32 {
     (session.wrapping_mul(7) % ((LANE_BYTES / SLOT - HEAD_LINES) as u64)) as u32
 }
 
+/// The segments that a lane may go on in when its first ring is too small. They are rings from end
+/// to end; the first lane keeps its header, and with it the old rings stay until the session ends.
+pub const GROWN_BYTES: [usize; 2] = [64 << 10, 2 << 20];
+
 /// Both lanes of a session, as one side sees them.
 pub struct Lanes {
     ours: Region,
     theirs: Region,
-    writer: Writer,
-    reader: Reader,
+    writer: Grown<Writer>,
+    reader: Grown<Reader>,
     published_in: Cell<u64>,
+}
+
+/// One end of a lane in its present segment.
+struct Grown<T> {
+    first: T,
+    later: [OnceCell<T>; GROWN_BYTES.len()],
+    generation: Cell<u8>,
+}
+
+impl<T> Grown<T> {
+    fn new(first: T) -> Grown<T> {
+        Grown { first, later: [const { OnceCell::new() }; _], generation: Cell::new(0) }
+    }
+
+    #[inline]
+    fn now(&self) -> &T {
+        match self.generation.get() {
+            0 => &self.first,
+            generation => self.later(generation),
+        }
+    }
+
+    fn later(&self, generation: u8) -> &T {
+        let slot = self.later.get(generation as usize - 1).and_then(OnceCell::get);
+        slot.expect("a generation is set once its segment is there")
+    }
+
+    /// Goes on in the next segment, of a generation that is returned; None behind the last.
+    fn go_on(&self, end: T) -> Option<u8> {
+        let generation = self.generation.get();
+        self.later.get(generation as usize)?.set(end).ok()?;
+        self.generation.set(generation + 1);
+        Some(generation + 1)
+    }
 }
 
 impl Lanes {
@@ -54,37 +92,73 @@ impl Lanes {
         ours.store(ATTENTION, 1);
         let writer = Writer::new(ring(&ours), first_slot(our_session));
         let reader = Reader::new(ring(&theirs), first_slot(their_session));
-        Lanes { ours, theirs, writer, reader, published_in: Cell::new(0) }
+        Lanes {
+            ours,
+            theirs,
+            writer: Grown::new(writer),
+            reader: Grown::new(reader),
+            published_in: Cell::new(0),
+        }
     }
 
     /// Claims `span` slots of our lane, leaving `keep` free behind them.
     #[inline]
     pub fn claim(&self, span: u32, keep: u32) -> Result<Claim<'_>, Refused> {
-        self.writer.claim(span, keep, || self.theirs.load(IN))
+        self.writer().claim(span, keep, || self.theirs.load(IN))
     }
 
     /// Looks for the next frame of the peer's lane.
     #[inline]
     pub fn look(&self) -> Result<Option<[u64; 3]>, RingFault> {
-        self.reader.look()
+        self.reader().look()
     }
 
     /// The reading side, for the open frame's payload.
     #[inline]
     pub fn reader(&self) -> &Reader {
-        &self.reader
+        self.reader.now()
     }
 
     /// The writing side.
     #[inline]
     pub fn writer(&self) -> &Writer {
-        &self.writer
+        self.writer.now()
+    }
+
+    /// The generation of the segment that our lane would grow into, and its bytes; None when it
+    /// is as large as lanes get.
+    pub fn next_growth(&self) -> Option<(u8, usize)> {
+        let generation = self.writer.generation.get();
+        Some((generation + 1, *GROWN_BYTES.get(generation as usize)?))
+    }
+
+    /// Goes on writing in a larger segment of ours. The last frame in the old ring has told the
+    /// peer so.
+    ///
+    /// # Panics
+    /// When the lane does not grow further.
+    pub fn grow_writer(&self, region: Region) {
+        let writer = Writer::continued(region, self.writer().out());
+        assert!(self.writer.go_on(writer).is_some(), "the lane is as large as lanes get");
+    }
+
+    /// The generation that the peer's lane would go on in, and its bytes.
+    pub fn next_peer_growth(&self) -> Option<(u8, usize)> {
+        let generation = self.reader.generation.get();
+        Some((generation + 1, *GROWN_BYTES.get(generation as usize)?))
+    }
+
+    /// Goes on reading in a larger segment of the peer's. The frame that said so has been passed.
+    /// False if lanes do not grow further.
+    pub fn grow_reader(&self, region: Region) -> bool {
+        let taken = self.reader().taken();
+        self.reader.go_on(Reader::continued(region, taken)).is_some()
     }
 
     /// Tells the peer how far we have read. Once per drained batch.
     #[inline]
     pub fn publish_progress(&self) {
-        let taken = self.reader.taken();
+        let taken = self.reader().taken();
         if taken != self.published_in.replace(taken) {
             self.ours.publish(IN, taken);
         }

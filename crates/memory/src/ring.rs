@@ -54,6 +54,8 @@ pub struct Writer {
     out: Cell<u64>,
     /// Slots that the reader had consumed when it was last asked.
     known_in: Cell<u64>,
+    /// What had been written when this ring began: progress below it is of the rings before.
+    floor: Cell<u64>,
     claimed: Cell<bool>,
 }
 
@@ -72,8 +74,25 @@ impl Writer {
             lap: Cell::new(1),
             out: Cell::new(0),
             known_in: Cell::new(0),
+            floor: Cell::new(0),
             claimed: Cell::new(false),
         }
+    }
+
+    /// A writer over a larger ring, for a lane that has written `out` slots in those before. It
+    /// has the whole ring to itself: what is still unread lies elsewhere.
+    ///
+    /// # Panics
+    /// As [`Writer::new`].
+    #[must_use]
+    pub fn continued(region: Region, out: u64) -> Writer {
+        let writer = Writer::new(region, 0);
+        writer.out.set(out);
+        // Progress is counted over all rings of a lane. Until the reader has left the old ring it
+        // says less than this, and that is no fault.
+        writer.known_in.set(out);
+        writer.floor.set(out);
+        writer
     }
 
     /// The number of slots of the ring.
@@ -119,7 +138,8 @@ impl Writer {
         let need = u64::from(span + keep + pad);
         let free = || u64::from(self.slots) - (self.out.get() - self.known_in.get());
         if need > free() {
-            let (now, known, out) = (progress(), self.known_in.get(), self.out.get());
+            let now = progress().max(self.floor.get());
+            let (known, out) = (self.known_in.get(), self.out.get());
             if now < known || now > out {
                 return Err(Refused::Progress { now, known, out });
             }
@@ -253,6 +273,17 @@ impl Reader {
             span: Cell::new(0),
             taken: Cell::new(0),
         }
+    }
+
+    /// A reader over a larger ring, for a lane of which `taken` slots were read in those before.
+    ///
+    /// # Panics
+    /// As [`Reader::new`].
+    #[must_use]
+    pub fn continued(region: Region, taken: u64) -> Reader {
+        let reader = Reader::new(region, 0);
+        reader.taken.set(taken);
+        reader
     }
 
     /// Slots consumed so far, padding included.
