@@ -7,6 +7,10 @@
 
 pub mod sync;
 
+pub mod ticks;
+
+pub mod pool;
+
 pub mod region;
 pub mod segment;
 

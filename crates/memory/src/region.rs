@@ -25,7 +25,7 @@ pub(crate) enum Backing {
     /// Words on this process's heap.
     Heap(#[allow(dead_code)] Arc<[AtomicU64]>),
     /// A mapping of a shared segment.
-    Mapped(crate::segment::Mapping),
+    Mapped(#[allow(dead_code)] crate::segment::Mapping),
 }
 
 #[cfg(not(loom))]
