@@ -14,6 +14,8 @@ pub mod pool;
 pub mod region;
 pub mod segment;
 
+pub mod counters;
+
 pub mod ring;
 
 pub mod page;

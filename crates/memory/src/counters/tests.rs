@@ -1,0 +1,111 @@
+//! Counters as their owner and as an observer see them.
+
+use super::*;
+
+#[test]
+fn a_view_sees_what_the_owner_adds() {
+    let counters = Counters::heap(3, 7);
+    let view = counters.view();
+    counters.add(0, u64::MAX);
+    counters.add(0, 2);
+    counters.add(2, 5);
+    counters.set(1, 9);
+    assert_eq!(view.values().collect::<Vec<_>>(), [1, 9, 5]);
+    assert_eq!((view.get(2), view.get(3)), (Some(5), None));
+    assert_eq!((view.incarnation(), view.pid()), (7, u64::from(std::process::id())));
+    assert!(!counters.is_shared());
+}
+
+#[test]
+#[should_panic(expected = "assertion failed")]
+fn a_counter_that_is_not_there_is_not_bumped() {
+    // The region has room behind the counters; none of it is a counter.
+    Counters::heap(3, 7).add(3, 1);
+}
+
+#[test]
+fn a_page_is_checked_before_it_is_read() {
+    let page = Region::heap(HEADER + 4);
+    assert_eq!(CountersView::new(&page).err(), Some(ObserveError::Foreign { magic: 0 }));
+    page.store(MAGIC_AT, MAGIC);
+    let fault = ObserveError::Version { found: 0, known: VERSION };
+    assert_eq!(CountersView::new(&page).err(), Some(fault));
+    page.store(VERSION_AT, VERSION);
+    for (count, held) in [(0, true), (4, true), (5, false), (u64::MAX, false)] {
+        page.store(COUNT_AT, count);
+        assert_eq!(CountersView::new(&page).is_ok(), held, "{count} counters");
+    }
+    page.store(COUNT_AT, 4);
+    let view = CountersView::new(&page).unwrap();
+    // The owner changes its mind: the view does not.
+    page.store(COUNT_AT, u64::MAX);
+    assert_eq!((view.count(), view.get(4)), (4, None));
+    assert!(CountersView::new(&Region::heap(HEADER - 1)).is_err());
+}
+
+#[cfg(not(miri))]
+mod mapped {
+    use super::*;
+    use rustix::fs::{MemfdFlags, SealFlags};
+
+    fn mine(incarnation: u64) -> Vec<CountersView> {
+        // Other tests of this process put up pages that are refused.
+        let views = observe(std::process::id()).unwrap_or_default();
+        views.into_iter().filter(|view| view.incarnation() == incarnation).collect()
+    }
+
+    #[test]
+    fn an_observer_finds_the_counters_of_a_process() {
+        let counters = Counters::create(1000, 0xc0).unwrap();
+        counters.add(999, 3);
+        let view = &mine(0xc0)[0];
+        assert_eq!((view.count(), view.get(999)), (1000, Some(3)));
+        counters.add(999, 1);
+        assert_eq!(view.get(999), Some(4));
+        assert!(!view.values.is_writable());
+        drop(counters);
+        assert!(mine(0xc0).is_empty());
+        assert_eq!(view.get(999), Some(4));
+    }
+
+    #[test]
+    fn a_descriptor_that_was_copied_shows_one_page() {
+        let counters = Counters::create(1, 0xc1).unwrap();
+        let copy = counters.segment.as_ref().unwrap().descriptor().try_clone_to_owned().unwrap();
+        assert_eq!(mine(0xc1).len(), 1);
+        drop((counters, copy));
+    }
+
+    #[test]
+    fn what_only_bears_the_name_is_passed_over() {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let forged = rustix::fs::memfd_create(LABEL, flags).unwrap();
+        rustix::fs::ftruncate(&forged, 4096).unwrap();
+        let path = |descriptor: &OwnedFd| {
+            use std::os::fd::AsRawFd;
+            format!("/proc/self/fd/{}", descriptor.as_raw_fd())
+        };
+        let refusal = |descriptor| open(0, Path::new(&path(descriptor))).err().unwrap();
+        assert!(matches!(
+            refusal(&forged),
+            ObserveError::Segment { fault: SegmentError::Seals { .. }, .. }
+        ));
+        rustix::fs::fcntl_add_seals(&forged, SealFlags::SHRINK | SealFlags::GROW).unwrap();
+        rustix::fs::fcntl_add_seals(&forged, SealFlags::FUTURE_WRITE | SealFlags::SEAL).unwrap();
+        assert_eq!(refusal(&forged), ObserveError::Foreign { magic: 0 });
+        let counters = Counters::create(1, 0xc2).unwrap();
+        assert_eq!(mine(0xc2).len(), 1);
+        drop(counters);
+        let huge = Segment::create(LABEL, 2 * COUNTERS_MAX * WORD, Writers::Owner).unwrap();
+        let huge = huge.descriptor().try_clone_to_owned().unwrap();
+        assert!(matches!(
+            refusal(&huge),
+            ObserveError::Segment { fault: SegmentError::Size { .. }, .. }
+        ));
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_said_to_be_gone() {
+        assert_eq!(observe(u32::MAX).err(), Some(ObserveError::Gone { pid: u32::MAX }));
+    }
+}
