@@ -1,0 +1,89 @@
+//! The list of checks. Each is a pure function of the tree, in a file of its own with its tests.
+
+mod architecture;
+mod crate_floors;
+mod dead_files;
+mod headers;
+mod leftovers;
+mod lengths;
+mod links;
+mod module_floors;
+mod pure_core;
+mod syntax;
+mod unsafe_code;
+mod whitespace;
+
+use super::finding::Finding;
+use super::tree::Tree;
+
+/// One check.
+pub(crate) struct Check {
+    pub(crate) name: &'static str,
+    /// What it asks of the repository.
+    pub(crate) about: &'static str,
+    pub(crate) run: fn(&Tree) -> Vec<Finding>,
+}
+
+/// All of them, in the order in which they run.
+pub(crate) const CHECKS: &[Check] = &[
+    Check {
+        name: "syntax",
+        about: "every .rs file that is compiled can be read",
+        run: syntax::check,
+    },
+    Check {
+        name: "crate-floors",
+        about: "a crate depends only on crates of lower floors",
+        run: crate_floors::check,
+    },
+    Check {
+        name: "module-floors",
+        about: "a module names only modules above it in the list of `mod` lines",
+        run: module_floors::check,
+    },
+    Check {
+        name: "dead-files",
+        about: "every .rs file under src is reached by a `mod` line",
+        run: dead_files::check,
+    },
+    Check {
+        name: "lengths",
+        about: "files and functions stay short: reported from 500 and 70 lines, refused over 800 and 120",
+        run: lengths::check,
+    },
+    Check {
+        name: "unsafe-code",
+        about: "unsafe stays in its home, with a SAFETY comment at each block",
+        run: unsafe_code::check,
+    },
+    Check {
+        name: "pure-core",
+        about: "crates/core has no I/O, no clock, no threads, no async",
+        run: pure_core::check,
+    },
+    Check {
+        name: "leftovers",
+        about: "nothing is left to do, and no debugging aid is left in",
+        run: leftovers::check,
+    },
+    Check {
+        name: "headers",
+        about: "every module file begins with a `//!` comment",
+        run: headers::check,
+    },
+    Check {
+        name: "architecture",
+        about: "ARCHITECTURE.md is short and names every crate",
+        run: architecture::check,
+    },
+    Check {
+        name: "links",
+        about: "links between the repository's documents lead somewhere",
+        run: links::check,
+    },
+    Check {
+        name: "whitespace",
+        about: "no tabs and no blanks at the ends of lines in .rs and .md",
+        run: whitespace::check,
+    },
+];

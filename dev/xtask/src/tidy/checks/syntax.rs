@@ -1,0 +1,35 @@
+//! Every Rust file that is compiled can be read, so that no other check passes over it silently.
+
+use super::super::finding::Finding;
+use super::super::tree::Tree;
+
+/// Reports the files that are no Rust. Below `tests/<directory>` they may be examples of that.
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let broken = tree.code.iter().filter_map(|(path, code)| Some((path, *code.as_ref().err()?)));
+    broken
+        .filter(|(path, _)| !is_example_of_wrong_use(path))
+        .map(|(path, line)| {
+            Finding::error(path, line, "this is not Rust from here on", "see what rustc says of it")
+        })
+        .collect()
+}
+
+fn is_example_of_wrong_use(path: &str) -> bool {
+    path.split_once("/tests/").is_some_and(|(_, inside)| inside.contains('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(path: &str, text: &str) -> usize {
+        check(&Tree::of(&[(path, text)])).len()
+    }
+
+    #[test]
+    fn what_is_compiled_must_be_rust() {
+        assert_eq!(findings("a/src/lib.rs", "fn f( {"), 1);
+        assert_eq!(findings("a/src/lib.rs", "fn f() {}"), 0);
+        assert_eq!(findings("a/tests/ui/wrong.rs", "fn f( {"), 0);
+    }
+}
