@@ -211,7 +211,7 @@ pub enum Rule {
         /// How many may.
         max: u32,
     },
-    /// A frame or a record in a state in which its kind may not come.
+    /// A frame in a state in which its kind may not come.
     OutOfPlace {
         /// Its kind.
         kind: u8,
@@ -234,6 +234,11 @@ pub enum Rule {
     RecordKind {
         /// The kind seen.
         kind: u8,
+    },
+    /// A record in a state in which its kind may not come.
+    RecordOutOfPlace {
+        /// Its kind, in words.
+        kind: &'static str,
     },
     /// A record whose length is beyond its bound.
     RecordTooLong {
@@ -285,6 +290,7 @@ impl Rule {
             Rule::RecordMagic { .. }
                 | Rule::RecordVersion { .. }
                 | Rule::RecordKind { .. }
+                | Rule::RecordOutOfPlace { .. }
                 | Rule::RecordTooLong { .. }
                 | Rule::RecordTruncated { .. }
                 | Rule::RecordField { .. }
@@ -408,6 +414,9 @@ impl Rule {
                 write!(f, "record version: {seen}, this side speaks {known}")
             }
             Rule::RecordKind { kind } => write!(f, "record kind: no record has kind {kind}"),
+            Rule::RecordOutOfPlace { kind } => {
+                write!(f, "record out of place: a {kind} where none may come")
+            }
             Rule::RecordTooLong { len, max } => {
                 write!(f, "record too long: {len} bytes, at most {max} are sent")
             }

@@ -44,7 +44,7 @@ pub enum Kind {
     Packed = 3,
     /// The result of a call.
     Reply = 4,
-    /// A call that has no result; its payload is a [`Failure`].
+    /// A call that has no result; its payload is a failure's code and text.
     Failed = 5,
     /// The caller no longer wants the answer, which must come all the same.
     Cancel = 6,
@@ -276,7 +276,7 @@ impl Head {
         Head { kind: Kind::Reply, flags: Flags::NONE, len, call, method: 0, count: 0 }
     }
 
-    /// A call without a result; `len` is [`Failure::len`].
+    /// A call without a result; `len` is that of the failure's payload.
     #[inline]
     pub const fn failed(call: CallNumber, len: u32) -> Head {
         Head { kind: Kind::Failed, flags: Flags::NONE, len, call, method: 0, count: 0 }
@@ -450,140 +450,6 @@ pub const fn packed_max(len: u32) -> u32 {
     match (SHORT_BYTES as u32).checked_div(len) {
         Some(count) => count,
         None => 0,
-    }
-}
-
-/// Why a call has no result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum FailCode {
-    /// The callee has no method of that number.
-    NoSuchMethod = 1,
-    /// The arguments do not decode.
-    BadArguments = 2,
-    /// The handler panicked.
-    Panicked = 3,
-    /// The handler was ended because the caller cancelled.
-    Cancelled = 4,
-    /// The deadline passed before the handler was done.
-    Deadline = 5,
-    /// The callee is closing and takes no more calls.
-    Closing = 6,
-    /// The result is longer than a message may be.
-    TooLarge = 7,
-    /// The callee has no room for another task.
-    Overloaded = 8,
-    /// The result does not encode.
-    BadResult = 9,
-}
-
-impl FailCode {
-    /// Every code.
-    pub const ALL: [FailCode; 9] = [
-        FailCode::NoSuchMethod,
-        FailCode::BadArguments,
-        FailCode::Panicked,
-        FailCode::Cancelled,
-        FailCode::Deadline,
-        FailCode::Closing,
-        FailCode::TooLarge,
-        FailCode::Overloaded,
-        FailCode::BadResult,
-    ];
-
-    /// The code of a byte, if there is one.
-    pub const fn from_byte(byte: u8) -> Option<FailCode> {
-        if byte == 0 || byte as usize > FailCode::ALL.len() {
-            return None;
-        }
-        Some(FailCode::ALL[byte as usize - 1])
-    }
-
-    /// The byte of the code.
-    pub const fn byte(self) -> u8 {
-        self as u8
-    }
-
-    /// What happened, in words.
-    pub const fn text(self) -> &'static str {
-        match self {
-            FailCode::NoSuchMethod => "the callee has no such method",
-            FailCode::BadArguments => "the callee could not decode the arguments",
-            FailCode::Panicked => "the handler panicked",
-            FailCode::Cancelled => "the call was cancelled",
-            FailCode::Deadline => "the deadline passed",
-            FailCode::Closing => "the callee is closing",
-            FailCode::TooLarge => "the result is longer than a message may be",
-            FailCode::Overloaded => "the callee has no room for another task",
-            FailCode::BadResult => "the callee could not encode the result",
-        }
-    }
-}
-
-impl fmt::Display for FailCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
-    }
-}
-
-/// The payload of a [`Kind::Failed`] frame: a byte of code, then text.
-///
-/// ```
-/// use upbeat_core::frame::{FailCode, Failure};
-///
-/// let mut bytes = Vec::new();
-/// Failure::new(FailCode::Panicked, "index out of bounds").write(&mut bytes);
-/// assert_eq!(Failure::parse(&bytes).unwrap().text(), "index out of bounds");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failure<'a> {
-    code: FailCode,
-    text: &'a str,
-}
-
-impl<'a> Failure<'a> {
-    /// A failure; text beyond [`ERROR_TEXT_BYTES_MAX`] is cut at a character's end.
-    pub fn new(code: FailCode, text: &'a str) -> Failure<'a> {
-        Failure { code, text: &text[..text.floor_char_boundary(ERROR_TEXT_BYTES_MAX)] }
-    }
-
-    /// Why the call has no result.
-    pub fn code(&self) -> FailCode {
-        self.code
-    }
-
-    /// What the callee adds; may be empty.
-    pub fn text(&self) -> &'a str {
-        self.text
-    }
-
-    /// Bytes of the payload.
-    #[allow(clippy::len_without_is_empty)] // a failure has its code at least
-    pub fn len(&self) -> u32 {
-        1 + self.text.len() as u32
-    }
-
-    /// Appends the payload.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        out.push(self.code.byte());
-        out.extend_from_slice(self.text.as_bytes());
-    }
-
-    /// The failure in a payload (behind its extensions), or the rule it breaks.
-    pub fn parse(payload: &'a [u8]) -> Result<Failure<'a>, Rule> {
-        let kind = Kind::Failed.byte();
-        let len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-        let max = 1 + ERROR_TEXT_BYTES_MAX as u32;
-        let Some((&code, text)) = payload.split_first() else {
-            return Err(Rule::LengthBelowMin { kind, len, min: 1 });
-        };
-        if len > max {
-            return Err(Rule::LengthBeyondMax { len, max });
-        }
-        let code = FailCode::from_byte(code).ok_or(Rule::UnknownFailCode { code })?;
-        let text =
-            str::from_utf8(text).map_err(|_| Rule::RecordField { field: "text of a failure" })?;
-        Ok(Failure { code, text })
     }
 }
 

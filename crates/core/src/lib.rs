@@ -11,8 +11,16 @@
 
 pub mod limits;
 
+pub mod name;
+
+pub mod method;
+
+pub mod bill;
+
 pub mod fault;
 
 pub mod frame;
+
+pub mod failure;
 
 pub mod call;

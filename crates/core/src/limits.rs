@@ -54,11 +54,14 @@ pub const CALLS_PER_SESSION_MAX: usize = 4096;
 /// One-way messages of one session that have become tasks and are not yet finished.
 pub const ONEWAYS_UNFINISHED_MAX: usize = 65_536;
 
-/// Sessions of one node: the bytes of its board.
-pub const SESSIONS_PER_NODE_MAX: usize = 4096;
-
-/// Bytes of a node's board: one byte per session, one page.
+/// Bytes of a node's board: one page.
 pub const BOARD_BYTES: usize = PAGE_BYTES;
+
+/// Bytes at the start of a board that say that something was noted: one line.
+pub const BOARD_HEADER_BYTES: usize = SLOT_BYTES;
+
+/// Sessions of one node: the bytes of its board behind its header, one each.
+pub const SESSIONS_PER_NODE_MAX: usize = BOARD_BYTES - BOARD_HEADER_BYTES;
 
 /// Bytes of the name of a node, such as `worker/3`. A socket path must hold it.
 pub const NAME_BYTES_MAX: usize = 64;
@@ -139,8 +142,8 @@ const _: () = assert!(CALLS_PER_SESSION_MAX.is_power_of_two());
 const _: () = assert!(METHODS_PER_SESSION_MAX <= u16::MAX as usize);
 const _: () = assert!(METHODS_PER_SERVICE_MAX < METHODS_PER_SESSION_MAX);
 
-// The board has its byte for every session.
-const _: () = assert!(SESSIONS_PER_NODE_MAX == BOARD_BYTES);
+// A session's place on the board fits half a word, so that it can be packed beside a generation.
+const _: () = assert!(SESSIONS_PER_NODE_MAX <= u16::MAX as usize);
 
 // A socket path of 108 bytes leaves room for the directory before a name.
 const _: () = assert!(NAME_BYTES_MAX <= 64 && PROGRAM_BYTES_MAX <= 64);

@@ -1,3 +1,5 @@
+//! Both tables against a plain map, by generated acts.
+
 use std::collections::HashMap;
 
 use proptest::prelude::*;

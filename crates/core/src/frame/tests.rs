@@ -1,3 +1,5 @@
+//! Heads against generated words: the inverse, and that nothing panics.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -63,24 +65,6 @@ proptest! {
         words[word] = if near { words[word] ^ (value & 0xff) << 8 } else { value };
         prop_assert_eq!(Head::parse(words), Head::parse_any(words));
     }
-
-    #[test]
-    fn a_failure_survives(code in 0..FailCode::ALL.len(), text in ".{0,40}") {
-        let failure = Failure::new(FailCode::ALL[code], &text);
-        let mut bytes = Vec::new();
-        failure.write(&mut bytes);
-        prop_assert_eq!(bytes.len() as u32, failure.len());
-        prop_assert_eq!(Failure::parse(&bytes), Ok(failure));
-    }
-
-    #[test]
-    fn any_bytes_give_a_failure_or_a_rule(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-        if let Ok(failure) = Failure::parse(&bytes) {
-            let mut again = Vec::new();
-            failure.write(&mut again);
-            prop_assert_eq!(again, bytes);
-        }
-    }
 }
 
 /// What parses is a head whose words are those that were parsed, less lap and span.
@@ -132,13 +116,11 @@ fn every_broken_shape_names_its_rule() {
 }
 
 #[test]
-fn kinds_and_codes_have_one_byte_each() {
+fn kinds_have_one_byte_each() {
     for byte in 0..=u8::MAX {
         assert_eq!(Kind::from_byte(byte).map_or(byte, Kind::byte), byte);
-        assert_eq!(FailCode::from_byte(byte).map_or(byte, FailCode::byte), byte);
     }
     assert!(Kind::ALL.iter().all(|&kind| Kind::from_byte(kind.byte()) == Some(kind)));
-    assert!(FailCode::ALL.iter().all(|&code| FailCode::from_byte(code.byte()) == Some(code)));
 }
 
 #[test]
@@ -155,15 +137,4 @@ fn extensions_stand_in_the_order_of_their_bits() {
     assert_eq!((both.deadline_offset(), both.stamp_offset()), (Some(0), Some(8)));
     assert_eq!((Flags::STAMP.deadline_offset(), Flags::STAMP.stamp_offset()), (None, Some(0)));
     assert_eq!(Head::call(1, CallNumber::NONE, 24).with_flags(both).body_bytes(), 8);
-}
-
-#[test]
-fn a_long_text_is_cut_at_a_character() {
-    let text = "é".repeat(ERROR_TEXT_BYTES_MAX);
-    let failure = Failure::new(FailCode::Panicked, &text);
-    assert_eq!(failure.len() as usize, 1 + ERROR_TEXT_BYTES_MAX);
-    assert_eq!(
-        Failure::new(FailCode::Panicked, &text[..1022].replace('é', "€")).text().len() % 3,
-        0
-    );
 }

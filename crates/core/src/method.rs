@@ -1,0 +1,169 @@
+//! Signatures of methods and their stable hash.
+//!
+//! Which types a method may take and how their schemas are written is said in a higher crate; here
+//! a signature is a text such as `Counter.add(n: u64) -> u64` with the schemas folded in. Two sides
+//! agree on a method if and only if the hashes of their texts are equal. The invariant: a hash
+//! depends on the whole text and on nothing else, in every build and on every host.
+
+use std::fmt;
+
+use crate::limits::{IDENT_BYTES_MAX, SIGNATURE_BYTES_MAX};
+
+/// The hash of a method's signature.
+///
+/// ```
+/// use upbeat_core::method::MethodHash;
+///
+/// const ADD: MethodHash = MethodHash::of("Counter.add(n: u64) -> u64");
+/// assert_eq!(ADD, MethodHash::of("Counter.add(").and("n: u64) -> u64"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MethodHash(u64);
+
+impl MethodHash {
+    /// The hash of a text (FNV-1a).
+    pub const fn of(text: &str) -> MethodHash {
+        MethodHash(0xcbf2_9ce4_8422_2325).and(text)
+    }
+
+    /// The hash of what was hashed so far with `text` behind it.
+    #[must_use]
+    pub const fn and(self, text: &str) -> MethodHash {
+        let bytes = text.as_bytes();
+        let mut hash = self.0;
+        let mut at = 0;
+        while at < bytes.len() {
+            hash = (hash ^ bytes[at] as u64).wrapping_mul(0x0000_0100_0000_01b3);
+            at += 1;
+        }
+        MethodHash(hash)
+    }
+
+    /// The hash that has come over the wire.
+    pub const fn from_u64(hash: u64) -> MethodHash {
+        MethodHash(hash)
+    }
+
+    /// The hash as it goes over the wire.
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for MethodHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// The signature of a method.
+///
+/// ```
+/// use upbeat_core::method::Signature;
+///
+/// let add = Signature::new("Counter", "add", "Counter.add(n: u64) -> u64").unwrap();
+/// assert_eq!((add.service(), add.name()), ("Counter", "add"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    service: Box<str>,
+    name: Box<str>,
+    text: Box<str>,
+    hash: MethodHash,
+}
+
+impl Signature {
+    /// The signature with this text. The hash covers all of it; of a text beyond
+    /// [`SIGNATURE_BYTES_MAX`] only the beginning is kept, to be shown.
+    pub fn new(service: &str, name: &str, text: &str) -> Result<Signature, IdentError> {
+        check_ident(service)?;
+        check_ident(name)?;
+        let hash = MethodHash::of(text);
+        let text = &text[..text.floor_char_boundary(SIGNATURE_BYTES_MAX)];
+        Ok(Signature { service: service.into(), name: name.into(), text: text.into(), hash })
+    }
+
+    /// The service.
+    pub fn service(&self) -> &str {
+        &self.service
+    }
+
+    /// The method's name within its service.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The text, or the beginning of one that is long.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The hash of the whole text.
+    pub fn hash(&self) -> MethodHash {
+        self.hash
+    }
+}
+
+/// A name of a service or of a method that is empty or too long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdentError {
+    bytes: usize,
+}
+
+impl std::error::Error for IdentError {}
+
+impl fmt::Display for IdentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the name of a service or method has {} bytes; 1 to {IDENT_BYTES_MAX} are allowed",
+            self.bytes
+        )
+    }
+}
+
+/// Whether a text may name a service or a method.
+pub(crate) fn check_ident(ident: &str) -> Result<(), IdentError> {
+    match ident.len() {
+        1..=IDENT_BYTES_MAX => Ok(()),
+        bytes => Err(IdentError { bytes }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_hash_in_parts_is_the_hash_of_the_whole(a in ".{0,20}", b in ".{0,20}") {
+            prop_assert_eq!(MethodHash::of(&a).and(&b), MethodHash::of(&format!("{a}{b}")));
+        }
+    }
+
+    #[test]
+    fn hashes_never_change() {
+        // The published values of FNV-1a.
+        assert_eq!(MethodHash::of("").as_u64(), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(MethodHash::of("foobar").as_u64(), 0x8594_4171_f739_67e8);
+        assert_eq!(MethodHash::of("a").to_string(), "af63dc4c8601ec8c");
+    }
+
+    #[test]
+    fn the_hash_covers_what_is_cut() {
+        let long = "é".repeat(SIGNATURE_BYTES_MAX);
+        let one = Signature::new("S", "m", &format!("{long}1")).unwrap();
+        let two = Signature::new("S", "m", &format!("{long}2")).unwrap();
+        assert_eq!(one.text(), two.text());
+        assert_ne!(one.hash(), two.hash());
+    }
+
+    #[test]
+    fn names_have_bounds() {
+        assert!(Signature::new("", "m", "").is_err());
+        let error = Signature::new("S", &"m".repeat(129), "").unwrap_err();
+        assert!(error.to_string().contains("129"));
+    }
+}
