@@ -18,8 +18,11 @@
 //! the runtime's. The invariant: `parse` is the inverse of `words`, and any three words give a
 //! [`Head`] that keeps its shape or the [`Rule`] that they break.
 
+mod failure;
+
 use std::fmt;
 
+pub use self::failure::{FailCode, Failure};
 use crate::fault::{self, Rule};
 use crate::limits::{
     ERROR_TEXT_BYTES_MAX, EXTENSION_BYTES, HEAD_BYTES, MESSAGE_BYTES_MAX, SHORT_BYTES, SLOT_BYTES,
@@ -44,7 +47,7 @@ pub enum Kind {
     Packed = 3,
     /// The result of a call.
     Reply = 4,
-    /// A call that has no result; its payload is a failure's code and text.
+    /// A call that has no result; its payload is a [`Failure`].
     Failed = 5,
     /// The caller no longer wants the answer, which must come all the same.
     Cancel = 6,
@@ -276,7 +279,7 @@ impl Head {
         Head { kind: Kind::Reply, flags: Flags::NONE, len, call, method: 0, count: 0 }
     }
 
-    /// A call without a result; `len` is that of the failure's payload.
+    /// A call without a result; `len` is [`Failure::len`].
     #[inline]
     pub const fn failed(call: CallNumber, len: u32) -> Head {
         Head { kind: Kind::Failed, flags: Flags::NONE, len, call, method: 0, count: 0 }

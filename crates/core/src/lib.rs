@@ -21,6 +21,4 @@ pub mod fault;
 
 pub mod frame;
 
-pub mod failure;
-
 pub mod call;

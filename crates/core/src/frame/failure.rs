@@ -1,13 +1,13 @@
 //! The payload of a failed call: a code and a text.
 //!
-//! The frame around it is [`frame`](crate::frame)'s; what the user is told is the runtime's. The
+//! The frame around it is the module's above; what the user is told is the runtime's. The
 //! invariant: the payload is bounded, and any bytes give a [`Failure`] or the [`Rule`] that they
 //! break.
 
 use std::fmt;
 
+use super::Kind;
 use crate::fault::Rule;
-use crate::frame::Kind;
 use crate::limits::ERROR_TEXT_BYTES_MAX;
 
 /// Why a call has no result.
@@ -86,7 +86,7 @@ impl fmt::Display for FailCode {
 /// The payload of a [`Kind::Failed`] frame: a byte of code, then text.
 ///
 /// ```
-/// use upbeat_core::failure::{FailCode, Failure};
+/// use upbeat_core::frame::{FailCode, Failure};
 ///
 /// let mut bytes = Vec::new();
 /// Failure::new(FailCode::Panicked, "index out of bounds").write(&mut bytes);
