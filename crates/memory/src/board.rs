@@ -6,7 +6,7 @@
 //! turn.
 
 use crate::region::{Region, WORD};
-use crate::sync::fence_full;
+use crate::sync::{Ordering, fence, fence_full};
 
 /// Where the sessions' bytes begin; the line before them says that something was noted.
 const FIRST: usize = 64;
@@ -38,16 +38,19 @@ impl Board {
 
     /// Takes every note down and calls `noted` for each, among the first `sessions` sessions.
     pub fn sweep(&self, sessions: usize, mut noted: impl FnMut(usize)) {
-        self.region.store(SUMMARY, 0);
-        fence_full();
+        // Taken, not overwritten: with a plain store this could pass a note that comes meanwhile,
+        // see neither its byte nor leave its mark.
+        self.region.take(SUMMARY);
         let first = FIRST / WORD;
         let sessions = sessions.min(sessions_in(self.region.words() * WORD));
         for word in 0..sessions.div_ceil(WORD) {
-            let bytes = self.region.load(first + word).to_le_bytes();
-            for (i, _) in bytes.iter().enumerate().filter(|(_, byte)| **byte != 0) {
-                let session = word * WORD + i;
-                self.region.store_byte(FIRST + session, 0);
-                if session < sessions {
+            let bytes = self.region.load_bytes(first + word);
+            if bytes == [0; WORD] {
+                continue;
+            }
+            for session in word * WORD..sessions.min((word + 1) * WORD) {
+                // Taken before the lane is looked at, for the same reason.
+                if bytes[session % WORD] != 0 && self.region.take_byte(FIRST + session) != 0 {
                     noted(session);
                 }
             }
@@ -72,9 +75,13 @@ impl Note {
         Note { region, session }
     }
 
-    /// Notes that the lane wants a look.
+    /// Notes that the lane wants a look. What was written to the lane stands before this, and a
+    /// look at the reader's promise may follow at once: the fence between them is made here.
     pub fn mark(&self) {
+        // Behind the message, also where no fence stood since it was written.
+        fence(Ordering::Release);
         self.region.store_byte(FIRST + self.session, 1);
         self.region.publish(SUMMARY, 1);
+        fence_full();
     }
 }

@@ -21,6 +21,8 @@ const IN: usize = LINE_WORDS;
 const FINISHED: usize = LINE_WORDS + 1;
 /// Whether the owner looks at the other lane each turn.
 const ATTENTION: usize = 2 * LINE_WORDS;
+/// Whether the owner found the ring full and wants to hear of room.
+const WANTS_ROOM: usize = 2 * LINE_WORDS + 1;
 
 /// The slot at which the ring of session `session` starts. Rings that all started at one offset
 /// of a page would fall into one set of the cache.
@@ -136,8 +138,9 @@ impl Lanes {
     /// peer so.
     ///
     /// # Panics
-    /// When the lane does not grow further.
+    /// When the lane does not grow further, or a message is being written.
     pub fn grow_writer(&self, region: Region) {
+        assert!(!self.writer().is_claimed(), "a message is being written into the old ring");
         let writer = Writer::continued(region, self.writer().out());
         assert!(self.writer.go_on(writer).is_some(), "the lane is as large as lanes get");
     }
@@ -188,5 +191,18 @@ impl Lanes {
     #[inline]
     pub fn peer_is_attentive(&self) -> bool {
         self.theirs.load(ATTENTION) != 0
+    }
+
+    /// Says whether we wait for room in our lane. Having said yes, try once more: what the peer
+    /// has read before it could see that, it does not tell.
+    pub fn set_wants_room(&self, wants: bool) {
+        self.ours.publish(WANTS_ROOM, u64::from(wants));
+        fence_full();
+    }
+
+    /// Whether the peer waits for room in its lane, and wants a ring if it sleeps.
+    #[inline]
+    pub fn peer_wants_room(&self) -> bool {
+        self.theirs.load(WANTS_ROOM) != 0
     }
 }

@@ -11,9 +11,15 @@ pub mod ticks;
 
 pub mod pool;
 
+#[cfg(not(loom))]
+mod copy;
+#[cfg(not(loom))]
+mod mapping;
 pub mod region;
+#[cfg(not(loom))]
 pub mod segment;
 
+#[cfg(not(loom))]
 pub mod counters;
 
 pub mod ring;

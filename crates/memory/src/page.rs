@@ -84,6 +84,9 @@ impl NodePage {
 
     /// Gives the promise again.
     pub fn promise(&self) {
+        if self.promise.get() & 1 == 1 {
+            return;
+        }
         let promise = self.promise.get() | 1;
         self.promise.set(promise);
         self.region.publish(PROMISE, promise);

@@ -25,14 +25,15 @@ pub(crate) enum Backing {
     /// Words on this process's heap.
     Heap(#[allow(dead_code)] Arc<[AtomicU64]>),
     /// A mapping of a shared segment.
-    Mapped(#[allow(dead_code)] crate::segment::Mapping),
+    Mapped(#[allow(dead_code)] crate::mapping::Mapping),
 }
 
 #[cfg(not(loom))]
 mod plain {
     use super::{Arc, AtomicU64, Backing, Ordering, WORD};
+    use crate::copy;
+    use crate::sync::AtomicU8;
     use std::ptr::NonNull;
-    use std::sync::atomic::AtomicU8;
     use zerocopy::FromBytes;
 
     /// A checked view of shared words.
@@ -48,8 +49,7 @@ mod plain {
     // is itself shared between threads; `base` points into it for as long as the region lives.
     unsafe impl Send for Region {}
 
-    // SAFETY: as for Send; methods that store plain bytes state the protocol that keeps two
-    // threads from touching the same bytes at once.
+    // SAFETY: as for Send; every access of every method is atomic, or as good as that (`copy`).
     unsafe impl Sync for Region {}
 
     impl Region {
@@ -64,7 +64,7 @@ mod plain {
             Region { base, words, writable: true, _keep: Arc::new(Backing::Heap(cells)) }
         }
 
-        pub(crate) fn mapped(mapping: crate::segment::Mapping) -> Region {
+        pub(crate) fn mapped(mapping: crate::mapping::Mapping) -> Region {
             let (base, words, writable) =
                 (mapping.base().cast(), mapping.bytes() / WORD, mapping.is_writable());
             Region { base, words, writable, _keep: Arc::new(Backing::Mapped(mapping)) }
@@ -78,6 +78,12 @@ mod plain {
         /// Whether this side may store.
         pub fn is_writable(&self) -> bool {
             self.writable
+        }
+
+        /// The same words, to read alone.
+        #[must_use]
+        pub fn read_only(&self) -> Region {
+            Region { writable: false, ..self.clone() }
         }
 
         /// A view of `words` words that starts at word `first`.
@@ -145,6 +151,36 @@ mod plain {
             byte.store(value, Ordering::Relaxed);
         }
 
+        /// Takes a byte: loads it and leaves 0, in one step that is ordered like a lock.
+        ///
+        /// # Panics
+        /// When the region is read-only, or `at` is outside.
+        pub fn take_byte(&self, at: usize) -> u8 {
+            assert!(self.writable && at < self.words * WORD);
+            // SAFETY: as in `store_byte`.
+            let byte = unsafe { AtomicU8::from_ptr(self.base.as_ptr().cast::<u8>().add(at)) };
+            byte.swap(0, Ordering::AcqRel)
+        }
+
+        /// Takes a word: loads it and leaves 0, in one step that is ordered like a lock.
+        ///
+        /// # Panics
+        /// When the region is read-only, or `at` is outside.
+        pub fn take(&self, at: usize) -> u64 {
+            self.word_mut(at).swap(0, Ordering::AcqRel)
+        }
+
+        /// Loads the eight bytes of a word that others store byte by byte.
+        ///
+        /// # Panics
+        /// When `at` is outside.
+        #[inline]
+        pub fn load_bytes(&self, at: usize) -> [u8; WORD] {
+            assert!(at < self.words);
+            // SAFETY: in bounds, and alive as long as `_keep`.
+            unsafe { copy::load_bytes(self.base.as_ptr().cast::<u8>().add(at * WORD)) }
+        }
+
         /// Copies `bytes` to byte `at`. The caller has claimed that room: nobody reads it before
         /// a later [`Region::publish`].
         ///
@@ -154,12 +190,10 @@ mod plain {
         pub fn write(&self, at: usize, bytes: &[u8]) {
             let end = self.words * WORD;
             assert!(self.writable && at <= end && bytes.len() <= end - at);
-            // SAFETY: in bounds; `bytes` is private to this side and cannot overlap a region; a
-            // reader that keeps the protocol is not looking here, one that does not is another
-            // process, whose races are its own.
+            // SAFETY: in bounds; `bytes` is private to this side and cannot overlap a region.
             unsafe {
                 let to = self.base.as_ptr().cast::<u8>().add(at);
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+                copy::into_shared(bytes.as_ptr(), to, bytes.len(), at.is_multiple_of(WORD));
             }
         }
 
@@ -171,8 +205,8 @@ mod plain {
         pub fn read(&self, at: usize, to: &mut [u8]) {
             let end = self.words * WORD;
             assert!(at.is_multiple_of(WORD) && at <= end && to.len() <= end - at);
-            // SAFETY: just checked.
-            unsafe { self.read_to(at, to.as_mut_ptr(), to.len()) }
+            // SAFETY: in bounds; `to` is private to this side and cannot overlap a region.
+            unsafe { copy::out_of_shared(self.base.add(at / WORD), to.as_mut_ptr(), to.len()) }
         }
 
         /// Loads a value of plain data from byte `at`, which must begin a word.
@@ -186,32 +220,8 @@ mod plain {
             let mut value = std::mem::MaybeUninit::<T>::uninit();
             // SAFETY: source and destination have `bytes` bytes; T accepts any bytes.
             unsafe {
-                self.read_to(at, value.as_mut_ptr().cast(), bytes);
+                copy::out_of_shared(self.base.add(at / WORD), value.as_mut_ptr().cast(), bytes);
                 value.assume_init()
-            }
-        }
-
-        /// # Safety
-        /// `at` begins a word, `at + bytes` is inside, and `to` has room for `bytes`.
-        #[inline]
-        unsafe fn read_to(&self, at: usize, to: *mut u8, bytes: usize) {
-            let first = at / WORD;
-            let whole = bytes / WORD;
-            for i in 0..whole {
-                // SAFETY: word `first + i` is inside, and so is its place in `to`.
-                unsafe {
-                    let word = self.base.add(first + i).as_ref().load(Ordering::Relaxed);
-                    to.add(i * WORD).cast::<u64>().write_unaligned(word);
-                }
-            }
-            let rest = bytes % WORD;
-            if rest != 0 {
-                // SAFETY: regions are whole words, so the last word is inside; `rest` bytes of it fit.
-                unsafe {
-                    let word = self.base.add(first + whole).as_ref().load(Ordering::Relaxed);
-                    let word = word.to_ne_bytes();
-                    std::ptr::copy_nonoverlapping(word.as_ptr(), to.add(whole * WORD), rest);
-                }
             }
         }
     }
@@ -268,24 +278,55 @@ mod model {
             self.word(at).store(value, Ordering::Release);
         }
 
-        /// Stores one byte. A model has one writer at a time in a word.
+        /// Stores one byte.
         pub fn store_byte(&self, at: usize, value: u8) {
-            let mut bytes = self.load(at / WORD).to_ne_bytes();
-            bytes[at % WORD] = value;
-            self.store(at / WORD, u64::from_ne_bytes(bytes));
+            self.change_byte(at, value, Ordering::Relaxed);
         }
 
-        /// Copies `bytes` to byte `at`, word by word.
+        /// Takes a byte: loads it and leaves 0, in one step that is ordered like a lock.
+        pub fn take_byte(&self, at: usize) -> u8 {
+            self.change_byte(at, 0, Ordering::AcqRel)
+        }
+
+        fn change_byte(&self, at: usize, value: u8, order: Ordering) -> u8 {
+            let changed = |word: u64| {
+                let mut bytes = word.to_ne_bytes();
+                bytes[at % WORD] = value;
+                Some(u64::from_ne_bytes(bytes))
+            };
+            let (Ok(before) | Err(before)) =
+                self.word(at / WORD).fetch_update(order, Ordering::Relaxed, changed);
+            before.to_ne_bytes()[at % WORD]
+        }
+
+        /// Takes a word: loads it and leaves 0, in one step that is ordered like a lock.
+        pub fn take(&self, at: usize) -> u64 {
+            self.word(at).swap(0, Ordering::AcqRel)
+        }
+
+        /// Loads the eight bytes of a word that others store byte by byte.
+        pub fn load_bytes(&self, at: usize) -> [u8; WORD] {
+            self.load(at).to_ne_bytes()
+        }
+
+        /// Copies `bytes` to byte `at`, word by word. A model has one writer at a time in a word.
         pub fn write(&self, at: usize, bytes: &[u8]) {
-            for (i, byte) in bytes.iter().enumerate() {
-                self.store_byte(at + i, *byte);
+            let mut done = 0;
+            while done < bytes.len() {
+                let (word, skip) = ((at + done) / WORD, (at + done) % WORD);
+                let fit = (WORD - skip).min(bytes.len() - done);
+                let mut cell = if fit == WORD { [0; WORD] } else { self.load_bytes(word) };
+                cell[skip..skip + fit].copy_from_slice(&bytes[done..done + fit]);
+                self.store(word, u64::from_ne_bytes(cell));
+                done += fit;
             }
         }
 
-        /// Copies bytes out, from byte `at`.
+        /// Copies bytes out, from byte `at`, which must begin a word.
         pub fn read(&self, at: usize, to: &mut [u8]) {
-            for (i, byte) in to.iter_mut().enumerate() {
-                *byte = self.load((at + i) / WORD).to_ne_bytes()[(at + i) % WORD];
+            assert!(at.is_multiple_of(WORD));
+            for (i, chunk) in to.chunks_mut(WORD).enumerate() {
+                chunk.copy_from_slice(&self.load_bytes(at / WORD + i)[..chunk.len()]);
             }
         }
     }

@@ -100,9 +100,24 @@ impl Writer {
         self.slots
     }
 
+    /// Whether a message is being written.
+    pub fn is_claimed(&self) -> bool {
+        self.claimed.get()
+    }
+
     /// Slots written so far, padding included.
     pub fn out(&self) -> u64 {
         self.out.get()
+    }
+
+    /// The longest span that finds room sooner or later wherever the ring stands, when `keep`
+    /// slots are to stay free behind it: half of the ring, or less if those are many. A longer one
+    /// is granted only where it happens to fit.
+    #[must_use]
+    pub fn longest(&self, keep: u32) -> u32 {
+        // At worst a span is one slot too long for the end of the ring, and all the rest before
+        // it is padded: twice the span less one, and what is kept.
+        (self.slots / 2).min((self.slots.saturating_sub(keep)).div_ceil(2))
     }
 
     /// Claims `span` slots, leaving at least `keep` free behind them. `progress` is asked for the
@@ -114,9 +129,11 @@ impl Writer {
         keep: u32,
         progress: impl Fn() -> u64,
     ) -> Result<Claim<'_>, Refused> {
-        let need = u64::from(span + keep);
+        let need = u64::from(span) + u64::from(keep);
         let free = u64::from(self.slots) - (self.out.get() - self.known_in.get());
-        if need > free || span > self.slots - self.index.get() || self.claimed.get() {
+        // A span of 0 wraps round to one that is too long.
+        let last = span.wrapping_sub(1);
+        if need > free || last >= self.slots - self.index.get() || self.claimed.get() {
             self.make_room(span, keep, progress)?;
         }
         self.claimed.set(true);
@@ -130,15 +147,18 @@ impl Writer {
         if self.claimed.get() {
             return Err(Refused::Claimed);
         }
-        if span == 0 || span.saturating_add(keep) > self.slots / 2 {
-            return Err(Refused::TooLong { span, most: (self.slots / 2).saturating_sub(keep) });
+        let most = self.longest(keep);
+        if span == 0 || span > most {
+            return Err(Refused::TooLong { span, most });
         }
         let rest = self.slots - self.index.get();
         let pad = if span > rest { rest } else { 0 };
-        let need = u64::from(span + keep + pad);
+        let need = u64::from(span) + u64::from(keep) + u64::from(pad);
         let free = || u64::from(self.slots) - (self.out.get() - self.known_in.get());
         if need > free() {
             let now = progress().max(self.floor.get());
+            // What is written into those slots must stay behind the reads that emptied them.
+            fence(Ordering::Acquire);
             let (known, out) = (self.known_in.get(), self.out.get());
             if now < known || now > out {
                 return Err(Refused::Progress { now, known, out });
@@ -293,7 +313,8 @@ impl Reader {
     }
 
     /// Looks for the next frame: its head, or None when nothing has come. Until it is passed by
-    /// [`Reader::advance`], looking again gives the same frame.
+    /// [`Reader::advance`], looking again gives the same frame, unless the peer breaks the rules:
+    /// what was checked of one look's head is worth nothing after the next look.
     #[inline]
     pub fn look(&self) -> Result<Option<[u64; 3]>, RingFault> {
         let at = self.index.get() as usize * SLOT_WORDS;
@@ -404,5 +425,8 @@ fn slots_in(region: &Region) -> u32 {
     slots as u32
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
+
+#[cfg(all(test, loom))]
+mod model;

@@ -6,14 +6,14 @@
 //!
 //! Invariant: a mapping made here never faults because of what the peer does: the file cannot
 //! shrink (sealed), and it is tmpfs (a hugetlb file takes the seals and then kills its reader).
+//! A forked child does not have the mappings; it must not touch or drop what was made before.
 
+use crate::mapping::{Mapping, Unmapped};
 use crate::region::Region;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::ptr::NonNull;
 
 /// The size of a page, which every segment is a multiple of.
 pub const PAGE: usize = 4096;
@@ -58,7 +58,7 @@ impl Segment {
             .or_else(|_| rustix::fs::memfd_create(label, flags))
             .map_err(failed("memfd_create"))?;
         rustix::fs::ftruncate(&descriptor, bytes as u64).map_err(failed("ftruncate"))?;
-        let mapping = Mapping::new(&descriptor, bytes, true)?;
+        let mapping = Mapping::new(&descriptor, bytes, true).map_err(unmapped)?;
         rustix::fs::fcntl_add_seals(&descriptor, writers.seals()).map_err(failed("seal"))?;
         Ok(Segment { region: Region::mapped(mapping), descriptor })
     }
@@ -67,7 +67,9 @@ impl Segment {
     /// fault at the first write.
     pub fn reserve(self) -> Result<Segment, SegmentError> {
         let bytes = (self.region.words() * crate::region::WORD) as u64;
-        rustix::fs::fallocate(&self.descriptor, FallocateFlags::empty(), 0, bytes)
+        let allocate =
+            || rustix::fs::fallocate(&self.descriptor, FallocateFlags::empty(), 0, bytes);
+        rustix::io::retry_on_intr(allocate)
             .map_err(|error| SegmentError::System { act: "fallocate", error })?;
         Ok(self)
     }
@@ -100,10 +102,7 @@ pub fn open(
     if kind as i64 != TMPFS_MAGIC {
         return Err(SegmentError::Kind { found: kind as u64 });
     }
-    let found = rustix::fs::fstat(descriptor).map_err(failed("fstat"))?.st_size;
-    if found != bytes as i64 || bytes == 0 || !bytes.is_multiple_of(PAGE) {
-        return Err(SegmentError::Size { found, wanted: bytes });
-    }
+    // The seals before the size: until it is sealed the file may still shrink behind our back.
     let seals = rustix::fs::fcntl_get_seals(descriptor).map_err(failed("read seals"))?;
     let wanted = writers.seals();
     // F_SEAL_EXEC (which NOEXEC_SEAL sets) says nothing about the bytes.
@@ -111,7 +110,16 @@ pub fn open(
     if found != wanted {
         return Err(SegmentError::Seals { found: seals.bits(), wanted: wanted.bits() });
     }
-    Ok(Region::mapped(Mapping::new(descriptor, bytes, writers == Writers::Everybody)?))
+    let found = rustix::fs::fstat(descriptor).map_err(failed("fstat"))?.st_size;
+    if i64::try_from(bytes) != Ok(found) || bytes == 0 || !bytes.is_multiple_of(PAGE) {
+        return Err(SegmentError::Size { found, wanted: bytes });
+    }
+    let mapping = Mapping::new(descriptor, bytes, writers == Writers::Everybody);
+    Ok(Region::mapped(mapping.map_err(unmapped)?))
+}
+
+fn unmapped(Unmapped { act, error }: Unmapped) -> SegmentError {
+    SegmentError::System { act, error }
 }
 
 /// Why a segment cannot be made or used.
@@ -163,57 +171,3 @@ impl fmt::Display for SegmentError {
 }
 
 impl std::error::Error for SegmentError {}
-
-/// Pages mapped into this process, unmapped when dropped.
-pub(crate) struct Mapping {
-    base: NonNull<u8>,
-    bytes: usize,
-    writable: bool,
-}
-
-// SAFETY: a mapping is an address range that belongs to the whole process; only `Region` reads
-// and writes it, by atomics and under its protocol.
-unsafe impl Send for Mapping {}
-
-// SAFETY: as for Send.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    fn new(descriptor: impl AsFd, bytes: usize, writable: bool) -> Result<Mapping, SegmentError> {
-        let failed = |act| move |error| SegmentError::System { act, error };
-        let access = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
-        // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
-        let base = unsafe {
-            rustix::mm::mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, descriptor, 0)
-        }
-        .map_err(failed("mmap"))?;
-        let Some(base) = NonNull::new(base.cast::<u8>()) else {
-            return Err(SegmentError::System { act: "mmap", error: Errno::FAULT });
-        };
-        let mapping = Mapping { base, bytes, writable };
-        // SAFETY: the range was mapped just above; a forked child loses it, this process does not.
-        unsafe { rustix::mm::madvise(base.as_ptr().cast(), bytes, Advice::LinuxDontFork) }
-            .map_err(failed("madvise"))?;
-        Ok(mapping)
-    }
-
-    pub(crate) fn base(&self) -> NonNull<u8> {
-        self.base
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    pub(crate) fn is_writable(&self) -> bool {
-        self.writable
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the range was mapped by `new`, and no region is left that points into it.
-        // A failure would mean that the range was never mapped, which `new` rules out.
-        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
-    }
-}

@@ -1,1 +1,396 @@
-//! The ring against a plain queue.
+//! The ring against a plain queue, and its reader against a peer that writes anything.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+
+fn ring(slots: u32) -> (Writer, Reader, Region) {
+    ring_at(slots, 0)
+}
+
+fn ring_at(slots: u32, start: u32) -> (Writer, Reader, Region) {
+    let region = Region::heap(slots as usize * SLOT_WORDS);
+    let reader = Reader::new(region.read_only(), start);
+    (Writer::new(region.clone(), start), reader, region)
+}
+
+fn config(cases: u32) -> ProptestConfig {
+    let cases = if cfg!(miri) { 4 } else { cases };
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+/// What payload bytes are made of.
+#[derive(Clone, Debug)]
+enum Fill {
+    Bytes(Vec<u8>),
+    /// Words that a reader would take for heads, so many laps from now.
+    Heads {
+        laps: u8,
+        kind: u8,
+        span: u16,
+    },
+}
+
+impl Fill {
+    fn bytes(&self, lap: u8, len: usize) -> Vec<u8> {
+        match self {
+            Fill::Bytes(bytes) => bytes.iter().copied().cycle().take(len).collect(),
+            Fill::Heads { laps, kind, span } => {
+                let lap = (0..*laps).fold(lap, |lap, _| next_lap(lap));
+                let word = word(lap, *kind, *span).to_le_bytes();
+                word.iter().copied().cycle().take(len).collect()
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Claims, writes `written` bytes from the front and from the back, and commits `payload`
+    /// bytes or drops the claim.
+    Write {
+        span: u32,
+        keep: u32,
+        payload: usize,
+        fill: Fill,
+        commit: bool,
+    },
+    Look,
+    Advance,
+    /// The writer learns how far the reader is.
+    Progress,
+    /// So many messages go through, one at a time: laps pass.
+    Pass {
+        count: u16,
+        span: u32,
+        fill: Fill,
+    },
+}
+
+fn word(lap: u8, kind: u8, span: u16) -> u64 {
+    u64::from(lap) | u64::from(kind) << 8 | u64::from(span) << SPAN_SHIFT
+}
+
+fn fills() -> impl Strategy<Value = Fill> {
+    prop_oneof![
+        proptest::collection::vec(any::<u8>(), 1..100).prop_map(Fill::Bytes),
+        (0u8..3, 0u8..3, 0u16..4).prop_map(|(laps, kind, span)| Fill::Heads { laps, kind, span }),
+        (any::<u8>(), any::<u8>(), any::<u16>()).prop_map(|(laps, kind, span)| Fill::Heads {
+            laps,
+            kind,
+            span
+        }),
+    ]
+}
+
+fn steps(slots: u32) -> impl Strategy<Value = Vec<Step>> {
+    let passes = if cfg!(miri) { 20u16 } else { 700 };
+    let step = prop_oneof![
+        8 => (0..slots + 2, 0u32..3, any::<usize>(), fills(), prop::bool::weighted(0.8))
+            .prop_map(|(span, keep, payload, fill, commit)| Step::Write { span, keep, payload, fill, commit }),
+        6 => Just(Step::Look),
+        6 => Just(Step::Advance),
+        4 => Just(Step::Progress),
+        1 => (0..passes, 1..=slots / 2, fills())
+            .prop_map(|(count, span, fill)| Step::Pass { count, span, fill }),
+    ];
+    proptest::collection::vec(step, 0..if cfg!(miri) { 30 } else { 120 })
+}
+
+/// The ring and the queue that it ought to be.
+struct Bench {
+    writer: Writer,
+    reader: Reader,
+    queue: VecDeque<([u64; 3], Vec<u8>)>,
+    /// What the writer would be told of the reader's progress.
+    told: u64,
+    sent: u64,
+}
+
+impl Bench {
+    /// Whether a claim must be granted, by a rule that knows nothing of laps.
+    fn expected(&self, span: u32, keep: u32) -> Result<(), Refused> {
+        let slots = u64::from(self.writer.slots());
+        let rest = slots - u64::from(self.writer.index.get());
+        let need = u64::from(span) + u64::from(keep);
+        let free = |known| slots - (self.writer.out() - known);
+        if span != 0 && u64::from(span) <= rest && need <= free(self.writer.known_in.get()) {
+            return Ok(());
+        }
+        let most = self.writer.longest(keep);
+        if span == 0 || span > most {
+            return Err(Refused::TooLong { span, most });
+        }
+        let pad = if u64::from(span) > rest { rest } else { 0 };
+        if need + pad <= free(self.told) { Ok(()) } else { Err(Refused::Full) }
+    }
+
+    fn write(
+        &mut self,
+        span: u32,
+        keep: u32,
+        payload: usize,
+        fill: &Fill,
+        commit: bool,
+    ) -> Result<(), Refused> {
+        let expected = self.expected(span, keep);
+        let told = self.told;
+        let outcome = self.writer.claim(span, keep, || told);
+        let mut claim = match outcome {
+            Ok(claim) => claim,
+            Err(refused) => {
+                assert_eq!(Err(refused), expected);
+                return Err(refused);
+            }
+        };
+        assert_eq!(expected, Ok(()));
+        assert!(self.writer.slots() as usize >= self.queue.len() + span as usize);
+        assert_eq!(self.writer.claim(1, 0, || told).err(), Some(Refused::Claimed));
+        let bytes = fill.bytes(self.writer.lap.get(), claim.room());
+        // The room is written whole, in pieces that do not begin with words, whatever is sent.
+        let (front, back) = bytes.split_at(bytes.len() / 3);
+        claim.write(front.len(), back);
+        claim.write(0, front);
+        if commit {
+            let payload = payload % (claim.room() + 1);
+            self.sent += 1;
+            let head = [u64::MAX, self.sent, bytes.len() as u64];
+            claim.commit(head, payload);
+            self.queue.push_back((head, bytes[..payload].to_vec()));
+        } else {
+            drop(claim);
+        }
+        Ok(())
+    }
+
+    fn look(&self) {
+        let seen = self.reader.look().unwrap();
+        let Some((head, payload)) = self.queue.front() else {
+            assert_eq!(seen, None);
+            return;
+        };
+        let seen = seen.expect("a message was committed and is not seen");
+        assert_eq!(seen[0] | OWNED, head[0]);
+        assert_eq!(seen[1..], head[1..]);
+        assert!(self.reader.room() >= payload.len() && self.reader.room() < payload.len() + SLOT);
+        let mut bytes = vec![0; payload.len()];
+        self.reader.read(0, &mut bytes);
+        assert_eq!(bytes, *payload);
+        if let Some((word, _)) = payload.split_first_chunk::<8>() {
+            assert_eq!(self.reader.read_value::<[u8; 8]>(0), *word);
+        }
+    }
+
+    fn advance(&mut self) {
+        self.look();
+        self.reader.advance();
+        self.queue.pop_front();
+    }
+
+    fn progress(&mut self) {
+        self.told = self.reader.taken();
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Write { span, keep, payload, fill, commit } => {
+                let _ = self.write(span, keep, payload, &fill, commit);
+            }
+            Step::Look => self.look(),
+            Step::Advance => self.advance(),
+            Step::Progress => self.progress(),
+            Step::Pass { count, span, fill } => {
+                while !self.queue.is_empty() {
+                    self.advance();
+                }
+                for i in 0..count {
+                    self.look();
+                    self.progress();
+                    self.write(span, 0, usize::from(i) * 7, &fill, true)
+                        .expect("an empty ring takes any message of half its length");
+                    self.advance();
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config(300))]
+
+    #[test]
+    fn a_ring_is_a_queue(
+        (slots, start, steps) in (2u32..12).prop_flat_map(|slots| (Just(slots), 0..slots, steps(slots)))
+    ) {
+        let (writer, reader, _) = ring_at(slots, start);
+        let mut bench = Bench { writer, reader, queue: VecDeque::new(), told: 0, sent: 0 };
+        for step in steps {
+            bench.step(step);
+        }
+        while !bench.queue.is_empty() {
+            bench.advance();
+        }
+        bench.look();
+        prop_assert_eq!(bench.reader.taken(), bench.writer.out());
+    }
+
+    #[test]
+    fn a_reader_survives_any_words(
+        slots in 2u32..6,
+        acts in proptest::collection::vec(
+            (0usize..48, prop_oneof![
+                any::<u64>(),
+                (1u8..4, 0u8..3, 0u16..8).prop_map(|(lap, kind, span)| word(lap, kind, span)),
+                (any::<u8>(), any::<u8>(), 0u16..8).prop_map(|(lap, kind, span)| word(lap, kind, span)),
+            ], 0u8..4),
+            0..if cfg!(miri) { 40 } else { 300 },
+        )
+    ) {
+        let (_, reader, region) = ring(slots);
+        let mut buffer = [0; 6 * SLOT];
+        for (at, value, act) in acts {
+            // Mostly where heads stand.
+            let at = if at < 24 { at % slots as usize * SLOT_WORDS } else { at % region.words() };
+            match act {
+                0 => reader.advance(),
+                1 => {
+                    region.store(at, value);
+                    // Open or not, changed since the look or not: what is called room is readable.
+                    let room = reader.room();
+                    reader.read(0, &mut buffer[..room]);
+                }
+                _ => region.store(at, value),
+            }
+            match reader.look() {
+                Ok(Some(head)) => {
+                    prop_assert!(head[0] & KIND != 0);
+                    prop_assert!(reader.room() >= SLOT - HEAD && reader.room() < slots as usize * SLOT);
+                    reader.read(0, &mut buffer[..reader.room()]);
+                }
+                Ok(None) => {}
+                Err(RingFault { span, rest }) => prop_assert!(rest <= slots && span != rest || span == 0),
+            }
+            prop_assert!(reader.index.get() < slots && reader.lap.get() != 0);
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_goes_back_or_ahead_is_found_out() {
+    let (writer, _, _) = ring(4);
+    let send = |progress: u64| {
+        let claim = writer.claim(1, 0, || progress)?;
+        claim.commit([KIND, 0, 0], 0);
+        Ok(writer.out())
+    };
+    for _ in 0..4 {
+        send(0).unwrap();
+    }
+    assert_eq!(send(0), Err(Refused::Full));
+    assert_eq!(send(5), Err(Refused::Progress { now: 5, known: 0, out: 4 }));
+    assert_eq!(send(u64::MAX), Err(Refused::Progress { now: u64::MAX, known: 0, out: 4 }));
+    // A fault changes nothing.
+    assert_eq!(send(1), Ok(5));
+    assert_eq!(send(0), Err(Refused::Progress { now: 0, known: 1, out: 5 }));
+    assert_eq!(send(5), Ok(6));
+}
+
+#[test]
+fn a_ring_that_goes_on_counts_from_there() {
+    let region = Region::heap(4 * SLOT_WORDS);
+    let writer = Writer::continued(region.clone(), 100);
+    let reader = Reader::continued(region.read_only(), 100);
+    let send =
+        |progress| writer.claim(1, 0, || progress).map(|claim| claim.commit([KIND, 7, 0], 0));
+    for _ in 0..4 {
+        send(0).unwrap();
+    }
+    // The reader is still in the ring before, then at its end.
+    assert_eq!(send(3), Err(Refused::Full));
+    assert_eq!(send(100), Err(Refused::Full));
+    assert!(reader.look().unwrap().is_some());
+    reader.advance();
+    assert_eq!(reader.taken(), 101);
+    assert_eq!(send(reader.taken()), Ok(()));
+    assert_eq!(send(100), Err(Refused::Progress { now: 100, known: 101, out: 105 }));
+    assert_eq!(send(106), Err(Refused::Progress { now: 106, known: 101, out: 105 }));
+}
+
+#[test]
+fn spans_that_never_fit_are_told_from_those_that_wait() {
+    let (writer, reader, _) = ring(2);
+    assert_eq!((writer.longest(0), writer.longest(1), writer.longest(2)), (1, 1, 0));
+    let refusal = |span, keep| writer.claim(span, keep, || reader.taken()).err();
+    assert_eq!(refusal(0, 0), Some(Refused::TooLong { span: 0, most: 1 }));
+    assert_eq!(refusal(3, 0), Some(Refused::TooLong { span: 3, most: 1 }));
+    assert_eq!(refusal(1, 2), Some(Refused::TooLong { span: 1, most: 0 }));
+    assert_eq!(refusal(1, u32::MAX), Some(Refused::TooLong { span: 1, most: 0 }));
+    assert_eq!(refusal(u32::MAX, u32::MAX), Some(Refused::TooLong { span: u32::MAX, most: 0 }));
+    writer.claim(1, 1, || 0).unwrap().commit([KIND, 0, 0], 0);
+    assert_eq!(refusal(1, 1), Some(Refused::Full));
+    assert_eq!(refusal(1, 0), None);
+    reader.look().unwrap();
+    reader.advance();
+    assert_eq!(refusal(1, 1), None);
+}
+
+#[test]
+#[should_panic(expected = "payload <= self.room()")]
+fn more_than_was_claimed_is_not_committed() {
+    let (writer, ..) = ring(4);
+    writer.claim(1, 0, || 0).unwrap().commit([KIND, 0, 0], SLOT - HEAD + 1);
+}
+
+#[test]
+#[should_panic(expected = "bytes.len() <= self.room() - at")]
+fn more_than_was_claimed_is_not_written() {
+    let (writer, ..) = ring(4);
+    writer.claim(1, 0, || 0).unwrap().write(SLOT - HEAD - 1, &[0; 2]);
+}
+
+#[test]
+fn messages_cross_between_threads_whole_and_in_order() {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    let messages = if cfg!(miri) { 100 } else { 100_000 };
+    for slots in [2, 5, 64] {
+        let (writer, reader, _) = ring(slots);
+        let progress = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let writer = writer;
+                for number in 0..messages {
+                    let span = 1 + number as u32 % (slots / 2).min(7);
+                    let mut claim = loop {
+                        match writer.claim(span, 0, || progress.load(Ordering::Relaxed)) {
+                            Ok(claim) => break claim,
+                            Err(Refused::Full) => std::thread::yield_now(),
+                            Err(refused) => panic!("{refused:?}"),
+                        }
+                    };
+                    let payload = claim.room() - number as usize % 8;
+                    let word = (number as u64).to_le_bytes();
+                    for at in 0..payload {
+                        claim.write(at, &word[at % 8..][..1]);
+                    }
+                    claim.commit([KIND, number as u64, payload as u64], payload);
+                }
+            });
+            let mut bytes = [0; 8 * SLOT];
+            for number in 0..messages as u64 {
+                let head = loop {
+                    match reader.look().unwrap() {
+                        Some(head) => break head,
+                        None => std::thread::yield_now(),
+                    }
+                };
+                assert_eq!(head[1], number);
+                let bytes = &mut bytes[..head[2] as usize];
+                reader.read(0, bytes);
+                let word = number.to_le_bytes();
+                assert!(bytes.iter().enumerate().all(|(at, byte)| *byte == word[at % 8]));
+                reader.advance();
+                progress.store(reader.taken(), Ordering::Release);
+            }
+        });
+    }
+}

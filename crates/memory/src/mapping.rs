@@ -1,0 +1,72 @@
+//! Pages of a file mapped into this process.
+//!
+//! What is mapped, and whether it is safe to, is decided by whoever maps.
+
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+
+/// Pages mapped into this process, unmapped when dropped.
+pub(crate) struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+    writable: bool,
+}
+
+// SAFETY: a mapping is an address range that belongs to the whole process; only `Region` reads
+// and writes it, by atomics and under its protocol.
+unsafe impl Send for Mapping {}
+
+// SAFETY: as for Send.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    pub(crate) fn new(
+        descriptor: impl AsFd,
+        bytes: usize,
+        writable: bool,
+    ) -> Result<Mapping, Unmapped> {
+        let failed = |act| move |error| Unmapped { act, error };
+        let access = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
+        let base = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, descriptor, 0)
+        }
+        .map_err(failed("mmap"))?;
+        let Some(base) = NonNull::new(base.cast::<u8>()) else {
+            return Err(Unmapped { act: "mmap", error: Errno::FAULT });
+        };
+        let mapping = Mapping { base, bytes, writable };
+        // SAFETY: the range was mapped just above; a forked child loses it, this process does not.
+        unsafe { rustix::mm::madvise(base.as_ptr().cast(), bytes, Advice::LinuxDontFork) }
+            .map_err(failed("madvise"))?;
+        Ok(mapping)
+    }
+
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        self.writable
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `new`, and no region is left that points into it.
+        // A failure would mean that the range was never mapped, which `new` rules out.
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// What the system did not do.
+pub(crate) struct Unmapped {
+    pub(crate) act: &'static str,
+    pub(crate) error: Errno,
+}
