@@ -28,6 +28,8 @@ use crate::limits::{
     ERROR_TEXT_BYTES_MAX, EXTENSION_BYTES, HEAD_BYTES, MESSAGE_BYTES_MAX, SHORT_BYTES, SLOT_BYTES,
 };
 
+const _: () = assert!(failure::KIND == Kind::Failed as u8);
+
 const LEN_MAX: u32 = MESSAGE_BYTES_MAX as u32;
 const KIND_SHIFT: u32 = 8;
 const LEN_SHIFT: u32 = 32;

@@ -10,15 +10,13 @@
 #![forbid(unsafe_code)]
 
 pub mod limits;
-
 pub mod name;
-
 pub mod method;
-
 pub mod bill;
-
 pub mod fault;
-
 pub mod frame;
-
+mod record;
+pub mod hello;
+pub mod signal;
+pub mod bind;
 pub mod call;

@@ -6,9 +6,11 @@
 
 use std::fmt;
 
-use super::Kind;
 use crate::fault::Rule;
 use crate::limits::ERROR_TEXT_BYTES_MAX;
+
+/// The kind of the frame around it, for the rules.
+pub(super) const KIND: u8 = 5;
 
 /// Why a call has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,7 +85,7 @@ impl fmt::Display for FailCode {
     }
 }
 
-/// The payload of a [`Kind::Failed`] frame: a byte of code, then text.
+/// The payload of a [`Kind::Failed`](super::Kind::Failed) frame: a byte of code, then text.
 ///
 /// ```
 /// use upbeat_core::frame::{FailCode, Failure};
@@ -128,7 +130,7 @@ impl<'a> Failure<'a> {
 
     /// The failure in a payload (behind its extensions), or the rule it breaks.
     pub fn parse(payload: &'a [u8]) -> Result<Failure<'a>, Rule> {
-        let kind = Kind::Failed.byte();
+        let kind = KIND;
         let len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
         let max = 1 + ERROR_TEXT_BYTES_MAX as u32;
         let Some((&code, text)) = payload.split_first() else {

@@ -1,0 +1,333 @@
+//! Agreeing on a service's methods: names and hashes on one side, numbers on the other.
+//!
+//! The caller asks with a call of method [`BIND`], once per service and session; the callee looks
+//! its methods up ([`bind`]) and answers with a number for each. Sending both, and turning the
+//! reply into a table, is the runtime's. Either side may know methods that the other does not: a
+//! missing method is an error only when it is called. A method of the same name with another hash
+//! is a clash, which names both signatures.
+//!
+//! The invariant: a number is given only to a method whose hash is equal on both sides, and any
+//! bytes give a request or a reply within its bounds or the rule that they break.
+
+use std::fmt;
+
+use crate::fault::Rule;
+use crate::limits::{
+    IDENT_BYTES_MAX, METHODS_PER_SERVICE_MAX, METHODS_PER_SESSION_MAX, SIGNATURE_BYTES_MAX,
+};
+use crate::method::{IdentError, MethodHash, Signature, check_ident};
+use crate::record::{Fields, push_text};
+
+/// The number of the method that binds the others.
+pub const BIND: u16 = 0;
+
+/// What a caller asks: the methods of a service as it knows them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindRequest {
+    service: Box<str>,
+    methods: Vec<Asked>,
+}
+
+/// A method as the caller knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Asked {
+    name: Box<str>,
+    hash: MethodHash,
+    text: Box<str>,
+}
+
+impl BindRequest {
+    /// A request for methods of one service, which is answered in their order.
+    pub fn new(service: &str, methods: &[Signature]) -> Result<BindRequest, BindError> {
+        check_ident(service).map_err(BindError::Ident)?;
+        if methods.len() > METHODS_PER_SERVICE_MAX {
+            return Err(BindError::TooManyMethods { methods: methods.len() });
+        }
+        if let Some(stray) = methods.iter().find(|method| method.service() != service) {
+            let (method, of) = (stray.name().into(), stray.service().into());
+            return Err(BindError::OtherService { method, of, service: service.into() });
+        }
+        let methods = methods.iter().map(|method| Asked {
+            name: method.name().into(),
+            hash: method.hash(),
+            text: method.text().into(),
+        });
+        Ok(BindRequest { service: service.into(), methods: methods.collect() })
+    }
+
+    /// The service.
+    pub fn service(&self) -> &str {
+        &self.service
+    }
+
+    /// The methods' names and hashes, in the order of the reply.
+    pub fn methods(&self) -> impl ExactSizeIterator<Item = (&str, MethodHash)> {
+        self.methods.iter().map(|method| (&*method.name, method.hash))
+    }
+
+    /// Appends the request.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        push_text(out, &self.service);
+        out.extend_from_slice(&(self.methods.len() as u16).to_le_bytes());
+        for method in &self.methods {
+            push_text(out, &method.name);
+            out.extend_from_slice(&method.hash.as_u64().to_le_bytes());
+            push_text(out, &method.text);
+        }
+    }
+
+    /// The request in a payload.
+    pub fn parse(payload: &[u8]) -> Result<BindRequest, Rule> {
+        let mut fields = Fields::new(payload);
+        let service = ident(&mut fields, "name of the service")?;
+        let count = method_count(&mut fields)?;
+        // Grown as methods come: the count alone takes no memory.
+        let mut methods = Vec::new();
+        for _ in 0..count {
+            methods.push(Asked {
+                name: ident(&mut fields, "name of a method")?,
+                hash: MethodHash::from_u64(fields.u64("hash of a method")?),
+                text: fields.text("signature of a method", SIGNATURE_BYTES_MAX)?.into(),
+            });
+        }
+        fields.end()?;
+        Ok(BindRequest { service, methods })
+    }
+}
+
+/// What became of a method that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// Both know it, under this number.
+    Number(u16),
+    /// The callee does not have it.
+    Missing,
+    /// The callee has it with another signature.
+    Clash {
+        /// The callee's signature.
+        theirs: Box<str>,
+    },
+}
+
+/// What a callee answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindReply {
+    served: bool,
+    methods: Vec<Bound>,
+}
+
+impl BindReply {
+    /// Whether the callee serves the service at all; if not, every method is missing.
+    pub fn is_served(&self) -> bool {
+        self.served
+    }
+
+    /// What became of each method, in the order of the request.
+    pub fn methods(&self) -> &[Bound] {
+        &self.methods
+    }
+
+    /// The clashes, each with both signatures. The request must be the one that was answered.
+    pub fn clashes(&self, request: &BindRequest) -> impl Iterator<Item = Clash> {
+        request.methods.iter().zip(&self.methods).filter_map(|(asked, bound)| match bound {
+            Bound::Clash { theirs } => Some(Clash {
+                service: request.service.clone(),
+                method: asked.name.clone(),
+                ours: asked.text.clone(),
+                theirs: theirs.clone(),
+            }),
+            _ => None,
+        })
+    }
+
+    /// Appends the reply.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(self.served));
+        out.extend_from_slice(&(self.methods.len() as u16).to_le_bytes());
+        for bound in &self.methods {
+            match bound {
+                Bound::Number(number) => {
+                    out.push(1);
+                    out.extend_from_slice(&number.to_le_bytes());
+                }
+                Bound::Missing => out.push(2),
+                Bound::Clash { theirs } => {
+                    out.push(3);
+                    push_text(out, theirs);
+                }
+            }
+        }
+    }
+
+    /// The reply to a request in a payload.
+    pub fn parse(payload: &[u8], request: &BindRequest) -> Result<BindReply, Rule> {
+        let mut fields = Fields::new(payload);
+        let field = "whether the service is served";
+        let served = match fields.u8(field)? {
+            0 => false,
+            1 => true,
+            _ => return Err(Rule::RecordField { field }),
+        };
+        if method_count(&mut fields)? != request.methods.len() {
+            return Err(Rule::RecordField { field: "number of methods" });
+        }
+        let mut methods = Vec::new();
+        for _ in &request.methods {
+            methods.push(bound(&mut fields)?);
+        }
+        fields.end()?;
+        if !served && methods.iter().any(|bound| *bound != Bound::Missing) {
+            return Err(Rule::RecordField { field });
+        }
+        Ok(BindReply { served, methods })
+    }
+}
+
+/// A method that a callee offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offered {
+    /// Its signature.
+    pub signature: Signature,
+    /// Its number, from 1 and below [`METHODS_PER_SESSION_MAX`].
+    pub number: u16,
+}
+
+/// Looks every method of a request up among those offered.
+///
+/// ```
+/// use upbeat_core::bind::{BindRequest, Bound, Offered, bind};
+/// use upbeat_core::method::Signature;
+///
+/// let add = Signature::new("Counter", "add", "Counter.add(n: u64) -> u64").unwrap();
+/// let old = Signature::new("Counter", "reset", "Counter.reset()").unwrap();
+/// let request = BindRequest::new("Counter", &[add.clone(), old]).unwrap();
+/// let reply = bind(&request, &[Offered { signature: add, number: 1 }]);
+/// assert_eq!(reply.methods(), [Bound::Number(1), Bound::Missing]);
+/// ```
+pub fn bind(request: &BindRequest, offered: &[Offered]) -> BindReply {
+    let service = || offered.iter().filter(|offer| *offer.signature.service() == *request.service);
+    let find = |asked: &Asked| {
+        let same_name = || service().filter(|offer| *offer.signature.name() == *asked.name);
+        match same_name().find(|offer| offer.signature.hash() == asked.hash) {
+            Some(offer) => Bound::Number(offer.number),
+            None => same_name().next().map_or(Bound::Missing, |offer| Bound::Clash {
+                theirs: offer.signature.text().into(),
+            }),
+        }
+    };
+    BindReply {
+        served: service().next().is_some(),
+        methods: request.methods.iter().map(find).collect(),
+    }
+}
+
+/// A method that both sides have under one name with different signatures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clash {
+    service: Box<str>,
+    method: Box<str>,
+    ours: Box<str>,
+    theirs: Box<str>,
+}
+
+impl Clash {
+    /// The method's name.
+    pub fn method(&self) -> &str {
+        &self.method
+    }
+}
+
+impl std::error::Error for Clash {}
+
+impl fmt::Display for Clash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "method `{}` of service `{}` has one signature here and another at the peer\n  \
+             here: {}\n  peer: {}\nbuild both sides from the same trait, or give the new form a \
+             new name",
+            self.method,
+            self.service,
+            self.ours,
+            self.theirs.escape_debug()
+        )
+    }
+}
+
+/// Methods that cannot be asked for in one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BindError {
+    /// The service's name cannot be.
+    Ident(IdentError),
+    /// There are more methods than a service may have.
+    TooManyMethods {
+        /// How many there are.
+        methods: usize,
+    },
+    /// A method belongs to another service.
+    OtherService {
+        /// The method.
+        method: Box<str>,
+        /// The service it belongs to.
+        of: Box<str>,
+        /// The service that was to be bound.
+        service: Box<str>,
+    },
+}
+
+impl std::error::Error for BindError {}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BindError::Ident(error) => error.fmt(f),
+            BindError::TooManyMethods { methods } => write!(
+                f,
+                "the service has {methods} methods; at most {METHODS_PER_SERVICE_MAX} are allowed: \
+                 split it"
+            ),
+            BindError::OtherService { method, of, service } => {
+                write!(f, "method `{method}` belongs to service `{of}` and not to `{service}`")
+            }
+        }
+    }
+}
+
+fn bound(fields: &mut Fields<'_>) -> Result<Bound, Rule> {
+    let field = "what became of a method";
+    match fields.u8(field)? {
+        1 => {
+            let field = "number of a method";
+            let number = fields.u16(field)?;
+            if number == BIND || usize::from(number) >= METHODS_PER_SESSION_MAX {
+                return Err(Rule::RecordField { field });
+            }
+            Ok(Bound::Number(number))
+        }
+        2 => Ok(Bound::Missing),
+        3 => {
+            let theirs = fields.text("signature of a method", SIGNATURE_BYTES_MAX)?.into();
+            Ok(Bound::Clash { theirs })
+        }
+        _ => Err(Rule::RecordField { field }),
+    }
+}
+
+fn ident(fields: &mut Fields<'_>, field: &'static str) -> Result<Box<str>, Rule> {
+    let ident = fields.text(field, IDENT_BYTES_MAX)?;
+    match check_ident(ident) {
+        Ok(()) => Ok(ident.into()),
+        Err(_) => Err(Rule::RecordField { field }),
+    }
+}
+
+fn method_count(fields: &mut Fields<'_>) -> Result<usize, Rule> {
+    let field = "number of methods";
+    match usize::from(fields.u16(field)?) {
+        count if count <= METHODS_PER_SERVICE_MAX => Ok(count),
+        _ => Err(Rule::RecordField { field }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

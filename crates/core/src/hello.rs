@@ -1,0 +1,528 @@
+//! The records of the handshake, exchanged on the unix socket before the lanes are up.
+//!
+//! ```text
+//! caller                          listener
+//! Hello             ->
+//!                   <-            Welcome, or Refusal and the end
+//!                   <-            Segments  + its lane, node page and board
+//! Segments + its own ->
+//!                   <-            Ready
+//! ```
+//!
+//! Every record is a header of sixteen bytes (the magic, the version of the format, the kind, a
+//! zero, the length of the body) and a body of fields, little-endian. The socket, time limits and
+//! the checks of descriptors are the transport's; so is the order above, which it may only cut
+//! short with a refusal. After the handshake the socket carries [`signal`](crate::signal)s.
+//!
+//! The invariant: a record that was parsed has names that are names and numbers within their
+//! bounds, whatever the bytes were, and a parser never asks for more than [`HELLO_BYTES_MAX`].
+
+use std::fmt;
+
+use crate::fault::Rule;
+use crate::limits::{
+    ERROR_TEXT_BYTES_MAX, HELLO_BYTES_MAX, LANE_BYTES_FIRST, LANE_BYTES_MAX, NAME_BYTES_MAX,
+    PAGE_BYTES, PROGRAM_BYTES_MAX, RECORD_HEADER_BYTES, SESSIONS_PER_NODE_MAX,
+};
+use crate::name::{NodeName, ProgramId, ProgramName};
+use crate::record::{Fields, push_text};
+
+/// What every record starts with. The first byte is not 0, which is a bell.
+pub const MAGIC: [u8; 8] = *b"upbeat\x00\x01";
+
+/// The version of the records' format, which a refusal keeps for ever so that old and new can read
+/// why they do not understand each other.
+pub const FORMAT: u16 = 1;
+
+/// The oldest version of the protocol that this build speaks.
+pub const VERSION_MIN: u16 = 1;
+
+/// The newest version of the protocol that this build speaks.
+pub const VERSION_MAX: u16 = 1;
+
+const BODY_BYTES_MAX: usize = HELLO_BYTES_MAX - RECORD_HEADER_BYTES;
+
+/// The descriptors beside a [`Record::Segments`], in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(usize)]
+pub enum Passed {
+    /// The sender's lane of the session.
+    Lane = 0,
+    /// The sender's node page.
+    NodePage = 1,
+    /// The sender's board, in which the receiver has a byte.
+    Board = 2,
+}
+
+impl Passed {
+    /// All of them, in the order in which they ride.
+    pub const ALL: [Passed; 3] = [Passed::Lane, Passed::NodePage, Passed::Board];
+
+    /// What it is, in words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Passed::Lane => "lane",
+            Passed::NodePage => "node page",
+            Passed::Board => "board",
+        }
+    }
+}
+
+/// The kind of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum RecordKind {
+    /// Who calls and whom it wants.
+    Hello = 1,
+    /// Who answers, and in which version.
+    Welcome = 2,
+    /// The sender's side of the session.
+    Segments = 3,
+    /// The listener has mapped the caller's side: frames may flow.
+    Ready = 4,
+    /// There will be no session.
+    Refusal = 5,
+    /// A bigger segment for the sender's lane; after the handshake only.
+    Segment = 6,
+}
+
+impl RecordKind {
+    /// The kind of a byte, if there is one.
+    pub const fn from_byte(byte: u8) -> Option<RecordKind> {
+        Some(match byte {
+            1 => RecordKind::Hello,
+            2 => RecordKind::Welcome,
+            3 => RecordKind::Segments,
+            4 => RecordKind::Ready,
+            5 => RecordKind::Refusal,
+            6 => RecordKind::Segment,
+            _ => return None,
+        })
+    }
+
+    /// The kind in words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RecordKind::Hello => "hello",
+            RecordKind::Welcome => "welcome",
+            RecordKind::Segments => "segments",
+            RecordKind::Ready => "ready",
+            RecordKind::Refusal => "refusal",
+            RecordKind::Segment => "segment",
+        }
+    }
+
+    /// Descriptors that ride beside a record of this kind.
+    pub const fn descriptors(self) -> usize {
+        match self {
+            RecordKind::Segments => Passed::ALL.len(),
+            RecordKind::Segment => 1,
+            _ => 0,
+        }
+    }
+
+    /// That as many descriptors came beside a record as its kind has.
+    pub fn check_descriptors(self, seen: usize) -> Result<(), Rule> {
+        if seen == self.descriptors() {
+            return Ok(());
+        }
+        let seen = u32::try_from(seen).unwrap_or(u32::MAX);
+        Err(Rule::Descriptors { seen, expected: self.descriptors() as u32 })
+    }
+}
+
+/// The first record of a caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The oldest version of the protocol that the caller speaks.
+    pub version_min: u16,
+    /// The newest.
+    pub version_max: u16,
+    /// The program it belongs to.
+    pub program: ProgramId,
+    /// Its node's name; none for a bare handle.
+    pub caller: Option<NodeName>,
+    /// The name of the node that it wants.
+    pub wanted: NodeName,
+    /// Which life of the caller this is.
+    pub incarnation: u64,
+    /// The caller's process.
+    pub pid: u32,
+}
+
+impl Hello {
+    /// The version that both sides speak and that is newest, if there is one.
+    pub fn version(&self) -> Option<u16> {
+        let version = self.version_max.min(VERSION_MAX);
+        (version >= self.version_min.max(VERSION_MIN)).then_some(version)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.version_min.to_le_bytes());
+        out.extend_from_slice(&self.version_max.to_le_bytes());
+        out.extend_from_slice(&self.pid.to_le_bytes());
+        out.extend_from_slice(&self.incarnation.to_le_bytes());
+        out.extend_from_slice(&self.program.identity().to_le_bytes());
+        push_text(out, self.program.name().as_str());
+        push_text(out, self.caller.as_ref().map_or("", NodeName::as_str));
+        push_text(out, self.wanted.as_str());
+    }
+
+    fn parse(mut fields: Fields<'_>) -> Result<Hello, Rule> {
+        let version_min = fields.u16("oldest version")?;
+        let version_max = fields.u16("newest version")?;
+        if version_min > version_max {
+            return Err(Rule::RecordField { field: "newest version" });
+        }
+        let pid = fields.u32("process")?;
+        let incarnation = fields.u64("incarnation")?;
+        let identity = fields.u128("identity of the program")?;
+        let field = "name of the program";
+        let program = ProgramName::new(fields.text(field, PROGRAM_BYTES_MAX)?)
+            .map_err(|_| Rule::RecordField { field })?;
+        let program = ProgramId::new(program, identity);
+        let field = "name of the caller";
+        let caller = match fields.text(field, NAME_BYTES_MAX)? {
+            "" => None,
+            text => Some(NodeName::new(text).map_err(|_| Rule::RecordField { field })?),
+        };
+        let wanted = node_name(&mut fields, "name of the node that is wanted")?;
+        fields.end()?;
+        Ok(Hello { version_min, version_max, program, caller, wanted, incarnation, pid })
+    }
+}
+
+/// The answer of a listener that wants the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// The listener's name.
+    pub node: NodeName,
+    /// Which life of the listener this is.
+    pub incarnation: u64,
+    /// The version of the protocol in which both go on.
+    pub version: u16,
+}
+
+impl Welcome {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.version.to_le_bytes());
+        out.extend_from_slice(&self.incarnation.to_le_bytes());
+        push_text(out, self.node.as_str());
+    }
+
+    fn parse(mut fields: Fields<'_>) -> Result<Welcome, Rule> {
+        let version = fields.u16("version")?;
+        if !(VERSION_MIN..=VERSION_MAX).contains(&version) {
+            return Err(Rule::RecordVersion { seen: version, known: VERSION_MAX });
+        }
+        let incarnation = fields.u64("incarnation")?;
+        let node = node_name(&mut fields, "name of the node")?;
+        fields.end()?;
+        Ok(Welcome { node, incarnation, version })
+    }
+}
+
+/// The sender's side of a session; the descriptors of [`Passed`] ride beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segments {
+    /// Bytes of the sender's lane.
+    pub lane_bytes: u32,
+    /// The receiver's place on the sender's board.
+    pub board_slot: u32,
+    /// The sender's number of the session.
+    pub session: u64,
+}
+
+impl Segments {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.lane_bytes.to_le_bytes());
+        out.extend_from_slice(&self.board_slot.to_le_bytes());
+        out.extend_from_slice(&self.session.to_le_bytes());
+    }
+
+    fn parse(mut fields: Fields<'_>) -> Result<Segments, Rule> {
+        let lane_bytes = fields.u32("bytes of the lane")?;
+        check_lane_bytes(u64::from(lane_bytes))?;
+        let field = "place on the board";
+        let board_slot = fields.u32(field)?;
+        if board_slot as usize >= SESSIONS_PER_NODE_MAX {
+            return Err(Rule::RecordField { field });
+        }
+        let session = fields.u64("number of the session")?;
+        fields.end()?;
+        Ok(Segments { lane_bytes, board_slot, session })
+    }
+}
+
+/// A bigger segment in which the sender's lane will go on; its descriptor rides beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Which segment of the lane it is; the first, of the handshake, is 0.
+    pub generation: u32,
+    /// Its bytes.
+    pub bytes: u32,
+}
+
+impl Segment {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.generation.to_le_bytes());
+        out.extend_from_slice(&self.bytes.to_le_bytes());
+    }
+
+    fn parse(mut fields: Fields<'_>) -> Result<Segment, Rule> {
+        let generation = fields.u32("generation")?;
+        let bytes = fields.u32("bytes of the segment")?;
+        check_lane_bytes(u64::from(bytes))?;
+        fields.end()?;
+        Ok(Segment { generation, bytes })
+    }
+}
+
+/// Why there is no session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum RefusalCode {
+    /// The two belong to different programs.
+    WrongProgram = 1,
+    /// They have no version of the protocol in common.
+    WrongVersion = 2,
+    /// The listener is not the node that is wanted.
+    NoSuchNode = 3,
+    /// The listener has as many sessions as it may have.
+    TooManySessions = 4,
+    /// The listener has no descriptors left.
+    TooManyDescriptors = 5,
+    /// The listener is closing.
+    Closing = 6,
+    /// A record or what came beside it broke a rule.
+    Malformed = 7,
+    /// The handshake took longer than it may.
+    TooSlow = 8,
+    /// The two belong to different users.
+    WrongUser = 9,
+}
+
+impl RefusalCode {
+    /// Every code.
+    pub const ALL: [RefusalCode; 9] = [
+        RefusalCode::WrongProgram,
+        RefusalCode::WrongVersion,
+        RefusalCode::NoSuchNode,
+        RefusalCode::TooManySessions,
+        RefusalCode::TooManyDescriptors,
+        RefusalCode::Closing,
+        RefusalCode::Malformed,
+        RefusalCode::TooSlow,
+        RefusalCode::WrongUser,
+    ];
+
+    /// The code of a byte, if there is one.
+    pub fn from_byte(byte: u8) -> Option<RefusalCode> {
+        RefusalCode::ALL.into_iter().find(|code| *code as u8 == byte)
+    }
+
+    /// What happened, in words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            RefusalCode::WrongProgram => "it belongs to another program",
+            RefusalCode::WrongVersion => "it speaks no common version of the protocol",
+            RefusalCode::NoSuchNode => "it is not the node that is wanted",
+            RefusalCode::TooManySessions => "it has as many sessions as it may have",
+            RefusalCode::TooManyDescriptors => "its table of descriptors is full",
+            RefusalCode::Closing => "it is closing",
+            RefusalCode::Malformed => "it could not read the handshake",
+            RefusalCode::TooSlow => "the handshake took too long",
+            RefusalCode::WrongUser => "it belongs to another user",
+        }
+    }
+}
+
+impl fmt::Display for RefusalCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// The answer of a side that does not want the session; the socket ends behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    code: RefusalCode,
+    text: Box<str>,
+}
+
+impl Refusal {
+    /// A refusal; text beyond [`ERROR_TEXT_BYTES_MAX`] is cut at a character's end.
+    pub fn new(code: RefusalCode, text: &str) -> Refusal {
+        let end = text.floor_char_boundary(ERROR_TEXT_BYTES_MAX);
+        Refusal { code, text: text[..end].into() }
+    }
+
+    /// Why there is no session.
+    pub fn code(&self) -> RefusalCode {
+        self.code
+    }
+
+    /// What the refusing side adds, with names and numbers; may be empty.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.push(self.code as u8);
+        push_text(out, &self.text);
+    }
+
+    fn parse(mut fields: Fields<'_>) -> Result<Refusal, Rule> {
+        let field = "code of a refusal";
+        let code = RefusalCode::from_byte(fields.u8(field)?).ok_or(Rule::RecordField { field })?;
+        let text = fields.text("text of a refusal", ERROR_TEXT_BYTES_MAX)?;
+        fields.end()?;
+        Ok(Refusal { code, text: text.into() })
+    }
+}
+
+impl fmt::Display for Refusal {
+    /// The peer's text is shown escaped: it may hold anything.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code.text())?;
+        if self.text.is_empty() {
+            return Ok(());
+        }
+        write!(f, ": {}", self.text.escape_debug())
+    }
+}
+
+/// A record on the socket.
+///
+/// ```
+/// use upbeat_core::hello::{Parsed, Record};
+///
+/// let mut bytes = Vec::new();
+/// Record::Ready.write(&mut bytes);
+/// assert_eq!(Record::parse(&bytes[..3]), Ok(Parsed::NeedMore(13)));
+/// assert_eq!(Record::parse(&bytes), Ok(Parsed::Complete(Record::Ready, bytes.len())));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// Who calls and whom it wants.
+    Hello(Hello),
+    /// Who answers, and in which version.
+    Welcome(Welcome),
+    /// The sender's side of the session.
+    Segments(Segments),
+    /// The listener has mapped the caller's side: frames may flow.
+    Ready,
+    /// There will be no session.
+    Refusal(Refusal),
+    /// A bigger segment for the sender's lane; after the handshake only.
+    Segment(Segment),
+}
+
+/// How far the parsing of a record came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Parsed<T> {
+    /// The record, and how many of the bytes it took.
+    Complete(T, usize),
+    /// It is not whole: at least so many bytes are missing.
+    NeedMore(usize),
+}
+
+impl Record {
+    /// Its kind.
+    pub const fn kind(&self) -> RecordKind {
+        match self {
+            Record::Hello(_) => RecordKind::Hello,
+            Record::Welcome(_) => RecordKind::Welcome,
+            Record::Segments(_) => RecordKind::Segments,
+            Record::Ready => RecordKind::Ready,
+            Record::Refusal(_) => RecordKind::Refusal,
+            Record::Segment(_) => RecordKind::Segment,
+        }
+    }
+
+    /// Appends the record.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&FORMAT.to_le_bytes());
+        out.extend_from_slice(&[self.kind() as u8, 0, 0, 0, 0, 0]);
+        match self {
+            Record::Hello(hello) => hello.write(out),
+            Record::Welcome(welcome) => welcome.write(out),
+            Record::Segments(segments) => segments.write(out),
+            Record::Ready => {}
+            Record::Refusal(refusal) => refusal.write(out),
+            Record::Segment(segment) => segment.write(out),
+        }
+        let body = start + RECORD_HEADER_BYTES;
+        let len = u32::try_from(out.len() - body).expect("a record is within its bound");
+        out[body - 4..body].copy_from_slice(&len.to_le_bytes());
+    }
+
+    /// The record at the front of the bytes that have come so far, or the rule that they break.
+    ///
+    /// A wrong header is found as soon as its bytes are there, so nobody waits for a body that
+    /// would not be read.
+    pub fn parse(bytes: &[u8]) -> Result<Parsed<Record>, Rule> {
+        let magic = &bytes[..bytes.len().min(MAGIC.len())];
+        if !MAGIC.starts_with(magic) {
+            let mut seen = [0; 8];
+            seen[..magic.len()].copy_from_slice(magic);
+            return Err(Rule::RecordMagic { seen: u64::from_le_bytes(seen) });
+        }
+        let Some((header, rest)) = bytes.split_first_chunk::<RECORD_HEADER_BYTES>() else {
+            return Ok(Parsed::NeedMore(RECORD_HEADER_BYTES - bytes.len()));
+        };
+        let (kind, len) = parse_header(header)?;
+        let Some((body, _)) = rest.split_at_checked(len) else {
+            return Ok(Parsed::NeedMore(len - rest.len()));
+        };
+        let fields = Fields::new(body);
+        let record = match kind {
+            RecordKind::Hello => Record::Hello(Hello::parse(fields)?),
+            RecordKind::Welcome => Record::Welcome(Welcome::parse(fields)?),
+            RecordKind::Segments => Record::Segments(Segments::parse(fields)?),
+            RecordKind::Ready => fields.end().map(|()| Record::Ready)?,
+            RecordKind::Refusal => Record::Refusal(Refusal::parse(fields)?),
+            RecordKind::Segment => Record::Segment(Segment::parse(fields)?),
+        };
+        Ok(Parsed::Complete(record, RECORD_HEADER_BYTES + len))
+    }
+}
+
+/// Kind and length of the body, from a header whose magic was checked.
+fn parse_header(header: &[u8; RECORD_HEADER_BYTES]) -> Result<(RecordKind, usize), Rule> {
+    let mut fields = Fields::new(&header[MAGIC.len()..]);
+    let seen = fields.u16("version of the format")?;
+    if seen != FORMAT {
+        return Err(Rule::RecordVersion { seen, known: FORMAT });
+    }
+    let kind = fields.u8("kind")?;
+    let kind = RecordKind::from_byte(kind).ok_or(Rule::RecordKind { kind })?;
+    let reserved = fields.u8("reserved")?;
+    if reserved != 0 {
+        return Err(Rule::ReservedBits { bits: u32::from(reserved) });
+    }
+    let len = fields.u32("length")?;
+    if len as usize > BODY_BYTES_MAX {
+        return Err(Rule::RecordTooLong { len, max: BODY_BYTES_MAX as u32 });
+    }
+    Ok((kind, len as usize))
+}
+
+/// That a segment of this size may be a lane: for the number announced and for the file's own.
+pub fn check_lane_bytes(bytes: u64) -> Result<(), Rule> {
+    let (min, max) = (LANE_BYTES_FIRST as u32, LANE_BYTES_MAX as u32);
+    let fits = bytes >= u64::from(min) && bytes <= u64::from(max);
+    if fits && bytes.is_multiple_of(PAGE_BYTES as u64) {
+        return Ok(());
+    }
+    Err(Rule::SegmentSize { bytes, min, max })
+}
+
+fn node_name(fields: &mut Fields<'_>, field: &'static str) -> Result<NodeName, Rule> {
+    NodeName::new(fields.text(field, NAME_BYTES_MAX)?).map_err(|_| Rule::RecordField { field })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! Fields of records: reading and writing them in order, within bounds.
+//!
+//! Which fields a record has is said by the modules below. The invariant: a read takes what it
+//! names or gives a [`Rule`], and nothing is allocated for bytes that are not there.
+
+use crate::fault::Rule;
+
+/// Reads fields from the front of a record's body. Integers are little-endian, texts have their
+/// length before them in two bytes.
+pub(crate) struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Fields<'a> {
+        Fields(bytes)
+    }
+
+    fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], Rule> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(Rule::RecordTruncated { field })?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    pub(crate) fn u8(&mut self, field: &'static str) -> Result<u8, Rule> {
+        Ok(u8::from_le_bytes(self.array(field)?))
+    }
+
+    pub(crate) fn u16(&mut self, field: &'static str) -> Result<u16, Rule> {
+        Ok(u16::from_le_bytes(self.array(field)?))
+    }
+
+    pub(crate) fn u32(&mut self, field: &'static str) -> Result<u32, Rule> {
+        Ok(u32::from_le_bytes(self.array(field)?))
+    }
+
+    pub(crate) fn u64(&mut self, field: &'static str) -> Result<u64, Rule> {
+        Ok(u64::from_le_bytes(self.array(field)?))
+    }
+
+    pub(crate) fn u128(&mut self, field: &'static str) -> Result<u128, Rule> {
+        Ok(u128::from_le_bytes(self.array(field)?))
+    }
+
+    /// A text of at most `bytes_max` bytes.
+    pub(crate) fn text(&mut self, field: &'static str, bytes_max: usize) -> Result<&'a str, Rule> {
+        let bytes = usize::from(self.u16(field)?);
+        if bytes > bytes_max {
+            return Err(Rule::RecordField { field });
+        }
+        let (taken, rest) =
+            self.0.split_at_checked(bytes).ok_or(Rule::RecordTruncated { field })?;
+        self.0 = rest;
+        str::from_utf8(taken).map_err(|_| Rule::RecordField { field })
+    }
+
+    /// That the last field was read.
+    pub(crate) fn end(self) -> Result<(), Rule> {
+        match u32::try_from(self.0.len()).unwrap_or(u32::MAX) {
+            0 => Ok(()),
+            bytes => Err(Rule::RecordTrailing { bytes }),
+        }
+    }
+}
+
+/// Appends a text with its length before it.
+///
+/// # Panics
+///
+/// If it is longer than two bytes can say; the bounds of every text are far below.
+pub(crate) fn push_text(out: &mut Vec<u8>, text: &str) {
+    let bytes = u16::try_from(text.len()).expect("a text is longer than its bound");
+    out.extend_from_slice(&bytes.to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}

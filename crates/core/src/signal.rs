@@ -1,0 +1,247 @@
+//! What the socket carries after the handshake: bells, and segments for lanes that grow.
+//!
+//! A bell is a byte 0; a segment is a [`Record::Segment`] with one descriptor beside it. Reading
+//! the socket and keeping the descriptors is the transport's. The invariant: whatever comes, no
+//! more is kept than part of one record and [`PENDING_SEGMENTS_MAX`] announced segments, and a lane
+//! goes on only in segments that were announced, in their order.
+
+use crate::fault::Rule;
+use crate::hello::{Parsed, Record, Segment};
+use crate::limits::{PENDING_SEGMENTS_MAX, RECORD_HEADER_BYTES};
+
+/// The byte that rings a sleeper's bell.
+pub const BELL: u8 = 0;
+
+/// Bytes of a segment's record, the only one that comes in pieces here.
+const SEGMENT_BYTES: usize = RECORD_HEADER_BYTES + 8;
+
+/// What was heard on the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// One bell or several.
+    Bell,
+    /// A segment was handed over.
+    Segment(Segment),
+}
+
+/// Reads signals from the bytes of a socket, however they are cut.
+///
+/// ```
+/// use upbeat_core::signal::{BELL, Signal, Signals};
+///
+/// let mut signals = Signals::new();
+/// let mut bytes: &[u8] = &[BELL, BELL];
+/// assert_eq!(signals.next(&mut bytes), Ok(Some(Signal::Bell)));
+/// assert_eq!(signals.next(&mut bytes), Ok(None));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Signals {
+    partial: [u8; SEGMENT_BYTES],
+    len: usize,
+}
+
+impl Signals {
+    /// At a boundary between signals.
+    pub const fn new() -> Signals {
+        Signals { partial: [0; SEGMENT_BYTES], len: 0 }
+    }
+
+    /// The next signal, whose bytes are taken off the front. With `None` all bytes are taken; call
+    /// again when more have come. After an error the session is over.
+    pub fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Signal>, Rule> {
+        if self.len == 0 {
+            let bells = bytes.iter().take_while(|&&byte| byte == BELL).count();
+            *bytes = &bytes[bells..];
+            if bells > 0 {
+                return Ok(Some(Signal::Bell));
+            }
+        }
+        while let Some((&byte, rest)) = bytes.split_first() {
+            *bytes = rest;
+            self.partial[self.len] = byte;
+            self.len += 1;
+            match Record::parse(&self.partial[..self.len])? {
+                Parsed::Complete(Record::Segment(segment), _) => {
+                    self.len = 0;
+                    return Ok(Some(Signal::Segment(segment)));
+                }
+                Parsed::Complete(record, _) => {
+                    return Err(Rule::RecordOutOfPlace { kind: record.kind().name() });
+                }
+                Parsed::NeedMore(missing) if self.len + missing > SEGMENT_BYTES => {
+                    let len = (self.len + missing - RECORD_HEADER_BYTES) as u32;
+                    let max = (SEGMENT_BYTES - RECORD_HEADER_BYTES) as u32;
+                    return Err(Rule::RecordTooLong { len, max });
+                }
+                Parsed::NeedMore(_) => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The growth of a peer's lane: which segments were announced, and which one the lane is in.
+///
+/// A segment and the switch to it come by different ways. The socket must be read before a switch
+/// is held against the peer, since the announcement was sent first.
+///
+/// ```
+/// use upbeat_core::hello::Segment;
+/// use upbeat_core::signal::Growth;
+///
+/// let mut growth = Growth::new();
+/// assert!(growth.switch(1).is_err());
+/// growth.announce(Segment { generation: 1, bytes: 65_536 }).unwrap();
+/// growth.switch(1).unwrap();
+/// assert_eq!(growth.generation(), 1);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Growth {
+    current: u32,
+    waiting: u32,
+}
+
+impl Growth {
+    /// In the segment of the handshake.
+    pub const fn new() -> Growth {
+        Growth { current: 0, waiting: 0 }
+    }
+
+    /// The generation of the segment that the lane is in.
+    pub const fn generation(&self) -> u32 {
+        self.current
+    }
+
+    /// Segments that were announced and not switched to.
+    pub const fn waiting(&self) -> usize {
+        self.waiting as usize
+    }
+
+    /// Takes note of a segment.
+    pub fn announce(&mut self, segment: Segment) -> Result<(), Rule> {
+        let waiting = self.waiting + 1;
+        let max = PENDING_SEGMENTS_MAX as u32;
+        if waiting > max {
+            return Err(Rule::TooManySegments { waiting, max });
+        }
+        let (seen, next) = (segment.generation, self.current.wrapping_add(waiting));
+        if seen != next {
+            return Err(Rule::SegmentOutOfOrder { seen, next });
+        }
+        self.waiting = waiting;
+        Ok(())
+    }
+
+    /// Takes note of a switch.
+    pub fn switch(&mut self, generation: u32) -> Result<(), Rule> {
+        let next = self.current.wrapping_add(1);
+        if generation != next {
+            return Err(Rule::SegmentOutOfOrder { seen: generation, next });
+        }
+        if self.waiting == 0 {
+            return Err(Rule::SwitchWithoutSegment { generation });
+        }
+        self.current = next;
+        self.waiting -= 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::limits::LANE_BYTES_FIRST;
+
+    fn hear(signals: &mut Signals, mut bytes: &[u8], heard: &mut Vec<Signal>) -> Result<(), Rule> {
+        while let Some(signal) = signals.next(&mut bytes)? {
+            // Bells in a row are one bell however they are cut.
+            if signal != Signal::Bell || heard.last() != Some(&Signal::Bell) {
+                heard.push(signal);
+            }
+        }
+        assert!(bytes.is_empty());
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn signals_survive_any_cut(
+            sent in prop::collection::vec(prop::option::of(1..9u32), 0..20),
+            cut in 1..30usize,
+        ) {
+            let (mut bytes, mut expected) = (Vec::new(), Vec::new());
+            for signal in sent {
+                if let Some(pages) = signal {
+                    let lane = (LANE_BYTES_FIRST + 4096 * pages as usize) as u32;
+                    let segment = Segment { generation: pages, bytes: lane };
+                    Record::Segment(segment).write(&mut bytes);
+                    expected.push(Signal::Segment(segment));
+                } else {
+                    bytes.push(BELL);
+                    if expected.last() != Some(&Signal::Bell) {
+                        expected.push(Signal::Bell);
+                    }
+                }
+            }
+            let (mut signals, mut heard) = (Signals::new(), Vec::new());
+            for piece in bytes.chunks(cut) {
+                hear(&mut signals, piece, &mut heard)?;
+            }
+            prop_assert_eq!(heard, expected);
+        }
+
+        #[test]
+        fn any_bytes_give_signals_or_a_rule(
+            start in 0..17usize,
+            tail in prop::collection::vec(any::<u8>(), 0..64),
+        ) {
+            let mut bytes = Vec::new();
+            Record::Segment(Segment { generation: 1, bytes: 8192 }).write(&mut bytes);
+            bytes.truncate(start);
+            bytes.extend(tail);
+            let _ = hear(&mut Signals::new(), &bytes, &mut Vec::new());
+        }
+
+        #[test]
+        fn a_lane_goes_on_only_in_announced_segments(
+            acts in prop::collection::vec((any::<bool>(), 0..8u32), 0..60),
+        ) {
+            let (mut growth, mut waiting, mut current) = (Growth::new(), Vec::new(), 0);
+            for (announces, generation) in acts {
+                if announces {
+                    let segment = Segment { generation, bytes: 8192 };
+                    let last = waiting.last().copied().unwrap_or(current);
+                    let allowed = waiting.len() < PENDING_SEGMENTS_MAX && generation == last + 1;
+                    prop_assert_eq!(growth.announce(segment).is_ok(), allowed);
+                    waiting.extend(allowed.then_some(generation));
+                } else {
+                    let allowed = waiting.first() == Some(&generation);
+                    prop_assert_eq!(growth.switch(generation).is_ok(), allowed);
+                    if allowed {
+                        current = waiting.remove(0);
+                    }
+                }
+                prop_assert_eq!((growth.generation(), growth.waiting()), (current, waiting.len()));
+            }
+        }
+    }
+
+    #[test]
+    fn other_records_are_out_of_place() {
+        let mut bytes = Vec::new();
+        Record::Ready.write(&mut bytes);
+        let rule = Rule::RecordOutOfPlace { kind: "ready" };
+        assert_eq!(hear(&mut Signals::new(), &bytes, &mut Vec::new()), Err(rule));
+    }
+
+    #[test]
+    fn a_long_record_is_refused_at_its_header() {
+        let mut bytes = Vec::new();
+        Record::Ready.write(&mut bytes);
+        bytes[12] = 9;
+        let rule = Rule::RecordTooLong { len: 9, max: 8 };
+        assert_eq!(hear(&mut Signals::new(), &bytes, &mut Vec::new()), Err(rule));
+    }
+}
