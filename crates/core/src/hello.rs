@@ -17,12 +17,13 @@
 //! The invariant: a record that was parsed has names that are names and numbers within their
 //! bounds, whatever the bytes were, and a parser never asks for more than [`HELLO_BYTES_MAX`].
 
-use std::fmt;
+mod refusal;
 
+pub use self::refusal::{Refusal, RefusalCode};
 use crate::fault::Rule;
 use crate::limits::{
-    ERROR_TEXT_BYTES_MAX, HELLO_BYTES_MAX, LANE_BYTES_FIRST, LANE_BYTES_MAX, NAME_BYTES_MAX,
-    PAGE_BYTES, PROGRAM_BYTES_MAX, RECORD_HEADER_BYTES, SESSIONS_PER_NODE_MAX,
+    HELLO_BYTES_MAX, LANE_BYTES_FIRST, LANE_BYTES_MAX, NAME_BYTES_MAX, PAGE_BYTES,
+    PROGRAM_BYTES_MAX, RECORD_HEADER_BYTES, SESSIONS_PER_NODE_MAX,
 };
 use crate::name::{NodeName, ProgramId, ProgramName};
 use crate::record::{Fields, push_text};
@@ -256,139 +257,25 @@ impl Segments {
 
 /// A bigger segment in which the sender's lane will go on; its descriptor rides beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
+pub struct SegmentRecord {
     /// Which segment of the lane it is; the first, of the handshake, is 0.
     pub generation: u32,
     /// Its bytes.
     pub bytes: u32,
 }
 
-impl Segment {
+impl SegmentRecord {
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.generation.to_le_bytes());
         out.extend_from_slice(&self.bytes.to_le_bytes());
     }
 
-    fn parse(mut fields: Fields<'_>) -> Result<Segment, Rule> {
+    fn parse(mut fields: Fields<'_>) -> Result<SegmentRecord, Rule> {
         let generation = fields.u32("generation")?;
         let bytes = fields.u32("bytes of the segment")?;
         check_lane_bytes(u64::from(bytes))?;
         fields.end()?;
-        Ok(Segment { generation, bytes })
-    }
-}
-
-/// Why there is no session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum RefusalCode {
-    /// The two belong to different programs.
-    WrongProgram = 1,
-    /// They have no version of the protocol in common.
-    WrongVersion = 2,
-    /// The listener is not the node that is wanted.
-    NoSuchNode = 3,
-    /// The listener has as many sessions as it may have.
-    TooManySessions = 4,
-    /// The listener has no descriptors left.
-    TooManyDescriptors = 5,
-    /// The listener is closing.
-    Closing = 6,
-    /// A record or what came beside it broke a rule.
-    Malformed = 7,
-    /// The handshake took longer than it may.
-    TooSlow = 8,
-    /// The two belong to different users.
-    WrongUser = 9,
-}
-
-impl RefusalCode {
-    /// Every code.
-    pub const ALL: [RefusalCode; 9] = [
-        RefusalCode::WrongProgram,
-        RefusalCode::WrongVersion,
-        RefusalCode::NoSuchNode,
-        RefusalCode::TooManySessions,
-        RefusalCode::TooManyDescriptors,
-        RefusalCode::Closing,
-        RefusalCode::Malformed,
-        RefusalCode::TooSlow,
-        RefusalCode::WrongUser,
-    ];
-
-    /// The code of a byte, if there is one.
-    pub fn from_byte(byte: u8) -> Option<RefusalCode> {
-        RefusalCode::ALL.into_iter().find(|code| *code as u8 == byte)
-    }
-
-    /// What happened, in words.
-    pub const fn text(self) -> &'static str {
-        match self {
-            RefusalCode::WrongProgram => "it belongs to another program",
-            RefusalCode::WrongVersion => "it speaks no common version of the protocol",
-            RefusalCode::NoSuchNode => "it is not the node that is wanted",
-            RefusalCode::TooManySessions => "it has as many sessions as it may have",
-            RefusalCode::TooManyDescriptors => "its table of descriptors is full",
-            RefusalCode::Closing => "it is closing",
-            RefusalCode::Malformed => "it could not read the handshake",
-            RefusalCode::TooSlow => "the handshake took too long",
-            RefusalCode::WrongUser => "it belongs to another user",
-        }
-    }
-}
-
-impl fmt::Display for RefusalCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
-    }
-}
-
-/// The answer of a side that does not want the session; the socket ends behind it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    code: RefusalCode,
-    text: Box<str>,
-}
-
-impl Refusal {
-    /// A refusal; text beyond [`ERROR_TEXT_BYTES_MAX`] is cut at a character's end.
-    pub fn new(code: RefusalCode, text: &str) -> Refusal {
-        let end = text.floor_char_boundary(ERROR_TEXT_BYTES_MAX);
-        Refusal { code, text: text[..end].into() }
-    }
-
-    /// Why there is no session.
-    pub fn code(&self) -> RefusalCode {
-        self.code
-    }
-
-    /// What the refusing side adds, with names and numbers; may be empty.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        out.push(self.code as u8);
-        push_text(out, &self.text);
-    }
-
-    fn parse(mut fields: Fields<'_>) -> Result<Refusal, Rule> {
-        let field = "code of a refusal";
-        let code = RefusalCode::from_byte(fields.u8(field)?).ok_or(Rule::RecordField { field })?;
-        let text = fields.text("text of a refusal", ERROR_TEXT_BYTES_MAX)?;
-        fields.end()?;
-        Ok(Refusal { code, text: text.into() })
-    }
-}
-
-impl fmt::Display for Refusal {
-    /// The peer's text is shown escaped: it may hold anything.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.code.text())?;
-        if self.text.is_empty() {
-            return Ok(());
-        }
-        write!(f, ": {}", self.text.escape_debug())
+        Ok(SegmentRecord { generation, bytes })
     }
 }
 
@@ -415,7 +302,7 @@ pub enum Record {
     /// There will be no session.
     Refusal(Refusal),
     /// A bigger segment for the sender's lane; after the handshake only.
-    Segment(Segment),
+    Segment(SegmentRecord),
 }
 
 /// How far the parsing of a record came.
@@ -459,6 +346,25 @@ impl Record {
         out[body - 4..body].copy_from_slice(&len.to_le_bytes());
     }
 
+    /// The record in bytes of its own.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.write(&mut out);
+        out
+    }
+
+    /// The record that a packet holds, whole and alone.
+    pub fn decode(packet: &[u8]) -> Result<Record, Rule> {
+        match Record::parse(packet)? {
+            Parsed::Complete(record, len) if len == packet.len() => Ok(record),
+            Parsed::Complete(_, len) => {
+                let bytes = u32::try_from(packet.len() - len).unwrap_or(u32::MAX);
+                Err(Rule::RecordTrailing { bytes })
+            }
+            Parsed::NeedMore(_) => Err(Rule::RecordTruncated { field: "record" }),
+        }
+    }
+
     /// The record at the front of the bytes that have come so far, or the rule that they break.
     ///
     /// A wrong header is found as soon as its bytes are there, so nobody waits for a body that
@@ -484,7 +390,7 @@ impl Record {
             RecordKind::Segments => Record::Segments(Segments::parse(fields)?),
             RecordKind::Ready => fields.end().map(|()| Record::Ready)?,
             RecordKind::Refusal => Record::Refusal(Refusal::parse(fields)?),
-            RecordKind::Segment => Record::Segment(Segment::parse(fields)?),
+            RecordKind::Segment => Record::Segment(SegmentRecord::parse(fields)?),
         };
         Ok(Parsed::Complete(record, RECORD_HEADER_BYTES + len))
     }

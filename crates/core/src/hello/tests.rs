@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::limits::ERROR_TEXT_BYTES_MAX;
 
 fn node() -> impl Strategy<Value = NodeName> {
     "[a-z0-9]{1,8}(/[a-z0-9_-]{1,8}){0,3}".prop_map(|text| NodeName::new(&text).unwrap())
@@ -35,14 +36,14 @@ fn record() -> impl Strategy<Value = Record> {
         Just(Record::Ready),
         (0..RefusalCode::ALL.len(), ".{0,60}")
             .prop_map(|(at, text)| Record::Refusal(Refusal::new(RefusalCode::ALL[at], &text))),
-        (any::<u32>(), lane)
-            .prop_map(|(generation, bytes)| { Record::Segment(Segment { generation, bytes }) }),
+        (any::<u32>(), lane).prop_map(|(generation, bytes)| {
+            Record::Segment(SegmentRecord { generation, bytes })
+        }),
     ]
 }
 
 fn written(record: &Record) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    record.write(&mut bytes);
+    let bytes = record.encode();
     assert!(bytes.len() <= HELLO_BYTES_MAX);
     bytes
 }
@@ -52,7 +53,9 @@ proptest! {
     fn parse_is_the_inverse_of_write(record in record(), behind: Vec<u8>) {
         let mut bytes = written(&record);
         let len = bytes.len();
+        prop_assert_eq!(Record::decode(&bytes), Ok(record.clone()));
         bytes.extend(behind);
+        prop_assert_eq!(Record::decode(&bytes).is_ok(), bytes.len() == len);
         prop_assert_eq!(Record::parse(&bytes), Ok(Parsed::Complete(record, len)));
     }
 
@@ -61,6 +64,7 @@ proptest! {
         let bytes = written(&record);
         let at = at.index(bytes.len());
         let parsed = Record::parse(&bytes[..at]);
+        prop_assert!(Record::decode(&bytes[..at]).is_err());
         let Ok(Parsed::NeedMore(missing)) = parsed else {
             return Err(TestCaseError::fail(format!("{parsed:?}")));
         };
@@ -142,10 +146,4 @@ fn sizes_and_descriptors_are_held_against_their_kind() {
     assert_eq!(RecordKind::Segments.check_descriptors(3), Ok(()));
     let rule = Rule::Descriptors { seen: 1, expected: 0 };
     assert_eq!(RecordKind::Hello.check_descriptors(1), Err(rule));
-}
-
-#[test]
-fn a_refusal_cannot_write_to_a_terminal() {
-    let refusal = Refusal::new(RefusalCode::WrongUser, "\x1b[2J");
-    assert_eq!(refusal.to_string(), "it belongs to another user: \\u{1b}[2J");
 }
