@@ -65,19 +65,21 @@ impl BindRequest {
         self.methods.iter().map(|method| (&*method.name, method.hash))
     }
 
-    /// Appends the request.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        push_text(out, &self.service);
+    /// The request as a payload.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        push_text(&mut out, &self.service);
         out.extend_from_slice(&(self.methods.len() as u16).to_le_bytes());
         for method in &self.methods {
-            push_text(out, &method.name);
+            push_text(&mut out, &method.name);
             out.extend_from_slice(&method.hash.as_u64().to_le_bytes());
-            push_text(out, &method.text);
+            push_text(&mut out, &method.text);
         }
+        out
     }
 
     /// The request in a payload.
-    pub fn parse(payload: &[u8]) -> Result<BindRequest, Rule> {
+    pub fn decode(payload: &[u8]) -> Result<BindRequest, Rule> {
         let mut fields = Fields::new(payload);
         let service = ident(&mut fields, "name of the service")?;
         let count = method_count(&mut fields)?;
@@ -140,9 +142,9 @@ impl BindReply {
         })
     }
 
-    /// Appends the reply.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        out.push(u8::from(self.served));
+    /// The reply as a payload.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![u8::from(self.served)];
         out.extend_from_slice(&(self.methods.len() as u16).to_le_bytes());
         for bound in &self.methods {
             match bound {
@@ -153,14 +155,15 @@ impl BindReply {
                 Bound::Missing => out.push(2),
                 Bound::Clash { theirs } => {
                     out.push(3);
-                    push_text(out, theirs);
+                    push_text(&mut out, theirs);
                 }
             }
         }
+        out
     }
 
     /// The reply to a request in a payload.
-    pub fn parse(payload: &[u8], request: &BindRequest) -> Result<BindReply, Rule> {
+    pub fn decode(payload: &[u8], request: &BindRequest) -> Result<BindReply, Rule> {
         let mut fields = Fields::new(payload);
         let field = "whether the service is served";
         let served = match fields.u8(field)? {
@@ -184,12 +187,20 @@ impl BindReply {
 }
 
 /// A method that a callee offers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offered {
-    /// Its signature.
-    pub signature: Signature,
-    /// Its number, from 1 and below [`METHODS_PER_SESSION_MAX`].
-    pub number: u16,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offered<'a> {
+    service: &'a str,
+    name: &'a str,
+    text: &'a str,
+    number: u16,
+}
+
+impl<'a> Offered<'a> {
+    /// The method of a service with the whole text of its signature and its number, which is from
+    /// 1 and below [`METHODS_PER_SESSION_MAX`].
+    pub const fn new(service: &'a str, name: &'a str, text: &'a str, number: u16) -> Offered<'a> {
+        Offered { service, name, text, number }
+    }
 }
 
 /// Looks every method of a request up among those offered.
@@ -200,18 +211,20 @@ pub struct Offered {
 ///
 /// let add = Signature::new("Counter", "add", "Counter.add(n: u64) -> u64").unwrap();
 /// let old = Signature::new("Counter", "reset", "Counter.reset()").unwrap();
-/// let request = BindRequest::new("Counter", &[add.clone(), old]).unwrap();
-/// let reply = bind(&request, &[Offered { signature: add, number: 1 }]);
+/// let request = BindRequest::new("Counter", &[add, old]).unwrap();
+/// let offered = Offered::new("Counter", "add", "Counter.add(n: u64) -> u64", 1);
+/// let reply = bind(&request, &[offered]);
 /// assert_eq!(reply.methods(), [Bound::Number(1), Bound::Missing]);
 /// ```
-pub fn bind(request: &BindRequest, offered: &[Offered]) -> BindReply {
-    let service = || offered.iter().filter(|offer| *offer.signature.service() == *request.service);
+pub fn bind(request: &BindRequest, offered: &[Offered<'_>]) -> BindReply {
+    let service = || offered.iter().filter(|offer| *offer.service == *request.service);
     let find = |asked: &Asked| {
-        let same_name = || service().filter(|offer| *offer.signature.name() == *asked.name);
-        match same_name().find(|offer| offer.signature.hash() == asked.hash) {
+        let same_name = || service().filter(|offer| *offer.name == *asked.name);
+        match same_name().find(|offer| MethodHash::of(offer.text) == asked.hash) {
             Some(offer) => Bound::Number(offer.number),
-            None => same_name().next().map_or(Bound::Missing, |offer| Bound::Clash {
-                theirs: offer.signature.text().into(),
+            None => same_name().next().map_or(Bound::Missing, |offer| {
+                let end = offer.text.floor_char_boundary(SIGNATURE_BYTES_MAX);
+                Bound::Clash { theirs: offer.text[..end].into() }
             }),
         }
     };

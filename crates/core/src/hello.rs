@@ -257,25 +257,25 @@ impl Segments {
 
 /// A bigger segment in which the sender's lane will go on; its descriptor rides beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SegmentRecord {
+pub struct Segment {
     /// Which segment of the lane it is; the first, of the handshake, is 0.
     pub generation: u32,
     /// Its bytes.
     pub bytes: u32,
 }
 
-impl SegmentRecord {
+impl Segment {
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.generation.to_le_bytes());
         out.extend_from_slice(&self.bytes.to_le_bytes());
     }
 
-    fn parse(mut fields: Fields<'_>) -> Result<SegmentRecord, Rule> {
+    fn parse(mut fields: Fields<'_>) -> Result<Segment, Rule> {
         let generation = fields.u32("generation")?;
         let bytes = fields.u32("bytes of the segment")?;
         check_lane_bytes(u64::from(bytes))?;
         fields.end()?;
-        Ok(SegmentRecord { generation, bytes })
+        Ok(Segment { generation, bytes })
     }
 }
 
@@ -302,7 +302,7 @@ pub enum Record {
     /// There will be no session.
     Refusal(Refusal),
     /// A bigger segment for the sender's lane; after the handshake only.
-    Segment(SegmentRecord),
+    Segment(Segment),
 }
 
 /// How far the parsing of a record came.
@@ -390,7 +390,7 @@ impl Record {
             RecordKind::Segments => Record::Segments(Segments::parse(fields)?),
             RecordKind::Ready => fields.end().map(|()| Record::Ready)?,
             RecordKind::Refusal => Record::Refusal(Refusal::parse(fields)?),
-            RecordKind::Segment => Record::Segment(SegmentRecord::parse(fields)?),
+            RecordKind::Segment => Record::Segment(Segment::parse(fields)?),
         };
         Ok(Parsed::Complete(record, RECORD_HEADER_BYTES + len))
     }

@@ -6,7 +6,7 @@
 //! goes on only in segments that were announced, in their order.
 
 use crate::fault::Rule;
-use crate::hello::{Parsed, Record, SegmentRecord};
+use crate::hello::{Parsed, Record, Segment};
 use crate::limits::{PENDING_SEGMENTS_MAX, RECORD_HEADER_BYTES};
 
 /// The byte that rings a sleeper's bell.
@@ -21,7 +21,7 @@ pub enum Signal {
     /// One bell or several.
     Bell,
     /// A segment was handed over.
-    Segment(SegmentRecord),
+    Segment(Segment),
 }
 
 /// Reads signals from the bytes of a socket, however they are cut.
@@ -86,12 +86,12 @@ impl Signals {
 /// is held against the peer, since the announcement was sent first.
 ///
 /// ```
-/// use upbeat_core::hello::SegmentRecord;
+/// use upbeat_core::hello::Segment;
 /// use upbeat_core::signal::Growth;
 ///
 /// let mut growth = Growth::new();
 /// assert!(growth.switch(1).is_err());
-/// growth.announce(SegmentRecord { generation: 1, bytes: 65_536 }).unwrap();
+/// growth.announce(Segment { generation: 1, bytes: 65_536 }).unwrap();
 /// growth.switch(1).unwrap();
 /// assert_eq!(growth.generation(), 1);
 /// ```
@@ -118,7 +118,7 @@ impl Growth {
     }
 
     /// Takes note of a segment.
-    pub fn announce(&mut self, segment: SegmentRecord) -> Result<(), Rule> {
+    pub fn announce(&mut self, segment: Segment) -> Result<(), Rule> {
         let waiting = self.waiting + 1;
         let max = PENDING_SEGMENTS_MAX as u32;
         if waiting > max {
@@ -175,7 +175,7 @@ mod tests {
             for signal in sent {
                 if let Some(pages) = signal {
                     let lane = (LANE_BYTES_FIRST + 4096 * pages as usize) as u32;
-                    let segment = SegmentRecord { generation: pages, bytes: lane };
+                    let segment = Segment { generation: pages, bytes: lane };
                     Record::Segment(segment).write(&mut bytes);
                     expected.push(Signal::Segment(segment));
                 } else {
@@ -198,7 +198,7 @@ mod tests {
             tail in prop::collection::vec(any::<u8>(), 0..64),
         ) {
             let mut bytes = Vec::new();
-            Record::Segment(SegmentRecord { generation: 1, bytes: 8192 }).write(&mut bytes);
+            Record::Segment(Segment { generation: 1, bytes: 8192 }).write(&mut bytes);
             bytes.truncate(start);
             bytes.extend(tail);
             let _ = hear(&mut Signals::new(), &bytes, &mut Vec::new());
@@ -211,7 +211,7 @@ mod tests {
             let (mut growth, mut waiting, mut current) = (Growth::new(), Vec::new(), 0);
             for (announces, generation) in acts {
                 if announces {
-                    let segment = SegmentRecord { generation, bytes: 8192 };
+                    let segment = Segment { generation, bytes: 8192 };
                     let last = waiting.last().copied().unwrap_or(current);
                     let allowed = waiting.len() < PENDING_SEGMENTS_MAX && generation == last + 1;
                     prop_assert_eq!(growth.announce(segment).is_ok(), allowed);

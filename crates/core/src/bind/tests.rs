@@ -19,14 +19,12 @@ fn signatures(service: &str, side: &BTreeMap<String, u8>) -> Vec<Signature> {
     side.iter().map(of).collect()
 }
 
-fn offered(service: &str, side: &BTreeMap<String, u8>) -> Vec<Offered> {
-    let number = |(at, signature)| Offered { signature, number: at as u16 + 1 };
-    signatures(service, side).into_iter().enumerate().map(number).collect()
+fn offered(signatures: &[Signature]) -> Vec<Offered<'_>> {
+    let all = (1..).zip(signatures);
+    all.map(|(number, of)| Offered::new(of.service(), of.name(), of.text(), number)).collect()
 }
 
-fn written(write: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    write(&mut bytes);
+fn bounded(bytes: Vec<u8>) -> Vec<u8> {
     assert!(bytes.len() <= BIND_BYTES_MAX);
     bytes
 }
@@ -35,8 +33,8 @@ proptest! {
     #[test]
     fn a_number_is_given_to_equal_methods_only(ours in side(), theirs in side()) {
         let request = BindRequest::new("S", &signatures("S", &ours)).unwrap();
-        let mut offers = offered("S", &theirs);
-        offers.extend(offered("Other", &ours));
+        let (known, others) = (signatures("S", &theirs), signatures("Other", &ours));
+        let offers = [offered(&known), offered(&others)].concat();
         let reply = bind(&request, &offers);
         prop_assert_eq!(reply.is_served(), !theirs.is_empty());
         for ((name, version), bound) in ours.iter().zip(reply.methods()) {
@@ -50,10 +48,10 @@ proptest! {
             };
             prop_assert_eq!(bound, &expected);
         }
-        let bytes = written(|out| request.write(out));
-        prop_assert_eq!(BindRequest::parse(&bytes), Ok(request.clone()));
-        let bytes = written(|out| reply.write(out));
-        prop_assert_eq!(BindReply::parse(&bytes, &request), Ok(reply));
+        let bytes = bounded(request.encode());
+        prop_assert_eq!(BindRequest::decode(&bytes), Ok(request.clone()));
+        let bytes = bounded(reply.encode());
+        prop_assert_eq!(BindReply::decode(&bytes, &request), Ok(reply));
     }
 
     #[test]
@@ -62,8 +60,9 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         cut in any::<prop::sample::Index>(),
     ) {
-        let request = BindRequest::new("S", &signatures("S", &side)).unwrap();
-        let reply = bind(&request, &offered("S", &side));
+        let known = signatures("S", &side);
+        let request = BindRequest::new("S", &known).unwrap();
+        let reply = bind(&request, &offered(&known));
         let mangle = |mut bytes: Vec<u8>| {
             for (at, byte) in &changes {
                 let at = at.index(bytes.len());
@@ -72,20 +71,20 @@ proptest! {
             bytes.truncate(1 + cut.index(bytes.len()));
             bytes
         };
-        let bytes = mangle(written(|out| request.write(out)));
-        if let Ok(parsed) = BindRequest::parse(&bytes) {
-            prop_assert_eq!(written(|out| parsed.write(out)), bytes);
+        let bytes = mangle(bounded(request.encode()));
+        if let Ok(parsed) = BindRequest::decode(&bytes) {
+            prop_assert_eq!(bounded(parsed.encode()), bytes);
         }
-        let bytes = mangle(written(|out| reply.write(out)));
-        if let Ok(parsed) = BindReply::parse(&bytes, &request) {
-            prop_assert_eq!(written(|out| parsed.write(out)), bytes);
+        let bytes = mangle(bounded(reply.encode()));
+        if let Ok(parsed) = BindReply::decode(&bytes, &request) {
+            prop_assert_eq!(bounded(parsed.encode()), bytes);
         }
     }
 
     #[test]
     fn any_bytes_give_a_request_or_a_rule(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-        if let Ok(parsed) = BindRequest::parse(&bytes) {
-            prop_assert_eq!(written(|out| parsed.write(out)), bytes);
+        if let Ok(parsed) = BindRequest::decode(&bytes) {
+            prop_assert_eq!(bounded(parsed.encode()), bytes);
         }
     }
 }
@@ -93,9 +92,9 @@ proptest! {
 #[test]
 fn a_clash_names_both_signatures() {
     let ours = Signature::new("Counter", "add", "Counter.add(n: u64) -> u64").unwrap();
-    let theirs = Signature::new("Counter", "add", "Counter.add(n: u32) -> u32").unwrap();
+    let theirs = Offered::new("Counter", "add", "Counter.add(n: u32) -> u32", 1);
     let request = BindRequest::new("Counter", &[ours]).unwrap();
-    let reply = bind(&request, &[Offered { signature: theirs, number: 1 }]);
+    let reply = bind(&request, &[theirs]);
     let clashes: Vec<Clash> = reply.clashes(&request).collect();
     let text = clashes[0].to_string();
     assert_eq!((clashes.len(), clashes[0].method()), (1, "add"));
@@ -111,7 +110,7 @@ fn the_longest_request_fits_its_bound() {
     };
     let methods: Vec<Signature> = (0..METHODS_PER_SERVICE_MAX).map(method).collect();
     let request = BindRequest::new(&service, &methods).unwrap();
-    assert_eq!(BindRequest::parse(&written(|out| request.write(out))), Ok(request));
+    assert_eq!(BindRequest::decode(&bounded(request.encode())), Ok(request));
     let more = [methods.as_slice(), &methods[..1]].concat();
     let error = BindError::TooManyMethods { methods: METHODS_PER_SERVICE_MAX + 1 };
     assert_eq!(BindRequest::new(&service, &more), Err(error));
@@ -122,7 +121,7 @@ fn what_a_hostile_callee_says_is_refused() {
     let add = Signature::new("S", "add", "S.add()").unwrap();
     let request = BindRequest::new("S", &[add]).unwrap();
     let rule = |field| Err(Rule::RecordField { field });
-    let parse = |bytes: &[u8]| BindReply::parse(bytes, &request);
+    let parse = |bytes: &[u8]| BindReply::decode(bytes, &request);
     assert_eq!(parse(&[1, 2, 0]), rule("number of methods"));
     assert_eq!(parse(&[1, 1, 0, 1, 0, 0]), rule("number of a method"));
     assert_eq!(parse(&[1, 1, 0, 1, 0, 0x10]), rule("number of a method"));

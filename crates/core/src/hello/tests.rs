@@ -36,9 +36,8 @@ fn record() -> impl Strategy<Value = Record> {
         Just(Record::Ready),
         (0..RefusalCode::ALL.len(), ".{0,60}")
             .prop_map(|(at, text)| Record::Refusal(Refusal::new(RefusalCode::ALL[at], &text))),
-        (any::<u32>(), lane).prop_map(|(generation, bytes)| {
-            Record::Segment(SegmentRecord { generation, bytes })
-        }),
+        (any::<u32>(), lane)
+            .prop_map(|(generation, bytes)| { Record::Segment(Segment { generation, bytes }) }),
     ]
 }
 
