@@ -142,9 +142,6 @@ const _: () = assert!(CALLS_PER_SESSION_MAX.is_power_of_two());
 const _: () = assert!(METHODS_PER_SESSION_MAX <= u16::MAX as usize);
 const _: () = assert!(METHODS_PER_SERVICE_MAX < METHODS_PER_SESSION_MAX);
 
-// A session's place on the board fits half a word, so that it can be packed beside a generation.
-const _: () = assert!(SESSIONS_PER_NODE_MAX <= u16::MAX as usize);
-
 // A socket path of 108 bytes leaves room for the directory before a name.
 const _: () = assert!(NAME_BYTES_MAX <= 64 && PROGRAM_BYTES_MAX <= 64);
 
