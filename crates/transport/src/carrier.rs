@@ -1,0 +1,245 @@
+//! What carries an open session: lanes, the peer's page, a byte on its board, and the bell.
+//!
+//! A carrier is the same whether the peer is a thread or a process; what is written into its lanes
+//! is decided above. The bell is one end of the session's socket: a byte wakes a sleeper, a record
+//! brings the segment that a lane goes on in, end-of-file says that the peer is gone. Invariant:
+//! nothing here blocks, whatever the peer has done to the socket, and a segment is mapped only
+//! after it was checked.
+
+use crate::error::{descriptor_limit, descriptors_text};
+use crate::packet::{self, Buffer, Received};
+use rustix::io::Errno;
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use upbeat_core::fault::Rule;
+use upbeat_core::hello::{self, Record, RecordKind};
+use upbeat_core::name::{NodeName, ProgramName};
+use upbeat_core::signal::{BELL, Signal, Signals};
+use upbeat_memory::board::Note;
+use upbeat_memory::lane::Lanes;
+use upbeat_memory::page::PeerPage;
+use upbeat_memory::region::{Region, WORD};
+use upbeat_memory::segment::{self, SegmentError, Writers};
+
+/// Packets that one [`Bell::drain`] takes: more than an honest peer's socket ever holds, so that
+/// only a peer that keeps sending meanwhile comes to it.
+pub const PACKETS_PER_DRAIN_MAX: usize = 1024;
+
+/// The whole of a bell's packet.
+pub(crate) const RING: [u8; 1] = [BELL];
+
+/// One side of an open session.
+pub struct Carrier {
+    /// Both lanes.
+    pub lanes: Lanes,
+    /// The peer's node page.
+    pub page: PeerPage,
+    /// Our byte on the peer's board.
+    pub note: Note,
+    /// Our end of the session's socket.
+    pub bell: Bell,
+    /// Who the peer is.
+    pub peer: Peer,
+    /// What the lanes are made of.
+    pub kind: Kind,
+}
+
+/// What carries a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Lanes on the heap, between nodes of one process.
+    Local,
+    /// Lanes in shared memory, between processes of one host.
+    Shared,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Kind::Local => "local",
+            Kind::Shared => "shared",
+        })
+    }
+}
+
+/// Who is at the other end of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The node's name; a handle has none.
+    pub name: Option<NodeName>,
+    /// The program that it belongs to, which is ours.
+    pub program: ProgramName,
+    /// Its process as the kernel names it to us; 0 for one in another container.
+    pub pid: u32,
+    /// Its incarnation.
+    pub incarnation: u64,
+    /// Its own number for the session.
+    pub session: u64,
+}
+
+/// One end of a session's socket.
+pub struct Bell {
+    socket: OwnedFd,
+}
+
+/// What became of a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rang {
+    /// It is on its way.
+    Rung,
+    /// The socket is full: the peer has rings that it has not heard.
+    Unheard,
+    /// The peer is gone.
+    Gone,
+}
+
+/// What came over the socket.
+#[derive(Debug, Default)]
+pub struct Drained {
+    /// Rings.
+    pub bells: usize,
+    /// Segments in which the peer's lane goes on.
+    pub segments: Vec<Segment>,
+    /// The peer has closed, or is gone.
+    pub closed: bool,
+    /// The bound was reached and there may be more.
+    pub more: bool,
+}
+
+/// A segment that the peer has handed over, not yet looked at.
+#[derive(Debug)]
+pub struct Segment {
+    /// Which of the peer's segments it is.
+    pub generation: u32,
+    /// The bytes that it is said to have.
+    pub bytes: u32,
+    /// Its descriptor.
+    pub descriptor: OwnedFd,
+}
+
+impl Segment {
+    /// Maps it, once its kind, its size and its seals were checked. The descriptor is closed.
+    pub fn open(self) -> Result<Region, SegmentError> {
+        segment::open(self.descriptor.as_fd(), self.bytes as usize, Writers::Owner)
+    }
+}
+
+impl Bell {
+    pub(crate) fn new(socket: OwnedFd) -> Bell {
+        Bell { socket }
+    }
+
+    /// Wakes the peer. Never blocks.
+    pub fn ring(&self) -> Rang {
+        match packet::send(self.socket.as_fd(), &RING, &[]) {
+            Ok(()) => Rang::Rung,
+            // Out of memory for one byte: the peer's slow sweep has to do.
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => Rang::Unheard,
+            Err(_) => Rang::Gone,
+        }
+    }
+
+    /// Takes all that has come, up to [`PACKETS_PER_DRAIN_MAX`] packets. After a fault the session
+    /// is to be ended; what else was there is lost with it.
+    pub fn drain(&self) -> Result<Drained, BellFault> {
+        let mut buffer: Buffer = [0; _];
+        let mut drained = Drained::default();
+        for _ in 0..PACKETS_PER_DRAIN_MAX {
+            match packet::receive(self.socket.as_fd(), &mut buffer) {
+                Ok(Received::Nothing) => return Ok(drained),
+                Ok(Received::Closed) => {
+                    drained.closed = true;
+                    return Ok(drained);
+                }
+                Ok(Received::Packet { table_full: true, .. }) => {
+                    return Err(BellFault::Descriptors { limit: descriptor_limit() });
+                }
+                Ok(Received::Packet { bytes, descriptors, .. }) => {
+                    match parse(&buffer[..bytes], descriptors).map_err(BellFault::Rule)? {
+                        None => drained.bells += 1,
+                        Some(segment) => drained.segments.push(segment),
+                    }
+                }
+                Err(error) => return Err(BellFault::System { act: "recvmsg", error }),
+            }
+        }
+        drained.more = true;
+        Ok(drained)
+    }
+
+    /// Hands a segment over in which our lane goes on. The frame that says so comes after it.
+    pub fn send_segment(
+        &self,
+        generation: u32,
+        segment: &segment::Segment,
+    ) -> Result<(), BellFault> {
+        let bytes = (segment.region().words() * WORD) as u32;
+        let mut record = Vec::new();
+        Record::Segment(hello::Segment { generation, bytes }).write(&mut record);
+        let descriptors = [segment.descriptor()];
+        packet::send(self.socket.as_fd(), &record, &descriptors).map_err(|error| match error {
+            Errno::TOOMANYREFS => BellFault::Descriptors { limit: descriptor_limit() },
+            error => BellFault::System { act: "sendmsg", error },
+        })
+    }
+}
+
+impl AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Reads a packet of an open session: a ring, or a segment.
+fn parse(packet: &[u8], mut descriptors: Vec<OwnedFd>) -> Result<Option<Segment>, Rule> {
+    let seen = descriptors.len();
+    if packet == RING && seen == 0 {
+        return Ok(None);
+    }
+    let mut rest = packet;
+    match Signals::new().next(&mut rest)? {
+        None => Err(Rule::RecordTruncated { field: "record" }),
+        Some(_) if !rest.is_empty() => Err(Rule::RecordTrailing { bytes: rest.len() as u32 }),
+        Some(Signal::Bell) if seen != 0 => {
+            Err(Rule::Descriptors { seen: seen as u32, expected: 0 })
+        }
+        Some(Signal::Bell) => Ok(None),
+        Some(Signal::Segment(hello::Segment { generation, bytes })) => {
+            RecordKind::Segment.check_descriptors(seen)?;
+            Ok(descriptors.pop().map(|descriptor| Segment { generation, bytes, descriptor }))
+        }
+    }
+}
+
+/// What is wrong with a session's socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BellFault {
+    /// The peer broke a rule.
+    Rule(Rule),
+    /// The process has no descriptor left for a segment.
+    Descriptors {
+        /// How many it may have.
+        limit: u64,
+    },
+    /// The system refused.
+    System {
+        /// What was asked of it.
+        act: &'static str,
+        /// What it said.
+        error: Errno,
+    },
+}
+
+impl fmt::Display for BellFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BellFault::Rule(rule) => write!(f, "the peer broke a rule: {rule}"),
+            BellFault::Descriptors { limit } => descriptors_text(f, *limit),
+            BellFault::System { act, error } => {
+                write!(f, "{act} on the session's socket failed: {error}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BellFault {}

@@ -1,0 +1,118 @@
+//! The claim to a node's name: a record lock that ends with its process.
+//!
+//! A record lock and not `flock`: a forked child does not inherit it, so a dead node's name is free
+//! even while a child lives. Such locks do not tell two nodes of one process apart, and closing any
+//! descriptor of the file lets go of them, so the process keeps a set of its own names as well and
+//! asks it first. Invariant: at any time one node of all processes holds the claim to a name.
+
+use crate::error::{BindError, descriptor_limit};
+use crate::place::{FileNames, Hall};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::{Flock, FlockType};
+use std::collections::HashSet;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use upbeat_core::name::NodeName;
+
+/// How often a lock file is tried that was removed while it was locked.
+const TRIES: usize = 100;
+
+/// Names of this process, by process (a forked child inherits the set and not the names) and path.
+static OURS: Mutex<Option<HashSet<(u32, PathBuf)>>> = Mutex::new(None);
+
+/// A name that is held. Dropped, it is free.
+pub(crate) struct Claim {
+    pub(crate) hall: Hall,
+    pub(crate) files: FileNames,
+    _lock: OwnedFd,
+    seat: Seat,
+}
+
+impl Claim {
+    pub(crate) fn take(hall: Hall, name: &NodeName) -> Result<Claim, BindError> {
+        let files = FileNames::of(name);
+        let seat = Seat::take(&hall, &files).ok_or_else(|| BindError::NameTaken {
+            name: name.clone(),
+            pid: Some(std::process::id()),
+        })?;
+        for _ in 0..TRIES {
+            if let Some(lock) = lock(&hall, &files, name)? {
+                return Ok(Claim { hall, files, _lock: lock, seat });
+            }
+        }
+        Err(BindError::System { act: "locking the name", error: Errno::AGAIN })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // A forked child holds nothing, and takes nothing away from its parent.
+        if self.seat.is_ours() {
+            let _ = self.hall.remove(&self.files.socket);
+            let _ = self.hall.remove(&self.files.lock);
+        }
+    }
+}
+
+/// A name's place in the set of this process.
+struct Seat((u32, PathBuf));
+
+impl Seat {
+    fn take(hall: &Hall, files: &FileNames) -> Option<Seat> {
+        let path = std::fs::canonicalize(&hall.path).unwrap_or_else(|_| hall.path.clone());
+        let key = (std::process::id(), path.join(&files.lock));
+        let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
+        ours.get_or_insert_default().insert(key.clone()).then_some(Seat(key))
+    }
+
+    fn is_ours(&self) -> bool {
+        self.0.0 == std::process::id()
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
+        ours.get_or_insert_default().remove(&self.0);
+    }
+}
+
+/// Locks the file; None if it was removed by its last holder meanwhile.
+fn lock(hall: &Hall, files: &FileNames, name: &NodeName) -> Result<Option<OwnedFd>, BindError> {
+    let failed = |act| {
+        move |error| match error {
+            Errno::MFILE => BindError::Descriptors { limit: descriptor_limit() },
+            error => BindError::System { act, error },
+        }
+    };
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = rustix::fs::openat(&hall.directory, &files.lock, flags, Mode::RUSR | Mode::WUSR)
+        .map_err(failed("opening the lock of the name"))?;
+    match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::AGAIN | Errno::ACCESS) => {
+            let holder = rustix::process::fcntl_getlk(&file, &Flock::from(FlockType::WriteLock))
+                .map_err(failed("asking for the holder of the name"))?;
+            return match holder {
+                // It has just been let go of.
+                None => Ok(None),
+                Some(holder) => {
+                    let pid = holder.pid.map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+                    Err(BindError::NameTaken { name: name.clone(), pid })
+                }
+            };
+        }
+        Err(error) => return Err(failed("locking the name")(error)),
+    }
+    let locked = rustix::fs::fstat(&file).map_err(failed("looking at the lock"))?;
+    let there =
+        rustix::fs::statat(&hall.directory, &files.lock, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+    match there {
+        Ok(there) if (there.st_dev, there.st_ino) == (locked.st_dev, locked.st_ino) => {
+            Ok(Some(file))
+        }
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,467 @@
+//! What can go wrong on the way to a session, in words for the user.
+//!
+//! One enum per family: making a node's memory, taking a name, opening a session. Each variant
+//! carries the names and numbers; its text says what happened, to whom, and what to do. A fault of
+//! the peer's names the peer.
+
+use rustix::io::Errno;
+use rustix::process::Resource;
+use std::fmt;
+use std::path::PathBuf;
+use upbeat_core::fault::Rule;
+use upbeat_core::hello::RefusalCode;
+use upbeat_core::name::{NodeName, ProgramId};
+use upbeat_memory::segment::SegmentError;
+
+/// A node's own memory cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HomeError {
+    /// A segment cannot be made.
+    Segment(SegmentError),
+    /// The process has no descriptor left.
+    Descriptors {
+        /// How many it may have.
+        limit: u64,
+    },
+    /// The system has no random numbers.
+    Random(Errno),
+}
+
+impl fmt::Display for HomeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HomeError::Segment(error) => write!(f, "the node's shared memory: {error}"),
+            HomeError::Descriptors { limit } => descriptors_text(f, *limit),
+            HomeError::Random(error) => write!(f, "getrandom failed: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for HomeError {}
+
+impl From<SegmentError> for HomeError {
+    fn from(error: SegmentError) -> HomeError {
+        match out_of_descriptors(&error) {
+            Some(limit) => HomeError::Descriptors { limit },
+            None => HomeError::Segment(error),
+        }
+    }
+}
+
+/// The directory of the sockets cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlaceError {
+    /// It is there, and is no directory (or is a link to one).
+    NoDirectory {
+        /// Where.
+        path: PathBuf,
+    },
+    /// It belongs to another user.
+    Owner {
+        /// Where.
+        path: PathBuf,
+        /// Whose it is.
+        uid: u32,
+        /// Whose it would have to be.
+        ours: u32,
+    },
+    /// Other users have rights in it that they must not have.
+    Mode {
+        /// Where.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// The system refused.
+    System {
+        /// What was asked of it.
+        act: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// What it said.
+        error: Errno,
+    },
+}
+
+impl fmt::Display for PlaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlaceError::NoDirectory { path } => write!(
+                f,
+                "{} should be the directory of the nodes' sockets, and is no directory: remove it, \
+                 or set XDG_RUNTIME_DIR to a directory of yours",
+                path.display()
+            ),
+            PlaceError::Owner { path, uid, ours } => write!(
+                f,
+                "{} belongs to user {uid} and not to user {ours}, who runs this: have it removed, \
+                 or set XDG_RUNTIME_DIR to a directory of yours",
+                path.display()
+            ),
+            PlaceError::Mode { path, mode } => write!(
+                f,
+                "{} has the mode {:04o}, so other users may interfere: run `chmod 700 {}`",
+                path.display(),
+                mode & 0o7777,
+                path.display()
+            ),
+            PlaceError::System { act, path, error } => {
+                write!(f, "{act} {} failed: {error}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for PlaceError {}
+
+/// A node's name cannot be taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BindError {
+    /// The node has no name by which others could find it.
+    Unnamed,
+    /// The node was made for its own process alone ([`crate::home::Home::local`]).
+    LocalOnly,
+    /// A living node has the name.
+    NameTaken {
+        /// The name.
+        name: NodeName,
+        /// The process that has it, where that can be told; it may be this one.
+        pid: Option<u32>,
+    },
+    /// The sockets' directory cannot be used.
+    Place(PlaceError),
+    /// The process has no descriptor left.
+    Descriptors {
+        /// How many it may have.
+        limit: u64,
+    },
+    /// The system refused.
+    System {
+        /// What was asked of it.
+        act: &'static str,
+        /// What it said.
+        error: Errno,
+    },
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BindError::Unnamed => write!(f, "a node that others can reach needs a name"),
+            BindError::LocalOnly => {
+                write!(f, "the node's memory is on the heap, where no other process can reach it")
+            }
+            BindError::NameTaken { name, pid } => {
+                write!(f, "the name `{name}` is taken by a node of ")?;
+                match pid {
+                    Some(pid) if *pid == std::process::id() => write!(f, "this process")?,
+                    Some(pid) => write!(f, "process {pid}")?,
+                    None => write!(f, "a process of another container")?,
+                }
+                write!(f, ": stop that node or choose another name")
+            }
+            BindError::Place(error) => error.fmt(f),
+            BindError::Descriptors { limit } => descriptors_text(f, *limit),
+            BindError::System { act, error } => write!(f, "{act} failed: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for BindError {}
+
+impl From<PlaceError> for BindError {
+    fn from(error: PlaceError) -> BindError {
+        match error {
+            PlaceError::System { error: Errno::MFILE, .. } => {
+                BindError::Descriptors { limit: descriptor_limit() }
+            }
+            error => BindError::Place(error),
+        }
+    }
+}
+
+/// Whom a handshake was with, as far as it is known.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Whom {
+    /// The node's name; a handle has none.
+    pub name: Option<NodeName>,
+    /// Its process, once it is known.
+    pub pid: Option<u32>,
+}
+
+impl fmt::Display for Whom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.name, self.pid) {
+            (Some(name), Some(pid)) => write!(f, "node `{name}` (process {pid})"),
+            (Some(name), None) => write!(f, "node `{name}`"),
+            (None, Some(pid)) => write!(f, "process {pid}"),
+            (None, None) => write!(f, "the peer"),
+        }
+    }
+}
+
+/// A session was not opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// There is no node of that name.
+    NoSuchNode {
+        /// The name.
+        name: NodeName,
+        /// Where its socket would be; None in the registry of the process.
+        path: Option<PathBuf>,
+        /// Whether a node had the name that has died since.
+        died: bool,
+    },
+    /// A session to other processes needs a home that was made for sharing.
+    LocalOnly,
+    /// The session's number is beyond the node's board.
+    Session {
+        /// The number.
+        session: usize,
+        /// Numbers must be below it.
+        limit: usize,
+    },
+    /// The peer runs as another user.
+    WrongUser {
+        /// Who it is.
+        peer: Whom,
+        /// Its user.
+        uid: u32,
+    },
+    /// The peer belongs to another program.
+    WrongProgram {
+        /// Who it is.
+        peer: Whom,
+        /// Our program.
+        ours: ProgramId,
+        /// Its program.
+        theirs: ProgramId,
+    },
+    /// The peer speaks another version of the protocol.
+    WrongVersion {
+        /// Who it is.
+        peer: Whom,
+        /// Our version.
+        ours: u16,
+        /// The newest of its versions.
+        theirs: u16,
+    },
+    /// The peer wanted a node that is not the one it reached.
+    WrongNode {
+        /// Who it is.
+        peer: Whom,
+        /// The node that was wanted.
+        wanted: NodeName,
+        /// The node that was reached.
+        reached: NodeName,
+    },
+    /// The peer refused.
+    Refused {
+        /// Who it is.
+        peer: Whom,
+        /// The kind of refusal.
+        code: RefusalCode,
+        /// The peer's words.
+        text: String,
+    },
+    /// The peer was silent for too long.
+    TooSlow {
+        /// Who it is.
+        peer: Whom,
+        /// How long was waited.
+        waited_ms: u64,
+    },
+    /// The peer closed the connection, or died, before the session stood.
+    Closed {
+        /// Who it was.
+        peer: Whom,
+    },
+    /// The process has no descriptor left.
+    Descriptors {
+        /// How many it may have.
+        limit: u64,
+    },
+    /// A segment of ours cannot be made, or one of the peer's cannot be used.
+    Segment {
+        /// The peer, or None where the segment is ours.
+        peer: Option<Whom>,
+        /// Which of the segments: `lane`, `node page`, `board`.
+        which: &'static str,
+        /// What is wrong with it.
+        error: SegmentError,
+    },
+    /// The peer broke a rule of the handshake.
+    Protocol {
+        /// Who it is.
+        peer: Whom,
+        /// The rule.
+        rule: Rule,
+    },
+    /// The peer's node page is not of the incarnation that it named.
+    Incarnation {
+        /// Who it is.
+        peer: Whom,
+        /// What it said.
+        said: u64,
+        /// What its page says.
+        page: u64,
+    },
+    /// The system refused.
+    System {
+        /// What was asked of it.
+        act: &'static str,
+        /// What it said.
+        error: Errno,
+    },
+    /// The sockets' directory cannot be used.
+    Place(PlaceError),
+    /// Too many handshakes are under way at the node that was asked.
+    Full {
+        /// How many there may be.
+        limit: usize,
+    },
+}
+
+impl OpenError {
+    pub(crate) fn system(act: &'static str) -> impl Fn(Errno) -> OpenError {
+        move |error| match error {
+            // In flight counts too: the kernel says so in words of its own.
+            Errno::MFILE | Errno::TOOMANYREFS => {
+                OpenError::Descriptors { limit: descriptor_limit() }
+            }
+            error => OpenError::System { act, error },
+        }
+    }
+
+    pub(crate) fn segment(
+        peer: Option<Whom>,
+        which: &'static str,
+    ) -> impl FnOnce(SegmentError) -> OpenError {
+        move |error| match out_of_descriptors(&error) {
+            Some(limit) => OpenError::Descriptors { limit },
+            None => OpenError::Segment { peer, which, error },
+        }
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::NoSuchNode { .. }
+            | OpenError::LocalOnly
+            | OpenError::Session { .. }
+            | OpenError::Descriptors { .. }
+            | OpenError::Segment { peer: None, .. }
+            | OpenError::System { .. }
+            | OpenError::Place(_)
+            | OpenError::Full { .. } => self.fmt_ours(f),
+            _ => self.fmt_peer(f),
+        }
+    }
+}
+
+impl OpenError {
+    fn fmt_ours(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::NoSuchNode { name, path, died } => {
+                match died {
+                    true => write!(f, "node `{name}` was there but is dead")?,
+                    false => write!(f, "there is no node `{name}`")?,
+                }
+                match path {
+                    Some(path) => write!(f, ": nobody listens at {}", path.display())?,
+                    None => write!(f, " in this process")?,
+                }
+                write!(f, "; start it first, and see that it has the same program and user")
+            }
+            OpenError::LocalOnly => {
+                write!(f, "the node's memory is on the heap, where no other process can reach it")
+            }
+            OpenError::Session { session, limit } => {
+                write!(f, "session number {session}: a node has at most {limit} sessions")
+            }
+            OpenError::Descriptors { limit } => descriptors_text(f, *limit),
+            OpenError::Segment { which, error, .. } => write!(f, "our {which}: {error}"),
+            OpenError::System { act, error } => write!(f, "{act} failed: {error}"),
+            OpenError::Place(error) => write!(f, "{error}"),
+            OpenError::Full { limit } => write!(
+                f,
+                "{limit} nodes are connecting already: try again when some of them are through"
+            ),
+            _ => unreachable!("the peer's faults have their own text"),
+        }
+    }
+
+    fn fmt_peer(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::WrongUser { peer, uid } => write!(
+                f,
+                "{peer} runs as user {uid}, this process as user {}: a program's nodes run as one \
+                 user",
+                rustix::process::geteuid().as_raw()
+            ),
+            OpenError::WrongProgram { peer, ours, theirs } => write!(
+                f,
+                "{peer} belongs to program {theirs}, this node to program {ours}: start both as \
+                 one program"
+            ),
+            OpenError::WrongVersion { peer, ours, theirs } => write!(
+                f,
+                "{peer} speaks version {theirs} of the protocol, this node version {ours}: build \
+                 both with the same Upbeat"
+            ),
+            OpenError::WrongNode { peer, wanted, reached } => write!(
+                f,
+                "{peer} wants node `{wanted}` and has reached `{reached}`: a socket was moved"
+            ),
+            OpenError::Refused { peer, code, text } => write!(f, "{peer} refused ({code}): {text}"),
+            OpenError::TooSlow { peer, waited_ms } => write!(
+                f,
+                "{peer} has connected and said nothing for {waited_ms} ms: it hangs, or is stopped"
+            ),
+            OpenError::Closed { peer } => {
+                write!(f, "{peer} closed the connection before the session stood: it may have died")
+            }
+            OpenError::Segment { peer: Some(peer), which, error } => {
+                write!(f, "the {which} of {peer}: {error}")
+            }
+            OpenError::Protocol { peer, rule } => write!(f, "{peer} broke a rule: {rule}"),
+            OpenError::Incarnation { peer, said, page } => write!(
+                f,
+                "{peer} called itself incarnation {said:#x}, its node page says {page:#x}"
+            ),
+            _ => unreachable!("our own failures have their own text"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl From<PlaceError> for OpenError {
+    fn from(error: PlaceError) -> OpenError {
+        match error {
+            PlaceError::System { error: Errno::MFILE, .. } => {
+                OpenError::Descriptors { limit: descriptor_limit() }
+            }
+            error => OpenError::Place(error),
+        }
+    }
+}
+
+/// How many descriptors this process may have.
+pub(crate) fn descriptor_limit() -> u64 {
+    rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// The limit, if that is what `error` is about.
+fn out_of_descriptors(error: &SegmentError) -> Option<u64> {
+    matches!(error, SegmentError::System { error: Errno::MFILE, .. }).then(descriptor_limit)
+}
+
+pub(crate) fn descriptors_text(f: &mut fmt::Formatter<'_>, limit: u64) -> fmt::Result {
+    write!(
+        f,
+        "this process has no descriptor left (its limit is {limit}; a session takes one): raise it \
+         with `ulimit -n`, or close sessions"
+    )
+}

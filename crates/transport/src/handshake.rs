@@ -1,0 +1,411 @@
+//! One handshake over a socket, in either role, as a state machine that readiness drives.
+//!
+//! Who may knock is checked before the first record is read; then come the records in the order
+//! that `upbeat_core::hello` draws. Invariant: a peer's segment is mapped only after its kind, size
+//! and seals were checked, one packet is kept at a time, and whichever way a handshake ends, its
+//! descriptors are closed, but for the socket of a session that stands.
+
+use crate::carrier::{Bell, Carrier, Kind, Peer};
+use crate::error::{OpenError, Whom};
+use crate::home::{Card, PAGE_BYTES};
+use crate::packet::{self, Buffer, Received};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use upbeat_core::fault::Rule;
+use upbeat_core::hello::{
+    Hello, Parsed, Passed, Record, Refusal, RefusalCode, Segments, VERSION_MAX, VERSION_MIN,
+    Welcome,
+};
+use upbeat_core::limits::{BOARD_BYTES, HANDSHAKE_MS_MAX, LANE_BYTES_FIRST, SESSIONS_PER_NODE_MAX};
+use upbeat_core::name::NodeName;
+use upbeat_memory::board::Note;
+use upbeat_memory::lane::{LANE_BYTES, Lanes};
+use upbeat_memory::page::PeerPage;
+use upbeat_memory::region::Region;
+use upbeat_memory::segment::{self, Segment, Writers};
+
+const _: () = assert!(LANE_BYTES == LANE_BYTES_FIRST);
+
+/// What a node asks of a session with itself.
+#[derive(Clone)]
+pub(crate) struct Side {
+    pub(crate) card: Arc<Card>,
+    /// The number of the session, and its byte on the board.
+    pub(crate) session: usize,
+}
+
+impl Side {
+    pub(crate) fn new(card: &Arc<Card>, session: usize) -> Result<Side, OpenError> {
+        let limit = SESSIONS_PER_NODE_MAX;
+        match session < limit {
+            true => Ok(Side { card: Arc::clone(card), session }),
+            false => Err(OpenError::Session { session, limit }),
+        }
+    }
+}
+
+/// A handshake under way.
+pub(crate) struct Handshake {
+    us: Side,
+    role: Role,
+    state: State,
+    socket: OwnedFd,
+    peer: Whom,
+    started_ms: u64,
+}
+
+enum Role {
+    Caller,
+    Listener {
+        name: NodeName,
+        /// Counted by the listener for as long as this handshake is under way.
+        _pending: Arc<()>,
+    },
+}
+
+/// What is waited for.
+enum State {
+    Hello,
+    Welcome,
+    /// The peer's segments; a listener has handed its own lane over by then.
+    Segments {
+        incarnation: u64,
+        ours: Option<Region>,
+    },
+    Ready {
+        ours: Region,
+        theirs: Theirs,
+    },
+    /// Nothing: a record was taken, and what it led to is not settled.
+    Nothing,
+}
+
+/// The peer's part of the session, mapped.
+struct Theirs {
+    incarnation: u64,
+    session: u64,
+    board_slot: usize,
+    lane: Region,
+    page: PeerPage,
+    board: Region,
+}
+
+/// What a packet led to.
+enum Taken {
+    Next(State),
+    Done { ours: Region, theirs: Theirs },
+}
+
+/// How far an opening that takes steps is.
+#[expect(clippy::large_enum_variant, reason = "made once a session, and taken apart at once")]
+pub(crate) enum Progress<T> {
+    Waiting(T),
+    Done(Carrier),
+}
+
+impl Handshake {
+    /// Calls a node over a connected socket: checks whose it is, and says hello.
+    pub(crate) fn call(
+        us: Side,
+        socket: OwnedFd,
+        wanted: &NodeName,
+        now_ms: u64,
+    ) -> Result<Handshake, OpenError> {
+        let (role, state) = (Role::Caller, State::Welcome);
+        let peer = Whom { name: Some(wanted.clone()), pid: None };
+        let handshake = Handshake { us, role, state, socket, peer, started_ms: now_ms };
+        let handshake = handshake.checked()?;
+        let card = &handshake.us.card;
+        let hello = Hello {
+            version_min: VERSION_MIN,
+            version_max: VERSION_MAX,
+            program: card.program.clone(),
+            caller: card.name.clone(),
+            wanted: wanted.clone(),
+            incarnation: card.incarnation,
+            pid: std::process::id(),
+        };
+        handshake.send(&Record::Hello(hello), &[])?;
+        Ok(handshake)
+    }
+
+    /// Answers a caller whose socket was accepted, once its user is known to be ours.
+    pub(crate) fn answer(
+        us: Side,
+        socket: OwnedFd,
+        name: NodeName,
+        pending: Arc<()>,
+        now_ms: u64,
+    ) -> Result<Handshake, OpenError> {
+        let (role, state) = (Role::Listener { name, _pending: pending }, State::Hello);
+        let peer = Whom::default();
+        Handshake { us, role, state, socket, peer, started_ms: now_ms }.checked()
+    }
+
+    /// Learns the peer's process, and that its user is ours.
+    fn checked(mut self) -> Result<Handshake, OpenError> {
+        let credentials = rustix::net::sockopt::socket_peercred(&self.socket)
+            .map_err(OpenError::system("asking for the peer's user"))?;
+        self.peer.pid = Some(credentials.pid.as_raw_pid().unsigned_abs());
+        if credentials.uid != rustix::process::geteuid() {
+            let uid = credentials.uid.as_raw();
+            let error = OpenError::WrongUser { peer: self.peer.clone(), uid };
+            self.tell(&error);
+            return Err(error);
+        }
+        Ok(self)
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    pub(crate) fn peer(&self) -> &Whom {
+        &self.peer
+    }
+
+    pub(crate) fn started_ms(&self) -> u64 {
+        self.started_ms
+    }
+
+    /// Goes on as far as what has come allows. Ends with the session, or with an error, of which
+    /// the peer was told.
+    pub(crate) fn step(mut self, now_ms: u64) -> Result<Progress<Handshake>, OpenError> {
+        let mut buffer: Buffer = [0; _];
+        loop {
+            match self.advance(&mut buffer, now_ms) {
+                Ok(None) => return Ok(Progress::Waiting(self)),
+                Ok(Some(Taken::Next(state))) => self.state = state,
+                Ok(Some(Taken::Done { ours, theirs })) => {
+                    return Ok(Progress::Done(self.join(ours, theirs)));
+                }
+                Err(error) => {
+                    self.tell(&error);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn advance(&mut self, buffer: &mut Buffer, now_ms: u64) -> Result<Option<Taken>, OpenError> {
+        let received = packet::receive(self.socket.as_fd(), buffer)
+            .map_err(OpenError::system("reading from the peer"))?;
+        let peer = || self.peer.clone();
+        let (bytes, descriptors) = match received {
+            Received::Nothing => {
+                let waited_ms = now_ms.saturating_sub(self.started_ms);
+                return match waited_ms < HANDSHAKE_MS_MAX {
+                    true => Ok(None),
+                    false => Err(OpenError::TooSlow { peer: peer(), waited_ms }),
+                };
+            }
+            Received::Closed => return Err(OpenError::Closed { peer: peer() }),
+            Received::Packet { table_full: true, .. } => {
+                return Err(OpenError::system("receiving descriptors")(rustix::io::Errno::MFILE));
+            }
+            Received::Packet { bytes, descriptors, .. } => (bytes, descriptors),
+        };
+        let record = parse(&buffer[..bytes], descriptors.len()).map_err(|rule| match rule {
+            Rule::RecordVersion { seen, known } => {
+                OpenError::WrongVersion { peer: peer(), ours: known, theirs: seen }
+            }
+            rule => OpenError::Protocol { peer: peer(), rule },
+        })?;
+        self.take(record, descriptors).map(Some)
+    }
+
+    /// Does what a record asks for, where it may come.
+    fn take(&mut self, record: Record, descriptors: Vec<OwnedFd>) -> Result<Taken, OpenError> {
+        match (std::mem::replace(&mut self.state, State::Nothing), record) {
+            (_, Record::Refusal(refusal)) => Err(OpenError::Refused {
+                peer: self.peer.clone(),
+                code: refusal.code(),
+                text: refusal.text().escape_debug().to_string(),
+            }),
+            (State::Hello, Record::Hello(hello)) => self.take_hello(hello),
+            (State::Welcome, Record::Welcome(welcome)) => self.take_welcome(welcome),
+            (State::Segments { incarnation, ours }, Record::Segments(segments)) => {
+                let theirs = self.open(incarnation, segments, &descriptors)?;
+                // Three numbers less to have at a time.
+                drop(descriptors);
+                self.take_segments(ours, theirs)
+            }
+            (State::Ready { ours, theirs }, Record::Ready) => Ok(Taken::Done { ours, theirs }),
+            (_, record) => Err(self.broken(Rule::RecordOutOfPlace { kind: record.kind().name() })),
+        }
+    }
+
+    fn take_hello(&mut self, hello: Hello) -> Result<Taken, OpenError> {
+        self.peer.name = hello.caller.clone();
+        let peer = self.peer.clone();
+        let Some(version) = hello.version() else {
+            let (ours, theirs) = (VERSION_MAX, hello.version_max);
+            return Err(OpenError::WrongVersion { peer, ours, theirs });
+        };
+        if hello.program != self.us.card.program {
+            let (ours, theirs) = (self.us.card.program.clone(), hello.program);
+            return Err(OpenError::WrongProgram { peer, ours, theirs });
+        }
+        let Role::Listener { name, .. } = &self.role else {
+            return Err(self.broken(Rule::RecordOutOfPlace { kind: "hello" }));
+        };
+        if hello.wanted != *name {
+            let (wanted, reached) = (hello.wanted, name.clone());
+            return Err(OpenError::WrongNode { peer, wanted, reached });
+        }
+        let incarnation = self.us.card.incarnation;
+        self.send(&Record::Welcome(Welcome { node: name.clone(), incarnation, version }), &[])?;
+        let ours = Some(self.lane()?);
+        Ok(Taken::Next(State::Segments { incarnation: hello.incarnation, ours }))
+    }
+
+    fn take_welcome(&self, welcome: Welcome) -> Result<Taken, OpenError> {
+        // Whoever is called by another name than it listens under has been moved.
+        match &self.peer.name {
+            Some(wanted) if *wanted != welcome.node => Err(OpenError::WrongNode {
+                peer: self.peer.clone(),
+                wanted: wanted.clone(),
+                reached: welcome.node,
+            }),
+            _ => {
+                let (incarnation, ours) = (welcome.incarnation, None);
+                Ok(Taken::Next(State::Segments { incarnation, ours }))
+            }
+        }
+    }
+
+    /// The caller answers with its own segments; the listener, which has sent them before, says
+    /// that frames may flow.
+    fn take_segments(&self, ours: Option<Region>, theirs: Theirs) -> Result<Taken, OpenError> {
+        match ours {
+            None => Ok(Taken::Next(State::Ready { ours: self.lane()?, theirs })),
+            Some(ours) => {
+                self.send(&Record::Ready, &[])?;
+                Ok(Taken::Done { ours, theirs })
+            }
+        }
+    }
+
+    /// Makes our lane and hands our segments over.
+    fn lane(&self) -> Result<Region, OpenError> {
+        let Some([page, board]) = self.us.card.descriptors() else {
+            return Err(OpenError::LocalOnly);
+        };
+        let lane = Segment::create("upbeat-lane", LANE_BYTES, Writers::Owner)
+            .and_then(Segment::reserve)
+            .map_err(OpenError::segment(None, Passed::Lane.name()))?;
+        let session = self.us.session;
+        let segments = Segments {
+            lane_bytes: LANE_BYTES as u32,
+            board_slot: session as u32,
+            session: session as u64,
+        };
+        self.send(&Record::Segments(segments), &[lane.descriptor(), page, board])?;
+        Ok(lane.into_region())
+    }
+
+    /// Checks and maps the peer's segments.
+    fn open(
+        &self,
+        incarnation: u64,
+        segments: Segments,
+        descriptors: &[OwnedFd],
+    ) -> Result<Theirs, OpenError> {
+        if segments.lane_bytes as usize != LANE_BYTES {
+            let (bytes, size) = (u64::from(segments.lane_bytes), LANE_BYTES as u32);
+            return Err(self.broken(Rule::SegmentSize { bytes, min: size, max: size }));
+        }
+        let open = |what: Passed, bytes, writers| {
+            segment::open(descriptors[what as usize].as_fd(), bytes, writers)
+                .map_err(OpenError::segment(Some(self.peer.clone()), what.name()))
+        };
+        let lane = open(Passed::Lane, LANE_BYTES, Writers::Owner)?;
+        let page = PeerPage::new(open(Passed::NodePage, PAGE_BYTES, Writers::Owner)?);
+        let board = open(Passed::Board, BOARD_BYTES, Writers::Everybody)?;
+        if page.incarnation() != incarnation {
+            let (peer, said) = (self.peer.clone(), incarnation);
+            return Err(OpenError::Incarnation { peer, said, page: page.incarnation() });
+        }
+        let (session, board_slot) = (segments.session, segments.board_slot as usize);
+        Ok(Theirs { incarnation, session, board_slot, lane, page, board })
+    }
+
+    /// The session stands.
+    fn join(self, ours: Region, theirs: Theirs) -> Carrier {
+        Carrier {
+            lanes: Lanes::new(ours, self.us.session as u64, theirs.lane, theirs.session),
+            page: theirs.page,
+            note: Note::new(theirs.board, theirs.board_slot),
+            bell: Bell::new(self.socket),
+            peer: Peer {
+                name: self.peer.name,
+                program: self.us.card.program.name().clone(),
+                pid: self.peer.pid.unwrap_or(0),
+                incarnation: theirs.incarnation,
+                session: theirs.session,
+            },
+            kind: Kind::Shared,
+        }
+    }
+
+    fn broken(&self, rule: Rule) -> OpenError {
+        OpenError::Protocol { peer: self.peer.clone(), rule }
+    }
+
+    fn send(&self, record: &Record, descriptors: &[BorrowedFd<'_>]) -> Result<(), OpenError> {
+        let mut bytes = Vec::new();
+        record.write(&mut bytes);
+        packet::send(self.socket.as_fd(), &bytes, descriptors).map_err(|error| match error {
+            rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET => {
+                OpenError::Closed { peer: self.peer.clone() }
+            }
+            error => OpenError::system("writing to the peer")(error),
+        })
+    }
+
+    /// Tells the peer why there is no session, where it can still be told.
+    fn tell(&self, error: &OpenError) {
+        let code = match error {
+            // It knows.
+            OpenError::Refused { .. } | OpenError::Closed { .. } => return,
+            OpenError::WrongUser { .. } => RefusalCode::WrongUser,
+            OpenError::WrongProgram { .. } => RefusalCode::WrongProgram,
+            OpenError::WrongVersion { .. } => RefusalCode::WrongVersion,
+            OpenError::WrongNode { .. } => RefusalCode::NoSuchNode,
+            OpenError::TooSlow { .. } => RefusalCode::TooSlow,
+            OpenError::Descriptors { .. } => RefusalCode::TooManyDescriptors,
+            OpenError::Protocol { .. }
+            | OpenError::Incarnation { .. }
+            | OpenError::Segment { peer: Some(_), .. } => RefusalCode::Malformed,
+            // What is left are failures of our own: there is no room for this session.
+            _ => RefusalCode::TooManySessions,
+        };
+        self.refuse(code, &error.to_string());
+    }
+
+    /// Sends a refusal, if the socket takes it.
+    pub(crate) fn refuse(&self, code: RefusalCode, text: &str) {
+        refuse(self.socket.as_fd(), code, text);
+    }
+}
+
+/// Sends a refusal, if the socket takes it: whoever cannot be told sees the end of the connection.
+pub(crate) fn refuse(socket: BorrowedFd<'_>, code: RefusalCode, text: &str) {
+    let mut bytes = Vec::new();
+    Record::Refusal(Refusal::new(code, text)).write(&mut bytes);
+    let _ = packet::send(socket, &bytes, &[]);
+}
+
+/// The one record that a packet must be.
+fn parse(packet: &[u8], descriptors: usize) -> Result<Record, Rule> {
+    match Record::parse(packet)? {
+        Parsed::NeedMore(_) => Err(Rule::RecordTruncated { field: "record" }),
+        Parsed::Complete(_, bytes) if bytes != packet.len() => {
+            Err(Rule::RecordTrailing { bytes: (packet.len() - bytes) as u32 })
+        }
+        Parsed::Complete(record, _) => {
+            record.kind().check_descriptors(descriptors)?;
+            Ok(record)
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What a node brings to every session: who it is, its node page and its board.
+//!
+//! Sessions hold the read-only part of it by a shared pointer, for a handshake may outlive a turn;
+//! the page and the board are the node's alone to write and to sweep. Invariant: an incarnation is
+//! random and never used again, so whoever meets the next node of a name knows it for another.
+
+use crate::error::HomeError;
+use rustix::rand::GetRandomFlags;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use upbeat_core::limits::{BOARD_BYTES, SESSIONS_PER_NODE_MAX};
+use upbeat_core::name::{NodeName, ProgramId};
+use upbeat_memory::board::{Board, sessions_in};
+use upbeat_memory::page::NodePage;
+use upbeat_memory::region::{Region, WORD};
+use upbeat_memory::segment::{PAGE, Segment, Writers};
+
+/// Bytes of a node page.
+pub(crate) const PAGE_BYTES: usize = PAGE;
+
+// Every session has its byte on the board.
+const _: () = assert!(SESSIONS_PER_NODE_MAX <= sessions_in(BOARD_BYTES));
+
+/// A node's part in each of its sessions.
+pub struct Home {
+    card: Arc<Card>,
+    page: NodePage,
+    board: Board,
+}
+
+impl Home {
+    /// The home of a node that can be reached from other processes and from this one. A handle
+    /// that only connects has no name.
+    pub fn new(program: ProgramId, name: Option<NodeName>) -> Result<Home, HomeError> {
+        let page = Segment::create("upbeat-page", PAGE_BYTES, Writers::Owner)?.reserve()?;
+        let board = Segment::create("upbeat-board", BOARD_BYTES, Writers::Everybody)?.reserve()?;
+        Home::build(program, name, Memory::Shared { page, board })
+    }
+
+    /// The home of a node that meets only nodes of its own process: no segments, no descriptors.
+    pub fn local(program: ProgramId, name: Option<NodeName>) -> Result<Home, HomeError> {
+        let page = Region::heap(PAGE_BYTES / WORD);
+        let board = Region::heap(BOARD_BYTES / WORD);
+        Home::build(program, name, Memory::Heap { page, board })
+    }
+
+    fn build(
+        program: ProgramId,
+        name: Option<NodeName>,
+        memory: Memory,
+    ) -> Result<Home, HomeError> {
+        let incarnation = random()?;
+        let card = Card { program, name, incarnation, memory };
+        let page = NodePage::new(card.page().clone(), incarnation);
+        let board = Board::new(card.board().clone());
+        Ok(Home { card: Arc::new(card), page, board })
+    }
+
+    /// The program that the node belongs to.
+    pub fn program(&self) -> &ProgramId {
+        &self.card.program
+    }
+
+    /// The node's name; a handle has none.
+    pub fn name(&self) -> Option<&NodeName> {
+        self.card.name.as_ref()
+    }
+
+    /// The node's incarnation.
+    pub fn incarnation(&self) -> u64 {
+        self.card.incarnation
+    }
+
+    /// The page on which the node speaks to all peers.
+    pub fn page(&self) -> &NodePage {
+        &self.page
+    }
+
+    /// The board on which peers note what wants a look.
+    pub fn board(&self) -> &Board {
+        &self.board
+    }
+
+    /// Whether other processes can reach it.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.card.memory, Memory::Shared { .. })
+    }
+
+    pub(crate) fn card(&self) -> &Arc<Card> {
+        &self.card
+    }
+}
+
+/// The part of a home that handshakes hold on to.
+pub(crate) struct Card {
+    pub(crate) program: ProgramId,
+    pub(crate) name: Option<NodeName>,
+    pub(crate) incarnation: u64,
+    memory: Memory,
+}
+
+enum Memory {
+    Heap { page: Region, board: Region },
+    Shared { page: Segment, board: Segment },
+}
+
+impl Card {
+    pub(crate) fn page(&self) -> &Region {
+        match &self.memory {
+            Memory::Heap { page, .. } => page,
+            Memory::Shared { page, .. } => page.region(),
+        }
+    }
+
+    pub(crate) fn board(&self) -> &Region {
+        match &self.memory {
+            Memory::Heap { board, .. } => board,
+            Memory::Shared { board, .. } => board.region(),
+        }
+    }
+
+    /// The descriptors of page and board, of a home that was made for sharing.
+    pub(crate) fn descriptors(&self) -> Option<[BorrowedFd<'_>; 2]> {
+        match &self.memory {
+            Memory::Heap { .. } => None,
+            Memory::Shared { page, board } => Some([page.descriptor(), board.descriptor()]),
+        }
+    }
+}
+
+fn random() -> Result<u64, HomeError> {
+    let mut bytes = [0; 8];
+    // Eight bytes come at once or not at all, once the pool is ready.
+    let failed = HomeError::Random;
+    let filled =
+        rustix::rand::getrandom(&mut bytes[..], GetRandomFlags::empty()).map_err(failed)?;
+    match filled {
+        8 => Ok(u64::from_ne_bytes(bytes)),
+        _ => Err(HomeError::Random(rustix::io::Errno::AGAIN)),
+    }
+}

@@ -1,0 +1,140 @@
+//! Opening a session inside one process: a knock in the listener's inbox, and its answer.
+//!
+//! The caller brings its lane and half of a socket; the listener adds its own lane, says so in the
+//! answer, and rings. Which names there are is `local`'s. Invariant: neither side waits for the
+//! other: whoever gives up lets go of its half, and the other sees the end of the socket.
+
+use crate::carrier::{Bell, Carrier, Kind, Peer, RING};
+use crate::error::{OpenError, Whom};
+use crate::handshake::{Progress, Side};
+use crate::packet::{self, Received};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use upbeat_core::hello::RefusalCode;
+use upbeat_core::limits::HANDSHAKE_MS_MAX;
+use upbeat_core::name::NodeName;
+use upbeat_memory::board::Note;
+use upbeat_memory::lane::{LANE_BYTES, Lanes};
+use upbeat_memory::page::PeerPage;
+use upbeat_memory::region::{Region, WORD};
+
+/// What the caller leaves with the listener. Dropped without an answer, it ends the call.
+pub(crate) struct Knock {
+    half: Half,
+    socket: OwnedFd,
+    answer: Arc<Answer>,
+}
+
+/// What the caller keeps until it is answered.
+pub(crate) struct Call {
+    us: Side,
+    lane: Region,
+    socket: OwnedFd,
+    answer: Arc<Answer>,
+    peer: Whom,
+    started_ms: u64,
+}
+
+/// One side's part of the session.
+struct Half {
+    side: Side,
+    lane: Region,
+}
+
+type Answer = Mutex<Option<Result<Half, (RefusalCode, String)>>>;
+
+/// A call and the knock that belongs to it.
+pub(crate) fn knock(us: Side, wanted: &NodeName, now_ms: u64) -> Result<(Call, Knock), OpenError> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (socket, theirs) =
+        rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+            .map_err(OpenError::system("making a pair of sockets"))?;
+    let lane = Region::heap(LANE_BYTES / WORD);
+    let answer = Arc::<Answer>::default();
+    let half = Half { side: us.clone(), lane: lane.clone() };
+    let peer = Whom { name: Some(wanted.clone()), pid: Some(std::process::id()) };
+    let knock = Knock { half, socket: theirs, answer: Arc::clone(&answer) };
+    Ok((Call { us, lane, socket, answer, peer, started_ms: now_ms }, knock))
+}
+
+impl Knock {
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// The node that knocks.
+    pub(crate) fn peer(&self) -> Whom {
+        Whom { name: self.half.side.card.name.clone(), pid: Some(std::process::id()) }
+    }
+
+    /// The session stands, as far as we are concerned.
+    pub(crate) fn accept(self, us: Side) -> Carrier {
+        let lane = Region::heap(LANE_BYTES / WORD);
+        let ours = Half { side: us.clone(), lane: lane.clone() };
+        self.say(Ok(ours));
+        join(Half { side: us, lane }, self.half, self.socket)
+    }
+
+    /// There will be no session.
+    pub(crate) fn refuse(self, code: RefusalCode, text: &str) {
+        self.say(Err((code, text.to_owned())));
+    }
+
+    fn say(&self, said: Result<Half, (RefusalCode, String)>) {
+        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
+        // Whoever has gone meanwhile cannot be told; an empty socket has room for a byte.
+        let _ = packet::send(self.socket.as_fd(), &RING, &[]);
+    }
+}
+
+impl Call {
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    pub(crate) fn peer(&self) -> &Whom {
+        &self.peer
+    }
+
+    pub(crate) fn started_ms(&self) -> u64 {
+        self.started_ms
+    }
+
+    pub(crate) fn step(self, now_ms: u64) -> Result<Progress<Call>, OpenError> {
+        let received = packet::receive(self.socket.as_fd(), &mut [0; _])
+            .map_err(OpenError::system("reading from the peer"))?;
+        // The answer is there before the ring is.
+        let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let waited_ms = now_ms.saturating_sub(self.started_ms);
+        let peer = self.peer;
+        match answer {
+            Some(Ok(theirs)) => {
+                let ours = Half { side: self.us, lane: self.lane };
+                Ok(Progress::Done(join(ours, theirs, self.socket)))
+            }
+            Some(Err((code, text))) => Err(OpenError::Refused { peer, code, text }),
+            None if matches!(received, Received::Closed) => Err(OpenError::Closed { peer }),
+            None if waited_ms >= HANDSHAKE_MS_MAX => Err(OpenError::TooSlow { peer, waited_ms }),
+            None => Ok(Progress::Waiting(Call { peer, ..self })),
+        }
+    }
+}
+
+fn join(ours: Half, theirs: Half, socket: OwnedFd) -> Carrier {
+    let (session, card) = (theirs.side.session, &theirs.side.card);
+    Carrier {
+        lanes: Lanes::new(ours.lane, ours.side.session as u64, theirs.lane, session as u64),
+        page: PeerPage::new(card.page().clone()),
+        note: Note::new(card.board().clone(), session),
+        bell: Bell::new(socket),
+        peer: Peer {
+            name: card.name.clone(),
+            program: card.program.name().clone(),
+            pid: std::process::id(),
+            incarnation: card.incarnation,
+            session: session as u64,
+        },
+        kind: Kind::Local,
+    }
+}

@@ -1,0 +1,134 @@
+//! Sessions between nodes of one process: a registry of names, and an inbox per listener.
+//!
+//! Lanes lie on the heap; the bell is a pair of sockets as everywhere, so that the session above
+//! need not know. Invariant: a name has one inbox, an inbox is bounded, and whoever knocks in vain
+//! is told, at the latest by the end of its socket.
+
+use crate::error::{BindError, OpenError, descriptor_limit};
+use crate::handshake::Side;
+use crate::home::{Card, Home};
+use crate::knock::{self, Knock};
+use crate::opening::Opening;
+use rustix::event::EventfdFlags;
+use rustix::io::Errno;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
+use upbeat_core::name::{NodeName, ProgramName};
+
+type Address = (ProgramName, NodeName);
+
+static REGISTRY: Mutex<Option<HashMap<Address, Arc<Inbox>>>> = Mutex::new(None);
+
+/// Where the knocks of a node lie until its thread looks.
+struct Inbox {
+    card: Arc<Card>,
+    knocks: Mutex<VecDeque<Knock>>,
+    /// Readable while a knock may lie there.
+    wake: OwnedFd,
+}
+
+impl Inbox {
+    fn knocks(&self) -> MutexGuard<'_, VecDeque<Knock>> {
+        self.knocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A node's inbox, at which other nodes of the process knock.
+pub struct Listener {
+    address: Address,
+    inbox: Arc<Inbox>,
+}
+
+impl Listener {
+    /// Takes the node's name in this process.
+    pub fn bind(home: &Home) -> Result<Listener, BindError> {
+        let name = home.name().ok_or(BindError::Unnamed)?.clone();
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let wake = rustix::event::eventfd(0, flags).map_err(|error| match error {
+            Errno::MFILE => BindError::Descriptors { limit: descriptor_limit() },
+            error => BindError::System { act: "making an eventfd", error },
+        })?;
+        let address = (home.program().name().clone(), name);
+        let inbox = Inbox { card: Arc::clone(home.card()), knocks: Mutex::default(), wake };
+        let inbox = Arc::new(inbox);
+        match registry().get_or_insert_default().entry(address.clone()) {
+            Entry::Vacant(entry) => entry.insert(Arc::clone(&inbox)),
+            Entry::Occupied(_) => {
+                let (name, pid) = (address.1, Some(std::process::id()));
+                return Err(BindError::NameTaken { name, pid });
+            }
+        };
+        Ok(Listener { address, inbox })
+    }
+
+    /// Accepts the next knock, for the session of this number; None if nobody knocks. The first
+    /// step of what is returned gives the session; or it is refused.
+    pub fn accept(
+        &self,
+        home: &Home,
+        session: usize,
+        _now_ms: u64,
+    ) -> Result<Option<Opening>, OpenError> {
+        let us = Side::new(home.card(), session)?;
+        let mut knocks = self.inbox.knocks();
+        let Some(knock) = knocks.pop_front() else {
+            // Under the lock, so that no wake is lost. What it counts does not matter.
+            let _ = rustix::io::read(&self.inbox.wake, &mut [0; 8]);
+            return Ok(None);
+        };
+        drop(knocks);
+        Ok(Some(Opening::knock(knock, us)))
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inbox.wake.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(inboxes) = registry().as_mut() {
+            inboxes.remove(&self.address);
+        }
+        // Callers that are still waiting see the end of their sockets.
+        self.inbox.knocks().clear();
+    }
+}
+
+/// Knocks at the node `to` of this process, for our session of this number.
+pub fn connect(
+    home: &Home,
+    to: &NodeName,
+    session: usize,
+    now_ms: u64,
+) -> Result<Opening, OpenError> {
+    let us = Side::new(home.card(), session)?;
+    let address = (home.program().name().clone(), to.clone());
+    let inbox = registry().as_ref().and_then(|inboxes| inboxes.get(&address)).cloned();
+    let Some(inbox) = inbox else {
+        return Err(OpenError::NoSuchNode { name: to.clone(), path: None, died: false });
+    };
+    let (call, knock) = knock::knock(us, to, now_ms)?;
+    if inbox.card.program != *home.program() {
+        let (ours, theirs) = (home.program().clone(), inbox.card.program.clone());
+        return Err(OpenError::WrongProgram { peer: call.peer().clone(), ours, theirs });
+    }
+    let mut knocks = inbox.knocks();
+    let limit = PENDING_HANDSHAKES_MAX;
+    if knocks.len() >= limit {
+        return Err(OpenError::Full { limit });
+    }
+    knocks.push_back(knock);
+    // A counter that is full wakes as well.
+    let _ = rustix::io::write(&inbox.wake, &1u64.to_ne_bytes());
+    Ok(Opening::call(call))
+}
+
+fn registry() -> MutexGuard<'static, Option<HashMap<Address, Arc<Inbox>>>> {
+    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,128 @@
+//! A session that is being opened, in either role and over any carrier.
+//!
+//! The runtime polls its descriptor and calls [`Opening::step`] when that is readable or the
+//! deadline has come. Invariant: `step` never waits, and once it has ended, in a session or in an
+//! error, everything but the session's own socket is closed.
+
+use crate::carrier::Carrier;
+use crate::error::{OpenError, Whom};
+use crate::handshake::{Handshake, Progress, Side};
+use crate::knock::{Call, Knock};
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd};
+use upbeat_core::hello::RefusalCode;
+use upbeat_core::limits::HANDSHAKE_MS_MAX;
+
+/// One handshake in progress.
+///
+/// It is in the session's number that the caller gave, on the very socket that becomes the
+/// session's bell: a registration for polling may stay where it is.
+pub struct Opening {
+    stage: Stage,
+}
+
+enum Stage {
+    Shared(Handshake),
+    Call(Call),
+    Knock(Knock, Side),
+    Over,
+}
+
+/// How far an opening is.
+#[expect(clippy::large_enum_variant, reason = "made once a session, and taken apart at once")]
+pub enum Step {
+    /// The peer's next record has not come.
+    Waiting,
+    /// The session stands.
+    Done(Carrier),
+}
+
+impl Opening {
+    pub(crate) fn shared(handshake: Handshake) -> Opening {
+        Opening { stage: Stage::Shared(handshake) }
+    }
+
+    pub(crate) fn call(call: Call) -> Opening {
+        Opening { stage: Stage::Call(call) }
+    }
+
+    pub(crate) fn knock(knock: Knock, us: Side) -> Opening {
+        Opening { stage: Stage::Knock(knock, us) }
+    }
+
+    /// Goes on as far as what has come allows. After an end, in [`Step::Done`] or an error, the
+    /// opening is to be dropped; the peer has been told of the error where that was possible.
+    ///
+    /// # Panics
+    /// When it has ended before.
+    pub fn step(&mut self, now_ms: u64) -> Result<Step, OpenError> {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Shared(handshake) => match handshake.step(now_ms)? {
+                Progress::Done(carrier) => Ok(Step::Done(carrier)),
+                Progress::Waiting(handshake) => {
+                    self.stage = Stage::Shared(handshake);
+                    Ok(Step::Waiting)
+                }
+            },
+            Stage::Call(call) => match call.step(now_ms)? {
+                Progress::Done(carrier) => Ok(Step::Done(carrier)),
+                Progress::Waiting(call) => {
+                    self.stage = Stage::Call(call);
+                    Ok(Step::Waiting)
+                }
+            },
+            Stage::Knock(knock, us) => Ok(Step::Done(knock.accept(us))),
+            Stage::Over => panic!("a step of an opening that has ended"),
+        }
+    }
+
+    /// When [`Opening::step`] is to be called at the latest, to give up; 0 where a first step needs
+    /// nothing of the peer.
+    pub fn deadline_ms(&self) -> u64 {
+        let started_ms = match &self.stage {
+            Stage::Shared(handshake) => handshake.started_ms(),
+            Stage::Call(call) => call.started_ms(),
+            Stage::Knock(..) | Stage::Over => return 0,
+        };
+        started_ms.saturating_add(HANDSHAKE_MS_MAX)
+    }
+
+    /// Whom it is with, as far as that is known.
+    pub fn peer(&self) -> Whom {
+        match &self.stage {
+            Stage::Shared(handshake) => handshake.peer().clone(),
+            Stage::Call(call) => call.peer().clone(),
+            Stage::Knock(knock, _) => knock.peer(),
+            Stage::Over => Whom::default(),
+        }
+    }
+
+    /// Gives up, and tells the peer why where that is possible: the node is closing, or has as many
+    /// sessions as it may have.
+    pub fn refuse(self, code: RefusalCode, text: &str) {
+        match self.stage {
+            Stage::Shared(handshake) => handshake.refuse(code, text),
+            Stage::Knock(knock, _) => knock.refuse(code, text),
+            Stage::Call(_) | Stage::Over => {}
+        }
+    }
+}
+
+impl AsFd for Opening {
+    /// # Panics
+    /// When it has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.stage {
+            Stage::Shared(handshake) => handshake.as_fd(),
+            Stage::Call(call) => call.as_fd(),
+            Stage::Knock(knock, _) => knock.as_fd(),
+            Stage::Over => panic!("the descriptor of an opening that has ended"),
+        }
+    }
+}
+
+impl fmt::Debug for Opening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opening").field("peer", &self.peer()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,106 @@
+//! Packets on the session's socket, with the descriptors that ride beside them.
+//!
+//! The socket is a `SOCK_SEQPACKET`: a record is one packet and comes whole or not at all, its
+//! descriptors are its own, and there is no out-of-band byte with which a peer could keep us awake.
+//! What a packet means is decided elsewhere. Invariant: every call returns at once, whatever the
+//! peer does to the socket (`MSG_DONTWAIT` stands on each), and no descriptor is ever leaked.
+
+use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use upbeat_core::limits::{DESCRIPTORS_PER_RECORD_MAX, HELLO_BYTES_MAX};
+
+/// Room for a record and one byte more, by which a longer one is known.
+pub(crate) type Buffer = [u8; HELLO_BYTES_MAX + 1];
+
+const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(DESCRIPTORS_PER_RECORD_MAX + 1));
+
+/// What a look at the socket found.
+pub(crate) enum Received {
+    /// A packet.
+    Packet {
+        /// Its bytes in the buffer.
+        bytes: usize,
+        /// What came beside it.
+        descriptors: Vec<OwnedFd>,
+        /// Descriptors were lost because this process's table is full.
+        table_full: bool,
+    },
+    /// Nothing has come.
+    Nothing,
+    /// The peer has closed, or is gone.
+    Closed,
+}
+
+/// Takes the next packet.
+pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<Received, Errno> {
+    // A peer that closes with something unread leaves a reset, and behind it what it said last.
+    match receive_once(socket, buffer) {
+        Err(Errno::CONNRESET) => match receive_once(socket, buffer) {
+            Err(Errno::CONNRESET) | Ok(Received::Nothing) => Ok(Received::Closed),
+            other => other,
+        },
+        other => other,
+    }
+}
+
+fn receive_once(socket: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<Received, Errno> {
+    let mut space = [MaybeUninit::uninit(); CONTROL_BYTES];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let message = loop {
+        let mut parts = [IoSliceMut::new(buffer)];
+        match rustix::net::recvmsg(socket, &mut parts, &mut control, flags) {
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(Received::Nothing),
+            other => break other?,
+        }
+    };
+    let mut descriptors = Vec::new();
+    for part in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = part {
+            descriptors.extend(rights);
+        }
+    }
+    // An empty packet is nothing that an honest peer sends: it is the end as well.
+    if message.bytes == 0 {
+        return Ok(Received::Closed);
+    }
+    let cut = message.flags.contains(ReturnFlags::CTRUNC);
+    // There was room for more than any record has: fewer have come for want of numbers.
+    let table_full = cut && descriptors.len() <= DESCRIPTORS_PER_RECORD_MAX;
+    Ok(Received::Packet { bytes: message.bytes, descriptors, table_full })
+}
+
+/// Sends a packet, whole or not at all.
+pub(crate) fn send(
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> Result<(), Errno> {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    if descriptors.is_empty() {
+        return retry(|| rustix::net::send(socket, bytes, flags).map(drop));
+    }
+    retry(|| {
+        let mut space = [MaybeUninit::uninit(); CONTROL_BYTES];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(Errno::MSGSIZE);
+        }
+        rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags).map(drop)
+    })
+}
+
+fn retry(mut act: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
+    loop {
+        match act() {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Where the nodes' sockets lie: a directory of this user alone, one below it per program.
+//!
+//! `$XDG_RUNTIME_DIR/upbeat` where that is ours, else `/tmp/upbeat-<uid>`. What the sockets are and
+//! who may take a name is decided elsewhere. Invariant: a directory that was opened here is a real
+//! directory of our user's in which no other user can place anything.
+
+use crate::error::PlaceError;
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::SocketAddrUnix;
+use std::ffi::OsString;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use upbeat_core::limits::NAME_BYTES_MAX;
+use upbeat_core::name::{NodeName, ProgramName};
+
+/// Bytes of a socket's path that the kernel takes, without the zero at its end.
+const SUN_PATH_MAX: usize = 107;
+
+/// Rights of group and others in a mode.
+const STRANGERS: u32 = 0o077;
+/// The right of group and others to write.
+const STRANGERS_WRITE: u32 = 0o022;
+
+// The way around the limit, through the descriptor of the directory, has room for every name.
+const _: () = assert!("/proc/self/fd/".len() + 10 + 1 + NAME_BYTES_MAX + 5 <= SUN_PATH_MAX);
+
+/// The directory below which the programs' sockets lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    directory: PathBuf,
+}
+
+impl Place {
+    /// This user's place: in `$XDG_RUNTIME_DIR` if that is an absolute path to a directory that is
+    /// ours and nobody else's, else in `/tmp`. It is made if it is not there.
+    pub fn of_user() -> Result<Place, PlaceError> {
+        Place::choose(std::env::var_os("XDG_RUNTIME_DIR"), Path::new("/tmp"))
+    }
+
+    fn choose(runtime: Option<OsString>, fallback: &Path) -> Result<Place, PlaceError> {
+        let runtime = runtime.map(PathBuf::from).filter(|path| path.is_absolute());
+        let directory = match runtime {
+            Some(path) if open_directory(&path, STRANGERS).is_ok() => path.join("upbeat"),
+            _ => fallback.join(format!("upbeat-{}", rustix::process::geteuid().as_raw())),
+        };
+        make_directory(&directory)?;
+        open_directory(&directory, STRANGERS)?;
+        Ok(Place { directory })
+    }
+
+    /// A directory of the caller's choice, which is made if it is not there: for tests, and for
+    /// containers that share it. It must be ours, and nobody else may write into it.
+    pub fn at(directory: impl Into<PathBuf>) -> Result<Place, PlaceError> {
+        let directory = directory.into();
+        let directory = std::path::absolute(&directory).unwrap_or(directory);
+        make_directory(&directory)?;
+        open_directory(&directory, STRANGERS_WRITE)?;
+        Ok(Place { directory })
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Where a node's socket lies.
+    pub fn socket_path(&self, program: &ProgramName, name: &NodeName) -> PathBuf {
+        self.directory.join(program.as_str()).join(FileNames::of(name).socket)
+    }
+
+    /// Opens the directory of a program, and makes it if `make` says so.
+    pub(crate) fn open(&self, program: &ProgramName, make: bool) -> Result<Hall, PlaceError> {
+        let path = self.directory.join(program.as_str());
+        if make {
+            make_directory(&self.directory)?;
+            make_directory(&path)?;
+        }
+        let directory = open_directory(&path, STRANGERS_WRITE)?;
+        Ok(Hall { path, directory })
+    }
+}
+
+/// The open directory of one program.
+pub(crate) struct Hall {
+    pub(crate) path: PathBuf,
+    pub(crate) directory: OwnedFd,
+}
+
+impl Hall {
+    /// The address of a socket in here, through the directory's descriptor where the path is longer
+    /// than the kernel takes.
+    pub(crate) fn address(&self, file: &str) -> Result<SocketAddrUnix, Errno> {
+        let path = self.path.join(file);
+        if path.as_os_str().len() <= SUN_PATH_MAX {
+            return SocketAddrUnix::new(path);
+        }
+        let directory = self.directory.as_raw_fd();
+        SocketAddrUnix::new(format!("/proc/self/fd/{directory}/{file}"))
+    }
+
+    pub(crate) fn remove(&self, file: &str) -> Result<(), Errno> {
+        match rustix::fs::unlinkat(&self.directory, file, AtFlags::empty()) {
+            Err(Errno::NOENT) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// The files that belong to a node. A name holds no `%`, so no two names share a file.
+pub(crate) struct FileNames {
+    /// Its socket.
+    pub(crate) socket: String,
+    /// Its socket while it does not listen yet.
+    pub(crate) unborn: String,
+    /// The file whose lock is the name.
+    pub(crate) lock: String,
+}
+
+impl FileNames {
+    pub(crate) fn of(name: &NodeName) -> FileNames {
+        let stem = name.as_str().replace('/', "%");
+        FileNames {
+            socket: format!("{stem}.sock"),
+            unborn: format!("{stem}.new"),
+            lock: format!("{stem}.lock"),
+        }
+    }
+}
+
+fn make_directory(path: &Path) -> Result<(), PlaceError> {
+    match rustix::fs::mkdirat(CWD, path, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => {
+            Err(PlaceError::System { act: "making the directory", path: path.to_owned(), error })
+        }
+    }
+}
+
+/// Opens a directory that is ours, in which others have none of the rights `forbidden`.
+fn open_directory(path: &Path, forbidden: u32) -> Result<OwnedFd, PlaceError> {
+    let failed = |act| {
+        move |error| match error {
+            Errno::NOTDIR | Errno::LOOP => PlaceError::NoDirectory { path: path.to_owned() },
+            error => PlaceError::System { act, path: path.to_owned(), error },
+        }
+    };
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+    let directory = rustix::fs::openat(CWD, path, flags, Mode::empty())
+        .map_err(failed("opening the directory"))?;
+    let stat = rustix::fs::fstat(&directory).map_err(failed("looking at the directory"))?;
+    let ours = rustix::process::geteuid().as_raw();
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        return Err(PlaceError::NoDirectory { path: path.to_owned() });
+    }
+    if stat.st_uid != ours {
+        return Err(PlaceError::Owner { path: path.to_owned(), uid: stat.st_uid, ours });
+    }
+    if stat.st_mode & forbidden != 0 {
+        return Err(PlaceError::Mode { path: path.to_owned(), mode: stat.st_mode });
+    }
+    Ok(directory)
+}
+
+#[cfg(test)]
+mod tests;

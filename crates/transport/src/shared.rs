@@ -1,0 +1,191 @@
+//! Sessions between processes of one host: the listener at a node's socket, and the caller.
+//!
+//! What is said on the socket is the handshake's. Invariant: a name has one listener; a full table
+//! of descriptors keeps nobody waiting and makes nobody spin, for one descriptor is kept in reserve
+//! with which the next caller is told.
+
+use crate::claim::Claim;
+use crate::error::{BindError, OpenError, descriptor_limit};
+use crate::handshake::{Handshake, Side, refuse};
+use crate::home::Home;
+use crate::opening::Opening;
+use crate::place::{FileNames, Place};
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::cell::RefCell;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use upbeat_core::hello::RefusalCode;
+use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
+use upbeat_core::name::NodeName;
+
+/// Callers that may wait to be accepted; more are told at once that the node is busy.
+const BACKLOG: i32 = 512;
+
+/// A node's socket, at which other processes call.
+pub struct Listener {
+    socket: OwnedFd,
+    name: NodeName,
+    path: PathBuf,
+    /// The claim goes last: the name is free only when nobody answers under it.
+    _claim: Claim,
+    /// A descriptor for nothing, to be closed when there is no other.
+    reserve: RefCell<Option<OwnedFd>>,
+    /// One clone is held by every handshake under way.
+    pending: Arc<()>,
+}
+
+impl Listener {
+    /// Takes the node's name and listens under it. A dead node's socket is taken over.
+    pub fn bind(place: &Place, home: &Home) -> Result<Listener, BindError> {
+        let name = home.name().ok_or(BindError::Unnamed)?.clone();
+        if !home.is_shared() {
+            return Err(BindError::LocalOnly);
+        }
+        let hall = place.open(home.program().name(), true)?;
+        let path = place.socket_path(home.program().name(), &name);
+        let claim = Claim::take(hall, &name)?;
+        let socket = listen(&claim)?;
+        let reserve = RefCell::new(Some(spare().map_err(failed("opening /"))?));
+        Ok(Listener { socket, name, path, _claim: claim, reserve, pending: Arc::new(()) })
+    }
+
+    /// Where the socket lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Handshakes of this listener that are under way. With [`PENDING_HANDSHAKES_MAX`] the next
+    /// caller is refused; whoever would rather give up the oldest drops it before.
+    pub fn pending(&self) -> usize {
+        Arc::strong_count(&self.pending) - 1
+    }
+
+    /// Accepts the next caller, for the session of this number; None if nobody calls.
+    ///
+    /// An error is one caller's, which was told; the next may be accepted at once. The exception is
+    /// [`OpenError::Descriptors`]: callers are told as long as the descriptor in reserve can be had
+    /// again, so leave the rest for the next turn.
+    pub fn accept(
+        &self,
+        home: &Home,
+        session: usize,
+        now_ms: u64,
+    ) -> Result<Option<Opening>, OpenError> {
+        let us = Side::new(home.card(), session)?;
+        let socket = match self.accept_socket() {
+            Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => return Ok(None),
+            Err(Errno::MFILE | Errno::NFILE) => {
+                self.turn_away();
+                return Err(OpenError::Descriptors { limit: descriptor_limit() });
+            }
+            other => other.map_err(OpenError::system("accepting a caller"))?,
+        };
+        self.restock();
+        let limit = PENDING_HANDSHAKES_MAX;
+        if self.pending() >= limit {
+            let error = OpenError::Full { limit };
+            refuse(socket.as_fd(), RefusalCode::TooManySessions, &error.to_string());
+            return Err(error);
+        }
+        let pending = Arc::clone(&self.pending);
+        Handshake::answer(us, socket, self.name.clone(), pending, now_ms)
+            .map(|handshake| Some(Opening::shared(handshake)))
+    }
+
+    fn accept_socket(&self) -> Result<OwnedFd, Errno> {
+        rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+    }
+
+    /// Tells the next caller that there is no descriptor for it, by means of the one in reserve.
+    fn turn_away(&self) {
+        self.reserve.replace(None);
+        if let Ok(socket) = self.accept_socket() {
+            let error = OpenError::Descriptors { limit: descriptor_limit() };
+            refuse(socket.as_fd(), RefusalCode::TooManyDescriptors, &error.to_string());
+        }
+        self.restock();
+    }
+
+    /// Opens the descriptor in reserve again, where another thread has taken its number.
+    fn restock(&self) {
+        let mut reserve = self.reserve.borrow_mut();
+        if reserve.is_none() {
+            *reserve = spare().ok();
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Calls the node `to`, for our session of this number.
+pub fn connect(
+    place: &Place,
+    home: &Home,
+    to: &NodeName,
+    session: usize,
+    now_ms: u64,
+) -> Result<Opening, OpenError> {
+    let us = Side::new(home.card(), session)?;
+    if !home.is_shared() {
+        return Err(OpenError::LocalOnly);
+    }
+    let program = home.program().name();
+    let absent = |died| {
+        let path = Some(place.socket_path(program, to));
+        OpenError::NoSuchNode { name: to.clone(), path, died }
+    };
+    let hall = match place.open(program, false) {
+        Err(crate::error::PlaceError::System { error: Errno::NOENT, .. }) => {
+            return Err(absent(false));
+        }
+        other => other?,
+    };
+    let system = OpenError::system;
+    let socket = socket().map_err(system("making a socket"))?;
+    let address = hall.address(&FileNames::of(to).socket).map_err(system("naming the socket"))?;
+    match rustix::net::connect(&socket, &address) {
+        Ok(()) => {}
+        Err(Errno::NOENT) => return Err(absent(false)),
+        Err(Errno::CONNREFUSED) => return Err(absent(true)),
+        Err(Errno::AGAIN) => return Err(OpenError::Full { limit: BACKLOG as usize }),
+        Err(error) => return Err(system("connecting")(error)),
+    }
+    Handshake::call(us, socket, to, now_ms).map(Opening::shared)
+}
+
+/// Makes the listening socket of a name that is ours. It appears under its name only when it
+/// listens, in the place of a dead node's.
+fn listen(claim: &Claim) -> Result<OwnedFd, BindError> {
+    let (hall, files) = (&claim.hall, &claim.files);
+    let socket = socket().map_err(failed("making a socket"))?;
+    hall.remove(&files.unborn).map_err(failed("removing a socket that was never used"))?;
+    let address = hall.address(&files.unborn).map_err(failed("naming the socket"))?;
+    rustix::net::bind(&socket, &address).map_err(failed("binding the socket"))?;
+    rustix::net::listen(&socket, BACKLOG).map_err(failed("listening"))?;
+    rustix::fs::renameat(&hall.directory, &files.unborn, &hall.directory, &files.socket)
+        .map_err(failed("naming the socket"))?;
+    Ok(socket)
+}
+
+fn socket() -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}
+
+fn spare() -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn failed(act: &'static str) -> impl Fn(Errno) -> BindError {
+    move |error| match error {
+        Errno::MFILE => BindError::Descriptors { limit: descriptor_limit() },
+        error => BindError::System { act, error },
+    }
+}

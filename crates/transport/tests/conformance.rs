@@ -1,0 +1,233 @@
+//! What every carrier does alike, over each of them: connecting, frames both ways, rings, growth,
+//! and the end of a session as its other side sees it.
+
+mod common;
+
+use common::{Pair, Stand, frame, receive};
+use upbeat_core::limits::{PENDING_HANDSHAKES_MAX, SESSIONS_PER_NODE_MAX};
+use upbeat_memory::segment::{Segment, Writers};
+use upbeat_transport::carrier::{Kind, Rang};
+use upbeat_transport::error::OpenError;
+use upbeat_transport::opening::Step;
+
+/// Runs a case over every carrier.
+fn over_all(case: impl Fn(Kind)) {
+    let _alone = common::alone();
+    for kind in [Kind::Local, Kind::Shared] {
+        case(kind);
+    }
+}
+
+#[test]
+fn both_sides_know_each_other() {
+    over_all(|kind| {
+        let stand = Stand::new(kind, "known");
+        let Pair { near, far } = stand.pair(5, 7);
+        assert_eq!(near.peer.name, stand.server.name().cloned());
+        assert_eq!(far.peer.name, stand.client.name().cloned());
+        assert_eq!((near.peer.session, far.peer.session), (7, 5));
+        assert_eq!(near.peer.incarnation, stand.server.incarnation());
+        assert_eq!(far.peer.incarnation, stand.client.incarnation());
+        assert_eq!(near.page.incarnation(), stand.server.incarnation());
+        assert_eq!(near.peer.pid, std::process::id());
+        assert_eq!((near.kind, far.kind), (kind, kind));
+    });
+}
+
+#[test]
+fn frames_go_both_ways_in_order() {
+    over_all(|kind| {
+        let Pair { near, far } = Stand::new(kind, "frames").pair(1, 2);
+        for number in 0..1000u64 {
+            frame(&near, number);
+            frame(&far, number + 1_000_000);
+            assert_eq!(receive(&far), Some(number));
+            assert_eq!(receive(&near), Some(number + 1_000_000));
+        }
+        assert_eq!(receive(&near), None);
+    });
+}
+
+#[test]
+fn pages_and_boards_are_those_of_the_peer() {
+    over_all(|kind| {
+        let stand = Stand::new(kind, "pages");
+        let Pair { near, far } = stand.pair(3, 9);
+        assert_eq!(near.page.asleep(), None);
+        stand.server.page().withdraw();
+        assert!(near.page.asleep().is_some());
+        stand.server.page().promise();
+        assert_eq!(near.page.asleep(), None);
+
+        let mut noted = Vec::new();
+        near.note.mark();
+        stand.server.board().sweep(SESSIONS_PER_NODE_MAX, |session| noted.push(session));
+        far.note.mark();
+        stand.client.board().sweep(SESSIONS_PER_NODE_MAX, |session| noted.push(session));
+        assert_eq!(noted, [9, 3]);
+    });
+}
+
+#[test]
+fn rings_are_heard_and_a_deaf_peer_blocks_nobody() {
+    over_all(|kind| {
+        let Pair { near, far } = Stand::new(kind, "rings").pair(1, 2);
+        // A local caller has been rung to its answer.
+        near.bell.drain().unwrap();
+        assert_eq!(near.bell.ring(), Rang::Rung);
+        assert_eq!(near.bell.ring(), Rang::Rung);
+        let drained = far.bell.drain().unwrap();
+        assert_eq!((drained.bells, drained.closed, drained.more), (2, false, false));
+
+        // The descriptor is shared with the peer's idea of it, or not; the call does not care.
+        rustix::io::ioctl_fionbio(&near.bell, false).unwrap();
+        let rung = (0..100_000).take_while(|_| near.bell.ring() == Rang::Rung).count();
+        assert_eq!(near.bell.ring(), Rang::Unheard);
+        let drained = far.bell.drain().unwrap();
+        assert_eq!((drained.bells, drained.more), (rung, false), "{kind}");
+        assert_eq!(near.bell.ring(), Rang::Rung);
+        rustix::io::ioctl_fionbio(&far.bell, false).unwrap();
+        assert_eq!(far.bell.drain().unwrap().bells, 1);
+        assert_eq!(far.bell.drain().unwrap().bells, 0);
+    });
+}
+
+#[test]
+fn a_lane_goes_on_in_a_larger_segment() {
+    over_all(|kind| {
+        let Pair { near, far } = Stand::new(kind, "growth").pair(1, 2);
+        let (generation, bytes) = near.lanes.next_growth().unwrap();
+        let segment = Segment::create("upbeat-lane", bytes, Writers::Owner).unwrap();
+        frame(&near, 1);
+        near.bell.send_segment(u32::from(generation), &segment).unwrap();
+        near.lanes.grow_writer(segment.into_region());
+        frame(&near, 2);
+
+        assert_eq!(receive(&far), Some(1));
+        let drained = far.bell.drain().unwrap();
+        let [grown] = <[_; 1]>::try_from(drained.segments).unwrap();
+        assert_eq!((grown.generation, grown.bytes as usize), (u32::from(generation), bytes));
+        assert!(far.lanes.grow_reader(grown.open().unwrap()));
+        assert_eq!(receive(&far), Some(2));
+    });
+}
+
+#[test]
+fn the_end_is_seen_by_the_other_side() {
+    over_all(|kind| {
+        let Pair { near, far } = Stand::new(kind, "end").pair(1, 2);
+        frame(&near, 4);
+        near.bell.ring();
+        drop(near);
+        let drained = far.bell.drain().unwrap();
+        assert!(drained.closed, "{kind}");
+        assert_eq!(far.bell.ring(), Rang::Gone);
+        assert_eq!(receive(&far), Some(4), "what was written before stays readable");
+
+        // Unread bytes make a reset of the end, which is an end as well.
+        let Pair { near, far } = Stand::new(kind, "reset").pair(1, 2);
+        far.bell.ring();
+        drop(near);
+        assert!(far.bell.drain().unwrap().closed);
+    });
+}
+
+#[test]
+fn a_session_costs_one_descriptor() {
+    over_all(|kind| {
+        let stand = Stand::new(kind, "cost");
+        let before = common::descriptors();
+        let pairs: Vec<_> = (0..10).map(|session| stand.pair(session, session)).collect();
+        assert_eq!(common::descriptors() - before, 20, "{kind}: both sides are in this process");
+        drop(pairs);
+        assert_eq!(common::descriptors(), before);
+    });
+}
+
+#[test]
+fn a_node_that_does_not_answer_is_given_up() {
+    over_all(|kind| {
+        let stand = Stand::new(kind, "mute");
+        let before = common::descriptors();
+        let mut opening = stand.connect(1, 10).unwrap();
+        let deadline = opening.deadline_ms();
+        assert!(matches!(opening.step(deadline - 1), Ok(Step::Waiting)));
+        let error = opening.step(deadline).err().unwrap();
+        assert!(matches!(error, OpenError::TooSlow { .. }), "{error}");
+        drop(opening);
+        // The listener finds the caller gone; a local one had left its lane, and sees it now.
+        let pair = stand.accept(2, 3000).map(|mut opening| opening.step(3000));
+        match pair {
+            Some(Ok(Step::Done(carrier))) => assert!(carrier.bell.drain().unwrap().closed),
+            Some(Err(OpenError::Closed { .. } | OpenError::Refused { .. })) => {}
+            other => panic!("{kind}: {}", other.is_some()),
+        }
+        assert_eq!(common::descriptors(), before);
+    });
+}
+
+#[test]
+fn nobody_is_there() {
+    over_all(|kind| {
+        let stand = Stand::new(kind, "nobody");
+        let nobody = "no/body".parse().unwrap();
+        let error = stand.connect_to(&nobody, 1, 0).err().unwrap();
+        assert!(matches!(error, OpenError::NoSuchNode { died: false, .. }), "{error}");
+        assert!(error.to_string().contains("no/body"), "{error}");
+    });
+}
+
+#[test]
+fn a_refusal_arrives_with_its_words() {
+    over_all(|kind| {
+        let stand = Stand::new(kind, "refusal");
+        let mut near = stand.connect(1, 0).unwrap();
+        let far = stand.accept(2, 0).unwrap();
+        far.refuse(upbeat_core::hello::RefusalCode::Closing, "until noon");
+        let error = near.step(0).err().unwrap();
+        let OpenError::Refused { text, .. } = &error else { panic!("{error}") };
+        assert_eq!(text, "until noon");
+    });
+}
+
+#[test]
+fn the_crowd_at_the_door_is_bounded() {
+    over_all(|kind| {
+        let stand = Stand::new(kind, "crowd");
+        let mut callers = Vec::new();
+        let mut held = Vec::new();
+        let mut full = 0;
+        for number in 0..PENDING_HANDSHAKES_MAX + 3 {
+            match stand.connect(number, 0) {
+                Ok(opening) => callers.push(opening),
+                Err(OpenError::Full { limit }) => full = limit,
+                Err(error) => panic!("{error}"),
+            }
+            if kind == Kind::Shared {
+                match stand.try_accept(number, 0) {
+                    Ok(opening) => held.extend(opening),
+                    Err(OpenError::Full { limit }) => full = limit,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+        assert_eq!(full, PENDING_HANDSHAKES_MAX);
+        if kind == Kind::Shared {
+            assert_eq!(held.len(), PENDING_HANDSHAKES_MAX);
+            let error = callers.pop().unwrap().step(0).err().unwrap();
+            assert!(matches!(error, OpenError::Refused { .. }), "{error}");
+            held.remove(0);
+            let mut late = stand.connect(100, 0).unwrap();
+            let mut opening = stand.accept(100, 0).expect("there is room again");
+            assert!(common::finish(&mut late, &mut opening).is_ok());
+        }
+    });
+}
+
+#[test]
+fn a_session_number_beyond_the_board_is_refused() {
+    over_all(|kind| {
+        let error = Stand::new(kind, "number").connect(SESSIONS_PER_NODE_MAX, 0).err().unwrap();
+        assert!(matches!(error, OpenError::Session { .. }), "{error}");
+    });
+}
