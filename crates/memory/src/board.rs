@@ -78,10 +78,20 @@ impl Note {
     /// Notes that the lane wants a look. What was written to the lane stands before this, and a
     /// look at the reader's promise may follow at once: the fence between them is made here.
     pub fn mark(&self) {
+        self.set();
+        fence_full();
+    }
+
+    fn set(&self) {
         // Behind the message, also where no fence stood since it was written.
         fence(Ordering::Release);
         self.region.store_byte(FIRST + self.session, 1);
-        self.region.publish(SUMMARY, 1);
-        fence_full();
+        self.region.give(SUMMARY, 1);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+#[cfg(all(test, loom))]
+mod model;

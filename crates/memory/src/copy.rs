@@ -5,7 +5,9 @@
 //! which loads and stores each byte once and which the compiler can neither repeat nor look into.
 //! Small copies are words, so that what is known of their length unrolls them.
 
-use crate::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::{AtomicU8, AtomicU64, Ordering::Relaxed};
+#[cfg(not(miri))]
+use crate::sync::{AtomicU16, AtomicU32};
 use std::ptr::NonNull;
 
 const WORD: usize = size_of::<u64>();
@@ -45,7 +47,7 @@ pub(crate) unsafe fn into_shared(from: *const u8, to: *mut u8, bytes: usize, ali
     unsafe {
         if aligned {
             into_words(from, to, bytes);
-        } else if bytes == 1 {
+        } else if bytes == 1 && !cfg!(miri) {
             AtomicU8::from_ptr(to).store(from.read(), Relaxed);
         } else {
             into_odd(from, to, bytes);
@@ -75,10 +77,16 @@ unsafe fn into_words(from: *const u8, to: *mut u8, bytes: usize) {
 /// As for [`into_shared`] with `aligned`.
 #[inline]
 unsafe fn into_part(from: *const u8, to: *mut u8, bytes: usize) {
-    let mut at = 0;
+    #[cfg(miri)]
+    // SAFETY: the caller's bytes, less than a word.
+    unsafe {
+        patch(from, to, bytes);
+    }
+    #[cfg(not(miri))]
     // SAFETY: each store is as wide as the bit of `bytes` that is looked at, and aligned because
     // the wider ones come first.
     unsafe {
+        let mut at = 0;
         if bytes & 4 != 0 {
             AtomicU32::from_ptr(to.cast()).store(from.cast::<u32>().read_unaligned(), Relaxed);
             at = 4;
@@ -102,10 +110,31 @@ unsafe fn into_odd(from: *const u8, to: *mut u8, bytes: usize) {
     let first = bytes.min(to.addr().next_multiple_of(WORD) - to.addr());
     // SAFETY: the caller's bytes; behind the first ones `to` is a multiple of a word.
     unsafe {
+        #[cfg(miri)]
+        patch(from, to, first);
+        #[cfg(not(miri))]
         for i in 0..first {
             AtomicU8::from_ptr(to.add(i)).store(from.add(i).read(), Relaxed);
         }
         into_words(from.add(first), to.add(first), bytes - first);
+    }
+}
+
+/// Stores bytes of one word by storing all of it: Miri knows no atomics that are parts of others.
+///
+/// # Safety
+/// As for [`into_shared`]; the bytes lie in one word, which nobody else writes.
+#[cfg(miri)]
+unsafe fn patch(from: *const u8, to: *mut u8, bytes: usize) {
+    let skip = to.addr() % WORD;
+    if bytes != 0 {
+        // SAFETY: regions are whole words, so this one is inside; the rest is the caller's word.
+        unsafe {
+            let cell = AtomicU64::from_ptr(to.sub(skip).cast());
+            let mut word = cell.load(Relaxed).to_ne_bytes();
+            std::ptr::copy_nonoverlapping(from, word[skip..skip + bytes].as_mut_ptr(), bytes);
+            cell.store(u64::from_ne_bytes(word), Relaxed);
+        }
     }
 }
 

@@ -206,3 +206,9 @@ impl Lanes {
         self.theirs.load(WANTS_ROOM) != 0
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+#[cfg(all(test, loom))]
+mod model;

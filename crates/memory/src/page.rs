@@ -76,10 +76,14 @@ impl NodePage {
     /// Takes the promise back. What has come before must be looked for after this, and before
     /// sleeping.
     pub fn withdraw(&self) {
+        self.take_back();
+        fence_full();
+    }
+
+    fn take_back(&self) {
         let promise = (self.promise.get() & !1) + 2;
         self.promise.set(promise);
         self.region.publish(PROMISE, promise);
-        fence_full();
     }
 
     /// Gives the promise again.
@@ -128,3 +132,9 @@ impl PeerPage {
         if promise & 1 == 1 { None } else { Some(promise) }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+#[cfg(all(test, loom))]
+mod model;

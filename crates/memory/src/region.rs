@@ -139,6 +139,15 @@ mod plain {
             self.word_mut(at).store(value, Ordering::Release);
         }
 
+        /// Stores a word behind every earlier write, where the other side uses [`Region::take`].
+        ///
+        /// # Panics
+        /// When the region is read-only, or `at` is outside.
+        #[inline]
+        pub fn give(&self, at: usize, value: u64) {
+            self.publish(at, value);
+        }
+
         /// Stores one byte, without order.
         ///
         /// # Panics
@@ -230,6 +239,8 @@ mod plain {
 #[cfg(loom)]
 mod model {
     use super::{Arc, AtomicU64, Ordering, WORD};
+    // No part of the model: it counts across threads what only one of them does.
+    use std::sync::atomic::AtomicI64;
 
     /// A checked view of shared words, for models: one loom atomic a word.
     #[derive(Clone)]
@@ -237,13 +248,15 @@ mod model {
         cells: Arc<Vec<AtomicU64>>,
         first: usize,
         words: usize,
+        /// Stores that still take effect, for a side that stops for ever after some of them.
+        life: Option<Arc<AtomicI64>>,
     }
 
     impl Region {
         /// Makes a zeroed region of `words` words.
         pub fn heap(words: usize) -> Region {
             let cells = Arc::new((0..words).map(|_| AtomicU64::new(0)).collect());
-            Region { cells, first: 0, words }
+            Region { cells, first: 0, words, life: None }
         }
 
         /// The number of words.
@@ -255,7 +268,30 @@ mod model {
         #[must_use]
         pub fn part(&self, first: usize, words: usize) -> Region {
             assert!(first <= self.words && words <= self.words - first);
-            Region { cells: Arc::clone(&self.cells), first: self.first + first, words }
+            Region { first: self.first + first, words, ..self.clone() }
+        }
+
+        /// The same words, to read alone.
+        #[must_use]
+        pub fn read_only(&self) -> Region {
+            self.clone()
+        }
+
+        /// The same words for a side that stops for ever after `stores` stores: later ones have
+        /// no effect.
+        #[must_use]
+        pub fn mortal(&self, stores: i64) -> Region {
+            Region { life: Some(Arc::new(AtomicI64::new(stores))), ..self.clone() }
+        }
+
+        /// Whether every store so far took effect.
+        pub fn is_alive(&self) -> bool {
+            self.life.as_ref().is_none_or(|life| life.load(Ordering::Relaxed) >= 0)
+        }
+
+        /// Spends one store; false if none is left.
+        fn spend(&self) -> bool {
+            self.life.as_ref().is_none_or(|life| life.fetch_sub(1, Ordering::Relaxed) > 0)
         }
 
         fn word(&self, at: usize) -> &AtomicU64 {
@@ -270,12 +306,23 @@ mod model {
 
         /// Stores a word, without order.
         pub fn store(&self, at: usize, value: u64) {
-            self.word(at).store(value, Ordering::Relaxed);
+            if self.spend() {
+                self.word(at).store(value, Ordering::Relaxed);
+            }
         }
 
         /// Stores a word behind every earlier write.
         pub fn publish(&self, at: usize, value: u64) {
-            self.word(at).store(value, Ordering::Release);
+            if self.spend() {
+                self.word(at).store(value, Ordering::Release);
+            }
+        }
+
+        /// Stores a word behind every earlier write, where the other side uses [`Region::take`].
+        /// A store cannot come between the two halves of an exchange. Loom does not know that of
+        /// plain stores, so this is an exchange as well.
+        pub fn give(&self, at: usize, value: u64) {
+            self.word(at).swap(value, Ordering::Release);
         }
 
         /// Stores one byte.

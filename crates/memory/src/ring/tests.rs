@@ -335,6 +335,22 @@ fn spans_that_never_fit_are_told_from_those_that_wait() {
 }
 
 #[test]
+fn padding_goes_to_the_end_of_the_ring_and_nowhere_else() {
+    let (_, reader, region) = ring(4);
+    for (span, rest) in [(0, 4), (3, 4), (5, 4), (u16::MAX, 4)] {
+        region.store(0, word(1, 0, span));
+        assert_eq!(reader.look(), Err(RingFault { span: u32::from(span), rest }));
+        assert_eq!(reader.taken(), 0);
+    }
+    // A ring of nothing but padding: each look passes one lap and finds nothing.
+    for lap in 1..=u8::MAX {
+        region.store(0, word(lap, 0, 4));
+        assert_eq!(reader.look(), Ok(None));
+        assert_eq!(reader.taken(), 4 * u64::from(lap));
+    }
+}
+
+#[test]
 #[should_panic(expected = "payload <= self.room()")]
 fn more_than_was_claimed_is_not_committed() {
     let (writer, ..) = ring(4);

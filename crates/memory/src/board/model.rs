@@ -1,0 +1,110 @@
+//! Notes and sweeps, in every order that the memory model allows.
+
+use super::*;
+use loom::thread;
+
+/// The board has the bytes of one word; the lane is a word of its own.
+const BOARD_WORDS: usize = FIRST / WORD + 1;
+const SESSION: usize = 1;
+
+/// How a sweep takes a note down.
+#[derive(Clone, Copy)]
+enum Sweep {
+    /// As [`Board::sweep`] does.
+    Takes,
+    /// By a plain store, which may still be under way when the lane is looked at.
+    Stores,
+}
+
+/// A reader sweeps an old note away while a peer writes to the lane and notes it again. Panics if
+/// the message is neither seen nor noted in the end.
+fn sweep_against_note(sweep: Sweep) {
+    loom::model(move || {
+        let (region, lane) = (Region::heap(BOARD_WORDS), Region::heap(1));
+        let (board, note) = (Board::new(region.clone()), Note::new(region.clone(), SESSION));
+        note.mark();
+        let written = lane.clone();
+        let sender = thread::spawn(move || {
+            written.store(0, 1);
+            fence_full();
+            note.mark();
+        });
+        let mut seen = false;
+        match sweep {
+            Sweep::Takes => board.sweep(8, |session| {
+                assert_eq!(session, SESSION);
+                seen |= lane.load(0) == 1;
+            }),
+            Sweep::Stores => {
+                region.store(SUMMARY, 0);
+                fence_full();
+                if region.load_bytes(FIRST / WORD)[SESSION] != 0 {
+                    region.store(FIRST / WORD, 0);
+                    seen |= lane.load(0) == 1;
+                }
+            }
+        }
+        sender.join().unwrap();
+        if !seen && board.is_marked() {
+            board.sweep(8, |_| seen |= lane.load(0) == 1);
+        }
+        assert!(seen, "a note was lost");
+    });
+}
+
+#[test]
+fn a_note_that_comes_while_the_board_is_swept_is_not_lost() {
+    sweep_against_note(Sweep::Takes);
+}
+
+#[test]
+#[should_panic(expected = "a note was lost")]
+fn swept_by_plain_stores_it_is() {
+    sweep_against_note(Sweep::Stores);
+}
+
+/// A peer writes, notes and reads the promise while the reader takes the promise back, looks at
+/// the board and nowhere else, and sleeps. Panics if it sleeps over the message.
+fn note_against_sleep(noter_fences: bool, sleeper_fences: bool) {
+    loom::model(move || {
+        let (region, words) = (Region::heap(BOARD_WORDS), Region::heap(2));
+        let (board, note) = (Board::new(region.clone()), Note::new(region, SESSION));
+        let shared = words.clone();
+        let sender = thread::spawn(move || {
+            shared.store(0, 1);
+            note.set();
+            if noter_fences {
+                fence_full();
+            }
+            shared.load(1) == 1
+        });
+        words.publish(1, 1);
+        if sleeper_fences {
+            fence_full();
+        }
+        let mut seen = false;
+        if board.is_marked() {
+            board.sweep(8, |_| seen |= words.load(0) == 1);
+        }
+        let rung = sender.join().unwrap();
+        assert!(seen || rung || board.is_marked(), "the note was lost");
+        assert!(seen || rung, "slept over a note");
+    });
+}
+
+#[test]
+fn no_note_is_slept_over() {
+    note_against_sleep(true, true);
+}
+
+#[test]
+#[should_panic(expected = "slept over a note")]
+fn without_the_noters_fence_one_is() {
+    note_against_sleep(false, true);
+}
+
+#[test]
+#[should_panic(expected = "slept over a note")]
+fn without_the_sleepers_fence_one_is() {
+    note_against_sleep(true, false);
+}

@@ -1,0 +1,112 @@
+//! Both lanes of a session, on the heap.
+
+use super::*;
+use crate::region::WORD;
+
+fn lanes() -> (Lanes, Lanes) {
+    let [one, other] = [LANE_BYTES / WORD; 2].map(Region::heap);
+    (
+        Lanes::new(one.clone(), 3, other.read_only(), 8),
+        Lanes::new(other.clone(), 8, one.read_only(), 3),
+    )
+}
+
+fn send(lanes: &Lanes, number: u64) -> Result<(), Refused> {
+    let mut claim = lanes.claim(1, 0)?;
+    claim.write(0, &number.to_le_bytes());
+    claim.commit([0x100, number, 0], WORD);
+    Ok(())
+}
+
+fn receive(lanes: &Lanes) -> Option<u64> {
+    let head = lanes.look().unwrap()?;
+    assert_eq!(lanes.reader().read_value::<u64>(0), head[1]);
+    lanes.reader().advance();
+    Some(head[1])
+}
+
+#[test]
+fn each_side_writes_its_own_lane() {
+    let (one, other) = lanes();
+    for number in 0..1000 {
+        send(&one, number).unwrap();
+        send(&other, !number).unwrap();
+        assert_eq!((receive(&one), receive(&other)), (Some(!number), Some(number)));
+        one.publish_progress();
+        other.publish_progress();
+    }
+    one.publish_finished(5);
+    assert_eq!((other.peer_finished(), one.peer_finished()), (5, 0));
+    assert!(one.peer_is_attentive());
+    other.set_attention(false);
+    assert!(!one.peer_is_attentive() && other.peer_is_attentive());
+}
+
+#[test]
+fn a_lane_is_full_until_the_peer_says_that_it_has_read() {
+    let (one, other) = lanes();
+    let slots = u64::from(one.writer().slots());
+    for number in 0..slots {
+        send(&one, number).unwrap();
+    }
+    assert_eq!(send(&one, slots), Err(Refused::Full));
+    assert_eq!(receive(&other), Some(0));
+    assert_eq!(send(&one, slots), Err(Refused::Full));
+    other.publish_progress();
+    send(&one, slots).unwrap();
+    assert!((1..=slots).eq(std::iter::from_fn(|| receive(&other))));
+}
+
+#[test]
+fn a_lane_goes_on_in_larger_segments() {
+    let (one, other) = lanes();
+    let mut number = 0;
+    for (round, bytes) in GROWN_BYTES.into_iter().enumerate() {
+        send(&one, number).unwrap();
+        assert_eq!(one.next_growth(), Some((round as u8 + 1, bytes)));
+        let region = Region::heap(bytes / WORD);
+        one.grow_writer(region.clone());
+        send(&one, number + 1).unwrap();
+        assert_eq!(receive(&other), Some(number));
+        assert_eq!(receive(&other), None);
+        assert_eq!(other.next_peer_growth(), Some((round as u8 + 1, bytes)));
+        assert!(other.grow_reader(region.read_only()));
+        assert_eq!(receive(&other), Some(number + 1));
+        number += 2;
+        // The larger ring is used whole: progress in the old one counts for nothing here.
+        let slots = u64::from(one.writer().slots());
+        assert_eq!(one.writer().slots() as usize, bytes / SLOT);
+        for more in 1..if cfg!(miri) { 10 } else { slots } {
+            send(&one, number + more).unwrap();
+            assert_eq!(receive(&other), Some(number + more));
+        }
+        other.publish_progress();
+        send(&one, number).unwrap();
+        assert_eq!(receive(&other), Some(number));
+    }
+    assert_eq!((one.next_growth(), other.next_peer_growth()), (None, None));
+    assert!(!other.grow_reader(Region::heap(16)));
+}
+
+#[test]
+#[should_panic(expected = "a message is being written")]
+fn a_lane_does_not_go_on_under_a_message() {
+    let (one, _other) = lanes();
+    let _claim = one.claim(1, 0).unwrap();
+    one.grow_writer(Region::heap(GROWN_BYTES[0] / WORD));
+}
+
+#[test]
+fn progress_that_cannot_be_is_refused() {
+    let [ours, theirs] = [LANE_BYTES / WORD; 2].map(Region::heap);
+    let lanes = Lanes::new(ours, 1, theirs.clone(), 2);
+    theirs.store(IN, 1);
+    let slots = u64::from(lanes.writer().slots());
+    for number in 0..slots {
+        send(&lanes, number).unwrap();
+    }
+    send(&lanes, slots).unwrap();
+    theirs.store(IN, slots + 2);
+    let fault = Refused::Progress { now: slots + 2, known: 1, out: slots + 1 };
+    assert_eq!(send(&lanes, 0), Err(fault));
+}

@@ -1,0 +1,38 @@
+//! A node page as its owner and its peers see it.
+
+use super::*;
+
+#[test]
+fn a_peer_sees_state_and_promise() {
+    let region = Region::heap(PAGE_WORDS);
+    let page = NodePage::new(region.clone(), 77);
+    let peer = PeerPage::new(region.read_only());
+    assert_eq!((peer.incarnation(), peer.state(), peer.asleep()), (77, State::Open, None));
+    let mut sleeps = Vec::new();
+    for _ in 0..3 {
+        page.withdraw();
+        sleeps.push(peer.asleep().unwrap());
+        page.promise();
+        assert_eq!(peer.asleep(), None);
+    }
+    // Taken back twice, a promise is still another one.
+    page.withdraw();
+    page.withdraw();
+    sleeps.push(peer.asleep().unwrap());
+    assert!(sleeps.is_sorted_by(|one, next| one < next));
+    for state in [State::Closing, State::Closed, State::Unknown(9)] {
+        page.set_state(state);
+        assert_eq!(peer.state(), state);
+    }
+}
+
+#[test]
+fn a_page_may_hold_anything() {
+    let region = Region::heap(PAGE_WORDS);
+    let peer = PeerPage::new(region.clone());
+    for word in [0, 1, 2, 3, u64::MAX - 1, u64::MAX] {
+        (0..PAGE_WORDS).for_each(|at| region.store(at, word));
+        assert_eq!(peer.asleep(), (word % 2 == 0).then_some(word));
+        assert_eq!(peer.state().word(), word);
+    }
+}
