@@ -1,0 +1,75 @@
+//! Clients: what `#[upbeat::service]` makes of a trait for those who call it, and how it is bound.
+//!
+//! On connecting, the client asks for the numbers of its methods. One that the callee has with
+//! another signature is an error then, which names both; one that it does not have is an error only
+//! when it is called, so methods may be added on either side.
+
+use crate::call::{Bound, MISSING};
+use crate::dispatch::Dispatcher;
+use crate::error::{CallError, ConnectError};
+use crate::session::Session;
+use std::rc::Rc;
+use upbeat_core::bind::{BIND, BindReply, BindRequest};
+use upbeat_core::method::Signature;
+
+/// A client of a service.
+pub trait Client: Sized {
+    /// The name of the service.
+    const SERVICE: &'static str;
+
+    /// The methods that it calls, in the order of their places.
+    fn signatures() -> Vec<Signature>;
+
+    /// The client at the end of this way.
+    fn from_bound(bound: Bound) -> Self;
+}
+
+/// What a client asks for on connecting.
+pub(crate) fn request(
+    service: &'static str,
+    signatures: &[Signature],
+) -> Result<BindRequest, ConnectError> {
+    BindRequest::new(service, signatures)
+        .map_err(|error| ConnectError::Service { text: error.to_string() })
+}
+
+/// The numbers of the methods, from what the callee answers.
+pub(crate) fn numbers(
+    request: &BindRequest,
+    answer: Result<Vec<u8>, CallError>,
+    peer: &str,
+) -> Result<Rc<[u16]>, ConnectError> {
+    let bytes = answer.map_err(ConnectError::Call)?;
+    let reply = BindReply::decode(&bytes, request)
+        .map_err(|rule| ConnectError::Service { text: rule.to_string() })?;
+    if !reply.is_served() {
+        return Err(ConnectError::NotServed {
+            service: request.service().to_owned(),
+            peer: peer.to_owned(),
+        });
+    }
+    let clashes: Vec<_> = reply.clashes(request).collect();
+    if !clashes.is_empty() {
+        return Err(ConnectError::Clash(clashes));
+    }
+    Ok(reply
+        .methods()
+        .iter()
+        .map(|bound| match bound {
+            upbeat_core::bind::Bound::Number(number) => *number,
+            _ => MISSING,
+        })
+        .collect())
+}
+
+/// Binds a client to a session of this node.
+pub(crate) async fn bind<C: Client>(
+    node: &Rc<Dispatcher>,
+    session: Rc<Session>,
+) -> Result<C, ConnectError> {
+    let request = request(C::SERVICE, &C::signatures())?;
+    let way = Bound { node: Rc::clone(node), session, numbers: Rc::new([BIND]) };
+    let answer = way.call::<Vec<u8>, Vec<u8>>(0, "bind", request.encode()).await;
+    let numbers = numbers(&request, answer, &way.session.peer_text())?;
+    Ok(C::from_bound(Bound { numbers, ..way }))
+}

@@ -1,0 +1,588 @@
+//! The dispatcher: one thread's loop over what has come.
+//!
+//! A turn looks at the hot lanes, runs what the frames ask for, runs the tasks that were woken, and
+//! then looks at the promises of the peers to whom something was sent: one fence for all of them. A
+//! request is polled where it lies; an answer lies open while whoever waits for it is polled. What
+//! is rare (sockets, timers, handshakes, the end of a session) is in the files beside this one.
+//!
+//! Invariant: nothing here waits. A frame is taken over and passed, or its session ends.
+
+mod sessions;
+
+mod attention;
+
+mod requests;
+
+mod sockets;
+
+mod sleep;
+
+use crate::error::Why;
+use crate::reactor::{Reactor, Source};
+use crate::session::{Session, Waiter};
+use crate::task::{Caller, Cancelled, Task, Tasks};
+use crate::timer::Timers;
+use crate::wait::Pace;
+use crate::wake::{MAIN, Roster, TaskId};
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use upbeat_core::bill::Counter;
+use upbeat_core::frame::{FailCode, Head, Kind};
+use upbeat_core::limits::{FLUSH_MESSAGES, SESSIONS_PER_NODE_MAX};
+use upbeat_memory::counters::Counters;
+use upbeat_memory::pool::{Key, Pool};
+use upbeat_memory::sync::fence_full;
+use upbeat_transport::home::Home;
+
+pub(crate) use sessions::{Connecting, Settings};
+use sessions::{Door, Place};
+
+/// Turns between two looks at the clock while messages come.
+const TURNS_PER_TICK: u32 = 256;
+
+/// What the dispatcher does with a request.
+pub(crate) trait Method {
+    /// Runs the request that lies open in the session's lane, which the caller passes.
+    fn arrive(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, head: &Head);
+}
+
+/// A method as it is offered to clients.
+pub(crate) struct Entry {
+    pub(crate) service: &'static str,
+    pub(crate) name: &'static str,
+    /// The whole text of its signature.
+    pub(crate) text: String,
+    pub(crate) method: Rc<dyn Method>,
+}
+
+/// Which future is being polled.
+#[derive(Clone, Copy)]
+struct Current {
+    task: TaskId,
+    waker: *const (),
+}
+
+/// What is being run of others than the main future.
+#[derive(Clone, Copy)]
+enum Running {
+    /// The handler of this request.
+    Handler(Head),
+    /// A task, and whose call it is.
+    Task(TaskId, Option<Caller>),
+}
+
+const NOBODY: Current = Current { task: 0, waker: std::ptr::null() };
+
+thread_local! {
+    /// The node that this thread is driving.
+    static DRIVEN: RefCell<Option<Rc<Dispatcher>>> = const { RefCell::new(None) };
+}
+
+/// While it stands, this thread drives a node.
+pub(crate) struct Enter(());
+
+impl Enter {
+    /// # Panics
+    /// When the thread is inside a node already.
+    pub(crate) fn new(node: &Rc<Dispatcher>) -> Enter {
+        DRIVEN.with_borrow_mut(|driven| {
+            assert!(
+                driven.is_none(),
+                "a node was to be driven inside a node's task or handler: await instead"
+            );
+            *driven = Some(Rc::clone(node));
+        });
+        Enter(())
+    }
+}
+
+impl Drop for Enter {
+    fn drop(&mut self) {
+        DRIVEN.with_borrow_mut(|driven| *driven = None);
+    }
+}
+
+/// Polls the future that drives the node.
+pub(crate) type Main<'a> = &'a mut dyn FnMut();
+
+/// Handlers that must end at a time.
+type Expiries = RefCell<BinaryHeap<Reverse<(u64, TaskId)>>>;
+
+/// Descriptors of the application, by number, and who waits for them.
+type Applications = RefCell<BTreeMap<u32, Waker>>;
+
+/// A node's inside.
+pub(crate) struct Dispatcher {
+    pub(crate) home: Home,
+    pub(crate) settings: Settings,
+    places: RefCell<Pool<Place>>,
+    hot: RefCell<Vec<Rc<Session>>>,
+    methods: RefCell<Vec<Entry>>,
+    tasks: Tasks,
+    roster: Arc<Roster>,
+    woken: RefCell<Vec<TaskId>>,
+    current: Cell<Current>,
+    /// The session whose frame is being taken over, and what is run, should it panic.
+    in_hand: Cell<Option<Key>>,
+    running: Cell<Option<Running>>,
+    pub(crate) timers: RefCell<Timers>,
+    reactor: Reactor,
+    pace: RefCell<Pace>,
+    expiries: Expiries,
+    sources: Cell<Vec<Source>>,
+    applications: Applications,
+    turns_left: Cell<u32>,
+    openings: Cell<usize>,
+    door: RefCell<Door>,
+    closing: Cell<bool>,
+    clock: sleep::Clock,
+    tallies: [Cell<u64>; Counter::COUNT],
+    counters: Counters,
+}
+
+impl Dispatcher {
+    pub(crate) fn new(
+        home: Home,
+        settings: Settings,
+        counters: Counters,
+    ) -> std::io::Result<Rc<Dispatcher>> {
+        let roster = Roster::new()?;
+        let reactor = Reactor::new()?;
+        reactor.add(&*roster, Source::Roster)?;
+        let pace = RefCell::new(Pace::new(settings.waiting));
+        let dispatcher = Dispatcher {
+            home,
+            settings,
+            places: RefCell::new(Pool::new(SESSIONS_PER_NODE_MAX as u32)),
+            hot: RefCell::new(Vec::new()),
+            methods: RefCell::default(),
+            tasks: Tasks::new(),
+            roster,
+            woken: RefCell::new(Vec::new()),
+            current: Cell::new(NOBODY),
+            in_hand: Cell::new(None),
+            running: Cell::new(None),
+            timers: RefCell::default(),
+            expiries: RefCell::default(),
+            reactor,
+            sources: Cell::default(),
+            applications: RefCell::default(),
+            pace,
+            turns_left: Cell::new(TURNS_PER_TICK),
+            door: RefCell::default(),
+            openings: Cell::new(0),
+            closing: Cell::new(false),
+            clock: sleep::Clock::new(),
+            tallies: [const { Cell::new(0) }; Counter::COUNT],
+            counters,
+        };
+        Ok(Rc::new(dispatcher))
+    }
+
+    /// Enters a method.
+    pub(crate) fn offer(&self, entry: Entry) {
+        self.methods.borrow_mut().push(entry);
+    }
+
+    /// How many methods are offered.
+    pub(crate) fn methods_offered(&self) -> usize {
+        self.methods.borrow().len()
+    }
+
+    /// Ends a handler's task in so many microseconds.
+    fn expire(&self, task: TaskId, microseconds: u64) {
+        let at = self.now_ns().saturating_add(microseconds.saturating_mul(1000));
+        self.expiries.borrow_mut().push(Reverse((at, task)));
+    }
+
+    fn expire_due(&self, now: u64) {
+        loop {
+            let due = match self.expiries.borrow().peek() {
+                Some(Reverse((at, task))) if *at <= now => *task,
+                _ => return,
+            };
+            self.expiries.borrow_mut().pop();
+            self.cancel(due, Cancelled::Deadline);
+        }
+    }
+
+    fn next_expiry(&self) -> Option<u64> {
+        self.expiries.borrow().peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// Shows observers what was counted.
+    fn show_counters(&self) {
+        for (index, tally) in self.tallies.iter().enumerate() {
+            self.counters.set(index, tally.get());
+        }
+    }
+
+    /// Counts something. What is counted is shown to observers at the next tick.
+    #[inline]
+    pub(crate) fn count(&self, counter: Counter) {
+        let tally = &self.tallies[counter as usize];
+        tally.set(tally.get() + 1);
+    }
+
+    /// What has been counted.
+    pub(crate) fn counted(&self, counter: Counter) -> u64 {
+        self.tallies[counter as usize].get()
+    }
+
+    /// The node that this thread is driving.
+    ///
+    /// # Panics
+    /// When it drives none.
+    pub(crate) fn current() -> Rc<Dispatcher> {
+        let driven = DRIVEN.with_borrow(|driven| driven.clone());
+        driven.expect("this is used inside a node's task or handler only")
+    }
+
+    /// Whether this thread is driving a node.
+    pub(crate) fn is_driving() -> bool {
+        DRIVEN.with_borrow(|driven| driven.is_some())
+    }
+
+    /// Polls the future that drives the node.
+    #[inline]
+    pub(crate) fn polling_main(&self, waker: &Waker, poll: impl FnOnce()) {
+        self.current.set(Current { task: MAIN, waker: waker.data() });
+        poll();
+        self.current.set(NOBODY);
+    }
+
+    /// Takes in a task of the application's and has it run.
+    pub(crate) fn spawn(&self, task: Box<dyn Task>) {
+        // Where there are too many, the task is dropped here, and its handle says so.
+        if let Ok(id) = self.tasks.insert(task) {
+            self.roster.push(id);
+        }
+    }
+
+    /// Nobody drives the node from here on: its peers must ring.
+    pub(crate) fn leave(self: &Rc<Self>) {
+        self.flush();
+        self.home.page().withdraw();
+        self.show_counters();
+    }
+
+    /// Takes the promise back. False if something has come.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.home.page().withdraw();
+        self.roster.may_sleep() && !self.anything_came()
+    }
+
+    pub(crate) fn roster(&self) -> &Arc<Roster> {
+        &self.roster
+    }
+
+    /// Who is polled now, as one that waits for an answer.
+    #[inline]
+    pub(crate) fn waiter(&self, context: &Context<'_>) -> Waiter {
+        let current = self.current.get();
+        if context.waker().data() == current.waker {
+            return Waiter::Task(current.task);
+        }
+        Waiter::Waker(context.waker().clone())
+    }
+
+    /// Something was sent in this session, or waits for room in it.
+    #[inline]
+    pub(crate) fn sent(self: &Rc<Self>, session: &Rc<Session>) {
+        if !session.hot.get() {
+            self.heat(session);
+        }
+    }
+
+    /// A one-way message was sent. Nobody may wait behind it, so a sleeper is woken at once.
+    #[inline]
+    pub(crate) fn sent_oneway(self: &Rc<Self>, session: &Rc<Session>) {
+        self.sent(session);
+        if session.must_flush() {
+            fence_full();
+            self.flush_one(session);
+        }
+    }
+
+    /// One look at everything that may have come, and what follows from it. Gives whether there
+    /// was anything.
+    #[inline]
+    pub(crate) fn turn(self: &Rc<Self>, main: Main<'_>) -> bool {
+        match catch_unwind(AssertUnwindSafe(|| self.turn_once(main))) {
+            Ok(busy) => busy,
+            Err(panic) => self.recover(panic),
+        }
+    }
+
+    fn turn_once(self: &Rc<Self>, main: Main<'_>) -> bool {
+        let mut busy = false;
+        let mut unflushed = false;
+        let mut index = 0;
+        while let Some(session) = self.hot_at(index) {
+            index += 1;
+            match session.look() {
+                Ok(None) => {}
+                Ok(Some(head)) => {
+                    busy = true;
+                    if let Err(why) = self.drain(&session, head, main) {
+                        self.lose(&session, why);
+                    }
+                }
+                Err(why) => self.lose(&session, why),
+            }
+            if session.is_pressed() || session.peer_wants_room() {
+                self.relieve(&session);
+            }
+            unflushed |= session.is_unflushed();
+        }
+        if self.roster.any() {
+            busy = true;
+            self.run_woken(main);
+            unflushed = true;
+        }
+        if self.home.board().is_marked() {
+            busy |= self.sweep();
+        }
+        if unflushed {
+            self.flush();
+        }
+        let left = self.turns_left.get() - 1;
+        self.turns_left.set(left);
+        if left == 0 {
+            self.turns_left.set(TURNS_PER_TICK);
+            self.tick();
+        }
+        busy
+    }
+
+    #[inline]
+    fn hot_at(&self, index: usize) -> Option<Rc<Session>> {
+        self.hot.borrow().get(index).cloned()
+    }
+
+    /// Takes over the frames of a lane, from the first that was seen.
+    #[inline]
+    fn drain(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        first: Head,
+        main: Main<'_>,
+    ) -> Result<(), Why> {
+        self.in_hand.set(session.key.get());
+        let mut head = first;
+        let mut frames = 1;
+        loop {
+            self.frame(session, head, main)?;
+            if frames == FLUSH_MESSAGES as u32 {
+                break;
+            }
+            match session.look()? {
+                Some(next) => head = next,
+                None => break,
+            }
+            frames += 1;
+        }
+        session.frames.set(session.frames.get() + frames);
+        session.publish_progress();
+        self.in_hand.set(None);
+        Ok(())
+    }
+
+    #[inline]
+    fn frame(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        head: Head,
+        main: Main<'_>,
+    ) -> Result<(), Why> {
+        match head.kind {
+            Kind::Call | Kind::Oneway | Kind::Packed => self.request(session, &head),
+            Kind::Reply | Kind::Failed => {
+                if let Some(waiter) = session.answer_arrived(head)? {
+                    self.resume(waiter, main);
+                }
+                if session.keep_answer()? {
+                    self.count(Counter::RepliesStashed);
+                }
+            }
+            _ => return self.control(session, head),
+        }
+        session.advance();
+        Ok(())
+    }
+
+    /// Runs a request where it lies.
+    #[inline]
+    fn request(self: &Rc<Self>, session: &Rc<Session>, head: &Head) {
+        if self.closing.get() || session.serving_too_many() {
+            return self.request_slowly(session, head);
+        }
+        let place = usize::from(head.method).wrapping_sub(1);
+        let method = self.methods.borrow().get(place).map(|entry| Rc::clone(&entry.method));
+        let Some(method) = method else { return self.request_slowly(session, head) };
+        self.running.set(Some(Running::Handler(*head)));
+        self.current.set(NOBODY);
+        method.arrive(self, session, head);
+        self.running.set(None);
+        self.count(Counter::HandlersInline);
+    }
+
+    /// Polls whoever waits for an answer, or has it woken.
+    #[inline]
+    fn resume(self: &Rc<Self>, waiter: Waiter, main: Main<'_>) {
+        match waiter {
+            Waiter::Task(MAIN) => {
+                self.count(Counter::RepliesInPlace);
+                main();
+            }
+            Waiter::Task(task) => {
+                self.count(Counter::RepliesInPlace);
+                self.run(task);
+            }
+            Waiter::Waker(waker) => waker.wake(),
+        }
+    }
+
+    /// Polls a task once.
+    fn run(self: &Rc<Self>, id: TaskId) {
+        let Some(mut live) = self.tasks.begin(id) else { return };
+        live.wakeup.begin_poll();
+        self.current.set(Current { task: id, waker: live.waker.data() });
+        self.running.set(Some(Running::Task(id, live.task.caller())));
+        let done = live.task.poll(&mut Context::from_waker(&live.waker)).is_ready();
+        self.running.set(None);
+        self.current.set(NOBODY);
+        if done {
+            self.tasks.remove(id);
+            live.task.done();
+        } else {
+            self.tasks.waits(id, live);
+        }
+    }
+
+    #[inline(never)]
+    fn run_woken(self: &Rc<Self>, main: Main<'_>) {
+        let mut woken = self.woken.take();
+        self.roster.take(&mut woken);
+        for id in woken.drain(..) {
+            if id == MAIN { main() } else { self.run(id) }
+        }
+        self.woken.replace(woken);
+    }
+
+    /// Looks at the promises of all to whom something was sent.
+    #[inline]
+    fn flush(self: &Rc<Self>) {
+        fence_full();
+        let mut index = 0;
+        while let Some(session) = self.hot_at(index) {
+            index += 1;
+            if session.is_unflushed() {
+                self.flush_one(&session);
+            }
+        }
+    }
+
+    #[inline]
+    fn flush_one(&self, session: &Session) {
+        if session.flush() {
+            self.count(Counter::BellsSent);
+        }
+    }
+
+    /// A handler has to wait: it goes on as a task.
+    #[cold]
+    pub(crate) fn promote(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        head: &Head,
+        task: Box<dyn Task>,
+    ) {
+        self.count(Counter::HandlersPromoted);
+        let id = match self.tasks.insert(task) {
+            Ok(id) => id,
+            Err(task) => {
+                task.cancel(Cancelled::Panicked("the node has no room for another task".into()));
+                return;
+            }
+        };
+        let entered = if head.kind == Kind::Call {
+            session.serving.borrow_mut().insert(head.call, id)
+        } else {
+            session.serving.borrow_mut().begin_oneway()
+        };
+        if let Err(rule) = entered {
+            self.tasks.remove(id);
+            return self.lose(session, Why::Misbehaved(rule));
+        }
+        if let Some(left) = session.deadline_us(head) {
+            self.expire(id, left);
+        }
+    }
+
+    /// A panic has come out of the turn: the call, or the task, that it came from is ended; the
+    /// frame in hand is passed, and the node goes on. The main future's panic goes on as well.
+    #[cold]
+    fn recover(self: &Rc<Self>, panic: Box<dyn Any + Send>) -> bool {
+        let text = panic_text(&*panic);
+        self.count(Counter::Panics);
+        self.current.set(NOBODY);
+        let running = self.running.take();
+        let hand = self.in_hand.take();
+        let caller = match running {
+            Some(Running::Handler(head)) => Some(Caller {
+                session: hand,
+                call: Some(head.call).filter(|_| head.kind == Kind::Call),
+            }),
+            Some(Running::Task(id, caller)) => {
+                self.tasks.remove(id);
+                caller
+            }
+            None => None,
+        };
+        if let Some(Caller { session: Some(key), call }) = caller
+            && let Some(session) = self.session(key)
+        {
+            let promoted = matches!(running, Some(Running::Task(..)));
+            match call {
+                Some(call) => {
+                    session.serving.borrow_mut().remove(call);
+                    session.fail(call, FailCode::Panicked, &text);
+                }
+                None if promoted => session.end_oneway(),
+                None => session.oneway_finished(),
+            }
+        }
+        if let Some(session) = hand.and_then(|key| self.session(key)) {
+            match session.keep_answer() {
+                Ok(_) => {
+                    session.advance();
+                    session.publish_progress();
+                }
+                Err(why) => self.lose(&session, why),
+            }
+        }
+        if running.is_none() {
+            resume_unwind(panic);
+        }
+        true
+    }
+}
+
+impl AsFd for Dispatcher {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.reactor.as_fd()
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}

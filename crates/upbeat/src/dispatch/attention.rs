@@ -1,0 +1,89 @@
+//! Which lanes are looked at each turn, and how the others are found.
+
+use super::{Dispatcher, sessions::Place};
+use crate::session::Session;
+use std::rc::Rc;
+use upbeat_core::bill::Counter;
+use upbeat_memory::sync::fence_full;
+
+/// Sessions that are looked at each turn whether or not anything comes.
+const HOT_ALWAYS: usize = 4;
+
+impl Dispatcher {
+    /// Looks at this session each turn from now on.
+    #[cold]
+    pub(super) fn heat(&self, session: &Rc<Session>) {
+        if session.key.get().is_some() && !session.hot.replace(true) {
+            session.carrier.lanes.set_attention(true);
+            self.hot.borrow_mut().push(Rc::clone(session));
+        }
+    }
+
+    /// Stops looking each turn at sessions in which nothing has come since the last time.
+    pub(super) fn cool(&self) {
+        let mut hot = self.hot.borrow_mut();
+        if hot.len() <= HOT_ALWAYS {
+            return;
+        }
+        hot.retain(|session| {
+            let idle = session.frames.replace(0) == 0
+                && session.calls_open() == 0
+                && !session.is_unflushed()
+                && !session.is_pressed();
+            if !idle {
+                return true;
+            }
+            session.carrier.lanes.set_attention(false);
+            if !matches!(session.look(), Ok(None)) {
+                session.carrier.lanes.set_attention(true);
+                return true;
+            }
+            session.hot.set(false);
+            false
+        });
+    }
+
+    /// Takes the notes off the board. Gives whether there were any.
+    #[cold]
+    pub(super) fn sweep(&self) -> bool {
+        let mut noted = Vec::new();
+        let places = self.places.borrow();
+        self.home.board().sweep(places.capacity(), |index| {
+            if let Some(Place::Open(session)) =
+                places.key_at(index as u32).and_then(|key| places.get(key))
+            {
+                noted.push(Rc::clone(session));
+            }
+        });
+        drop(places);
+        for session in &noted {
+            self.heat(session);
+        }
+        !noted.is_empty()
+    }
+
+    /// Looks at every lane, for a note that was lost.
+    pub(super) fn sweep_all(&self) {
+        self.count(Counter::Sweeps);
+        let cold: Vec<_> = self
+            .sessions()
+            .into_iter()
+            .filter(|session| !session.hot.get() && !matches!(session.look(), Ok(None)))
+            .collect();
+        for session in &cold {
+            self.heat(session);
+        }
+    }
+
+    /// Room is wanted, by this side or by the peer.
+    #[cold]
+    pub(super) fn relieve(&self, session: &Session) {
+        if session.is_pressed() {
+            session.settle();
+        }
+        if session.peer_wants_room() {
+            fence_full();
+            self.flush_one(session);
+        }
+    }
+}

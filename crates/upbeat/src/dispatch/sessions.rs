@@ -1,0 +1,293 @@
+//! Sessions that come and go.
+
+use super::Dispatcher;
+use crate::error::{Lost, Why};
+use crate::reactor::Source;
+use crate::session::{Session, Waiter};
+use crate::task::{Cancelled, Live};
+use crate::wait::Waiting;
+use crate::wake::TaskId;
+use std::cell::{Cell, RefCell};
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::task::Waker;
+use upbeat_core::bill::Counter;
+use upbeat_core::frame::Head;
+use upbeat_core::limits::SESSIONS_PER_NODE_MAX;
+use upbeat_memory::page::State;
+use upbeat_memory::pool::Key;
+use upbeat_transport::error::OpenError;
+use upbeat_transport::home::Home;
+use upbeat_transport::opening::{Opening, Step};
+use upbeat_transport::place::Place as SocketPlace;
+use upbeat_transport::watch::Watch;
+use upbeat_transport::{local, shared};
+
+/// What the application has chosen.
+pub(crate) struct Settings {
+    pub(crate) waiting: Waiting,
+    pub(crate) place: Option<SocketPlace>,
+    pub(crate) on_lost: Option<Box<dyn Fn(&Lost)>>,
+}
+
+/// A place among the sessions: open, or on its way there.
+pub(super) enum Place {
+    Opening(Box<Pending>),
+    Open(Rc<Session>),
+}
+
+/// A handshake, and who waits for it.
+pub(super) struct Pending {
+    pub(super) opening: Opening,
+    connecting: Option<Rc<Connecting>>,
+}
+
+/// What becomes of a connection that this node asked for.
+#[derive(Default)]
+pub(crate) struct Connecting {
+    outcome: Cell<Option<Result<Rc<Session>, OpenError>>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Connecting {
+    pub(crate) fn poll(&self, waker: &Waker) -> Option<Result<Rc<Session>, OpenError>> {
+        let outcome = self.outcome.take();
+        if outcome.is_none() {
+            *self.waker.borrow_mut() = Some(waker.clone());
+        }
+        outcome
+    }
+
+    fn end(&self, outcome: Result<Rc<Session>, OpenError>) {
+        self.outcome.set(Some(outcome));
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// Where others come in.
+#[derive(Default)]
+pub(super) struct Door {
+    pub(super) shared: Option<shared::Listener>,
+    pub(super) local: Option<local::Listener>,
+    pub(super) watch: Watch,
+}
+
+impl Dispatcher {
+    /// Opens the door under the node's name.
+    pub(crate) fn open_door(
+        &self,
+        shared: Option<shared::Listener>,
+        local: Option<local::Listener>,
+    ) -> std::io::Result<()> {
+        if let Some(listener) = &shared {
+            self.reactor.add(listener.as_fd(), Source::SharedArrivals)?;
+        }
+        if let Some(listener) = &local {
+            self.reactor.add(listener.as_fd(), Source::LocalArrivals)?;
+        }
+        let mut door = self.door.borrow_mut();
+        door.shared = shared;
+        door.local = local;
+        Ok(())
+    }
+
+    /// Shuts the door: nobody comes in any more, and the name is free.
+    pub(crate) fn shut_door(&self) {
+        let mut door = self.door.borrow_mut();
+        if let Some(listener) = door.shared.take() {
+            self.reactor.remove(listener.as_fd());
+        }
+        if let Some(listener) = door.local.take() {
+            self.reactor.remove(listener.as_fd());
+        }
+    }
+
+    pub(super) fn session(&self, key: Key) -> Option<Rc<Session>> {
+        match self.places.borrow().get(key)? {
+            Place::Open(session) => Some(Rc::clone(session)),
+            Place::Opening(_) => None,
+        }
+    }
+
+    /// Every open session.
+    pub(crate) fn sessions(&self) -> Vec<Rc<Session>> {
+        let places = self.places.borrow();
+        places
+            .iter()
+            .filter_map(|(_, place)| match place {
+                Place::Open(session) => Some(Rc::clone(session)),
+                Place::Opening(_) => None,
+            })
+            .collect()
+    }
+
+    /// Begins to open a session that this node asks for.
+    pub(crate) fn connect(
+        self: &Rc<Self>,
+        call: impl FnOnce(&Home, usize, u64) -> Result<Opening, OpenError>,
+    ) -> Result<Rc<Connecting>, OpenError> {
+        let place = self.next_place()?;
+        let opening = call(&self.home, place, self.now_ms())?;
+        let connecting = Rc::new(Connecting::default());
+        self.begin(opening, Some(Rc::clone(&connecting)))?;
+        Ok(connecting)
+    }
+
+    /// The number that the next session will have.
+    pub(super) fn next_place(&self) -> Result<usize, OpenError> {
+        self.places.borrow().next_key().map(|key| key.index as usize).ok_or_else(full)
+    }
+
+    /// Takes in an opening that was made for the next number.
+    pub(super) fn begin(
+        self: &Rc<Self>,
+        opening: Opening,
+        connecting: Option<Rc<Connecting>>,
+    ) -> Result<(), OpenError> {
+        let key = {
+            let mut places = self.places.borrow_mut();
+            let Some(key) = places.next_key() else { return Err(full()) };
+            let failed = |error| OpenError::System { act: "epoll", error };
+            self.reactor.add(&opening, Source::Place(key)).map_err(failed)?;
+            let pending = Box::new(Pending { opening, connecting });
+            if places.insert(Place::Opening(pending)).is_err() {
+                return Err(full());
+            }
+            key
+        };
+        self.openings.set(self.openings.get() + 1);
+        self.step(key);
+        Ok(())
+    }
+
+    /// Goes on with an opening.
+    pub(super) fn step(self: &Rc<Self>, key: Key) {
+        let now = self.now_ms();
+        let stepped = match self.places.borrow_mut().get_mut(key) {
+            Some(Place::Opening(pending)) => pending.opening.step(now),
+            _ => return,
+        };
+        let opened = match stepped {
+            Ok(Step::Waiting) => return,
+            Ok(Step::Done(carrier)) => Ok(Rc::new(Session::new(carrier))),
+            Err(error) => Err(error),
+        };
+        self.openings.set(self.openings.get() - 1);
+        // The socket stays where it is in the epoll; one that is closed has left it.
+        let place = match &opened {
+            Ok(session) => {
+                let mut places = self.places.borrow_mut();
+                let open = Place::Open(Rc::clone(session));
+                places.get_mut(key).map(|place| std::mem::replace(place, open))
+            }
+            Err(_) => self.places.borrow_mut().remove(key),
+        };
+        if let Ok(session) = &opened {
+            self.enter(key, session);
+        }
+        if let Some(Place::Opening(pending)) = place
+            && let Some(connecting) = pending.connecting
+        {
+            connecting.end(opened);
+        }
+    }
+
+    /// A session is open: looks at it from now on.
+    fn enter(self: &Rc<Self>, key: Key, session: &Rc<Session>) {
+        session.key.set(Some(key));
+        let pid = session.carrier.peer.pid;
+        if pid != std::process::id() {
+            let mut door = self.door.borrow_mut();
+            // Without a pidfd the socket's end alone tells of a death.
+            if let Ok(process) = door.watch.watch(pid) {
+                session.watched.set(true);
+                if let Some(process) = process {
+                    let _ = self.reactor.add(process, Source::Process(pid));
+                }
+            }
+        }
+        self.count(Counter::SessionsOpened);
+        self.heat(session);
+    }
+
+    /// Ends a session: whoever waits for something in it is told.
+    #[cold]
+    pub(crate) fn lose(self: &Rc<Self>, session: &Rc<Session>, why: Why) {
+        let Some(key) = session.key.take() else { return };
+        self.in_hand.set(self.in_hand.get().filter(|hand| *hand != key));
+        self.count(Counter::SessionsLost);
+        if matches!(why, Why::Misbehaved(_) | Why::Broken(_)) {
+            self.count(Counter::PeerFaults);
+        }
+        self.places.borrow_mut().remove(key);
+        self.hot.borrow_mut().retain(|other| !Rc::ptr_eq(other, session));
+        let carrier = &session.carrier;
+        self.reactor.remove(carrier.bell.as_fd());
+        carrier.bell.close();
+        if session.watched.take() {
+            self.unwatch(carrier.peer.pid);
+        }
+        session.end(why, |waiter| match waiter {
+            Waiter::Task(task) => self.roster().push(task),
+            Waiter::Waker(waker) => waker.wake(),
+        });
+        for (_, task) in session.serving.take().drain() {
+            self.cancel(task, Cancelled::Lost);
+        }
+        if let (Some(on_lost), Some(lost)) = (&self.settings.on_lost, session.ended()) {
+            on_lost(lost);
+        }
+    }
+
+    fn unwatch(&self, pid: u32) {
+        let mut door = self.door.borrow_mut();
+        if door.watch.is_last(pid)
+            && let Some(process) = door.watch.as_fd(pid)
+        {
+            self.reactor.remove(process);
+        }
+        door.watch.unwatch(pid);
+    }
+
+    pub(super) fn cancel(&self, task: TaskId, why: Cancelled) {
+        if let Some(Live { task, .. }) = self.tasks.remove(task) {
+            task.cancel(why);
+        }
+    }
+
+    /// Ends everything: tasks, sessions, the door.
+    pub(crate) fn end(self: &Rc<Self>) {
+        self.closing.set(true);
+        self.home.page().set_state(State::Closed);
+        self.shut_door();
+        for session in self.sessions() {
+            self.lose(&session, Why::ShutDown);
+        }
+        for live in self.tasks.drain() {
+            live.task.cancel(Cancelled::Lost);
+        }
+        self.show_counters();
+    }
+
+    /// Takes no more requests. What was accepted is answered.
+    pub(crate) fn begin_closing(self: &Rc<Self>) {
+        self.closing.set(true);
+        self.home.page().set_state(State::Closing);
+        self.shut_door();
+        for session in self.sessions() {
+            session.send_surely(Head::goodbye(), Vec::new());
+            self.sent(&session);
+        }
+    }
+
+    /// Whether nothing that was accepted is still to be answered.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.sessions().iter().all(|session| session.is_quiet())
+    }
+}
+
+fn full() -> OpenError {
+    OpenError::Full { limit: SESSIONS_PER_NODE_MAX }
+}

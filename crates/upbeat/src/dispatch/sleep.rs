@@ -1,0 +1,127 @@
+//! Ticks, sleep, and what wakes a sleeper.
+
+use super::{Dispatcher, Main, TURNS_PER_TICK};
+use crate::reactor::Source;
+use crate::wait::Idle;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Instant;
+use upbeat_core::bill::Counter;
+use upbeat_core::limits::WATCHES_PER_SECOND_MAX;
+
+const NS: u64 = 1_000_000_000;
+/// Between two looks at the sockets while the node is awake.
+const WATCH_NS: u64 = NS / WATCHES_PER_SECOND_MAX;
+/// Between two looks at every lane, for notes that were lost.
+const SWEEP_NS: u64 = NS / 20;
+
+/// The node's own clock: nanoseconds since it began, as of the last reading.
+pub(super) struct Clock {
+    began: Instant,
+    watched: Cell<u64>,
+    swept: Cell<u64>,
+}
+
+impl Clock {
+    pub(super) fn new() -> Clock {
+        Clock { began: Instant::now(), watched: Cell::new(0), swept: Cell::new(0) }
+    }
+}
+
+impl Dispatcher {
+    /// Nanoseconds since the node began.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.clock.began.elapsed().as_nanos() as u64
+    }
+
+    /// Drives the node until `done`.
+    pub(crate) fn run_until(self: &Rc<Self>, main: Main<'_>, done: &Cell<bool>) {
+        self.home.page().promise();
+        while !done.get() {
+            if self.turn(main) {
+                self.pace.borrow_mut().busy();
+                continue;
+            }
+            let idle = self.pace.borrow_mut().idle();
+            match idle {
+                Idle::Look => {}
+                Idle::Tick => {
+                    self.turns_left.set(TURNS_PER_TICK);
+                    self.tick();
+                }
+                Idle::Yield => rustix::thread::sched_yield(),
+                Idle::Sleep => {
+                    self.sleep(None);
+                    self.pace.borrow_mut().slept();
+                    continue;
+                }
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Sees to what must not wait for a sleep: timers, and now and then the sockets.
+    pub(super) fn tick(self: &Rc<Self>) {
+        let now = self.now_ns();
+        self.fire(now);
+        if now - self.clock.watched.get() >= WATCH_NS {
+            self.clock.watched.set(now);
+            self.count(Counter::Watches);
+            self.show_counters();
+            let mut sources = self.sources.take();
+            self.reactor.wait(Some(0), &mut sources);
+            self.attend(sources);
+        }
+        if now - self.clock.swept.get() >= SWEEP_NS {
+            self.clock.swept.set(now);
+            self.cool();
+            self.sweep_all();
+        }
+    }
+
+    /// Wakes whose time has come.
+    fn fire(self: &Rc<Self>, now: u64) {
+        loop {
+            let due = self.timers.borrow_mut().due(now);
+            let Some(waker) = due else { break };
+            waker.wake();
+        }
+        self.expire_due(now);
+    }
+
+    /// Sleeps until something comes, for `nanoseconds` at most.
+    pub(crate) fn sleep(self: &Rc<Self>, nanoseconds: Option<u64>) {
+        self.home.page().withdraw();
+        for session in self.hot.borrow().iter().filter(|session| session.is_pressed()) {
+            session.settle();
+        }
+        let mut sources = self.sources.take();
+        if self.roster.may_sleep() && !self.anything_came() {
+            self.count(Counter::Sleeps);
+            self.show_counters();
+            let timeout = [self.next_timer(), nanoseconds].into_iter().flatten().min();
+            self.reactor.wait(timeout, &mut sources);
+        }
+        self.home.page().promise();
+        self.roster.awake(sources.contains(&Source::Roster));
+        self.attend(sources);
+        self.fire(self.now_ns());
+    }
+
+    /// The last look before sleeping, behind the promise's withdrawal.
+    pub(super) fn anything_came(&self) -> bool {
+        let hot = self.hot.borrow();
+        self.home.board().is_marked()
+            || hot
+                .iter()
+                .any(|session| session.is_unflushed() || !matches!(session.look(), Ok(None)))
+    }
+
+    /// Nanoseconds to the next timer or deadline.
+    fn next_timer(&self) -> Option<u64> {
+        let timer = self.timers.borrow_mut().next();
+        let next = [timer, self.next_expiry(), self.next_opening_deadline()];
+        let next = next.into_iter().flatten().min()?;
+        Some(next.saturating_sub(self.now_ns()))
+    }
+}

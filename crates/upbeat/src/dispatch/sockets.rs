@@ -1,0 +1,149 @@
+//! What comes over sockets: rings, ends, handshakes; and descriptors of the application.
+
+use super::{
+    Dispatcher,
+    sessions::{Door, Place},
+};
+use crate::error::Why;
+use crate::reactor::{Reactor, Source};
+use crate::session::{Session, Waiter};
+use std::rc::Rc;
+use std::task::Waker;
+use upbeat_core::frame::Kind;
+use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
+use upbeat_memory::pool::Key;
+use upbeat_transport::error::OpenError;
+use upbeat_transport::home::Home;
+use upbeat_transport::opening::Opening;
+
+impl Dispatcher {
+    /// Attends to the sockets that have something.
+    pub(super) fn attend(self: &Rc<Self>, mut sources: Vec<Source>) {
+        for source in sources.drain(..) {
+            match source {
+                Source::Roster => {}
+                Source::Place(key) => match self.session(key) {
+                    Some(session) => self.hear(&session),
+                    None => self.step(key),
+                },
+                Source::Process(pid) => self.process_ended(pid),
+                Source::SharedArrivals => self.arrivals(|door, home, place, now| {
+                    door.shared.as_ref()?.accept(home, place, now).transpose()
+                }),
+                Source::LocalArrivals => self.arrivals(|door, home, place, now| {
+                    door.local.as_ref()?.accept(home, place, now).transpose()
+                }),
+                Source::Application(id) => {
+                    if let Some(waker) = self.applications.borrow_mut().remove(&id) {
+                        waker.wake();
+                    }
+                }
+            }
+        }
+        self.sources.set(sources);
+        if self.openings.get() != 0 {
+            self.check_openings();
+        }
+    }
+
+    fn hear(self: &Rc<Self>, session: &Rc<Session>) {
+        match session.hear() {
+            Ok(()) => self.heat(session),
+            Err(why) => self.lose_after_last_words(session, why),
+        }
+    }
+
+    /// What the peer wrote before it ended is taken over first.
+    fn lose_after_last_words(self: &Rc<Self>, session: &Rc<Session>, why: Why) {
+        let why = if session.goodbye.get() && why == Why::Died { Why::Closed } else { why };
+        loop {
+            match session.look() {
+                Ok(Some(head)) if matches!(head.kind, Kind::Reply | Kind::Failed) => {
+                    match session.keep_late(head) {
+                        Ok(Some(Waiter::Task(task))) => self.roster().push(task),
+                        Ok(Some(Waiter::Waker(waker))) => waker.wake(),
+                        Ok(None) => {}
+                        Err(_) => break,
+                    }
+                    session.advance();
+                }
+                Ok(Some(head)) if head.kind == Kind::Switch => {
+                    if session.follow(head.call.generation).is_err() {
+                        break;
+                    }
+                }
+                Ok(Some(_)) => session.advance(),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        self.lose(session, why);
+    }
+
+    fn process_ended(self: &Rc<Self>, pid: u32) {
+        for session in self.sessions() {
+            if session.carrier.peer.pid == pid {
+                self.lose_after_last_words(&session, Why::Died);
+            }
+        }
+    }
+
+    /// Takes in who has come to the door.
+    fn arrivals(
+        self: &Rc<Self>,
+        accept: impl Fn(&Door, &Home, usize, u64) -> Option<Result<Opening, OpenError>>,
+    ) {
+        for _ in 0..PENDING_HANDSHAKES_MAX {
+            // Without a place here they wait outside.
+            let Ok(place) = self.next_place() else { return };
+            let accepted = accept(&self.door.borrow(), &self.home, place, self.now_ms());
+            match accepted {
+                // An opening that fails tells its peer, and concerns nobody else.
+                Some(Ok(opening)) => drop(self.begin(opening, None)),
+                Some(Err(OpenError::Descriptors { .. })) | None => return,
+                Some(Err(_)) => {}
+            }
+        }
+    }
+
+    /// Ends handshakes whose time is over.
+    fn check_openings(self: &Rc<Self>) {
+        let now = self.now_ms();
+        let late: Vec<Key> = {
+            let places = self.places.borrow();
+            let late = places.iter().filter_map(|(key, place)| match place {
+                Place::Opening(pending) if pending.opening.deadline_ms() <= now => Some(key),
+                _ => None,
+            });
+            late.collect()
+        };
+        for key in late {
+            self.step(key);
+        }
+    }
+
+    pub(super) fn next_opening_deadline(&self) -> Option<u64> {
+        if self.openings.get() == 0 {
+            return None;
+        }
+        let places = self.places.borrow();
+        let deadlines = places.iter().filter_map(|(_, place)| match place {
+            Place::Opening(pending) => Some(pending.opening.deadline_ms() * 1_000_000),
+            Place::Open(_) => None,
+        });
+        deadlines.min()
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        self.now_ns() / 1_000_000
+    }
+
+    /// Wakes `waker` once when this descriptor has something to read.
+    pub(crate) fn await_readable(&self, id: u32, waker: &Waker) {
+        self.applications.borrow_mut().insert(id, waker.clone());
+    }
+
+    /// The epoll in which an application's descriptors stand.
+    pub(crate) fn reactor(&self) -> &Reactor {
+        &self.reactor
+    }
+}

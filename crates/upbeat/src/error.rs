@@ -1,0 +1,238 @@
+//! What a user is told when something does not work.
+//!
+//! One enum per family: calls, and connecting. A method that returns `Result<T, E>` is called with
+//! `Result<T, CallError<E>>`: the user's error and ours in one level.
+
+use std::convert::Infallible;
+use std::fmt;
+use upbeat_core::bind::Clash;
+use upbeat_core::fault::Rule;
+use upbeat_core::frame::FailCode;
+use upbeat_core::name::NameError;
+use upbeat_transport::error::{BindError, HomeError, OpenError, PlaceError};
+
+/// Why a call has no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallError<E = Infallible> {
+    /// The method returned this error. The call has run, once.
+    Method(E),
+    /// The peer was lost before it answered. The call may have run, or not.
+    Unknown(Lost),
+    /// The peer was lost before the call was sent. It has not run.
+    NotSent(Lost),
+    /// The callee says why there is no result.
+    Failed {
+        /// The kind of failure.
+        code: FailCode,
+        /// The callee's words.
+        text: String,
+    },
+    /// The deadline passed.
+    Deadline,
+    /// The callee does not have this method; it has others of the service.
+    NoSuchMethod {
+        /// The method's name.
+        method: &'static str,
+    },
+    /// The arguments, or the result, cannot be carried.
+    Value {
+        /// What is wrong with it.
+        text: String,
+    },
+    /// The message is longer than messages may be.
+    TooLarge {
+        /// Its bytes.
+        bytes: usize,
+        /// The most bytes that are carried.
+        most: usize,
+    },
+    /// Too many calls of this session are open.
+    TooManyCalls {
+        /// The most that may be open.
+        most: usize,
+    },
+    /// There is no room now (only from the `try_` forms).
+    Full,
+    /// Blocking here would stop the node that this thread runs.
+    WouldBlockNode,
+}
+
+/// How a session ended, and with whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The peer's name, or what is known of it.
+    pub peer: String,
+    /// Why the session ended.
+    pub why: Why,
+}
+
+/// Why a session ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The peer's process ended, or closed the session without a word.
+    Died,
+    /// The peer said goodbye.
+    Closed,
+    /// This node was shut down.
+    ShutDown,
+    /// The peer broke a rule.
+    Misbehaved(Rule),
+    /// The peer broke a rule of the lane or the socket, in words.
+    Broken(String),
+}
+
+impl<E> CallError<E> {
+    /// The same error with another type for the method's own, through `f`.
+    pub fn map<F>(self, f: impl FnOnce(E) -> F) -> CallError<F> {
+        match self {
+            CallError::Method(error) => CallError::Method(f(error)),
+            CallError::Unknown(lost) => CallError::Unknown(lost),
+            CallError::NotSent(lost) => CallError::NotSent(lost),
+            CallError::Failed { code, text } => CallError::Failed { code, text },
+            CallError::Deadline => CallError::Deadline,
+            CallError::NoSuchMethod { method } => CallError::NoSuchMethod { method },
+            CallError::Value { text } => CallError::Value { text },
+            CallError::TooLarge { bytes, most } => CallError::TooLarge { bytes, most },
+            CallError::TooManyCalls { most } => CallError::TooManyCalls { most },
+            CallError::Full => CallError::Full,
+            CallError::WouldBlockNode => CallError::WouldBlockNode,
+        }
+    }
+
+    /// Whether the call may have run although there is no result.
+    pub fn may_have_run(&self) -> bool {
+        match self {
+            CallError::Method(_) | CallError::Unknown(_) | CallError::Deadline => true,
+            CallError::Failed { code, .. } => {
+                !matches!(code, FailCode::NoSuchMethod | FailCode::BadArguments | FailCode::Closing)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl CallError<Infallible> {
+    /// The same error for a method that has errors of its own.
+    pub fn widen<E>(self) -> CallError<E> {
+        self.map(|never| match never {})
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for CallError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CallError::Method(error) => error.fmt(f),
+            CallError::Unknown(lost) => write!(f, "{lost}; the call may have run"),
+            CallError::NotSent(lost) => write!(f, "{lost}; the call was not sent"),
+            CallError::Failed { code, text } if text.is_empty() => write!(f, "the callee: {code}"),
+            CallError::Failed { code, text } => write!(f, "the callee: {code}: {text}"),
+            CallError::Deadline => write!(f, "the deadline passed; the call may have run"),
+            CallError::NoSuchMethod { method } => write!(
+                f,
+                "the callee has no method {method}: it was built from an older version of the \
+                 service"
+            ),
+            CallError::Value { text } => write!(f, "the value cannot be carried: {text}"),
+            CallError::TooLarge { bytes, most } => {
+                write!(f, "the message has {bytes} bytes; at most {most} are carried")
+            }
+            CallError::TooManyCalls { most } => {
+                write!(f, "{most} calls of this session are open: wait for some of them")
+            }
+            CallError::Full => write!(f, "the lane is full: the peer has not read yet"),
+            CallError::WouldBlockNode => write!(
+                f,
+                "a blocking call inside a node's own task would stop that node: await it instead"
+            ),
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> std::error::Error for CallError<E> {}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.why {
+            Why::Died => write!(f, "{} has died, or closed without a word", self.peer),
+            Why::Closed => write!(f, "{} has closed the session", self.peer),
+            Why::ShutDown => write!(f, "this node was shut down and left {}", self.peer),
+            Why::Misbehaved(rule) => write!(f, "{} broke a rule: {rule}", self.peer),
+            Why::Broken(text) => write!(f, "{} broke a rule: {text}", self.peer),
+        }
+    }
+}
+
+impl std::error::Error for Lost {}
+
+/// Why there is no client for a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectError {
+    /// That is no name for a node.
+    Name(NameError),
+    /// No session could be opened.
+    Open(OpenError),
+    /// The peer serves other services, not this one.
+    NotServed {
+        /// The service.
+        service: String,
+        /// The peer.
+        peer: String,
+    },
+    /// Both sides have these methods with different signatures.
+    Clash(Vec<Clash>),
+    /// The service cannot be asked for, or what came back cannot be understood.
+    Service {
+        /// What is wrong.
+        text: String,
+    },
+    /// The session ended, or refused, before the methods were known.
+    Call(CallError),
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConnectError::Name(error) => error.fmt(f),
+            ConnectError::Open(error) => error.fmt(f),
+            ConnectError::NotServed { service, peer } => {
+                write!(f, "{peer} does not serve {service}")
+            }
+            ConnectError::Clash(clashes) => {
+                clashes.iter().try_for_each(|clash| writeln!(f, "{clash}"))
+            }
+            ConnectError::Service { text } => write!(f, "binding failed: {text}"),
+            ConnectError::Call(error) => write!(f, "binding failed: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+/// Why there is no node.
+#[derive(Debug)]
+pub enum BuildError {
+    /// That is no name for a node or a program.
+    Name(NameError),
+    /// The node's memory cannot be made.
+    Home(HomeError),
+    /// The directory of the sockets cannot be used.
+    Place(PlaceError),
+    /// The name cannot be taken.
+    Bind(BindError),
+    /// The system refused.
+    System(std::io::Error),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::Name(error) => error.fmt(f),
+            BuildError::Home(error) => error.fmt(f),
+            BuildError::Place(error) => error.fmt(f),
+            BuildError::Bind(error) => error.fmt(f),
+            BuildError::System(error) => write!(f, "the system refused: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}

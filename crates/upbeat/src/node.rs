@@ -1,0 +1,295 @@
+//! The node: one address space's part in a program, owned by one thread.
+
+use crate::client::{self, Client};
+use crate::dispatch::{Connecting, Dispatcher, Enter, Settings};
+use crate::error::{BuildError, ConnectError, Lost};
+use crate::service::{Methods, Serve};
+use crate::session::Session;
+use crate::task::{JoinHandle, Spawned};
+use crate::time;
+use crate::wait::Waiting;
+use crate::wake::{MAIN, Wakeup};
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use upbeat_core::bill::Counter;
+use upbeat_core::name::{NodeName, ProgramId, ProgramName};
+use upbeat_memory::counters::Counters;
+use upbeat_transport::error::OpenError;
+use upbeat_transport::home::Home;
+use upbeat_transport::opening::Opening;
+use upbeat_transport::place::Place;
+use upbeat_transport::{local, shared};
+
+/// The environment variable that names the program, where the builder does not.
+pub(crate) const PROGRAM_VARIABLE: &str = "UPBEAT_PROGRAM";
+/// The program of nodes that name none.
+pub(crate) const PROGRAM_DEFAULT: &str = "default";
+/// How often a node that closes looks whether everything is answered.
+const CLOSING_LOOK: Duration = Duration::from_millis(1);
+
+/// A node. Cheap to clone, within its thread.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let node = upbeat::Node::builder("doc/node").local_only().build()?;
+/// let answer = node.block_on(async { 6 * 7 });
+/// assert_eq!(answer, 42);
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Node {
+    inner: Rc<Dispatcher>,
+}
+
+impl Node {
+    /// Makes a node of this name with everything else as usual.
+    pub fn new(name: &str) -> Result<Node, BuildError> {
+        Node::builder(name).build()
+    }
+
+    /// Begins a node of this name.
+    pub fn builder(name: &str) -> Builder {
+        Builder {
+            name: name.to_owned(),
+            program: None,
+            waiting: Waiting::default(),
+            directory: None,
+            local_only: false,
+            on_lost: None,
+        }
+    }
+
+    /// The node's name.
+    pub fn name(&self) -> String {
+        self.inner.home.name().map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// Serves a service from now on: `node.serve(CounterServer::new(counter))`.
+    pub fn serve<S: Serve>(&self, service: S) {
+        let mut enter = |entry| self.inner.offer(entry);
+        let roster = self.inner.roster();
+        service.methods(&mut Methods { service: S::SERVICE, enter: &mut enter, roster });
+    }
+
+    /// Connects to a node of the same program, and binds a client there. Clients of one peer share
+    /// a session.
+    pub async fn connect<C: Client>(&self, name: &str) -> Result<C, ConnectError> {
+        let name = NodeName::new(name).map_err(ConnectError::Name)?;
+        let session = self.open(&name).await?;
+        client::bind(&self.inner, session).await
+    }
+
+    async fn open(&self, name: &NodeName) -> Result<Rc<Session>, ConnectError> {
+        let inner = &self.inner;
+        let same = |session: &Rc<Session>| {
+            session.carrier.peer.name.as_ref() == Some(name) && !session.goodbye.get()
+        };
+        if let Some(session) = inner.sessions().into_iter().find(same) {
+            return Ok(session);
+        }
+        let connecting: Rc<Connecting> = inner
+            .connect(|home, session, now| self.call(home, name, session, now))
+            .map_err(ConnectError::Open)?;
+        let opened = poll_fn(|context| match connecting.poll(context.waker()) {
+            Some(outcome) => Poll::Ready(outcome),
+            None => Poll::Pending,
+        });
+        opened.await.map_err(ConnectError::Open)
+    }
+
+    /// Calls a node of this process, or of another one.
+    fn call(
+        &self,
+        home: &Home,
+        name: &NodeName,
+        session: usize,
+        now_ms: u64,
+    ) -> Result<Opening, OpenError> {
+        let here = local::connect(home, name, session, now_ms);
+        match (&self.inner.settings.place, here) {
+            (Some(place), Err(OpenError::NoSuchNode { .. })) => {
+                shared::connect(place, home, name, session, now_ms)
+            }
+            (_, here) => here,
+        }
+    }
+
+    /// Runs a future as a task of this node, beside others.
+    pub fn spawn<F: Future + 'static>(&self, future: F) -> JoinHandle<F::Output> {
+        let (task, handle) = Spawned::new(future, self.inner.roster());
+        self.inner.spawn(Box::new(task));
+        handle
+    }
+
+    /// Drives the node until a future is done. Handlers and tasks run meanwhile.
+    ///
+    /// # Panics
+    /// Inside a node's task or handler: that would stop the node for good.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let inner = &self.inner;
+        let _enter = Enter::new(inner);
+        let wakeup = Wakeup::of(inner.roster(), MAIN);
+        let waker = wakeup.waker();
+        let mut future = pin!(future);
+        let mut value = None;
+        let done = Cell::new(false);
+        let mut main = || {
+            if done.get() {
+                return;
+            }
+            wakeup.begin_poll();
+            inner.polling_main(&waker, || {
+                let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+                if let Poll::Ready(result) = polled {
+                    value = Some(result);
+                    done.set(true);
+                }
+            });
+        };
+        main();
+        inner.run_until(&mut main, &done);
+        inner.leave();
+        match value {
+            Some(value) => value,
+            None => unreachable!("the future is done"),
+        }
+    }
+
+    /// One look at everything that may have come, for a loop of the application's own. Gives
+    /// whether there was anything. Before such a loop waits for [`Node::as_fd`] it asks
+    /// [`Node::may_wait`].
+    pub fn turn(&self) -> bool {
+        let _enter = Enter::new(&self.inner);
+        self.inner.home.page().promise();
+        self.inner.turn(&mut || {})
+    }
+
+    /// Says that the loop is about to wait for the node's descriptor, so that peers ring. False if
+    /// something has come: then the loop turns instead.
+    pub fn may_wait(&self) -> bool {
+        self.inner.may_wait()
+    }
+
+    /// Sessions that are open.
+    pub fn sessions(&self) -> usize {
+        self.inner.sessions().len()
+    }
+
+    /// What has been counted so far.
+    pub fn counted(&self, counter: Counter) -> u64 {
+        self.inner.counted(counter)
+    }
+
+    /// Closes the node: takes no more requests, answers what it has accepted for at most `grace`,
+    /// then tells its peers.
+    pub fn shut_down(&self, grace: Duration) {
+        self.inner.begin_closing();
+        let inner = Rc::clone(&self.inner);
+        self.block_on(async {
+            let quiet = async {
+                while !inner.is_quiet() {
+                    time::sleep(CLOSING_LOOK).await;
+                }
+            };
+            // What is not answered by then is told that the session has ended.
+            let _ = time::within(grace, quiet).await;
+        });
+        self.inner.end();
+    }
+}
+
+impl AsFd for Node {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.as_fd()
+    }
+}
+
+/// What a node is made with.
+#[must_use = "a builder makes no node before `build`"]
+pub struct Builder {
+    name: String,
+    program: Option<String>,
+    waiting: Waiting,
+    directory: Option<PathBuf>,
+    local_only: bool,
+    on_lost: Option<Box<dyn Fn(&Lost)>>,
+}
+
+impl Builder {
+    /// The program that the node belongs to. Nodes of other programs cannot reach it.
+    pub fn program(mut self, program: &str) -> Builder {
+        self.program = Some(program.to_owned());
+        self
+    }
+
+    /// How the node waits.
+    pub fn waiting(mut self, waiting: Waiting) -> Builder {
+        self.waiting = waiting;
+        self
+    }
+
+    /// Where the sockets are: a directory of this user's alone.
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Builder {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// No other process can reach the node, and it reaches none.
+    pub fn local_only(mut self) -> Builder {
+        self.local_only = true;
+        self
+    }
+
+    /// Is called for every session that ends, with how it ended.
+    pub fn on_lost(mut self, on_lost: impl Fn(&Lost) + 'static) -> Builder {
+        self.on_lost = Some(Box::new(on_lost));
+        self
+    }
+
+    /// Makes the node, and takes its name.
+    pub fn build(self) -> Result<Node, BuildError> {
+        let name = NodeName::new(&self.name).map_err(BuildError::Name)?;
+        let program = program_id(self.program.as_deref())?;
+        let home = if self.local_only {
+            Home::local(program, Some(name))
+        } else {
+            Home::new(program, Some(name))
+        };
+        let home = home.map_err(BuildError::Home)?;
+        let place = if self.local_only { None } else { Some(place(self.directory)?) };
+        let counters = Counters::create(Counter::COUNT, home.incarnation());
+        let counters = counters.map_err(|error| BuildError::Home(error.into()))?;
+        let shared = match &place {
+            Some(place) => Some(shared::Listener::bind(place, &home).map_err(BuildError::Bind)?),
+            None => None,
+        };
+        let local = local::Listener::bind(&home).map_err(BuildError::Bind)?;
+        let settings = Settings { waiting: self.waiting, place, on_lost: self.on_lost };
+        let inner = Dispatcher::new(home, settings, counters).map_err(BuildError::System)?;
+        inner.open_door(shared, Some(local)).map_err(BuildError::System)?;
+        Ok(Node { inner })
+    }
+}
+
+/// The program's identity, from its name, the environment, or the default.
+pub(crate) fn program_id(program: Option<&str>) -> Result<ProgramId, BuildError> {
+    let of_environment = || std::env::var(PROGRAM_VARIABLE).ok();
+    let name = program.map(str::to_owned).or_else(of_environment);
+    let name = ProgramName::new(name.as_deref().unwrap_or(PROGRAM_DEFAULT));
+    name.map(ProgramId::named).map_err(BuildError::Name)
+}
+
+/// Where the sockets are.
+pub(crate) fn place(directory: Option<PathBuf>) -> Result<Place, BuildError> {
+    let place = match directory {
+        Some(directory) => Place::at(directory),
+        None => Place::of_user(),
+    };
+    place.map_err(BuildError::Place)
+}

@@ -1,0 +1,269 @@
+//! Services: what a request runs.
+//!
+//! A method is an `async fn`. Its future is built in a slot that is kept for it and polled once,
+//! with no task and no queue: an active message. Should it have to wait, the slot becomes the task
+//! and the method takes another; nothing is moved and nothing runs twice.
+//!
+//! Invariant: a call that was accepted is answered once: by the method's result, or by the reason
+//! why there is none.
+
+use crate::dispatch::{Dispatcher, Entry, Method};
+use crate::session::Session;
+use crate::task::{Caller, Cancelled, Task};
+use crate::wake::{Roster, Wakeup};
+use crate::wire::{Input, Wire, WireError, signature_text};
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use upbeat_core::bill::Counter;
+use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
+
+/// A service that a node can serve: what `#[upbeat::service]` makes of a trait.
+pub trait Serve {
+    /// The name of the service.
+    const SERVICE: &'static str;
+
+    /// Enters every method.
+    fn methods(self, methods: &mut Methods<'_>);
+}
+
+/// Where a service enters its methods.
+pub struct Methods<'a> {
+    pub(crate) service: &'static str,
+    pub(crate) enter: &'a mut dyn FnMut(Entry),
+    pub(crate) roster: &'a Arc<Roster>,
+}
+
+impl Methods<'_> {
+    /// Enters a method that is called.
+    pub fn call<A, R, F>(&mut self, name: &'static str, make: impl Fn(A) -> F + 'static)
+    where
+        A: Wire,
+        R: Wire,
+        F: Future<Output = R> + 'static,
+    {
+        self.enter::<A, R, F>(name, make, false);
+    }
+
+    /// Enters a one-way method.
+    pub fn oneway<A, F>(&mut self, name: &'static str, make: impl Fn(A) -> F + 'static)
+    where
+        A: Wire,
+        F: Future<Output = ()> + 'static,
+    {
+        self.enter::<A, (), F>(name, make, true);
+    }
+
+    fn enter<A, R, F>(&mut self, name: &'static str, make: impl Fn(A) -> F + 'static, oneway: bool)
+    where
+        A: Wire,
+        R: Wire,
+        F: Future<Output = R> + 'static,
+    {
+        let method = Rc::new(Served {
+            make,
+            oneway,
+            spare: Rc::new(Cell::new(Some(Slot::new(self.roster)))),
+            arguments: std::marker::PhantomData,
+        });
+        let service = self.service;
+        let text = signature_text::<A, R>(service, name, oneway);
+        (self.enter)(Entry { service, name, text, method });
+    }
+}
+
+/// A method of a service that is served.
+struct Served<A, R, M, F> {
+    make: M,
+    oneway: bool,
+    spare: Spare<F>,
+    arguments: std::marker::PhantomData<fn(A) -> R>,
+}
+
+/// The kept slot of a method, while no handler is in it.
+type Spare<F> = Rc<Cell<Option<Box<Slot<F>>>>>;
+
+/// Room for a handler's future, pinned for ever, and its waker.
+struct Slot<F> {
+    future: Pin<Box<Option<F>>>,
+    wakeup: Arc<Wakeup>,
+    waker: Waker,
+}
+
+impl<F> Slot<F> {
+    fn new(roster: &Arc<Roster>) -> Box<Slot<F>> {
+        let wakeup = Wakeup::unnamed(roster);
+        let waker = wakeup.waker();
+        Box::new(Slot { future: Box::pin(None), wakeup, waker })
+    }
+}
+
+impl<F: Future> Slot<F> {
+    #[inline]
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<F::Output> {
+        match self.future.as_mut().as_pin_mut() {
+            Some(future) => future.poll(context),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<A, R, M, F> Method for Served<A, R, M, F>
+where
+    A: Wire,
+    R: Wire,
+    M: Fn(A) -> F,
+    F: Future<Output = R> + 'static,
+{
+    fn arrive(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, head: &Head) {
+        match (head.kind, self.oneway) {
+            (Kind::Call, false) => {
+                let arguments = read::<A>(&mut session.payload(head));
+                self.run(node, session, head, arguments);
+            }
+            (Kind::Oneway, true) => {
+                let arguments = read::<A>(&mut session.payload(head));
+                self.run(node, session, head, arguments);
+            }
+            (Kind::Packed, true) => {
+                for number in 0..head.count as usize {
+                    let arguments = read::<A>(&mut session.packed(head, number));
+                    self.run(node, session, head, arguments);
+                }
+            }
+            (Kind::Call, true) => refuse(session, head, "the method is one-way"),
+            _ => refuse(session, head, "the method is called, not one-way"),
+        }
+    }
+}
+
+#[inline]
+fn read<A: Wire>(input: &mut Input<'_>) -> Result<A, WireError> {
+    let arguments = A::take(input)?;
+    input.finish()?;
+    Ok(arguments)
+}
+
+#[cold]
+fn refuse(session: &Session, head: &Head, text: &str) {
+    if head.kind == Kind::Call {
+        session.fail(head.call, FailCode::BadArguments, text);
+    } else {
+        session.oneway_finished();
+    }
+}
+
+impl<A, R, M, F> Served<A, R, M, F>
+where
+    A: Wire,
+    R: Wire,
+    M: Fn(A) -> F,
+    F: Future<Output = R> + 'static,
+{
+    #[inline]
+    fn run(
+        &self,
+        node: &Rc<Dispatcher>,
+        session: &Rc<Session>,
+        head: &Head,
+        arguments: Result<A, WireError>,
+    ) {
+        let arguments = match arguments {
+            Ok(arguments) => arguments,
+            Err(error) => {
+                node.count(Counter::PeerFaults);
+                return refuse(session, head, &error.to_string());
+            }
+        };
+        let mut slot = self.spare.take().unwrap_or_else(|| Slot::new(node.roster()));
+        slot.future.set(Some((self.make)(arguments)));
+        let mut context = Context::from_waker(&slot.waker);
+        let Some(future) = slot.future.as_mut().as_pin_mut() else { return };
+        match future.poll(&mut context) {
+            Poll::Ready(result) => {
+                if self.oneway {
+                    session.oneway_finished();
+                } else {
+                    session.reply(head.call, &result);
+                }
+                slot.future.set(None);
+                self.spare.set(Some(slot));
+            }
+            Poll::Pending => self.promote(node, session, head, slot),
+        }
+    }
+
+    /// The bet is lost: the slot becomes the task.
+    #[cold]
+    #[inline(never)]
+    fn promote(
+        &self,
+        node: &Rc<Dispatcher>,
+        session: &Rc<Session>,
+        head: &Head,
+        slot: Box<Slot<F>>,
+    ) {
+        let task = Box::new(Promoted {
+            slot,
+            spare: Rc::clone(&self.spare),
+            session: Rc::clone(session),
+            call: if self.oneway { None } else { Some(head.call) },
+        });
+        node.promote(session, head, task);
+    }
+}
+
+/// A handler that has become a task.
+struct Promoted<F> {
+    slot: Box<Slot<F>>,
+    spare: Spare<F>,
+    session: Rc<Session>,
+    /// None for a one-way message.
+    call: Option<CallNumber>,
+}
+
+impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Poll::Ready(result) = self.slot.poll(context) else { return Poll::Pending };
+        match self.call {
+            None => self.session.end_oneway(),
+            Some(call) => {
+                self.session.serving.borrow_mut().remove(call);
+                self.session.reply(call, &result);
+            }
+        }
+        Poll::Ready(())
+    }
+
+    fn wakeup(&self) -> &Arc<Wakeup> {
+        &self.slot.wakeup
+    }
+
+    fn caller(&self) -> Option<Caller> {
+        Some(Caller { session: self.session.key.get(), call: self.call })
+    }
+
+    fn cancel(mut self: Box<Self>, why: Cancelled) {
+        self.slot.future.set(None);
+        let Some(call) = self.call else { return self.session.end_oneway() };
+        self.session.serving.borrow_mut().remove(call);
+        match why {
+            Cancelled::ByCaller => self.session.fail(call, FailCode::Cancelled, ""),
+            Cancelled::Deadline => self.session.fail(call, FailCode::Deadline, ""),
+            Cancelled::Panicked(text) => self.session.fail(call, FailCode::Panicked, &text),
+            Cancelled::Lost => {}
+        }
+    }
+
+    fn done(mut self: Box<Self>) {
+        self.slot.future.set(None);
+        self.slot.wakeup.unname();
+        // The slot serves again, unless another stands ready.
+        let Promoted { slot, spare, .. } = *self;
+        let other = spare.take();
+        spare.set(other.or(Some(slot)));
+    }
+}

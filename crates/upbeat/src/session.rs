@@ -1,0 +1,293 @@
+//! A session as one side holds it: its carrier, the calls it has open, the calls it serves.
+//!
+//! A node and a handle hold the same session; what differs is who looks. This file moves frames
+//! and keeps the tables; who is polled when an answer comes, and what a request runs, is decided
+//! by the one who looks. Invariant: a frame is passed only when what it says has been taken over.
+
+mod reply;
+mod send;
+
+pub(crate) use reply::Answer;
+pub(crate) use send::{Prefixed, Put};
+
+use crate::error::{Lost, Why};
+use crate::wake::TaskId;
+use crate::wire::Input;
+use reply::Waiting;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
+use std::task::Waker;
+use upbeat_core::call::{CallTable, Serving};
+use upbeat_core::fault::Rule;
+use upbeat_core::frame::{Flags, Head};
+use upbeat_core::limits::{CALLS_PER_SESSION_MAX, FLUSH_MESSAGES};
+use upbeat_memory::pool::Key;
+use upbeat_transport::carrier::{BellFault, Carrier, Rang, Segment as GrownSegment};
+
+/// Who is to be polled when an answer comes.
+pub(crate) enum Waiter {
+    /// A task of the node that looks: polled while the answer lies in the lane.
+    Task(TaskId),
+    /// Anybody else.
+    Waker(Waker),
+}
+
+/// One side of a session.
+pub(crate) struct Session {
+    pub(crate) carrier: Carrier,
+    /// Where the node keeps it.
+    pub(crate) key: Cell<Option<Key>>,
+    /// Whether the peer's process is watched for this session.
+    pub(crate) watched: Cell<bool>,
+    /// Whether the node looks at its lane each turn.
+    pub(crate) hot: Cell<bool>,
+    /// Frames since the node last asked who was idle.
+    pub(crate) frames: Cell<u32>,
+    calls: RefCell<CallTable<Waiting>>,
+    /// The answer that lies open in the lane while its waiter is polled.
+    arrived: Cell<Option<Head>>,
+    /// Calls of the peer that have become tasks, and one-way messages likewise.
+    pub(crate) serving: RefCell<Serving<TaskId>>,
+    /// The peer's sleep for which it was rung last.
+    rung: Cell<u64>,
+    /// Messages since the promise was last looked at.
+    unflushed: Cell<u32>,
+    /// What could not be written for want of room and may not be refused.
+    owed: RefCell<VecDeque<send::Owed>>,
+    owed_len: Cell<usize>,
+    /// Who waits for room.
+    room: RefCell<Vec<Waker>>,
+    /// Whether something is owed or somebody waits for room.
+    pressed: Cell<bool>,
+    refusals: Cell<u32>,
+    oneways: send::Oneways,
+    segments: RefCell<VecDeque<GrownSegment>>,
+    /// The peer said goodbye.
+    pub(crate) goodbye: Cell<bool>,
+    ended: OnceCell<Lost>,
+}
+
+impl Session {
+    pub(crate) fn new(carrier: Carrier) -> Session {
+        Session {
+            carrier,
+            key: Cell::new(None),
+            watched: Cell::new(false),
+            hot: Cell::new(false),
+            frames: Cell::new(0),
+            calls: RefCell::new(CallTable::new()),
+            arrived: Cell::new(None),
+            serving: RefCell::new(Serving::new()),
+            rung: Cell::new(0),
+            unflushed: Cell::new(0),
+            owed: RefCell::new(VecDeque::new()),
+            owed_len: Cell::new(0),
+            room: RefCell::new(Vec::new()),
+            pressed: Cell::new(false),
+            refusals: Cell::new(0),
+            oneways: send::Oneways::default(),
+            segments: RefCell::new(VecDeque::new()),
+            goodbye: Cell::new(false),
+            ended: OnceCell::new(),
+        }
+    }
+
+    /// Looks for the next frame of the peer.
+    #[inline]
+    pub(crate) fn look(&self) -> Result<Option<Head>, Why> {
+        match self.carrier.lanes.look() {
+            Ok(None) => Ok(None),
+            Ok(Some(words)) => self.parsed(words).map(Some),
+            Err(fault) => Err(Why::Broken(fault.to_string())),
+        }
+    }
+
+    #[inline]
+    fn parsed(&self, words: [u64; 3]) -> Result<Head, Why> {
+        let head = Head::parse(words).map_err(Why::Misbehaved)?;
+        let room = self.carrier.lanes.reader().room();
+        if head.len as usize > room {
+            return Err(Why::Misbehaved(Rule::LengthBeyondSpan {
+                len: head.len,
+                span: (room / 64 + 1) as u32,
+            }));
+        }
+        Ok(head)
+    }
+
+    /// Passes the frame that lies open.
+    #[inline]
+    pub(crate) fn advance(&self) {
+        self.carrier.lanes.reader().advance();
+    }
+
+    /// The payload of the frame that lies open, behind its extensions.
+    #[inline]
+    pub(crate) fn payload(&self, head: &Head) -> Input<'_> {
+        let reader = self.carrier.lanes.reader();
+        Input::lane(reader, head.flags.extension_bytes() as usize, head.len as usize)
+    }
+
+    /// Message `number` of the packed frame that lies open.
+    #[inline]
+    pub(crate) fn packed(&self, head: &Head, number: usize) -> Input<'_> {
+        let len = head.len as usize;
+        Input::lane(self.carrier.lanes.reader(), number * len, (number + 1) * len)
+    }
+
+    /// The microseconds until the deadline that the open frame carries.
+    pub(crate) fn deadline_us(&self, head: &Head) -> Option<u64> {
+        if !head.flags.has(Flags::DEADLINE) {
+            return None;
+        }
+        Some(self.carrier.lanes.reader().read_value::<u64>(head.flags.deadline_offset()? as usize))
+    }
+
+    /// Tells the peer how far this side has come. Once per drained batch.
+    #[inline]
+    pub(crate) fn publish_progress(&self) {
+        self.carrier.lanes.publish_progress();
+        self.oneways.publish_finished(&self.carrier.lanes);
+    }
+
+    /// A one-way message of the peer is done with.
+    #[inline]
+    pub(crate) fn oneway_finished(&self) {
+        self.oneways.finished();
+    }
+
+    /// A one-way message of the peer that had become a task is done with.
+    pub(crate) fn end_oneway(&self) {
+        self.serving.borrow_mut().end_oneway();
+        self.oneways.finished();
+    }
+
+    /// Whether something was sent since the promise was last looked at.
+    #[inline]
+    pub(crate) fn is_unflushed(&self) -> bool {
+        self.unflushed.get() != 0
+    }
+
+    /// Whether the peer sleeps and was not rung for that. Without a fence this may say no too
+    /// early, and the flush at the turn's end makes up for it.
+    #[inline]
+    pub(crate) fn must_flush(&self) -> bool {
+        self.unflushed.get() >= FLUSH_MESSAGES as u32
+            || self.carrier.page.asleep().is_some_and(|sleep| sleep != self.rung.get())
+    }
+
+    /// Whether the peer waits for room in its lane.
+    #[inline]
+    pub(crate) fn peer_wants_room(&self) -> bool {
+        self.carrier.lanes.peer_wants_room()
+    }
+
+    /// Whether the peer has more unanswered calls than it may.
+    #[inline]
+    pub(crate) fn serving_too_many(&self) -> bool {
+        self.serving.borrow().len() + self.owed_len.get() >= CALLS_PER_SESSION_MAX
+    }
+
+    /// Looks at the peer's promise, and rings or notes if it does not look by itself. The caller
+    /// has fenced behind the last message. Gives whether the peer was rung.
+    #[inline]
+    pub(crate) fn flush(&self) -> bool {
+        self.unflushed.set(0);
+        let carrier = &self.carrier;
+        if !carrier.lanes.peer_is_attentive() {
+            carrier.note.mark();
+        }
+        match carrier.page.asleep() {
+            Some(sleep) if sleep != self.rung.get() => self.ring(sleep),
+            _ => false,
+        }
+    }
+
+    #[cold]
+    fn ring(&self, sleep: u64) -> bool {
+        self.rung.set(sleep);
+        // Where the peer is gone, end-of-file says so; where its socket is full, it has rings
+        // that it has not heard.
+        matches!(self.carrier.bell.ring(), Rang::Rung)
+    }
+
+    /// Takes what has come over the socket: rings, segments, the end.
+    pub(crate) fn hear(&self) -> Result<(), Why> {
+        match self.carrier.bell.drain() {
+            Ok(drained) => {
+                let mut segments = self.segments.borrow_mut();
+                segments.extend(drained.segments);
+                if segments.len() > upbeat_core::limits::PENDING_SEGMENTS_MAX {
+                    return Err(Why::Broken("more segments than a lane grows into".into()));
+                }
+                if drained.closed { Err(Why::Died) } else { Ok(()) }
+            }
+            Err(BellFault::System { .. }) => Err(Why::Died),
+            Err(fault) => Err(Why::Broken(fault.to_string())),
+        }
+    }
+
+    /// Follows the peer's lane into its next segment. The frame that says so lies open.
+    pub(crate) fn follow(&self, generation: u32) -> Result<(), Why> {
+        if self.segments.borrow().is_empty() {
+            self.hear()?;
+        }
+        let lanes = &self.carrier.lanes;
+        let segment = self.segments.borrow_mut().pop_front();
+        let (Some(segment), Some((next, bytes))) = (segment, lanes.next_peer_growth()) else {
+            return Err(Why::Misbehaved(Rule::SwitchWithoutSegment { generation }));
+        };
+        if generation != u32::from(next)
+            || segment.generation != generation
+            || segment.bytes as usize != bytes
+        {
+            return Err(Why::Misbehaved(Rule::SwitchWithoutSegment { generation }));
+        }
+        let region = segment.open().map_err(|error| Why::Broken(error.to_string()))?;
+        self.advance();
+        lanes.grow_reader(region);
+        Ok(())
+    }
+
+    /// How the session ended.
+    pub(crate) fn lost(&self) -> Lost {
+        let still = || Lost { peer: self.peer_text(), why: Why::Died };
+        self.ended.get().cloned().unwrap_or_else(still)
+    }
+
+    /// Why the session has ended, if it has.
+    #[inline]
+    pub(crate) fn ended(&self) -> Option<&Lost> {
+        self.ended.get()
+    }
+
+    /// Ends the session: whoever waits is told when it is polled, and is woken through `wake`.
+    pub(crate) fn end(&self, why: Why, mut wake: impl FnMut(Waiter)) {
+        if self.ended.set(Lost { peer: self.peer_text(), why }).is_err() {
+            return;
+        }
+        let waiters: Vec<_> =
+            self.calls.borrow_mut().drain().map(|(_, call)| call.waiter).collect();
+        waiters.into_iter().flatten().for_each(&mut wake);
+        for waker in self.room.take() {
+            wake(Waiter::Waker(waker));
+        }
+        self.owed.borrow_mut().clear();
+        self.owed_len.set(0);
+        self.pressed.set(false);
+    }
+
+    /// The peer in words.
+    pub(crate) fn peer_text(&self) -> String {
+        let peer = &self.carrier.peer;
+        match &peer.name {
+            Some(name) => format!("{name} (process {})", peer.pid),
+            None => format!("a handle of process {}", peer.pid),
+        }
+    }
+
+    /// Whether every request was answered in both directions and nothing is owed.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.serving.borrow().is_empty() && self.owed_len.get() == 0
+    }
+}

@@ -1,0 +1,360 @@
+//! Writing: requests, answers, control; what is done when there is no room.
+//!
+//! A request that finds no room is not sent, and its sender waits. An answer or a control frame
+//! may not be refused: it uses the slots kept for its kind, and where those are taken too it is
+//! owed, and written before anything else as soon as there is room. Owed answers are bounded by the
+//! calls that the peer may have open.
+
+use super::Session;
+use crate::error::Why;
+use crate::wire::{Output, Wire, WireError};
+use rustix::io::Errno;
+use std::cell::Cell;
+use std::task::Waker;
+use upbeat_core::frame::{CallNumber, FailCode, Failure, Head};
+use upbeat_core::limits::{CONTROL_SLOTS, MESSAGE_BYTES_MAX, ONEWAYS_UNFINISHED_MAX};
+use upbeat_memory::lane::Lanes;
+use upbeat_memory::ring::{Refused, span_of};
+use upbeat_memory::segment::{Segment, Writers};
+use upbeat_transport::carrier::BellFault;
+
+/// Refusals after which a lane grows although every message would fit.
+const REFUSALS_BEFORE_GROWTH: u32 = 4;
+
+/// Why a message was not sent.
+#[derive(Debug)]
+pub(crate) enum Put {
+    /// There is no room now.
+    Full,
+    /// The value cannot be carried.
+    Value(WireError),
+    /// It is longer than messages may be.
+    TooLarge(usize),
+    /// The session has ended, or ends with this.
+    Ended(Why),
+}
+
+/// What is written behind a head.
+pub(crate) trait Content {
+    /// Bytes that it will likely take.
+    const BYTES_LIKELY: usize;
+
+    /// Writes it.
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError>;
+}
+
+impl<T: Wire> Content for T {
+    const BYTES_LIKELY: usize = T::BYTES_LIKELY;
+
+    #[inline]
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        Wire::put(self, out)
+    }
+}
+
+/// A value behind an extension of its frame.
+pub(crate) struct Prefixed<'a, T> {
+    /// The extension.
+    pub(crate) word: u64,
+    /// The value.
+    pub(crate) value: &'a T,
+}
+
+impl<T: Wire> Content for Prefixed<'_, T> {
+    const BYTES_LIKELY: usize = 8 + T::BYTES_LIKELY;
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        Wire::put(&self.word, out)?;
+        Wire::put(self.value, out)
+    }
+}
+
+/// The payload of a message, written apart from any lane.
+fn encoded<T: Content>(value: &T) -> Result<Vec<u8>, Put> {
+    let mut out = Output::buffer(MESSAGE_BYTES_MAX);
+    value.put(&mut out).map_err(Put::Value)?;
+    if out.fits() { Ok(out.into_bytes()) } else { Err(Put::TooLarge(out.len())) }
+}
+
+/// What a segment that could not be sent means for the message that needs it.
+fn growth_error(fault: BellFault) -> Put {
+    match fault {
+        BellFault::System { error: Errno::AGAIN | Errno::NOBUFS, .. } => Put::Full,
+        BellFault::System { .. } => Put::Ended(Why::Died),
+        fault => Put::Ended(Why::Broken(fault.to_string())),
+    }
+}
+
+/// A frame that is owed: its head without a length, and its payload.
+pub(super) struct Owed {
+    head: Head,
+    payload: Vec<u8>,
+}
+
+/// What is known of one-way messages in both directions.
+#[derive(Default)]
+pub(super) struct Oneways {
+    sent: Cell<u64>,
+    known_finished: Cell<u64>,
+    finished: Cell<u64>,
+    published: Cell<u64>,
+}
+
+impl Oneways {
+    #[inline]
+    pub(super) fn finished(&self) {
+        self.finished.set(self.finished.get() + 1);
+    }
+
+    #[inline]
+    pub(super) fn publish_finished(&self, lanes: &Lanes) {
+        let finished = self.finished.get();
+        if finished != self.published.replace(finished) {
+            lanes.publish_finished(finished);
+        }
+    }
+
+    /// Whether one more may be sent: the peer holds so many unfinished ones at most.
+    #[inline]
+    fn may_send(&self, lanes: &Lanes) -> Result<bool, Why> {
+        const MOST: u64 = ONEWAYS_UNFINISHED_MAX as u64;
+        let sent = self.sent.get();
+        if sent - self.known_finished.get() < MOST {
+            return Ok(true);
+        }
+        let now = lanes.peer_finished();
+        if now < self.known_finished.get() || now > sent {
+            return Err(Why::Broken(format!(
+                "it says that {now} one-way messages are finished where {sent} were sent"
+            )));
+        }
+        self.known_finished.set(now);
+        Ok(sent - now < MOST)
+    }
+}
+
+impl Session {
+    /// Sends a request, in order behind those before it.
+    #[inline]
+    pub(crate) fn request<T: Content>(&self, head: Head, value: &T) -> Result<(), Put> {
+        if self.ended().is_some() || self.owed_len.get() != 0 {
+            return Err(self.not_now());
+        }
+        self.put(head, value, CONTROL_SLOTS as u32)
+    }
+
+    /// Sends a one-way message.
+    #[inline]
+    pub(crate) fn oneway<T: Content>(&self, method: u16, value: &T) -> Result<(), Put> {
+        if !self.oneways.may_send(&self.carrier.lanes).map_err(Put::Ended)? {
+            return Err(Put::Full);
+        }
+        self.request(Head::oneway(method, 0), value)?;
+        self.oneways.sent.set(self.oneways.sent.get() + 1);
+        Ok(())
+    }
+
+    #[cold]
+    fn not_now(&self) -> Put {
+        match self.ended() {
+            Some(lost) => Put::Ended(lost.why.clone()),
+            None => Put::Full,
+        }
+    }
+
+    /// Writes a frame where there is room for it.
+    #[inline]
+    fn put<T: Content>(&self, head: Head, value: &T, keep: u32) -> Result<(), Put> {
+        let claim = match self.carrier.lanes.claim(span_of(T::BYTES_LIKELY), keep) {
+            Ok(claim) => claim,
+            Err(refused) => return self.put_slowly(head, value, keep, Some(refused)),
+        };
+        let mut out = Output::lane(claim);
+        value.put(&mut out).map_err(Put::Value)?;
+        if !out.fits() {
+            drop(out);
+            return self.put_slowly(head, value, keep, None);
+        }
+        let len = out.len();
+        out.commit(Head { len: len as u32, ..head }.words(), len);
+        self.unflushed.set(self.unflushed.get() + 1);
+        Ok(())
+    }
+
+    /// Finds out how long the message is, and makes room for it or says why there is none.
+    #[cold]
+    #[inline(never)]
+    fn put_slowly<T: Content>(
+        &self,
+        head: Head,
+        value: &T,
+        keep: u32,
+        refused: Option<Refused>,
+    ) -> Result<(), Put> {
+        if let Some(Refused::Progress { now, known, out }) = refused {
+            let text = format!("its progress went from {known} to {now} of {out} slots");
+            return Err(Put::Ended(Why::Broken(text)));
+        }
+        self.put_bytes(head, &encoded(value)?, keep)
+    }
+
+    /// Writes a frame whose payload lies ready.
+    fn put_bytes(&self, head: Head, payload: &[u8], keep: u32) -> Result<(), Put> {
+        loop {
+            match self.carrier.lanes.claim(span_of(payload.len()), keep) {
+                Ok(mut claim) => {
+                    claim.write(0, payload);
+                    let len = payload.len();
+                    claim.commit(Head { len: len as u32, ..head }.words(), len);
+                    self.unflushed.set(self.unflushed.get() + 1);
+                    self.refusals.set(0);
+                    return Ok(());
+                }
+                Err(Refused::Full | Refused::Claimed) => {
+                    let refusals = self.refusals.get() + 1;
+                    self.refusals.set(refusals);
+                    if refusals < REFUSALS_BEFORE_GROWTH || !self.grow()? {
+                        return Err(Put::Full);
+                    }
+                    self.refusals.set(0);
+                }
+                Err(Refused::TooLong { .. }) => {
+                    if !self.grow()? {
+                        return Err(Put::TooLarge(payload.len()));
+                    }
+                }
+                Err(Refused::Progress { now, known, out }) => {
+                    let text = format!("its progress went from {known} to {now} of {out} slots");
+                    return Err(Put::Ended(Why::Broken(text)));
+                }
+            }
+        }
+    }
+
+    /// Goes on in a larger segment. False where lanes do not grow further; Full where there is no
+    /// room even to say so.
+    fn grow(&self) -> Result<bool, Put> {
+        let lanes = &self.carrier.lanes;
+        let Some((generation, bytes)) = lanes.next_growth() else { return Ok(false) };
+        // Claimed first: once the segment has been sent it must be announced.
+        let Ok(claim) = lanes.claim(1, 0) else { return Err(Put::Full) };
+        let segment = Segment::create("upbeat-lane", bytes, Writers::Owner)
+            .and_then(Segment::reserve)
+            .map_err(|error| Put::Ended(Why::Broken(error.to_string())))?;
+        if let Err(error) = self.carrier.bell.send_segment(u32::from(generation), &segment) {
+            return Err(growth_error(error));
+        }
+        claim.commit(Head::switch(u32::from(generation)).words(), 0);
+        lanes.grow_writer(segment.into_region());
+        self.unflushed.set(self.unflushed.get() + 1);
+        Ok(true)
+    }
+
+    /// Answers a call of the peer.
+    #[inline]
+    pub(crate) fn reply<T: Content>(&self, call: CallNumber, value: &T) {
+        let head = Head::reply(call, 0);
+        if self.owed_len.get() != 0 {
+            return self.reply_slowly(head, value, Put::Full);
+        }
+        if let Err(put) = self.put(head, value, 0) {
+            self.reply_slowly(head, value, put);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn reply_slowly<T: Content>(&self, head: Head, value: &T, put: Put) {
+        let put = match put {
+            Put::Full => match encoded(value) {
+                Ok(payload) => return self.owe(head, payload),
+                Err(put) => put,
+            },
+            put => put,
+        };
+        match put {
+            Put::Value(error) => self.fail(head.call, FailCode::BadResult, &error.to_string()),
+            Put::TooLarge(bytes) => {
+                let text = format!("{bytes} bytes; at most {MESSAGE_BYTES_MAX} are carried");
+                self.fail(head.call, FailCode::TooLarge, &text);
+            }
+            // The look that finds the session ended tells everybody.
+            Put::Full | Put::Ended(_) => {}
+        }
+    }
+
+    /// Tells the caller that a call has no result.
+    pub(crate) fn fail(&self, call: CallNumber, code: FailCode, text: &str) {
+        let mut payload = Vec::new();
+        Failure::new(code, text).write(&mut payload);
+        self.send_surely(Head::failed(call, 0), payload);
+    }
+
+    /// Sends a frame that may not be refused.
+    pub(crate) fn send_surely(&self, head: Head, payload: Vec<u8>) {
+        if self.owed_len.get() == 0 && self.put_bytes(head, &payload, 0).is_ok() {
+            return;
+        }
+        self.owe(head, payload);
+    }
+
+    fn owe(&self, head: Head, payload: Vec<u8>) {
+        if self.ended().is_none() {
+            self.owed.borrow_mut().push_back(Owed { head, payload });
+            self.owed_len.set(self.owed_len.get() + 1);
+            self.press();
+        }
+    }
+
+    /// Wakes this one when there may be room.
+    pub(crate) fn wait_for_room(&self, waker: &Waker) {
+        let mut room = self.room.borrow_mut();
+        if !room.iter().any(|other| other.will_wake(waker)) {
+            room.push(waker.clone());
+        }
+        drop(room);
+        self.press();
+    }
+
+    fn press(&self) {
+        if !self.pressed.replace(true) {
+            self.carrier.lanes.set_wants_room(true);
+        }
+    }
+
+    /// Whether something is owed or somebody waits for room.
+    #[inline]
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.pressed.get()
+    }
+
+    /// Writes what is owed and wakes who waits, if the peer has made room.
+    pub(crate) fn settle(&self) {
+        while let Some(owed) = self.owed.borrow_mut().pop_front() {
+            if self.put_bytes(owed.head, &owed.payload, 0).is_err() {
+                self.owed.borrow_mut().push_front(owed);
+                return;
+            }
+            self.owed_len.set(self.owed_len.get() - 1);
+        }
+        // Waiters are requests: they need room beyond the slots that are kept.
+        if !self.room.borrow().is_empty() && !self.has_room() {
+            return;
+        }
+        self.pressed.set(false);
+        self.carrier.lanes.set_wants_room(false);
+        for waker in self.room.take() {
+            waker.wake();
+        }
+    }
+
+    /// Whether a good part of the lane is free, or whatever the waiters wait for.
+    fn has_room(&self) -> bool {
+        let lanes = &self.carrier.lanes;
+        let enough = lanes.writer().slots() / 4;
+        match lanes.claim(enough.max(1), CONTROL_SLOTS as u32) {
+            Ok(_) | Err(Refused::Progress { .. } | Refused::TooLong { .. }) => true,
+            Err(Refused::Full | Refused::Claimed) => false,
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Wakers, and the list of tasks that want to run.
+//!
+//! A task is woken from any thread. Its waker keeps a flag, so that it stands in the list once,
+//! and rings the node only when that sleeps. Invariant: a wake that comes while a future is being
+//! polled, or before it has become a task, is not lost: the flag is taken down before each poll,
+//! and read when the future becomes a task.
+
+use rustix::event::EventfdFlags;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Wake, Waker};
+
+/// Which task: its key in the pool, packed.
+pub(crate) type TaskId = u64;
+
+/// The future that drives the node: not in the pool.
+pub(crate) const MAIN: TaskId = u64::MAX;
+/// A handler that has not become a task.
+const NO_TASK: TaskId = u64::MAX - 1;
+
+/// The tasks of a node that want to run.
+pub(crate) struct Roster {
+    woken: Mutex<Vec<TaskId>>,
+    any: AtomicBool,
+    asleep: AtomicBool,
+    bell: OwnedFd,
+}
+
+impl Roster {
+    pub(crate) fn new() -> rustix::io::Result<Arc<Roster>> {
+        let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Arc::new(Roster {
+            woken: Mutex::new(Vec::new()),
+            any: AtomicBool::new(false),
+            asleep: AtomicBool::new(false),
+            bell,
+        }))
+    }
+
+    /// Puts a task on the list.
+    pub(crate) fn push(&self, task: TaskId) {
+        self.woken.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+        self.any.store(true, Ordering::SeqCst);
+        if self.asleep.load(Ordering::SeqCst) {
+            // Only a full counter refuses, and then the node is awake already.
+            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Whether a task is on the list.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
+    /// Moves the list into `into`, which is empty.
+    pub(crate) fn take(&self, into: &mut Vec<TaskId>) {
+        let mut woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
+        self.any.store(false, Ordering::SeqCst);
+        std::mem::swap(&mut *woken, into);
+    }
+
+    /// Says that the node is about to sleep, and whether it may.
+    pub(crate) fn may_sleep(&self) -> bool {
+        self.asleep.store(true, Ordering::SeqCst);
+        !self.any.load(Ordering::SeqCst)
+    }
+
+    /// Says that the node is awake, and takes the rings down.
+    pub(crate) fn awake(&self, rung: bool) {
+        self.asleep.store(false, Ordering::SeqCst);
+        if rung {
+            let _ = rustix::io::read(&self.bell, &mut [0u8; 8]);
+        }
+    }
+}
+
+impl AsFd for Roster {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
+
+/// What a waker points to.
+pub(crate) struct Wakeup {
+    roster: Arc<Roster>,
+    task: AtomicU64,
+    queued: AtomicBool,
+}
+
+impl Wakeup {
+    /// For a future that is no task yet.
+    pub(crate) fn unnamed(roster: &Arc<Roster>) -> Arc<Wakeup> {
+        Wakeup::of(roster, NO_TASK)
+    }
+
+    pub(crate) fn of(roster: &Arc<Roster>, task: TaskId) -> Arc<Wakeup> {
+        let roster = Arc::clone(roster);
+        Arc::new(Wakeup { roster, task: AtomicU64::new(task), queued: AtomicBool::new(false) })
+    }
+
+    /// The future has become this task. What woke it before is made up for.
+    pub(crate) fn name(&self, task: TaskId) {
+        self.task.store(task, Ordering::SeqCst);
+        if self.queued.load(Ordering::SeqCst) {
+            self.roster.push(task);
+        }
+    }
+
+    /// The future is no task any more.
+    pub(crate) fn unname(&self) {
+        self.task.store(NO_TASK, Ordering::SeqCst);
+    }
+
+    /// Takes the flag down, before a poll.
+    #[inline]
+    pub(crate) fn begin_poll(&self) {
+        if self.queued.load(Ordering::Relaxed) {
+            // Swapped, so that what the waker wrote before is seen by the poll.
+            self.queued.swap(false, Ordering::SeqCst);
+        }
+    }
+
+    pub(crate) fn waker(self: &Arc<Wakeup>) -> Waker {
+        Waker::from(Arc::clone(self))
+    }
+}
+
+impl Wake for Wakeup {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.queued.swap(true, Ordering::SeqCst) {
+            let task = self.task.load(Ordering::SeqCst);
+            if task != NO_TASK {
+                self.roster.push(task);
+            }
+        }
+    }
+}

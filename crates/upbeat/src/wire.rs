@@ -1,0 +1,123 @@
+//! What a value looks like in a message, and how a type says so.
+//!
+//! Three forms, chosen by the type. Plain data (numbers, arrays of them, `#[wire(plain)]` structs)
+//! is moved as it lies in memory. Text, sequences, options, results and tuples are a length or a
+//! tag and then their elements. Everything else goes through serde, as postcard. Each argument
+//! begins at a whole word, so a plain one is loaded with one load a word.
+//!
+//! Invariant: `take` accepts any bytes and gives a value or an error; it never reads beyond the
+//! message, and never allocates more than the message is long.
+
+mod describe;
+mod forms;
+mod input;
+mod output;
+
+pub use describe::{Describe, signature, signature_text};
+pub use forms::Plain;
+pub use input::Input;
+pub use output::Output;
+pub use upbeat_core::method::Signature;
+
+use std::fmt;
+
+/// A value that can be an argument or a result of a method.
+///
+/// Derive it: `#[derive(Serialize, Deserialize, Wire)]` for what serde carries, or
+/// `#[derive(FromBytes, IntoBytes, Immutable, Wire)] #[wire(plain)]` for plain data, which is
+/// not encoded at all.
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize, upbeat::Wire)]
+/// struct Description {
+///     text: String,
+///     seen: u64,
+/// }
+/// ```
+pub trait Wire: Sized + 'static {
+    /// Whether the value is moved as it lies in memory, in `size_of::<Self>()` bytes.
+    const PLAIN: bool = false;
+
+    /// Bytes that a value will likely take in a message: so much room is claimed at first.
+    const BYTES_LIKELY: usize = 0;
+
+    /// Writes the type's schema: what two sides compare before they talk.
+    fn describe(out: &mut Describe);
+
+    /// Writes the value, beginning at a whole word.
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError>;
+
+    /// Reads a value, beginning at a whole word.
+    fn take(input: &mut Input<'_>) -> Result<Self, WireError>;
+
+    /// Writes many values, as the elements of a sequence.
+    fn put_all(items: &[Self], out: &mut Output<'_>) -> Result<(), WireError> {
+        items.iter().try_for_each(|item| item.put(out))
+    }
+
+    /// Reads many values, as the elements of a sequence.
+    fn take_all(count: usize, input: &mut Input<'_>) -> Result<Vec<Self>, WireError> {
+        // An element may be empty, so the count alone may not reserve memory.
+        let mut items = Vec::with_capacity(count.min(input.remaining()));
+        for _ in 0..count {
+            items.push(Self::take(input)?);
+        }
+        Ok(items)
+    }
+}
+
+/// Why a value cannot be written into a message, or read from one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WireError {
+    /// The message ends before the value does.
+    Short {
+        /// Bytes that the value needs next.
+        wanted: usize,
+        /// Bytes that are left.
+        left: usize,
+    },
+    /// Bytes are left over behind the last value.
+    Surplus {
+        /// How many.
+        bytes: usize,
+    },
+    /// A tag, a character or a text that the type does not have.
+    Invalid {
+        /// What was read.
+        what: &'static str,
+    },
+    /// More elements are announced than the message can hold.
+    Count {
+        /// Elements announced.
+        count: u64,
+        /// Bytes that are left.
+        left: usize,
+    },
+    /// Serde, or postcard under it, says no.
+    Serde {
+        /// What it says.
+        text: String,
+    },
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WireError::Short { wanted, left } => {
+                write!(f, "the message ends: {wanted} bytes are needed and {left} are left")
+            }
+            WireError::Surplus { bytes } => {
+                write!(f, "{bytes} bytes are left over behind the last value")
+            }
+            WireError::Invalid { what } => write!(f, "that is no {what}"),
+            WireError::Count { count, left } => {
+                write!(f, "{count} elements are announced and {left} bytes are left")
+            }
+            WireError::Serde { text } => write!(f, "serde: {text}"),
+        }
+    }
+}
+
+impl std::error::Error for WireError {}

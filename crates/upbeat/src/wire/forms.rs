@@ -1,0 +1,308 @@
+//! The forms of the types that everybody uses.
+
+use super::{Describe, Input, Output, Wire, WireError};
+use serde::{Serialize, de::DeserializeOwned};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::Hash;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Plain data: any bytes are a value, and there is nothing in it but its bytes.
+pub trait Plain: Wire + FromBytes + IntoBytes + Immutable + Copy {}
+
+macro_rules! plain {
+    ($($type:ty),*) => {$(
+        impl Plain for $type {}
+
+        impl Wire for $type {
+            const PLAIN: bool = true;
+            const BYTES_LIKELY: usize = size_of::<$type>();
+
+            fn describe(out: &mut Describe) {
+                out.text(stringify!($type));
+            }
+
+            #[inline]
+            fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+                out.align();
+                out.bytes(self.as_bytes());
+                Ok(())
+            }
+
+            #[inline]
+            fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+                input.plain()
+            }
+
+            fn put_all(items: &[Self], out: &mut Output<'_>) -> Result<(), WireError> {
+                out.align();
+                out.bytes(items.as_bytes());
+                Ok(())
+            }
+
+            fn take_all(count: usize, input: &mut Input<'_>) -> Result<Vec<Self>, WireError> {
+                let mut items = vec![<$type>::default(); checked(count, size_of::<Self>(), input)?];
+                input.bytes(items.as_mut_bytes())?;
+                Ok(items)
+            }
+        }
+    )*};
+}
+
+plain!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128, f32, f64);
+
+/// The count, if so many elements of that size can follow.
+fn checked(count: usize, bytes_each: usize, input: &Input<'_>) -> Result<usize, WireError> {
+    let left = input.remaining();
+    match count.checked_mul(bytes_each) {
+        Some(bytes) if bytes <= left => Ok(count),
+        _ => Err(WireError::Count { count: count as u64, left }),
+    }
+}
+
+impl<T: Plain, const N: usize> Plain for [T; N] {}
+
+impl<T: Plain, const N: usize> Wire for [T; N] {
+    const PLAIN: bool = true;
+    const BYTES_LIKELY: usize = size_of::<Self>();
+
+    fn describe(out: &mut Describe) {
+        out.text("[");
+        out.of::<T>();
+        out.text(&format!("; {N}]"));
+    }
+
+    #[inline]
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        out.align();
+        out.bytes(self.as_bytes());
+        Ok(())
+    }
+
+    #[inline]
+    fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+        input.plain()
+    }
+}
+
+impl Wire for bool {
+    fn describe(out: &mut Describe) {
+        out.text("bool");
+    }
+
+    #[inline]
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        u8::from(*self).put(out)
+    }
+
+    #[inline]
+    fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+        match u8::take(input)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(WireError::Invalid { what: "bool" }),
+        }
+    }
+}
+
+impl Wire for char {
+    fn describe(out: &mut Describe) {
+        out.text("char");
+    }
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        u32::from(*self).put(out)
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+        char::from_u32(u32::take(input)?).ok_or(WireError::Invalid { what: "char" })
+    }
+}
+
+impl Wire for String {
+    fn describe(out: &mut Describe) {
+        out.text("String");
+    }
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        (self.len() as u64).put(out)?;
+        out.bytes(self.as_bytes());
+        Ok(())
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+        let mut bytes = vec![0; input.count(1)?];
+        input.bytes(&mut bytes)?;
+        String::from_utf8(bytes).map_err(|_| WireError::Invalid { what: "UTF-8 text" })
+    }
+}
+
+impl<T: Wire> Wire for Vec<T> {
+    fn describe(out: &mut Describe) {
+        out.text("Vec<");
+        out.of::<T>();
+        out.text(">");
+    }
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        (self.len() as u64).put(out)?;
+        T::put_all(self, out)
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+        // The smallest element of a sequence that is not plain takes a byte, or is empty; the
+        // latter are bounded by what a message may hold.
+        let count = input.count(0)?;
+        if count > upbeat_core::limits::MESSAGE_BYTES_MAX {
+            return Err(WireError::Count { count: count as u64, left: input.remaining() });
+        }
+        T::take_all(count, input)
+    }
+}
+
+impl<T: Wire> Wire for Option<T> {
+    fn describe(out: &mut Describe) {
+        out.text("Option<");
+        out.of::<T>();
+        out.text(">");
+    }
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        match self {
+            None => 0u8.put(out),
+            Some(value) => {
+                1u8.put(out)?;
+                value.put(out)
+            }
+        }
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+        match u8::take(input)? {
+            0 => Ok(None),
+            1 => T::take(input).map(Some),
+            _ => Err(WireError::Invalid { what: "Option" }),
+        }
+    }
+}
+
+impl<T: Wire, E: Wire> Wire for Result<T, E> {
+    fn describe(out: &mut Describe) {
+        out.text("Result<");
+        out.of::<T>();
+        out.text(", ");
+        out.of::<E>();
+        out.text(">");
+    }
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        match self {
+            Ok(value) => {
+                0u8.put(out)?;
+                value.put(out)
+            }
+            Err(error) => {
+                1u8.put(out)?;
+                error.put(out)
+            }
+        }
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+        match u8::take(input)? {
+            0 => T::take(input).map(Ok),
+            1 => E::take(input).map(Err),
+            _ => Err(WireError::Invalid { what: "Result" }),
+        }
+    }
+}
+
+impl<T: Wire> Wire for Box<T> {
+    fn describe(out: &mut Describe) {
+        out.of::<T>();
+    }
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        T::put(self, out)
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+        T::take(input).map(Box::new)
+    }
+}
+
+macro_rules! tuple {
+    ($($name:ident $at:tt),*) => {
+        impl<$($name: Wire),*> Wire for ($($name,)*) {
+            const BYTES_LIKELY: usize = 0 $(+ $name::BYTES_LIKELY.next_multiple_of(8))*;
+
+            fn describe(out: &mut Describe) {
+                out.text("(");
+                $(
+                    if $at != 0 {
+                        out.text(", ");
+                    }
+                    out.of::<$name>();
+                )*
+                out.text(")");
+            }
+
+            #[inline]
+            fn put(&self, _out: &mut Output<'_>) -> Result<(), WireError> {
+                $(self.$at.put(_out)?;)*
+                Ok(())
+            }
+
+            #[inline]
+            fn take(_input: &mut Input<'_>) -> Result<Self, WireError> {
+                Ok(($($name::take(_input)?,)*))
+            }
+        }
+    };
+}
+
+tuple!();
+tuple!(A 0);
+tuple!(A 0, B 1);
+tuple!(A 0, B 1, C 2);
+tuple!(A 0, B 1, C 2, D 3);
+tuple!(A 0, B 1, C 2, D 3, E 4);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
+
+macro_rules! by_serde {
+    ($([$($bounds:tt)*] $type:ty, $name:literal, $($part:ident)*;)*) => {$(
+        impl<$($bounds)*> Wire for $type
+        where
+            $type: Serialize + DeserializeOwned,
+        {
+            fn describe(out: &mut Describe) {
+                out.text($name);
+                $(
+                    out.text(" ");
+                    out.of::<$part>();
+                )*
+            }
+
+            fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+                out.serde(self)
+            }
+
+            fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+                input.serde()
+            }
+        }
+    )*};
+}
+
+by_serde! {
+    [K: Wire + Eq + Hash, V: Wire] HashMap<K, V>, "map", K V;
+    [K: Wire + Ord, V: Wire] BTreeMap<K, V>, "map", K V;
+    [T: Wire + Eq + Hash] HashSet<T>, "set", T;
+    [T: Wire + Ord] BTreeSet<T>, "set", T;
+    [] std::time::Duration, "Duration",;
+}

@@ -1,0 +1,121 @@
+//! Where a value is read from: the open frame of a lane, or bytes of our own.
+
+use super::WireError;
+use serde::de::DeserializeOwned;
+use upbeat_memory::ring::Reader;
+use zerocopy::FromBytes;
+
+const WORD: usize = 8;
+
+/// A message being read.
+///
+/// A frame in a lane may change under the reader, so every byte of it is loaded once: plain values
+/// straight to where they belong, text and sequences into the memory they will live in, and what
+/// serde reads into a buffer first.
+pub struct Input<'a> {
+    from: From<'a>,
+    at: usize,
+    end: usize,
+}
+
+enum From<'a> {
+    Lane(&'a Reader),
+    Own(&'a [u8]),
+}
+
+impl<'a> Input<'a> {
+    /// Reads the open frame's payload from byte `at` up to `end`. The end has been held against the
+    /// frame's span.
+    #[inline]
+    pub(crate) fn lane(reader: &'a Reader, at: usize, end: usize) -> Input<'a> {
+        Input { from: From::Lane(reader), at, end }
+    }
+
+    /// Reads bytes of our own.
+    pub(crate) fn own(bytes: &'a [u8]) -> Input<'a> {
+        Input { from: From::Own(bytes), at: 0, end: bytes.len() }
+    }
+
+    /// Bytes that are left.
+    #[inline]
+    pub fn remaining(&self) -> usize {
+        self.end.saturating_sub(self.at)
+    }
+
+    /// Says that the last value has been read.
+    #[inline]
+    pub(crate) fn finish(&self) -> Result<(), WireError> {
+        // The gap up to a whole word behind the last value belongs to it.
+        if self.remaining() < WORD {
+            return Ok(());
+        }
+        Err(WireError::Surplus { bytes: self.remaining() })
+    }
+
+    /// Passes `bytes` bytes, at a whole word, and gives the place where they began.
+    #[inline]
+    fn pass(&mut self, bytes: usize) -> Result<usize, WireError> {
+        let at = self.at.next_multiple_of(WORD);
+        let left = self.end.saturating_sub(at);
+        if bytes > left {
+            return Err(WireError::Short { wanted: bytes, left });
+        }
+        self.at = at + bytes;
+        Ok(at)
+    }
+
+    /// Reads plain data.
+    #[inline]
+    pub fn plain<T: FromBytes>(&mut self) -> Result<T, WireError> {
+        let at = self.pass(size_of::<T>())?;
+        match self.from {
+            From::Lane(reader) => Ok(reader.read_value(at)),
+            From::Own(bytes) => T::read_from_prefix(&bytes[at..])
+                .map(|(value, _)| value)
+                .map_err(|_| WireError::Short { wanted: size_of::<T>(), left: bytes.len() - at }),
+        }
+    }
+
+    /// Reads bytes as they are.
+    pub fn bytes(&mut self, to: &mut [u8]) -> Result<(), WireError> {
+        let at = self.pass(to.len())?;
+        match self.from {
+            From::Lane(reader) => reader.read(at, to),
+            From::Own(bytes) => to.copy_from_slice(&bytes[at..at + to.len()]),
+        }
+        Ok(())
+    }
+
+    /// Reads a length that so many bytes at least must follow.
+    #[inline]
+    pub fn count(&mut self, bytes_each: usize) -> Result<usize, WireError> {
+        let count = self.plain::<u64>()?;
+        let left = self.remaining();
+        match usize::try_from(count) {
+            Ok(number) if number.checked_mul(bytes_each).is_some_and(|bytes| bytes <= left) => {
+                Ok(number)
+            }
+            _ => Err(WireError::Count { count, left }),
+        }
+    }
+
+    /// Reads a value from postcard.
+    pub fn serde<T: DeserializeOwned>(&mut self) -> Result<T, WireError> {
+        let at = self.pass(0)?;
+        let left = self.end - at;
+        let copy;
+        let bytes = match self.from {
+            From::Own(bytes) => &bytes[at..],
+            From::Lane(reader) => {
+                let mut buffer = vec![0; left];
+                reader.read(at, &mut buffer);
+                copy = buffer;
+                &copy[..]
+            }
+        };
+        let (value, rest) = postcard::take_from_bytes(bytes)
+            .map_err(|error| WireError::Serde { text: error.to_string() })?;
+        self.at = self.end - rest.len();
+        Ok(value)
+    }
+}
