@@ -174,13 +174,18 @@ impl Bell {
         segment: &segment::Segment,
     ) -> Result<(), BellFault> {
         let bytes = (segment.region().words() * WORD) as u32;
-        let mut record = Vec::new();
-        Record::Segment(hello::Segment { generation, bytes }).write(&mut record);
+        let record = Record::Segment(hello::Segment { generation, bytes }).encode();
         let descriptors = [segment.descriptor()];
         packet::send(self.socket.as_fd(), &record, &descriptors).map_err(|error| match error {
             Errno::TOOMANYREFS => BellFault::Descriptors { limit: descriptor_limit() },
             error => BellFault::System { act: "sendmsg", error },
         })
+    }
+
+    /// Ends the session for both sides, whoever else holds the socket.
+    pub fn close(&self) {
+        // A socket that is not connected any more is closed already.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 }
 

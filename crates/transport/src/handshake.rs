@@ -13,8 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::{
-    Hello, Parsed, Passed, Record, Refusal, RefusalCode, Segments, VERSION_MAX, VERSION_MIN,
-    Welcome,
+    Hello, Passed, Record, Refusal, RefusalCode, Segments, VERSION_MAX, VERSION_MIN, Welcome,
 };
 use upbeat_core::limits::{BOARD_BYTES, HANDSHAKE_MS_MAX, LANE_BYTES_FIRST, SESSIONS_PER_NODE_MAX};
 use upbeat_core::name::NodeName;
@@ -353,14 +352,14 @@ impl Handshake {
     }
 
     fn send(&self, record: &Record, descriptors: &[BorrowedFd<'_>]) -> Result<(), OpenError> {
-        let mut bytes = Vec::new();
-        record.write(&mut bytes);
-        packet::send(self.socket.as_fd(), &bytes, descriptors).map_err(|error| match error {
-            rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET => {
-                OpenError::Closed { peer: self.peer.clone() }
-            }
-            error => OpenError::system("writing to the peer")(error),
-        })
+        packet::send(self.socket.as_fd(), &record.encode(), descriptors).map_err(
+            |error| match error {
+                rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET => {
+                    OpenError::Closed { peer: self.peer.clone() }
+                }
+                error => OpenError::system("writing to the peer")(error),
+            },
+        )
     }
 
     /// Tells the peer why there is no session, where it can still be told.
@@ -391,21 +390,13 @@ impl Handshake {
 
 /// Sends a refusal, if the socket takes it: whoever cannot be told sees the end of the connection.
 pub(crate) fn refuse(socket: BorrowedFd<'_>, code: RefusalCode, text: &str) {
-    let mut bytes = Vec::new();
-    Record::Refusal(Refusal::new(code, text)).write(&mut bytes);
-    let _ = packet::send(socket, &bytes, &[]);
+    let record = Record::Refusal(Refusal::new(code, text));
+    let _ = packet::send(socket, &record.encode(), &[]);
 }
 
-/// The one record that a packet must be.
+/// The one record that a packet must be, with the descriptors that it has.
 fn parse(packet: &[u8], descriptors: usize) -> Result<Record, Rule> {
-    match Record::parse(packet)? {
-        Parsed::NeedMore(_) => Err(Rule::RecordTruncated { field: "record" }),
-        Parsed::Complete(_, bytes) if bytes != packet.len() => {
-            Err(Rule::RecordTrailing { bytes: (packet.len() - bytes) as u32 })
-        }
-        Parsed::Complete(record, _) => {
-            record.kind().check_descriptors(descriptors)?;
-            Ok(record)
-        }
-    }
+    let record = Record::decode(packet)?;
+    record.kind().check_descriptors(descriptors)?;
+    Ok(record)
 }
