@@ -378,3 +378,6 @@ mod model {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

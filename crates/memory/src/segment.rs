@@ -171,3 +171,6 @@ impl fmt::Display for SegmentError {
 }
 
 impl std::error::Error for SegmentError {}
+
+#[cfg(all(test, not(miri)))]
+mod tests;

@@ -1,0 +1,139 @@
+//! Segments as their makers and those they are handed to see them.
+
+use super::*;
+use crate::region::WORD;
+
+fn memfd(bytes: u64, seals: SealFlags) -> OwnedFd {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let descriptor = rustix::fs::memfd_create("upbeat-test", flags).unwrap();
+    rustix::fs::ftruncate(&descriptor, bytes).unwrap();
+    rustix::fs::fcntl_add_seals(&descriptor, seals).unwrap();
+    descriptor
+}
+
+fn refusal(descriptor: &OwnedFd, bytes: usize, writers: Writers) -> SegmentError {
+    open(descriptor.as_fd(), bytes, writers).err().expect("the segment was taken")
+}
+
+#[test]
+fn what_the_owner_writes_others_read() {
+    let segment = Segment::create("upbeat-test", 1, Writers::Owner).unwrap();
+    assert_eq!(segment.region().words(), PAGE / WORD);
+    let theirs = open(segment.descriptor(), PAGE, Writers::Owner).unwrap();
+    segment.region().store(511, 7);
+    assert_eq!((theirs.load(0), theirs.load(511)), (0, 7));
+    assert!(segment.region().is_writable() && !theirs.is_writable());
+    // Either side may go first.
+    let ours = segment.into_region();
+    ours.store(0, 8);
+    assert_eq!(theirs.load(0), 8);
+    drop(ours);
+    assert_eq!(theirs.load(0), 8);
+}
+
+#[test]
+#[should_panic(expected = "mapped read-only")]
+fn a_store_into_another_ones_segment_is_refused_here_and_not_by_a_fault() {
+    let segment = Segment::create("upbeat-test", PAGE, Writers::Owner).unwrap();
+    open(segment.descriptor(), PAGE, Writers::Owner).unwrap().store(0, 1);
+}
+
+#[test]
+fn nobody_else_can_write_shrink_or_reseal() {
+    let segment = Segment::create("upbeat-test", PAGE, Writers::Owner).unwrap().reserve().unwrap();
+    let descriptor = segment.descriptor();
+    assert!(Mapping::new(descriptor, PAGE, true).is_err());
+    assert_eq!(rustix::io::write(descriptor, &[1]), Err(Errno::PERM));
+    assert_eq!(rustix::fs::ftruncate(descriptor, 0), Err(Errno::PERM));
+    assert_eq!(rustix::fs::ftruncate(descriptor, 2 * PAGE as u64), Err(Errno::PERM));
+    assert_eq!(rustix::fs::fcntl_add_seals(descriptor, SealFlags::WRITE), Err(Errno::PERM));
+    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    assert_eq!(rustix::fs::fallocate(descriptor, hole, 0, PAGE as u64), Err(Errno::PERM));
+}
+
+#[test]
+fn a_board_is_written_by_everybody() {
+    let segment = Segment::create("upbeat-test", PAGE, Writers::Everybody).unwrap();
+    let theirs = open(segment.descriptor(), PAGE, Writers::Everybody).unwrap();
+    theirs.store(3, 5);
+    assert_eq!(segment.region().load(3), 5);
+    assert_eq!(rustix::fs::ftruncate(segment.descriptor(), 0), Err(Errno::PERM));
+}
+
+#[test]
+fn the_kinds_of_segments_are_not_taken_for_each_other() {
+    for (made, wanted) in
+        [(Writers::Owner, Writers::Everybody), (Writers::Everybody, Writers::Owner)]
+    {
+        let segment = Segment::create("upbeat-test", PAGE, made).unwrap();
+        let refusal = open(segment.descriptor(), PAGE, wanted).err().unwrap();
+        assert!(matches!(refusal, SegmentError::Seals { .. }), "{refusal}");
+    }
+}
+
+#[test]
+fn each_missing_seal_is_noticed() {
+    for writers in [Writers::Owner, Writers::Everybody] {
+        for missing in writers.seals().iter() {
+            let file = memfd(PAGE as u64, writers.seals() - missing);
+            let refusal = refusal(&file, PAGE, writers);
+            assert!(matches!(refusal, SegmentError::Seals { .. }), "{missing:?}: {refusal}");
+        }
+    }
+    let sealed = memfd(PAGE as u64, Writers::Owner.seals() | SealFlags::WRITE);
+    assert!(matches!(refusal(&sealed, PAGE, Writers::Owner), SegmentError::Seals { .. }));
+}
+
+#[test]
+fn another_size_than_announced_is_noticed() {
+    let file = memfd(PAGE as u64, Writers::Owner.seals());
+    for wanted in [0, 1, PAGE - 1, PAGE + 1, 2 * PAGE, usize::MAX, usize::MAX - PAGE + 1] {
+        let size = SegmentError::Size { found: PAGE as i64, wanted };
+        assert_eq!(refusal(&file, wanted, Writers::Owner), size);
+    }
+    let odd = memfd(PAGE as u64 + 1, Writers::Owner.seals());
+    let size = SegmentError::Size { found: PAGE as i64 + 1, wanted: PAGE + 1 };
+    assert_eq!(refusal(&odd, PAGE + 1, Writers::Owner), size);
+    let empty = memfd(0, Writers::Owner.seals());
+    assert!(matches!(refusal(&empty, 0, Writers::Owner), SegmentError::Size { .. }));
+}
+
+#[test]
+fn what_is_no_memory_file_is_refused() {
+    let program: OwnedFd = std::fs::File::open("/proc/self/status").unwrap().into();
+    assert!(matches!(refusal(&program, PAGE, Writers::Owner), SegmentError::Kind { .. }));
+    let (pipe, _other) = rustix::pipe::pipe().unwrap();
+    assert!(matches!(refusal(&pipe, PAGE, Writers::Owner), SegmentError::Kind { .. }));
+    // A file of huge pages takes the seals, and faults its reader; not every machine has them.
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
+    if let Ok(huge) = rustix::fs::memfd_create("upbeat-test", flags)
+        && rustix::fs::fcntl_add_seals(&huge, Writers::Owner.seals()).is_ok()
+    {
+        assert!(matches!(refusal(&huge, PAGE, Writers::Owner), SegmentError::Kind { .. }));
+    }
+}
+
+#[test]
+fn a_segment_of_no_size_or_any_size_is_an_error_and_no_panic() {
+    assert!(Segment::create("upbeat-test", 0, Writers::Owner).is_err());
+    assert!(Segment::create("upbeat-test", usize::MAX / 2, Writers::Owner).is_err());
+    assert!(Segment::create("with\0nul", PAGE, Writers::Owner).is_err());
+}
+
+#[test]
+fn a_forked_child_does_not_have_the_mapping() {
+    let segment = Segment::create("upbeat-forked", PAGE, Writers::Owner).unwrap();
+    let theirs = open(segment.descriptor(), PAGE, Writers::Owner).unwrap();
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let mine = maps.split("VmFlags:").zip(maps.split("VmFlags:").skip(1));
+    let flags: Vec<_> = mine
+        .filter(|(before, _)| before.contains("/memfd:upbeat-forked"))
+        .map(|(_, after)| after.lines().next().unwrap())
+        .collect();
+    assert_eq!(flags.len(), 2);
+    // "dc": do not copy on fork.
+    assert!(flags.iter().all(|flags| flags.split(' ').any(|flag| flag == "dc")), "{flags:?}");
+    drop((segment, theirs));
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    assert!(!maps.contains("/memfd:upbeat-forked"));
+}
