@@ -3,7 +3,9 @@
 //! The other side of a shared byte may be a thread of ours or a process that writes whenever it
 //! likes, so no copy here is a plain one: each is made of relaxed atomics, or of inline assembly,
 //! which loads and stores each byte once and which the compiler can neither repeat nor look into.
-//! Small copies are words, so that what is known of their length unrolls them.
+//! Small copies are words, so that what is known of their length unrolls them. Long ones are as
+//! wide as the processor can: lines that another core has written come one by one, and the wider
+//! the loads, the more lines are on their way at once.
 
 use crate::sync::{AtomicU8, AtomicU64, Ordering::Relaxed};
 #[cfg(not(miri))]
@@ -18,6 +20,11 @@ const WORD: usize = size_of::<u64>();
 /// The words in which the bytes lie can be read, `to` has room for them, and they do not overlap.
 #[inline]
 pub(crate) unsafe fn out_of_shared(from: NonNull<AtomicU64>, to: *mut u8, bytes: usize) {
+    // SAFETY: the caller's bytes; what is copied wide is a multiple of words.
+    let (from, to, bytes) = unsafe {
+        let done = wide::begin(from.as_ptr().cast::<u8>(), to, bytes);
+        (from.byte_add(done), to.add(done), bytes - done)
+    };
     let whole = bytes / WORD;
     for i in 0..whole {
         // SAFETY: the caller's word, and its place in `to`.
@@ -43,8 +50,10 @@ pub(crate) unsafe fn out_of_shared(from: NonNull<AtomicU64>, to: *mut u8, bytes:
 /// `aligned` says so; they do not overlap.
 #[inline]
 pub(crate) unsafe fn into_shared(from: *const u8, to: *mut u8, bytes: usize, aligned: bool) {
-    // SAFETY: the caller's bytes.
+    // SAFETY: the caller's bytes; what is copied wide is a multiple of words.
     unsafe {
+        let done = wide::begin(from, to, bytes);
+        let (from, to, bytes) = (from.add(done), to.add(done), bytes - done);
         if aligned {
             into_words(from, to, bytes);
         } else if bytes == 1 && !cfg!(miri) {
@@ -177,5 +186,140 @@ pub(crate) unsafe fn load_bytes(from: *const u8) -> [u8; WORD] {
     {
         // SAFETY: the caller's bytes; a byte atomic may lie anywhere.
         std::array::from_fn(|i| unsafe { AtomicU8::from_ptr(from.add(i).cast_mut()).load(Relaxed) })
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod wide {
+    use std::arch::asm;
+
+    /// From here on wide copies are faster than words.
+    const LEAST: usize = 256;
+
+    /// What one round copies.
+    const ROUND: usize = 128;
+
+    /// Copies the front of a long copy and says how much that was: whole rounds, or nothing.
+    ///
+    /// # Safety
+    /// `bytes` can be read at `from` and written at `to`, and they do not overlap.
+    #[inline(always)]
+    pub(super) unsafe fn begin(from: *const u8, to: *mut u8, bytes: usize) -> usize {
+        if bytes < LEAST {
+            return 0;
+        }
+        let whole = bytes / ROUND * ROUND;
+        // SAFETY: the caller's bytes, at least one round of them.
+        unsafe { rounds(from, to, whole) };
+        whole
+    }
+
+    /// # Safety
+    /// As for [`begin`]; `bytes` is a multiple of a round, and not 0.
+    #[inline(never)]
+    unsafe fn rounds(from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: the caller's bytes; the processor has the instructions of the one that is used.
+        unsafe {
+            if is_x86_feature_detected!("avx") {
+                by_32(from, to, bytes);
+            } else {
+                by_16(from, to, bytes);
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`rounds`], and the processor has AVX.
+    unsafe fn by_32(from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: the caller's bytes. No instruction wants its address aligned.
+        unsafe {
+            asm!(
+                "2:",
+                "vmovups ymm0, [{from}]",
+                "vmovups ymm1, [{from} + 32]",
+                "vmovups ymm2, [{from} + 64]",
+                "vmovups ymm3, [{from} + 96]",
+                "vmovups [{to}], ymm0",
+                "vmovups [{to} + 32], ymm1",
+                "vmovups [{to} + 64], ymm2",
+                "vmovups [{to} + 96], ymm3",
+                "add {from}, 128",
+                "add {to}, 128",
+                "sub {bytes}, 128",
+                "jnz 2b",
+                "vzeroupper",
+                from = inout(reg) from => _,
+                to = inout(reg) to => _,
+                bytes = inout(reg) bytes => _,
+                out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                // vzeroupper clears the upper halves of these too.
+                out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+                out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+                options(nostack),
+            );
+        }
+    }
+
+    /// # Safety
+    /// As for [`rounds`]; every x86-64 processor has what this needs.
+    unsafe fn by_16(from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: the caller's bytes. No instruction wants its address aligned.
+        unsafe {
+            asm!(
+                "2:",
+                "movups xmm0, [{from}]",
+                "movups xmm1, [{from} + 16]",
+                "movups xmm2, [{from} + 32]",
+                "movups xmm3, [{from} + 48]",
+                "movups [{to}], xmm0",
+                "movups [{to} + 16], xmm1",
+                "movups [{to} + 32], xmm2",
+                "movups [{to} + 48], xmm3",
+                "add {from}, 64",
+                "add {to}, 64",
+                "sub {bytes}, 64",
+                "jnz 2b",
+                from = inout(reg) from => _,
+                to = inout(reg) to => _,
+                bytes = inout(reg) bytes => _,
+                out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                options(nostack),
+            );
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::{ROUND, by_16, by_32};
+
+        #[test]
+        fn rounds_copy_all_of_their_bytes_and_no_others() {
+            let from: Vec<u8> = (0..5 * ROUND).map(|i| (i * 7) as u8).collect();
+            for (skip, bytes) in [(0, ROUND), (1, ROUND), (9, 3 * ROUND), (16, 4 * ROUND)] {
+                let all: [unsafe fn(*const u8, *mut u8, usize); 2] = [by_16, by_32];
+                let able = if is_x86_feature_detected!("avx") { 2 } else { 1 };
+                for wide in &all[..able] {
+                    let mut to = vec![0xee; skip + bytes + 1];
+                    // SAFETY: both have `bytes` bytes behind `skip`; AVX was asked for.
+                    unsafe { wide(from[skip..].as_ptr(), to[skip..].as_mut_ptr(), bytes) };
+                    assert!(to[..skip].iter().all(|byte| *byte == 0xee));
+                    assert!(to[skip..skip + bytes] == from[skip..skip + bytes]);
+                    assert_eq!(to[skip + bytes], 0xee);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(any(miri, not(target_arch = "x86_64")))]
+mod wide {
+    /// Nothing is copied wide here.
+    ///
+    /// # Safety
+    /// None is needed.
+    #[inline(always)]
+    pub(super) unsafe fn begin(_from: *const u8, _to: *mut u8, _bytes: usize) -> usize {
+        0
     }
 }

@@ -56,7 +56,7 @@ impl<T> Grown<T> {
         Grown { first, later: [const { OnceCell::new() }; _], generation: Cell::new(0) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn now(&self) -> &T {
         match self.generation.get() {
             0 => &self.first,
@@ -104,25 +104,31 @@ impl Lanes {
     }
 
     /// Claims `span` slots of our lane, leaving `keep` free behind them.
-    #[inline]
+    #[inline(always)]
     pub fn claim(&self, span: u32, keep: u32) -> Result<Claim<'_>, Refused> {
         self.writer().claim(span, keep, || self.theirs.load(IN))
     }
 
     /// Looks for the next frame of the peer's lane.
-    #[inline]
+    #[inline(always)]
     pub fn look(&self) -> Result<Option<[u64; 3]>, RingFault> {
         self.reader().look()
     }
 
+    /// Whether a frame of the peer's has come.
+    #[inline(always)]
+    pub fn has_frame(&self) -> bool {
+        self.reader().has_frame()
+    }
+
     /// The reading side, for the open frame's payload.
-    #[inline]
+    #[inline(always)]
     pub fn reader(&self) -> &Reader {
         self.reader.now()
     }
 
     /// The writing side.
-    #[inline]
+    #[inline(always)]
     pub fn writer(&self) -> &Writer {
         self.writer.now()
     }
@@ -159,7 +165,7 @@ impl Lanes {
     }
 
     /// Tells the peer how far we have read. Once per drained batch.
-    #[inline]
+    #[inline(always)]
     pub fn publish_progress(&self) {
         let taken = self.reader().taken();
         if taken != self.published_in.replace(taken) {
@@ -168,13 +174,13 @@ impl Lanes {
     }
 
     /// Tells the peer how many of its one-way messages are done with.
-    #[inline]
+    #[inline(always)]
     pub fn publish_finished(&self, finished: u64) {
         self.ours.publish(FINISHED, finished);
     }
 
     /// How many of our one-way messages the peer says are done with.
-    #[inline]
+    #[inline(always)]
     pub fn peer_finished(&self) -> u64 {
         self.theirs.load(FINISHED)
     }
@@ -188,7 +194,7 @@ impl Lanes {
 
     /// Whether the peer looks at our lane each turn, or wants a note on its board. Ask after a
     /// fence that stands behind what was written.
-    #[inline]
+    #[inline(always)]
     pub fn peer_is_attentive(&self) -> bool {
         self.theirs.load(ATTENTION) != 0
     }
@@ -201,7 +207,7 @@ impl Lanes {
     }
 
     /// Whether the peer waits for room in its lane, and wants a ring if it sleeps.
-    #[inline]
+    #[inline(always)]
     pub fn peer_wants_room(&self) -> bool {
         self.theirs.load(WANTS_ROOM) != 0
     }

@@ -115,6 +115,45 @@ mod plain {
             self.word(at)
         }
 
+        /// # Safety
+        /// `at` is below [`Region::words`].
+        #[inline(always)]
+        unsafe fn word_in(&self, at: usize) -> &AtomicU64 {
+            debug_assert!(at < self.words);
+            // SAFETY: in bounds, as the caller says, aligned, and alive as long as `_keep`.
+            unsafe { self.base.add(at).as_ref() }
+        }
+
+        /// [`Region::load`] of a word that is known to be inside.
+        ///
+        /// # Safety
+        /// `at` is below [`Region::words`].
+        #[inline(always)]
+        pub(crate) unsafe fn load_in(&self, at: usize) -> u64 {
+            // SAFETY: as the caller says.
+            unsafe { self.word_in(at) }.load(Ordering::Relaxed)
+        }
+
+        /// [`Region::store`] to a word that is known to be inside, of a writable region.
+        ///
+        /// # Safety
+        /// `at` is below [`Region::words`], and the region is writable.
+        #[inline(always)]
+        pub(crate) unsafe fn store_in(&self, at: usize, value: u64) {
+            // SAFETY: as the caller says.
+            unsafe { self.word_in(at) }.store(value, Ordering::Relaxed);
+        }
+
+        /// [`Region::publish`] of a word that is known to be inside, of a writable region.
+        ///
+        /// # Safety
+        /// `at` is below [`Region::words`], and the region is writable.
+        #[inline(always)]
+        pub(crate) unsafe fn publish_in(&self, at: usize, value: u64) {
+            // SAFETY: as the caller says.
+            unsafe { self.word_in(at) }.store(value, Ordering::Release);
+        }
+
         /// Loads a word, without order.
         #[inline]
         pub fn load(&self, at: usize) -> u64 {
@@ -264,6 +303,11 @@ mod model {
             self.words
         }
 
+        /// Whether this side may store.
+        pub fn is_writable(&self) -> bool {
+            true
+        }
+
         /// A view of `words` words that starts at word `first`.
         #[must_use]
         pub fn part(&self, first: usize, words: usize) -> Region {
@@ -316,6 +360,21 @@ mod model {
             if self.spend() {
                 self.word(at).store(value, Ordering::Release);
             }
+        }
+
+        /// As in life, where the caller answers for the bounds.
+        pub(crate) unsafe fn load_in(&self, at: usize) -> u64 {
+            self.load(at)
+        }
+
+        /// As in life, where the caller answers for the bounds.
+        pub(crate) unsafe fn store_in(&self, at: usize, value: u64) {
+            self.store(at, value);
+        }
+
+        /// As in life, where the caller answers for the bounds.
+        pub(crate) unsafe fn publish_in(&self, at: usize, value: u64) {
+            self.publish(at, value);
         }
 
         /// Stores a word behind every earlier write, where the other side uses [`Region::take`].

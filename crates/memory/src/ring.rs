@@ -63,10 +63,11 @@ impl Writer {
     /// A writer over a zeroed region, starting at slot `start`.
     ///
     /// # Panics
-    /// When the region is not a whole number of slots from 2 to [`SLOTS_MAX`].
+    /// When the region is read-only or not a whole number of slots from 2 to [`SLOTS_MAX`].
     #[must_use]
     pub fn new(region: Region, start: u32) -> Writer {
         let slots = slots_in(&region);
+        assert!(region.is_writable(), "a ring is written in a region of one's own");
         Writer {
             region,
             slots,
@@ -122,7 +123,7 @@ impl Writer {
 
     /// Claims `span` slots, leaving at least `keep` free behind them. `progress` is asked for the
     /// slots that the reader has consumed, and only when the room that is known does not suffice.
-    #[inline]
+    #[inline(always)]
     pub fn claim(
         &self,
         span: u32,
@@ -174,26 +175,30 @@ impl Writer {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn publish(&self, head: [u64; 3], span: u32) {
         let (index, lap) = (self.index.get(), self.lap.get());
-        let (mut next, mut then) = (index + span, lap);
+        let next = index + span;
         if next >= self.slots {
-            next = 0;
-            then = next_lap(lap);
+            self.index.set(0);
+            self.lap.set(next_lap(lap));
+        } else {
+            self.index.set(next);
         }
-        let stale = next as usize * SLOT_WORDS;
-        if self.region.load(stale) & LAP == u64::from(then) {
-            self.region.store(stale, 0);
-        }
-        let at = index as usize * SLOT_WORDS;
-        self.region.store(at + 1, head[1]);
-        self.region.store(at + 2, head[2]);
-        let first = head[0] & !OWNED | u64::from(lap) | u64::from(span) << SPAN_SHIFT;
-        self.region.publish(at, first);
-        self.index.set(next);
-        self.lap.set(then);
         self.out.set(self.out.get() + u64::from(span));
+        let at = index as usize * SLOT_WORDS;
+        let stale = self.index.get() as usize * SLOT_WORDS;
+        let first = head[0] & !OWNED | u64::from(lap) | u64::from(span) << SPAN_SHIFT;
+        // SAFETY: both indexes are below `slots`, and the region has all words of so many slots
+        // and is writable, as was checked when the writer was made.
+        unsafe {
+            if self.region.load_in(stale) & LAP == u64::from(self.lap.get()) {
+                self.region.store_in(stale, 0);
+            }
+            self.region.store_in(at + 1, head[1]);
+            self.region.store_in(at + 2, head[2]);
+            self.region.publish_in(at, first);
+        }
     }
 }
 
@@ -205,7 +210,7 @@ pub struct Claim<'a> {
 
 impl Claim<'_> {
     /// Bytes of payload that fit.
-    #[inline]
+    #[inline(always)]
     pub fn room(&self) -> usize {
         self.span as usize * SLOT - HEAD
     }
@@ -214,7 +219,7 @@ impl Claim<'_> {
     ///
     /// # Panics
     /// When they do not fit.
-    #[inline]
+    #[inline(always)]
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         assert!(at <= self.room() && bytes.len() <= self.room() - at);
         let start = self.writer.index.get() as usize * SLOT + HEAD;
@@ -226,7 +231,7 @@ impl Claim<'_> {
     ///
     /// # Panics
     /// When `payload` is more than was claimed, or the kind is that of padding.
-    #[inline]
+    #[inline(always)]
     pub fn commit(self, head: [u64; 3], payload: usize) {
         assert!(payload <= self.room() && head[0] & KIND != 0);
         self.writer.publish(head, span_of(payload));
@@ -234,7 +239,7 @@ impl Claim<'_> {
 }
 
 impl Drop for Claim<'_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         self.writer.claimed.set(false);
     }
@@ -307,7 +312,7 @@ impl Reader {
     }
 
     /// Slots consumed so far, padding included.
-    #[inline]
+    #[inline(always)]
     pub fn taken(&self) -> u64 {
         self.taken.get()
     }
@@ -315,29 +320,44 @@ impl Reader {
     /// Looks for the next frame: its head, or None when nothing has come. Until it is passed by
     /// [`Reader::advance`], looking again gives the same frame, unless the peer breaks the rules:
     /// what was checked of one look's head is worth nothing after the next look.
-    #[inline]
+    #[inline(always)]
     pub fn look(&self) -> Result<Option<[u64; 3]>, RingFault> {
-        let at = self.index.get() as usize * SLOT_WORDS;
-        let first = self.region.load(at);
+        let first = self.first_word();
         if first & LAP != u64::from(self.lap.get()) {
             return Ok(None);
         }
-        self.arrived(at, first)
+        self.arrived(first)
     }
 
-    #[inline]
-    fn arrived(&self, at: usize, first: u64) -> Result<Option<[u64; 3]>, RingFault> {
+    /// Whether a frame has come, or something that a peer may not write.
+    #[inline(always)]
+    pub fn has_frame(&self) -> bool {
+        self.first_word() & LAP == u64::from(self.lap.get())
+    }
+
+    #[inline(always)]
+    fn first_word(&self) -> u64 {
+        // SAFETY: the index is below `slots`, and the region has all words of so many slots.
+        unsafe { self.region.load_in(self.index.get() as usize * SLOT_WORDS) }
+    }
+
+    #[inline(always)]
+    fn arrived(&self, first: u64) -> Result<Option<[u64; 3]>, RingFault> {
         fence(Ordering::Acquire);
         let span = (first >> SPAN_SHIFT) as u32 & 0xffff;
         let rest = self.slots - self.index.get();
-        if span == 0 || span > rest {
+        // A span of 0 wraps round to one that is too long.
+        if span.wrapping_sub(1) >= rest {
             return Err(RingFault { span, rest });
         }
         self.span.set(span);
         if first & KIND == 0 {
             return self.pass_padding(span, rest);
         }
-        Ok(Some([first, self.region.load(at + 1), self.region.load(at + 2)]))
+        let at = self.index.get() as usize * SLOT_WORDS;
+        // SAFETY: as in `first_word`; a slot has eight words.
+        let rest = unsafe { (self.region.load_in(at + 1), self.region.load_in(at + 2)) };
+        Ok(Some([first, rest.0, rest.1]))
     }
 
     #[cold]
@@ -349,15 +369,15 @@ impl Reader {
         self.advance();
         // What follows padding stands at slot 0, which is no padding unless the peer is hostile;
         // then the next look finds it, so that one look never goes round.
-        let first = self.region.load(0);
+        let first = self.first_word();
         if first & LAP != u64::from(self.lap.get()) || first & KIND == 0 {
             return Ok(None);
         }
-        self.arrived(0, first)
+        self.arrived(first)
     }
 
     /// Bytes of payload that the frame's slots hold.
-    #[inline]
+    #[inline(always)]
     pub fn room(&self) -> usize {
         (self.span.get() as usize * SLOT).saturating_sub(HEAD)
     }
@@ -378,14 +398,14 @@ impl Reader {
     /// # Panics
     /// When no frame is open or the value is not all its own.
     #[cfg(not(loom))]
-    #[inline]
+    #[inline(always)]
     pub fn read_value<T: zerocopy::FromBytes>(&self, at: usize) -> T {
         assert!(at <= self.room() && size_of::<T>() <= self.room() - at);
         self.region.read_value(self.index.get() as usize * SLOT + HEAD + at)
     }
 
     /// Passes the open frame. Without one, nothing happens.
-    #[inline]
+    #[inline(always)]
     pub fn advance(&self) {
         let span = self.span.replace(0);
         let mut next = self.index.get() + span;

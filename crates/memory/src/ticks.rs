@@ -199,8 +199,8 @@ mod counter {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ticks, measured, scale, ticks, ticks_per_second};
-    use std::time::{Duration, Instant};
+    use super::{Ticks, measured, scale, ticks_per_second};
+    use std::time::Duration;
 
     #[test]
     #[cfg(not(miri))]
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(pace, ticks_per_second());
         // Alternate tries until one is undisturbed: the machine is shared.
         let held = (0..20).any(|_| {
-            let (start, clock) = (ticks(), Instant::now());
+            let (start, clock) = (super::ticks(), std::time::Instant::now());
             std::thread::sleep(Duration::from_millis(20));
             let (took, real) = (Ticks::since(start), clock.elapsed());
             Duration::from(took).abs_diff(real) < real / 100

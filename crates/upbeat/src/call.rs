@@ -158,7 +158,7 @@ fn not_sent(
         Put::Value(error) => Err(CallError::Value { text: error.to_string() }),
         Put::TooLarge(bytes) => Err(CallError::TooLarge { bytes, most: MESSAGE_BYTES_MAX }),
         Put::Ended(why) => {
-            node.lose(session, why);
+            node.lose(session, *why);
             Err(CallError::NotSent(session.lost()))
         }
     }

@@ -19,7 +19,7 @@ mod sleep;
 
 use crate::error::Why;
 use crate::reactor::{Reactor, Source};
-use crate::session::{Session, Waiter};
+use crate::session::{Fault, Session, Waiter};
 use crate::task::{Caller, Cancelled, Task, Tasks};
 use crate::timer::Timers;
 use crate::wait::Pace;
@@ -34,7 +34,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use upbeat_core::bill::Counter;
-use upbeat_core::frame::{FailCode, Head, Kind};
+use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 use upbeat_core::limits::{FLUSH_MESSAGES, SESSIONS_PER_NODE_MAX};
 use upbeat_memory::counters::Counters;
 use upbeat_memory::pool::{Key, Pool};
@@ -72,10 +72,11 @@ struct Current {
 /// What is being run of others than the main future.
 #[derive(Clone, Copy)]
 enum Running {
-    /// The handler of this request.
-    Handler(Head),
-    /// A task, and whose call it is.
-    Task(TaskId, Option<Caller>),
+    Nothing,
+    /// The handler of this call; of a one-way message if the number is none.
+    Handler(CallNumber),
+    /// A task.
+    Task(TaskId),
 }
 
 const NOBODY: Current = Current { task: 0, waker: std::ptr::null() };
@@ -131,7 +132,11 @@ pub(crate) struct Dispatcher {
     current: Cell<Current>,
     /// The session whose frame is being taken over, and what is run, should it panic.
     in_hand: Cell<Option<Key>>,
-    running: Cell<Option<Running>>,
+    running: Cell<Running>,
+    /// Whether something was sent, so that promises are to be looked at.
+    unflushed: Cell<bool>,
+    /// Whether somebody may be waiting for room.
+    pressed: Cell<bool>,
     pub(crate) timers: RefCell<Timers>,
     reactor: Reactor,
     pace: RefCell<Pace>,
@@ -168,7 +173,9 @@ impl Dispatcher {
             woken: RefCell::new(Vec::new()),
             current: Cell::new(NOBODY),
             in_hand: Cell::new(None),
-            running: Cell::new(None),
+            running: Cell::new(Running::Nothing),
+            unflushed: Cell::new(false),
+            pressed: Cell::new(false),
             timers: RefCell::default(),
             expiries: RefCell::default(),
             reactor,
@@ -296,6 +303,7 @@ impl Dispatcher {
     /// Something was sent in this session, or waits for room in it.
     #[inline]
     pub(crate) fn sent(self: &Rc<Self>, session: &Rc<Session>) {
+        self.unflushed.set(true);
         if !session.hot.get() {
             self.heat(session);
         }
@@ -323,34 +331,24 @@ impl Dispatcher {
 
     fn turn_once(self: &Rc<Self>, main: Main<'_>) -> bool {
         let mut busy = false;
-        let mut unflushed = false;
-        let mut index = 0;
-        while let Some(session) = self.hot_at(index) {
-            index += 1;
-            match session.look() {
-                Ok(None) => {}
-                Ok(Some(head)) => {
-                    busy = true;
-                    if let Err(why) = self.drain(&session, head, main) {
-                        self.lose(&session, why);
-                    }
-                }
-                Err(why) => self.lose(&session, why),
+        let mut from = 0;
+        while let Some(session) = self.next_with_frame(&mut from) {
+            busy = true;
+            if let Err(why) = self.drain(&session, main) {
+                self.lose(&session, *why);
             }
-            if session.is_pressed() || session.peer_wants_room() {
-                self.relieve(&session);
-            }
-            unflushed |= session.is_unflushed();
+        }
+        if self.pressed.get() {
+            self.settle_all();
         }
         if self.roster.any() {
             busy = true;
             self.run_woken(main);
-            unflushed = true;
         }
         if self.home.board().is_marked() {
             busy |= self.sweep();
         }
-        if unflushed {
+        if self.unflushed.get() {
             self.flush();
         }
         let left = self.turns_left.get() - 1;
@@ -362,92 +360,84 @@ impl Dispatcher {
         busy
     }
 
-    #[inline]
-    fn hot_at(&self, index: usize) -> Option<Rc<Session>> {
-        self.hot.borrow().get(index).cloned()
+    /// The next hot session in whose lane something has come.
+    #[inline(always)]
+    fn next_with_frame(&self, from: &mut usize) -> Option<Rc<Session>> {
+        let hot = self.hot.borrow();
+        while let Some(session) = hot.get(*from) {
+            *from += 1;
+            if session.has_frame() {
+                return Some(Rc::clone(session));
+            }
+        }
+        None
     }
 
-    /// Takes over the frames of a lane, from the first that was seen.
-    #[inline]
-    fn drain(
-        self: &Rc<Self>,
-        session: &Rc<Session>,
-        first: Head,
-        main: Main<'_>,
-    ) -> Result<(), Why> {
+    /// Takes over the frames of a lane.
+    #[inline(always)]
+    fn drain(self: &Rc<Self>, session: &Rc<Session>, main: Main<'_>) -> Result<(), Fault> {
         self.in_hand.set(session.key.get());
-        let mut head = first;
-        let mut frames = 1;
-        loop {
-            self.frame(session, head, main)?;
-            if frames == FLUSH_MESSAGES as u32 {
-                break;
-            }
-            match session.look()? {
-                Some(next) => head = next,
-                None => break,
-            }
+        let mut frames = 0;
+        while frames < FLUSH_MESSAGES as u32
+            && let Some(head) = session.look()?
+        {
             frames += 1;
+            match head.kind {
+                Kind::Call | Kind::Oneway | Kind::Packed => self.request(session, &head),
+                Kind::Reply | Kind::Failed => self.answer(session, &head, main)?,
+                _ => {
+                    self.control(session, head)?;
+                    continue;
+                }
+            }
+            session.advance();
         }
         session.frames.set(session.frames.get() + frames);
         session.publish_progress();
         self.in_hand.set(None);
-        Ok(())
-    }
-
-    #[inline]
-    fn frame(
-        self: &Rc<Self>,
-        session: &Rc<Session>,
-        head: Head,
-        main: Main<'_>,
-    ) -> Result<(), Why> {
-        match head.kind {
-            Kind::Call | Kind::Oneway | Kind::Packed => self.request(session, &head),
-            Kind::Reply | Kind::Failed => {
-                if let Some(waiter) = session.answer_arrived(head)? {
-                    self.resume(waiter, main);
-                }
-                if session.keep_answer()? {
-                    self.count(Counter::RepliesStashed);
-                }
-            }
-            _ => return self.control(session, head),
+        if session.peer_wants_room() {
+            self.relieve(session);
         }
-        session.advance();
         Ok(())
     }
 
     /// Runs a request where it lies.
-    #[inline]
+    #[inline(always)]
     fn request(self: &Rc<Self>, session: &Rc<Session>, head: &Head) {
-        if self.closing.get() || session.serving_too_many() {
-            return self.request_slowly(session, head);
-        }
         let place = usize::from(head.method).wrapping_sub(1);
         let method = self.methods.borrow().get(place).map(|entry| Rc::clone(&entry.method));
         let Some(method) = method else { return self.request_slowly(session, head) };
-        self.running.set(Some(Running::Handler(*head)));
-        self.current.set(NOBODY);
+        self.running.set(Running::Handler(head.call));
         method.arrive(self, session, head);
-        self.running.set(None);
+        self.running.set(Running::Nothing);
+        self.unflushed.set(true);
         self.count(Counter::HandlersInline);
     }
 
-    /// Polls whoever waits for an answer, or has it woken.
-    #[inline]
-    fn resume(self: &Rc<Self>, waiter: Waiter, main: Main<'_>) {
-        match waiter {
-            Waiter::Task(MAIN) => {
+    /// Polls whoever waits for an answer while it lies open, or has it kept.
+    #[inline(always)]
+    fn answer(
+        self: &Rc<Self>,
+        session: &Session,
+        head: &Head,
+        main: Main<'_>,
+    ) -> Result<(), Fault> {
+        match session.answer_arrived(head)? {
+            Some(Waiter::Task(MAIN)) => {
                 self.count(Counter::RepliesInPlace);
                 main();
             }
-            Waiter::Task(task) => {
+            Some(Waiter::Task(task)) => {
                 self.count(Counter::RepliesInPlace);
                 self.run(task);
             }
-            Waiter::Waker(waker) => waker.wake(),
+            Some(Waiter::Waker(waker)) => waker.wake(),
+            None => {}
         }
+        if session.keep_answer()? {
+            self.count(Counter::RepliesStashed);
+        }
+        Ok(())
     }
 
     /// Polls a task once.
@@ -455,9 +445,9 @@ impl Dispatcher {
         let Some(mut live) = self.tasks.begin(id) else { return };
         live.wakeup.begin_poll();
         self.current.set(Current { task: id, waker: live.waker.data() });
-        self.running.set(Some(Running::Task(id, live.task.caller())));
+        self.running.set(Running::Task(id));
         let done = live.task.poll(&mut Context::from_waker(&live.waker)).is_ready();
-        self.running.set(None);
+        self.running.set(Running::Nothing);
         self.current.set(NOBODY);
         if done {
             self.tasks.remove(id);
@@ -465,10 +455,12 @@ impl Dispatcher {
         } else {
             self.tasks.waits(id, live);
         }
+        self.unflushed.set(true);
     }
 
     #[inline(never)]
     fn run_woken(self: &Rc<Self>, main: Main<'_>) {
+        self.unflushed.set(true);
         let mut woken = self.woken.take();
         self.roster.take(&mut woken);
         for id in woken.drain(..) {
@@ -479,13 +471,15 @@ impl Dispatcher {
 
     /// Looks at the promises of all to whom something was sent.
     #[inline]
-    fn flush(self: &Rc<Self>) {
+    fn flush(&self) {
+        self.unflushed.set(false);
         fence_full();
-        let mut index = 0;
-        while let Some(session) = self.hot_at(index) {
-            index += 1;
+        for session in self.hot.borrow().iter() {
             if session.is_unflushed() {
-                self.flush_one(&session);
+                self.flush_one(session);
+            }
+            if session.is_pressed() {
+                self.pressed.set(true);
             }
         }
     }
@@ -534,23 +528,20 @@ impl Dispatcher {
         let text = panic_text(&*panic);
         self.count(Counter::Panics);
         self.current.set(NOBODY);
-        let running = self.running.take();
+        let running = self.running.replace(Running::Nothing);
         let hand = self.in_hand.take();
         let caller = match running {
-            Some(Running::Handler(head)) => Some(Caller {
-                session: hand,
-                call: Some(head.call).filter(|_| head.kind == Kind::Call),
-            }),
-            Some(Running::Task(id, caller)) => {
-                self.tasks.remove(id);
-                caller
+            Running::Handler(call) => {
+                let call = Some(call).filter(|call| *call != CallNumber::NONE);
+                Some(Caller { session: hand, call })
             }
-            None => None,
+            Running::Task(id) => self.tasks.remove_panicked(id),
+            Running::Nothing => None,
         };
         if let Some(Caller { session: Some(key), call }) = caller
             && let Some(session) = self.session(key)
         {
-            let promoted = matches!(running, Some(Running::Task(..)));
+            let promoted = matches!(running, Running::Task(_));
             match call {
                 Some(call) => {
                     session.serving.borrow_mut().remove(call);
@@ -566,10 +557,10 @@ impl Dispatcher {
                     session.advance();
                     session.publish_progress();
                 }
-                Err(why) => self.lose(&session, why),
+                Err(why) => self.lose(&session, *why),
             }
         }
-        if running.is_none() {
+        if matches!(running, Running::Nothing) {
             resume_unwind(panic);
         }
         true

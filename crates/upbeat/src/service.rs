@@ -140,7 +140,7 @@ where
     }
 }
 
-#[inline]
+#[inline(always)]
 fn read<A: Wire>(input: &mut Input<'_>) -> Result<A, WireError> {
     let arguments = A::take(input)?;
     input.finish()?;
@@ -163,7 +163,7 @@ where
     M: Fn(A) -> F,
     F: Future<Output = R> + 'static,
 {
-    #[inline]
+    #[inline(always)]
     fn run(
         &self,
         node: &Rc<Dispatcher>,
@@ -180,9 +180,9 @@ where
         };
         let mut slot = self.spare.take().unwrap_or_else(|| Slot::new(node.roster()));
         slot.future.set(Some((self.make)(arguments)));
-        let mut context = Context::from_waker(&slot.waker);
-        let Some(future) = slot.future.as_mut().as_pin_mut() else { return };
-        match future.poll(&mut context) {
+        let Slot { future, waker, .. } = &mut *slot;
+        let Some(running) = future.as_mut().as_pin_mut() else { return };
+        match running.poll(&mut Context::from_waker(waker)) {
             Poll::Ready(result) => {
                 if self.oneway {
                     session.oneway_finished();

@@ -20,7 +20,7 @@ use std::task::Waker;
 use upbeat_core::call::{CallTable, Serving};
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{Flags, Head};
-use upbeat_core::limits::{CALLS_PER_SESSION_MAX, FLUSH_MESSAGES};
+use upbeat_core::limits::FLUSH_MESSAGES;
 use upbeat_memory::pool::Key;
 use upbeat_transport::carrier::{BellFault, Carrier, Rang, Segment as GrownSegment};
 
@@ -30,6 +30,19 @@ pub(crate) enum Waiter {
     Task(TaskId),
     /// Anybody else.
     Waker(Waker),
+}
+
+/// Why a session must end, on the heap so that what goes well stays small.
+pub(crate) type Fault = Box<Why>;
+
+#[cold]
+pub(crate) fn misbehaved(rule: Rule) -> Fault {
+    Box::new(Why::Misbehaved(rule))
+}
+
+#[cold]
+pub(crate) fn broken(what: &dyn std::fmt::Display) -> Fault {
+    Box::new(Why::Broken(what.to_string()))
 }
 
 /// One side of a session.
@@ -45,7 +58,7 @@ pub(crate) struct Session {
     pub(crate) frames: Cell<u32>,
     calls: RefCell<CallTable<Waiting>>,
     /// The answer that lies open in the lane while its waiter is polled.
-    arrived: Cell<Option<Head>>,
+    arrived: reply::Arrived,
     /// Calls of the peer that have become tasks, and one-way messages likewise.
     pub(crate) serving: RefCell<Serving<TaskId>>,
     /// The peer's sleep for which it was rung last.
@@ -54,7 +67,8 @@ pub(crate) struct Session {
     unflushed: Cell<u32>,
     /// What could not be written for want of room and may not be refused.
     owed: RefCell<VecDeque<send::Owed>>,
-    owed_len: Cell<usize>,
+    /// Whether something is owed, or the session has ended: nothing is sent before that.
+    barred: Cell<bool>,
     /// Who waits for room.
     room: RefCell<Vec<Waker>>,
     /// Whether something is owed or somebody waits for room.
@@ -76,12 +90,12 @@ impl Session {
             hot: Cell::new(false),
             frames: Cell::new(0),
             calls: RefCell::new(CallTable::new()),
-            arrived: Cell::new(None),
+            arrived: reply::Arrived::default(),
             serving: RefCell::new(Serving::new()),
             rung: Cell::new(0),
             unflushed: Cell::new(0),
             owed: RefCell::new(VecDeque::new()),
-            owed_len: Cell::new(0),
+            barred: Cell::new(false),
             room: RefCell::new(Vec::new()),
             pressed: Cell::new(false),
             refusals: Cell::new(0),
@@ -92,44 +106,49 @@ impl Session {
         }
     }
 
+    /// Whether a frame of the peer's has come.
+    #[inline(always)]
+    pub(crate) fn has_frame(&self) -> bool {
+        self.carrier.lanes.has_frame()
+    }
+
     /// Looks for the next frame of the peer.
-    #[inline]
-    pub(crate) fn look(&self) -> Result<Option<Head>, Why> {
+    #[inline(always)]
+    pub(crate) fn look(&self) -> Result<Option<Head>, Fault> {
         match self.carrier.lanes.look() {
             Ok(None) => Ok(None),
-            Ok(Some(words)) => self.parsed(words).map(Some),
-            Err(fault) => Err(Why::Broken(fault.to_string())),
+            Ok(Some(words)) => match Head::parse(words) {
+                Ok(head) if head.len as usize <= self.carrier.lanes.reader().room() => {
+                    Ok(Some(head))
+                }
+                Ok(head) => Err(self.too_long(&head)),
+                Err(rule) => Err(misbehaved(rule)),
+            },
+            Err(fault) => Err(broken(&fault)),
         }
     }
 
-    #[inline]
-    fn parsed(&self, words: [u64; 3]) -> Result<Head, Why> {
-        let head = Head::parse(words).map_err(Why::Misbehaved)?;
-        let room = self.carrier.lanes.reader().room();
-        if head.len as usize > room {
-            return Err(Why::Misbehaved(Rule::LengthBeyondSpan {
-                len: head.len,
-                span: (room / 64 + 1) as u32,
-            }));
-        }
-        Ok(head)
+    #[cold]
+    fn too_long(&self, head: &Head) -> Fault {
+        let span = (self.carrier.lanes.reader().room() / 64 + 1) as u32;
+        misbehaved(Rule::LengthBeyondSpan { len: head.len, span })
     }
 
     /// Passes the frame that lies open.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn advance(&self) {
         self.carrier.lanes.reader().advance();
     }
 
     /// The payload of the frame that lies open, behind its extensions.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn payload(&self, head: &Head) -> Input<'_> {
         let reader = self.carrier.lanes.reader();
         Input::lane(reader, head.flags.extension_bytes() as usize, head.len as usize)
     }
 
     /// Message `number` of the packed frame that lies open.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn packed(&self, head: &Head, number: usize) -> Input<'_> {
         let len = head.len as usize;
         Input::lane(self.carrier.lanes.reader(), number * len, (number + 1) * len)
@@ -144,14 +163,14 @@ impl Session {
     }
 
     /// Tells the peer how far this side has come. Once per drained batch.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn publish_progress(&self) {
         self.carrier.lanes.publish_progress();
         self.oneways.publish_finished(&self.carrier.lanes);
     }
 
     /// A one-way message of the peer is done with.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn oneway_finished(&self) {
         self.oneways.finished();
     }
@@ -163,34 +182,28 @@ impl Session {
     }
 
     /// Whether something was sent since the promise was last looked at.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_unflushed(&self) -> bool {
         self.unflushed.get() != 0
     }
 
     /// Whether the peer sleeps and was not rung for that. Without a fence this may say no too
     /// early, and the flush at the turn's end makes up for it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn must_flush(&self) -> bool {
         self.unflushed.get() >= FLUSH_MESSAGES as u32
             || self.carrier.page.asleep().is_some_and(|sleep| sleep != self.rung.get())
     }
 
     /// Whether the peer waits for room in its lane.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn peer_wants_room(&self) -> bool {
         self.carrier.lanes.peer_wants_room()
     }
 
-    /// Whether the peer has more unanswered calls than it may.
-    #[inline]
-    pub(crate) fn serving_too_many(&self) -> bool {
-        self.serving.borrow().len() + self.owed_len.get() >= CALLS_PER_SESSION_MAX
-    }
-
     /// Looks at the peer's promise, and rings or notes if it does not look by itself. The caller
     /// has fenced behind the last message. Gives whether the peer was rung.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn flush(&self) -> bool {
         self.unflushed.set(0);
         let carrier = &self.carrier;
@@ -212,38 +225,38 @@ impl Session {
     }
 
     /// Takes what has come over the socket: rings, segments, the end.
-    pub(crate) fn hear(&self) -> Result<(), Why> {
+    pub(crate) fn hear(&self) -> Result<(), Fault> {
         match self.carrier.bell.drain() {
             Ok(drained) => {
                 let mut segments = self.segments.borrow_mut();
                 segments.extend(drained.segments);
                 if segments.len() > upbeat_core::limits::PENDING_SEGMENTS_MAX {
-                    return Err(Why::Broken("more segments than a lane grows into".into()));
+                    return Err(broken(&"more segments than a lane grows into"));
                 }
-                if drained.closed { Err(Why::Died) } else { Ok(()) }
+                if drained.closed { Err(Box::new(Why::Died)) } else { Ok(()) }
             }
-            Err(BellFault::System { .. }) => Err(Why::Died),
-            Err(fault) => Err(Why::Broken(fault.to_string())),
+            Err(BellFault::System { .. }) => Err(Box::new(Why::Died)),
+            Err(fault) => Err(broken(&fault)),
         }
     }
 
     /// Follows the peer's lane into its next segment. The frame that says so lies open.
-    pub(crate) fn follow(&self, generation: u32) -> Result<(), Why> {
+    pub(crate) fn follow(&self, generation: u32) -> Result<(), Fault> {
         if self.segments.borrow().is_empty() {
             self.hear()?;
         }
         let lanes = &self.carrier.lanes;
         let segment = self.segments.borrow_mut().pop_front();
         let (Some(segment), Some((next, bytes))) = (segment, lanes.next_peer_growth()) else {
-            return Err(Why::Misbehaved(Rule::SwitchWithoutSegment { generation }));
+            return Err(misbehaved(Rule::SwitchWithoutSegment { generation }));
         };
         if generation != u32::from(next)
             || segment.generation != generation
             || segment.bytes as usize != bytes
         {
-            return Err(Why::Misbehaved(Rule::SwitchWithoutSegment { generation }));
+            return Err(misbehaved(Rule::SwitchWithoutSegment { generation }));
         }
-        let region = segment.open().map_err(|error| Why::Broken(error.to_string()))?;
+        let region = segment.open().map_err(|error| broken(&error))?;
         self.advance();
         lanes.grow_reader(region);
         Ok(())
@@ -256,7 +269,7 @@ impl Session {
     }
 
     /// Why the session has ended, if it has.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn ended(&self) -> Option<&Lost> {
         self.ended.get()
     }
@@ -267,13 +280,13 @@ impl Session {
             return;
         }
         let waiters: Vec<_> =
-            self.calls.borrow_mut().drain().map(|(_, call)| call.waiter).collect();
-        waiters.into_iter().flatten().for_each(&mut wake);
+            self.calls.borrow_mut().drain().filter_map(|(_, call)| call.into_waiter()).collect();
+        waiters.into_iter().for_each(&mut wake);
         for waker in self.room.take() {
             wake(Waiter::Waker(waker));
         }
         self.owed.borrow_mut().clear();
-        self.owed_len.set(0);
+        self.barred.set(true);
         self.pressed.set(false);
     }
 
@@ -288,6 +301,6 @@ impl Session {
 
     /// Whether every request was answered in both directions and nothing is owed.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.serving.borrow().is_empty() && self.owed_len.get() == 0
+        self.serving.borrow().is_empty() && self.owed.borrow().is_empty()
     }
 }

@@ -59,9 +59,15 @@ pub(crate) struct Live {
     pub(crate) waker: Waker,
 }
 
-/// The tasks of a node. A place is empty while its task is being polled.
+/// A task's place: empty while the task is being polled.
+struct Place {
+    live: Option<Box<Live>>,
+    caller: Option<Caller>,
+}
+
+/// The tasks of a node.
 pub(crate) struct Tasks {
-    pool: RefCell<Pool<Option<Live>>>,
+    pool: RefCell<Pool<Place>>,
 }
 
 impl Tasks {
@@ -78,13 +84,14 @@ impl Tasks {
     pub(crate) fn insert(&self, task: Box<dyn Task>) -> Result<TaskId, Box<dyn Task>> {
         let wakeup = Arc::clone(task.wakeup());
         let waker = wakeup.waker();
-        let live = Live { task, wakeup: Arc::clone(&wakeup), waker };
-        match self.pool.borrow_mut().insert(Some(live)) {
+        let caller = task.caller();
+        let live = Some(Box::new(Live { task, wakeup: Arc::clone(&wakeup), waker }));
+        match self.pool.borrow_mut().insert(Place { live, caller }) {
             Ok(key) => {
                 wakeup.name(pack(key));
                 Ok(pack(key))
             }
-            Err(full) => match full.0 {
+            Err(full) => match full.0.live {
                 Some(live) => Err(live.task),
                 None => unreachable!("the pool gives back what it was given"),
             },
@@ -93,27 +100,32 @@ impl Tasks {
 
     /// Takes a task out to be polled. None if it is gone, or being polled.
     #[inline]
-    pub(crate) fn begin(&self, id: TaskId) -> Option<Live> {
-        self.pool.borrow_mut().get_mut(unpack(id))?.take()
+    pub(crate) fn begin(&self, id: TaskId) -> Option<Box<Live>> {
+        self.pool.borrow_mut().get_mut(unpack(id))?.live.take()
     }
 
     /// Puts a task back that waits on.
     #[inline]
-    pub(crate) fn waits(&self, id: TaskId, live: Live) {
+    pub(crate) fn waits(&self, id: TaskId, live: Box<Live>) {
         if let Some(place) = self.pool.borrow_mut().get_mut(unpack(id)) {
-            *place = Some(live);
+            place.live = Some(live);
         }
     }
 
     /// Gives up the place of a task that is done, or ended.
-    pub(crate) fn remove(&self, id: TaskId) -> Option<Live> {
-        self.pool.borrow_mut().remove(unpack(id)).flatten()
+    pub(crate) fn remove(&self, id: TaskId) -> Option<Box<Live>> {
+        self.pool.borrow_mut().remove(unpack(id))?.live
+    }
+
+    /// Gives up the place of a task that panicked, and says whose request it was.
+    pub(crate) fn remove_panicked(&self, id: TaskId) -> Option<Caller> {
+        self.pool.borrow_mut().remove(unpack(id))?.caller
     }
 
     /// Takes out everything that waits.
-    pub(crate) fn drain(&self) -> Vec<Live> {
+    pub(crate) fn drain(&self) -> Vec<Box<Live>> {
         let mut pool = self.pool.borrow_mut();
-        let tasks = pool.iter_mut().filter_map(|(_, task)| task.take()).collect();
+        let tasks = pool.iter_mut().filter_map(|(_, place)| place.live.take()).collect();
         pool.clear();
         tasks
     }

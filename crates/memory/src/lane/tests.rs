@@ -28,7 +28,7 @@ fn receive(lanes: &Lanes) -> Option<u64> {
 #[test]
 fn each_side_writes_its_own_lane() {
     let (one, other) = lanes();
-    for number in 0..1000 {
+    for number in 0..if cfg!(miri) { 130 } else { 1000 } {
         send(&one, number).unwrap();
         send(&other, !number).unwrap();
         assert_eq!((receive(&one), receive(&other)), (Some(!number), Some(number)));
@@ -62,6 +62,9 @@ fn a_lane_goes_on_in_larger_segments() {
     let (one, other) = lanes();
     let mut number = 0;
     for (round, bytes) in GROWN_BYTES.into_iter().enumerate() {
+        if cfg!(miri) && round > 0 {
+            return;
+        }
         send(&one, number).unwrap();
         assert_eq!(one.next_growth(), Some((round as u8 + 1, bytes)));
         let region = Region::heap(bytes / WORD);

@@ -1,10 +1,20 @@
 //! What the tests of this crate share: two nodes of one program, and how they meet.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
-use std::path::PathBuf;
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::{IoSlice, IoSliceMut};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use upbeat_core::hello::{Record, RefusalCode};
 use upbeat_core::name::{NodeName, ProgramId};
+use upbeat_memory::segment::{Segment, Writers};
 use upbeat_transport::carrier::{Carrier, Kind};
 use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
@@ -174,4 +184,107 @@ pub(crate) fn receive(carrier: &Carrier) -> Option<u64> {
 /// How many descriptors this process has.
 pub(crate) fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// A peer that says what the test wants.
+pub(crate) struct Raw(OwnedFd);
+
+impl Raw {
+    pub(crate) fn connect(path: &Path) -> Raw {
+        let socket = raw_socket();
+        rustix::net::connect(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+        Raw(socket)
+    }
+
+    pub(crate) fn accept(listener: &OwnedFd) -> Raw {
+        Raw(rustix::net::accept_with(listener, SocketFlags::CLOEXEC).unwrap())
+    }
+
+    pub(crate) fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(32))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() {
+            assert!(control.push(SendAncillaryMessage::ScmRights(descriptors)));
+        }
+        let parts = [IoSlice::new(bytes)];
+        rustix::net::sendmsg(&self.0, &parts, &mut control, SendFlags::NOSIGNAL).unwrap();
+    }
+
+    /// The next record, and how many descriptors came with it; None at the end.
+    pub(crate) fn receive(&self) -> (Option<Record>, usize) {
+        let mut bytes = [0; 4096];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(32))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let message = rustix::net::recvmsg(&self.0, &mut parts, &mut control, flags).unwrap();
+        let descriptors = control.drain().map(|part| match part {
+            RecvAncillaryMessage::ScmRights(rights) => rights.count(),
+            _ => 0,
+        });
+        let descriptors = descriptors.sum();
+        match message.bytes {
+            0 => (None, descriptors),
+            length => (Some(Record::decode(&bytes[..length]).unwrap()), descriptors),
+        }
+    }
+
+    /// The code of the refusal that comes next.
+    pub(crate) fn refusal(&self) -> RefusalCode {
+        loop {
+            match self.receive() {
+                (Some(Record::Refusal(refusal)), 0) => return refusal.code(),
+                // What was said before it was known that there is no session.
+                (Some(_), _) => {}
+                (None, _) => panic!("it was not refused"),
+            }
+        }
+    }
+}
+
+fn raw_socket() -> OwnedFd {
+    let flags = SocketFlags::CLOEXEC;
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
+}
+
+pub(crate) fn raw_listener(path: &Path) -> OwnedFd {
+    let socket = raw_socket();
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    rustix::net::listen(&socket, 8).unwrap();
+    socket
+}
+
+/// Descriptors to hand over, right and wrong.
+pub(crate) mod passed {
+    use super::{MemfdFlags, OwnedFd, SealFlags, Segment, Writers};
+
+    pub(crate) fn segment(bytes: usize, writers: Writers) -> OwnedFd {
+        let segment = Segment::create("passed", bytes, writers).unwrap();
+        segment.descriptor().try_clone_to_owned().unwrap()
+    }
+
+    pub(crate) fn memfd(bytes: usize, flags: MemfdFlags, seals: SealFlags) -> OwnedFd {
+        let flags = flags | MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let descriptor = rustix::fs::memfd_create("passed", flags).unwrap();
+        rustix::fs::ftruncate(&descriptor, bytes as u64).unwrap();
+        rustix::fs::fcntl_add_seals(&descriptor, seals).unwrap();
+        descriptor
+    }
+
+    pub(crate) fn plain_file(bytes: usize) -> OwnedFd {
+        let path = super::Directory::new();
+        let file = std::fs::File::create_new(path.0.join("plain")).unwrap();
+        file.set_len(bytes as u64).unwrap();
+        file.into()
+    }
+
+    /// A file of huge pages with the seals of a lane, where the kernel makes such files.
+    pub(crate) fn hugetlb() -> Option<OwnedFd> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
+        let descriptor = rustix::fs::memfd_create("passed", flags).ok()?;
+        rustix::fs::ftruncate(&descriptor, 2 << 20).ok()?;
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL | SealFlags::FUTURE_WRITE;
+        rustix::fs::fcntl_add_seals(&descriptor, seals).ok()?;
+        Some(descriptor)
+    }
 }

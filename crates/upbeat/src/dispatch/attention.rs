@@ -34,7 +34,7 @@ impl Dispatcher {
                 return true;
             }
             session.carrier.lanes.set_attention(false);
-            if !matches!(session.look(), Ok(None)) {
+            if session.has_frame() {
                 session.carrier.lanes.set_attention(true);
                 return true;
             }
@@ -68,22 +68,36 @@ impl Dispatcher {
         let cold: Vec<_> = self
             .sessions()
             .into_iter()
-            .filter(|session| !session.hot.get() && !matches!(session.look(), Ok(None)))
+            .filter(|session| !session.hot.get() && session.has_frame())
             .collect();
         for session in &cold {
             self.heat(session);
         }
     }
 
-    /// Room is wanted, by this side or by the peer.
+    /// The peer waits for room and may sleep.
     #[cold]
     pub(super) fn relieve(&self, session: &Session) {
-        if session.is_pressed() {
+        fence_full();
+        self.flush_one(session);
+    }
+
+    /// Writes what is owed, and wakes who waits, wherever there is room now.
+    #[cold]
+    pub(super) fn settle_all(&self) {
+        let mut pressed = false;
+        for session in self.hot.borrow().iter().filter(|session| session.is_pressed()) {
             session.settle();
+            pressed |= session.is_pressed();
+            self.unflushed.set(true);
         }
-        if session.peer_wants_room() {
-            fence_full();
-            self.flush_one(session);
+        self.pressed.set(pressed);
+    }
+
+    /// Rings whoever waits for room that was made before that could be seen.
+    pub(super) fn relieve_all(&self) {
+        for session in self.hot.borrow().iter().filter(|session| session.peer_wants_room()) {
+            self.relieve(session);
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Frames off the common path: control, binding, requests that are refused.
 
 use super::Dispatcher;
-use crate::error::Why;
-use crate::session::Session;
+use crate::session::{Fault, Session};
 use crate::task::Cancelled;
 use crate::wire::Wire;
 use std::rc::Rc;
@@ -15,10 +14,9 @@ impl Dispatcher {
     #[cold]
     #[inline(never)]
     pub(super) fn request_slowly(self: &Rc<Self>, session: &Rc<Session>, head: &Head) {
+        self.unflushed.set(true);
         let (code, text) = if self.closing.get() {
             (FailCode::Closing, String::new())
-        } else if session.serving_too_many() {
-            (FailCode::Overloaded, "too many calls of this session are unanswered".to_owned())
         } else if head.method == BIND && head.kind == Kind::Call {
             return self.bind(session, head);
         } else {
@@ -53,7 +51,7 @@ impl Dispatcher {
     /// A frame that is neither request nor answer. It lies open, and is passed here.
     #[cold]
     #[inline(never)]
-    pub(super) fn control(self: &Rc<Self>, session: &Rc<Session>, head: Head) -> Result<(), Why> {
+    pub(super) fn control(self: &Rc<Self>, session: &Rc<Session>, head: Head) -> Result<(), Fault> {
         match head.kind {
             Kind::Switch => {
                 self.count(Counter::LaneGrown);

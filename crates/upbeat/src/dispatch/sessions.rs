@@ -4,7 +4,7 @@ use super::Dispatcher;
 use crate::error::{Lost, Why};
 use crate::reactor::Source;
 use crate::session::{Session, Waiter};
-use crate::task::{Cancelled, Live};
+use crate::task::Cancelled;
 use crate::wait::Waiting;
 use crate::wake::TaskId;
 use std::cell::{Cell, RefCell};
@@ -252,8 +252,8 @@ impl Dispatcher {
     }
 
     pub(super) fn cancel(&self, task: TaskId, why: Cancelled) {
-        if let Some(Live { task, .. }) = self.tasks.remove(task) {
-            task.cancel(why);
+        if let Some(live) = self.tasks.remove(task) {
+            live.task.cancel(why);
         }
     }
 
@@ -274,6 +274,7 @@ impl Dispatcher {
     /// Takes no more requests. What was accepted is answered.
     pub(crate) fn begin_closing(self: &Rc<Self>) {
         self.closing.set(true);
+        self.methods.borrow_mut().clear();
         self.home.page().set_state(State::Closing);
         self.shut_door();
         for session in self.sessions() {

@@ -64,6 +64,7 @@ impl Dispatcher {
     pub(super) fn tick(self: &Rc<Self>) {
         let now = self.now_ns();
         self.fire(now);
+        self.relieve_all();
         if now - self.clock.watched.get() >= WATCH_NS {
             self.clock.watched.set(now);
             self.count(Counter::Watches);
@@ -92,9 +93,8 @@ impl Dispatcher {
     /// Sleeps until something comes, for `nanoseconds` at most.
     pub(crate) fn sleep(self: &Rc<Self>, nanoseconds: Option<u64>) {
         self.home.page().withdraw();
-        for session in self.hot.borrow().iter().filter(|session| session.is_pressed()) {
-            session.settle();
-        }
+        self.settle_all();
+        self.relieve_all();
         let mut sources = self.sources.take();
         if self.roster.may_sleep() && !self.anything_came() {
             self.count(Counter::Sleeps);
@@ -114,7 +114,7 @@ impl Dispatcher {
         self.home.board().is_marked()
             || hot
                 .iter()
-                .any(|session| session.is_unflushed() || !matches!(session.look(), Ok(None)))
+                .any(|session| session.is_unflushed() || session.has_frame())
     }
 
     /// Nanoseconds to the next timer or deadline.

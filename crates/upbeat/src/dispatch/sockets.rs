@@ -49,7 +49,7 @@ impl Dispatcher {
     fn hear(self: &Rc<Self>, session: &Rc<Session>) {
         match session.hear() {
             Ok(()) => self.heat(session),
-            Err(why) => self.lose_after_last_words(session, why),
+            Err(why) => self.lose_after_last_words(session, *why),
         }
     }
 
@@ -59,7 +59,7 @@ impl Dispatcher {
         loop {
             match session.look() {
                 Ok(Some(head)) if matches!(head.kind, Kind::Reply | Kind::Failed) => {
-                    match session.keep_late(head) {
+                    match session.keep_late(&head) {
                         Ok(Some(Waiter::Task(task))) => self.roster().push(task),
                         Ok(Some(Waiter::Waker(waker))) => waker.wake(),
                         Ok(None) => {}

@@ -4,17 +4,56 @@
 //! answer lies open, and it reads its result in place. Lost when the waiter is somebody else, or
 //! polls something else first; then the payload is copied into the call's entry.
 
-use super::{Session, Waiter};
-use crate::error::{CallError, Why};
+use super::{Fault, Session, Waiter, misbehaved};
+use crate::error::CallError;
+use crate::wake::TaskId;
 use crate::wire::{Input, Wire};
+use std::cell::Cell;
 use std::convert::Infallible;
+use std::task::Waker;
 use upbeat_core::call::{Abandon, Answered, TableFull};
 use upbeat_core::frame::{CallNumber, Failure, Head, Kind};
 
 /// An open call, as its caller's table keeps it.
-pub(crate) struct Waiting {
-    pub(super) waiter: Option<Waiter>,
-    kept: Option<(Kind, Box<[u8]>)>,
+pub(crate) enum Waiting {
+    /// Nobody asks now: the waiter was woken, or will be.
+    Nobody,
+    /// A task of the node that looks.
+    Task(TaskId),
+    /// Anybody else.
+    Waker(Waker),
+    /// The answer has come and was copied.
+    Kept(Kind, Box<[u8]>),
+}
+
+impl Waiting {
+    pub(super) fn into_waiter(self) -> Option<Waiter> {
+        match self {
+            Waiting::Task(task) => Some(Waiter::Task(task)),
+            Waiting::Waker(waker) => Some(Waiter::Waker(waker)),
+            Waiting::Nobody | Waiting::Kept(..) => None,
+        }
+    }
+}
+
+impl From<Waiter> for Waiting {
+    #[inline(always)]
+    fn from(waiter: Waiter) -> Waiting {
+        match waiter {
+            Waiter::Task(task) => Waiting::Task(task),
+            Waiter::Waker(waker) => Waiting::Waker(waker),
+        }
+    }
+}
+
+/// The answer that lies open in the lane while its waiter is polled: its call, or none, and what it
+/// is.
+#[derive(Default)]
+pub(super) struct Arrived {
+    call: Cell<CallNumber>,
+    is_reply: Cell<bool>,
+    skip: Cell<u32>,
+    len: Cell<u32>,
 }
 
 /// What has become of a call.
@@ -27,9 +66,9 @@ pub(crate) enum Answer<R> {
 
 impl Session {
     /// Opens a call.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn open_call(&self, waiter: Waiter) -> Result<CallNumber, TableFull> {
-        self.calls.borrow_mut().open(Waiting { waiter: Some(waiter), kept: None })
+        self.calls.borrow_mut().open(waiter.into())
     }
 
     /// Closes a call whose frame was not sent.
@@ -44,98 +83,105 @@ impl Session {
 
     /// An answer lies open: who is to be polled for it? When that has been done,
     /// [`Session::keep_answer`] takes over what was not taken.
-    #[inline]
-    pub(crate) fn answer_arrived(&self, head: Head) -> Result<Option<Waiter>, Why> {
-        let mut calls = self.calls.borrow_mut();
-        if let Some(waiting) = calls.waiter_mut(head.call)
-            && let Some(Waiter::Task(task)) = waiting.waiter
-            && waiting.kept.is_none()
-        {
-            self.arrived.set(Some(head));
-            return Ok(Some(Waiter::Task(task)));
+    #[inline(always)]
+    pub(crate) fn answer_arrived(&self, head: &Head) -> Result<Option<Waiter>, Fault> {
+        if let Some(Waiting::Task(task)) = self.calls.borrow_mut().waiter_mut(head.call) {
+            let arrived = &self.arrived;
+            arrived.call.set(head.call);
+            arrived.is_reply.set(head.kind == Kind::Reply);
+            arrived.skip.set(head.flags.extension_bytes());
+            arrived.len.set(head.len);
+            return Ok(Some(Waiter::Task(*task)));
         }
-        drop(calls);
-        self.keep(head)
+        self.keep(head.call, head.kind, head.flags.extension_bytes(), head.len)
     }
 
-    /// Copies the answer that was not taken where it lay.
-    #[inline]
-    pub(crate) fn keep_answer(&self) -> Result<bool, Why> {
-        match self.arrived.take() {
-            None => Ok(false),
-            Some(head) => self.keep(head).map(|_| true),
-        }
+    /// Copies the answer that was not taken where it lay. Gives whether there was one.
+    #[inline(always)]
+    pub(crate) fn keep_answer(&self) -> Result<bool, Fault> {
+        if self.arrived.call.get() == CallNumber::NONE { Ok(false) } else { self.keep_arrived() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep_arrived(&self) -> Result<bool, Fault> {
+        let arrived = &self.arrived;
+        let call = arrived.call.take();
+        let kind = if arrived.is_reply.get() { Kind::Reply } else { Kind::Failed };
+        self.keep(call, kind, arrived.skip.get(), arrived.len.get()).map(|_| true)
     }
 
     /// Copies an answer that comes when the session is about to end.
-    pub(crate) fn keep_late(&self, head: Head) -> Result<Option<Waiter>, Why> {
-        self.keep(head)
+    pub(crate) fn keep_late(&self, head: &Head) -> Result<Option<Waiter>, Fault> {
+        self.keep(head.call, head.kind, head.flags.extension_bytes(), head.len)
     }
 
     /// Copies an answer into its call's entry and gives who waits for it.
     #[cold]
     #[inline(never)]
-    fn keep(&self, head: Head) -> Result<Option<Waiter>, Why> {
+    fn keep(
+        &self,
+        call: CallNumber,
+        kind: Kind,
+        skip: u32,
+        len: u32,
+    ) -> Result<Option<Waiter>, Fault> {
         let mut calls = self.calls.borrow_mut();
-        match calls.answer(head.call).map_err(Why::Misbehaved)? {
+        match calls.answer(call).map_err(misbehaved)? {
             Answered::Abandoned => Ok(None),
             Answered::Waiting(waiting) => {
-                let skip = head.flags.extension_bytes() as usize;
-                let mut payload = vec![0; head.len as usize - skip].into_boxed_slice();
-                self.carrier.lanes.reader().read(skip, &mut payload);
-                waiting.kept = Some((head.kind, payload));
-                Ok(waiting.waiter.take())
+                let mut payload = vec![0; (len - skip) as usize].into_boxed_slice();
+                self.carrier.lanes.reader().read(skip as usize, &mut payload);
+                Ok(std::mem::replace(waiting, Waiting::Kept(kind, payload)).into_waiter())
             }
         }
     }
 
     /// Asks for a call's answer on behalf of its future.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn poll_answer<R: Wire>(
         &self,
         call: CallNumber,
         waiter: impl FnOnce() -> Waiter,
     ) -> Answer<R> {
-        if let Some(head) = self.arrived.get()
-            && head.call == call
-        {
-            self.arrived.set(None);
-            return match self.calls.borrow_mut().take(call) {
-                Ok(_) => Answer::Here(read(head.kind, &mut self.payload(&head))),
-                Err(rule) => Answer::Here(Err(self.unknown(Why::Misbehaved(rule)))),
-            };
+        if self.arrived.call.get() != call {
+            return self.poll_kept(call, waiter);
         }
-        self.poll_kept(call, waiter)
+        let arrived = &self.arrived;
+        arrived.call.set(CallNumber::NONE);
+        self.calls.borrow_mut().close(call);
+        let reader = self.carrier.lanes.reader();
+        let (skip, len) = (arrived.skip.get() as usize, arrived.len.get() as usize);
+        Answer::Here(read(arrived.is_reply.get(), &mut Input::lane(reader, skip, len)))
     }
 
     #[inline(never)]
     fn poll_kept<R: Wire>(&self, call: CallNumber, waiter: impl FnOnce() -> Waiter) -> Answer<R> {
         let mut calls = self.calls.borrow_mut();
         let Some(waiting) = calls.waiter_mut(call) else {
-            return Answer::Here(Err(self.unknown(Why::Died)));
+            return Answer::Here(Err(self.unknown()));
         };
-        let Some((kind, payload)) = waiting.kept.take() else {
-            waiting.waiter = Some(waiter());
+        if !matches!(waiting, Waiting::Kept(..)) {
+            *waiting = waiter().into();
+            return Answer::Open;
+        }
+        let Some(Waiting::Kept(kind, payload)) = calls.close(call) else {
             return Answer::Open;
         };
-        calls.close(call);
         drop(calls);
-        Answer::Here(read(kind, &mut Input::own(&payload)))
+        Answer::Here(read(kind == Kind::Reply, &mut Input::own(&payload)))
     }
 
     /// The error of a call that was sent and has no answer.
-    fn unknown(&self, why: Why) -> CallError<Infallible> {
-        let lost = self.ended().cloned();
-        CallError::Unknown(lost.unwrap_or(crate::error::Lost { peer: self.peer_text(), why }))
+    fn unknown(&self) -> CallError<Infallible> {
+        CallError::Unknown(self.lost())
     }
 
     /// Gives up a call whose frame was sent. The callee is told, unless it has answered.
     pub(crate) fn abandon(&self, call: CallNumber) -> bool {
-        if let Some(head) = self.arrived.get()
-            && head.call == call
-        {
-            self.arrived.set(None);
-            let _ = self.calls.borrow_mut().take(call);
+        if self.arrived.call.get() == call {
+            self.arrived.call.set(CallNumber::NONE);
+            self.calls.borrow_mut().close(call);
             return false;
         }
         let abandoned = self.calls.borrow_mut().abandon(call);
@@ -147,13 +193,18 @@ impl Session {
     }
 }
 
-#[inline]
-fn read<R: Wire>(kind: Kind, input: &mut Input<'_>) -> Result<R, CallError<Infallible>> {
-    if kind != Kind::Reply {
+#[inline(always)]
+fn read<R: Wire>(is_reply: bool, input: &mut Input<'_>) -> Result<R, CallError<Infallible>> {
+    if !is_reply {
         return Err(read_failure(input));
     }
     let value = R::take(input).and_then(|value| input.finish().map(|()| value));
-    value.map_err(|error| CallError::Value { text: error.to_string() })
+    value.map_err(|error| unreadable(&error))
+}
+
+#[cold]
+fn unreadable(error: &dyn std::fmt::Display) -> CallError<Infallible> {
+    CallError::Value { text: error.to_string() }
 }
 
 #[cold]

@@ -5,14 +5,14 @@
 //! owed, and written before anything else as soon as there is room. Owed answers are bounded by the
 //! calls that the peer may have open.
 
-use super::Session;
+use super::{Fault, Session, broken};
 use crate::error::Why;
 use crate::wire::{Output, Wire, WireError};
 use rustix::io::Errno;
 use std::cell::Cell;
 use std::task::Waker;
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Head};
-use upbeat_core::limits::{CONTROL_SLOTS, MESSAGE_BYTES_MAX, ONEWAYS_UNFINISHED_MAX};
+use upbeat_core::limits::{CALLS_PER_SESSION_MAX, CONTROL_SLOTS, MESSAGE_BYTES_MAX, ONEWAYS_UNFINISHED_MAX};
 use upbeat_memory::lane::Lanes;
 use upbeat_memory::ring::{Refused, span_of};
 use upbeat_memory::segment::{Segment, Writers};
@@ -27,11 +27,11 @@ pub(crate) enum Put {
     /// There is no room now.
     Full,
     /// The value cannot be carried.
-    Value(WireError),
+    Value(Box<WireError>),
     /// It is longer than messages may be.
     TooLarge(usize),
     /// The session has ended, or ends with this.
-    Ended(Why),
+    Ended(Fault),
 }
 
 /// What is written behind a head.
@@ -46,7 +46,7 @@ pub(crate) trait Content {
 impl<T: Wire> Content for T {
     const BYTES_LIKELY: usize = T::BYTES_LIKELY;
 
-    #[inline]
+    #[inline(always)]
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
         Wire::put(self, out)
     }
@@ -72,16 +72,26 @@ impl<T: Wire> Content for Prefixed<'_, T> {
 /// The payload of a message, written apart from any lane.
 fn encoded<T: Content>(value: &T) -> Result<Vec<u8>, Put> {
     let mut out = Output::buffer(MESSAGE_BYTES_MAX);
-    value.put(&mut out).map_err(Put::Value)?;
+    value.put(&mut out).map_err(bad_value)?;
     if out.fits() { Ok(out.into_bytes()) } else { Err(Put::TooLarge(out.len())) }
+}
+
+#[cold]
+fn bad_value(error: WireError) -> Put {
+    Put::Value(Box::new(error))
+}
+
+#[cold]
+fn lost_progress(now: u64, known: u64, out: u64) -> Put {
+    Put::Ended(broken(&format_args!("its progress went from {known} to {now} of {out} slots")))
 }
 
 /// What a segment that could not be sent means for the message that needs it.
 fn growth_error(fault: BellFault) -> Put {
     match fault {
         BellFault::System { error: Errno::AGAIN | Errno::NOBUFS, .. } => Put::Full,
-        BellFault::System { .. } => Put::Ended(Why::Died),
-        fault => Put::Ended(Why::Broken(fault.to_string())),
+        BellFault::System { .. } => Put::Ended(Box::new(Why::Died)),
+        fault => Put::Ended(broken(&fault)),
     }
 }
 
@@ -101,12 +111,12 @@ pub(super) struct Oneways {
 }
 
 impl Oneways {
-    #[inline]
+    #[inline(always)]
     pub(super) fn finished(&self) {
         self.finished.set(self.finished.get() + 1);
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn publish_finished(&self, lanes: &Lanes) {
         let finished = self.finished.get();
         if finished != self.published.replace(finished) {
@@ -115,8 +125,8 @@ impl Oneways {
     }
 
     /// Whether one more may be sent: the peer holds so many unfinished ones at most.
-    #[inline]
-    fn may_send(&self, lanes: &Lanes) -> Result<bool, Why> {
+    #[inline(always)]
+    fn may_send(&self, lanes: &Lanes) -> Result<bool, Fault> {
         const MOST: u64 = ONEWAYS_UNFINISHED_MAX as u64;
         let sent = self.sent.get();
         if sent - self.known_finished.get() < MOST {
@@ -124,7 +134,7 @@ impl Oneways {
         }
         let now = lanes.peer_finished();
         if now < self.known_finished.get() || now > sent {
-            return Err(Why::Broken(format!(
+            return Err(broken(&format_args!(
                 "it says that {now} one-way messages are finished where {sent} were sent"
             )));
         }
@@ -135,16 +145,16 @@ impl Oneways {
 
 impl Session {
     /// Sends a request, in order behind those before it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn request<T: Content>(&self, head: Head, value: &T) -> Result<(), Put> {
-        if self.ended().is_some() || self.owed_len.get() != 0 {
+        if self.barred.get() {
             return Err(self.not_now());
         }
         self.put(head, value, CONTROL_SLOTS as u32)
     }
 
     /// Sends a one-way message.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn oneway<T: Content>(&self, method: u16, value: &T) -> Result<(), Put> {
         if !self.oneways.may_send(&self.carrier.lanes).map_err(Put::Ended)? {
             return Err(Put::Full);
@@ -157,20 +167,20 @@ impl Session {
     #[cold]
     fn not_now(&self) -> Put {
         match self.ended() {
-            Some(lost) => Put::Ended(lost.why.clone()),
+            Some(lost) => Put::Ended(Box::new(lost.why.clone())),
             None => Put::Full,
         }
     }
 
     /// Writes a frame where there is room for it.
-    #[inline]
+    #[inline(always)]
     fn put<T: Content>(&self, head: Head, value: &T, keep: u32) -> Result<(), Put> {
         let claim = match self.carrier.lanes.claim(span_of(T::BYTES_LIKELY), keep) {
             Ok(claim) => claim,
             Err(refused) => return self.put_slowly(head, value, keep, Some(refused)),
         };
         let mut out = Output::lane(claim);
-        value.put(&mut out).map_err(Put::Value)?;
+        value.put(&mut out).map_err(bad_value)?;
         if !out.fits() {
             drop(out);
             return self.put_slowly(head, value, keep, None);
@@ -192,8 +202,7 @@ impl Session {
         refused: Option<Refused>,
     ) -> Result<(), Put> {
         if let Some(Refused::Progress { now, known, out }) = refused {
-            let text = format!("its progress went from {known} to {now} of {out} slots");
-            return Err(Put::Ended(Why::Broken(text)));
+            return Err(lost_progress(now, known, out));
         }
         self.put_bytes(head, &encoded(value)?, keep)
     }
@@ -224,8 +233,7 @@ impl Session {
                     }
                 }
                 Err(Refused::Progress { now, known, out }) => {
-                    let text = format!("its progress went from {known} to {now} of {out} slots");
-                    return Err(Put::Ended(Why::Broken(text)));
+                    return Err(lost_progress(now, known, out));
                 }
             }
         }
@@ -240,7 +248,7 @@ impl Session {
         let Ok(claim) = lanes.claim(1, 0) else { return Err(Put::Full) };
         let segment = Segment::create("upbeat-lane", bytes, Writers::Owner)
             .and_then(Segment::reserve)
-            .map_err(|error| Put::Ended(Why::Broken(error.to_string())))?;
+            .map_err(|error| Put::Ended(broken(&error)))?;
         if let Err(error) = self.carrier.bell.send_segment(u32::from(generation), &segment) {
             return Err(growth_error(error));
         }
@@ -251,10 +259,10 @@ impl Session {
     }
 
     /// Answers a call of the peer.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn reply<T: Content>(&self, call: CallNumber, value: &T) {
         let head = Head::reply(call, 0);
-        if self.owed_len.get() != 0 {
+        if self.barred.get() {
             return self.reply_slowly(head, value, Put::Full);
         }
         if let Err(put) = self.put(head, value, 0) {
@@ -292,18 +300,25 @@ impl Session {
 
     /// Sends a frame that may not be refused.
     pub(crate) fn send_surely(&self, head: Head, payload: Vec<u8>) {
-        if self.owed_len.get() == 0 && self.put_bytes(head, &payload, 0).is_ok() {
+        if !self.barred.get() && self.put_bytes(head, &payload, 0).is_ok() {
             return;
         }
         self.owe(head, payload);
     }
 
     fn owe(&self, head: Head, payload: Vec<u8>) {
-        if self.ended().is_none() {
-            self.owed.borrow_mut().push_back(Owed { head, payload });
-            self.owed_len.set(self.owed_len.get() + 1);
-            self.press();
+        if self.ended().is_some() {
+            return;
         }
+        let mut owed = self.owed.borrow_mut();
+        if owed.len() + self.serving.borrow().len() >= 2 * CALLS_PER_SESSION_MAX {
+            // More calls than a peer may have open: both sides see the end of the socket.
+            return self.carrier.bell.close();
+        }
+        owed.push_back(Owed { head, payload });
+        drop(owed);
+        self.barred.set(true);
+        self.press();
     }
 
     /// Wakes this one when there may be room.
@@ -323,20 +338,19 @@ impl Session {
     }
 
     /// Whether something is owed or somebody waits for room.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_pressed(&self) -> bool {
         self.pressed.get()
     }
 
     /// Writes what is owed and wakes who waits, if the peer has made room.
     pub(crate) fn settle(&self) {
-        while let Some(owed) = self.owed.borrow_mut().pop_front() {
+        while let Some(owed) = self.next_owed() {
             if self.put_bytes(owed.head, &owed.payload, 0).is_err() {
-                self.owed.borrow_mut().push_front(owed);
-                return;
+                return self.owed.borrow_mut().push_front(owed);
             }
-            self.owed_len.set(self.owed_len.get() - 1);
         }
+        self.barred.set(self.ended().is_some());
         // Waiters are requests: they need room beyond the slots that are kept.
         if !self.room.borrow().is_empty() && !self.has_room() {
             return;
@@ -348,11 +362,16 @@ impl Session {
         }
     }
 
+    fn next_owed(&self) -> Option<Owed> {
+        self.owed.borrow_mut().pop_front()
+    }
+
     /// Whether a good part of the lane is free, or whatever the waiters wait for.
     fn has_room(&self) -> bool {
         let lanes = &self.carrier.lanes;
-        let enough = lanes.writer().slots() / 4;
-        match lanes.claim(enough.max(1), CONTROL_SLOTS as u32) {
+        let keep = CONTROL_SLOTS as u32;
+        let enough = (lanes.writer().slots() / 4).clamp(1, lanes.writer().longest(keep));
+        match lanes.claim(enough, keep) {
             Ok(_) | Err(Refused::Progress { .. } | Refused::TooLong { .. }) => true,
             Err(Refused::Full | Refused::Claimed) => false,
         }

@@ -26,7 +26,7 @@ enum From<'a> {
 impl<'a> Input<'a> {
     /// Reads the open frame's payload from byte `at` up to `end`. The end has been held against the
     /// frame's span.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lane(reader: &'a Reader, at: usize, end: usize) -> Input<'a> {
         Input { from: From::Lane(reader), at, end }
     }
@@ -37,13 +37,13 @@ impl<'a> Input<'a> {
     }
 
     /// Bytes that are left.
-    #[inline]
+    #[inline(always)]
     pub fn remaining(&self) -> usize {
         self.end.saturating_sub(self.at)
     }
 
     /// Says that the last value has been read.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn finish(&self) -> Result<(), WireError> {
         // The gap up to a whole word behind the last value belongs to it.
         if self.remaining() < WORD {
@@ -53,7 +53,7 @@ impl<'a> Input<'a> {
     }
 
     /// Passes `bytes` bytes, at a whole word, and gives the place where they began.
-    #[inline]
+    #[inline(always)]
     fn pass(&mut self, bytes: usize) -> Result<usize, WireError> {
         let at = self.at.next_multiple_of(WORD);
         let left = self.end.saturating_sub(at);
@@ -65,7 +65,7 @@ impl<'a> Input<'a> {
     }
 
     /// Reads plain data.
-    #[inline]
+    #[inline(always)]
     pub fn plain<T: FromBytes>(&mut self) -> Result<T, WireError> {
         let at = self.pass(size_of::<T>())?;
         match self.from {
@@ -87,7 +87,7 @@ impl<'a> Input<'a> {
     }
 
     /// Reads a length that so many bytes at least must follow.
-    #[inline]
+    #[inline(always)]
     pub fn count(&mut self, bytes_each: usize) -> Result<usize, WireError> {
         let count = self.plain::<u64>()?;
         let left = self.remaining();

@@ -21,7 +21,7 @@ enum To<'a> {
 
 impl<'a> Output<'a> {
     /// Writes into claimed slots.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lane(claim: Claim<'a>) -> Output<'a> {
         let room = claim.room();
         Output { to: To::Lane(claim), at: 0, room }
@@ -33,19 +33,19 @@ impl<'a> Output<'a> {
     }
 
     /// Bytes written or counted so far.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.at
     }
 
     /// Whether everything fitted.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn fits(&self) -> bool {
         self.at <= self.room
     }
 
     /// Publishes the frame in the slots that were claimed for it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn commit(self, head: [u64; 3], payload: usize) {
         if let To::Lane(claim) = self.to {
             claim.commit(head, payload);
@@ -61,7 +61,7 @@ impl<'a> Output<'a> {
     }
 
     /// Goes on at the next whole word.
-    #[inline]
+    #[inline(always)]
     pub fn align(&mut self) {
         let at = self.at.next_multiple_of(WORD);
         if at != self.at {
@@ -71,7 +71,7 @@ impl<'a> Output<'a> {
     }
 
     /// Writes bytes as they are.
-    #[inline]
+    #[inline(always)]
     pub fn bytes(&mut self, bytes: &[u8]) {
         let end = self.at + bytes.len();
         if end <= self.room {
