@@ -64,7 +64,7 @@ impl Seat {
         let path = std::fs::canonicalize(&hall.path).unwrap_or_else(|_| hall.path.clone());
         let key = (std::process::id(), path.join(&files.lock));
         let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
-        ours.get_or_insert_default().insert(key.clone()).then_some(Seat(key))
+        ours.get_or_insert_default().insert(key.clone()).then(|| Seat(key))
     }
 
     fn is_ours(&self) -> bool {

@@ -1,0 +1,491 @@
+//! Peers that are wrong, silent, or hostile in what they say: each has its own error, is told so
+//! where that is possible, leaks no descriptor and harms nobody else.
+
+mod common;
+
+use common::{Raw, Stand, alone, descriptors, finish, passed};
+use rustix::fs::{MemfdFlags, SealFlags};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use upbeat_core::fault::Rule;
+use upbeat_core::hello::{Hello, Record, RefusalCode, Segments, VERSION_MAX, Welcome};
+use upbeat_core::limits::{BOARD_BYTES, HANDSHAKE_MS_MAX};
+use upbeat_core::name::ProgramId;
+use upbeat_memory::lane::LANE_BYTES;
+use upbeat_memory::segment::{PAGE, Segment, SegmentError, Writers};
+use upbeat_transport::carrier::{BellFault, Carrier, Kind};
+use upbeat_transport::error::OpenError;
+use upbeat_transport::home::Home;
+use upbeat_transport::opening::{Opening, Step};
+use upbeat_transport::{local, shared};
+
+fn stand(name: &str) -> Stand {
+    Stand::new(Kind::Shared, name)
+}
+
+/// The error that a step ends in.
+fn error_of(opening: &mut Opening) -> OpenError {
+    match opening.step(0) {
+        Err(error) => error,
+        Ok(Step::Waiting) => panic!("it waits"),
+        Ok(Step::Done(_)) => panic!("it is through"),
+    }
+}
+
+/// A caller of our own making, and the opening that it meets.
+fn raw_caller(stand: &Stand) -> (Raw, Opening) {
+    let raw = Raw::connect(stand.listener().path());
+    let opening = stand.accept(1, 0).expect("a caller");
+    (raw, opening)
+}
+
+fn hello(stand: &Stand) -> Hello {
+    Hello {
+        version_min: VERSION_MAX,
+        version_max: VERSION_MAX,
+        program: stand.server.program().clone(),
+        caller: None,
+        wanted: stand.name.clone(),
+        incarnation: 77,
+        pid: 1,
+    }
+}
+
+fn segments() -> Record {
+    Record::Segments(Segments { lane_bytes: LANE_BYTES as u32, board_slot: 0, session: 0 })
+}
+
+/// A raw caller that has got as far as being asked for its segments.
+fn raw_caller_to_segments(stand: &Stand) -> (Raw, Opening) {
+    let (raw, mut opening) = raw_caller(stand);
+    raw.send(&Record::Hello(hello(stand)).encode(), &[]);
+    assert!(matches!(opening.step(0), Ok(Step::Waiting)));
+    assert!(matches!(raw.receive(), (Some(Record::Welcome(_)), 0)));
+    assert!(matches!(raw.receive(), (Some(Record::Segments(_)), 3)));
+    (raw, opening)
+}
+
+/// Every error must leave the table of descriptors as it was, and the listener at work.
+fn harmless(stand: &Stand, case: impl FnOnce()) {
+    let before = descriptors();
+    case();
+    assert_eq!(descriptors(), before, "descriptors were leaked");
+    stand.pair(10, 11);
+    assert_eq!(descriptors(), before);
+}
+
+#[test]
+fn another_program() {
+    let _alone = alone();
+    let stand = stand("program");
+    let other = ProgramId::new("test".parse().unwrap(), 7);
+    let stranger = Home::new(other.clone(), None).unwrap();
+    harmless(&stand, || {
+        let mut near = shared::connect(&stand.place, &stranger, &stand.name, 1, 0).unwrap();
+        let error = error_of(&mut stand.accept(1, 0).unwrap());
+        let OpenError::WrongProgram { ours, theirs, .. } = &error else { panic!("{error}") };
+        assert_eq!((ours, theirs), (stand.server.program(), &other));
+        let error = error_of(&mut near);
+        let OpenError::Refused { code, .. } = &error else { panic!("{error}") };
+        assert_eq!(*code, RefusalCode::WrongProgram);
+    });
+
+    let stand = Stand::new(Kind::Local, "program");
+    let error = local::connect(&stranger, &stand.name, 1, 0).err().unwrap();
+    assert!(matches!(error, OpenError::WrongProgram { .. }), "{error}");
+}
+
+#[test]
+fn another_version() {
+    let _alone = alone();
+    let stand = stand("version");
+    harmless(&stand, || {
+        for (at, bytes) in [(16, [9, 0, 9, 0]), (8, [2, 0, 1, 0])] {
+            let (raw, mut opening) = raw_caller(&stand);
+            let mut record = Record::Hello(hello(&stand)).encode();
+            record[at..at + 4].copy_from_slice(&bytes);
+            raw.send(&record, &[]);
+            let error = error_of(&mut opening);
+            assert!(matches!(error, OpenError::WrongVersion { ours: 1, .. }), "{error}");
+            assert_eq!(raw.refusal(), RefusalCode::WrongVersion);
+        }
+    });
+}
+
+#[test]
+fn a_socket_that_was_moved() {
+    let _alone = alone();
+    let stand = stand("moved");
+    let elsewhere =
+        stand.place.socket_path(stand.server.program().name(), &"else".parse().unwrap());
+    std::fs::rename(stand.listener().path(), elsewhere).unwrap();
+    let mut near = stand.connect_to(&"else".parse().unwrap(), 1, 0).unwrap();
+    let error = error_of(&mut stand.accept(1, 0).unwrap());
+    assert!(matches!(error, OpenError::WrongNode { .. }), "{error}");
+    let error = error_of(&mut near);
+    assert!(matches!(error, OpenError::Refused { code: RefusalCode::NoSuchNode, .. }), "{error}");
+}
+
+#[test]
+fn a_caller_that_says_nothing() {
+    let _alone = alone();
+    let stand = stand("silent");
+    let before = descriptors();
+    let (raw, mut silent) = raw_caller(&stand);
+    assert_eq!(descriptors() - before, 2, "one for each side of a socket");
+    for now_ms in [0, 1, HANDSHAKE_MS_MAX - 1] {
+        assert!(matches!(silent.step(now_ms), Ok(Step::Waiting)));
+        drop(stand.pair(2, 3));
+    }
+    assert_eq!(silent.deadline_ms(), HANDSHAKE_MS_MAX);
+    let error = silent.step(HANDSHAKE_MS_MAX).err().unwrap();
+    assert!(matches!(error, OpenError::TooSlow { waited_ms: HANDSHAKE_MS_MAX, .. }), "{error}");
+    assert_eq!(raw.refusal(), RefusalCode::TooSlow);
+    drop((raw, silent));
+    assert_eq!(descriptors(), before);
+}
+
+#[test]
+fn a_caller_that_goes_away() {
+    let _alone = alone();
+    let stand = stand("away");
+    harmless(&stand, || {
+        let (raw, mut opening) = raw_caller(&stand);
+        drop(raw);
+        let error = error_of(&mut opening);
+        assert!(matches!(error, OpenError::Closed { .. }), "{error}");
+
+        let (raw, mut opening) = raw_caller_to_segments(&stand);
+        drop(raw);
+        assert!(matches!(error_of(&mut opening), OpenError::Closed { .. }));
+    });
+}
+
+#[test]
+fn too_few_and_too_many_descriptors() {
+    let _alone = alone();
+    let stand = stand("count");
+    let some: Vec<OwnedFd> = (0..20).map(|_| passed::plain_file(0)).collect();
+    let some: Vec<BorrowedFd<'_>> = some.iter().map(AsFd::as_fd).collect();
+    for count in [0, 1, 2, 4, 5, 6, 7, 20] {
+        harmless(&stand, || {
+            let (raw, mut opening) = raw_caller_to_segments(&stand);
+            raw.send(&segments().encode(), &some[..count]);
+            let error = error_of(&mut opening);
+            let OpenError::Protocol { rule: Rule::Descriptors { seen, expected: 3 }, .. } = error
+            else {
+                panic!("{error}")
+            };
+            assert!(seen as usize == count || (count > 3 && seen > 3), "{seen} of {count}");
+            assert_eq!(raw.refusal(), RefusalCode::Malformed);
+        });
+        harmless(&stand, || {
+            let (raw, mut opening) = raw_caller(&stand);
+            raw.send(&Record::Hello(hello(&stand)).encode(), &some[..count]);
+            match opening.step(0) {
+                Ok(_) => assert_eq!(count, 0),
+                Err(OpenError::Protocol {
+                    rule: Rule::Descriptors { expected: 0, .. }, ..
+                }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        });
+    }
+}
+
+/// Hands over `[lane, page, board]`, and gives what the listener says to it.
+fn offer(stand: &Stand, offered: [&OwnedFd; 3]) -> OpenError {
+    let (raw, mut opening) = raw_caller_to_segments(stand);
+    raw.send(&segments().encode(), &offered.map(|descriptor| descriptor.as_fd()));
+    let error = error_of(&mut opening);
+    assert_eq!(raw.refusal(), RefusalCode::Malformed, "{error}");
+    error
+}
+
+#[test]
+fn segments_that_cannot_be_trusted() {
+    let _alone = alone();
+    let stand = stand("segments");
+    let owner = Writers::Owner;
+    let lane = passed::segment(LANE_BYTES, owner);
+    let page = passed::segment(PAGE, owner);
+    let board = passed::segment(BOARD_BYTES, Writers::Everybody);
+    harmless(&stand, || {
+        let size = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        let unsealed = passed::memfd(LANE_BYTES, MemfdFlags::empty(), SealFlags::empty());
+        let shrinks = passed::memfd(
+            LANE_BYTES,
+            MemfdFlags::empty(),
+            SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL,
+        );
+        let writable = passed::memfd(LANE_BYTES, MemfdFlags::empty(), size);
+        for bad in [&unsealed, &shrinks, &writable] {
+            let error = offer(&stand, [bad, &page, &board]);
+            let OpenError::Segment { which: "lane", error: SegmentError::Seals { .. }, .. } = error
+            else {
+                panic!("{error}")
+            };
+        }
+        let error = offer(&stand, [&lane, &page, &passed::segment(BOARD_BYTES, owner)]);
+        assert!(matches!(
+            error,
+            OpenError::Segment { which: "board", error: SegmentError::Seals { .. }, .. }
+        ));
+        for bytes in [PAGE, 2 * LANE_BYTES] {
+            let error = offer(&stand, [&passed::segment(bytes, owner), &page, &board]);
+            assert!(matches!(
+                error,
+                OpenError::Segment { which: "lane", error: SegmentError::Size { .. }, .. }
+            ));
+        }
+        let other_kinds = [
+            Some(passed::plain_file(LANE_BYTES)),
+            Some(OwnedFd::from(std::fs::File::open("/dev/zero").unwrap())),
+            Some(std::io::pipe().unwrap().0.into()),
+            passed::hugetlb(),
+        ];
+        for bad in other_kinds.into_iter().flatten() {
+            let error = offer(&stand, [&bad, &page, &board]);
+            assert!(
+                matches!(error, OpenError::Segment { which: "lane", .. }),
+                "{error}: nothing but a sealed tmpfs file will do"
+            );
+        }
+        let error = offer(&stand, [&lane, &page, &board]);
+        let OpenError::Incarnation { said: 77, page: 0, .. } = error else { panic!("{error}") };
+    });
+}
+
+#[test]
+fn a_lane_of_another_size_and_a_place_beyond_the_board() {
+    let _alone = alone();
+    let stand = stand("numbers");
+    harmless(&stand, || {
+        let page = passed::segment(PAGE, Writers::Owner);
+        let lane = passed::segment(2 * LANE_BYTES, Writers::Owner);
+        for (lane_bytes, board_slot) in [(2 * LANE_BYTES, 0), (LANE_BYTES, 4095)] {
+            let (raw, mut opening) = raw_caller_to_segments(&stand);
+            let lane_bytes = lane_bytes as u32;
+            let record = Record::Segments(Segments { lane_bytes, board_slot, session: 0 });
+            raw.send(&record.encode(), &[lane.as_fd(), page.as_fd(), page.as_fd()]);
+            let error = error_of(&mut opening);
+            assert!(matches!(error, OpenError::Protocol { .. }), "{error}");
+        }
+    });
+}
+
+#[test]
+fn records_out_of_place() {
+    let _alone = alone();
+    let stand = stand("place");
+    harmless(&stand, || {
+        let (raw, mut opening) = raw_caller(&stand);
+        raw.send(&Record::Ready.encode(), &[]);
+        let error = error_of(&mut opening);
+        let OpenError::Protocol { rule: Rule::RecordOutOfPlace { kind: "ready" }, .. } = error
+        else {
+            panic!("{error}")
+        };
+        let (raw, mut opening) = raw_caller_to_segments(&stand);
+        raw.send(&Record::Hello(hello(&stand)).encode(), &[]);
+        let error = error_of(&mut opening);
+        assert!(matches!(error, OpenError::Protocol { .. }), "{error}");
+    });
+}
+
+/// A session whose caller is of our own making.
+fn raw_session(stand: &Stand) -> (Raw, Carrier) {
+    let (raw, mut opening) = raw_caller_to_segments(stand);
+    let page = Segment::create("page", PAGE, Writers::Owner).unwrap();
+    page.region().store(0, 77);
+    let lane = passed::segment(LANE_BYTES, Writers::Owner);
+    let board = passed::segment(BOARD_BYTES, Writers::Everybody);
+    raw.send(&segments().encode(), &[lane.as_fd(), page.descriptor(), board.as_fd()]);
+    let Ok(Step::Done(carrier)) = opening.step(0) else { panic!("not through") };
+    assert!(matches!(raw.receive(), (Some(Record::Ready), 0)));
+    (raw, carrier)
+}
+
+#[test]
+fn what_is_no_ring_and_no_segment() {
+    let _alone = alone();
+    let stand = stand("bell");
+    let lane = passed::segment(LANE_BYTES, Writers::Owner);
+    let growth = upbeat_core::hello::Segment { generation: 1, bytes: LANE_BYTES as u32 };
+    let growth = Record::Segment(growth).encode();
+    let long = [&growth[..], &[0]].concat();
+    let packets: [(&[u8], usize); 9] = [
+        (&[1], 0),
+        (&[0, 1], 0),
+        (&[0; 3000], 0),
+        (&[0], 1),
+        (&growth, 0),
+        (&growth, 2),
+        (&growth[..20], 1),
+        (&long, 1),
+        (&Record::Ready.encode(), 0),
+    ];
+    for (packet, count) in packets {
+        harmless(&stand, || {
+            let (raw, carrier) = raw_session(&stand);
+            raw.send(packet, &vec![lane.as_fd(); count]);
+            match carrier.bell.drain() {
+                Err(BellFault::Rule(_)) => {}
+                // Many zeros in one packet are rings.
+                Ok(drained) => assert!(packet.len() == 3000 && drained.bells > 0),
+                Err(fault) => panic!("{fault}"),
+            }
+        });
+    }
+    harmless(&stand, || {
+        let (raw, carrier) = raw_session(&stand);
+        let plain = passed::plain_file(LANE_BYTES);
+        raw.send(&growth, &[plain.as_fd()]);
+        let mut drained = carrier.bell.drain().unwrap();
+        let error = drained.segments.pop().unwrap().open().err().unwrap();
+        assert!(matches!(error, SegmentError::Kind { .. } | SegmentError::Seals { .. }), "{error}");
+    });
+}
+
+/// Numbers from a seed (splitmix64): a failure names the seed that shows it again.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    /// Noise, or a right record with something wrong about it; never a right one.
+    fn garbage(&mut self, right: &[u8]) -> Vec<u8> {
+        if self.below(2) == 0 {
+            let length = 1 + self.below(4000);
+            return (0..length).map(|_| self.next() as u8).collect();
+        }
+        let mut bytes = right.to_vec();
+        match self.below(3) {
+            0 => bytes.truncate(1 + self.below(right.len() - 1)),
+            1 => bytes.extend((0..=self.below(100)).map(|_| 0)),
+            _ => bytes[self.below(16)] ^= 1 << self.below(8),
+        }
+        bytes
+    }
+}
+
+#[test]
+fn garbage_from_a_caller() {
+    let _alone = alone();
+    let stand = stand("caller");
+    let before = descriptors();
+    let things = [passed::plain_file(1), passed::segment(LANE_BYTES, Writers::Owner)];
+    for seed in 0..400 {
+        let mut numbers = Numbers(seed);
+        let (raw, mut opening, right) = match numbers.below(2) {
+            0 => {
+                let (raw, opening) = raw_caller(&stand);
+                (raw, opening, Record::Hello(hello(&stand)).encode())
+            }
+            _ => {
+                let (raw, opening) = raw_caller_to_segments(&stand);
+                (raw, opening, segments().encode())
+            }
+        };
+        let beside: Vec<_> =
+            (0..numbers.below(6)).map(|_| things[numbers.below(2)].as_fd()).collect();
+        raw.send(&numbers.garbage(&right), &beside);
+        let error = match opening.step(0) {
+            Err(error) => error,
+            Ok(_) => panic!("seed {seed} was taken for good"),
+        };
+        assert!(!error.to_string().is_empty());
+        raw.refusal();
+    }
+    drop(things);
+    assert_eq!(descriptors(), before);
+    stand.pair(5, 6);
+}
+
+#[test]
+fn garbage_from_a_listener() {
+    let _alone = alone();
+    let stand = stand("listener");
+    let path = stand.place.socket_path(stand.server.program().name(), &"imp".parse().unwrap());
+    let imp = common::raw_listener(&path);
+    let before = descriptors();
+    let thing = passed::segment(LANE_BYTES, Writers::Owner);
+    for seed in 0..400 {
+        let mut numbers = Numbers(seed);
+        let mut near = stand.connect_to(&"imp".parse().unwrap(), 1, 0).unwrap();
+        let raw = Raw::accept(&imp);
+        assert!(matches!(raw.receive(), (Some(Record::Hello(_)), 0)));
+        let node = "imp".parse().unwrap();
+        let welcome =
+            Record::Welcome(Welcome { node, incarnation: 5, version: VERSION_MAX }).encode();
+        let right = match numbers.below(2) {
+            0 => welcome,
+            _ => {
+                raw.send(&welcome, &[]);
+                segments().encode()
+            }
+        };
+        let beside = vec![thing.as_fd(); numbers.below(6)];
+        raw.send(&numbers.garbage(&right), &beside);
+        let Err(error) = near.step(0) else { panic!("seed {seed} was taken for good") };
+        assert!(error.to_string().contains("imp"), "{error}");
+    }
+    drop(thing);
+    assert_eq!(descriptors(), before);
+}
+
+#[test]
+fn a_listener_of_another_name() {
+    let _alone = alone();
+    let stand = stand("name");
+    let name = "imp".parse().unwrap();
+    let imp = common::raw_listener(&stand.place.socket_path(stand.server.program().name(), &name));
+    let mut near = stand.connect_to(&name, 1, 0).unwrap();
+    let raw = Raw::accept(&imp);
+    let node = "devil".parse().unwrap();
+    raw.send(
+        &Record::Welcome(Welcome { node, incarnation: 5, version: VERSION_MAX }).encode(),
+        &[],
+    );
+    let error = error_of(&mut near);
+    assert!(matches!(error, OpenError::WrongNode { .. }), "{error}");
+}
+
+#[test]
+fn a_name_taken_twice_in_one_process() {
+    let _alone = alone();
+    let stand = stand("twice");
+    let error = shared::Listener::bind(&stand.place, &stand.server).err().unwrap();
+    let text = error.to_string();
+    assert!(text.contains("twice/1") && text.contains("this process"), "{text}");
+    // The first one has lost nothing by it.
+    let mut near = stand.connect(1, 0).unwrap();
+    finish(&mut near, &mut stand.accept(1, 0).unwrap()).unwrap();
+
+    let stand = Stand::new(Kind::Local, "twice");
+    let error = local::Listener::bind(&stand.server).err().unwrap();
+    assert!(error.to_string().contains("this process"), "{error}");
+}
+
+#[test]
+fn a_name_is_free_again() {
+    let _alone = alone();
+    let directory = common::Directory::new();
+    let (place, home) = (directory.place(), common::home("again"));
+    for _ in 0..3 {
+        let listener = shared::Listener::bind(&place, &home).unwrap();
+        let path = listener.path().to_owned();
+        drop(listener);
+        assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
+        let listener = local::Listener::bind(&home).unwrap();
+        drop(listener);
+    }
+}
