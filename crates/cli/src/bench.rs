@@ -1,0 +1,264 @@
+//! `upbeat bench`: what this machine charges, and what Upbeat adds to it.
+//!
+//! A benchmark is a list of cases that a pair of pinned processes measures by turns (`rounds`).
+//! What is said is a table, or one JSON object a line.
+
+mod pin;
+mod error;
+mod timing;
+mod stats;
+mod report;
+mod progress;
+mod control;
+mod ground;
+mod line;
+mod pair;
+mod placement;
+mod rounds;
+mod limits;
+
+use clap::Args;
+use error::BenchError;
+use pair::Pair;
+use pin::{Cpus, Wanted};
+use progress::Progress;
+use report::Row;
+use rounds::{Schedule, Subject};
+use std::io::{BufWriter, Write};
+use std::time::Duration;
+
+/// What `upbeat bench` is told.
+#[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
+pub(crate) struct Arguments {
+    /// What to measure: a benchmark (`limits`), a case (`limits/line/tight`), or a case's first
+    /// words (`unix`, `line/paced`). Everything if nothing is named
+    #[arg(value_name = "CASE")]
+    cases: Vec<String>,
+    /// Say which cases there are, and measure nothing
+    #[arg(long)]
+    list: bool,
+    /// End within 30 seconds, with fewer rounds of everything
+    #[arg(long)]
+    quick: bool,
+    /// Print one JSON object a line instead of a table
+    #[arg(long)]
+    json: bool,
+    /// The CPUs to run on: of the process that measures, and of the other [default: the first two
+    /// that this process may use]
+    #[arg(long, value_name = "A,B")]
+    pin: Option<Wanted>,
+}
+
+const HELP: &str = "\
+How it is measured: two processes, each pinned to a CPU, do short rounds of everything by turns.
+Around each round trip stand rounds of its floor, the round trip of two cache lines, and the ratio
+to it is the median over all rounds. Before and after each sweep a probe finds where the two CPUs
+are (one core, one L3, two L3s: virtual machines move them); sweeps in which that changed are
+dropped, and figures of different placements are never mixed.
+
+Examples:
+  upbeat bench --quick               everything, in half a minute
+  upbeat bench limits                what this machine charges
+  upbeat bench line unix --pin 2,3   some cases, on two CPUs of your choice
+  upbeat bench --json > today.jsonl  for a program";
+
+/// What the second process is told.
+#[derive(Debug, Args)]
+pub(crate) struct PeerArguments {
+    /// The CPU to run on.
+    #[arg(long)]
+    cpu: usize,
+    /// The benchmark.
+    bench: String,
+}
+
+/// Subjects for a pair, of the cases that are wanted.
+type Subjects = fn(&Pair, &dyn Fn(&str) -> bool) -> Result<Vec<Box<dyn Subject>>, BenchError>;
+
+/// A benchmark.
+struct Bench {
+    name: &'static str,
+    about: &'static str,
+    /// Its cases, and what each is.
+    list: fn() -> Vec<(String, String)>,
+    subjects: Subjects,
+    serve: fn(usize) -> Result<(), BenchError>,
+    full: Schedule,
+    quick: Schedule,
+}
+
+const fn schedule(round_ms: u64, total_ms: u64) -> Schedule {
+    let (round, total) = (Duration::from_millis(round_ms), Duration::from_millis(total_ms));
+    Schedule { round, total }
+}
+
+const BENCHES: &[Bench] = &[Bench {
+    name: limits::BENCH,
+    about: "what this machine charges, with no library in between",
+    list: limits::list,
+    subjects: limits::subjects,
+    serve: |cpu| pair::serve(cpu, limits::server),
+    full: schedule(6, 50_000),
+    quick: schedule(2, 8_000),
+}];
+
+/// Whether a case is meant by one of the names; all are when there are none.
+fn is_wanted(names: &[String], bench: &str, case: &str) -> bool {
+    let begins = |path: &str, name: &str| {
+        path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let path = format!("{bench}/{case}");
+    names.is_empty() || names.iter().any(|name| begins(&path, name) || begins(case, name))
+}
+
+/// Refuses a name that means no case.
+fn check_names(names: &[String]) -> Result<(), BenchError> {
+    let mut all = Vec::new();
+    for bench in BENCHES {
+        all.extend((bench.list)().into_iter().map(|(case, _)| (bench.name, case)));
+    }
+    let means_something = |name: &String| {
+        all.iter().any(|(bench, case)| is_wanted(std::slice::from_ref(name), bench, case))
+    };
+    match names.iter().find(|name| !means_something(name)) {
+        Some(name) => Err(BenchError::Case { name: name.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// `upbeat bench`.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
+    let names: Vec<String> =
+        arguments.cases.iter().map(|name| name.trim_end_matches('/').to_owned()).collect();
+    check_names(&names)?;
+    if arguments.list {
+        return list(&names).or_else(unless_closed);
+    }
+    let allowed = pin::allowed()?;
+    let cpus = Cpus::choose(arguments.pin, &allowed)?;
+    let mut progress = Progress::new();
+    let mut said = false;
+    for bench in BENCHES {
+        let wanted = |case: &str| is_wanted(&names, bench.name, case);
+        if !(bench.list)().iter().any(|(case, _)| wanted(case)) {
+            continue;
+        }
+        let rows = measure(bench, cpus, arguments.quick, &wanted, &mut progress)?;
+        progress.end();
+        print(&rows, arguments.json).or_else(unless_closed)?;
+        said |= !rows.is_empty();
+    }
+    if said && !arguments.json {
+        write!(std::io::stdout(), "{}", report::NOTES).or_else(unless_closed)?;
+    }
+    Ok(())
+}
+
+/// A reader that has seen enough, like `head`, is no fault.
+fn unless_closed(error: std::io::Error) -> Result<(), BenchError> {
+    match error.kind() {
+        std::io::ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(BenchError::Output { error }),
+    }
+}
+
+fn measure(
+    bench: &Bench,
+    cpus: Cpus,
+    quick: bool,
+    wanted: &dyn Fn(&str) -> bool,
+    progress: &mut Progress,
+) -> Result<Vec<Row>, BenchError> {
+    let mut pair = Pair::start(bench.name, cpus)?;
+    let subjects = (bench.subjects)(&pair, wanted)?;
+    let schedule = if quick { bench.quick } else { bench.full };
+    rounds::alternate(bench.name, &mut pair, subjects, schedule, progress)
+}
+
+fn print(rows: &[Row], json: bool) -> std::io::Result<()> {
+    let mut to = BufWriter::new(std::io::stdout().lock());
+    if json {
+        report::json(rows, &mut to)?
+    } else {
+        report::table(rows, &mut to)?
+    }
+    to.flush()
+}
+
+fn list(names: &[String]) -> std::io::Result<()> {
+    let mut to = BufWriter::new(std::io::stdout().lock());
+    for bench in BENCHES {
+        let cases: Vec<(String, String)> = (bench.list)()
+            .into_iter()
+            .filter(|(case, _)| is_wanted(names, bench.name, case))
+            .map(|(case, about)| (format!("{}/{case}", bench.name), about))
+            .collect();
+        let Some(width) = cases.iter().map(|(path, _)| path.len()).max() else { continue };
+        writeln!(to, "{}: {}", bench.name, bench.about)?;
+        for (path, about) in cases {
+            writeln!(to, "  {path:<width$}  {about}")?;
+        }
+    }
+    to.flush()
+}
+
+/// `upbeat bench-peer`.
+pub(crate) fn run_peer(arguments: &PeerArguments) -> Result<(), BenchError> {
+    let bench = BENCHES.iter().find(|bench| bench.name == arguments.bench);
+    let bench = bench.ok_or_else(|| BenchError::Case { name: arguments.bench.clone() })?;
+    (bench.serve)(arguments.cpu)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arguments, BENCHES, Wanted, check_names, is_wanted};
+    use clap::{Args, Command, FromArgMatches};
+    use std::time::Duration;
+
+    fn parse(line: &[&str]) -> Result<Arguments, clap::Error> {
+        let command = Arguments::augment_args(Command::new("bench").no_binary_name(true));
+        Arguments::from_arg_matches(&command.try_get_matches_from(line)?)
+    }
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn arguments() {
+        let none = parse(&[]).unwrap();
+        assert!(none.cases.is_empty() && !none.list && !none.quick && !none.json);
+        assert_eq!(none.pin, None);
+        let all = parse(&["limits", "--quick", "unix", "--json", "--pin", "1,0"]).unwrap();
+        assert_eq!(all.cases, ["limits", "unix"]);
+        assert_eq!(all.pin, Some("1,0".parse::<Wanted>().unwrap()));
+        let refused = parse(&["--pin", "1"]).unwrap_err().to_string();
+        assert!(refused.contains("`1` does not name two CPUs"), "{refused}");
+        let refused = parse(&["--pin=0,0"]).unwrap_err().to_string();
+        assert!(refused.contains("not 0 twice"), "{refused}");
+        assert!(parse(&["--fast"]).is_err());
+    }
+
+    #[test]
+    fn a_name_means_a_benchmark_a_case_or_its_first_words() {
+        let wanted = |name| is_wanted(&names(&[name]), "limits", "line/paced/2");
+        assert!(wanted("limits") && wanted("limits/line") && wanted("limits/line/paced/2"));
+        assert!(wanted("line") && wanted("line/paced"));
+        assert!(!wanted("lin") && !wanted("line/tight") && !wanted("paced") && !wanted("call"));
+        assert!(is_wanted(&[], "limits", "line/paced/2"));
+    }
+
+    #[test]
+    fn a_name_that_means_nothing_is_refused() {
+        check_names(&names(&["limits", "tcp"])).unwrap();
+        let refused = check_names(&names(&["limits", "tpc"])).unwrap_err().to_string();
+        assert!(refused.contains("`tpc`") && refused.contains("--list"), "{refused}");
+    }
+
+    #[test]
+    fn quick_is_quick() {
+        let total: Duration = BENCHES.iter().map(|bench| bench.quick.total).sum();
+        assert!(total <= Duration::from_secs(25), "the rest of 30 s is for starting and ending");
+    }
+}

@@ -1,0 +1,232 @@
+//! Which two CPUs a benchmark runs on.
+//!
+//! Both processes of a pair poll, so they need a CPU each: on a shared one every message would
+//! wait for the end of a time slice.
+
+use rustix::io::Errno;
+use rustix::thread::CpuSet;
+use std::fmt;
+use std::str::FromStr;
+
+/// What `--pin A,B` says: two different CPU numbers, not yet known to be usable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted(usize, usize);
+
+impl FromStr for Wanted {
+    type Err = PinError;
+
+    fn from_str(text: &str) -> Result<Wanted, PinError> {
+        let shape = || PinError::Shape { text: text.to_owned() };
+        let (first, second) = text.split_once(',').ok_or_else(shape)?;
+        let number = |part: &str| {
+            let part = part.trim();
+            let cpu = part.parse().map_err(|_| PinError::Number { text: part.to_owned() })?;
+            if cpu < CpuSet::MAX_CPU { Ok(cpu) } else { Err(PinError::TooHigh { cpu }) }
+        };
+        if second.contains(',') {
+            return Err(shape());
+        }
+        let (first, second) = (number(first)?, number(second)?);
+        if first == second { Err(PinError::Same { cpu: first }) } else { Ok(Wanted(first, second)) }
+    }
+}
+
+/// The two CPUs of a benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cpus {
+    /// Where the process runs that measures.
+    pub(crate) client: usize,
+    /// Where the second process runs.
+    pub(crate) server: usize,
+}
+
+impl Cpus {
+    /// Takes what is wanted if this process may use it, else the first two CPUs that it may use.
+    pub(crate) fn choose(wanted: Option<Wanted>, allowed: &[usize]) -> Result<Cpus, PinError> {
+        if let Some(Wanted(client, server)) = wanted {
+            let missing = [client, server].into_iter().find(|cpu| !allowed.contains(cpu));
+            return match missing {
+                Some(cpu) => Err(PinError::NotAllowed { cpu, allowed: allowed.to_vec() }),
+                None => Ok(Cpus { client, server }),
+            };
+        }
+        match *allowed {
+            [client, server, ..] => Ok(Cpus { client, server }),
+            _ => Err(PinError::TooFew { allowed: allowed.to_vec() }),
+        }
+    }
+}
+
+/// The CPUs that this thread may run on.
+pub(crate) fn allowed() -> Result<Vec<usize>, PinError> {
+    let set = rustix::thread::sched_getaffinity(None)
+        .map_err(|error| PinError::System { cpu: None, error })?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
+}
+
+/// Keeps this thread, and those that it starts from now on, on one CPU.
+pub(crate) fn pin(cpu: usize) -> Result<(), PinError> {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    rustix::thread::sched_setaffinity(None, &set)
+        .map_err(|error| PinError::System { cpu: Some(cpu), error })
+}
+
+/// Why the CPUs cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PinError {
+    /// Not two numbers with a comma.
+    Shape {
+        /// What was given.
+        text: String,
+    },
+    /// One of the two is no number.
+    Number {
+        /// What was given.
+        text: String,
+    },
+    /// A number that no CPU of any Linux machine has.
+    TooHigh {
+        /// The number.
+        cpu: usize,
+    },
+    /// Twice the same.
+    Same {
+        /// The number.
+        cpu: usize,
+    },
+    /// This process may not run there, or there is no such CPU.
+    NotAllowed {
+        /// The number.
+        cpu: usize,
+        /// Where it may run.
+        allowed: Vec<usize>,
+    },
+    /// This process may not run on two CPUs.
+    TooFew {
+        /// Where it may run.
+        allowed: Vec<usize>,
+    },
+    /// The system refused.
+    System {
+        /// The CPU that was to be used; none when the system was only asked which may be.
+        cpu: Option<usize>,
+        /// What it said.
+        error: Errno,
+    },
+}
+
+impl fmt::Display for PinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PinError::Shape { text } => {
+                write!(f, "`{text}` does not name two CPUs; write for example `0,1`")
+            }
+            PinError::Number { text } => write!(f, "`{text}` is not the number of a CPU"),
+            PinError::TooHigh { cpu } => {
+                write!(f, "CPU {cpu} cannot be: the numbers end at {}", CpuSet::MAX_CPU - 1)
+            }
+            PinError::Same { cpu } => write!(
+                f,
+                "two different CPUs are needed, not {cpu} twice: both processes poll, and on one \
+                 CPU each would wait for the end of the other's time slice"
+            ),
+            PinError::NotAllowed { cpu, allowed } => write!(
+                f,
+                "CPU {cpu} is not among those that this process may use: {}",
+                ranges(allowed)
+            ),
+            PinError::TooFew { allowed } => write!(
+                f,
+                "two CPUs are needed, and this process may use only {}; \
+                 widen its affinity (`taskset`) or its cpuset",
+                ranges(allowed)
+            ),
+            PinError::System { cpu: Some(cpu), error } => {
+                write!(f, "this process cannot be pinned to CPU {cpu}: {error}")
+            }
+            PinError::System { cpu: None, error } => {
+                write!(f, "the system does not say which CPUs may be used: {error}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PinError {}
+
+/// Writes `[0, 1, 2, 5]` as `0-2, 5`.
+fn ranges(cpus: &[usize]) -> String {
+    let mut text = String::new();
+    for run in cpus.chunk_by(|a, b| a + 1 == *b) {
+        if !text.is_empty() {
+            text.push_str(", ");
+        }
+        text.push_str(&match run {
+            [one] => one.to_string(),
+            [first, .., last] => format!("{first}-{last}"),
+            [] => continue,
+        });
+    }
+    if text.is_empty() { "none".to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cpus, PinError, Wanted, allowed, pin, ranges};
+
+    fn error(text: &str) -> String {
+        text.parse::<Wanted>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn two_numbers_are_taken() {
+        assert_eq!("0,1".parse(), Ok(Wanted(0, 1)));
+        assert_eq!(" 3 , 2 ".parse(), Ok(Wanted(3, 2)));
+    }
+
+    #[test]
+    fn what_is_no_pair_of_cpus_is_named() {
+        assert!(error("3").contains("`3` does not name two CPUs"));
+        assert!(error("").contains("does not name two CPUs"));
+        assert!(error("0,1,2").contains("`0,1,2` does not name two CPUs"));
+        assert!(error("0,x").contains("`x` is not the number"));
+        assert!(error("-1,0").contains("`-1` is not the number"));
+        assert!(error("0,").contains("`` is not the number"));
+        assert!(error("0,99999").contains("CPU 99999 cannot be"));
+        assert!(error("1,1").contains("not 1 twice"));
+    }
+
+    #[test]
+    fn what_is_wanted_must_be_allowed() {
+        let wanted = Some(Wanted(5, 2));
+        assert_eq!(Cpus::choose(wanted, &[2, 3, 5]), Ok(Cpus { client: 5, server: 2 }));
+        let refused = Cpus::choose(wanted, &[2, 3, 4, 7]).unwrap_err();
+        assert_eq!(refused, PinError::NotAllowed { cpu: 5, allowed: vec![2, 3, 4, 7] });
+        assert!(refused.to_string().ends_with("may use: 2-4, 7"));
+    }
+
+    #[test]
+    fn without_a_wish_the_first_two_are_taken() {
+        assert_eq!(Cpus::choose(None, &[4, 6, 7]), Ok(Cpus { client: 4, server: 6 }));
+        let refused = Cpus::choose(None, &[4]).unwrap_err();
+        assert!(refused.to_string().contains("may use only 4;"));
+    }
+
+    #[test]
+    fn a_thread_is_kept_where_it_is_pinned() {
+        let last = *allowed().unwrap().last().unwrap();
+        std::thread::spawn(move || {
+            pin(last).unwrap();
+            assert_eq!(allowed().unwrap(), [last]);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn ranges_are_short() {
+        assert_eq!(ranges(&[]), "none");
+        assert_eq!(ranges(&[0, 1]), "0-1");
+        assert_eq!(ranges(&[1, 3, 4, 5, 9]), "1, 3-5, 9");
+    }
+}

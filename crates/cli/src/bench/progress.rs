@@ -1,0 +1,63 @@
+//! A bar on stderr for whoever waits at a terminal; elsewhere nothing.
+
+use crate::bench::report::Placement;
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+const WIDTH: usize = 24;
+const EVERY: Duration = Duration::from_millis(100);
+
+/// The bar.
+pub(crate) struct Progress {
+    shown: Option<Instant>,
+    visible: bool,
+}
+
+impl Progress {
+    /// A bar if stderr is a terminal.
+    pub(crate) fn new() -> Progress {
+        Progress { shown: None, visible: std::io::stderr().is_terminal() }
+    }
+
+    /// Says how much of `bench` is done, what is next, and where the CPUs are.
+    pub(crate) fn show(&mut self, bench: &str, done: f64, case: &str, placement: Placement) {
+        if !self.visible || self.shown.is_some_and(|shown| shown.elapsed() < EVERY) {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        // A bar that cannot be drawn is no reason to stop.
+        let _ = write!(std::io::stderr(), "\r\x1b[K{}", bar(bench, done, case, placement));
+    }
+
+    /// Wipes the bar.
+    pub(crate) fn end(&mut self) {
+        if self.visible && self.shown.take().is_some() {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn bar(bench: &str, done: f64, case: &str, placement: Placement) -> String {
+    let done = done.clamp(0.0, 1.0);
+    let full = (done * WIDTH as f64) as usize;
+    let (full, rest) = ("#".repeat(full), "-".repeat(WIDTH - full));
+    format!("{bench:<7} [{full}{rest}] {:>3.0}% ({placement}) {case}", done * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Placement, bar};
+
+    #[test]
+    fn the_bar_fills() {
+        let text = bar("limits", 0.5, "line/tight", Placement::OneL3);
+        assert_eq!(text, "limits  [############------------]  50% (one L3) line/tight");
+        assert!(bar("x", 7.0, "", Placement::OneL3).contains("100%"));
+    }
+}

@@ -1,0 +1,312 @@
+//! Alternation: short rounds of subjects and of their floors, in one pair of processes.
+//!
+//! A sweep is a probe of the placement, then a round of every subject, and a probe again. Right
+//! before and right after a subject whose cost is a round trip stands a round of the floors, and
+//! its ratio is that of its median to the mean of theirs. A sweep in which the placement changed
+//! is dropped; what was kept is told apart by placement. So a drift of the machine that is slower
+//! than a few milliseconds cancels in the ratios.
+
+use crate::bench::error::BenchError;
+use crate::bench::pair::Pair;
+use crate::bench::placement::Probe;
+use crate::bench::progress::Progress;
+use crate::bench::report::{Placement, Row, rounded};
+use crate::bench::stats::{Figures, Ratios};
+use crate::bench::timing::{Round, Shape, Work};
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+/// How long a round of one floor takes.
+const FLOOR: Duration = Duration::from_millis(2);
+/// A sweep of few subjects repeats them for about so long, or the probes would take all the time.
+const SWEEP_MIN: Duration = Duration::from_millis(160);
+/// A placement that was seen in fewer rounds is told only if there is no other.
+const ROUNDS_MIN: u64 = 3;
+
+/// What a subject's cost is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Floor {
+    /// Nothing: it is no round trip.
+    Nothing,
+    /// Round trips of two lines.
+    Lines,
+    /// Round trips of two lines, and of two eventfds with both sides sleeping.
+    Eventfds,
+}
+
+/// What is said of a subject per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rate {
+    /// Nothing.
+    Nothing,
+    /// Its operations.
+    Operations,
+    /// Its bytes, of which each operation has so many.
+    Bytes(u64),
+}
+
+/// Something to measure, as the first process sees it.
+pub(crate) trait Subject {
+    /// Its path.
+    fn case(&self) -> &str;
+
+    /// How it is timed.
+    fn shape(&self) -> Shape;
+
+    /// What it is compared with.
+    fn floor(&self) -> Floor;
+
+    /// What is said of it per second.
+    fn rate(&self) -> Rate {
+        Rate::Nothing
+    }
+
+    /// An earlier case of the same sweep that it is compared with.
+    fn baseline(&self) -> Option<&str> {
+        None
+    }
+
+    /// Does a round, both sides of it.
+    fn round(&mut self, pair: &mut Pair, work: Work) -> Result<Round, BenchError>;
+
+    /// Adds to a row what only the subject knows.
+    fn finish(&mut self, _row: &mut Row) {}
+}
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Schedule {
+    /// One round of a subject.
+    pub(crate) round: Duration,
+    /// All rounds of all subjects. The sweep that is under way is ended early, unless it is the
+    /// first.
+    pub(crate) total: Duration,
+}
+
+/// Measures the subjects of `bench` by turns.
+pub(crate) fn alternate(
+    bench: &'static str,
+    pair: &mut Pair,
+    subjects: Vec<Box<dyn Subject + '_>>,
+    schedule: Schedule,
+    progress: &mut Progress,
+) -> Result<Vec<Row>, BenchError> {
+    let start = Instant::now();
+    let mut alternation = Alternation::new(pair, subjects, schedule.round)?;
+    let one = alternation.length();
+    let passes = (SWEEP_MIN.as_secs_f64() / one.as_secs_f64()).clamp(1.0, 16.0) as u32;
+    let mut probe = Probe::take(alternation.pair)?;
+    let mut sweeps = 0;
+    while sweeps == 0 || start.elapsed() < schedule.total {
+        for _ in 0..passes {
+            alternation.pass(|case| {
+                let spent = start.elapsed();
+                let part = spent.as_secs_f64() / schedule.total.as_secs_f64();
+                progress.show(bench, part, case, probe.placement());
+                sweeps == 0 || spent < schedule.total
+            })?;
+        }
+        let after = Probe::take(alternation.pair)?;
+        alternation.settle(probe.placement(), after.placement());
+        probe = after;
+        sweeps += 1;
+    }
+    Ok(alternation.rows(bench))
+}
+
+/// A subject and what is known of it.
+struct Entry<'a> {
+    subject: Box<dyn Subject + 'a>,
+    /// Operations in a batch: the same in all rounds.
+    size: u32,
+    /// What an operation took lately.
+    op_ns: f64,
+    /// Rounds of the present sweep.
+    pending: Vec<(Round, Ratios)>,
+    figures: BTreeMap<Placement, Figures>,
+}
+
+/// The floors, measured once.
+#[derive(Clone, Copy, Debug, Default)]
+struct Floors {
+    tight_ns: f64,
+    best_ns: f64,
+    eventfd_ns: Option<f64>,
+}
+
+impl Floors {
+    /// What a round between these two costs, in floors.
+    fn ratios(before: Floors, after: Floors, op_ns: f64) -> Ratios {
+        let of = |a: f64, b: f64| Some(op_ns / ((a + b) / 2.0)).filter(|ratio| ratio.is_finite());
+        Ratios {
+            line: of(before.best_ns, after.best_ns),
+            tight: of(before.tight_ns, after.tight_ns),
+            eventfd: before.eventfd_ns.zip(after.eventfd_ns).and_then(|(a, b)| of(a, b)),
+            baseline: None,
+        }
+    }
+}
+
+struct Alternation<'a, 'p> {
+    pair: &'p mut Pair,
+    entries: Vec<Entry<'a>>,
+    round: Duration,
+    /// What the last rounds of the floors said, to plan the next.
+    floors: Floors,
+}
+
+impl<'a, 'p> Alternation<'a, 'p> {
+    /// Finds out about how long everything takes.
+    fn new(
+        pair: &'p mut Pair,
+        subjects: Vec<Box<dyn Subject + 'a>>,
+        round: Duration,
+    ) -> Result<Alternation<'a, 'p>, BenchError> {
+        let mut entries = Vec::new();
+        for mut subject in subjects {
+            let shape = subject.shape();
+            subject.round(pair, Work::first(shape))?;
+            let op_ns = subject.round(pair, Work::first(shape))?.median_ns();
+            let size = Work::size(shape, op_ns);
+            let (pending, figures) = (Vec::new(), BTreeMap::new());
+            entries.push(Entry { subject, size, op_ns, pending, figures });
+        }
+        let lines = pair.lines(Work::of(64, 64), 0)?.median_ns();
+        let eventfd_ns = Some(pair.eventfds(Work::of(16, 1))?.median_ns());
+        let floors = Floors { tight_ns: lines, best_ns: lines, eventfd_ns };
+        Ok(Alternation { pair, entries, round, floors })
+    }
+
+    /// About how long one round of everything takes.
+    fn length(&self) -> Duration {
+        let one = |entry: &Entry<'_>| match entry.subject.floor() {
+            Floor::Nothing => self.round,
+            Floor::Lines => self.round + 2 * FLOOR,
+            Floor::Eventfds => self.round + 3 * FLOOR,
+        };
+        self.entries.iter().map(one).sum::<Duration>().max(Duration::from_millis(1))
+    }
+
+    /// One round of everything, as long as `go_on` agrees to the next case.
+    fn pass(&mut self, mut go_on: impl FnMut(&str) -> bool) -> Result<(), BenchError> {
+        let mut before: Option<Floors> = None;
+        let mut medians: HashMap<String, f64> = HashMap::new();
+        for at in 0..self.entries.len() {
+            if !go_on(self.entries[at].subject.case()) {
+                break;
+            }
+            let floor = self.entries[at].subject.floor();
+            let near = match (floor, before.take()) {
+                (Floor::Nothing, _) => None,
+                // What stood behind the last subject stands before this one.
+                (Floor::Lines, Some(floors)) => Some(floors),
+                (Floor::Eventfds, Some(floors)) if floors.eventfd_ns.is_some() => Some(floors),
+                _ => Some(self.take_floors(floor)?),
+            };
+            let round = self.take_round(at)?;
+            let op_ns = round.median_ns();
+            let mut ratios = Ratios::default();
+            if let Some(near) = near {
+                let after = self.take_floors(floor)?;
+                ratios = Floors::ratios(near, after, op_ns);
+                before = Some(after);
+            }
+            let entry = &mut self.entries[at];
+            let base = entry.subject.baseline().and_then(|case| medians.get(case));
+            ratios.baseline = base.map(|base| op_ns / base).filter(|ratio| ratio.is_finite());
+            medians.insert(entry.subject.case().to_owned(), op_ns);
+            entry.pending.push((round, ratios));
+        }
+        Ok(())
+    }
+
+    fn take_round(&mut self, at: usize) -> Result<Round, BenchError> {
+        let entry = &mut self.entries[at];
+        let work = Work::planned(entry.subject.shape(), entry.size, entry.op_ns, self.round);
+        let round = entry.subject.round(self.pair, work)?;
+        // Half the old estimate: one bad round does not make the next too short.
+        entry.op_ns = (entry.op_ns + round.median_ns()) / 2.0;
+        Ok(round)
+    }
+
+    fn take_floors(&mut self, floor: Floor) -> Result<Floors, BenchError> {
+        let size = Work::size(Shape::Each, self.floors.tight_ns);
+        let mut plan = Work::planned(Shape::Each, size, self.floors.tight_ns, FLOOR);
+        plan.singles = 0;
+        let tight_ns = self.pair.lines(plan, 0)?.median_ns();
+        let paced_ns = self.pair.lines(plan, 1)?.median_ns();
+        let best_ns = tight_ns.min(paced_ns);
+        let mut floors = Floors { tight_ns, best_ns, eventfd_ns: None };
+        if floor == Floor::Eventfds {
+            let last = self.floors.eventfd_ns.unwrap_or(50_000.0);
+            let plan = Work::planned(Shape::Each, 1, last, 2 * FLOOR);
+            floors.eventfd_ns = Some(self.pair.eventfds(plan)?.median_ns());
+        }
+        self.floors = Floors { eventfd_ns: floors.eventfd_ns.or(self.floors.eventfd_ns), ..floors };
+        Ok(floors)
+    }
+
+    /// Keeps what was measured since the last time, if the placement was the same throughout.
+    fn settle(&mut self, before: Placement, after: Placement) {
+        let placement = if before == after { before } else { Placement::Unsettled };
+        for entry in &mut self.entries {
+            let new = || Figures::new(entry.size);
+            let figures = entry.figures.entry(placement).or_insert_with(new);
+            for (round, ratios) in entry.pending.drain(..) {
+                figures.add(&round, ratios);
+            }
+        }
+    }
+
+    fn rows(self, bench: &'static str) -> Vec<Row> {
+        let cpus = [self.pair.cpus.client, self.pair.cpus.server];
+        let mut rows = Vec::new();
+        for mut entry in self.entries {
+            let unsettled = entry.figures.remove(&Placement::Unsettled);
+            let dropped = unsettled.as_ref().map_or(0, Figures::rounds);
+            let mut kept: Vec<(Placement, Figures)> = entry.figures.into_iter().collect();
+            kept.retain(|(_, figures)| figures.rounds() > 0);
+            kept.sort_by_key(|(_, figures)| std::cmp::Reverse(figures.rounds()));
+            let enough = |(at, (_, figures)): &(usize, (Placement, Figures))| {
+                *at == 0 || figures.rounds() >= ROUNDS_MIN
+            };
+            let mut told: Vec<_> =
+                kept.into_iter().enumerate().filter(enough).map(|(_, one)| one).collect();
+            let mut rounds_dropped = dropped;
+            if told.is_empty() {
+                told.extend(unsettled.map(|figures| (Placement::Unsettled, figures)));
+                rounds_dropped = 0;
+            }
+            for (placement, figures) in told {
+                let row = Row::new(bench, entry.subject.case(), placement, &figures.summary());
+                let mut row = Row { rounds_dropped, cpus, ..row };
+                row.baseline = entry.subject.baseline().map(str::to_owned);
+                match entry.subject.rate() {
+                    Rate::Nothing => {}
+                    Rate::Operations => row.per_second = Some(rounded(1e9 / row.p50_ns)),
+                    Rate::Bytes(n) => {
+                        row.gigabytes_per_second = Some(rounded(n as f64 / row.p50_ns));
+                    }
+                }
+                entry.subject.finish(&mut row);
+                rows.push(row);
+            }
+        }
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Floors;
+
+    #[test]
+    fn a_ratio_is_to_the_mean_of_the_floors_around() {
+        let before = Floors { tight_ns: 100.0, best_ns: 80.0, eventfd_ns: Some(40_000.0) };
+        let after = Floors { tight_ns: 120.0, best_ns: 120.0, eventfd_ns: None };
+        let ratios = Floors::ratios(before, after, 110.0);
+        assert_eq!((ratios.tight, ratios.line), (Some(1.0), Some(1.1)));
+        assert_eq!(ratios.eventfd, None);
+        assert_eq!(Floors::ratios(Floors::default(), Floors::default(), 1.0).line, None);
+    }
+}

@@ -1,0 +1,200 @@
+//! Samples of many rounds, and what is said about them.
+//!
+//! Minimum and median are of batches; the 99th and 99.9th percentiles are of operations that were
+//! timed one by one (`timing` says why). Ratios are medians of what each round gave against its
+//! own neighbours, so that drift cancels.
+
+use crate::bench::timing::{Round, nanoseconds};
+use hdrhistogram::Histogram;
+
+/// Significant digits of a histogram.
+const DIGITS: u8 = 3;
+
+/// What was measured of one case in one placement.
+pub(crate) struct Figures {
+    size: u32,
+    batches: Histogram<u64>,
+    singles: Histogram<u64>,
+    rounds: u64,
+    line: Vec<f64>,
+    tight: Vec<f64>,
+    eventfd: Vec<f64>,
+    baseline: Vec<f64>,
+}
+
+/// One round's ratios to what was measured next to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Ratios {
+    /// To the best-paced round trip of two lines.
+    pub(crate) line: Option<f64>,
+    /// To the same, polled without a pause.
+    pub(crate) tight: Option<f64>,
+    /// To a round trip of two eventfds, both sides sleeping.
+    pub(crate) eventfd: Option<f64>,
+    /// To another case.
+    pub(crate) baseline: Option<f64>,
+}
+
+/// What is said of the figures, in nanoseconds an operation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Summary {
+    /// Operations measured.
+    pub(crate) n: u64,
+    /// Rounds they were measured in.
+    pub(crate) rounds: u64,
+    /// Operations in a batch.
+    pub(crate) batch: u32,
+    /// Whether the percentiles from the 99th on are of single operations.
+    pub(crate) single_tails: bool,
+    /// The fastest batch.
+    pub(crate) min_ns: f64,
+    /// The median batch.
+    pub(crate) p50_ns: f64,
+    /// 99 of 100 operations are faster.
+    pub(crate) p99_ns: f64,
+    /// 999 of 1,000 operations are faster.
+    pub(crate) p999_ns: f64,
+    /// The medians of the rounds' ratios.
+    pub(crate) ratios: Ratios,
+}
+
+impl Figures {
+    /// Nothing yet, for batches of `size`.
+    pub(crate) fn new(size: u32) -> Figures {
+        let histogram = || Histogram::new(DIGITS).expect("3 digits are allowed");
+        Figures {
+            size,
+            batches: histogram(),
+            singles: histogram(),
+            rounds: 0,
+            line: Vec::new(),
+            tight: Vec::new(),
+            eventfd: Vec::new(),
+            baseline: Vec::new(),
+        }
+    }
+
+    /// Adds a round.
+    pub(crate) fn add(&mut self, round: &Round, ratios: Ratios) {
+        record(&mut self.batches, &round.batches);
+        record(&mut self.singles, &round.singles);
+        self.rounds += 1;
+        self.line.extend(ratios.line);
+        self.tight.extend(ratios.tight);
+        self.eventfd.extend(ratios.eventfd);
+        self.baseline.extend(ratios.baseline);
+    }
+
+    /// The number of rounds.
+    pub(crate) fn rounds(&self) -> u64 {
+        self.rounds
+    }
+
+    /// What is said of all of it.
+    pub(crate) fn summary(&self) -> Summary {
+        let size = f64::from(self.size.max(1));
+        let batch = |rank: f64| nanoseconds(self.batches.value_at_quantile(rank) as f64 / size);
+        let single_tails = !self.singles.is_empty();
+        let tail = |rank: f64| match single_tails {
+            true => nanoseconds(self.singles.value_at_quantile(rank) as f64),
+            false => batch(rank),
+        };
+        Summary {
+            n: self.batches.len() * u64::from(self.size) + self.singles.len(),
+            rounds: self.rounds,
+            batch: self.size,
+            single_tails: single_tails || self.size == 1,
+            min_ns: nanoseconds(self.batches.min() as f64 / size),
+            p50_ns: batch(0.5),
+            p99_ns: tail(0.99),
+            p999_ns: tail(0.999),
+            ratios: Ratios {
+                line: median(&self.line),
+                tight: median(&self.tight),
+                eventfd: median(&self.eventfd),
+                baseline: median(&self.baseline),
+            },
+        }
+    }
+}
+
+fn record(histogram: &mut Histogram<u64>, values: &[u64]) {
+    histogram.auto(true);
+    for &value in values {
+        // One that grows takes every number but those near the largest, which are centuries.
+        let _ = histogram.record(value.max(1));
+    }
+}
+
+/// The median of some numbers: of two in the middle their mean. None of none.
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(sorted[half]),
+        _ => Some((sorted[half - 1] + sorted[half]) / 2.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Figures, Ratios, median};
+    use crate::bench::timing::{Round, nanoseconds};
+
+    fn close(found: f64, wanted_ticks: f64) {
+        let wanted = nanoseconds(wanted_ticks);
+        assert!((found - wanted).abs() <= wanted * 0.002, "{found} is not {wanted}");
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0]), Some(3.0));
+        assert_eq!(median(&[9.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 9.0, 2.0]), Some(3.0));
+    }
+
+    #[test]
+    fn medians_come_from_batches_and_tails_from_single_operations() {
+        let mut figures = Figures::new(10);
+        let round = Round {
+            size: 10,
+            batches: (1..=1000).map(|i| i * 10).collect(),
+            singles: (1..=1000).map(|i| i * 100).collect(),
+        };
+        figures.add(&round, Ratios { line: Some(1.5), ..Ratios::default() });
+        figures.add(&round, Ratios { line: Some(0.5), tight: Some(2.0), ..Ratios::default() });
+        figures.add(&round, Ratios { line: Some(0.9), ..Ratios::default() });
+        let said = figures.summary();
+        assert_eq!((said.n, said.rounds, said.batch, said.single_tails), (33_000, 3, 10, true));
+        close(said.min_ns, 1.0);
+        close(said.p50_ns, 500.0);
+        close(said.p99_ns, 99_000.0);
+        close(said.p999_ns, 99_900.0);
+        let ratios = Ratios { line: Some(0.9), tight: Some(2.0), ..Ratios::default() };
+        assert_eq!(said.ratios, ratios);
+    }
+
+    #[test]
+    fn without_single_operations_tails_are_of_batches() {
+        let mut figures = Figures::new(4);
+        let round =
+            Round { size: 4, batches: (1..=1000).map(|i| i * 4).collect(), singles: vec![] };
+        figures.add(&round, Ratios::default());
+        let said = figures.summary();
+        assert!(!said.single_tails);
+        close(said.p99_ns, 990.0);
+        let mut alone = Figures::new(1);
+        alone.add(&Round { size: 1, ..round }, Ratios::default());
+        assert!(alone.summary().single_tails, "batches of one are single operations");
+    }
+
+    #[test]
+    fn nothing_says_nothing() {
+        let said = Figures::new(1).summary();
+        assert_eq!((said.n, said.rounds, said.p50_ns), (0, 0, 0.0));
+        assert_eq!(said.ratios, Ratios::default());
+    }
+}

@@ -1,0 +1,272 @@
+//! One short round of one operation: how much of it is done, and what the clock said.
+//!
+//! A round has three parts. The first operations warm up and are forgotten. Then come batches,
+//! one reading of the clock for each: medians and minima are theirs, for the clock costs nothing
+//! there. The last operations are timed one by one, because the mean of a batch hides its tail;
+//! each of them pays for one reading.
+
+use serde::{Deserialize, Serialize};
+use std::convert::Infallible;
+use std::time::Duration;
+use upbeat_memory::ticks::{ticks, ticks_per_second};
+
+/// An operation that takes longer is timed one by one and not in batches.
+const ALONE_FROM_NS: f64 = 3_000.0;
+/// How long a batch should take.
+const BATCH_NS: f64 = 5_000.0;
+
+/// What is done in a round. Both processes know it, so that both do the same number of operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Work {
+    /// Operations that are not measured.
+    pub(crate) warm: u32,
+    /// Batches.
+    pub(crate) batches: u32,
+    /// Operations in a batch.
+    pub(crate) size: u32,
+    /// Operations that are timed one by one.
+    pub(crate) singles: u32,
+}
+
+/// What an operation is like to time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// An operation begins when the last one has ended: batches, and some one by one.
+    Each,
+    /// Operations are done in bursts of so many and cannot be told apart.
+    Bursts(u32),
+}
+
+impl Work {
+    /// A round of `batches` batches of `size`, and a little to warm up.
+    pub(crate) fn of(batches: u32, size: u32) -> Work {
+        Work { warm: size, batches, size, singles: 0 }
+    }
+
+    /// The first round of an operation of which nothing is known.
+    pub(crate) fn first(shape: Shape) -> Work {
+        match shape {
+            Shape::Each => Work::of(8, 4),
+            Shape::Bursts(size) => Work::of(2, size),
+        }
+    }
+
+    /// How many operations should go into one batch when one takes `op_ns`.
+    pub(crate) fn size(shape: Shape, op_ns: f64) -> u32 {
+        match shape {
+            Shape::Bursts(size) => size,
+            Shape::Each if op_ns >= ALONE_FROM_NS => 1,
+            Shape::Each => (BATCH_NS / op_ns.max(1.0)).clamp(2.0, 512.0) as u32,
+        }
+    }
+
+    /// A round of about `round`, of batches of `size`, when one operation takes `op_ns`.
+    pub(crate) fn planned(shape: Shape, size: u32, op_ns: f64, round: Duration) -> Work {
+        let ops = (round.as_nanos() as f64 / op_ns.max(1.0)).clamp(1.0, 16e6);
+        let alone = matches!(shape, Shape::Bursts(_)) || size == 1;
+        let batched = if alone { ops } else { ops * 2.0 / 3.0 };
+        Work {
+            warm: if size == 1 { 4 } else { size },
+            batches: ((batched / f64::from(size)) as u32).max(4),
+            size,
+            singles: if alone { 0 } else { ((ops - batched) as u32).clamp(32, 1 << 16) },
+        }
+    }
+
+    /// All operations of the round.
+    pub(crate) fn total(&self) -> u64 {
+        let batched = u64::from(self.batches) * u64::from(self.size);
+        u64::from(self.warm) + batched + u64::from(self.singles)
+    }
+
+    /// The round as a sequence of laps, for an operation that is awaited.
+    pub(crate) fn laps(self) -> Laps {
+        Laps {
+            work: self,
+            done: 0,
+            last: 0,
+            batches: touched(self.batches),
+            singles: touched(self.singles),
+        }
+    }
+
+    /// Does the round.
+    #[inline]
+    pub(crate) fn run(self, mut operation: impl FnMut()) -> Round {
+        let done = self.try_run(|| {
+            operation();
+            Ok::<(), Infallible>(())
+        });
+        match done {
+            Ok(round) => round,
+        }
+    }
+
+    /// Does the round unless an operation fails.
+    #[inline]
+    pub(crate) fn try_run<E>(
+        self,
+        mut operation: impl FnMut() -> Result<(), E>,
+    ) -> Result<Round, E> {
+        let mut laps = self.laps();
+        for operations in laps.by_ref() {
+            for _ in 0..operations {
+                operation()?;
+            }
+        }
+        Ok(laps.round())
+    }
+
+    /// Does the round in bursts: `burst` does as many operations as it is told.
+    pub(crate) fn try_bursts<E>(
+        self,
+        mut burst: impl FnMut(u32) -> Result<(), E>,
+    ) -> Result<Round, E> {
+        let mut laps = self.laps();
+        for operations in laps.by_ref() {
+            burst(operations)?;
+        }
+        Ok(laps.round())
+    }
+}
+
+/// A vector with room for `length`, whose pages have been touched: a fault would be measured.
+fn touched(length: u32) -> Vec<u64> {
+    let mut cells = vec![1; length as usize];
+    cells.clear();
+    cells
+}
+
+/// The laps of a round. Each item is a number of operations to do before the next is asked for;
+/// asking for the next ends the lap.
+pub(crate) struct Laps {
+    work: Work,
+    /// Laps begun.
+    done: u32,
+    last: u64,
+    batches: Vec<u64>,
+    singles: Vec<u64>,
+}
+
+impl Laps {
+    /// What the laps said.
+    pub(crate) fn round(self) -> Round {
+        Round { size: self.work.size, batches: self.batches, singles: self.singles }
+    }
+}
+
+impl Iterator for Laps {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        let now = ticks();
+        let took = now.saturating_sub(self.last);
+        let lap = self.done;
+        self.done += 1;
+        self.last = now;
+        if lap >= 2 {
+            if lap - 2 < self.work.batches {
+                self.batches.push(took);
+            } else if lap - 2 < self.work.batches + self.work.singles {
+                self.singles.push(took);
+            }
+        }
+        if lap == 0 {
+            Some(self.work.warm)
+        } else if lap <= self.work.batches {
+            Some(self.work.size)
+        } else {
+            (lap <= self.work.batches + self.work.singles).then_some(1)
+        }
+    }
+}
+
+/// What a round measured, in ticks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Round {
+    /// Operations in a batch.
+    pub(crate) size: u32,
+    /// How long each batch took.
+    pub(crate) batches: Vec<u64>,
+    /// How long each single operation took.
+    pub(crate) singles: Vec<u64>,
+}
+
+impl Round {
+    /// The nanoseconds of one operation, by the batch below which the part `rank` of them is.
+    pub(crate) fn ns_at(&self, rank: f64) -> f64 {
+        let mut batches = self.batches.clone();
+        batches.sort_unstable();
+        let last = batches.len().saturating_sub(1);
+        let at = (last as f64 * rank).round() as usize;
+        let ticks = batches.get(at).copied().unwrap_or(0);
+        nanoseconds(ticks as f64 / f64::from(self.size.max(1)))
+    }
+
+    /// The median of the nanoseconds of one operation.
+    pub(crate) fn median_ns(&self) -> f64 {
+        self.ns_at(0.5)
+    }
+}
+
+/// Ticks in nanoseconds, fractions too.
+pub(crate) fn nanoseconds(ticks: f64) -> f64 {
+    ticks * 1e9 / ticks_per_second() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Round, Shape, Work, nanoseconds};
+    use std::time::Duration;
+    use upbeat_memory::ticks::ticks_per_second;
+
+    #[test]
+    fn a_round_does_all_of_its_work_and_measures_the_right_parts() {
+        let work = Work { warm: 5, batches: 3, size: 4, singles: 7 };
+        let mut count = 0;
+        let round = work.run(|| count += 1);
+        assert_eq!(count, work.total());
+        assert_eq!((round.batches.len(), round.singles.len(), round.size), (3, 7, 4));
+        assert_eq!(work.laps().collect::<Vec<_>>(), [5, 4, 4, 4, 1, 1, 1, 1, 1, 1, 1]);
+        assert_eq!(Work::of(2, 1).laps().collect::<Vec<_>>(), [1, 1, 1]);
+    }
+
+    #[test]
+    fn a_failure_ends_a_round() {
+        let mut count = 0;
+        let failed = Work::of(4, 4).try_run(|| {
+            count += 1;
+            if count == 6 { Err(count) } else { Ok(()) }
+        });
+        assert_eq!(failed, Err(6));
+    }
+
+    #[test]
+    fn plans_fit_the_time() {
+        let millis = Duration::from_millis(6);
+        let size = Work::size(Shape::Each, 100.0);
+        let work = Work::planned(Shape::Each, size, 100.0, millis);
+        assert_eq!(size, 50);
+        assert!((55_000..=61_000).contains(&work.total()), "{work:?}");
+        assert!(work.singles > 15_000);
+        let size = Work::size(Shape::Each, 30_000.0);
+        let work = Work::planned(Shape::Each, size, 30_000.0, millis);
+        assert_eq!((work.size, work.batches, work.singles), (1, 200, 0));
+        let bursts = Shape::Bursts(1000);
+        let work = Work::planned(bursts, Work::size(bursts, 9.0), 9.0, millis);
+        assert_eq!((work.size, work.singles), (1000, 0));
+        assert!(Work::planned(Shape::Each, 1, 1e9, millis).batches == 4);
+    }
+
+    #[test]
+    fn a_round_knows_its_median() {
+        let tick = 1e9 / ticks_per_second() as f64;
+        let round = Round { size: 10, batches: vec![500, 100, 300], singles: vec![] };
+        assert!((round.median_ns() - 30.0 * tick).abs() < 1e-9);
+        assert!((round.ns_at(0.0) - 10.0 * tick).abs() < 1e-9);
+        assert!((round.ns_at(1.0) - 50.0 * tick).abs() < 1e-9);
+        assert_eq!(Round { size: 1, batches: vec![], singles: vec![] }.median_ns(), 0.0);
+        assert!((nanoseconds(ticks_per_second() as f64) - 1e9).abs() < 1.0);
+    }
+}

@@ -1,0 +1,112 @@
+//! The `upbeat bench` command as a user meets it.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A case that hangs must not hold up the tests for ever.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn upbeat(arguments: &[&str]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_upbeat"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    // The output of a run fits the pipes, so nobody waits for us to read it.
+    while child.try_wait().unwrap().is_none() {
+        if start.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("`upbeat {}` still runs after {PATIENCE:?}", arguments.join(" "));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Whether this process may use two CPUs, which a benchmark needs.
+fn two_cpus() -> bool {
+    std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() >= 2)
+}
+
+fn rows(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn number(row: &Value, name: &str) -> f64 {
+    row[name].as_f64().unwrap_or_else(|| panic!("{name} is no number in {row}"))
+}
+
+/// What every line promises.
+fn check(row: &Value) {
+    assert!(row["case"].is_string() && row["bench"].is_string(), "{row}");
+    let placement = row["placement"].as_str().unwrap();
+    assert!(["one core", "one L3", "two L3s", "unsettled"].contains(&placement), "{row}");
+    assert!(row["n"].as_u64().unwrap() > 0, "{row}");
+    assert!(row["cpus"].as_array().unwrap().len() == 2, "{row}");
+    let [min, p50, p99, p999] =
+        ["min_ns", "p50_ns", "p99_ns", "p999_ns"].map(|name| number(row, name));
+    assert!(0.0 < min && min <= p50 && 0.0 < p99 && p99 <= p999, "{row}");
+}
+
+#[test]
+fn all_limits_are_measured_and_every_line_holds_its_promise() {
+    if !two_cpus() {
+        return;
+    }
+    let rows = rows(&upbeat(&["bench", "limits", "--quick", "--json"]));
+    rows.iter().for_each(check);
+    let listed = text(&upbeat(&["bench", "limits", "--list"]).stdout);
+    let listed: BTreeSet<&str> = listed
+        .lines()
+        .filter_map(|line| line.split_whitespace().next()?.strip_prefix("limits/"))
+        .collect();
+    let measured: BTreeSet<&str> = rows.iter().map(|row| row["case"].as_str().unwrap()).collect();
+    assert_eq!(measured, listed);
+    for row in &rows {
+        let case = row["case"].as_str().unwrap();
+        let round_trip =
+            ["line/", "eventfd/", "unix/", "tcp/"].iter().any(|head| case.starts_with(head));
+        if round_trip {
+            assert!(number(row, "ratio_to_line") > 0.0 && number(row, "ratio_to_tight") > 0.0);
+        }
+        if case.ends_with("/sleeping") {
+            assert!(number(row, "ratio_to_eventfd") > 0.0);
+        }
+    }
+}
+
+#[test]
+fn a_table_has_a_line_for_the_case_that_was_asked_for() {
+    if !two_cpus() {
+        return;
+    }
+    let output = upbeat(&["bench", "limits/syscall", "--quick"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    assert!(table.contains("syscall") && table.contains("p99.9"), "{table}");
+    assert!(!table.contains("line/tight"), "{table}");
+    assert!(output.stderr.is_empty(), "no bar where there is no terminal");
+}
+
+#[test]
+fn mistakes_are_named() {
+    let refused = |arguments: &[&str]| {
+        let output = upbeat(arguments);
+        assert!(!output.status.success() && output.stdout.is_empty());
+        text(&output.stderr)
+    };
+    assert!(refused(&["bench", "limits/lien"]).contains("no case is called `limits/lien`"));
+    assert!(refused(&["bench", "--pin", "0"]).contains("`0` does not name two CPUs"));
+    assert!(refused(&["bench", "--pin", "0,0"]).contains("not 0 twice"));
+    assert!(refused(&["bench", "--pin", "0,1000"]).contains("CPU 1000 is not among those"));
+}
