@@ -1,0 +1,129 @@
+//! A full table of descriptors, wherever it is met: an error that names the limit, a peer that is
+//! told, and a listener that goes on. One test, for the limit is the whole process's.
+
+mod common;
+
+use common::{Pair, Stand, descriptors, finish};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit};
+use std::os::fd::OwnedFd;
+use upbeat_core::hello::RefusalCode;
+use upbeat_memory::segment::{Segment, Writers};
+use upbeat_transport::carrier::{BellFault, Kind};
+use upbeat_transport::error::{HomeError, OpenError};
+use upbeat_transport::home::Home;
+use upbeat_transport::opening::{Opening, Step};
+use upbeat_transport::watch::{Watch, WatchError};
+use upbeat_transport::{local, shared};
+
+const LIMIT: u64 = 100;
+
+/// Takes all numbers that are left, but for `spare`.
+fn fill(spare: usize) -> Vec<OwnedFd> {
+    let mut taken = Vec::new();
+    loop {
+        match rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 0) {
+            Ok(descriptor) => taken.push(descriptor),
+            Err(Errno::MFILE) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    taken.truncate(taken.len() - spare);
+    taken
+}
+
+fn is_full(error: &OpenError) -> bool {
+    matches!(error, OpenError::Descriptors { limit: LIMIT })
+}
+
+#[test]
+fn a_full_table() {
+    let limit = Rlimit { current: Some(LIMIT), maximum: Some(LIMIT) };
+    rustix::process::setrlimit(Resource::Nofile, limit).unwrap();
+    let stand = Stand::new(Kind::Shared, "full");
+    the_caller_is_told(&stand);
+    wherever_it_is_met(&stand);
+    outside_of_handshakes(&stand);
+    segments_that_find_no_number(&stand);
+}
+
+fn the_caller_is_told(stand: &Stand) {
+    let mut callers: Vec<Opening> = (0..3).map(|i| stand.connect(i, 0).unwrap()).collect();
+    let mut taken = fill(0);
+    for caller in &mut callers {
+        let error = stand.try_accept(1, 0).err().unwrap();
+        assert!(is_full(&error), "{error}");
+        assert!(error.to_string().contains("ulimit"), "{error}");
+        let error = caller.step(0).err().unwrap();
+        let OpenError::Refused { code, .. } = &error else { panic!("{error}") };
+        assert_eq!(*code, RefusalCode::TooManyDescriptors);
+        // The number that it has let go of.
+        taken.extend(fill(0));
+    }
+    // Nobody is left to be told, so nothing is readable and nothing spins.
+    assert!(is_full(&stand.try_accept(1, 0).err().unwrap()) || stand.accept(1, 0).is_none());
+    drop((taken, callers));
+    stand.pair(1, 2);
+}
+
+fn wherever_it_is_met(stand: &Stand) {
+    let before = descriptors();
+    let mut through = 0;
+    for spare in 0..16 {
+        let taken = fill(spare);
+        let opened = open(stand).map(drop);
+        drop(taken);
+        match opened {
+            Ok(()) => through += 1,
+            // One side finds it full, the other is refused.
+            Err(OpenError::Refused { code: RefusalCode::TooManyDescriptors, .. }) => {}
+            Err(error) => assert!(is_full(&error), "{spare} left: {error}"),
+        }
+        stand.pair(3, 4);
+        assert_eq!(descriptors(), before, "{spare} left");
+    }
+    assert!((5..12).contains(&through), "{through}");
+}
+
+fn open(stand: &Stand) -> Result<Pair, OpenError> {
+    let mut near = stand.connect(1, 0)?;
+    let mut far = stand.try_accept(2, 0)?.expect("a caller");
+    finish(&mut near, &mut far)
+}
+
+fn outside_of_handshakes(stand: &Stand) {
+    let taken = fill(0);
+    let error = Home::new(common::program("test"), None).err().unwrap();
+    assert_eq!(error, HomeError::Descriptors { limit: LIMIT });
+    let error = shared::Listener::bind(&stand.place, &stand.client).err().unwrap();
+    assert!(error.to_string().contains("ulimit"), "{error}");
+    let error = local::Listener::bind(&stand.client).err().unwrap();
+    assert!(error.to_string().contains("ulimit"), "{error}");
+    let mut watch = Watch::new();
+    let error = watch.watch(std::process::id()).err().unwrap();
+    assert_eq!(error, WatchError::Descriptors { limit: LIMIT });
+    drop(taken);
+    assert!(watch.watch(std::process::id()).unwrap().is_some());
+    drop(shared::Listener::bind(&stand.place, &stand.client).unwrap());
+}
+
+fn segments_that_find_no_number(stand: &Stand) {
+    let Pair { near, far } = stand.pair(1, 2);
+    let (generation, bytes) = near.lanes.next_growth().unwrap();
+    let segment = Segment::create("upbeat-lane", bytes, Writers::Owner).unwrap();
+    near.bell.send_segment(u32::from(generation), &segment).unwrap();
+    let taken = fill(0);
+    assert_eq!(far.bell.drain().err(), Some(BellFault::Descriptors { limit: LIMIT }));
+    drop(taken);
+
+    // A listener whose caller's segments find no number.
+    let mut near = stand.connect(1, 0).unwrap();
+    let mut far = stand.accept(2, 0).unwrap();
+    assert!(matches!(far.step(0), Ok(Step::Waiting)));
+    assert!(matches!(near.step(0), Ok(Step::Waiting)));
+    let taken = fill(1);
+    assert!(is_full(&far.step(0).err().unwrap()));
+    drop(taken);
+    let error = near.step(0).err().unwrap();
+    assert!(matches!(error, OpenError::Refused { code: RefusalCode::TooManyDescriptors, .. }));
+}

@@ -1,0 +1,397 @@
+//! Sessions and names between processes: what is left of a process that was killed, and how its
+//! peers learn of it.
+//!
+//! The other process is this program again, told by the environment which part to play; it says
+//! how far it is on its standard output and lives until it is killed or its input ends.
+
+mod common;
+
+use common::{Directory, Raw, alone, frame, home, program, receive};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::FdFlags;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use upbeat_core::hello::RefusalCode;
+use upbeat_core::limits::HANDSHAKE_MS_MAX;
+use upbeat_transport::carrier::{Carrier, Rang};
+use upbeat_transport::error::{BindError, OpenError};
+use upbeat_transport::home::Home;
+use upbeat_transport::opening::{Opening, Step};
+use upbeat_transport::place::Place;
+use upbeat_transport::shared::{self, Listener};
+use upbeat_transport::watch::{Watch, WatchError};
+
+const PART: &str = "UPBEAT_TEST_PART";
+const PLACE: &str = "UPBEAT_TEST_PLACE";
+const NOBODY: u32 = 65534;
+
+/// The other process.
+struct Other {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Other {
+    fn start(part: &str, place: &std::path::Path) -> Other {
+        Other::start_as(part, place, None)
+    }
+
+    fn start_as(part: &str, place: &std::path::Path, uid: Option<u32>) -> Other {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "other", "--nocapture", "--test-threads=1"]);
+        command.env(PART, part).env(PLACE, place);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        if let Some(uid) = uid {
+            command.uid(uid);
+        }
+        let mut child = command.spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Other { child, output }
+    }
+
+    /// Waits until it says `word`, and gives what comes behind it.
+    fn expect(&mut self, word: &str) -> String {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "it never said {word}");
+            // The test harness writes without an end of line before the first word.
+            if let Some((_, rest)) = line.split_once(&format!("@{word}")) {
+                return rest.trim().to_owned();
+            }
+        }
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// SIGKILL, and no more.
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn say(words: &str) {
+    println!("@{words}");
+    std::io::stdout().flush().unwrap();
+}
+
+/// Lives until the input ends.
+fn linger() {
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+/// Waits for a descriptor, not for luck; a minute means never.
+fn wait(descriptor: BorrowedFd<'_>) {
+    let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
+    let minute = Timespec { tv_sec: 60, tv_nsec: 0 };
+    assert_eq!(rustix::event::poll(&mut polled, Some(&minute)).unwrap(), 1, "nothing came");
+}
+
+fn finish(mut opening: Opening) -> Result<Carrier, OpenError> {
+    loop {
+        match opening.step(0)? {
+            Step::Done(carrier) => return Ok(carrier),
+            Step::Waiting => wait(opening.as_fd()),
+        }
+    }
+}
+
+fn accept(listener: &Listener, home: &Home) -> Result<Carrier, OpenError> {
+    loop {
+        if let Some(opening) = listener.accept(home, 1, 0)? {
+            return finish(opening);
+        }
+        wait(listener.as_fd());
+    }
+}
+
+fn connect(place: &Place, home: &Home, to: &str) -> Result<Carrier, OpenError> {
+    finish(shared::connect(place, home, &to.parse().unwrap(), 1, 0)?)
+}
+
+/// Answers each frame with the next number until the session ends.
+fn echo(carrier: &Carrier) {
+    loop {
+        wait(carrier.bell.as_fd());
+        let closed = carrier.bell.drain().unwrap().closed;
+        while let Some(number) = receive(carrier) {
+            frame(carrier, number + 1);
+            carrier.bell.ring();
+        }
+        if closed {
+            return;
+        }
+    }
+}
+
+/// The other process's parts. Without one this is a test of nothing.
+#[test]
+fn other() {
+    let Ok(part) = std::env::var(PART) else { return };
+    let path = PathBuf::from(std::env::var_os(PLACE).unwrap());
+    match part.as_str() {
+        "node" => {
+            let (place, home) = (Place::at(path).unwrap(), home("node"));
+            let _listener = Listener::bind(&place, &home).unwrap();
+            say("bound");
+            linger();
+        }
+        "echo" => {
+            let (place, home) = (Place::at(path).unwrap(), home("node"));
+            let listener = Listener::bind(&place, &home).unwrap();
+            say("bound");
+            echo(&accept(&listener, &home).unwrap());
+            say("ended");
+            linger();
+        }
+        "caller with heir" => {
+            let (place, home) = (Place::at(path).unwrap(), home("caller"));
+            let carrier = connect(&place, &home, "node").unwrap();
+            rustix::io::fcntl_setfd(&carrier.bell, FdFlags::empty()).unwrap();
+            heir();
+            linger();
+        }
+        "node with heir" => {
+            let (place, home) = (Place::at(path).unwrap(), home("node"));
+            let listener = Listener::bind(&place, &home).unwrap();
+            rustix::io::fcntl_setfd(&listener, FdFlags::empty()).unwrap();
+            heir();
+            linger();
+        }
+        "stranger calls" => {
+            let raw = Raw::connect(&path);
+            say("connected");
+            linger();
+            assert_eq!(raw.refusal(), RefusalCode::WrongUser);
+            say("refused");
+        }
+        "stranger listens" => {
+            let listener = common::raw_listener(&path);
+            say("bound");
+            linger();
+            drop(listener);
+        }
+        other => panic!("no part {other}"),
+    }
+}
+
+/// Starts a process that has inherited what is not closed on exec, and says its number.
+#[expect(clippy::zombie_processes, reason = "it is to outlive this process")]
+fn heir() {
+    let mut sleep = Command::new("sleep");
+    let heir = sleep.arg("600").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let heir = heir.spawn().unwrap();
+    say(&format!("heir {}", heir.id()));
+}
+
+fn kill(pid: &str) {
+    let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+#[test]
+fn a_name_taken_by_another_process() {
+    let _alone = alone();
+    let directory = Directory::new();
+    let (place, home) = (directory.place(), home("node"));
+    let mut other = Other::start("node", place.directory());
+    other.expect("bound");
+    for _ in 0..2 {
+        let error = Listener::bind(&place, &home).err().unwrap();
+        let BindError::NameTaken { pid: Some(pid), .. } = &error else { panic!("{error}") };
+        assert_eq!(*pid, other.pid());
+        assert!(error.to_string().contains(&format!("process {pid}")), "{error}");
+    }
+    // Another name, and another program, are free.
+    drop(Listener::bind(&place, &common::home("node/2")).unwrap());
+    let others = Home::new(program("other"), home.name().cloned()).unwrap();
+    drop(Listener::bind(&place, &others).unwrap());
+    // The end of its input ends it, and the name is free.
+    drop(other.child.stdin.take());
+    assert!(other.child.wait().unwrap().success());
+    drop(Listener::bind(&place, &home).unwrap());
+}
+
+#[test]
+fn the_name_of_a_killed_node() {
+    let _alone = alone();
+    let directory = Directory::new();
+    let (place, home) = (directory.place(), home("node"));
+    let caller = common::home("caller");
+    for _ in 0..5 {
+        let mut other = Other::start("node", place.directory());
+        other.expect("bound");
+        other.kill();
+        other.child.wait().unwrap();
+        let error = connect(&place, &caller, "node").err().unwrap();
+        assert!(matches!(error, OpenError::NoSuchNode { died: true, .. }), "{error}");
+        assert!(error.to_string().contains("was there but is dead"), "{error}");
+
+        let listener = Listener::bind(&place, &home).unwrap();
+        let mut near = shared::connect(&place, &caller, home.name().unwrap(), 1, 0).unwrap();
+        let mut far = listener.accept(&home, 1, 0).unwrap().unwrap();
+        common::finish(&mut near, &mut far).unwrap();
+        drop(listener);
+        let error = connect(&place, &caller, "node").err().unwrap();
+        assert!(matches!(error, OpenError::NoSuchNode { died: false, .. }), "{error}");
+        let sockets = place.socket_path(home.program().name(), home.name().unwrap());
+        assert_eq!(std::fs::read_dir(sockets.parent().unwrap()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_node_that_is_killed_in_a_session() {
+    let _alone = alone();
+    let directory = Directory::new();
+    let (place, caller) = (directory.place(), home("caller"));
+    let before = common::descriptors();
+    let mut other = Other::start("echo", place.directory());
+    other.expect("bound");
+    let carrier = connect(&place, &caller, "node").unwrap();
+    assert_eq!(carrier.peer.pid, other.pid());
+    for number in 0..100 {
+        frame(&carrier, number);
+        carrier.bell.ring();
+        wait(carrier.bell.as_fd());
+        carrier.bell.drain().unwrap();
+        // A ring may be for the frame before; the next one is on its way then.
+        while let Some(answer) = receive(&carrier) {
+            assert!(answer <= number + 1);
+        }
+    }
+    other.kill();
+    loop {
+        wait(carrier.bell.as_fd());
+        if carrier.bell.drain().unwrap().closed {
+            break;
+        }
+    }
+    assert_eq!(carrier.bell.ring(), Rang::Gone);
+    drop((carrier, other));
+    assert_eq!(common::descriptors(), before);
+}
+
+#[test]
+fn a_heir_of_the_socket_hides_the_end_and_the_watch_sees_it() {
+    let _alone = alone();
+    let directory = Directory::new();
+    let (place, home) = (directory.place(), home("node"));
+    let listener = Listener::bind(&place, &home).unwrap();
+    let mut other = Other::start("caller with heir", place.directory());
+    let carrier = accept(&listener, &home).unwrap();
+    let heir = other.expect("heir");
+    assert_eq!(carrier.peer.pid, other.pid());
+
+    let mut watch = Watch::new();
+    assert!(watch.watch(carrier.peer.pid).unwrap().is_some());
+    other.kill();
+    wait(watch.as_fd(carrier.peer.pid).unwrap());
+    assert!(!carrier.bell.drain().unwrap().closed, "the heir holds the socket");
+    assert!(watch.unwatch(carrier.peer.pid));
+
+    kill(&heir);
+    wait(carrier.bell.as_fd());
+    assert!(carrier.bell.drain().unwrap().closed);
+}
+
+#[test]
+fn a_heir_of_the_listener_does_not_keep_the_name() {
+    let _alone = alone();
+    let directory = Directory::new();
+    let (place, home) = (directory.place(), home("node"));
+    let mut other = Other::start("node with heir", place.directory());
+    let heir = other.expect("heir");
+    other.kill();
+    other.child.wait().unwrap();
+
+    // The heir's socket takes the call, and nobody ever answers it.
+    let caller = common::home("caller");
+    let mut opening = shared::connect(&place, &caller, home.name().unwrap(), 1, 0).unwrap();
+    assert!(matches!(opening.step(0), Ok(Step::Waiting)));
+    let error = opening.step(HANDSHAKE_MS_MAX).err().unwrap();
+    assert!(matches!(error, OpenError::TooSlow { .. }), "{error}");
+
+    let listener = Listener::bind(&place, &home).unwrap();
+    let mut near = shared::connect(&place, &caller, home.name().unwrap(), 1, 0).unwrap();
+    let mut far = listener.accept(&home, 1, 0).unwrap().unwrap();
+    common::finish(&mut near, &mut far).unwrap();
+    kill(&heir);
+}
+
+#[test]
+fn sessions_of_one_process_are_watched_by_one_descriptor() {
+    let _alone = alone();
+    let before = common::descriptors();
+    let ours = std::process::id();
+    let mut watch = Watch::new();
+    assert!(watch.watch(ours).unwrap().is_some());
+    for _ in 1..1000 {
+        assert!(watch.watch(ours).unwrap().is_none());
+    }
+    assert_eq!((common::descriptors() - before, watch.len()), (1, 1));
+    for _ in 1..1000 {
+        assert!(!watch.is_last(ours) && !watch.unwatch(ours));
+    }
+    assert!(watch.is_last(ours) && watch.unwatch(ours));
+    assert!(watch.is_empty() && watch.as_fd(ours).is_none() && !watch.unwatch(ours));
+    assert_eq!(common::descriptors(), before);
+
+    let mut child = Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    assert_eq!(watch.watch(child.id()).err(), Some(WatchError::Dead { pid: child.id() }));
+    assert_eq!(watch.watch(0).err(), Some(WatchError::Elsewhere));
+}
+
+/// Lets everybody in, as nobody should.
+fn open_up(path: &std::path::Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn another_user() {
+    let _alone = alone();
+    if !rustix::process::geteuid().is_root() {
+        // Nobody else can become another user.
+        return;
+    }
+    let directory = Directory::new();
+    let (place, home) = (directory.place(), home("node"));
+    let listener = Listener::bind(&place, &home).unwrap();
+    let sockets = listener.path().parent().unwrap();
+    for path in [directory.0.as_path(), place.directory(), sockets] {
+        open_up(path, 0o755);
+    }
+    open_up(listener.path(), 0o777);
+
+    let mut stranger = Other::start_as("stranger calls", listener.path(), Some(NOBODY));
+    stranger.expect("connected");
+    let error = listener.accept(&home, 1, 0).err().unwrap();
+    assert!(matches!(error, OpenError::WrongUser { uid: NOBODY, .. }), "{error}");
+    assert!(error.to_string().contains(&stranger.pid().to_string()), "{error}");
+    drop(stranger.child.stdin.take());
+    stranger.expect("refused");
+
+    open_up(sockets, 0o777);
+    let imp = "imp".parse().unwrap();
+    let path = place.socket_path(home.program().name(), &imp);
+    let mut stranger = Other::start_as("stranger listens", &path, Some(NOBODY));
+    stranger.expect("bound");
+    let error = connect(&place, &home, "imp").err().unwrap();
+    assert!(matches!(error, OpenError::Place(_)), "{error}: others may write there");
+    open_up(sockets, 0o755);
+    let error = connect(&place, &home, "imp").err().unwrap();
+    assert!(matches!(error, OpenError::WrongUser { uid: NOBODY, .. }), "{error}");
+}
