@@ -368,6 +368,26 @@ impl Head {
         Head::parse_any(words)
     }
 
+    /// Whether these are the words of a call without extensions. Its length is still to be held
+    /// against the frame's span, which is shorter than any limit.
+    #[inline(always)]
+    pub const fn is_plain_call(words: &[u64; 3]) -> bool {
+        (words[0] >> KIND_SHIFT) as u8 == Kind::Call as u8 && words[2] >> FLAGS_SHIFT == 0
+    }
+
+    /// Whether these are the words of a reply without extensions. Its length is still to be held
+    /// against the frame's span, which is shorter than any limit.
+    #[inline(always)]
+    pub const fn is_plain_reply(words: &[u64; 3]) -> bool {
+        (words[0] >> KIND_SHIFT) as u8 == Kind::Reply as u8 && words[2] == 0
+    }
+
+    /// The length that stands in a head's words.
+    #[inline(always)]
+    pub const fn len_in(words: &[u64; 3]) -> u32 {
+        (words[0] >> LEN_SHIFT) as u32
+    }
+
     /// Holds a head against the shape of its kind, field by field.
     #[inline(never)]
     const fn parse_any(words: [u64; 3]) -> Result<Head, Rule> {

@@ -7,7 +7,7 @@
 use crate::region::Region;
 use crate::ring::{Claim, Reader, Refused, RingFault, SLOT, Writer};
 use crate::sync::fence_full;
-use std::cell::{Cell, OnceCell};
+use std::cell::Cell;
 
 /// Bytes of a session's first lane: two pages.
 pub const LANE_BYTES: usize = 8192;
@@ -32,50 +32,19 @@ pub fn first_slot(session: u64) -> u32 {
 }
 
 /// The segments that a lane may go on in when its first ring is too small. They are rings from end
-/// to end; the first lane keeps its header, and with it the old rings stay until the session ends.
+/// to end; the lane's header stays where it is.
 pub const GROWN_BYTES: [usize; 2] = [64 << 10, 2 << 20];
 
 /// Both lanes of a session, as one side sees them.
 pub struct Lanes {
     ours: Region,
     theirs: Region,
-    writer: Grown<Writer>,
-    reader: Grown<Reader>,
+    writer: Writer,
+    reader: Reader,
+    /// The segments that each lane has gone on in.
+    writer_grown: Cell<u8>,
+    reader_grown: Cell<u8>,
     published_in: Cell<u64>,
-}
-
-/// One end of a lane in its present segment.
-struct Grown<T> {
-    first: T,
-    later: [OnceCell<T>; GROWN_BYTES.len()],
-    generation: Cell<u8>,
-}
-
-impl<T> Grown<T> {
-    fn new(first: T) -> Grown<T> {
-        Grown { first, later: [const { OnceCell::new() }; _], generation: Cell::new(0) }
-    }
-
-    #[inline(always)]
-    fn now(&self) -> &T {
-        match self.generation.get() {
-            0 => &self.first,
-            generation => self.later(generation),
-        }
-    }
-
-    fn later(&self, generation: u8) -> &T {
-        let slot = self.later.get(generation as usize - 1).and_then(OnceCell::get);
-        slot.expect("a generation is set once its segment is there")
-    }
-
-    /// Goes on in the next segment, of a generation that is returned; None behind the last.
-    fn go_on(&self, end: T) -> Option<u8> {
-        let generation = self.generation.get();
-        self.later.get(generation as usize)?.set(end).ok()?;
-        self.generation.set(generation + 1);
-        Some(generation + 1)
-    }
 }
 
 impl Lanes {
@@ -97,8 +66,10 @@ impl Lanes {
         Lanes {
             ours,
             theirs,
-            writer: Grown::new(writer),
-            reader: Grown::new(reader),
+            writer,
+            reader,
+            writer_grown: Cell::new(0),
+            reader_grown: Cell::new(0),
             published_in: Cell::new(0),
         }
     }
@@ -106,7 +77,7 @@ impl Lanes {
     /// Claims `span` slots of our lane, leaving `keep` free behind them.
     #[inline(always)]
     pub fn claim(&self, span: u32, keep: u32) -> Result<Claim<'_>, Refused> {
-        self.writer().claim(span, keep, || self.theirs.load(IN))
+        self.writer.claim(span, keep, || self.theirs.load(IN))
     }
 
     /// Looks for the next frame of the peer's lane.
@@ -124,20 +95,19 @@ impl Lanes {
     /// The reading side, for the open frame's payload.
     #[inline(always)]
     pub fn reader(&self) -> &Reader {
-        self.reader.now()
+        &self.reader
     }
 
     /// The writing side.
     #[inline(always)]
     pub fn writer(&self) -> &Writer {
-        self.writer.now()
+        &self.writer
     }
 
     /// The generation of the segment that our lane would grow into, and its bytes; None when it
     /// is as large as lanes get.
     pub fn next_growth(&self) -> Option<(u8, usize)> {
-        let generation = self.writer.generation.get();
-        Some((generation + 1, *GROWN_BYTES.get(generation as usize)?))
+        next(&self.writer_grown)
     }
 
     /// Goes on writing in a larger segment of ours. The last frame in the old ring has told the
@@ -146,22 +116,24 @@ impl Lanes {
     /// # Panics
     /// When the lane does not grow further, or a message is being written.
     pub fn grow_writer(&self, region: Region) {
-        assert!(!self.writer().is_claimed(), "a message is being written into the old ring");
-        let writer = Writer::continued(region, self.writer().out());
-        assert!(self.writer.go_on(writer).is_some(), "the lane is as large as lanes get");
+        assert!(self.next_growth().is_some(), "the lane is as large as lanes get");
+        self.writer.continue_in(region);
+        self.writer_grown.set(self.writer_grown.get() + 1);
     }
 
     /// The generation that the peer's lane would go on in, and its bytes.
     pub fn next_peer_growth(&self) -> Option<(u8, usize)> {
-        let generation = self.reader.generation.get();
-        Some((generation + 1, *GROWN_BYTES.get(generation as usize)?))
+        next(&self.reader_grown)
     }
 
     /// Goes on reading in a larger segment of the peer's. The frame that said so has been passed.
-    /// False if lanes do not grow further.
-    pub fn grow_reader(&self, region: Region) -> bool {
-        let taken = self.reader().taken();
-        self.reader.go_on(Reader::continued(region, taken)).is_some()
+    ///
+    /// # Panics
+    /// When lanes do not grow further.
+    pub fn grow_reader(&self, region: Region) {
+        assert!(self.next_peer_growth().is_some(), "the lane is as large as lanes get");
+        self.reader.continue_in(region);
+        self.reader_grown.set(self.reader_grown.get() + 1);
     }
 
     /// Tells the peer how far we have read. Once per drained batch.
@@ -218,3 +190,9 @@ mod tests;
 
 #[cfg(all(test, loom))]
 mod model;
+
+/// The generation behind this one and its bytes.
+fn next(grown: &Cell<u8>) -> Option<(u8, usize)> {
+    let grown = grown.get();
+    Some((grown + 1, *GROWN_BYTES.get(grown as usize)?))
+}

@@ -126,7 +126,7 @@ impl PeerPage {
 
     /// The number of the peer's present sleep, or None while it promises to look. Ask after a
     /// fence that stands behind what was written.
-    #[inline]
+    #[inline(always)]
     pub fn asleep(&self) -> Option<u64> {
         let promise = self.region.load(PROMISE);
         if promise & 1 == 1 { None } else { Some(promise) }

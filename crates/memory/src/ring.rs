@@ -15,7 +15,7 @@
 
 use crate::region::{Region, WORD};
 use crate::sync::{Ordering, fence};
-use std::cell::Cell;
+use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 
 /// Bytes in a slot: one cache line.
@@ -46,8 +46,7 @@ const fn next_lap(lap: u8) -> u8 {
 
 /// The writing side.
 pub struct Writer {
-    region: Region,
-    slots: u32,
+    ring: Ring,
     index: Cell<u32>,
     lap: Cell<u8>,
     /// Slots written, padding included.
@@ -66,12 +65,12 @@ impl Writer {
     /// When the region is read-only or not a whole number of slots from 2 to [`SLOTS_MAX`].
     #[must_use]
     pub fn new(region: Region, start: u32) -> Writer {
-        let slots = slots_in(&region);
         assert!(region.is_writable(), "a ring is written in a region of one's own");
+        let ring = Ring::new(region);
+        let index = Cell::new(start % ring.slots());
         Writer {
-            region,
-            slots,
-            index: Cell::new(start % slots),
+            ring,
+            index,
             lap: Cell::new(1),
             out: Cell::new(0),
             known_in: Cell::new(0),
@@ -80,25 +79,26 @@ impl Writer {
         }
     }
 
-    /// A writer over a larger ring, for a lane that has written `out` slots in those before. It
-    /// has the whole ring to itself: what is still unread lies elsewhere.
+    /// Goes on in another ring, zeroed, from its first slot. The writer has it to itself: what is
+    /// still unread lies in the old one.
     ///
     /// # Panics
-    /// As [`Writer::new`].
-    #[must_use]
-    pub fn continued(region: Region, out: u64) -> Writer {
-        let writer = Writer::new(region, 0);
-        writer.out.set(out);
+    /// As [`Writer::new`], and when a message is being written.
+    pub fn continue_in(&self, region: Region) {
+        assert!(region.is_writable(), "a ring is written in a region of one's own");
+        assert!(!self.claimed.get(), "a ring is left between messages");
+        self.ring.replace(region);
+        self.index.set(0);
+        self.lap.set(1);
         // Progress is counted over all rings of a lane. Until the reader has left the old ring it
         // says less than this, and that is no fault.
-        writer.known_in.set(out);
-        writer.floor.set(out);
-        writer
+        self.known_in.set(self.out.get());
+        self.floor.set(self.out.get());
     }
 
     /// The number of slots of the ring.
     pub fn slots(&self) -> u32 {
-        self.slots
+        self.ring.slots()
     }
 
     /// Whether a message is being written.
@@ -118,7 +118,7 @@ impl Writer {
     pub fn longest(&self, keep: u32) -> u32 {
         // At worst a span is one slot too long for the end of the ring, and all the rest before
         // it is padded: twice the span less one, and what is kept.
-        (self.slots / 2).min((self.slots.saturating_sub(keep)).div_ceil(2))
+        (self.ring.slots() / 2).min((self.ring.slots().saturating_sub(keep)).div_ceil(2))
     }
 
     /// Claims `span` slots, leaving at least `keep` free behind them. `progress` is asked for the
@@ -131,10 +131,10 @@ impl Writer {
         progress: impl Fn() -> u64,
     ) -> Result<Claim<'_>, Refused> {
         let need = u64::from(span) + u64::from(keep);
-        let free = u64::from(self.slots) - (self.out.get() - self.known_in.get());
+        let free = u64::from(self.ring.slots()) - (self.out.get() - self.known_in.get());
         // A span of 0 wraps round to one that is too long.
         let last = span.wrapping_sub(1);
-        if need > free || last >= self.slots - self.index.get() || self.claimed.get() {
+        if need > free || last >= self.ring.slots() - self.index.get() || self.claimed.get() {
             self.make_room(span, keep, progress)?;
         }
         self.claimed.set(true);
@@ -152,10 +152,10 @@ impl Writer {
         if span == 0 || span > most {
             return Err(Refused::TooLong { span, most });
         }
-        let rest = self.slots - self.index.get();
+        let rest = self.ring.slots() - self.index.get();
         let pad = if span > rest { rest } else { 0 };
         let need = u64::from(span) + u64::from(keep) + u64::from(pad);
-        let free = || u64::from(self.slots) - (self.out.get() - self.known_in.get());
+        let free = || u64::from(self.ring.slots()) - (self.out.get() - self.known_in.get());
         if need > free() {
             let now = progress().max(self.floor.get());
             // What is written into those slots must stay behind the reads that emptied them.
@@ -179,7 +179,7 @@ impl Writer {
     fn publish(&self, head: [u64; 3], span: u32) {
         let (index, lap) = (self.index.get(), self.lap.get());
         let next = index + span;
-        if next >= self.slots {
+        if next >= self.ring.slots() {
             self.index.set(0);
             self.lap.set(next_lap(lap));
         } else {
@@ -192,12 +192,12 @@ impl Writer {
         // SAFETY: both indexes are below `slots`, and the region has all words of so many slots
         // and is writable, as was checked when the writer was made.
         unsafe {
-            if self.region.load_in(stale) & LAP == u64::from(self.lap.get()) {
-                self.region.store_in(stale, 0);
+            if self.ring.load(stale) & LAP == u64::from(self.lap.get()) {
+                self.ring.store(stale, 0);
             }
-            self.region.store_in(at + 1, head[1]);
-            self.region.store_in(at + 2, head[2]);
-            self.region.publish_in(at, first);
+            self.ring.store(at + 1, head[1]);
+            self.ring.store(at + 2, head[2]);
+            self.ring.publish(at, first);
         }
     }
 }
@@ -223,7 +223,7 @@ impl Claim<'_> {
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         assert!(at <= self.room() && bytes.len() <= self.room() - at);
         let start = self.writer.index.get() as usize * SLOT + HEAD;
-        self.writer.region.write(start + at, bytes);
+        self.writer.ring.region().write(start + at, bytes);
     }
 
     /// Publishes the frame: its first `payload` bytes of payload and this head, in whose first
@@ -272,8 +272,7 @@ pub enum Refused {
 
 /// The reading side. What it reads may change under it at any time; it loads each word once.
 pub struct Reader {
-    region: Region,
-    slots: u32,
+    ring: Ring,
     index: Cell<u32>,
     lap: Cell<u8>,
     /// Slots of the frame that was last seen, 0 when none is open.
@@ -289,26 +288,20 @@ impl Reader {
     /// When the region is not a whole number of slots from 2 to [`SLOTS_MAX`].
     #[must_use]
     pub fn new(region: Region, start: u32) -> Reader {
-        let slots = slots_in(&region);
-        Reader {
-            region,
-            slots,
-            index: Cell::new(start % slots),
-            lap: Cell::new(1),
-            span: Cell::new(0),
-            taken: Cell::new(0),
-        }
+        let ring = Ring::new(region);
+        let index = Cell::new(start % ring.slots());
+        Reader { ring, index, lap: Cell::new(1), span: Cell::new(0), taken: Cell::new(0) }
     }
 
-    /// A reader over a larger ring, for a lane of which `taken` slots were read in those before.
+    /// Goes on in another ring, from its first slot. Slots are counted on.
     ///
     /// # Panics
     /// As [`Reader::new`].
-    #[must_use]
-    pub fn continued(region: Region, taken: u64) -> Reader {
-        let reader = Reader::new(region, 0);
-        reader.taken.set(taken);
-        reader
+    pub fn continue_in(&self, region: Region) {
+        self.ring.replace(region);
+        self.index.set(0);
+        self.lap.set(1);
+        self.span.set(0);
     }
 
     /// Slots consumed so far, padding included.
@@ -338,14 +331,14 @@ impl Reader {
     #[inline(always)]
     fn first_word(&self) -> u64 {
         // SAFETY: the index is below `slots`, and the region has all words of so many slots.
-        unsafe { self.region.load_in(self.index.get() as usize * SLOT_WORDS) }
+        unsafe { self.ring.load(self.index.get() as usize * SLOT_WORDS) }
     }
 
     #[inline(always)]
     fn arrived(&self, first: u64) -> Result<Option<[u64; 3]>, RingFault> {
         fence(Ordering::Acquire);
         let span = (first >> SPAN_SHIFT) as u32 & 0xffff;
-        let rest = self.slots - self.index.get();
+        let rest = self.ring.slots() - self.index.get();
         // A span of 0 wraps round to one that is too long.
         if span.wrapping_sub(1) >= rest {
             return Err(RingFault { span, rest });
@@ -356,7 +349,7 @@ impl Reader {
         }
         let at = self.index.get() as usize * SLOT_WORDS;
         // SAFETY: as in `first_word`; a slot has eight words.
-        let rest = unsafe { (self.region.load_in(at + 1), self.region.load_in(at + 2)) };
+        let rest = unsafe { (self.ring.load(at + 1), self.ring.load(at + 2)) };
         Ok(Some([first, rest.0, rest.1]))
     }
 
@@ -389,7 +382,7 @@ impl Reader {
     #[inline]
     pub fn read(&self, at: usize, to: &mut [u8]) {
         assert!(at <= self.room() && to.len() <= self.room() - at);
-        self.region.read(self.index.get() as usize * SLOT + HEAD + at, to);
+        self.ring.region().read(self.index.get() as usize * SLOT + HEAD + at, to);
     }
 
     /// Loads a value of plain data from the open frame's payload, at byte `at`, which must begin a
@@ -401,7 +394,7 @@ impl Reader {
     #[inline(always)]
     pub fn read_value<T: zerocopy::FromBytes>(&self, at: usize) -> T {
         assert!(at <= self.room() && size_of::<T>() <= self.room() - at);
-        self.region.read_value(self.index.get() as usize * SLOT + HEAD + at)
+        self.ring.region().read_value(self.index.get() as usize * SLOT + HEAD + at)
     }
 
     /// Passes the open frame. Without one, nothing happens.
@@ -409,7 +402,7 @@ impl Reader {
     pub fn advance(&self) {
         let span = self.span.replace(0);
         let mut next = self.index.get() + span;
-        if next >= self.slots {
+        if next >= self.ring.slots() {
             next = 0;
             self.lap.set(next_lap(self.lap.get()));
         }
@@ -434,6 +427,63 @@ impl fmt::Display for RingFault {
 }
 
 impl std::error::Error for RingFault {}
+
+/// The words of a ring. A lane that grows puts others in their place.
+struct Ring {
+    region: UnsafeCell<Region>,
+    slots: Cell<u32>,
+}
+
+impl Ring {
+    fn new(region: Region) -> Ring {
+        let slots = Cell::new(slots_in(&region));
+        Ring { region: UnsafeCell::new(region), slots }
+    }
+
+    #[inline(always)]
+    fn slots(&self) -> u32 {
+        self.slots.get()
+    }
+
+    /// The region, for as long as a single access takes.
+    #[inline(always)]
+    fn region(&self) -> &Region {
+        // SAFETY: a ring is used by one thread, and nobody holds what this returns while
+        // `replace` runs: no access to a region calls back.
+        unsafe { &*self.region.get() }
+    }
+
+    fn replace(&self, region: Region) {
+        self.slots.set(slots_in(&region));
+        // SAFETY: as in `region`.
+        let old = unsafe { std::mem::replace(&mut *self.region.get(), region) };
+        drop(old);
+    }
+
+    /// # Safety
+    /// `at` is a word of one of the ring's slots.
+    #[inline(always)]
+    unsafe fn load(&self, at: usize) -> u64 {
+        // SAFETY: a ring has all words of its slots.
+        unsafe { self.region().load_in(at) }
+    }
+
+    /// # Safety
+    /// `at` is a word of one of the slots of a ring that is written here.
+    #[inline(always)]
+    unsafe fn store(&self, at: usize, value: u64) {
+        // SAFETY: a ring has all words of its slots, and a writer's region is writable.
+        unsafe { self.region().store_in(at, value) }
+    }
+
+    /// # Safety
+    /// As for `store`.
+    #[inline(always)]
+    unsafe fn publish(&self, at: usize, value: u64) {
+        // SAFETY: as for `store`.
+        unsafe { self.region().publish_in(at, value) }
+    }
+}
 
 fn slots_in(region: &Region) -> u32 {
     let slots = region.words() / SLOT_WORDS;

@@ -31,7 +31,7 @@ pub struct Bound {
 
 impl Bound {
     /// Calls the method that stands at `index` in the service.
-    #[inline]
+    #[inline(always)]
     pub fn call<A: Wire, R: Wire>(
         &self,
         index: usize,
@@ -49,7 +49,7 @@ impl Bound {
     }
 
     /// Calls a method whose result is the user's `Result`.
-    #[inline]
+    #[inline(always)]
     pub fn try_call<A: Wire, T: Wire, E: Wire>(
         &self,
         index: usize,
@@ -60,7 +60,7 @@ impl Bound {
     }
 
     /// Sends a one-way message.
-    #[inline]
+    #[inline(always)]
     pub fn send<A: Wire>(&self, index: usize, method: &'static str, arguments: A) -> Send<'_, A> {
         let number = self.numbers.get(index).copied().unwrap_or(MISSING);
         Send { bound: self, number, method, arguments }
@@ -101,7 +101,7 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     }
 
     /// Writes the request. False if there is no room yet.
-    #[inline]
+    #[inline(always)]
     fn send(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
         let State::Unsent(arguments) = &self.state else { return Ok(true) };
         let Bound { node, session, .. } = self.bound;
@@ -111,10 +111,10 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
         let Ok(call) = session.open_call(node.waiter(context)) else {
             return Err(CallError::TooManyCalls { most: CALLS_PER_SESSION_MAX });
         };
-        let head = Head::call(self.number, call, 0);
+        let words = Head::call(self.number, call, 0).words();
         let sent = match &self.deadline {
-            None => session.request(head, arguments),
-            Some(deadline) => send_with_deadline(session, head, deadline, arguments),
+            None => session.request(words, arguments),
+            Some(deadline) => send_with_deadline(session, self.number, call, deadline, arguments),
         };
         match sent {
             Ok(()) => {
@@ -130,14 +130,17 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     }
 }
 
+#[cold]
 fn send_with_deadline<A: Wire>(
     session: &Session,
-    head: Head,
+    method: u16,
+    call: CallNumber,
     deadline: &Deadline,
     arguments: &A,
 ) -> Result<(), Put> {
-    let left = u64::try_from(deadline.after.as_micros()).unwrap_or(u64::MAX);
-    session.request(head.with_flags(Flags::DEADLINE), &Prefixed { word: left, value: arguments })
+    let word = u64::try_from(deadline.after.as_micros()).unwrap_or(u64::MAX);
+    let words = Head::call(method, call, 0).with_flags(Flags::DEADLINE).words();
+    session.request(words, &Prefixed { word, value: arguments })
 }
 
 /// What is to be done with a message for which there was no room, or an error.
@@ -155,11 +158,11 @@ fn not_sent(
             node.sent(session);
             Ok(())
         }
-        Put::Value(error) => Err(CallError::Value { text: error.to_string() }),
+        Put::Value(error) => Err(CallError::Value { text: error.to_string().into() }),
         Put::TooLarge(bytes) => Err(CallError::TooLarge { bytes, most: MESSAGE_BYTES_MAX }),
         Put::Ended(why) => {
             node.lose(session, *why);
-            Err(CallError::NotSent(session.lost()))
+            Err(CallError::NotSent(Box::new(session.lost())))
         }
     }
 }
@@ -167,15 +170,22 @@ fn not_sent(
 impl<A: Wire, R: Wire> Future for Call<'_, A, R> {
     type Output = Result<R, CallError>;
 
-    #[inline]
+    #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if let State::Sent(call) = this.state {
             let node = &this.bound.node;
             let answer = this.bound.session.poll_answer(call, || node.waiter(context));
-            if let Answer::Here(result) = answer {
-                this.state = State::Over;
-                return Poll::Ready(result);
+            match answer {
+                Answer::Open => {}
+                Answer::Here(value) => {
+                    this.state = State::Over;
+                    return Poll::Ready(Ok(value));
+                }
+                Answer::Failed(error) => {
+                    this.state = State::Over;
+                    return Poll::Ready(Err(*error));
+                }
             }
         } else {
             match this.send(context) {
@@ -215,7 +225,7 @@ impl<A, R> Call<'_, A, R> {
 }
 
 impl<A, R> Drop for Call<'_, A, R> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         if matches!(self.state, State::Sent(_)) {
             self.give_up();
@@ -239,7 +249,7 @@ impl<A: Wire, T: Wire, E: Wire> TryCall<'_, A, T, E> {
 impl<A: Wire, T: Wire, E: Wire> Future for TryCall<'_, A, T, E> {
     type Output = Result<T, CallError<E>>;
 
-    #[inline]
+    #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Poll::Ready(flatten(ready!(Pin::new(&mut self.call).poll(context))))
     }
@@ -270,7 +280,7 @@ impl<A> Unpin for Send<'_, A> {}
 impl<A: Wire> Future for Send<'_, A> {
     type Output = Result<(), CallError>;
 
-    #[inline]
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Bound { node, session, .. } = self.bound;
         if self.number == MISSING {

@@ -19,7 +19,7 @@ mod sleep;
 
 use crate::error::Why;
 use crate::reactor::{Reactor, Source};
-use crate::session::{Fault, Session, Waiter};
+use crate::session::{Fault, Session, Waiter, misbehaved};
 use crate::task::{Caller, Cancelled, Task, Tasks};
 use crate::timer::Timers;
 use crate::wait::Pace;
@@ -28,6 +28,7 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
@@ -49,7 +50,11 @@ const TURNS_PER_TICK: u32 = 256;
 
 /// What the dispatcher does with a request.
 pub(crate) trait Method {
-    /// Runs the request that lies open in the session's lane, which the caller passes.
+    /// Runs the plain call of `len` bytes that lies open in the session's lane, which the caller
+    /// passes.
+    fn call(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, call: CallNumber, len: u32);
+
+    /// The same for any request.
     fn arrive(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, head: &Head);
 }
 
@@ -82,8 +87,9 @@ enum Running {
 const NOBODY: Current = Current { task: 0, waker: std::ptr::null() };
 
 thread_local! {
-    /// The node that this thread is driving.
-    static DRIVEN: RefCell<Option<Rc<Dispatcher>>> = const { RefCell::new(None) };
+    /// The node that this thread is driving. An [`Enter`] owns the reference and takes it back, so
+    /// that nothing is left to drop with the thread.
+    static DRIVEN: Cell<Option<ManuallyDrop<Rc<Dispatcher>>>> = const { Cell::new(None) };
 }
 
 /// While it stands, this thread drives a node.
@@ -92,21 +98,30 @@ pub(crate) struct Enter(());
 impl Enter {
     /// # Panics
     /// When the thread is inside a node already.
+    #[inline]
     pub(crate) fn new(node: &Rc<Dispatcher>) -> Enter {
-        DRIVEN.with_borrow_mut(|driven| {
-            assert!(
-                driven.is_none(),
-                "a node was to be driven inside a node's task or handler: await instead"
-            );
-            *driven = Some(Rc::clone(node));
-        });
+        let outer = DRIVEN.replace(Some(ManuallyDrop::new(Rc::clone(node))));
+        if outer.is_some() {
+            Enter::nested(outer);
+        }
         Enter(())
+    }
+
+    #[cold]
+    fn nested(outer: Option<ManuallyDrop<Rc<Dispatcher>>>) {
+        if let Some(inner) = DRIVEN.replace(outer) {
+            drop(ManuallyDrop::into_inner(inner));
+        }
+        panic!("a node was to be driven inside a node's task or handler: await instead");
     }
 }
 
 impl Drop for Enter {
+    #[inline]
     fn drop(&mut self) {
-        DRIVEN.with_borrow_mut(|driven| *driven = None);
+        if let Some(node) = DRIVEN.take() {
+            drop(ManuallyDrop::into_inner(node));
+        }
     }
 }
 
@@ -248,13 +263,18 @@ impl Dispatcher {
     /// # Panics
     /// When it drives none.
     pub(crate) fn current() -> Rc<Dispatcher> {
-        let driven = DRIVEN.with_borrow(|driven| driven.clone());
-        driven.expect("this is used inside a node's task or handler only")
+        let driven = DRIVEN.take();
+        let node = driven.as_deref().cloned();
+        DRIVEN.set(driven);
+        node.expect("this is used inside a node's task or handler only")
     }
 
     /// Whether this thread is driving a node.
     pub(crate) fn is_driving() -> bool {
-        DRIVEN.with_borrow(|driven| driven.is_some())
+        let driven = DRIVEN.take();
+        let is_driving = driven.is_some();
+        DRIVEN.set(driven);
+        is_driving
     }
 
     /// Polls the future that drives the node.
@@ -379,18 +399,20 @@ impl Dispatcher {
         self.in_hand.set(session.key.get());
         let mut frames = 0;
         while frames < FLUSH_MESSAGES as u32
-            && let Some(head) = session.look()?
+            && let Some(words) = session.look()?
         {
             frames += 1;
-            match head.kind {
-                Kind::Call | Kind::Oneway | Kind::Packed => self.request(session, &head),
-                Kind::Reply | Kind::Failed => self.answer(session, &head, main)?,
-                _ => {
-                    self.control(session, head)?;
-                    continue;
-                }
+            if Head::is_plain_call(&words) {
+                self.call(session, &words);
+                session.advance();
+            } else if Head::is_plain_reply(&words) {
+                let call = CallNumber::from_u64(words[1]);
+                let head = Head::reply(call, Head::len_in(&words));
+                self.answer(session, &head, main)?;
+                session.advance();
+            } else {
+                self.other(session, words, main)?;
             }
-            session.advance();
         }
         session.frames.set(session.frames.get() + frames);
         session.publish_progress();
@@ -401,14 +423,55 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Runs a request where it lies.
+    /// Takes over a frame that is neither a plain call nor a plain reply, and passes it.
+    #[inline(never)]
+    fn other(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        words: [u64; 3],
+        main: Main<'_>,
+    ) -> Result<(), Fault> {
+        let head = Head::parse(words).map_err(misbehaved)?;
+        match head.kind {
+            Kind::Call | Kind::Oneway | Kind::Packed => self.request(session, &head),
+            Kind::Reply | Kind::Failed => self.answer(session, &head, main)?,
+            _ => return self.control(session, head),
+        }
+        session.advance();
+        Ok(())
+    }
+
+    /// The method of this number.
     #[inline(always)]
+    fn method(&self, number: u16) -> Option<Rc<dyn Method>> {
+        let methods = self.methods.borrow();
+        methods.get(usize::from(number).wrapping_sub(1)).map(|entry| Rc::clone(&entry.method))
+    }
+
+    /// Runs a plain call where it lies.
+    #[inline(always)]
+    fn call(self: &Rc<Self>, session: &Rc<Session>, words: &[u64; 3]) {
+        let (call, len) = (CallNumber::from_u64(words[1]), Head::len_in(words));
+        let Some(method) = self.method(words[2] as u16) else {
+            return self.request_slowly(session, &Head::call(words[2] as u16, call, len));
+        };
+        self.running.set(Running::Handler(call));
+        method.call(self, session, call, len);
+        self.ran();
+    }
+
+    /// Runs a request where it lies.
     fn request(self: &Rc<Self>, session: &Rc<Session>, head: &Head) {
-        let place = usize::from(head.method).wrapping_sub(1);
-        let method = self.methods.borrow().get(place).map(|entry| Rc::clone(&entry.method));
-        let Some(method) = method else { return self.request_slowly(session, head) };
+        let Some(method) = self.method(head.method) else {
+            return self.request_slowly(session, head);
+        };
         self.running.set(Running::Handler(head.call));
         method.arrive(self, session, head);
+        self.ran();
+    }
+
+    #[inline(always)]
+    fn ran(&self) {
         self.running.set(Running::Nothing);
         self.unflushed.set(true);
         self.count(Counter::HandlersInline);
@@ -491,32 +554,29 @@ impl Dispatcher {
         }
     }
 
-    /// A handler has to wait: it goes on as a task.
+    /// A handler has to wait: it goes on as a task, until a deadline if its caller set one.
     #[cold]
     pub(crate) fn promote(
         self: &Rc<Self>,
         session: &Rc<Session>,
-        head: &Head,
         task: Box<dyn Task>,
+        deadline_us: Option<u64>,
     ) {
         self.count(Counter::HandlersPromoted);
+        let call = task.caller().and_then(|caller| caller.call);
         let id = match self.tasks.insert(task) {
             Ok(id) => id,
-            Err(task) => {
-                task.cancel(Cancelled::Panicked("the node has no room for another task".into()));
-                return;
-            }
+            Err(task) => return task.cancel(Cancelled::NoRoom),
         };
-        let entered = if head.kind == Kind::Call {
-            session.serving.borrow_mut().insert(head.call, id)
-        } else {
-            session.serving.borrow_mut().begin_oneway()
+        let entered = match call {
+            Some(call) => session.serving.borrow_mut().insert(call, id),
+            None => session.serving.borrow_mut().begin_oneway(),
         };
         if let Err(rule) = entered {
             self.tasks.remove(id);
             return self.lose(session, Why::Misbehaved(rule));
         }
-        if let Some(left) = session.deadline_us(head) {
+        if let Some(left) = deadline_us {
             self.expire(id, left);
         }
     }

@@ -17,15 +17,15 @@ pub enum CallError<E = Infallible> {
     /// The method returned this error. The call has run, once.
     Method(E),
     /// The peer was lost before it answered. The call may have run, or not.
-    Unknown(Lost),
+    Unknown(Box<Lost>),
     /// The peer was lost before the call was sent. It has not run.
-    NotSent(Lost),
+    NotSent(Box<Lost>),
     /// The callee says why there is no result.
     Failed {
         /// The kind of failure.
         code: FailCode,
         /// The callee's words.
-        text: String,
+        text: Box<str>,
     },
     /// The deadline passed.
     Deadline,
@@ -37,7 +37,7 @@ pub enum CallError<E = Infallible> {
     /// The arguments, or the result, cannot be carried.
     Value {
         /// What is wrong with it.
-        text: String,
+        text: Box<str>,
     },
     /// The message is longer than messages may be.
     TooLarge {

@@ -18,7 +18,6 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use upbeat_core::bill::Counter;
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 
 /// A service that a node can serve: what `#[upbeat::service]` makes of a trait.
@@ -118,27 +117,41 @@ where
     M: Fn(A) -> F,
     F: Future<Output = R> + 'static,
 {
+    fn call(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, call: CallNumber, len: u32) {
+        if self.oneway {
+            return refuse(session, call, ONEWAY);
+        }
+        let arguments = read::<A>(&mut session.plain_payload(len));
+        self.run(node, session, call, arguments, None);
+    }
+
     fn arrive(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, head: &Head) {
         match (head.kind, self.oneway) {
-            (Kind::Call, false) => {
+            (Kind::Call, false) | (Kind::Oneway, true) => {
+                let deadline_us = session.deadline_us(head);
+                if deadline_us == Some(0) && head.kind == Kind::Call {
+                    return session.fail(head.call, FailCode::Deadline, "");
+                }
                 let arguments = read::<A>(&mut session.payload(head));
-                self.run(node, session, head, arguments);
-            }
-            (Kind::Oneway, true) => {
-                let arguments = read::<A>(&mut session.payload(head));
-                self.run(node, session, head, arguments);
+                self.run(node, session, head.call, arguments, deadline_us);
             }
             (Kind::Packed, true) => {
                 for number in 0..head.count as usize {
                     let arguments = read::<A>(&mut session.packed(head, number));
-                    self.run(node, session, head, arguments);
+                    self.run(node, session, CallNumber::NONE, arguments, None);
                 }
             }
-            (Kind::Call, true) => refuse(session, head, "the method is one-way"),
-            _ => refuse(session, head, "the method is called, not one-way"),
+            (Kind::Packed, false) => {
+                (0..head.count).for_each(|_| refuse(session, CallNumber::NONE, CALLED));
+            }
+            (_, true) => refuse(session, head.call, ONEWAY),
+            (_, false) => refuse(session, CallNumber::NONE, CALLED),
         }
     }
 }
+
+const ONEWAY: &str = "the method is one-way";
+const CALLED: &str = "the method is called, not one-way";
 
 #[inline(always)]
 fn read<A: Wire>(input: &mut Input<'_>) -> Result<A, WireError> {
@@ -147,12 +160,13 @@ fn read<A: Wire>(input: &mut Input<'_>) -> Result<A, WireError> {
     Ok(arguments)
 }
 
+/// Refuses a call, or forgets a one-way message, whose number is none.
 #[cold]
-fn refuse(session: &Session, head: &Head, text: &str) {
-    if head.kind == Kind::Call {
-        session.fail(head.call, FailCode::BadArguments, text);
-    } else {
+fn refuse(session: &Session, call: CallNumber, text: &str) {
+    if call == CallNumber::NONE {
         session.oneway_finished();
+    } else {
+        session.fail(call, FailCode::BadArguments, text);
     }
 }
 
@@ -168,15 +182,13 @@ where
         &self,
         node: &Rc<Dispatcher>,
         session: &Rc<Session>,
-        head: &Head,
+        call: CallNumber,
         arguments: Result<A, WireError>,
+        deadline_us: Option<u64>,
     ) {
         let arguments = match arguments {
             Ok(arguments) => arguments,
-            Err(error) => {
-                node.count(Counter::PeerFaults);
-                return refuse(session, head, &error.to_string());
-            }
+            Err(error) => return refuse(session, call, &error.to_string()),
         };
         let mut slot = self.spare.take().unwrap_or_else(|| Slot::new(node.roster()));
         slot.future.set(Some((self.make)(arguments)));
@@ -187,12 +199,12 @@ where
                 if self.oneway {
                     session.oneway_finished();
                 } else {
-                    session.reply(head.call, &result);
+                    session.reply(call, &result);
                 }
                 slot.future.set(None);
                 self.spare.set(Some(slot));
             }
-            Poll::Pending => self.promote(node, session, head, slot),
+            Poll::Pending => self.promote(node, session, call, slot, deadline_us),
         }
     }
 
@@ -203,16 +215,14 @@ where
         &self,
         node: &Rc<Dispatcher>,
         session: &Rc<Session>,
-        head: &Head,
+        call: CallNumber,
         slot: Box<Slot<F>>,
+        deadline_us: Option<u64>,
     ) {
-        let task = Box::new(Promoted {
-            slot,
-            spare: Rc::clone(&self.spare),
-            session: Rc::clone(session),
-            call: if self.oneway { None } else { Some(head.call) },
-        });
-        node.promote(session, head, task);
+        let (spare, session) = (Rc::clone(&self.spare), Rc::clone(session));
+        let call = if self.oneway { None } else { Some(call) };
+        let task = Promoted { slot, spare, session: Rc::clone(&session), call };
+        node.promote(&session, Box::new(task), deadline_us);
     }
 }
 
@@ -253,7 +263,7 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
         match why {
             Cancelled::ByCaller => self.session.fail(call, FailCode::Cancelled, ""),
             Cancelled::Deadline => self.session.fail(call, FailCode::Deadline, ""),
-            Cancelled::Panicked(text) => self.session.fail(call, FailCode::Panicked, &text),
+            Cancelled::NoRoom => self.session.fail(call, FailCode::Overloaded, ""),
             Cancelled::Lost => {}
         }
     }

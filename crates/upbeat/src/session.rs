@@ -112,26 +112,34 @@ impl Session {
         self.carrier.lanes.has_frame()
     }
 
-    /// Looks for the next frame of the peer.
+    /// Looks for the next frame of the peer: its words, of which only the length was held against
+    /// the frame's span.
     #[inline(always)]
-    pub(crate) fn look(&self) -> Result<Option<Head>, Fault> {
+    pub(crate) fn look(&self) -> Result<Option<[u64; 3]>, Fault> {
         match self.carrier.lanes.look() {
             Ok(None) => Ok(None),
-            Ok(Some(words)) => match Head::parse(words) {
-                Ok(head) if head.len as usize <= self.carrier.lanes.reader().room() => {
-                    Ok(Some(head))
+            Ok(Some(words)) => {
+                if Head::len_in(&words) as usize > self.carrier.lanes.reader().room() {
+                    return Err(self.too_long(Head::len_in(&words)));
                 }
-                Ok(head) => Err(self.too_long(&head)),
-                Err(rule) => Err(misbehaved(rule)),
-            },
+                Ok(Some(words))
+            }
             Err(fault) => Err(broken(&fault)),
         }
     }
 
+    /// Looks for the next frame of the peer, whole.
+    pub(crate) fn look_whole(&self) -> Result<Option<Head>, Fault> {
+        match self.look()? {
+            None => Ok(None),
+            Some(words) => Head::parse(words).map(Some).map_err(misbehaved),
+        }
+    }
+
     #[cold]
-    fn too_long(&self, head: &Head) -> Fault {
+    fn too_long(&self, len: u32) -> Fault {
         let span = (self.carrier.lanes.reader().room() / 64 + 1) as u32;
-        misbehaved(Rule::LengthBeyondSpan { len: head.len, span })
+        misbehaved(Rule::LengthBeyondSpan { len, span })
     }
 
     /// Passes the frame that lies open.
@@ -145,6 +153,12 @@ impl Session {
     pub(crate) fn payload(&self, head: &Head) -> Input<'_> {
         let reader = self.carrier.lanes.reader();
         Input::lane(reader, head.flags.extension_bytes() as usize, head.len as usize)
+    }
+
+    /// The payload of the plain frame that lies open, of `len` bytes.
+    #[inline(always)]
+    pub(crate) fn plain_payload(&self, len: u32) -> Input<'_> {
+        Input::lane(self.carrier.lanes.reader(), 0, len as usize)
     }
 
     /// Message `number` of the packed frame that lies open.

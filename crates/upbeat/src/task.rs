@@ -40,7 +40,7 @@ pub(crate) trait Task {
 }
 
 /// Why a task is ended before it is done.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cancelled {
     /// The caller took the call back.
     ByCaller,
@@ -48,8 +48,8 @@ pub(crate) enum Cancelled {
     Deadline,
     /// The caller was lost, or the node ends.
     Lost,
-    /// It panicked, with these words.
-    Panicked(String),
+    /// The node has no room for it.
+    NoRoom,
 }
 
 /// A task and what wakes it.

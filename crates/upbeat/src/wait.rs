@@ -26,8 +26,8 @@ pub enum Waiting {
 /// What to do now that there is nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idle {
-    /// Look again.
-    Look,
+    /// Look so many times.
+    Look(u32),
     /// Look again, and see to timers and sockets first.
     Tick,
     /// Let another thread have the processor, then look again.
@@ -52,7 +52,8 @@ pub(crate) struct Pace {
     policy: Waiting,
     alone: bool,
     tick_per_us: u64,
-    looks: u32,
+    /// Whether the last answer was to look.
+    looked: bool,
     began: u64,
     last: u64,
     /// What waits have lasted lately, in ticks, the longest counted as the maximum.
@@ -68,7 +69,7 @@ impl Pace {
             policy,
             alone: processors == 1,
             tick_per_us: (ticks_per_second() / 1_000_000).max(1),
-            looks: 0,
+            looked: false,
             began: 0,
             last: 0,
             usual: 0,
@@ -80,7 +81,7 @@ impl Pace {
     /// Something has come.
     #[inline]
     pub(crate) fn busy(&mut self) {
-        if self.looks != 0 {
+        if self.looked {
             self.ended();
         }
     }
@@ -93,7 +94,7 @@ impl Pace {
     fn learn(&mut self, lasted: u64) {
         let lasted = lasted.min(SPIN_US_MAX * self.tick_per_us);
         self.usual = self.usual - self.usual / 8 + lasted / 8;
-        self.looks = 0;
+        self.looked = false;
         self.began = 0;
         self.yielded = false;
     }
@@ -108,14 +109,11 @@ impl Pace {
     /// Nothing has come: what next?
     #[inline]
     pub(crate) fn idle(&mut self) -> Idle {
-        self.looks = self.looks.wrapping_add(1);
         if self.policy == Waiting::Sleeping {
             return self.before_sleep();
         }
-        if !self.looks.is_multiple_of(LOOKS_PER_TICK) {
-            return Idle::Look;
-        }
-        self.consider()
+        self.looked = !self.looked;
+        if self.looked { Idle::Look(LOOKS_PER_TICK) } else { self.consider() }
     }
 
     fn before_sleep(&mut self) -> Idle {

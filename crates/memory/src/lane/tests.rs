@@ -73,7 +73,7 @@ fn a_lane_goes_on_in_larger_segments() {
         assert_eq!(receive(&other), Some(number));
         assert_eq!(receive(&other), None);
         assert_eq!(other.next_peer_growth(), Some((round as u8 + 1, bytes)));
-        assert!(other.grow_reader(region.read_only()));
+        other.grow_reader(region.read_only());
         assert_eq!(receive(&other), Some(number + 1));
         number += 2;
         // The larger ring is used whole: progress in the old one counts for nothing here.
@@ -88,7 +88,6 @@ fn a_lane_goes_on_in_larger_segments() {
         assert_eq!(receive(&other), Some(number));
     }
     assert_eq!((one.next_growth(), other.next_peer_growth()), (None, None));
-    assert!(!other.grow_reader(Region::heap(16)));
 }
 
 #[test]

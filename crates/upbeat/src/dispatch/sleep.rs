@@ -44,7 +44,7 @@ impl Dispatcher {
             }
             let idle = self.pace.borrow_mut().idle();
             match idle {
-                Idle::Look => {}
+                Idle::Look(looks) => self.watch_lanes(looks),
                 Idle::Tick => {
                     self.turns_left.set(TURNS_PER_TICK);
                     self.tick();
@@ -53,8 +53,22 @@ impl Dispatcher {
                 Idle::Sleep => {
                     self.sleep(None);
                     self.pace.borrow_mut().slept();
-                    continue;
                 }
+            }
+        }
+    }
+
+    /// Looks up to so many times for something to do, and does none of it. The loop is short, for
+    /// what it takes is time that a message waits.
+    #[inline]
+    fn watch_lanes(&self, looks: u32) {
+        let hot = self.hot.borrow();
+        for _ in 0..looks {
+            if hot.iter().any(|session| session.has_frame())
+                || self.roster.any()
+                || self.home.board().is_marked()
+            {
+                return;
             }
             std::hint::spin_loop();
         }
@@ -112,9 +126,7 @@ impl Dispatcher {
     pub(super) fn anything_came(&self) -> bool {
         let hot = self.hot.borrow();
         self.home.board().is_marked()
-            || hot
-                .iter()
-                .any(|session| session.is_unflushed() || session.has_frame())
+            || hot.iter().any(|session| session.is_unflushed() || session.has_frame())
     }
 
     /// Nanoseconds to the next timer or deadline.

@@ -57,7 +57,7 @@ impl Dispatcher {
     fn lose_after_last_words(self: &Rc<Self>, session: &Rc<Session>, why: Why) {
         let why = if session.goodbye.get() && why == Why::Died { Why::Closed } else { why };
         loop {
-            match session.look() {
+            match session.look_whole() {
                 Ok(Some(head)) if matches!(head.kind, Kind::Reply | Kind::Failed) => {
                     match session.keep_late(&head) {
                         Ok(Some(Waiter::Task(task))) => self.roster().push(task),

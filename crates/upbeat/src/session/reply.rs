@@ -14,13 +14,17 @@ use std::task::Waker;
 use upbeat_core::call::{Abandon, Answered, TableFull};
 use upbeat_core::frame::{CallNumber, Failure, Head, Kind};
 
-/// An open call, as its caller's table keeps it.
+/// An open call, as its caller's table keeps it: the task that waits, or what is rarer.
 pub(crate) enum Waiting {
-    /// Nobody asks now: the waiter was woken, or will be.
-    Nobody,
     /// A task of the node that looks.
     Task(TaskId),
-    /// Anybody else.
+    /// Something else, on the heap, so that the table stays small.
+    Other(Box<Other>),
+}
+
+/// A call for which no task of the node waits.
+pub(crate) enum Other {
+    /// Anybody else waits.
     Waker(Waker),
     /// The answer has come and was copied.
     Kept(Kind, Box<[u8]>),
@@ -30,9 +34,17 @@ impl Waiting {
     pub(super) fn into_waiter(self) -> Option<Waiter> {
         match self {
             Waiting::Task(task) => Some(Waiter::Task(task)),
-            Waiting::Waker(waker) => Some(Waiter::Waker(waker)),
-            Waiting::Nobody | Waiting::Kept(..) => None,
+            Waiting::Other(other) => match *other {
+                Other::Waker(waker) => Some(Waiter::Waker(waker)),
+                Other::Kept(..) => None,
+            },
         }
+    }
+}
+
+impl Waiting {
+    fn is_kept(&self) -> bool {
+        matches!(self, Waiting::Other(other) if matches!(**other, Other::Kept(..)))
     }
 }
 
@@ -41,7 +53,7 @@ impl From<Waiter> for Waiting {
     fn from(waiter: Waiter) -> Waiting {
         match waiter {
             Waiter::Task(task) => Waiting::Task(task),
-            Waiter::Waker(waker) => Waiting::Waker(waker),
+            Waiter::Waker(waker) => Waiting::Other(Box::new(Other::Waker(waker))),
         }
     }
 }
@@ -60,8 +72,10 @@ pub(super) struct Arrived {
 pub(crate) enum Answer<R> {
     /// Nothing yet.
     Open,
-    /// It has ended.
-    Here(Result<R, CallError<Infallible>>),
+    /// It has ended with this.
+    Here(R),
+    /// It has ended without.
+    Failed(Box<CallError<Infallible>>),
 }
 
 impl Session {
@@ -132,7 +146,8 @@ impl Session {
             Answered::Waiting(waiting) => {
                 let mut payload = vec![0; (len - skip) as usize].into_boxed_slice();
                 self.carrier.lanes.reader().read(skip as usize, &mut payload);
-                Ok(std::mem::replace(waiting, Waiting::Kept(kind, payload)).into_waiter())
+                let kept = Waiting::Other(Box::new(Other::Kept(kind, payload)));
+                Ok(std::mem::replace(waiting, kept).into_waiter())
             }
         }
     }
@@ -152,29 +167,31 @@ impl Session {
         self.calls.borrow_mut().close(call);
         let reader = self.carrier.lanes.reader();
         let (skip, len) = (arrived.skip.get() as usize, arrived.len.get() as usize);
-        Answer::Here(read(arrived.is_reply.get(), &mut Input::lane(reader, skip, len)))
+        read(arrived.is_reply.get(), &mut Input::lane(reader, skip, len))
     }
 
     #[inline(never)]
     fn poll_kept<R: Wire>(&self, call: CallNumber, waiter: impl FnOnce() -> Waiter) -> Answer<R> {
         let mut calls = self.calls.borrow_mut();
         let Some(waiting) = calls.waiter_mut(call) else {
-            return Answer::Here(Err(self.unknown()));
+            return Answer::Failed(Box::new(self.unknown()));
         };
-        if !matches!(waiting, Waiting::Kept(..)) {
+        if !waiting.is_kept() {
             *waiting = waiter().into();
             return Answer::Open;
         }
-        let Some(Waiting::Kept(kind, payload)) = calls.close(call) else {
-            return Answer::Open;
-        };
+        let closed = calls.close(call);
         drop(calls);
-        Answer::Here(read(kind == Kind::Reply, &mut Input::own(&payload)))
+        let Some(Waiting::Other(other)) = closed else { return Answer::Open };
+        match *other {
+            Other::Kept(kind, payload) => read(kind == Kind::Reply, &mut Input::own(&payload)),
+            Other::Waker(_) => Answer::Open,
+        }
     }
 
     /// The error of a call that was sent and has no answer.
     fn unknown(&self) -> CallError<Infallible> {
-        CallError::Unknown(self.lost())
+        CallError::Unknown(Box::new(self.lost()))
     }
 
     /// Gives up a call whose frame was sent. The callee is told, unless it has answered.
@@ -194,27 +211,35 @@ impl Session {
 }
 
 #[inline(always)]
-fn read<R: Wire>(is_reply: bool, input: &mut Input<'_>) -> Result<R, CallError<Infallible>> {
+fn read<R: Wire>(is_reply: bool, input: &mut Input<'_>) -> Answer<R> {
     if !is_reply {
-        return Err(read_failure(input));
+        return Answer::Failed(read_failure(input));
     }
-    let value = R::take(input).and_then(|value| input.finish().map(|()| value));
-    value.map_err(|error| unreadable(&error))
+    match R::take(input) {
+        Ok(value) => match input.finish() {
+            Ok(()) => Answer::Here(value),
+            Err(error) => Answer::Failed(unreadable(&error)),
+        },
+        Err(error) => Answer::Failed(unreadable(&error)),
+    }
 }
 
 #[cold]
-fn unreadable(error: &dyn std::fmt::Display) -> CallError<Infallible> {
-    CallError::Value { text: error.to_string() }
+fn unreadable(error: &dyn std::fmt::Display) -> Box<CallError<Infallible>> {
+    Box::new(CallError::Value { text: error.to_string().into() })
 }
 
 #[cold]
-fn read_failure(input: &mut Input<'_>) -> CallError<Infallible> {
+fn read_failure(input: &mut Input<'_>) -> Box<CallError<Infallible>> {
     let mut payload = vec![0; input.remaining()];
     if let Err(error) = input.bytes(&mut payload) {
-        return CallError::Value { text: error.to_string() };
+        return unreadable(&error);
     }
     match Failure::parse(&payload) {
-        Ok(failure) => CallError::Failed { code: failure.code(), text: failure.text().to_owned() },
-        Err(rule) => CallError::Value { text: rule.to_string() },
+        Ok(failure) => {
+            let text = failure.text().into();
+            Box::new(CallError::Failed { code: failure.code(), text })
+        }
+        Err(rule) => unreadable(&rule),
     }
 }

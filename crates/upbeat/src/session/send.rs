@@ -12,7 +12,9 @@ use rustix::io::Errno;
 use std::cell::Cell;
 use std::task::Waker;
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Head};
-use upbeat_core::limits::{CALLS_PER_SESSION_MAX, CONTROL_SLOTS, MESSAGE_BYTES_MAX, ONEWAYS_UNFINISHED_MAX};
+use upbeat_core::limits::{
+    CALLS_PER_SESSION_MAX, CONTROL_SLOTS, MESSAGE_BYTES_MAX, ONEWAYS_UNFINISHED_MAX,
+};
 use upbeat_memory::lane::Lanes;
 use upbeat_memory::ring::{Refused, span_of};
 use upbeat_memory::segment::{Segment, Writers};
@@ -95,9 +97,18 @@ fn growth_error(fault: BellFault) -> Put {
     }
 }
 
-/// A frame that is owed: its head without a length, and its payload.
+/// The words of a head whose length is not known yet.
+type Words = [u64; 3];
+
+/// The words with a length.
+#[inline(always)]
+fn with_len(words: Words, len: usize) -> Words {
+    [words[0] | (len as u64) << 32, words[1], words[2]]
+}
+
+/// A frame that is owed: the words of its head, without a length, and its payload.
 pub(super) struct Owed {
-    head: Head,
+    head: Words,
     payload: Vec<u8>,
 }
 
@@ -146,7 +157,7 @@ impl Oneways {
 impl Session {
     /// Sends a request, in order behind those before it.
     #[inline(always)]
-    pub(crate) fn request<T: Content>(&self, head: Head, value: &T) -> Result<(), Put> {
+    pub(crate) fn request<T: Content>(&self, head: Words, value: &T) -> Result<(), Put> {
         if self.barred.get() {
             return Err(self.not_now());
         }
@@ -159,7 +170,7 @@ impl Session {
         if !self.oneways.may_send(&self.carrier.lanes).map_err(Put::Ended)? {
             return Err(Put::Full);
         }
-        self.request(Head::oneway(method, 0), value)?;
+        self.request(Head::oneway(method, 0).words(), value)?;
         self.oneways.sent.set(self.oneways.sent.get() + 1);
         Ok(())
     }
@@ -174,7 +185,7 @@ impl Session {
 
     /// Writes a frame where there is room for it.
     #[inline(always)]
-    fn put<T: Content>(&self, head: Head, value: &T, keep: u32) -> Result<(), Put> {
+    fn put<T: Content>(&self, head: Words, value: &T, keep: u32) -> Result<(), Put> {
         let claim = match self.carrier.lanes.claim(span_of(T::BYTES_LIKELY), keep) {
             Ok(claim) => claim,
             Err(refused) => return self.put_slowly(head, value, keep, Some(refused)),
@@ -186,7 +197,7 @@ impl Session {
             return self.put_slowly(head, value, keep, None);
         }
         let len = out.len();
-        out.commit(Head { len: len as u32, ..head }.words(), len);
+        out.commit(with_len(head, len), len);
         self.unflushed.set(self.unflushed.get() + 1);
         Ok(())
     }
@@ -196,7 +207,7 @@ impl Session {
     #[inline(never)]
     fn put_slowly<T: Content>(
         &self,
-        head: Head,
+        head: Words,
         value: &T,
         keep: u32,
         refused: Option<Refused>,
@@ -208,13 +219,13 @@ impl Session {
     }
 
     /// Writes a frame whose payload lies ready.
-    fn put_bytes(&self, head: Head, payload: &[u8], keep: u32) -> Result<(), Put> {
+    fn put_bytes(&self, head: Words, payload: &[u8], keep: u32) -> Result<(), Put> {
         loop {
             match self.carrier.lanes.claim(span_of(payload.len()), keep) {
                 Ok(mut claim) => {
                     claim.write(0, payload);
                     let len = payload.len();
-                    claim.commit(Head { len: len as u32, ..head }.words(), len);
+                    claim.commit(with_len(head, len), len);
                     self.unflushed.set(self.unflushed.get() + 1);
                     self.refusals.set(0);
                     return Ok(());
@@ -261,30 +272,30 @@ impl Session {
     /// Answers a call of the peer.
     #[inline(always)]
     pub(crate) fn reply<T: Content>(&self, call: CallNumber, value: &T) {
-        let head = Head::reply(call, 0);
+        let head = Head::reply(call, 0).words();
         if self.barred.get() {
-            return self.reply_slowly(head, value, Put::Full);
+            return self.reply_slowly(call, value, Put::Full);
         }
         if let Err(put) = self.put(head, value, 0) {
-            self.reply_slowly(head, value, put);
+            self.reply_slowly(call, value, put);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn reply_slowly<T: Content>(&self, head: Head, value: &T, put: Put) {
+    fn reply_slowly<T: Content>(&self, call: CallNumber, value: &T, put: Put) {
         let put = match put {
             Put::Full => match encoded(value) {
-                Ok(payload) => return self.owe(head, payload),
+                Ok(payload) => return self.owe(Head::reply(call, 0).words(), payload),
                 Err(put) => put,
             },
             put => put,
         };
         match put {
-            Put::Value(error) => self.fail(head.call, FailCode::BadResult, &error.to_string()),
+            Put::Value(error) => self.fail(call, FailCode::BadResult, &error.to_string()),
             Put::TooLarge(bytes) => {
                 let text = format!("{bytes} bytes; at most {MESSAGE_BYTES_MAX} are carried");
-                self.fail(head.call, FailCode::TooLarge, &text);
+                self.fail(call, FailCode::TooLarge, &text);
             }
             // The look that finds the session ended tells everybody.
             Put::Full | Put::Ended(_) => {}
@@ -300,13 +311,14 @@ impl Session {
 
     /// Sends a frame that may not be refused.
     pub(crate) fn send_surely(&self, head: Head, payload: Vec<u8>) {
+        let head = head.words();
         if !self.barred.get() && self.put_bytes(head, &payload, 0).is_ok() {
             return;
         }
         self.owe(head, payload);
     }
 
-    fn owe(&self, head: Head, payload: Vec<u8>) {
+    fn owe(&self, head: Words, payload: Vec<u8>) {
         if self.ended().is_some() {
             return;
         }
