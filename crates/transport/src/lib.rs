@@ -7,6 +7,34 @@
 //! Invariant: nothing that a peer sends is used before it was checked, and a peer that goes wrong
 //! at any point costs its own session and no descriptor beyond it.
 //!
+//! Two nodes of a program meet:
+//!
+//! ```
+//! use upbeat_core::name::ProgramId;
+//! use upbeat_transport::{carrier::Kind, home::Home, opening::Step, place::Place, shared};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = std::env::temp_dir().join(format!("upbeat-doc-{}", std::process::id()));
+//! let place = Place::at(&directory)?;
+//! let program = ProgramId::named("demo".parse()?);
+//! let counter = Home::new(program.clone(), Some("counter".parse()?))?;
+//! let listener = shared::Listener::bind(&place, &counter)?;
+//!
+//! let handle = Home::new(program, None)?;
+//! let mut near = shared::connect(&place, &handle, &"counter".parse()?, 0, 0)?;
+//! let mut far = listener.accept(&counter, 0, 0)?.expect("a caller");
+//! // In life each side takes a step when the descriptor of its opening is readable.
+//! assert!(matches!(far.step(1)?, Step::Waiting));
+//! assert!(matches!(near.step(1)?, Step::Waiting));
+//! let Step::Done(carrier) = far.step(2)? else { panic!() };
+//! assert_eq!(carrier.kind, Kind::Shared);
+//! assert!(matches!(near.step(2)?, Step::Done(_)));
+//! # drop(listener);
+//! # std::fs::remove_dir_all(directory)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! The order of the modules below is the order of their floors: a module imports only modules
 //! above it in this list.
 #![forbid(unsafe_code)]

@@ -157,6 +157,13 @@ fn other() {
             say("ended");
             linger();
         }
+        "calls for ever" => {
+            let (place, home) = (Place::at(path).unwrap(), home("caller"));
+            say("calling");
+            loop {
+                drop(connect(&place, &home, "node"));
+            }
+        }
         "caller with heir" => {
             let (place, home) = (Place::at(path).unwrap(), home("caller"));
             let carrier = connect(&place, &home, "node").unwrap();
@@ -282,6 +289,46 @@ fn a_node_that_is_killed_in_a_session() {
     assert_eq!(carrier.bell.ring(), Rang::Gone);
     drop((carrier, other));
     assert_eq!(common::descriptors(), before);
+}
+
+#[test]
+fn callers_that_are_killed_at_any_instant() {
+    let _alone = alone();
+    let directory = Directory::new();
+    let (place, home) = (directory.place(), home("node"));
+    let listener = Listener::bind(&place, &home).unwrap();
+    let before = common::descriptors();
+    let (mut opened, mut failed) = (0, 0);
+    for round in 0..40 {
+        let mut other = Other::start("calls for ever", place.directory());
+        other.expect("calling");
+        let (mut calls, last) = (0, 1 + round * 7 % 20);
+        loop {
+            match listener.accept(&home, 1, 0).map(|caller| caller.map(finish)) {
+                Ok(None) if calls >= last => break,
+                Ok(None) => {
+                    wait(listener.as_fd());
+                    continue;
+                }
+                Ok(Some(Ok(carrier))) => {
+                    opened += 1;
+                    assert_eq!(carrier.peer.incarnation, carrier.page.incarnation());
+                }
+                Err(OpenError::Closed { .. }) | Ok(Some(Err(OpenError::Closed { .. }))) => {
+                    failed += 1;
+                }
+                Err(error) | Ok(Some(Err(error))) => panic!("{error}"),
+            }
+            calls += 1;
+            if calls == last {
+                other.kill();
+                other.child.wait().unwrap();
+            }
+        }
+        drop(other);
+        assert_eq!((common::descriptors(), listener.pending()), (before, 0));
+    }
+    assert!(opened > 40, "{opened} were opened, {failed} have failed");
 }
 
 #[test]
