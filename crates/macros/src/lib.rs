@@ -1,1 +1,95 @@
-//! The stub compiler of Upbeat: service traits to clients and servers.
+//! The stub compiler of Upbeat: what `#[upbeat::service]` and `#[derive(Wire)]` write.
+//!
+//! A service's trait is parsed into a model, the model is checked, and code is emitted from it.
+//! What is wrong is told in one message that says what to write instead, and a nearly right item is
+//! emitted all the same, so that the rest of the program is still compiled and says no more.
+//!
+//! Invariant: names of the runtime that generated code uses stand in one table, [`runtime`].
+#![forbid(unsafe_code)]
+
+mod runtime;
+
+mod complaint;
+
+mod types;
+
+mod model;
+
+mod parse;
+
+mod check;
+
+mod emit;
+
+mod wire;
+
+use proc_macro::TokenStream;
+
+/// Makes a service of a trait: a server, a client, and a handle for other threads.
+///
+/// ```ignore
+/// #[upbeat::service]
+/// pub trait Counter {
+///     /// Adds to the count and returns it.
+///     async fn add(&self, n: u64) -> u64;
+///     async fn describe(&self, name: String) -> Result<Description, CounterError>;
+///     #[oneway]
+///     async fn reset(&self);
+/// }
+/// ```
+///
+/// The trait stays, and is implemented with `async fn`s. Beside it stand
+///
+/// - `CounterServer::new(service)`, which a node serves;
+/// - `CounterClient`, whose methods are calls that are awaited on a node;
+/// - `CounterHandle`, the same for any thread and any async runtime, with
+///   `CounterHandle::blocking` for threads that have none.
+///
+/// A method that returns `Result<T, E>` is called with `Result<T, CallError<E>>`. A method under
+/// `#[oneway]` has no answer: its caller learns that it was sent, and nothing more.
+///
+/// Arguments and results own what they hold and are `Wire`. A runtime under another name is told
+/// with `#[upbeat::service(crate = path)]`.
+#[proc_macro_attribute]
+pub fn service(options: TokenStream, item: TokenStream) -> TokenStream {
+    emit::service(options.into(), item.into()).into()
+}
+
+/// Lets a type travel as an argument or a result.
+///
+/// What serde carries, in postcard:
+///
+/// ```ignore
+/// #[derive(Serialize, Deserialize, upbeat::Wire)]
+/// struct Description {
+///     text: String,
+///     #[wire(opaque = "uuid/1")]
+///     id: uuid::Uuid,
+/// }
+/// ```
+///
+/// Plain data, which is moved as it lies in memory:
+///
+/// ```ignore
+/// #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, upbeat::Wire)]
+/// #[repr(C)]
+/// #[wire(plain)]
+/// struct Position {
+///     x: f64,
+///     y: f64,
+/// }
+/// ```
+///
+/// | option | on | meaning |
+/// |---|---|---|
+/// | `plain` | a struct | moved as it lies in memory; zerocopy says which structs can be |
+/// | `name = "…"` | the type | its name in the schema, where the type was renamed |
+/// | `version = 2` | the type | a number behind its name in the schema: another meaning, another type |
+/// | `opaque = "uuid/1"` | a field | what the schema says of a type that is not `Wire` |
+/// | `crate = path` | the type | the runtime, where it has another name |
+///
+/// Two sides agree on a type if its name, its fields' names and types and their order are the same.
+#[proc_macro_derive(Wire, attributes(wire))]
+pub fn derive_wire(item: TokenStream) -> TokenStream {
+    wire::derive(item.into()).into()
+}

@@ -1,0 +1,126 @@
+//! What a service may not be, with a message for each case that says what to write instead.
+
+mod method;
+
+use crate::complaint::Complaints;
+use crate::model::{Service, plain_name};
+use crate::parse;
+use crate::runtime::Runtime;
+use proc_macro2::Ident;
+use std::collections::HashSet;
+use syn::{ItemTrait, TraitItem};
+use upbeat_core::limits::{IDENT_BYTES_MAX, METHODS_PER_SERVICE_MAX};
+
+/// Makes a service of a trait and complains about what it may not be.
+pub(crate) fn service(
+    mut written: ItemTrait,
+    runtime: Runtime,
+    complaints: &mut Complaints,
+) -> Service {
+    head(&written, complaints);
+    let mut methods = Vec::new();
+    let mut names = HashSet::new();
+    written.items.retain_mut(|item| {
+        let TraitItem::Fn(function) = item else {
+            other_item(item, complaints);
+            return true;
+        };
+        let name = plain_name(&function.sig.ident);
+        if names.contains(&name) && function.attrs.iter().all(|a| !a.path().is_ident("cfg")) {
+            complaints.about(
+                &function.sig.ident,
+                format!("there is a method `{name}` above: give one of them another name"),
+            );
+            return false;
+        }
+        names.insert(name);
+        let before = complaints.count();
+        method::check(function, complaints);
+        let mut method = parse::method(function);
+        method.sound = complaints.count() == before;
+        // What the compiler would complain about as well.
+        method.written.sig.constness = None;
+        *function = method.written.clone();
+        methods.push(method);
+        true
+    });
+    if methods.len() > METHODS_PER_SERVICE_MAX {
+        complaints.about(
+            &written.ident,
+            format!(
+                "the service has {} methods and at most {METHODS_PER_SERVICE_MAX} are bound at a \
+                 time: make several services of it",
+                methods.len()
+            ),
+        );
+    }
+    Service { written, runtime, methods, sound: complaints.is_empty() }
+}
+
+fn head(written: &ItemTrait, complaints: &mut Complaints) {
+    length("service", &written.ident, complaints);
+    if let Some(unsafety) = &written.unsafety {
+        complaints.about(
+            unsafety,
+            "a service is called from other address spaces, where no promise can be given: leave \
+             `unsafe` out",
+        );
+    }
+    if let Some(auto) = &written.auto_token {
+        complaints.about(auto, "a service is implemented by hand: leave `auto` out");
+    }
+    if !written.generics.params.is_empty() {
+        complaints.about(
+            &written.generics,
+            "both sides must know the types of a service: leave the parameters out and write \
+             concrete types in its methods",
+        );
+    } else if let Some(clause) = &written.generics.where_clause {
+        complaints.about(
+            clause,
+            "a service has no `where` clause: ask for it where the service is implemented",
+        );
+    }
+    if !written.supertraits.is_empty() {
+        complaints.about(
+            &written.supertraits,
+            "a service has no supertraits, for its clients would not have them: ask for them \
+             where the service is implemented",
+        );
+    }
+}
+
+fn other_item(item: &TraitItem, complaints: &mut Complaints) {
+    let text = match item {
+        TraitItem::Const(_) => {
+            "a service has methods only: write the constant beside the trait, or a method that \
+             returns it"
+        }
+        TraitItem::Type(_) => {
+            "both sides must know the types of a service: leave the associated type out and write \
+             a concrete type in its methods"
+        }
+        TraitItem::Macro(_) => {
+            "what a macro would put here is not seen by the stub compiler: write the methods out"
+        }
+        _ => "a service has methods only: write `async fn name(&self, …) -> …;`",
+    };
+    complaints.about(item, text);
+}
+
+/// A name has its bound in the wire format.
+fn length(what: &str, name: &Ident, complaints: &mut Complaints) {
+    let bytes = plain_name(name).len();
+    if bytes > IDENT_BYTES_MAX {
+        complaints.about(
+            name,
+            format!(
+                "the name of a {what} has at most {IDENT_BYTES_MAX} bytes and this one has \
+                 {bytes}: write a shorter one"
+            ),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+//! What a method may not be.
+
+use super::length;
+use crate::complaint::{Complaints, shown};
+use crate::model::plain_name;
+use crate::parse::{is_oneway, result_arguments};
+use crate::types::{self, Place};
+use std::collections::HashSet;
+use syn::{
+    Attribute, FnArg, GenericParam, Meta, Pat, PatType, Receiver, ReturnType, Signature,
+    TraitItemFn, Type,
+};
+
+/// The arguments that a tuple of the wire format has.
+const ARGUMENTS_MAX: usize = 12;
+
+/// Names that clients and handles need for themselves.
+const RESERVED: &[&str] = &["blocking", "clone", "from_bound", "new", "signatures"];
+
+/// Complains about a method that is as it was written.
+pub(super) fn check(function: &TraitItemFn, complaints: &mut Complaints) {
+    let signature = &function.sig;
+    name(signature, complaints);
+    attributes(&function.attrs, complaints);
+    qualifiers(signature, complaints);
+    generics(signature, complaints);
+    receiver(signature, complaints);
+    arguments(signature, complaints);
+    let oneway = function.attrs.iter().any(is_oneway);
+    output(signature, oneway, complaints);
+    if let Some(body) = &function.default {
+        complaints.about(
+            body,
+            format!(
+                "a method of a service has no body here: write `;` and move the body to the \
+                 `impl`, as `async fn {}`",
+                signature.ident
+            ),
+        );
+    }
+}
+
+fn name(signature: &Signature, complaints: &mut Complaints) {
+    length("method", &signature.ident, complaints);
+    let name = plain_name(&signature.ident);
+    if RESERVED.contains(&name.as_str()) {
+        complaints.about(
+            &signature.ident,
+            format!("clients have a `{name}` of their own: give the method another name"),
+        );
+    }
+}
+
+fn attributes(attributes: &[Attribute], complaints: &mut Complaints) {
+    let mut oneways = 0;
+    for attribute in attributes {
+        let path = attribute.path();
+        if is_oneway(attribute) {
+            oneways += 1;
+            if !matches!(attribute.meta, Meta::Path(_)) {
+                complaints.about(attribute, "`#[oneway]` has no options: write `#[oneway]`");
+            } else if oneways > 1 {
+                complaints.about(attribute, "the method is one-way already: leave this one out");
+            }
+        } else if path.is_ident("one_way")
+            || path.segments.last().is_some_and(|s| s.ident == "oneway")
+        {
+            complaints.about(attribute, "write `#[oneway]`");
+        }
+    }
+}
+
+fn qualifiers(signature: &Signature, complaints: &mut Complaints) {
+    let name = &signature.ident;
+    if let Some(constness) = &signature.constness {
+        complaints.about(
+            constness,
+            format!("a method runs when it is called: leave `const` out, as in `async fn {name}`"),
+        );
+    } else if signature.asyncness.is_none() {
+        complaints.about(
+            signature.fn_token,
+            format!(
+                "a method of a service is async: write `async fn {name}`{}",
+                promised(signature)
+            ),
+        );
+    }
+    if let Some(unsafety) = &signature.unsafety {
+        complaints.about(
+            unsafety,
+            "a method is called from other address spaces, where no promise can be given: leave \
+             `unsafe` out",
+        );
+    }
+    if let Some(abi) = &signature.abi {
+        complaints.about(
+            abi,
+            format!("a method is called through its stubs: leave `{}` out", shown(abi)),
+        );
+    }
+    if let Some(variadic) = &signature.variadic {
+        complaints
+            .about(variadic, "both sides must know the arguments: write a `Vec` instead of `...`");
+    }
+}
+
+/// What to write instead of a future that is spelled out.
+fn promised(signature: &Signature) -> String {
+    let ReturnType::Type(_, ty) = &signature.output else { return String::new() };
+    match types::future_output(ty) {
+        Some(output) => format!(" with `-> {}`", shown(output)),
+        None => String::new(),
+    }
+}
+
+fn generics(signature: &Signature, complaints: &mut Complaints) {
+    let generics = &signature.generics;
+    if generics.params.iter().any(|param| !matches!(param, GenericParam::Lifetime(_))) {
+        complaints.about(
+            generics,
+            "both sides must know the types of a method: leave the parameters out and write \
+             concrete types",
+        );
+    } else if !generics.params.is_empty() {
+        complaints.about(
+            generics,
+            "a value in a message owns its parts: leave the lifetimes out and write types that \
+             own, such as `String` and `Vec<u8>`",
+        );
+    }
+    if let Some(clause) = &generics.where_clause
+        && generics.params.is_empty()
+    {
+        complaints.about(clause, "a method of a service has no `where` clause: leave it out");
+    }
+}
+
+fn receiver(signature: &Signature, complaints: &mut Complaints) {
+    let Some(receiver) = signature.receiver() else {
+        complaints.about(
+            &signature.ident,
+            format!(
+                "a method is called on a service: write `&self` as its first argument, as in \
+                 `async fn {}(&self{})`",
+                signature.ident,
+                if signature.inputs.is_empty() { "" } else { ", …" }
+            ),
+        );
+        return;
+    };
+    let Receiver { reference, mutability, colon_token, .. } = receiver;
+    let bare = matches!(reference, Some((_, None)));
+    if bare && mutability.is_none() && colon_token.is_none() {
+        return;
+    }
+    let text = match (reference, mutability) {
+        (Some(_), Some(_)) => {
+            "calls run side by side and share the service: write `&self`, and keep what changes \
+             in a `Cell` or a `RefCell`"
+                .to_owned()
+        }
+        (Some((_, Some(_))), None) => "leave the lifetime out: write `&self`".to_owned(),
+        _ => format!(
+            "the service stays for the next call: write `&self` instead of `{}`",
+            shown(receiver)
+        ),
+    };
+    complaints.about(receiver, text);
+}
+
+fn arguments(signature: &Signature, complaints: &mut Complaints) {
+    let mut names = HashSet::new();
+    let mut count = 0;
+    for input in &signature.inputs {
+        let FnArg::Typed(argument) = input else { continue };
+        count += 1;
+        if let Some(attribute) = argument.attrs.first() {
+            complaints.about(
+                attribute,
+                "both sides must know the arguments: leave the attribute out; for arguments under \
+                 a condition write two methods",
+            );
+        }
+        if let Some(name) = argument_name(argument, complaints)
+            && !names.insert(name.clone())
+        {
+            complaints.about(
+                &argument.pat,
+                format!("there is an argument `{name}` before it: give one of them another name"),
+            );
+        }
+        complaints_of_type(&argument.ty, complaints);
+        if count == ARGUMENTS_MAX + 1 {
+            complaints.about(
+                argument,
+                format!(
+                    "a method has at most {ARGUMENTS_MAX} arguments: put them into a struct that \
+                     derives `Wire`"
+                ),
+            );
+        }
+    }
+}
+
+/// The name of an argument, if it is just one.
+fn argument_name(argument: &PatType, complaints: &mut Complaints) -> Option<String> {
+    let name = match &*argument.pat {
+        Pat::Ident(pattern) if pattern.subpat.is_none() && pattern.by_ref.is_none() => {
+            if pattern.mutability.is_some() {
+                complaints.about(
+                    pattern,
+                    format!("whether it changes is the `impl`'s: write `{}`", pattern.ident),
+                );
+            }
+            return Some(plain_name(&pattern.ident));
+        }
+        Pat::Wild(_) => "an argument has a name, for clients show it: write one instead of `_`",
+        _ => {
+            "an argument has a name: write one instead of the pattern, and take it apart in the \
+             `impl`"
+        }
+    };
+    complaints.about(&argument.pat, name);
+    None
+}
+
+fn output(signature: &Signature, oneway: bool, complaints: &mut Complaints) {
+    let ReturnType::Type(_, ty) = &signature.output else { return };
+    if types::future_output(ty).is_some() && signature.asyncness.is_none() {
+        return;
+    }
+    if oneway {
+        if !matches!(&**ty, Type::Tuple(tuple) if tuple.elems.is_empty()) {
+            complaints.about(
+                &signature.output,
+                format!(
+                    "nobody waits for a one-way method: leave `{}` out, or leave `#[oneway]` out",
+                    shown(&signature.output)
+                ),
+            );
+        }
+        return;
+    }
+    if let Some(arguments) = result_arguments(ty)
+        && arguments.len() != 2
+    {
+        complaints.about(
+            ty,
+            format!(
+                "a caller gets the method's error or the runtime's, in one level, so the error \
+                 must be seen: write `Result<T, E>` in full instead of `{}`",
+                shown(ty)
+            ),
+        );
+        return;
+    }
+    complaints_of_type(ty, complaints);
+}
+
+fn complaints_of_type(ty: &Type, complaints: &mut Complaints) {
+    if let Some(error) = types::flaw(ty, Place::Method) {
+        complaints.add(error);
+    }
+}

@@ -1,0 +1,69 @@
+//! From a model to code: the trait, the server, the client, and the handle for other threads.
+
+mod interface;
+mod server;
+mod stub;
+
+use crate::check;
+use crate::complaint::Complaints;
+use crate::model::Service;
+use crate::parse;
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::{Item, Type};
+
+/// What stands in the place of a trait under `#[upbeat::service]`.
+pub(crate) fn service(options: TokenStream, item: TokenStream) -> TokenStream {
+    let mut complaints = Complaints::default();
+    let runtime = parse::options(options, &mut complaints);
+    let written = match syn::parse2::<Item>(item.clone()) {
+        Ok(Item::Trait(written)) => written,
+        Ok(other) => {
+            complaints.add(not_a_trait(&other));
+            let errors = complaints.emit();
+            return quote!(#item #errors);
+        }
+        Err(error) => {
+            complaints.add(error);
+            let errors = complaints.emit();
+            return quote!(#item #errors);
+        }
+    };
+    let service = check::service(written, runtime, &mut complaints);
+    let errors = complaints.emit();
+    let interface = interface::emit(&service);
+    let server = server::emit(&service);
+    let stubs = stub::emit(&service);
+    quote!(#errors #interface #server #stubs)
+}
+
+fn not_a_trait(item: &Item) -> syn::Error {
+    let text = match item {
+        Item::Impl(_) => {
+            "`#[upbeat::service]` goes on the trait; an `impl` of it needs no attribute: leave \
+             this one out"
+        }
+        Item::Mod(_) => "`#[upbeat::service]` goes on a trait: write it over the trait inside",
+        _ => {
+            "`#[upbeat::service]` goes on a trait: write `pub trait Name { async fn method(&self, \
+             …) -> …; }` under it and implement that for your type"
+        }
+    };
+    syn::Error::new(proc_macro2::Span::call_site(), text)
+}
+
+/// The types of a method's arguments, as one tuple.
+fn tuple<'a>(types: impl Iterator<Item = &'a Type>) -> TokenStream {
+    quote!((#(#types,)*))
+}
+
+/// The type of the service in generic code: a name that is not used in the trait.
+fn parameter(service: &Service) -> proc_macro2::Ident {
+    let written = &service.written;
+    let free = |name: &&str| !crate::types::has_word(quote!(#written), name);
+    let name = ["S", "Service", "Served"].into_iter().find(free).unwrap_or("UpbeatService");
+    format_ident!("{name}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! The server: what a node is given to serve.
+
+use super::{parameter, tuple};
+use crate::model::{Method, Outcome, Service};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote};
+
+/// The server of a service.
+pub(super) fn emit(service: &Service) -> TokenStream {
+    let name = service.name();
+    let visibility = service.visibility();
+    let server = format_ident!("{name}Server");
+    let parameter = parameter(service);
+    // A service that is not sound is not told what else it lacks.
+    let bound = if service.sound { quote!(: #name + 'static) } else { quote!() };
+    let serve = serve(service, &parameter, &bound);
+    let about = format!("Serves a [`{name}`]: what a node is given to serve.");
+    quote! {
+        #[doc = #about]
+        #[allow(dead_code)]
+        #visibility struct #server<#parameter> {
+            service: ::std::rc::Rc<#parameter>,
+        }
+
+        #[allow(dead_code)]
+        impl<#parameter #bound> #server<#parameter> {
+            /// Serves this service.
+            #visibility fn new(service: #parameter) -> Self {
+                Self::shared(::std::rc::Rc::new(service))
+            }
+
+            /// Serves a service that others on this node use as well.
+            #visibility fn shared(service: ::std::rc::Rc<#parameter>) -> Self {
+                Self { service }
+            }
+        }
+
+        #serve
+    }
+}
+
+fn serve(service: &Service, parameter: &Ident, bound: &TokenStream) -> TokenStream {
+    let server = format_ident!("{}Server", service.name());
+    let wire_name = service.wire_name();
+    let trait_serve = service.runtime.serve();
+    let methods = service.runtime.methods();
+    let entries = service.methods.iter().filter(|_| service.sound);
+    let entries = entries.map(|method| entry(service, parameter, method));
+    quote! {
+        impl<#parameter #bound> #trait_serve for #server<#parameter> {
+            const SERVICE: &'static str = #wire_name;
+
+            #[allow(deprecated, unused_variables)]
+            fn methods(self, methods: &mut #methods<'_>) {
+                #(#entries)*
+            }
+        }
+    }
+}
+
+/// Enters one method.
+fn entry(service: &Service, parameter: &Ident, method: &Method) -> TokenStream {
+    let interface = service.name();
+    let name = method.name();
+    let wire_name = method.wire_name();
+    let conditions = method.conditions();
+    let types = tuple(method.arguments.iter().map(|argument| &argument.ty));
+    let enter = match &method.outcome {
+        Outcome::Sent => quote!(oneway::<#types, _>),
+        Outcome::Value(ty) => quote!(call::<#types, #ty, _>),
+        Outcome::Fallible { .. } => {
+            let syn::ReturnType::Type(_, ty) = &method.written.sig.output else { unreachable!() };
+            quote!(call::<#types, #ty, _>)
+        }
+    };
+    // Names of our own, which no name of the user's can be mistaken for.
+    let own = |name: String| Ident::new(&name, Span::mixed_site());
+    let values: Vec<Ident> =
+        (0..method.arguments.len()).map(|at| own(format!("argument{at}"))).collect();
+    quote! {
+        #(#conditions)*
+        {
+            let service = ::std::rc::Rc::clone(&self.service);
+            methods.#enter(#wire_name, move |(#(#values,)*)| {
+                let service = ::std::rc::Rc::clone(&service);
+                async move { <#parameter as #interface>::#name(&*service #(, #values)*).await }
+            });
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! What callers hold: the client on a node, the handle for other threads, and its blocking form.
+
+use super::tuple;
+use crate::model::{Method, Outcome, Service};
+use crate::types::has_self;
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
+use syn::{Attribute, Generics};
+
+/// One of the three.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Client,
+    Handle,
+    Blocking,
+}
+
+/// The client, the handle, and the blocking form of the handle.
+pub(super) fn emit(service: &Service) -> TokenStream {
+    let index = index(service);
+    let client = client(service);
+    let handle = handle(service);
+    let blocking = blocking(service);
+    quote!(#index #client #handle #blocking)
+}
+
+fn client(service: &Service) -> TokenStream {
+    let name = service.name();
+    let visibility = service.visibility();
+    let client = format_ident!("{name}Client");
+    let wire_name = service.wire_name();
+    let trait_client = service.runtime.client();
+    let bound = service.runtime.bound();
+    let signature = service.runtime.signature_type();
+    let signatures = signatures(service);
+    let methods = methods(service, Form::Client);
+    let about = format!("Calls a [`{name}`] from a node.");
+    quote! {
+        #[doc = #about]
+        #[derive(::core::clone::Clone)]
+        #[allow(dead_code)]
+        #visibility struct #client {
+            bound: #bound,
+        }
+
+        impl #trait_client for #client {
+            const SERVICE: &'static str = #wire_name;
+
+            fn signatures() -> ::std::vec::Vec<#signature> {
+                #signatures
+            }
+
+            fn from_bound(bound: #bound) -> Self {
+                Self { bound }
+            }
+        }
+
+        #[allow(dead_code, unused_variables, clippy::too_many_arguments)]
+        impl #client {
+            #methods
+        }
+    }
+}
+
+fn handle(service: &Service) -> TokenStream {
+    let name = service.name();
+    let visibility = service.visibility();
+    let client = format_ident!("{name}Client");
+    let handle = format_ident!("{name}Handle");
+    let blocking = format_ident!("{name}Blocking");
+    let wire_name = service.wire_name();
+    let trait_client = service.runtime.client();
+    let trait_handle = service.runtime.handle_client();
+    let bound = service.runtime.bound_handle();
+    let signature = service.runtime.signature_type();
+    let methods = methods(service, Form::Handle);
+    let about = format!("Calls a [`{name}`] from any thread and any async runtime.");
+    quote! {
+        #[doc = #about]
+        #[derive(::core::clone::Clone)]
+        #[allow(dead_code)]
+        #visibility struct #handle {
+            handle: #bound,
+        }
+
+        impl #trait_handle for #handle {
+            const SERVICE: &'static str = #wire_name;
+
+            fn signatures() -> ::std::vec::Vec<#signature> {
+                <#client as #trait_client>::signatures()
+            }
+
+            fn from_bound(bound: #bound) -> Self {
+                Self { handle: bound }
+            }
+        }
+
+        #[allow(dead_code, unused_variables, clippy::too_many_arguments)]
+        impl #handle {
+            /// The same methods, for a thread that waits in them.
+            #[inline]
+            #visibility fn blocking(&self) -> #blocking<'_> {
+                #blocking { blocking: self.handle.blocking() }
+            }
+
+            #methods
+        }
+    }
+}
+
+fn blocking(service: &Service) -> TokenStream {
+    let name = service.name();
+    let visibility = service.visibility();
+    let blocking = format_ident!("{name}Blocking");
+    let inner = service.runtime.blocking();
+    let methods = methods(service, Form::Blocking);
+    let about = format!("Calls a [`{name}`] from a thread that waits for the answers.");
+    quote! {
+        #[doc = #about]
+        #[allow(dead_code)]
+        #visibility struct #blocking<'h> {
+            blocking: #inner<'h>,
+        }
+
+        #[allow(dead_code, unused_variables, clippy::too_many_arguments)]
+        impl #blocking<'_> {
+            #methods
+        }
+    }
+}
+
+/// The signatures, in the order of the methods' places.
+fn signatures(service: &Service) -> TokenStream {
+    let pushes = service.methods.iter().filter(|_| service.sound).map(|method| {
+        let signature = service.runtime.signature();
+        let conditions = method.conditions();
+        let types = tuple(method.arguments.iter().map(|argument| &argument.ty));
+        let result = result(method);
+        let (of, name) = (service.wire_name(), method.wire_name());
+        let oneway = matches!(method.outcome, Outcome::Sent);
+        quote! {
+            #(#conditions)*
+            signatures.push(#signature::<#types, #result>(#of, #name, #oneway));
+        }
+    });
+    let count = service.methods.len();
+    quote! {
+        #[allow(unused_mut)]
+        let mut signatures = ::std::vec::Vec::with_capacity(#count);
+        #(#pushes)*
+        signatures
+    }
+}
+
+/// What a method returns, as it was written.
+fn result(method: &Method) -> TokenStream {
+    match &method.outcome {
+        Outcome::Sent => quote!(()),
+        Outcome::Value(ty) => quote!(#ty),
+        Outcome::Fallible { value, error } => quote!(::core::result::Result<#value, #error>),
+    }
+}
+
+/// The methods' places, where some methods are compiled under a condition.
+fn index(service: &Service) -> TokenStream {
+    if !is_conditional(service) {
+        return quote!();
+    }
+    let name = index_name(service);
+    let variants = service.methods.iter().map(|method| {
+        let (name, conditions) = (method.name(), method.conditions());
+        quote!(#(#conditions)* #name,)
+    });
+    quote! {
+        #[doc(hidden)]
+        #[allow(non_camel_case_types, clippy::enum_variant_names)]
+        enum #name { #(#variants)* }
+    }
+}
+
+fn is_conditional(service: &Service) -> bool {
+    service.sound && service.methods.iter().any(|method| method.conditions().next().is_some())
+}
+
+fn index_name(service: &Service) -> Ident {
+    format_ident!("{}MethodIndex", service.name())
+}
+
+fn methods(service: &Service, form: Form) -> TokenStream {
+    let index_name = is_conditional(service).then(|| index_name(service));
+    let methods = service.methods.iter().enumerate().map(|(at, method)| {
+        if !service.sound {
+            return stand_in(service, method, form);
+        }
+        let name = method.name();
+        let index = match &index_name {
+            Some(index) => quote!(#index::#name as usize),
+            None => {
+                let at = proc_macro2::Literal::usize_unsuffixed(at);
+                quote!(#at)
+            }
+        };
+        let wire_name = method.wire_name();
+        let verb = match method.outcome {
+            Outcome::Sent => quote!(send),
+            Outcome::Value(_) => quote!(call),
+            Outcome::Fallible { .. } => quote!(try_call),
+        };
+        let way = match form {
+            Form::Client => quote!(bound),
+            Form::Handle => quote!(handle),
+            Form::Blocking => quote!(blocking),
+        };
+        let values = method.arguments.iter().map(|argument| &argument.name);
+        let types = tuple(method.arguments.iter().map(|argument| &argument.ty));
+        let head = head(service, method, form, &types, None);
+        quote!(#head { self.#way.#verb(#index, #wire_name, (#(#values,)*)) })
+    });
+    quote!(#(#methods)*)
+}
+
+/// A method that only stands in for what could not be made of the trait. It is never run.
+fn stand_in(service: &Service, method: &Method, form: Form) -> TokenStream {
+    let inputs = method.arguments.iter().map(|argument| &argument.ty);
+    let result = result(method);
+    if has_self(quote!(#(#inputs)* #result)) {
+        return quote!();
+    }
+    let generics = joined(&service.written.generics, &method.written.sig.generics);
+    let head = head(service, method, form, &quote!(()), Some(&generics));
+    quote!(#head { ::core::unreachable!() })
+}
+
+/// The parameters of a trait and of its method, as the method's own.
+fn joined(outer: &Generics, inner: &Generics) -> Generics {
+    let mut generics = outer.clone();
+    generics.params.extend(inner.params.iter().cloned());
+    for parameter in generics.type_params_mut() {
+        parameter.default = None;
+    }
+    for parameter in generics.const_params_mut() {
+        parameter.default = None;
+    }
+    if let Some(clause) = &inner.where_clause {
+        generics.make_where_clause().predicates.extend(clause.predicates.iter().cloned());
+    }
+    generics
+}
+
+/// The head of a stub's method.
+fn head(
+    service: &Service,
+    method: &Method,
+    form: Form,
+    types: &TokenStream,
+    generics: Option<&Generics>,
+) -> TokenStream {
+    let visibility = service.visibility();
+    let name = method.name();
+    let attributes = attributes(service, method);
+    let names = method.arguments.iter().map(|argument| &argument.name);
+    let inputs = method.arguments.iter().map(|argument| &argument.ty);
+    let output = output(service, method, form, types);
+    let clause = generics.and_then(|generics| generics.where_clause.as_ref());
+    quote! {
+        #(#attributes)*
+        #[inline]
+        #visibility fn #name #generics (&self #(, #names: #inputs)*) -> #output #clause
+    }
+}
+
+/// What a stub's method returns.
+fn output(service: &Service, method: &Method, form: Form, types: &TokenStream) -> TokenStream {
+    let runtime = &service.runtime;
+    let error = runtime.call_error();
+    match (form, &method.outcome) {
+        (Form::Client, Outcome::Sent) => {
+            let send = runtime.send();
+            quote!(#send<'_, #types>)
+        }
+        (Form::Client, Outcome::Value(ty)) => {
+            let call = runtime.call();
+            quote!(#call<'_, #types, #ty>)
+        }
+        (Form::Client, Outcome::Fallible { value, error }) => {
+            let call = runtime.try_call();
+            quote!(#call<'_, #types, #value, #error>)
+        }
+        (Form::Handle, Outcome::Sent) => {
+            let send = runtime.handle_send();
+            quote!(#send<'_, #types>)
+        }
+        (Form::Handle, Outcome::Value(ty)) => {
+            let call = runtime.handle_call();
+            quote!(#call<'_, #types, #ty>)
+        }
+        (Form::Handle, Outcome::Fallible { value, error }) => {
+            let call = runtime.handle_try_call();
+            quote!(#call<'_, #types, #value, #error>)
+        }
+        (Form::Blocking, Outcome::Sent) => quote!(::core::result::Result<(), #error>),
+        (Form::Blocking, Outcome::Value(ty)) => quote!(::core::result::Result<#ty, #error>),
+        (Form::Blocking, Outcome::Fallible { value, error: own }) => {
+            quote!(::core::result::Result<#value, #error<#own>>)
+        }
+    }
+}
+
+/// The attributes of a method that its stubs have as well, with a document if it has none.
+fn attributes(service: &Service, method: &Method) -> Vec<Attribute> {
+    let written = method.written.attrs.iter();
+    let shared = |attribute: &&Attribute| {
+        ["doc", "cfg", "deprecated"].iter().any(|name| attribute.path().is_ident(name))
+    };
+    let mut attributes: Vec<Attribute> = written.filter(shared).cloned().collect();
+    if !attributes.iter().any(|attribute| attribute.path().is_ident("doc")) {
+        let text = format!("Calls [`{}::{}`].", service.name(), method.name());
+        attributes.push(syn::parse_quote!(#[doc = #text]));
+    }
+    attributes
+}

@@ -1,0 +1,80 @@
+//! A service as the emitter sees it.
+
+use crate::runtime::Runtime;
+use proc_macro2::Ident;
+use syn::{Attribute, ItemTrait, TraitItemFn, Type, Visibility};
+
+/// A service: the trait as it was written, and what is known of it.
+pub(crate) struct Service {
+    /// The trait, without the attributes that are ours.
+    pub(crate) written: ItemTrait,
+    pub(crate) runtime: Runtime,
+    /// The methods in their order, each name once.
+    pub(crate) methods: Vec<Method>,
+    /// Nothing is wrong with it.
+    pub(crate) sound: bool,
+}
+
+impl Service {
+    pub(crate) fn name(&self) -> &Ident {
+        &self.written.ident
+    }
+
+    pub(crate) fn visibility(&self) -> &Visibility {
+        &self.written.vis
+    }
+
+    /// Its name in messages.
+    pub(crate) fn wire_name(&self) -> String {
+        plain_name(self.name())
+    }
+}
+
+/// A method of a service.
+pub(crate) struct Method {
+    /// The method, without the attributes that are ours.
+    pub(crate) written: TraitItemFn,
+    pub(crate) arguments: Vec<Argument>,
+    pub(crate) outcome: Outcome,
+    /// Nothing is wrong with it.
+    pub(crate) sound: bool,
+}
+
+impl Method {
+    pub(crate) fn name(&self) -> &Ident {
+        &self.written.sig.ident
+    }
+
+    /// Its name in messages.
+    pub(crate) fn wire_name(&self) -> String {
+        plain_name(self.name())
+    }
+
+    /// The attributes that say whether it is compiled.
+    pub(crate) fn conditions(&self) -> impl Iterator<Item = &Attribute> + Clone {
+        self.written.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg"))
+    }
+}
+
+/// An argument of a method.
+pub(crate) struct Argument {
+    pub(crate) name: Ident,
+    pub(crate) ty: Type,
+}
+
+/// What a caller gets.
+pub(crate) enum Outcome {
+    /// The method is one-way.
+    Sent,
+    Value(Box<Type>),
+    /// A `Result` of the user's: a value, or an error.
+    Fallible {
+        value: Box<Type>,
+        error: Box<Type>,
+    },
+}
+
+/// A name without the `r#` that lets a keyword be one.
+pub(crate) fn plain_name(name: &Ident) -> String {
+    syn::ext::IdentExt::unraw(name).to_string()
+}

@@ -1,0 +1,100 @@
+//! From the tokens under the attribute to a model. Takes what is wrong as well as it can: what is
+//! to be complained about is the checker's.
+
+use crate::complaint::Complaints;
+use crate::model::{Argument, Method, Outcome};
+use crate::runtime::Runtime;
+use crate::types;
+use proc_macro2::TokenStream;
+use quote::format_ident;
+use syn::meta::ParseNestedMeta;
+use syn::parse::Parser;
+use syn::{
+    Attribute, FnArg, GenericArgument, Pat, PatIdent, Path, PathArguments, ReturnType, TraitItemFn,
+    Type, parse_quote,
+};
+
+/// Reads the options of `#[upbeat::service(…)]`.
+pub(crate) fn options(tokens: TokenStream, complaints: &mut Complaints) -> Runtime {
+    let mut runtime = Runtime::default();
+    let parser = syn::meta::parser(|option| {
+        if option.path.is_ident("crate") {
+            runtime = crate_option(&option)?;
+            return Ok(());
+        }
+        Err(option.error(
+            "`#[upbeat::service]` has no such option; write `#[upbeat::service]`, or \
+             `#[upbeat::service(crate = path)]` where the runtime has another name",
+        ))
+    });
+    if let Err(error) = parser.parse2(tokens) {
+        complaints.add(error);
+    }
+    runtime
+}
+
+/// Reads `crate = path`.
+pub(crate) fn crate_option(option: &ParseNestedMeta<'_>) -> syn::Result<Runtime> {
+    let path = option.value()?.call(Path::parse_mod_style)?;
+    Ok(Runtime::from(path))
+}
+
+/// Whether an attribute is `#[oneway]`.
+pub(crate) fn is_oneway(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("oneway")
+}
+
+/// Reads a method. `#[oneway]` is still on it.
+pub(crate) fn method(written: &TraitItemFn) -> Method {
+    let mut written = written.clone();
+    let oneway = written.attrs.iter().any(is_oneway);
+    written.attrs.retain(|attribute| !is_oneway(attribute));
+    let mut arguments = Vec::new();
+    for input in &mut written.sig.inputs {
+        let FnArg::Typed(typed) = input else { continue };
+        let name = match &*typed.pat {
+            Pat::Ident(name) if name.subpat.is_none() => name.ident.clone(),
+            _ => format_ident!("argument{}", arguments.len()),
+        };
+        // The compiler, too, would complain about patterns.
+        *typed.pat = Pat::Ident(PatIdent {
+            attrs: Vec::new(),
+            by_ref: None,
+            mutability: None,
+            ident: name.clone(),
+            subpat: None,
+        });
+        arguments.push(Argument { name, ty: (*typed.ty).clone() });
+    }
+    let outcome = if oneway { Outcome::Sent } else { outcome(&written.sig.output) };
+    Method { written, arguments, outcome, sound: true }
+}
+
+fn outcome(output: &ReturnType) -> Outcome {
+    let ReturnType::Type(_, ty) = output else { return Outcome::Value(Box::new(parse_quote!(()))) };
+    let ty = types::future_output(ty).unwrap_or(ty);
+    match result_arguments(ty).as_deref() {
+        Some([value, error]) => {
+            let (value, error) = (Box::new((*value).clone()), Box::new((*error).clone()));
+            Outcome::Fallible { value, error }
+        }
+        _ => Outcome::Value(Box::new(ty.clone())),
+    }
+}
+
+/// The types in the brackets of a `Result`, if it is one.
+pub(crate) fn result_arguments(ty: &Type) -> Option<Vec<&Type>> {
+    let path = match ty {
+        Type::Path(path) if path.qself.is_none() => &path.path,
+        Type::Group(group) => return result_arguments(&group.elem),
+        Type::Paren(paren) => return result_arguments(&paren.elem),
+        _ => return None,
+    };
+    let last = path.segments.last().filter(|last| last.ident == "Result")?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return Some(Vec::new()) };
+    let types = arguments.args.iter().filter_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    });
+    Some(types.collect())
+}

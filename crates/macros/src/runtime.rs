@@ -1,0 +1,66 @@
+//! The names of the runtime that generated code uses, all of them.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::Path;
+
+/// Where the runtime is found.
+#[derive(Clone)]
+pub(crate) struct Runtime {
+    root: Path,
+}
+
+impl Default for Runtime {
+    fn default() -> Runtime {
+        Runtime { root: syn::parse_quote!(::upbeat) }
+    }
+}
+
+impl From<Path> for Runtime {
+    fn from(root: Path) -> Runtime {
+        Runtime { root }
+    }
+}
+
+macro_rules! names {
+    ($($name:ident: $first:ident $(:: $next:ident)*;)*) => {
+        impl Runtime {$(
+            pub(crate) fn $name(&self) -> TokenStream {
+                let root = &self.root;
+                quote!(#root::$first $(::$next)*)
+            }
+        )*}
+    };
+}
+
+names! {
+    serve: service::Serve;
+    methods: service::Methods;
+
+    client: client::Client;
+    bound: call::Bound;
+    call: call::Call;
+    try_call: call::TryCall;
+    send: call::Send;
+
+    handle_client: handle::HandleClient;
+    bound_handle: handle::BoundHandle;
+    handle_call: handle::HandleCall;
+    handle_try_call: handle::HandleTryCall;
+    handle_send: handle::HandleSend;
+    blocking: handle::Blocking;
+
+    call_error: CallError;
+
+    signature: wire::signature;
+    signature_type: wire::Signature;
+    wire: wire::Wire;
+    wire_error: wire::WireError;
+    plain: wire::Plain;
+    describe: wire::Describe;
+    input: wire::Input;
+    output: wire::Output;
+
+    serde: serde;
+    zerocopy: zerocopy;
+}

@@ -1,0 +1,173 @@
+//! Which types can travel, as far as their text tells; the rest is for the compiler, by `Wire`.
+
+use crate::complaint::shown;
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+use syn::{
+    GenericArgument, PathArguments, Type, TypeParamBound, TypePath, TypeReference, TypeTraitObject,
+};
+
+/// Where a type stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// An argument or a result of a method.
+    Method,
+    /// A field of a type that travels.
+    Field,
+}
+
+/// The first thing for which a type cannot travel.
+pub(crate) fn flaw(ty: &Type, place: Place) -> Option<syn::Error> {
+    let error = |text: String| Some(syn::Error::new_spanned(ty, text));
+    match ty {
+        Type::Reference(reference) => error(of_reference(reference)),
+        Type::Path(path) => of_path(path, place),
+        Type::Array(array) => flaw(&array.elem, place),
+        Type::Group(group) => flaw(&group.elem, place),
+        Type::Paren(paren) => flaw(&paren.elem, place),
+        Type::Tuple(tuple) => tuple.elems.iter().find_map(|elem| flaw(elem, place)),
+        Type::Slice(slice) => error(format!(
+            "`{}` has no size of its own: write `Vec<{}>` instead",
+            shown(slice),
+            shown(&slice.elem)
+        )),
+        Type::ImplTrait(_) => error(format!(
+            "both sides must know the type: write a concrete type instead of `{}`",
+            shown(ty)
+        )),
+        Type::TraitObject(object) => error(of_object(object)),
+        Type::Ptr(_) | Type::BareFn(_) => error(format!(
+            "`{}` has a meaning in one address space only: write the data itself instead",
+            shown(ty)
+        )),
+        Type::Infer(_) => error("both sides must know the type: write it instead of `_`".into()),
+        Type::Never(_) => error(
+            "a method that never returns has no result: write `#[oneway]` over it and leave \
+                   `-> !` out"
+                .into(),
+        ),
+        _ => None,
+    }
+}
+
+fn of_reference(reference: &TypeReference) -> String {
+    let shown_reference = shown(reference);
+    let instead = owned(&reference.elem);
+    if reference.mutability.is_some() {
+        return format!(
+            "a value in a message is moved, so nobody would see the change: write `{instead}` \
+             instead of `{shown_reference}` and return what was changed"
+        );
+    }
+    format!("a value in a message owns its parts: write `{instead}` instead of `{shown_reference}`")
+}
+
+/// The type that owns what a reference to `ty` refers to.
+fn owned(ty: &Type) -> String {
+    match ty {
+        Type::Path(path) if path.path.is_ident("str") => "String".into(),
+        Type::Slice(slice) => format!("Vec<{}>", owned(&slice.elem)),
+        Type::Reference(reference) => owned(&reference.elem),
+        Type::TraitObject(_) | Type::ImplTrait(_) => "a concrete type".into(),
+        other => shown(other),
+    }
+}
+
+fn of_object(object: &TypeTraitObject) -> String {
+    format!(
+        "both sides must know the type: write an enum of the cases, or a concrete type, instead \
+         of `{}`",
+        shown(object)
+    )
+}
+
+fn of_path(path: &TypePath, place: Place) -> Option<syn::Error> {
+    let error = |text: String| Some(syn::Error::new_spanned(path, text));
+    if let Some(instead) = unsized_or_local(path) {
+        return error(instead);
+    }
+    if place == Place::Method && mentions_self(path) {
+        return error(format!(
+            "`Self` is one type where the service runs and another where it is called: write a \
+             concrete type instead of `{}`",
+            shown(path)
+        ));
+    }
+    for segment in &path.path.segments {
+        let PathArguments::AngleBracketed(arguments) = &segment.arguments else { continue };
+        for argument in &arguments.args {
+            let found = match argument {
+                GenericArgument::Lifetime(lifetime) if lifetime.ident != "static" => {
+                    error(of_lifetime(path))
+                }
+                GenericArgument::Type(Type::Slice(slice)) => error(format!(
+                    "`{}` is not carried: write `Vec<{}>` instead",
+                    shown(path),
+                    shown(&slice.elem)
+                )),
+                GenericArgument::Type(Type::Path(inner)) if inner.path.is_ident("str") => {
+                    error(format!("`{}` is not carried: write `String` instead", shown(path)))
+                }
+                GenericArgument::Type(inner) => flaw(inner, place),
+                _ => None,
+            };
+            if found.is_some() {
+                return found;
+            }
+        }
+    }
+    None
+}
+
+fn of_lifetime(path: &TypePath) -> String {
+    format!(
+        "a value in a message owns its parts: write a type without lifetimes instead of `{}`, \
+         such as `String` or `Vec`",
+        shown(path)
+    )
+}
+
+/// Types of the language whose meaning depends on the host, or that have no size.
+fn unsized_or_local(path: &TypePath) -> Option<String> {
+    let name = path.path.get_ident()?.to_string();
+    let (why, instead) = match name.as_str() {
+        "usize" => ("has another width on other hosts", "u64"),
+        "isize" => ("has another width on other hosts", "i64"),
+        "str" => ("has no size of its own", "String"),
+        _ => return None,
+    };
+    Some(format!("`{name}` {why}: write `{instead}` instead"))
+}
+
+fn mentions_self(path: &TypePath) -> bool {
+    let in_qself = path.qself.as_ref().is_some_and(|qself| has_self(&qself.ty));
+    in_qself || path.path.segments.first().is_some_and(|first| first.ident == "Self")
+}
+
+/// Whether `Self` stands anywhere in this code.
+pub(crate) fn has_self(code: impl ToTokens) -> bool {
+    has_word(code.to_token_stream(), "Self")
+}
+
+/// Whether a word stands anywhere in this code.
+pub(crate) fn has_word(code: TokenStream, word: &str) -> bool {
+    code.into_iter().any(|token| match token {
+        proc_macro2::TokenTree::Ident(ident) => ident == word,
+        proc_macro2::TokenTree::Group(group) => has_word(group.stream(), word),
+        _ => false,
+    })
+}
+
+/// What `ty` calls its output, if it is `impl Future<Output = …>`.
+pub(crate) fn future_output(ty: &Type) -> Option<&Type> {
+    let Type::ImplTrait(promise) = ty else { return None };
+    promise.bounds.iter().find_map(|bound| {
+        let TypeParamBound::Trait(bound) = bound else { return None };
+        let last = bound.path.segments.last()?;
+        let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+        arguments.args.iter().find_map(|argument| match argument {
+            GenericArgument::AssocType(output) if output.ident == "Output" => Some(&output.ty),
+            _ => None,
+        })
+    })
+}

@@ -1,0 +1,119 @@
+//! The options of `#[wire(…)]`, on a type and on its fields.
+
+use crate::complaint::Complaints;
+use crate::parse::crate_option;
+use crate::runtime::Runtime;
+use syn::meta::ParseNestedMeta;
+use syn::{Attribute, DeriveInput, Field, LitInt, LitStr};
+
+/// What is said of a type.
+#[derive(Default)]
+pub(super) struct Options {
+    pub(super) plain: bool,
+    /// The name in the schema, where it is not that of the type.
+    pub(super) name: Option<String>,
+    pub(super) version: Option<u32>,
+    pub(super) runtime: Runtime,
+}
+
+impl Options {
+    pub(super) fn read(input: &DeriveInput, complaints: &mut Complaints) -> Options {
+        let mut options = Options::default();
+        for attribute in ours(&input.attrs) {
+            if let Err(error) = attribute.parse_nested_meta(|option| options.one(&option)) {
+                complaints.add(error);
+            }
+        }
+        options
+    }
+
+    fn one(&mut self, option: &ParseNestedMeta<'_>) -> syn::Result<()> {
+        if option.path.is_ident("plain") {
+            self.plain = true;
+        } else if option.path.is_ident("name") {
+            self.name = Some(schema_name(option)?);
+        } else if option.path.is_ident("version") {
+            let number: LitInt = option.value()?.parse()?;
+            self.version = Some(number.base10_parse()?);
+        } else if option.path.is_ident("crate") {
+            self.runtime = crate_option(option)?;
+        } else if option.path.is_ident("opaque") {
+            return Err(option.error("`opaque` is said of a field: write it over the field"));
+        } else {
+            return Err(option.error(
+                "`#[wire]` has no such option on a type; there are `plain`, `name = \"…\"`, \
+                 `version = 2` and `crate = path`",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What the schema says instead of the type of a field, if the field asks for that.
+pub(super) fn opaque(field: &Field, complaints: &mut Complaints) -> Option<String> {
+    let mut opaque = None;
+    for attribute in ours(&field.attrs) {
+        let read = attribute.parse_nested_meta(|option| {
+            if option.path.is_ident("opaque") {
+                opaque = Some(name_and_version(&option)?);
+                return Ok(());
+            }
+            Err(option.error(
+                "`#[wire]` has no such option on a field; there is `opaque = \"name/version\"`",
+            ))
+        });
+        if let Err(error) = read {
+            complaints.add(error);
+        }
+    }
+    opaque
+}
+
+/// Complains about `#[wire(…)]` where it says nothing.
+pub(super) fn none(attributes: &[Attribute], complaints: &mut Complaints) {
+    for attribute in ours(attributes) {
+        complaints.about(
+            attribute,
+            "`#[wire]` is written over the type or over a field; leave it out here",
+        );
+    }
+}
+
+fn ours(attributes: &[Attribute]) -> impl Iterator<Item = &Attribute> {
+    attributes.iter().filter(|attribute| attribute.path().is_ident("wire"))
+}
+
+fn schema_name(option: &ParseNestedMeta<'_>) -> syn::Result<String> {
+    let literal: LitStr = option.value()?.parse()?;
+    let name = literal.value();
+    let allowed = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
+    if name.is_empty() || !name.chars().all(allowed) {
+        return Err(syn::Error::new_spanned(
+            literal,
+            "a name in a schema is made of letters, digits, `_`, `-`, `.` and `:`: write one such \
+             as \"geo::Position\"",
+        ));
+    }
+    Ok(name)
+}
+
+fn name_and_version(option: &ParseNestedMeta<'_>) -> syn::Result<String> {
+    let wrong = |place: &dyn quote::ToTokens| {
+        syn::Error::new_spanned(
+            place,
+            "the schema says this instead of a type, so that two sides that mean different things \
+             see it: write a name and a version, such as `opaque = \"uuid/1\"`",
+        )
+    };
+    let Ok(value) = option.value() else { return Err(wrong(&option.path)) };
+    let literal: LitStr = value.parse()?;
+    let text = literal.value();
+    let part = |part: &str| {
+        !part.is_empty()
+            && part.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':'))
+    };
+    match text.split_once('/') {
+        Some((name, version)) if part(name) && part(version) => Ok(text),
+        _ => Err(wrong(&literal)),
+    }
+}

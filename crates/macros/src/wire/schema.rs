@@ -1,0 +1,147 @@
+//! The body of `describe`: what a type says of itself.
+//!
+//! A struct is `Name{field: schema, …}`, `Name(schema, …)` or `Name`; an enum is `Name[Variant…]`
+//! with its variants in the same forms. What is plain says so behind its name. A generic type has
+//! its arguments in front, `<u8> Name{…}`, where they are written even inside of itself.
+
+use super::options::{Options, none, opaque};
+use super::serde::is_skipped;
+use crate::complaint::Complaints;
+use crate::model::plain_name;
+use crate::types::{self, Place};
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Data, DeriveInput, Field, Fields, GenericParam};
+
+/// The statements that write the schema to `out`.
+pub(super) fn emit(
+    input: &DeriveInput,
+    options: &Options,
+    complaints: &mut Complaints,
+) -> TokenStream {
+    let mut name = options.name.clone().unwrap_or_else(|| plain_name(&input.ident));
+    if let Some(version) = options.version {
+        name.push_str(&format!("/{version}"));
+    }
+    let mut body = Body::default();
+    if options.plain {
+        body.text(" plain");
+    }
+    match &input.data {
+        Data::Struct(data) => body.fields(&data.fields, options, complaints),
+        Data::Enum(data) => {
+            body.text("[");
+            for (at, variant) in data.variants.iter().enumerate() {
+                none(&variant.attrs, complaints);
+                body.text(if at == 0 { "" } else { ", " });
+                body.text(&plain_name(&variant.ident));
+                body.fields(&variant.fields, options, complaints);
+            }
+            body.text("]");
+        }
+        Data::Union(_) => {}
+    }
+    let arguments = arguments(input);
+    let body = body.finish();
+    quote! {
+        #arguments
+        out.named(#name, |out| { #body });
+    }
+}
+
+/// The arguments of a generic type.
+fn arguments(input: &DeriveInput) -> TokenStream {
+    let mut body = Body::default();
+    for parameter in &input.generics.params {
+        match parameter {
+            GenericParam::Lifetime(_) => continue,
+            GenericParam::Type(parameter) => {
+                let name = &parameter.ident;
+                body.text(if body.is_empty() { "<" } else { ", " });
+                body.code(quote!(out.of::<#name>();));
+            }
+            GenericParam::Const(parameter) => {
+                let name = &parameter.ident;
+                body.text(if body.is_empty() { "<" } else { ", " });
+                body.code(quote!(out.text(&::std::string::ToString::to_string(&#name));));
+            }
+        }
+    }
+    if !body.is_empty() {
+        body.text("> ");
+    }
+    body.finish()
+}
+
+/// Statements that write a schema; texts that follow each other are one.
+#[derive(Default)]
+struct Body {
+    statements: TokenStream,
+    text: String,
+}
+
+impl Body {
+    fn text(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    fn code(&mut self, code: TokenStream) {
+        self.flush();
+        self.statements.extend(code);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.statements.is_empty() && self.text.is_empty()
+    }
+
+    fn flush(&mut self) {
+        if !self.text.is_empty() {
+            let text = std::mem::take(&mut self.text);
+            self.statements.extend(quote!(out.text(#text);));
+        }
+    }
+
+    fn finish(mut self) -> TokenStream {
+        self.flush();
+        self.statements
+    }
+
+    fn fields(&mut self, fields: &Fields, options: &Options, complaints: &mut Complaints) {
+        let (open, close) = match fields {
+            Fields::Named(_) => ("{", "}"),
+            Fields::Unnamed(_) => ("(", ")"),
+            Fields::Unit => return,
+        };
+        self.text(open);
+        let mut first = true;
+        for field in fields {
+            let opaque = opaque(field, complaints);
+            if !options.plain && is_skipped(field) {
+                continue;
+            }
+            self.text(if first { "" } else { ", " });
+            first = false;
+            self.field(field, opaque, complaints);
+        }
+        self.text(close);
+    }
+
+    fn field(&mut self, field: &Field, opaque: Option<String>, complaints: &mut Complaints) {
+        if let Some(name) = &field.ident {
+            self.text(&plain_name(name));
+            self.text(": ");
+        }
+        if let Some(opaque) = opaque {
+            self.text(&opaque);
+            return;
+        }
+        if let Some(error) = types::flaw(&field.ty, Place::Field) {
+            complaints.add(error);
+        }
+        let ty = &field.ty;
+        // Told at the type, with names that are seen from here.
+        let place = Span::call_site().located_at(ty.span());
+        self.code(quote_spanned!(place=> out.of::<#ty>();));
+    }
+}

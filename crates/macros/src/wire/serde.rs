@@ -1,0 +1,113 @@
+//! What serde is told of a type that postcard cannot carry, or that the schema would not show.
+
+use crate::complaint::Complaints;
+use syn::punctuated::Punctuated;
+use syn::{Attribute, Data, DeriveInput, Field, Meta, Token};
+
+/// Complains about attributes of serde's that do not go with a wire format.
+pub(super) fn check(input: &DeriveInput, plain: bool, complaints: &mut Complaints) {
+    // What is plain does not pass through serde.
+    if plain {
+        return;
+    }
+    told(&input.attrs, complaints, of_type);
+    let fields: Vec<&Field> = match &input.data {
+        Data::Struct(data) => data.fields.iter().collect(),
+        Data::Enum(data) => {
+            data.variants.iter().for_each(|variant| told(&variant.attrs, complaints, of_variant));
+            data.variants.iter().flat_map(|variant| &variant.fields).collect()
+        }
+        Data::Union(_) => Vec::new(),
+    };
+    for field in fields {
+        let is_opaque = field.attrs.iter().any(|attribute| attribute.path().is_ident("wire"));
+        told(&field.attrs, complaints, |name| of_field(name, is_opaque));
+    }
+}
+
+/// Whether a field is not carried at all.
+pub(super) fn is_skipped(field: &Field) -> bool {
+    options(&field.attrs).any(|option| option.path().is_ident("skip"))
+}
+
+fn told(
+    attributes: &[Attribute],
+    complaints: &mut Complaints,
+    about: impl Fn(&str) -> Option<String>,
+) {
+    for option in options(attributes) {
+        let Some(name) = option.path().get_ident() else { continue };
+        if let Some(text) = about(&name.to_string()) {
+            complaints.about(option.path(), text);
+        }
+    }
+}
+
+fn options(attributes: &[Attribute]) -> impl Iterator<Item = Meta> {
+    let serde = attributes.iter().filter(|attribute| attribute.path().is_ident("serde"));
+    serde.flat_map(|attribute| {
+        // What cannot be read is serde's to complain about.
+        attribute
+            .parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)
+            .unwrap_or_default()
+    })
+}
+
+fn of_type(name: &str) -> Option<String> {
+    Some(match name {
+        "untagged" | "tag" | "content" => {
+            // `content` never stands without `tag`.
+            if name == "content" {
+                return None;
+            }
+            format!(
+                "postcard writes the number of a variant and no names: leave \
+                 `#[serde({})]` out; for another format as well, write a second type and convert",
+                if name == "tag" { "tag = …" } else { name }
+            )
+        }
+        "from" | "try_from" | "into" | "remote" => format!(
+            "with `{name}` another type is carried, which the schema would not show: let the \
+             methods take that type, and derive `Wire` for it"
+        ),
+        _ => return None,
+    })
+}
+
+fn of_variant(name: &str) -> Option<String> {
+    Some(match name {
+        "untagged" | "other" => format!(
+            "postcard writes the number of a variant and no names: leave `#[serde({name})]` out"
+        ),
+        "skip" | "skip_serializing" | "skip_deserializing" => format!(
+            "postcard writes the number of a variant, which skipping would shift: leave \
+             `#[serde({name})]` out, or the variant"
+        ),
+        "with" | "serialize_with" | "deserialize_with" => format!(
+            "with `{name}` the variant is written in a form that the schema would not show: put \
+             its data into a struct whose field says `#[wire(opaque = \"name/version\")]`"
+        ),
+        _ => return None,
+    })
+}
+
+fn of_field(name: &str, is_opaque: bool) -> Option<String> {
+    Some(match name {
+        "flatten" => "postcard writes fields by their order and no names: leave \
+                      `#[serde(flatten)]` out and keep the inner type as a field"
+            .to_owned(),
+        "skip_serializing_if" => "postcard writes every field, or the reader would take the next \
+                                  one for it: leave `skip_serializing_if` out; an `Option` that \
+                                  is `None` takes one byte"
+            .to_owned(),
+        "skip_serializing" | "skip_deserializing" => format!(
+            "both sides must know which fields are there: write `#[serde(skip)]` instead of \
+             `{name}`"
+        ),
+        "with" | "serialize_with" | "deserialize_with" if !is_opaque => format!(
+            "with `{name}` the field is written in a form that its type does not show: name the \
+             form for the schema, as in `#[wire(opaque = \"name/version\")]`"
+        ),
+        _ => return None,
+    })
+}
