@@ -193,7 +193,8 @@ pub(crate) unsafe fn load_bytes(from: *const u8) -> [u8; WORD] {
 mod wide {
     use std::arch::asm;
 
-    /// From here on wide copies are faster than words.
+    /// From here on wide copies are no slower than words. At 4 KiB from lines that another core
+    /// has just written, they take 140 ns for 200 within one L3 cache.
     const LEAST: usize = 256;
 
     /// What one round copies.

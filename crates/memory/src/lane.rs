@@ -185,14 +185,14 @@ impl Lanes {
     }
 }
 
-#[cfg(all(test, not(loom)))]
-mod tests;
-
-#[cfg(all(test, loom))]
-mod model;
-
 /// The generation behind this one and its bytes.
 fn next(grown: &Cell<u8>) -> Option<(u8, usize)> {
     let grown = grown.get();
     Some((grown + 1, *GROWN_BYTES.get(grown as usize)?))
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+#[cfg(all(test, loom))]
+mod model;

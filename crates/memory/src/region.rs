@@ -362,17 +362,20 @@ mod model {
             }
         }
 
-        /// As in life, where the caller answers for the bounds.
+        /// # Safety
+        /// As in life; here the bounds are checked.
         pub(crate) unsafe fn load_in(&self, at: usize) -> u64 {
             self.load(at)
         }
 
-        /// As in life, where the caller answers for the bounds.
+        /// # Safety
+        /// As in life; here the bounds are checked.
         pub(crate) unsafe fn store_in(&self, at: usize, value: u64) {
             self.store(at, value);
         }
 
-        /// As in life, where the caller answers for the bounds.
+        /// # Safety
+        /// As in life; here the bounds are checked.
         pub(crate) unsafe fn publish_in(&self, at: usize, value: u64) {
             self.publish(at, value);
         }

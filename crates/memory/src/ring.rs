@@ -157,7 +157,10 @@ impl Writer {
         let need = u64::from(span) + u64::from(keep) + u64::from(pad);
         let free = || u64::from(self.ring.slots()) - (self.out.get() - self.known_in.get());
         if need > free() {
+            // Nothing moves under us, should the question come back to this ring.
+            self.claimed.set(true);
             let now = progress().max(self.floor.get());
+            self.claimed.set(false);
             // What is written into those slots must stay behind the reads that emptied them.
             fence(Ordering::Acquire);
             let (known, out) = (self.known_in.get(), self.out.get());

@@ -6,6 +6,9 @@
 #[cfg(not(loom))]
 pub use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+#[cfg(loom)]
+pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
+
 // Parts of words are met in copies alone, which a model makes of whole words.
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::AtomicU8;

@@ -91,7 +91,7 @@ fn a_lane_goes_on_in_larger_segments() {
 }
 
 #[test]
-#[should_panic(expected = "a message is being written")]
+#[should_panic(expected = "a ring is left between messages")]
 fn a_lane_does_not_go_on_under_a_message() {
     let (one, _other) = lanes();
     let _claim = one.claim(1, 0).unwrap();

@@ -296,6 +296,20 @@ fn a_reader_that_goes_back_or_ahead_is_found_out() {
 }
 
 #[test]
+fn the_question_for_progress_cannot_change_the_ring() {
+    let (writer, ..) = ring(4);
+    for _ in 0..4 {
+        writer.claim(1, 0, || 0).unwrap().commit([KIND, 0, 0], 0);
+    }
+    let claim = writer.claim(1, 0, || {
+        assert_eq!(writer.claim(1, 0, || 4).err(), Some(Refused::Claimed));
+        1
+    });
+    claim.unwrap().commit([KIND, 0, 0], 0);
+    assert_eq!(writer.out(), 5);
+}
+
+#[test]
 fn a_ring_that_goes_on_counts_from_there() {
     let (writer, reader, _) = ring(128);
     let send =
@@ -377,6 +391,13 @@ fn messages_cross_between_threads_whole_and_in_order() {
     for slots in [2, 5, 64] {
         let (writer, reader, _) = ring(slots);
         let progress = AtomicU64::new(0);
+        // A reader that fails must not leave the writer waiting for it.
+        struct Gone<'a>(&'a AtomicU64);
+        impl Drop for Gone<'_> {
+            fn drop(&mut self) {
+                self.0.store(u64::MAX, Ordering::Release);
+            }
+        }
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let writer = writer;
@@ -386,6 +407,7 @@ fn messages_cross_between_threads_whole_and_in_order() {
                         match writer.claim(span, 0, || progress.load(Ordering::Relaxed)) {
                             Ok(claim) => break claim,
                             Err(Refused::Full) => std::thread::yield_now(),
+                            Err(Refused::Progress { now: u64::MAX, .. }) => return,
                             Err(refused) => panic!("{refused:?}"),
                         }
                     };
@@ -397,6 +419,7 @@ fn messages_cross_between_threads_whole_and_in_order() {
                     claim.commit([KIND, number as u64, payload as u64], payload);
                 }
             });
+            let _gone = Gone(&progress);
             let mut bytes = [0; 8 * SLOT];
             for number in 0..messages as u64 {
                 let head = loop {
