@@ -158,6 +158,7 @@ pub(crate) struct Dispatcher {
     expiries: Expiries,
     sources: Cell<Vec<Source>>,
     applications: Applications,
+    next_descriptor: Cell<u32>,
     turns_left: Cell<u32>,
     openings: Cell<usize>,
     door: RefCell<Door>,
@@ -196,6 +197,7 @@ impl Dispatcher {
             reactor,
             sources: Cell::default(),
             applications: RefCell::default(),
+            next_descriptor: Cell::new(0),
             pace,
             turns_left: Cell::new(TURNS_PER_TICK),
             door: RefCell::default(),
@@ -211,11 +213,6 @@ impl Dispatcher {
     /// Enters a method.
     pub(crate) fn offer(&self, entry: Entry) {
         self.methods.borrow_mut().push(entry);
-    }
-
-    /// How many methods are offered.
-    pub(crate) fn methods_offered(&self) -> usize {
-        self.methods.borrow().len()
     }
 
     /// Ends a handler's task in so many microseconds.

@@ -51,8 +51,11 @@ pub enum CallError<E = Infallible> {
         /// The most that may be open.
         most: usize,
     },
-    /// There is no room now (only from the `try_` forms).
-    Full,
+    /// A handle has no way to its node any more, and could not find a new one.
+    NotConnected {
+        /// Why.
+        text: Box<str>,
+    },
     /// Blocking here would stop the node that this thread runs.
     WouldBlockNode,
 }
@@ -94,7 +97,7 @@ impl<E> CallError<E> {
             CallError::Value { text } => CallError::Value { text },
             CallError::TooLarge { bytes, most } => CallError::TooLarge { bytes, most },
             CallError::TooManyCalls { most } => CallError::TooManyCalls { most },
-            CallError::Full => CallError::Full,
+            CallError::NotConnected { text } => CallError::NotConnected { text },
             CallError::WouldBlockNode => CallError::WouldBlockNode,
         }
     }
@@ -139,7 +142,7 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
             CallError::TooManyCalls { most } => {
                 write!(f, "{most} calls of this session are open: wait for some of them")
             }
-            CallError::Full => write!(f, "the lane is full: the peer has not read yet"),
+            CallError::NotConnected { text } => write!(f, "not connected: {text}"),
             CallError::WouldBlockNode => write!(
                 f,
                 "a blocking call inside a node's own task would stop that node: await it instead"

@@ -34,12 +34,21 @@ pub mod service;
 
 pub mod client;
 
+mod setup;
+
+pub mod handle;
+
+mod signal;
+
 mod node;
 
 pub use error::{BuildError, CallError, ConnectError, Lost, Why};
 pub use node::{Builder, Node};
+pub use signal::ctrl_c;
 pub use task::{JoinHandle, TaskEnded};
 pub use time::{Elapsed, sleep, within};
 pub use upbeat_core::bill::Counter;
+pub use upbeat_macros::{Wire, service};
 pub use wait::Waiting;
 pub use wire::Wire;
+pub use zerocopy;

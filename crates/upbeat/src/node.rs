@@ -3,8 +3,10 @@
 use crate::client::{self, Client};
 use crate::dispatch::{Connecting, Dispatcher, Enter, Settings};
 use crate::error::{BuildError, ConnectError, Lost};
+use crate::handle::{self, HandleClient, Target};
 use crate::service::{Methods, Serve};
 use crate::session::Session;
+use crate::setup::{place, program_id};
 use crate::task::{JoinHandle, Spawned};
 use crate::time;
 use crate::wait::Waiting;
@@ -18,18 +20,13 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use upbeat_core::bill::Counter;
-use upbeat_core::name::{NodeName, ProgramId, ProgramName};
+use upbeat_core::name::NodeName;
 use upbeat_memory::counters::Counters;
 use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
 use upbeat_transport::opening::Opening;
-use upbeat_transport::place::Place;
 use upbeat_transport::{local, shared};
 
-/// The environment variable that names the program, where the builder does not.
-pub(crate) const PROGRAM_VARIABLE: &str = "UPBEAT_PROGRAM";
-/// The program of nodes that name none.
-pub(crate) const PROGRAM_DEFAULT: &str = "default";
 /// How often a node that closes looks whether everything is answered.
 const CLOSING_LOOK: Duration = Duration::from_millis(1);
 
@@ -101,6 +98,15 @@ impl Node {
             None => Poll::Pending,
         });
         opened.await.map_err(ConnectError::Open)
+    }
+
+    /// A handle for other threads, to a node of the same program. It waits for the peer, so it is
+    /// made outside of the node's tasks.
+    pub fn handle<C: HandleClient>(&self, name: &str) -> Result<C, ConnectError> {
+        let name = NodeName::new(name).map_err(ConnectError::Name)?;
+        let inner = &self.inner;
+        let (program, place) = (inner.home.program().clone(), inner.settings.place.clone());
+        handle::open(Target { program, place, name, waiting: inner.settings.waiting })
     }
 
     /// Calls a node of this process, or of another one.
@@ -275,21 +281,4 @@ impl Builder {
         inner.open_door(shared, Some(local)).map_err(BuildError::System)?;
         Ok(Node { inner })
     }
-}
-
-/// The program's identity, from its name, the environment, or the default.
-pub(crate) fn program_id(program: Option<&str>) -> Result<ProgramId, BuildError> {
-    let of_environment = || std::env::var(PROGRAM_VARIABLE).ok();
-    let name = program.map(str::to_owned).or_else(of_environment);
-    let name = ProgramName::new(name.as_deref().unwrap_or(PROGRAM_DEFAULT));
-    name.map(ProgramId::named).map_err(BuildError::Name)
-}
-
-/// Where the sockets are.
-pub(crate) fn place(directory: Option<PathBuf>) -> Result<Place, BuildError> {
-    let place = match directory {
-        Some(directory) => Place::at(directory),
-        None => Place::of_user(),
-    };
-    place.map_err(BuildError::Place)
 }

@@ -75,10 +75,6 @@ impl Tasks {
         Tasks { pool: RefCell::new(Pool::new(TASKS_MAX)) }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.pool.borrow().len()
-    }
-
     /// Takes a task in, and wakes it if it was woken before. Gives it back where there are too
     /// many.
     pub(crate) fn insert(&self, task: Box<dyn Task>) -> Result<TaskId, Box<dyn Task>> {

@@ -5,8 +5,9 @@ use super::{
     sessions::{Door, Place},
 };
 use crate::error::Why;
-use crate::reactor::{Reactor, Source};
+use crate::reactor::Source;
 use crate::session::{Session, Waiter};
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::task::Waker;
 use upbeat_core::frame::Kind;
@@ -34,7 +35,8 @@ impl Dispatcher {
                     door.local.as_ref()?.accept(home, place, now).transpose()
                 }),
                 Source::Application(id) => {
-                    if let Some(waker) = self.applications.borrow_mut().remove(&id) {
+                    let waker = self.applications.borrow_mut().remove(&id);
+                    if let Some(waker) = waker {
                         waker.wake();
                     }
                 }
@@ -137,13 +139,36 @@ impl Dispatcher {
         self.now_ns() / 1_000_000
     }
 
-    /// Wakes `waker` once when this descriptor has something to read.
-    pub(crate) fn await_readable(&self, id: u32, waker: &Waker) {
-        self.applications.borrow_mut().insert(id, waker.clone());
+    /// Has a descriptor of the application's wake the node.
+    pub(crate) fn watch_descriptor(
+        self: &Rc<Self>,
+        descriptor: impl AsFd,
+    ) -> std::io::Result<Descriptor> {
+        let id = self.next_descriptor.get();
+        self.next_descriptor.set(id + 1);
+        let descriptor = descriptor.as_fd().try_clone_to_owned()?;
+        self.reactor.add(&descriptor, Source::Application(id))?;
+        Ok(Descriptor { node: Rc::clone(self), descriptor, id })
     }
+}
 
-    /// The epoll in which an application's descriptors stand.
-    pub(crate) fn reactor(&self) -> &Reactor {
-        &self.reactor
+/// A descriptor of the application's that wakes the node while this stands.
+pub(crate) struct Descriptor {
+    node: Rc<Dispatcher>,
+    descriptor: OwnedFd,
+    id: u32,
+}
+
+impl Descriptor {
+    /// Wakes this one when there is something to read.
+    pub(crate) fn wake_by(&self, waker: &Waker) {
+        self.node.applications.borrow_mut().insert(self.id, waker.clone());
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        self.node.reactor.remove(&self.descriptor);
+        self.node.applications.borrow_mut().remove(&self.id);
     }
 }

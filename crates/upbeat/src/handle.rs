@@ -1,0 +1,413 @@
+//! Handles: calling from any thread, and from any async runtime.
+//!
+//! A handle does not pass through a node. [`Blocking`] calls take a session of their own, which the
+//! calling thread looks at; asynchronous ones share another. No order is promised between the
+//! calls of a handle and those of a node, nor between two threads.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! #[upbeat::service]
+//! pub trait Counter {
+//!     async fn add(&self, n: u64) -> u64;
+//! }
+//!
+//! let counter: CounterHandle = upbeat::handle::connect("counter")?;
+//! let other = counter.clone();
+//! std::thread::spawn(move || other.blocking().add(1));
+//! # Ok(()) }
+//! ```
+
+mod caller;
+
+mod side;
+
+use crate::call::flatten;
+use crate::dispatch::Dispatcher;
+use crate::error::{BuildError, CallError, ConnectError};
+use crate::setup::{place, program_id};
+use crate::wait::Waiting;
+use crate::wire::Wire;
+use caller::{Caller, To, WAITING};
+use side::Side;
+use std::cell::RefCell;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use upbeat_core::frame::CallNumber;
+use upbeat_core::method::Signature;
+use upbeat_core::name::{NodeName, ProgramId};
+use upbeat_transport::place::Place;
+
+/// Sessions of blocking callers that are kept for the next one.
+const IDLE_MAX: usize = 16;
+
+/// What `#[upbeat::service]` makes of a trait for callers in any thread.
+pub trait HandleClient: Sized {
+    /// The name of the service.
+    const SERVICE: &'static str;
+
+    /// The methods that it calls, in the order of their places.
+    fn signatures() -> Vec<Signature>;
+
+    /// The client at the end of this way.
+    fn from_bound(handle: BoundHandle) -> Self;
+}
+
+/// Connects to a node, with the program and the directory as usual.
+pub fn connect<C: HandleClient>(name: &str) -> Result<C, HandleError> {
+    builder().connect(name)
+}
+
+/// Begins a handle.
+pub fn builder() -> HandleBuilder {
+    HandleBuilder { program: None, directory: None, waiting: WAITING }
+}
+
+/// What a handle is made with.
+#[must_use = "a builder makes no handle before `connect`"]
+pub struct HandleBuilder {
+    program: Option<String>,
+    directory: Option<PathBuf>,
+    waiting: Waiting,
+}
+
+impl HandleBuilder {
+    /// The program of the node that is called.
+    pub fn program(mut self, program: &str) -> HandleBuilder {
+        self.program = Some(program.to_owned());
+        self
+    }
+
+    /// Where the sockets are.
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> HandleBuilder {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// How blocking calls wait.
+    pub fn waiting(mut self, waiting: Waiting) -> HandleBuilder {
+        self.waiting = waiting;
+        self
+    }
+
+    /// Connects to a node. The methods are compared here, so this waits.
+    pub fn connect<C: HandleClient>(self, name: &str) -> Result<C, HandleError> {
+        let name = NodeName::new(name).map_err(ConnectError::Name)?;
+        let program = program_id(self.program.as_deref())?;
+        let place = Some(place(self.directory)?);
+        Ok(open(Target { program, place, name, waiting: self.waiting })?)
+    }
+}
+
+/// Whom a handle calls, and how it waits.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) program: ProgramId,
+    pub(crate) place: Option<Place>,
+    pub(crate) name: NodeName,
+    pub(crate) waiting: Waiting,
+}
+
+/// Connects to a target.
+pub(crate) fn open<C: HandleClient>(target: Target) -> Result<C, ConnectError> {
+    if Dispatcher::is_driving() {
+        return Err(ConnectError::Call(CallError::WouldBlockNode));
+    }
+    let signatures = C::signatures();
+    let caller = Caller::open(&target, C::SERVICE, &signatures)?;
+    let shared = Shared {
+        target,
+        service: C::SERVICE,
+        signatures,
+        idle: Mutex::new(vec![caller]),
+        side: Mutex::new(None),
+    };
+    Ok(C::from_bound(BoundHandle { shared: Arc::new(shared) }))
+}
+
+struct Shared {
+    target: Target,
+    service: &'static str,
+    signatures: Vec<Signature>,
+    idle: Mutex<Vec<Caller>>,
+    side: Mutex<Option<Arc<Side>>>,
+}
+
+impl Shared {
+    fn open(&self) -> Result<Caller, CallError> {
+        Caller::open(&self.target, self.service, &self.signatures).map_err(|error| match error {
+            ConnectError::Call(error) => error,
+            error => CallError::NotConnected { text: error.to_string().into() },
+        })
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Caller>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session of the asynchronous calls. One that has ended is replaced.
+    fn side(&self) -> Result<Arc<Side>, CallError> {
+        let mut side = self.side.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*side {
+            Some(side) if !side.has_ended() => Ok(Arc::clone(side)),
+            _ => {
+                let started = Side::start(self.open()?)
+                    .map_err(|error| CallError::NotConnected { text: error.to_string().into() })?;
+                let started = Arc::new(started);
+                *side = Some(Arc::clone(&started));
+                Ok(started)
+            }
+        }
+    }
+}
+
+/// A handle's way to its callee.
+#[derive(Clone)]
+pub struct BoundHandle {
+    shared: Arc<Shared>,
+}
+
+impl BoundHandle {
+    /// Calls the method that stands at `index` in the service.
+    pub fn call<A: Wire, R: Wire>(
+        &self,
+        index: usize,
+        method: &'static str,
+        arguments: A,
+    ) -> HandleCall<'_, A, R> {
+        let state = State::Unsent(arguments);
+        HandleCall { handle: self, to: To { index, method }, state, result: PhantomData }
+    }
+
+    /// Calls a method whose result is the user's `Result`.
+    pub fn try_call<A: Wire, T: Wire, E: Wire>(
+        &self,
+        index: usize,
+        method: &'static str,
+        arguments: A,
+    ) -> HandleTryCall<'_, A, T, E> {
+        HandleTryCall { call: self.call(index, method, arguments) }
+    }
+
+    /// Sends a one-way message.
+    pub fn send<A: Wire>(
+        &self,
+        index: usize,
+        method: &'static str,
+        arguments: A,
+    ) -> HandleSend<'_, A> {
+        HandleSend { handle: self, to: To { index, method }, arguments }
+    }
+
+    /// Calls that block this thread. Keep it while you call: it keeps a session.
+    pub fn blocking(&self) -> Blocking<'_> {
+        Blocking { shared: &self.shared, caller: RefCell::new(None) }
+    }
+}
+
+/// Calls that block the calling thread, over a session of their own.
+pub struct Blocking<'h> {
+    shared: &'h Shared,
+    caller: RefCell<Option<Caller>>,
+}
+
+impl Blocking<'_> {
+    /// Calls the method that stands at `index` in the service, and waits.
+    #[inline]
+    pub fn call<A: Wire, R: Wire>(
+        &self,
+        index: usize,
+        method: &'static str,
+        arguments: A,
+    ) -> Result<R, CallError> {
+        self.with(|caller| caller.call(To { index, method }, arguments))
+    }
+
+    /// Calls a method whose result is the user's `Result`, and waits.
+    #[inline]
+    pub fn try_call<A: Wire, T: Wire, E: Wire>(
+        &self,
+        index: usize,
+        method: &'static str,
+        arguments: A,
+    ) -> Result<T, CallError<E>> {
+        flatten(self.call(index, method, arguments))
+    }
+
+    /// Sends a one-way message, and waits for room.
+    #[inline]
+    pub fn send<A: Wire>(
+        &self,
+        index: usize,
+        method: &'static str,
+        arguments: A,
+    ) -> Result<(), CallError> {
+        self.with(|caller| caller.send(To { index, method }, &arguments))
+    }
+
+    #[inline]
+    fn with<T>(
+        &self,
+        act: impl FnOnce(&mut Caller) -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
+        let mut caller = self.caller.borrow_mut();
+        match &mut *caller {
+            Some(caller) if caller.ended().is_none() => act(caller),
+            caller => act(self.prepare(caller)?),
+        }
+    }
+
+    /// Takes a session that stands ready, or opens one.
+    #[cold]
+    fn prepare<'a>(&self, caller: &'a mut Option<Caller>) -> Result<&'a mut Caller, CallError> {
+        if Dispatcher::is_driving() {
+            return Err(CallError::WouldBlockNode);
+        }
+        *caller = None;
+        while let Some(mut idle) = self.shared.idle().pop() {
+            // One that stood idle may have ended meanwhile.
+            idle.hear();
+            if idle.ended().is_none() {
+                return Ok(caller.insert(idle));
+            }
+        }
+        Ok(caller.insert(self.shared.open()?))
+    }
+}
+
+impl Drop for Blocking<'_> {
+    fn drop(&mut self) {
+        if let Some(caller) = self.caller.take()
+            && caller.ended().is_none()
+        {
+            caller.flush();
+            // Nobody looks at it from here on.
+            let quiet = caller.may_sleep();
+            let mut idle = self.shared.idle();
+            if quiet && idle.len() < IDLE_MAX {
+                idle.push(caller);
+            }
+        }
+    }
+}
+
+/// A call through a handle.
+#[must_use = "a call does nothing until it is awaited"]
+pub struct HandleCall<'h, A, R> {
+    handle: &'h BoundHandle,
+    to: To,
+    state: State<A>,
+    result: PhantomData<fn() -> R>,
+}
+
+enum State<A> {
+    Unsent(A),
+    Sent(Arc<Side>, CallNumber),
+    Over,
+}
+
+// Nothing in it is pinned: arguments are moved into the lane, the result out of it.
+impl<A, R> Unpin for HandleCall<'_, A, R> {}
+
+impl<A: Wire, R: Wire> Future for HandleCall<'_, A, R> {
+    type Output = Result<R, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let waker = context.waker();
+        if let State::Unsent(arguments) = &self.state {
+            let side = self.handle.shared.side()?;
+            match side.send_call(self.to, arguments, waker)? {
+                None => return Poll::Pending,
+                Some(call) => self.state = State::Sent(side, call),
+            }
+        }
+        let State::Sent(side, call) = &self.state else { return Poll::Pending };
+        match side.poll(*call, waker) {
+            None => Poll::Pending,
+            Some(result) => {
+                self.state = State::Over;
+                Poll::Ready(result)
+            }
+        }
+    }
+}
+
+impl<A, R> Drop for HandleCall<'_, A, R> {
+    fn drop(&mut self) {
+        if let State::Sent(side, call) = &self.state {
+            side.abandon(*call);
+        }
+    }
+}
+
+/// A call through a handle of a method that returns a `Result<T, E>` of the user's.
+#[must_use = "a call does nothing until it is awaited"]
+pub struct HandleTryCall<'h, A, T, E> {
+    call: HandleCall<'h, A, Result<T, E>>,
+}
+
+impl<A: Wire, T: Wire, E: Wire> Future for HandleTryCall<'_, A, T, E> {
+    type Output = Result<T, CallError<E>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(flatten(ready!(Pin::new(&mut self.call).poll(context))))
+    }
+}
+
+/// A one-way message through a handle.
+#[must_use = "nothing is sent until it is awaited"]
+pub struct HandleSend<'h, A> {
+    handle: &'h BoundHandle,
+    to: To,
+    arguments: A,
+}
+
+// Nothing in it is pinned: the arguments are moved into the lane.
+impl<A> Unpin for HandleSend<'_, A> {}
+
+impl<A: Wire> Future for HandleSend<'_, A> {
+    type Output = Result<(), CallError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let side = self.handle.shared.side()?;
+        match side.try_send(self.to, &self.arguments, context.waker())? {
+            true => Poll::Ready(Ok(())),
+            false => Poll::Pending,
+        }
+    }
+}
+
+/// Why there is no handle.
+#[derive(Debug)]
+pub enum HandleError {
+    /// The name, the program or the directory cannot be used.
+    Build(BuildError),
+    /// There is no way to the node.
+    Connect(ConnectError),
+}
+
+impl std::fmt::Display for HandleError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            HandleError::Build(error) => error.fmt(f),
+            HandleError::Connect(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for HandleError {}
+
+impl From<BuildError> for HandleError {
+    fn from(error: BuildError) -> HandleError {
+        HandleError::Build(error)
+    }
+}
+
+impl From<ConnectError> for HandleError {
+    fn from(error: ConnectError) -> HandleError {
+        HandleError::Connect(error)
+    }
+}

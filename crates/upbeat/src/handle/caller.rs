@@ -1,0 +1,379 @@
+//! A client-only session: lanes and an incarnation of its own, driven by whoever holds it.
+
+use super::Target;
+use crate::call::MISSING;
+use crate::client::{numbers, request};
+use crate::error::{CallError, ConnectError, Lost, Why};
+use crate::session::{Answer, Fault, Put, Session, Waiter};
+use crate::wait::{Idle, Pace, Waiting};
+use crate::wake::MAIN;
+use crate::wire::Wire;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+use upbeat_core::bind::{BIND, BindRequest};
+use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
+use upbeat_core::limits::{CALLS_PER_SESSION_MAX, MESSAGE_BYTES_MAX};
+use upbeat_core::method::Signature;
+use upbeat_memory::sync::fence_full;
+use upbeat_transport::error::OpenError;
+use upbeat_transport::home::Home;
+use upbeat_transport::opening::{Opening, Step};
+use upbeat_transport::{local, shared};
+
+/// Between two looks at the socket while waiting awake.
+const WATCH: Duration = Duration::from_millis(1);
+
+/// What a message is sent to: the number of its method, and its name for errors.
+#[derive(Clone, Copy)]
+pub(super) struct To {
+    pub(super) index: usize,
+    pub(super) method: &'static str,
+}
+
+/// The session, its numbers, and how its holder waits.
+pub(super) struct Caller {
+    home: Home,
+    pub(super) session: Session,
+    numbers: Box<[u16]>,
+    pace: Pace,
+    watched: Instant,
+}
+
+impl Caller {
+    /// Opens a session and asks for the methods' numbers, waiting in this thread.
+    pub(super) fn open(
+        target: &Target,
+        service: &'static str,
+        signatures: &[Signature],
+    ) -> Result<Caller, ConnectError> {
+        let home = match target.place {
+            Some(_) => Home::new(target.program.clone(), None),
+            None => Home::local(target.program.clone(), None),
+        };
+        let home = home.map_err(|error| ConnectError::Service { text: error.to_string() })?;
+        let carrier = wait_open(target, &home).map_err(ConnectError::Open)?;
+        let mut caller = Caller {
+            home,
+            session: Session::new(carrier),
+            numbers: Box::new([BIND]),
+            pace: Pace::new(target.waiting),
+            watched: Instant::now(),
+        };
+        let request: BindRequest = request(service, signatures)?;
+        let to = To { index: 0, method: "bind" };
+        let answer = caller.call::<Vec<u8>, Vec<u8>>(to, request.encode());
+        let numbers: Rc<[u16]> = numbers(&request, answer, &caller.session.peer_text())?;
+        caller.numbers = numbers.iter().copied().collect();
+        Ok(caller)
+    }
+
+    /// Calls, and waits for the answer.
+    #[inline]
+    pub(super) fn call<A: Wire, R: Wire>(&mut self, to: To, arguments: A) -> Result<R, CallError> {
+        let call = loop {
+            match self.send_call(to, &arguments, || Waiter::Task(MAIN))? {
+                Some(call) => break call,
+                None => self.wait_for_room(),
+            }
+        };
+        loop {
+            match self.session.look() {
+                Ok(Some(words)) if Head::is_plain_reply(&words) && words[1] == call.as_u64() => {
+                    let head = Head::reply(call, Head::len_in(&words));
+                    self.pace.busy();
+                    return self.take_answer(&head);
+                }
+                Ok(Some(_)) => self.drain(),
+                Ok(None) => {
+                    if let Some(result) = self.poll(call) {
+                        return result;
+                    }
+                    self.idle();
+                }
+                Err(fault) => self.end(*fault),
+            }
+        }
+    }
+
+    /// Takes the answer that lies open.
+    #[inline]
+    fn take_answer<R: Wire>(&mut self, head: &Head) -> Result<R, CallError> {
+        let session = &self.session;
+        if let Err(fault) = session.answer_arrived(head) {
+            self.end(*fault);
+            return Err(CallError::Unknown(Box::new(self.session.lost())));
+        }
+        let answer = session.poll_answer(head.call, || Waiter::Task(MAIN));
+        session.advance();
+        session.publish_progress();
+        match answer {
+            Answer::Here(value) => Ok(value),
+            Answer::Failed(error) => Err(*error),
+            Answer::Open => Err(CallError::Unknown(Box::new(self.session.lost()))),
+        }
+    }
+
+    /// Sends a one-way message, waiting for room.
+    pub(super) fn send<A: Wire>(&mut self, to: To, arguments: &A) -> Result<(), CallError> {
+        while !self.try_send(to, arguments)? {
+            self.wait_for_room();
+        }
+        Ok(())
+    }
+
+    /// Writes a call. None if there is no room now.
+    #[inline]
+    pub(super) fn send_call<A: Wire>(
+        &mut self,
+        to: To,
+        arguments: &A,
+        waiter: impl FnOnce() -> Waiter,
+    ) -> Result<Option<CallNumber>, CallError> {
+        let number = self.number(to)?;
+        let Ok(call) = self.session.open_call(waiter()) else {
+            return Err(CallError::TooManyCalls { most: CALLS_PER_SESSION_MAX });
+        };
+        match self.session.request(Head::call(number, call, 0).words(), arguments) {
+            Ok(()) => {
+                self.flush();
+                Ok(Some(call))
+            }
+            Err(put) => {
+                self.session.close_unsent(call);
+                self.refused(put).map(|()| None)
+            }
+        }
+    }
+
+    /// Writes a one-way message. False if there is no room now.
+    pub(super) fn try_send<A: Wire>(&mut self, to: To, arguments: &A) -> Result<bool, CallError> {
+        let number = self.number(to)?;
+        match self.session.oneway(number, arguments) {
+            Ok(()) => {
+                if self.session.must_flush() {
+                    self.flush();
+                }
+                Ok(true)
+            }
+            Err(put) => self.refused(put).map(|()| false),
+        }
+    }
+
+    fn number(&self, to: To) -> Result<u16, CallError> {
+        match self.numbers.get(to.index) {
+            Some(number) if *number != MISSING => Ok(*number),
+            _ => Err(CallError::NoSuchMethod { method: to.method }),
+        }
+    }
+
+    #[inline]
+    pub(super) fn flush(&self) {
+        fence_full();
+        self.session.flush();
+    }
+
+    #[cold]
+    fn refused(&mut self, put: Put) -> Result<(), CallError> {
+        match put {
+            Put::Full => Ok(()),
+            Put::Value(error) => Err(CallError::Value { text: error.to_string().into() }),
+            Put::TooLarge(bytes) => Err(CallError::TooLarge { bytes, most: MESSAGE_BYTES_MAX }),
+            Put::Ended(why) => {
+                self.end(*why);
+                Err(CallError::NotSent(Box::new(self.session.lost())))
+            }
+        }
+    }
+
+    /// What became of a call, where its answer did not lie open.
+    fn poll<R: Wire>(&mut self, call: CallNumber) -> Option<Result<R, CallError>> {
+        self.poll_answer(call, || Waiter::Task(MAIN))
+    }
+
+    /// The same for a future that waits.
+    pub(super) fn poll_for<R: Wire>(
+        &mut self,
+        call: CallNumber,
+        waker: &Waker,
+    ) -> Option<Result<R, CallError>> {
+        self.poll_answer(call, || Waiter::Waker(waker.clone()))
+    }
+
+    fn poll_answer<R: Wire>(
+        &mut self,
+        call: CallNumber,
+        waiter: impl FnOnce() -> Waiter,
+    ) -> Option<Result<R, CallError>> {
+        match self.session.poll_answer(call, waiter) {
+            Answer::Open => None,
+            Answer::Here(value) => Some(Ok(value)),
+            Answer::Failed(error) => Some(Err(*error)),
+        }
+    }
+
+    /// Takes over every frame that has come.
+    pub(super) fn drain(&mut self) {
+        loop {
+            match self.session.look_whole() {
+                Ok(None) => break,
+                Ok(Some(head)) => {
+                    if let Err(fault) = self.frame(&head) {
+                        return self.end(*fault);
+                    }
+                }
+                Err(fault) => return self.end(*fault),
+            }
+        }
+        self.session.publish_progress();
+        if self.session.is_pressed() {
+            self.session.settle();
+        }
+        if self.session.is_unflushed() || self.session.peer_wants_room() {
+            self.flush();
+        }
+    }
+
+    fn frame(&mut self, head: &Head) -> Result<(), Fault> {
+        let session = &self.session;
+        match head.kind {
+            Kind::Reply | Kind::Failed => {
+                if let Some(Waiter::Waker(waker)) = session.keep_late(head)? {
+                    waker.wake();
+                }
+            }
+            Kind::Switch => return session.follow(head.call.generation),
+            Kind::Call => {
+                session.fail(head.call, FailCode::NoSuchMethod, "a handle serves nothing")
+            }
+            Kind::Oneway | Kind::Packed | Kind::Cancel => {}
+            Kind::Goodbye => session.goodbye.set(true),
+        }
+        session.advance();
+        Ok(())
+    }
+
+    /// Nothing has come: waits as the policy says.
+    fn idle(&mut self) {
+        match self.pace.idle() {
+            Idle::Look(looks) => {
+                for _ in 0..looks {
+                    if self.session.has_frame() {
+                        return;
+                    }
+                    std::hint::spin_loop();
+                }
+            }
+            Idle::Tick => {
+                if self.watched.elapsed() >= WATCH {
+                    self.watched = Instant::now();
+                    self.hear();
+                }
+            }
+            Idle::Yield => rustix::thread::sched_yield(),
+            Idle::Sleep => {
+                self.sleep();
+                self.pace.slept();
+            }
+        }
+    }
+
+    /// Waits until the peer has read something, or is gone.
+    fn wait_for_room(&mut self) {
+        self.session.wait_for_room(Waker::noop());
+        self.flush();
+        while self.session.is_pressed() && self.session.ended().is_none() {
+            self.drain();
+            self.session.settle();
+            if self.session.is_pressed() {
+                self.idle();
+            }
+        }
+    }
+
+    /// Sleeps until the peer rings.
+    fn sleep(&mut self) {
+        self.home.page().withdraw();
+        if self.session.is_pressed() {
+            self.session.settle();
+        }
+        if !self.session.has_frame() && self.session.ended().is_none() {
+            let mut descriptors = [PollFd::new(&self.session.carrier.bell, PollFlags::IN)];
+            // Interrupted, or whatever it is: looking again is right.
+            let _ = poll(&mut descriptors, None);
+        }
+        self.home.page().promise();
+        self.hear();
+    }
+
+    /// Takes what has come over the socket.
+    pub(super) fn hear(&mut self) {
+        if self.session.ended().is_none()
+            && let Err(why) = self.session.hear()
+        {
+            // What the peer wrote before it ended counts.
+            self.drain();
+            let said = self.session.goodbye.get() && *why == Why::Died;
+            self.end(if said { Why::Closed } else { *why });
+        }
+    }
+
+    pub(super) fn end(&mut self, why: Why) {
+        self.session.carrier.bell.close();
+        self.session.end(why, |waiter| {
+            if let Waiter::Waker(waker) = waiter {
+                waker.wake();
+            }
+        });
+    }
+
+    /// Takes the promise back, for a thread that is about to wait on the socket. False if there is
+    /// something to do first.
+    pub(super) fn may_sleep(&self) -> bool {
+        self.home.page().withdraw();
+        !self.session.has_frame()
+    }
+
+    /// Gives the promise.
+    pub(super) fn awake(&self) {
+        self.home.page().promise();
+    }
+
+    /// How the session ended, if it has.
+    pub(super) fn ended(&self) -> Option<&Lost> {
+        self.session.ended()
+    }
+}
+
+/// Opens a session, waiting in this thread.
+fn wait_open(
+    target: &Target,
+    home: &Home,
+) -> Result<upbeat_transport::carrier::Carrier, OpenError> {
+    let began = Instant::now();
+    let now_ms = || began.elapsed().as_millis() as u64;
+    let mut opening: Opening = match (&target.place, local::connect(home, &target.name, 0, 0)) {
+        (Some(place), Err(OpenError::NoSuchNode { .. })) => {
+            shared::connect(place, home, &target.name, 0, 0)?
+        }
+        (_, here) => here?,
+    };
+    loop {
+        match opening.step(now_ms())? {
+            Step::Done(carrier) => return Ok(carrier),
+            Step::Waiting => {
+                let left = opening.deadline_ms().saturating_sub(now_ms()).max(1);
+                let timeout = Timespec {
+                    tv_sec: (left / 1000) as i64,
+                    tv_nsec: (left % 1000 * 1_000_000) as i64,
+                };
+                let mut descriptors = [PollFd::new(&opening, PollFlags::IN)];
+                let _ = poll(&mut descriptors, Some(&timeout));
+            }
+        }
+    }
+}
+
+/// A policy for a thread that has nothing else to do.
+pub(super) const WAITING: Waiting = Waiting::Adaptive;

@@ -1,0 +1,128 @@
+//! The session that the asynchronous calls of a handle share, and the thread that hears its bell.
+//!
+//! A future writes its request and looks for its answer itself, under a mutex that no node knows.
+//! In between it is the thread that sleeps on the socket, takes what has come and wakes who waits.
+
+use super::caller::{Caller, To};
+use crate::error::CallError;
+use crate::session::Waiter;
+use crate::wire::Wire;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, poll};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use upbeat_core::frame::CallNumber;
+
+/// The shared session. The thread holds one reference, the handles the other.
+pub(super) struct Side {
+    caller: Arc<Mutex<Caller>>,
+    /// Written when the last handle is gone.
+    stop: Arc<OwnedFd>,
+}
+
+impl Side {
+    /// Starts the thread.
+    pub(super) fn start(caller: Caller) -> std::io::Result<Side> {
+        let bell = caller.session.carrier.bell.as_fd().try_clone_to_owned()?;
+        let stop = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?);
+        let caller = Arc::new(Mutex::new(caller));
+        let side = Side { caller: Arc::clone(&caller), stop: Arc::clone(&stop) };
+        let hear = move || hear(&caller, &bell, &stop);
+        std::thread::Builder::new().name("upbeat-handle".into()).spawn(hear)?;
+        Ok(side)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Caller> {
+        self.caller.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the session has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.lock().ended().is_some()
+    }
+
+    /// Writes a call. None if there is no room; then the waker is woken when there may be.
+    pub(super) fn send_call<A: Wire>(
+        &self,
+        to: To,
+        arguments: &A,
+        waker: &Waker,
+    ) -> Result<Option<CallNumber>, CallError> {
+        let mut caller = self.lock();
+        let sent = caller.send_call(to, arguments, || Waiter::Waker(waker.clone()))?;
+        if sent.is_none() {
+            wait_for_room(&mut caller, waker);
+        }
+        Ok(sent)
+    }
+
+    /// Writes a one-way message. False if there is no room; then the waker is woken when there may
+    /// be.
+    pub(super) fn try_send<A: Wire>(
+        &self,
+        to: To,
+        arguments: &A,
+        waker: &Waker,
+    ) -> Result<bool, CallError> {
+        let mut caller = self.lock();
+        let sent = caller.try_send(to, arguments)?;
+        if !sent {
+            wait_for_room(&mut caller, waker);
+        }
+        Ok(sent)
+    }
+
+    /// What became of a call.
+    pub(super) fn poll<R: Wire>(
+        &self,
+        call: CallNumber,
+        waker: &Waker,
+    ) -> Option<Result<R, CallError>> {
+        let mut caller = self.lock();
+        caller.drain();
+        caller.poll_for(call, waker)
+    }
+
+    /// Gives a call up.
+    pub(super) fn abandon(&self, call: CallNumber) {
+        let caller = self.lock();
+        if caller.session.abandon(call) {
+            caller.flush();
+        }
+    }
+}
+
+fn wait_for_room(caller: &mut Caller, waker: &Waker) {
+    caller.session.wait_for_room(waker);
+    caller.flush();
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        // The counter is far from full.
+        let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
+    }
+}
+
+/// The thread: hears the bell until the session has ended or nobody holds the handle.
+fn hear(caller: &Mutex<Caller>, bell: &OwnedFd, stop: &OwnedFd) {
+    loop {
+        {
+            let mut caller = caller.lock().unwrap_or_else(PoisonError::into_inner);
+            caller.awake();
+            caller.hear();
+            caller.drain();
+            if caller.ended().is_some() {
+                return;
+            }
+            if !caller.may_sleep() {
+                continue;
+            }
+        }
+        let mut descriptors = [PollFd::new(bell, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+        let _ = poll(&mut descriptors, None);
+        if !descriptors[1].revents().is_empty() {
+            return;
+        }
+    }
+}

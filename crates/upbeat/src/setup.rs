@@ -1,0 +1,28 @@
+//! What nodes and handles are made with, from what the application says or the environment.
+
+use crate::error::BuildError;
+use std::path::PathBuf;
+use upbeat_core::name::{ProgramId, ProgramName};
+use upbeat_transport::place::Place;
+
+/// The environment variable that names the program, where the application does not.
+const PROGRAM_VARIABLE: &str = "UPBEAT_PROGRAM";
+/// The program of those that name none.
+const PROGRAM_DEFAULT: &str = "default";
+
+/// The program's identity, from its name, the environment, or the default.
+pub(crate) fn program_id(program: Option<&str>) -> Result<ProgramId, BuildError> {
+    let of_environment = || std::env::var(PROGRAM_VARIABLE).ok();
+    let name = program.map(str::to_owned).or_else(of_environment);
+    let name = ProgramName::new(name.as_deref().unwrap_or(PROGRAM_DEFAULT));
+    name.map(ProgramId::named).map_err(BuildError::Name)
+}
+
+/// Where the sockets are.
+pub(crate) fn place(directory: Option<PathBuf>) -> Result<Place, BuildError> {
+    let place = match directory {
+        Some(directory) => Place::at(directory),
+        None => Place::of_user(),
+    };
+    place.map_err(BuildError::Place)
+}
