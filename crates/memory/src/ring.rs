@@ -331,6 +331,11 @@ impl Reader {
         self.first_word() & LAP == u64::from(self.lap.get())
     }
 
+    /// Whether a frame was looked at and not passed.
+    pub fn is_open(&self) -> bool {
+        self.span.get() != 0
+    }
+
     #[inline(always)]
     fn first_word(&self) -> u64 {
         // SAFETY: the index is below `slots`, and the region has all words of so many slots.

@@ -38,7 +38,7 @@ use upbeat_core::bill::Counter;
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 use upbeat_core::limits::{FLUSH_MESSAGES, SESSIONS_PER_NODE_MAX};
 use upbeat_memory::counters::Counters;
-use upbeat_memory::pool::{Key, Pool};
+use upbeat_memory::pool::Pool;
 use upbeat_memory::sync::fence_full;
 use upbeat_transport::home::Home;
 
@@ -64,7 +64,7 @@ pub(crate) struct Entry {
     pub(crate) name: &'static str,
     /// The whole text of its signature.
     pub(crate) text: String,
-    pub(crate) method: Rc<dyn Method>,
+    pub(crate) method: Box<dyn Method>,
 }
 
 /// Which future is being polled.
@@ -141,12 +141,13 @@ pub(crate) struct Dispatcher {
     places: RefCell<Pool<Place>>,
     hot: RefCell<Vec<Rc<Session>>>,
     methods: RefCell<Vec<Entry>>,
+    /// Methods that a running handler has entered.
+    offered: RefCell<Vec<Entry>>,
     tasks: Tasks,
     roster: Arc<Roster>,
     woken: RefCell<Vec<TaskId>>,
     current: Cell<Current>,
-    /// The session whose frame is being taken over, and what is run, should it panic.
-    in_hand: Cell<Option<Key>>,
+    /// What is being run, should it panic.
     running: Cell<Running>,
     /// Whether something was sent, so that promises are to be looked at.
     unflushed: Cell<bool>,
@@ -184,11 +185,11 @@ impl Dispatcher {
             places: RefCell::new(Pool::new(SESSIONS_PER_NODE_MAX as u32)),
             hot: RefCell::new(Vec::new()),
             methods: RefCell::default(),
+            offered: RefCell::default(),
             tasks: Tasks::new(),
             roster,
             woken: RefCell::new(Vec::new()),
             current: Cell::new(NOBODY),
-            in_hand: Cell::new(None),
             running: Cell::new(Running::Nothing),
             unflushed: Cell::new(false),
             pressed: Cell::new(false),
@@ -212,7 +213,11 @@ impl Dispatcher {
 
     /// Enters a method.
     pub(crate) fn offer(&self, entry: Entry) {
-        self.methods.borrow_mut().push(entry);
+        match self.methods.try_borrow_mut() {
+            Ok(mut methods) => methods.push(entry),
+            // From a handler, which is one of them: entered when it is done.
+            Err(_) => self.offered.borrow_mut().push(entry),
+        }
     }
 
     /// Ends a handler's task in so many microseconds.
@@ -340,20 +345,27 @@ impl Dispatcher {
     /// was anything.
     #[inline]
     pub(crate) fn turn(self: &Rc<Self>, main: Main<'_>) -> bool {
-        match catch_unwind(AssertUnwindSafe(|| self.turn_once(main))) {
+        match catch_unwind(AssertUnwindSafe(|| self.turn_once(1, main))) {
             Ok(busy) => busy,
-            Err(panic) => self.recover(panic),
+            Err(panic) => {
+                self.recover(panic);
+                true
+            }
         }
     }
 
-    fn turn_once(self: &Rc<Self>, main: Main<'_>) -> bool {
+    /// The same with so many looks, as long as nothing has come.
+    #[inline(always)]
+    fn turn_once(self: &Rc<Self>, looks: u32, main: Main<'_>) -> bool {
         let mut busy = false;
         let mut from = 0;
-        while let Some(session) = self.next_with_frame(&mut from) {
+        let mut next = self.watch_lanes(looks, &mut from);
+        while let Some(session) = next {
             busy = true;
             if let Err(why) = self.drain(&session, main) {
                 self.lose(&session, *why);
             }
+            next = self.next_with_frame(&mut from);
         }
         if self.pressed.get() {
             self.settle_all();
@@ -377,6 +389,28 @@ impl Dispatcher {
         busy
     }
 
+    /// Looks up to so many times for a hot session in whose lane something has come, or anything
+    /// else to do. The loop is short, for what it takes is time that a message waits.
+    #[inline(always)]
+    fn watch_lanes(&self, looks: u32, from: &mut usize) -> Option<Rc<Session>> {
+        let hot = self.hot.borrow();
+        let mut left = looks;
+        loop {
+            for (index, session) in hot.iter().enumerate() {
+                if session.has_frame() {
+                    *from = index + 1;
+                    return Some(Rc::clone(session));
+                }
+            }
+            left -= 1;
+            if left == 0 || self.roster.any() || self.home.board().is_marked() {
+                *from = hot.len();
+                return None;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
     /// The next hot session in whose lane something has come.
     #[inline(always)]
     fn next_with_frame(&self, from: &mut usize) -> Option<Rc<Session>> {
@@ -393,7 +427,6 @@ impl Dispatcher {
     /// Takes over the frames of a lane.
     #[inline(always)]
     fn drain(self: &Rc<Self>, session: &Rc<Session>, main: Main<'_>) -> Result<(), Fault> {
-        self.in_hand.set(session.key.get());
         let mut frames = 0;
         while frames < FLUSH_MESSAGES as u32
             && let Some(words) = session.look()?
@@ -413,7 +446,6 @@ impl Dispatcher {
         }
         session.frames.set(session.frames.get() + frames);
         session.publish_progress();
-        self.in_hand.set(None);
         if session.peer_wants_room() {
             self.relieve(session);
         }
@@ -438,32 +470,30 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// The method of this number.
-    #[inline(always)]
-    fn method(&self, number: u16) -> Option<Rc<dyn Method>> {
-        let methods = self.methods.borrow();
-        methods.get(usize::from(number).wrapping_sub(1)).map(|entry| Rc::clone(&entry.method))
-    }
-
     /// Runs a plain call where it lies.
     #[inline(always)]
     fn call(self: &Rc<Self>, session: &Rc<Session>, words: &[u64; 3]) {
         let (call, len) = (CallNumber::from_u64(words[1]), Head::len_in(words));
-        let Some(method) = self.method(words[2] as u16) else {
-            return self.request_slowly(session, &Head::call(words[2] as u16, call, len));
+        let number = words[2] as u16;
+        let methods = self.methods.borrow();
+        let Some(entry) = methods.get(usize::from(number).wrapping_sub(1)) else {
+            drop(methods);
+            return self.request_slowly(session, &Head::call(number, call, len));
         };
         self.running.set(Running::Handler(call));
-        method.call(self, session, call, len);
+        entry.method.call(self, session, call, len);
         self.ran();
     }
 
     /// Runs a request where it lies.
     fn request(self: &Rc<Self>, session: &Rc<Session>, head: &Head) {
-        let Some(method) = self.method(head.method) else {
+        let methods = self.methods.borrow();
+        let Some(entry) = methods.get(usize::from(head.method).wrapping_sub(1)) else {
+            drop(methods);
             return self.request_slowly(session, head);
         };
         self.running.set(Running::Handler(head.call));
-        method.arrive(self, session, head);
+        entry.method.arrive(self, session, head);
         self.ran();
     }
 
@@ -581,12 +611,13 @@ impl Dispatcher {
     /// A panic has come out of the turn: the call, or the task, that it came from is ended; the
     /// frame in hand is passed, and the node goes on. The main future's panic goes on as well.
     #[cold]
-    fn recover(self: &Rc<Self>, panic: Box<dyn Any + Send>) -> bool {
+    fn recover(self: &Rc<Self>, panic: Box<dyn Any + Send>) {
         let text = panic_text(&*panic);
         self.count(Counter::Panics);
         self.current.set(NOBODY);
         let running = self.running.replace(Running::Nothing);
-        let hand = self.in_hand.take();
+        let open = self.open_frame();
+        let hand = open.as_ref().and_then(|session| session.key.get());
         let caller = match running {
             Running::Handler(call) => {
                 let call = Some(call).filter(|call| *call != CallNumber::NONE);
@@ -608,7 +639,7 @@ impl Dispatcher {
                 None => session.oneway_finished(),
             }
         }
-        if let Some(session) = hand.and_then(|key| self.session(key)) {
+        if let Some(session) = open {
             match session.keep_answer() {
                 Ok(_) => {
                     session.advance();
@@ -620,7 +651,11 @@ impl Dispatcher {
         if matches!(running, Running::Nothing) {
             resume_unwind(panic);
         }
-        true
+    }
+
+    /// The session whose frame is being taken over.
+    fn open_frame(&self) -> Option<Rc<Session>> {
+        self.sessions().into_iter().find(|session| session.carrier.lanes.reader().is_open())
     }
 }
 

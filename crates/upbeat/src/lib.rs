@@ -44,6 +44,7 @@ mod node;
 
 pub use error::{BuildError, CallError, ConnectError, Lost, Why};
 pub use node::{Builder, Node};
+pub use serde;
 pub use signal::ctrl_c;
 pub use task::{JoinHandle, TaskEnded};
 pub use time::{Elapsed, sleep, within};

@@ -62,7 +62,7 @@ impl Methods<'_> {
         R: Wire,
         F: Future<Output = R> + 'static,
     {
-        let method = Rc::new(Served {
+        let method = Box::new(Served {
             make,
             oneway,
             spare: Rc::new(Cell::new(Some(Slot::new(self.roster)))),

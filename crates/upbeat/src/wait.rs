@@ -26,9 +26,7 @@ pub enum Waiting {
 /// What to do now that there is nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idle {
-    /// Look so many times.
-    Look(u32),
-    /// Look again, and see to timers and sockets first.
+    /// See to timers and sockets, and look again.
     Tick,
     /// Let another thread have the processor, then look again.
     Yield,
@@ -52,8 +50,6 @@ pub(crate) struct Pace {
     policy: Waiting,
     alone: bool,
     tick_per_us: u64,
-    /// Whether the last answer was to look.
-    looked: bool,
     began: u64,
     last: u64,
     /// What waits have lasted lately, in ticks, the longest counted as the maximum.
@@ -69,7 +65,6 @@ impl Pace {
             policy,
             alone: processors == 1,
             tick_per_us: (ticks_per_second() / 1_000_000).max(1),
-            looked: false,
             began: 0,
             last: 0,
             usual: 0,
@@ -78,14 +73,20 @@ impl Pace {
         }
     }
 
+    /// How often to look before asking again.
+    pub(crate) fn looks(&self) -> u32 {
+        if self.policy == Waiting::Sleeping { 1 } else { LOOKS_PER_TICK }
+    }
+
     /// Something has come.
     #[inline]
     pub(crate) fn busy(&mut self) {
-        if self.looked {
+        if self.usual != 0 || self.began != 0 {
             self.ended();
         }
     }
 
+    #[inline(never)]
     fn ended(&mut self) {
         let lasted = if self.began == 0 { 0 } else { self.last.saturating_sub(self.began) };
         self.learn(lasted);
@@ -94,7 +95,6 @@ impl Pace {
     fn learn(&mut self, lasted: u64) {
         let lasted = lasted.min(SPIN_US_MAX * self.tick_per_us);
         self.usual = self.usual - self.usual / 8 + lasted / 8;
-        self.looked = false;
         self.began = 0;
         self.yielded = false;
     }
@@ -112,8 +112,7 @@ impl Pace {
         if self.policy == Waiting::Sleeping {
             return self.before_sleep();
         }
-        self.looked = !self.looked;
-        if self.looked { Idle::Look(LOOKS_PER_TICK) } else { self.consider() }
+        self.consider()
     }
 
     fn before_sleep(&mut self) -> Idle {

@@ -15,6 +15,9 @@ impl Dispatcher {
     #[inline(never)]
     pub(super) fn request_slowly(self: &Rc<Self>, session: &Rc<Session>, head: &Head) {
         self.unflushed.set(true);
+        if !self.offered.borrow().is_empty() {
+            self.methods.borrow_mut().append(&mut self.offered.borrow_mut());
+        }
         let (code, text) = if self.closing.get() {
             (FailCode::Closing, String::new())
         } else if head.method == BIND && head.kind == Kind::Call {

@@ -216,7 +216,6 @@ impl Dispatcher {
     #[cold]
     pub(crate) fn lose(self: &Rc<Self>, session: &Rc<Session>, why: Why) {
         let Some(key) = session.key.take() else { return };
-        self.in_hand.set(self.in_hand.get().filter(|hand| *hand != key));
         self.count(Counter::SessionsLost);
         if matches!(why, Why::Misbehaved(_) | Why::Broken(_)) {
             self.count(Counter::PeerFaults);

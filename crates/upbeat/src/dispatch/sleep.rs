@@ -4,6 +4,7 @@ use super::{Dispatcher, Main, TURNS_PER_TICK};
 use crate::reactor::Source;
 use crate::wait::Idle;
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Instant;
 use upbeat_core::bill::Counter;
@@ -34,17 +35,23 @@ impl Dispatcher {
         self.clock.began.elapsed().as_nanos() as u64
     }
 
-    /// Drives the node until `done`.
+    /// Drives the node until `done`. One catch_unwind stands around all turns.
     pub(crate) fn run_until(self: &Rc<Self>, main: Main<'_>, done: &Cell<bool>) {
         self.home.page().promise();
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.turn_until(main, done))) {
+            self.recover(panic);
+        }
+    }
+
+    fn turn_until(self: &Rc<Self>, main: Main<'_>, done: &Cell<bool>) {
+        let looks = self.pace.borrow().looks();
         while !done.get() {
-            if self.turn(main) {
+            if self.turn_once(looks, main) {
                 self.pace.borrow_mut().busy();
                 continue;
             }
             let idle = self.pace.borrow_mut().idle();
             match idle {
-                Idle::Look(looks) => self.watch_lanes(looks),
                 Idle::Tick => {
                     self.turns_left.set(TURNS_PER_TICK);
                     self.tick();
@@ -55,22 +62,6 @@ impl Dispatcher {
                     self.pace.borrow_mut().slept();
                 }
             }
-        }
-    }
-
-    /// Looks up to so many times for something to do, and does none of it. The loop is short, for
-    /// what it takes is time that a message waits.
-    #[inline]
-    fn watch_lanes(&self, looks: u32) {
-        let hot = self.hot.borrow();
-        for _ in 0..looks {
-            if hot.iter().any(|session| session.has_frame())
-                || self.roster.any()
-                || self.home.board().is_marked()
-            {
-                return;
-            }
-            std::hint::spin_loop();
         }
     }
 

@@ -256,15 +256,13 @@ impl Caller {
 
     /// Nothing has come: waits as the policy says.
     fn idle(&mut self) {
-        match self.pace.idle() {
-            Idle::Look(looks) => {
-                for _ in 0..looks {
-                    if self.session.has_frame() {
-                        return;
-                    }
-                    std::hint::spin_loop();
-                }
+        for _ in 0..self.pace.looks() {
+            if self.session.has_frame() {
+                return;
             }
+            std::hint::spin_loop();
+        }
+        match self.pace.idle() {
             Idle::Tick => {
                 if self.watched.elapsed() >= WATCH {
                     self.watched = Instant::now();
