@@ -2,6 +2,8 @@
 
 mod method;
 
+pub(crate) use method::RESERVED;
+
 use crate::complaint::Complaints;
 use crate::model::{Service, plain_name};
 use crate::parse;
@@ -34,12 +36,8 @@ pub(crate) fn service(
             return false;
         }
         names.insert(name);
-        let before = complaints.count();
         method::check(function, complaints);
-        let mut method = parse::method(function);
-        method.sound = complaints.count() == before;
-        // What the compiler would complain about as well.
-        method.written.sig.constness = None;
+        let method = parse::method(function);
         *function = method.written.clone();
         methods.push(method);
         true

@@ -19,10 +19,6 @@ impl Complaints {
         self.errors.push(error);
     }
 
-    pub(crate) fn count(&self) -> usize {
-        self.errors.len()
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.errors.is_empty()
     }
@@ -49,13 +45,16 @@ fn show(tokens: TokenStream, text: &mut String) {
     for token in tokens {
         match token {
             TokenTree::Punct(punct) => {
-                let spaced =
-                    matches!(punct.as_char(), '=' | '+' | '-') && punct.spacing() == Spacing::Alone;
-                if spaced {
+                let character = punct.as_char();
+                let arrow = character == '>' && text.ends_with('-');
+                let double = character == ':' && text.ends_with(':');
+                let joint = punct.spacing() == Spacing::Joint;
+                if matches!(character, '=' | '+' | '-') && !text.is_empty() {
                     text.push(' ');
                 }
-                text.push(punct.as_char());
-                if spaced || matches!(punct.as_char(), ',' | ';') {
+                text.push(character);
+                let single = character == ':' && !joint && !double;
+                if arrow || single || matches!(character, '=' | '+' | ',' | ';') {
                     text.push(' ');
                 }
             }
@@ -89,16 +88,14 @@ mod tests {
     fn code_is_shown_as_it_is_written() {
         for (code, text) in [
             (quote!(Vec<u8>), "Vec<u8>"),
-            (quote!(&'a mut std::collections::HashMap<String, [u8; 4]>), ""),
+            (quote!(&'a mut std::rc::Rc<[u8; 4]>), "&'a mut std::rc::Rc<[u8; 4]>"),
             (quote!((u8, Option<&str>)), "(u8, Option<&str>)"),
-            (quote!(impl Fn(u8)), "impl Fn(u8)"),
+            (quote!(fn(u8) -> impl Fn(u8)), "fn(u8) -> impl Fn(u8)"),
+            (quote!(-> u8), "-> u8"),
+            (quote!(self: Rc<Self>), "self: Rc<Self>"),
+            (quote!(impl Future<Output = u8> + Send), "impl Future<Output = u8> + Send"),
         ] {
-            let expected = if text.is_empty() {
-                "&'a mut std::collections::HashMap<String, [u8; 4]>"
-            } else {
-                text
-            };
-            assert_eq!(shown(code), expected);
+            assert_eq!(shown(code), text);
         }
     }
 }

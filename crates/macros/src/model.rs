@@ -36,8 +36,6 @@ pub(crate) struct Method {
     pub(crate) written: TraitItemFn,
     pub(crate) arguments: Vec<Argument>,
     pub(crate) outcome: Outcome,
-    /// Nothing is wrong with it.
-    pub(crate) sound: bool,
 }
 
 impl Method {
@@ -57,12 +55,14 @@ impl Method {
 }
 
 /// An argument of a method.
+#[derive(Clone)]
 pub(crate) struct Argument {
     pub(crate) name: Ident,
     pub(crate) ty: Type,
 }
 
 /// What a caller gets.
+#[derive(Clone)]
 pub(crate) enum Outcome {
     /// The method is one-way.
     Sent,

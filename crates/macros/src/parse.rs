@@ -5,7 +5,7 @@ use crate::complaint::Complaints;
 use crate::model::{Argument, Method, Outcome};
 use crate::runtime::Runtime;
 use crate::types;
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::format_ident;
 use syn::meta::ParseNestedMeta;
 use syn::parse::Parser;
@@ -35,13 +35,14 @@ pub(crate) fn options(tokens: TokenStream, complaints: &mut Complaints) -> Runti
 
 /// Reads `crate = path`.
 pub(crate) fn crate_option(option: &ParseNestedMeta<'_>) -> syn::Result<Runtime> {
-    let path = option.value()?.call(Path::parse_mod_style)?;
-    Ok(Runtime::from(path))
+    let wrong = |_| option.error("write where the runtime is, as in `crate = path::to::upbeat`");
+    option.value().and_then(Path::parse_mod_style).map(Runtime::from).map_err(wrong)
 }
 
-/// Whether an attribute is `#[oneway]`.
+/// Whether an attribute is `#[oneway]`, or means it.
 pub(crate) fn is_oneway(attribute: &Attribute) -> bool {
-    attribute.path().is_ident("oneway")
+    let last = attribute.path().segments.last();
+    last.is_some_and(|last| last.ident == "oneway" || last.ident == "one_way")
 }
 
 /// Reads a method. `#[oneway]` is still on it.
@@ -53,7 +54,9 @@ pub(crate) fn method(written: &TraitItemFn) -> Method {
     for input in &mut written.sig.inputs {
         let FnArg::Typed(typed) = input else { continue };
         let name = match &*typed.pat {
-            Pat::Ident(name) if name.subpat.is_none() => name.ident.clone(),
+            Pat::Ident(name) if name.subpat.is_none() && !taken(&arguments, &name.ident) => {
+                name.ident.clone()
+            }
             _ => format_ident!("argument{}", arguments.len()),
         };
         // The compiler, too, would complain about patterns.
@@ -67,7 +70,11 @@ pub(crate) fn method(written: &TraitItemFn) -> Method {
         arguments.push(Argument { name, ty: (*typed.ty).clone() });
     }
     let outcome = if oneway { Outcome::Sent } else { outcome(&written.sig.output) };
-    Method { written, arguments, outcome, sound: true }
+    Method { written, arguments, outcome }
+}
+
+fn taken(arguments: &[Argument], name: &Ident) -> bool {
+    arguments.iter().any(|argument| argument.name == *name)
 }
 
 fn outcome(output: &ReturnType) -> Outcome {

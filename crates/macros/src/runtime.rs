@@ -61,6 +61,5 @@ names! {
     input: wire::Input;
     output: wire::Output;
 
-    serde: serde;
     zerocopy: zerocopy;
 }

@@ -2,15 +2,16 @@
 //!
 //! The form is postcard's by serde, or the bytes as they lie in memory under `#[wire(plain)]`.
 
-mod options;
 mod serde;
+mod options;
 mod schema;
 
 use crate::complaint::Complaints;
+use crate::model::plain_name;
 use options::Options;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::{Data, DeriveInput, GenericParam, Generics, parse_quote};
+use syn::{Data, DeriveInput, GenericParam, Generics, WherePredicate, parse_quote};
 
 /// The implementation of `Wire` for a type.
 pub(crate) fn derive(item: TokenStream) -> TokenStream {
@@ -57,8 +58,23 @@ fn kind(input: &DeriveInput, options: &Options, complaints: &mut Complaints) {
     }
 }
 
-/// The generics of the implementation: every type parameter is `Wire`, or `Plain`.
+/// The generics of the implementation: the type is carried.
 fn generics(input: &DeriveInput, options: &Options) -> Generics {
+    let mut generics = bounded(input, options);
+    if !generics.params.is_empty() {
+        // Of a type that is not generic it is known.
+        generics.make_where_clause().predicates.push(is_carried(input));
+    }
+    generics
+}
+
+fn is_carried(input: &DeriveInput) -> WherePredicate {
+    let predicate = quote_spanned!(here(input)=> Self: UpbeatCarried);
+    parse_quote!(#predicate)
+}
+
+/// Generics of which every type parameter is `Wire`, or `Plain`.
+fn bounded(input: &DeriveInput, options: &Options) -> Generics {
     let mut generics = input.generics.clone();
     let bound = if options.plain { options.runtime.plain() } else { options.runtime.wire() };
     for parameter in &mut generics.params {
@@ -70,26 +86,20 @@ fn generics(input: &DeriveInput, options: &Options) -> Generics {
 }
 
 fn by_serde(input: &DeriveInput, options: &Options, schema: &TokenStream) -> TokenStream {
-    let name = &input.ident;
-    let mut generics = generics(input, options);
-    let (_, arguments, _) = input.generics.split_for_impl();
-    let crate_serde = options.runtime.serde();
-    // Asked for here, so that one who lacks it is told once, at the name of the type.
-    let place = Span::call_site().located_at(name.span());
-    let bound =
-        quote_spanned!(place=> #crate_serde::Serialize + #crate_serde::de::DeserializeOwned);
-    generics.make_where_clause().predicates.push(parse_quote!(#name #arguments: #bound));
-    let (parameters, _, clause) = generics.split_for_impl();
-    let (wire, error) = (options.runtime.wire(), options.runtime.wire_error());
-    let (describe, to, from) =
-        (options.runtime.describe(), options.runtime.output(), options.runtime.input());
-    quote! {
-        #[automatically_derived]
-        impl #parameters #wire for #name #arguments #clause {
-            fn describe(out: &mut #describe) {
-                #schema
-            }
+    let (error, serde) = (options.runtime.wire_error(), &options.serde);
+    let (to, from) = (options.runtime.output(), options.runtime.input());
+    let name = plain_name(&input.ident);
+    let message = format!("`{name}` cannot travel, for serde cannot carry it");
+    let help = "write `#[derive(serde::Serialize, serde::Deserialize)]` over it";
+    let way = quote! {
+        #[diagnostic::on_unimplemented(message = #message, label = #help)]
+        trait UpbeatCarried: ::core::marker::Sized {
+            fn put(&self, out: &mut #to<'_>) -> ::core::result::Result<(), #error>;
+            fn take(input: &mut #from<'_>) -> ::core::result::Result<Self, #error>;
+        }
 
+        #[diagnostic::do_not_recommend]
+        impl<T: #serde::Serialize + #serde::de::DeserializeOwned> UpbeatCarried for T {
             #[inline]
             fn put(&self, out: &mut #to<'_>) -> ::core::result::Result<(), #error> {
                 out.serde(self)
@@ -100,78 +110,155 @@ fn by_serde(input: &DeriveInput, options: &Options, schema: &TokenStream) -> Tok
                 input.serde()
             }
         }
-    }
+    };
+    let implementation = implementation(input, options, schema, &quote!());
+    quote!(const _: () = { #way #implementation };)
 }
 
 fn plain(input: &DeriveInput, options: &Options, schema: &TokenStream) -> TokenStream {
     let name = &input.ident;
-    let mut generics = generics(input, options);
-    let (_, arguments, _) = input.generics.split_for_impl();
-    let zerocopy = options.runtime.zerocopy();
-    let place = Span::call_site().located_at(name.span());
-    let bound = quote_spanned! {place=>
-        ::core::marker::Copy + #zerocopy::FromBytes + #zerocopy::IntoBytes + #zerocopy::Immutable
-    };
-    generics.make_where_clause().predicates.push(parse_quote!(#name #arguments: #bound));
+    let mut generics = bounded(input, options);
+    // Asked for here as well, so that its absence is told as the absence of one thing.
+    generics.make_where_clause().predicates.push(is_carried(input));
     let (parameters, _, clause) = generics.split_for_impl();
-    let (wire, trait_plain) = (options.runtime.wire(), options.runtime.plain());
-    let moves = plain_moves(options);
-    let describe = options.runtime.describe();
+    let (_, arguments, _) = input.generics.split_for_impl();
+    let way = plain_way(input, options);
+    let trait_plain = options.runtime.plain();
+    let many = many(input, options);
+    let implementation = implementation(input, options, schema, &many);
     quote! {
-        #[automatically_derived]
-        impl #parameters #trait_plain for #name #arguments #clause {}
+        const _: () = {
+            #way
 
-        #[automatically_derived]
-        impl #parameters #wire for #name #arguments #clause {
-            const PLAIN: bool = true;
-            const BYTES_LIKELY: usize = ::core::mem::size_of::<Self>();
+            #[automatically_derived]
+            impl #parameters #trait_plain for #name #arguments #clause {}
 
-            fn describe(out: &mut #describe) {
-                #schema
-            }
-
-            #moves
-        }
+            #implementation
+        };
     }
 }
 
 /// How plain data is moved: alone, and as a sequence.
-fn plain_moves(options: &Options) -> TokenStream {
+fn plain_way(input: &DeriveInput, options: &Options) -> TokenStream {
     let runtime = &options.runtime;
     let (error, zerocopy) = (runtime.wire_error(), runtime.zerocopy());
     let (to, from) = (runtime.output(), runtime.input());
+    let result = quote!(::core::result::Result);
+    let message = format!("`{}` is not plain data", plain_name(&input.ident));
+    let help = "write `#[derive(Clone, Copy, zerocopy::FromBytes, zerocopy::IntoBytes, \
+                zerocopy::Immutable)]` and `#[repr(C)]` over it, or leave `#[wire(plain)]` out \
+                and derive serde's `Serialize` and `Deserialize`";
+    let data = quote!(
+        ::core::marker::Copy + #zerocopy::FromBytes + #zerocopy::IntoBytes + #zerocopy::Immutable
+    );
     quote! {
-        #[inline]
-        fn put(&self, out: &mut #to<'_>) -> ::core::result::Result<(), #error> {
-            out.align();
-            out.bytes(#zerocopy::IntoBytes::as_bytes(self));
-            ::core::result::Result::Ok(())
+        #[diagnostic::on_unimplemented(message = #message, label = #help)]
+        trait UpbeatCarried: #data {
+            #[inline]
+            fn put(&self, out: &mut #to<'_>) -> #result<(), #error> {
+                out.align();
+                out.bytes(#zerocopy::IntoBytes::as_bytes(self));
+                #result::Ok(())
+            }
+
+            #[inline]
+            fn take(input: &mut #from<'_>) -> #result<Self, #error> {
+                input.plain()
+            }
+
+            fn put_all(items: &[Self], out: &mut #to<'_>) -> #result<(), #error> {
+                out.align();
+                out.bytes(#zerocopy::IntoBytes::as_bytes(items));
+                #result::Ok(())
+            }
+
+            fn take_all(
+                count: usize,
+                input: &mut #from<'_>,
+            ) -> #result<::std::vec::Vec<Self>, #error> {
+                let left = input.remaining();
+                if count.checked_mul(::core::mem::size_of::<Self>()).is_none_or(|all| all > left) {
+                    return #result::Err(#error::Count { count: count as u64, left });
+                }
+                let mut items = ::std::vec![<Self as #zerocopy::FromZeros>::new_zeroed(); count];
+                input.bytes(#zerocopy::IntoBytes::as_mut_bytes(&mut items[..]))?;
+                #result::Ok(items)
+            }
         }
+
+        #[diagnostic::do_not_recommend]
+        impl<T: #data> UpbeatCarried for T {}
+    }
+}
+
+/// What only plain data says.
+fn many(input: &DeriveInput, options: &Options) -> TokenStream {
+    let error = options.runtime.wire_error();
+    let (to, from) = (options.runtime.output(), options.runtime.input());
+    let carried = quote_spanned!(here(input)=> <Self as UpbeatCarried>);
+    quote! {
+        const PLAIN: bool = true;
+        const BYTES_LIKELY: usize = ::core::mem::size_of::<Self>();
 
         #[inline]
-        fn take(input: &mut #from<'_>) -> ::core::result::Result<Self, #error> {
-            input.plain()
+        fn put_all(
+            items: &[Self],
+            out: &mut #to<'_>,
+        ) -> ::core::result::Result<(), #error> {
+            #carried::put_all(items, out)
         }
 
-        fn put_all(items: &[Self], out: &mut #to<'_>) -> ::core::result::Result<(), #error> {
-            out.align();
-            out.bytes(#zerocopy::IntoBytes::as_bytes(items));
-            ::core::result::Result::Ok(())
-        }
-
+        #[inline]
         fn take_all(
             count: usize,
             input: &mut #from<'_>,
         ) -> ::core::result::Result<::std::vec::Vec<Self>, #error> {
-            let left = input.remaining();
-            if count.checked_mul(::core::mem::size_of::<Self>()).is_none_or(|bytes| bytes > left) {
-                return ::core::result::Result::Err(#error::Count { count: count as u64, left });
-            }
-            let mut items = ::std::vec![<Self as #zerocopy::FromZeros>::new_zeroed(); count];
-            input.bytes(#zerocopy::IntoBytes::as_mut_bytes(&mut items[..]))?;
-            ::core::result::Result::Ok(items)
+            #carried::take_all(count, input)
         }
     }
+}
+
+/// `Wire` by way of `UpbeatCarried`.
+fn implementation(
+    input: &DeriveInput,
+    options: &Options,
+    schema: &TokenStream,
+    more: &TokenStream,
+) -> TokenStream {
+    let name = &input.ident;
+    let generics = generics(input, options);
+    let (parameters, _, clause) = generics.split_for_impl();
+    let (_, arguments, _) = input.generics.split_for_impl();
+    let (wire, error) = (options.runtime.wire(), options.runtime.wire_error());
+    let (describe, to, from) =
+        (options.runtime.describe(), options.runtime.output(), options.runtime.input());
+    // In one place, so that who is not carried is told so once.
+    let carried = quote_spanned!(here(input)=> <Self as UpbeatCarried>);
+    quote! {
+        #[automatically_derived]
+        impl #parameters #wire for #name #arguments #clause {
+            fn describe(out: &mut #describe) {
+                #schema
+            }
+
+            #[inline]
+            fn put(&self, out: &mut #to<'_>) -> ::core::result::Result<(), #error> {
+                #carried::put(self, out)
+            }
+
+            #[inline]
+            fn take(input: &mut #from<'_>) -> ::core::result::Result<Self, #error> {
+                #carried::take(input)
+            }
+
+            #more
+        }
+    }
+}
+
+/// The place of the type's name, with names that are seen from here.
+fn here(input: &DeriveInput) -> Span {
+    Span::call_site().located_at(input.ident.span())
 }
 
 /// An implementation that only stands in for the one that could not be made. It is never run.
@@ -180,8 +267,9 @@ fn stand_in(input: &DeriveInput, options: &Options) -> TokenStream {
     if input.generics.lifetimes().next().is_some() {
         return quote!();
     }
-    let generics = generics(input, options);
-    let (parameters, arguments, clause) = generics.split_for_impl();
+    let generics = bounded(input, options);
+    let (parameters, _, clause) = generics.split_for_impl();
+    let (_, arguments, _) = input.generics.split_for_impl();
     let (wire, error) = (options.runtime.wire(), options.runtime.wire_error());
     let (describe, to, from) =
         (options.runtime.describe(), options.runtime.output(), options.runtime.input());

@@ -15,7 +15,7 @@ use syn::{
 const ARGUMENTS_MAX: usize = 12;
 
 /// Names that clients and handles need for themselves.
-const RESERVED: &[&str] = &["blocking", "clone", "from_bound", "new", "signatures"];
+pub(crate) const RESERVED: &[&str] = &["blocking", "clone", "from_bound", "new", "signatures"];
 
 /// Complains about a method that is as it was written.
 pub(super) fn check(function: &TraitItemFn, complaints: &mut Complaints) {
@@ -54,18 +54,16 @@ fn name(signature: &Signature, complaints: &mut Complaints) {
 fn attributes(attributes: &[Attribute], complaints: &mut Complaints) {
     let mut oneways = 0;
     for attribute in attributes {
-        let path = attribute.path();
         if is_oneway(attribute) {
+            let path = attribute.path();
             oneways += 1;
-            if !matches!(attribute.meta, Meta::Path(_)) {
+            if !path.is_ident("oneway") {
+                complaints.about(attribute, "write `#[oneway]`");
+            } else if !matches!(attribute.meta, Meta::Path(_)) {
                 complaints.about(attribute, "`#[oneway]` has no options: write `#[oneway]`");
             } else if oneways > 1 {
                 complaints.about(attribute, "the method is one-way already: leave this one out");
             }
-        } else if path.is_ident("one_way")
-            || path.segments.last().is_some_and(|s| s.ident == "oneway")
-        {
-            complaints.about(attribute, "write `#[oneway]`");
         }
     }
 }
@@ -160,6 +158,8 @@ fn receiver(signature: &Signature, complaints: &mut Complaints) {
              in a `Cell` or a `RefCell`"
                 .to_owned()
         }
+        // The lifetime's own place is complained about.
+        (Some((_, Some(_))), None) if !signature.generics.params.is_empty() => return,
         (Some((_, Some(_))), None) => "leave the lifetime out: write `&self`".to_owned(),
         _ => format!(
             "the service stays for the next call: write `&self` instead of `{}`",

@@ -1,16 +1,16 @@
 //! The trait itself: its methods return futures, and an `impl` writes them as `async fn`.
 
 use crate::model::{Method, Service};
+use crate::types::has_self;
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{ReturnType, TraitItem, parse_quote};
+use syn::{FnArg, ItemTrait, ReturnType, TraitItem, Type, parse_quote};
 
 /// The trait.
 pub(super) fn emit(service: &Service) -> TokenStream {
     let mut written = service.written.clone();
     if !service.sound {
-        // As it was written, so that the compiler has nothing to add.
-        return quote!(#[allow(async_fn_in_trait)] #written);
+        return stand_in(written);
     }
     written.items = service.methods.iter().map(method).collect();
     quote!(#written)
@@ -25,4 +25,26 @@ fn method(method: &Method) -> TraitItem {
     };
     written.sig.output = parse_quote!(-> impl ::core::future::Future<Output = #output>);
     TraitItem::Fn(written)
+}
+
+/// The trait as it was written, so that its uses are as they were meant, less what the compiler
+/// would complain about as well.
+fn stand_in(mut written: ItemTrait) -> TokenStream {
+    for item in &mut written.items {
+        let TraitItem::Fn(function) = item else { continue };
+        let signature = &mut function.sig;
+        signature.constness = None;
+        if let ReturnType::Type(_, ty) = &signature.output
+            && matches!(**ty, Type::Never(_))
+        {
+            signature.output = ReturnType::Default;
+        }
+        let mentions_self = |input: &&FnArg| matches!(input, FnArg::Typed(_)) && has_self(input);
+        if signature.inputs.iter().any(|input| mentions_self(&input)) || has_self(&signature.output)
+        {
+            let clause = signature.generics.make_where_clause();
+            clause.predicates.push(parse_quote!(Self: ::core::marker::Sized));
+        }
+    }
+    quote!(#[allow(async_fn_in_trait)] #written)
 }

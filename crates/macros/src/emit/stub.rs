@@ -2,10 +2,11 @@
 
 use super::tuple;
 use crate::model::{Method, Outcome, Service};
-use crate::types::has_self;
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 use syn::{Attribute, Generics};
+
+mod stand_in;
 
 /// One of the three.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -190,7 +191,7 @@ fn methods(service: &Service, form: Form) -> TokenStream {
     let index_name = is_conditional(service).then(|| index_name(service));
     let methods = service.methods.iter().enumerate().map(|(at, method)| {
         if !service.sound {
-            return stand_in(service, method, form);
+            return stand_in::method(service, method, form);
         }
         let name = method.name();
         let index = match &index_name {
@@ -217,34 +218,6 @@ fn methods(service: &Service, form: Form) -> TokenStream {
         quote!(#head { self.#way.#verb(#index, #wire_name, (#(#values,)*)) })
     });
     quote!(#(#methods)*)
-}
-
-/// A method that only stands in for what could not be made of the trait. It is never run.
-fn stand_in(service: &Service, method: &Method, form: Form) -> TokenStream {
-    let inputs = method.arguments.iter().map(|argument| &argument.ty);
-    let result = result(method);
-    if has_self(quote!(#(#inputs)* #result)) {
-        return quote!();
-    }
-    let generics = joined(&service.written.generics, &method.written.sig.generics);
-    let head = head(service, method, form, &quote!(()), Some(&generics));
-    quote!(#head { ::core::unreachable!() })
-}
-
-/// The parameters of a trait and of its method, as the method's own.
-fn joined(outer: &Generics, inner: &Generics) -> Generics {
-    let mut generics = outer.clone();
-    generics.params.extend(inner.params.iter().cloned());
-    for parameter in generics.type_params_mut() {
-        parameter.default = None;
-    }
-    for parameter in generics.const_params_mut() {
-        parameter.default = None;
-    }
-    if let Some(clause) = &inner.where_clause {
-        generics.make_where_clause().predicates.extend(clause.predicates.iter().cloned());
-    }
-    generics
 }
 
 /// The head of a stub's method.
