@@ -8,6 +8,7 @@ mod error;
 mod timing;
 mod stats;
 mod report;
+mod ledger;
 mod progress;
 mod control;
 mod ground;
@@ -16,6 +17,10 @@ mod pair;
 mod placement;
 mod rounds;
 mod limits;
+mod echo;
+mod hosts;
+mod call;
+mod oneway;
 
 use clap::Args;
 use error::BenchError;
@@ -25,6 +30,7 @@ use progress::Progress;
 use report::Row;
 use rounds::{Schedule, Subject};
 use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What `upbeat bench` is told.
@@ -66,9 +72,12 @@ Examples:
 /// What the second process is told.
 #[derive(Debug, Args)]
 pub(crate) struct PeerArguments {
-    /// The CPU to run on.
+    /// The CPUs that both run on.
     #[arg(long)]
-    cpu: usize,
+    cpus: Wanted,
+    /// A directory of the benchmark's own.
+    #[arg(long)]
+    scratch: PathBuf,
     /// The benchmark.
     bench: String,
 }
@@ -83,7 +92,7 @@ struct Bench {
     /// Its cases, and what each is.
     list: fn() -> Vec<(String, String)>,
     subjects: Subjects,
-    serve: fn(usize) -> Result<(), BenchError>,
+    serve: fn(Cpus, &Path) -> Result<(), BenchError>,
     full: Schedule,
     quick: Schedule,
 }
@@ -93,15 +102,39 @@ const fn schedule(round_ms: u64, total_ms: u64) -> Schedule {
     Schedule { round, total }
 }
 
-const BENCHES: &[Bench] = &[Bench {
-    name: limits::BENCH,
-    about: "what this machine charges, with no library in between",
-    list: limits::list,
-    subjects: limits::subjects,
-    serve: |cpu| pair::serve(cpu, limits::server),
-    full: schedule(6, 50_000),
-    quick: schedule(2, 8_000),
-}];
+const BENCHES: &[Bench] = &[
+    Bench {
+        name: limits::BENCH,
+        about: "what this machine charges, with no library in between",
+        list: limits::list,
+        subjects: limits::subjects,
+        serve: |cpus, _| pair::serve(cpus, limits::server),
+        full: schedule(6, 50_000),
+        quick: schedule(2, 7_000),
+    },
+    Bench {
+        name: call::BENCH,
+        about: "what a typed call costs",
+        list: call::list,
+        subjects: call::subjects,
+        serve: |cpus, scratch| {
+            pair::serve(cpus, |control, ground| call::server(control, ground, scratch, cpus))
+        },
+        full: schedule(6, 60_000),
+        quick: schedule(2, 13_000),
+    },
+    Bench {
+        name: oneway::BENCH,
+        about: "how many one-way messages get through",
+        list: oneway::list,
+        subjects: oneway::subjects,
+        serve: |cpus, scratch| {
+            pair::serve(cpus, |control, ground| oneway::server(control, ground, scratch))
+        },
+        full: schedule(10, 12_000),
+        quick: schedule(5, 3_000),
+    },
+];
 
 /// Whether a case is meant by one of the names; all are when there are none.
 fn is_wanted(names: &[String], bench: &str, case: &str) -> bool {
@@ -173,7 +206,10 @@ fn measure(
     let mut pair = Pair::start(bench.name, cpus)?;
     let subjects = (bench.subjects)(&pair, wanted)?;
     let schedule = if quick { bench.quick } else { bench.full };
-    rounds::alternate(bench.name, &mut pair, subjects, schedule, progress)
+    let schedule = schedule.for_part(subjects.len(), (bench.list)().len());
+    let rows = rounds::alternate(bench.name, &mut pair, subjects, schedule, progress)?;
+    pair.end()?;
+    Ok(rows)
 }
 
 fn print(rows: &[Row], json: bool) -> std::io::Result<()> {
@@ -207,7 +243,7 @@ fn list(names: &[String]) -> std::io::Result<()> {
 pub(crate) fn run_peer(arguments: &PeerArguments) -> Result<(), BenchError> {
     let bench = BENCHES.iter().find(|bench| bench.name == arguments.bench);
     let bench = bench.ok_or_else(|| BenchError::Case { name: arguments.bench.clone() })?;
-    (bench.serve)(arguments.cpu)
+    (bench.serve)(arguments.cpus.cpus(), &arguments.scratch)
 }
 
 #[cfg(test)]

@@ -3,12 +3,17 @@
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A case that hangs must not hold up the tests for ever.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Benchmarks that run side by side would wait for each other's time slices.
+static ALONE: Mutex<()> = Mutex::new(());
+
 fn upbeat(arguments: &[&str]) -> Output {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut child = Command::new(env!("CARGO_BIN_EXE_upbeat"))
         .args(arguments)
         .stdin(Stdio::null())
@@ -83,6 +88,38 @@ fn all_limits_are_measured_and_every_line_holds_its_promise() {
             assert!(number(row, "ratio_to_eventfd") > 0.0);
         }
     }
+}
+
+#[test]
+fn calls_of_every_kind_are_measured_against_their_floors() {
+    if !two_cpus() {
+        return;
+    }
+    let cases = [
+        "call/null/shared",
+        "call/null/local/polling",
+        "call/1KiB/shared/polling",
+        "call/ring8",
+        "oneway",
+    ];
+    let arguments: Vec<&str> = ["bench", "--quick", "--json"].into_iter().chain(cases).collect();
+    let rows = rows(&upbeat(&arguments));
+    rows.iter().for_each(check);
+    let find = |case: &str| {
+        rows.iter().find(|row| row["case"] == case).unwrap_or_else(|| panic!("{case} is missing"))
+    };
+    for case in ["null/shared/polling", "null/local/polling", "1KiB/shared/polling"] {
+        assert!(number(find(case), "ratio_to_line") > 0.0);
+        assert!(number(find(case), "ratio_to_tight") > 0.0);
+    }
+    assert!(number(find("null/shared/sleeping"), "ratio_to_eventfd") > 0.0);
+    assert!(number(find("null/shared/handle"), "ratio_to_baseline") > 0.0);
+    assert!(number(find("null/shared/idle1000"), "ratio_to_baseline") > 0.0);
+    assert!(number(find("null/shared/polling/64"), "per_second") > 0.0);
+    let ring = find("ring8/shared/sleeping");
+    assert!(number(ring, "least_per_second") <= number(ring, "per_second"));
+    assert_eq!(ring["baseline"], "ring2/shared/sleeping");
+    assert!(number(find("8B/shared/polling"), "per_second") > 0.0);
 }
 
 #[test]

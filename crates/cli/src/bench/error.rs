@@ -34,6 +34,13 @@ pub(crate) enum BenchError {
         /// Why not.
         error: std::io::Error,
     },
+    /// Upbeat itself refused.
+    Runtime {
+        /// What was asked of it.
+        act: &'static str,
+        /// What it said.
+        text: String,
+    },
     /// The second process is gone.
     PeerGone,
     /// The two processes do not understand each other, which is a fault of this program.
@@ -81,6 +88,7 @@ impl fmt::Display for BenchError {
             BenchError::Start { error } => {
                 write!(f, "the second process of the benchmark did not start: {error}")
             }
+            BenchError::Runtime { act, text } => write!(f, "{act} failed: {text}"),
             BenchError::PeerGone => write!(f, "the second process of the benchmark is gone"),
             BenchError::Protocol { what } => {
                 write!(f, "the two processes of the benchmark disagree: {what}")

@@ -22,6 +22,10 @@ pub(crate) const SERVER_LINE: usize = 3 * LINE_WORDS;
 pub(crate) const SECOND_LINE: usize = 5 * LINE_WORDS;
 /// A line for how far a ring was read.
 pub(crate) const PROGRESS_LINE: usize = 7 * LINE_WORDS;
+/// A line for marks that handlers leave.
+pub(crate) const MARK_LINE: usize = 9 * LINE_WORDS;
+/// Where the second process says what its nodes of a ring have done: a word for each.
+pub(crate) const RING_LINE: usize = 11 * LINE_WORDS;
 /// Where the lines begin that are written to be loaded by the other side.
 pub(crate) const DIRTY: usize = PAGE / WORD;
 /// From one of those to the next that is loaded: odd, so all are, and far, so none is foreseen.

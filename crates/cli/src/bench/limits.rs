@@ -41,7 +41,7 @@ pub(crate) fn subjects(
 }
 
 /// The second process's side.
-pub(crate) fn server(control: &Control) -> Result<impl Server + use<>, BenchError> {
+pub(crate) fn server(control: &Control, _: &Ground) -> Result<impl Server + use<>, BenchError> {
     Ok(LimitServer { tools: Tools::join(control)? })
 }
 

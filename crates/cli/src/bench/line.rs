@@ -158,7 +158,7 @@ pub(crate) fn load_dirty(ground: &mut Ground, work: Work) -> Round {
         }
     }
     ground.turn = turn;
-    Round { size: DIRTY_LINES as u32, batches, singles: Vec::new() }
+    Round::of_batches(DIRTY_LINES as u32, batches)
 }
 
 /// The writing side of [`load_dirty`].

@@ -14,16 +14,22 @@ use crate::bench::ground::Ground;
 use crate::bench::line;
 use crate::bench::pin::{self, Cpus};
 use crate::bench::timing::{Round, Work};
-use rustix::process::Signal;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal};
+use std::ffi::OsStr;
 use std::hint::black_box;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use upbeat_memory::ticks::ticks;
 
 /// The hidden subcommand of the second process.
-pub(crate) const SUBCOMMAND: &str = "bench-peer";
+const SUBCOMMAND: &str = "bench-peer";
 
 /// The first process's view of the second.
 pub(crate) struct Pair {
@@ -32,6 +38,14 @@ pub(crate) struct Pair {
     /// Where they run.
     pub(crate) cpus: Cpus,
     control: Control,
+    scratch: Scratch,
+    peer: Peer,
+}
+
+/// The second process.
+struct Peer {
+    pid: u32,
+    handle: OwnedFd,
     leaving: Arc<AtomicBool>,
     watcher: Option<JoinHandle<()>>,
 }
@@ -40,18 +54,39 @@ impl Pair {
     /// Starts the second process for a benchmark, and pins both.
     pub(crate) fn start(bench: &str, cpus: Cpus) -> Result<Pair, BenchError> {
         let (control, socket) = Control::pair()?;
+        let scratch = Scratch::make().map_err(|error| BenchError::Start { error })?;
         let program = std::env::current_exe().map_err(|error| BenchError::Start { error })?;
         let child = Command::new(program)
-            .args([SUBCOMMAND, "--cpu", &cpus.server.to_string(), bench])
+            .args([SUBCOMMAND, "--cpus", &cpus.argument(), "--scratch"])
+            .args([scratch.path.as_os_str(), OsStr::new(bench)])
             .stdin(Stdio::from(socket))
             .stdout(Stdio::null())
             .spawn()
             .map_err(|error| BenchError::Start { error })?;
-        let leaving = Arc::new(AtomicBool::new(false));
-        let watcher = watch(child, Arc::clone(&leaving));
+        let peer = Peer::watch(child, scratch.path.clone())?;
         pin::pin(cpus.client)?;
         let ground = Ground::lay(&control)?;
-        Ok(Pair { ground, cpus, control, leaving, watcher: Some(watcher) })
+        Ok(Pair { ground, cpus, control, scratch, peer })
+    }
+
+    /// A directory of both processes alone, for sockets.
+    pub(crate) fn scratch(&self) -> &Path {
+        &self.scratch.path
+    }
+
+    /// The second process's number.
+    pub(crate) fn peer_pid(&self) -> u32 {
+        self.peer.pid
+    }
+
+    /// Lets the second process go, and waits until it has gone.
+    pub(crate) fn end(mut self) -> Result<(), BenchError> {
+        self.peer.leaving.store(true, Ordering::Relaxed);
+        self.control.send(&Order::End)?;
+        if let Some(watcher) = self.peer.watcher.take() {
+            let _ = watcher.join();
+        }
+        Ok(())
     }
 
     /// The socket, for what a benchmark has to hand over before its first round.
@@ -83,34 +118,89 @@ impl Pair {
     }
 }
 
-impl Drop for Pair {
+impl Peer {
+    /// Waits, on a thread, for the second process to end. Should it do so unasked, nothing that
+    /// the first process waits for will ever come, so that ends too.
+    fn watch(mut child: Child, scratch: PathBuf) -> Result<Peer, BenchError> {
+        let pid = child.id();
+        let handle = Pid::from_raw(pid.cast_signed())
+            .ok_or(Errno::SRCH)
+            .and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()))
+            .map_err(BenchError::system("pidfd_open"))?;
+        let leaving = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&leaving);
+        let watcher = std::thread::spawn(move || {
+            let ended = child.wait();
+            if asked.load(Ordering::Relaxed) {
+                return;
+            }
+            match ended {
+                Ok(status) => {
+                    eprintln!("upbeat: the second process of the benchmark ended: {status}");
+                }
+                Err(error) => eprintln!("upbeat: the second process is lost: {error}"),
+            }
+            let _ = std::fs::remove_dir_all(scratch);
+            std::process::exit(1);
+        });
+        Ok(Peer { pid, handle, leaving, watcher: Some(watcher) })
+    }
+}
+
+impl Drop for Peer {
     fn drop(&mut self) {
+        let Some(watcher) = self.watcher.take() else { return };
+        // Something went wrong here, and the second process may wait for what will not come.
         self.leaving.store(true, Ordering::Relaxed);
-        // One that cannot be told sees the end of the socket.
-        let _ = self.control.send(&Order::End);
-        if std::thread::panicking() {
-            return;
-        }
-        if let Some(watcher) = self.watcher.take() {
-            let _ = watcher.join();
+        let _ = rustix::process::pidfd_send_signal(&self.handle, Signal::KILL);
+        let _ = watcher.join();
+    }
+}
+
+/// What the directories of pairs are called; the number of their process follows.
+const SCRATCH: &str = "upbeat-bench-";
+
+/// How old they are when they are taken for left behind. No benchmark takes so long, not even one
+/// of another container that shares the directory, whose processes are not seen from here.
+const STALE: Duration = Duration::from_secs(3600);
+
+/// A directory that lives as long as the pair.
+struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    fn make() -> std::io::Result<Scratch> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let all = std::env::temp_dir();
+        Scratch::sweep(&all);
+        let path = all.join(format!("{SCRATCH}{}-{count}", std::process::id()));
+        std::fs::DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Scratch { path })
+    }
+
+    /// Removes what interrupted benchmarks have left. What cannot be removed is somebody else's.
+    fn sweep(all: &Path) {
+        let Ok(entries) = std::fs::read_dir(all) else { return };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let pid = name.to_str().and_then(|name| name.strip_prefix(SCRATCH)?.split('-').next());
+            let gone = pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists());
+            let changed = entry.metadata().and_then(|about| about.modified()).ok();
+            let old = changed.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > STALE);
+            if gone && old {
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
         }
     }
 }
 
-/// Waits for the second process to end. Should it do so unasked, nothing that the first process
-/// waits for will ever come, so that ends too.
-fn watch(mut child: Child, leaving: Arc<AtomicBool>) -> JoinHandle<()> {
-    std::thread::spawn(move || {
-        let ended = child.wait();
-        if leaving.load(Ordering::Relaxed) {
-            return;
-        }
-        match ended {
-            Ok(status) => eprintln!("upbeat: the second process of the benchmark ended: {status}"),
-            Err(error) => eprintln!("upbeat: the second process is lost: {error}"),
-        }
-        std::process::exit(1);
-    })
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is empty sockets in a directory for such things.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
 }
 
 /// The second process's side of a benchmark's own cases.
@@ -120,10 +210,10 @@ pub(crate) trait Server {
 }
 
 /// The second process: pins itself, joins, and does rounds until it is told to leave. `open` makes
-/// the server once both stand on their ground.
+/// the server once both stand on their ground; no order comes before it says that it is ready.
 pub(crate) fn serve<S: Server>(
-    cpu: usize,
-    open: impl FnOnce(&Control) -> Result<S, BenchError>,
+    cpus: Cpus,
+    open: impl FnOnce(&Control, &Ground) -> Result<S, BenchError>,
 ) -> Result<(), BenchError> {
     let parent = rustix::process::getppid();
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
@@ -131,10 +221,10 @@ pub(crate) fn serve<S: Server>(
     if rustix::process::getppid() != parent {
         return Err(BenchError::PeerGone);
     }
-    pin::pin(cpu)?;
+    pin::pin(cpus.server)?;
     let control = Control::inherited()?;
     let mut ground = Ground::join(&control)?;
-    let mut server = open(&control)?;
+    let mut server = open(&control, &ground)?;
     loop {
         match control.receive()? {
             Order::End => return Ok(()),

@@ -31,6 +31,13 @@ impl FromStr for Wanted {
     }
 }
 
+impl Wanted {
+    /// The same as the two CPUs of a benchmark, where another process has found them usable.
+    pub(crate) fn cpus(self) -> Cpus {
+        Cpus { client: self.0, server: self.1 }
+    }
+}
+
 /// The two CPUs of a benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cpus {
@@ -41,6 +48,11 @@ pub(crate) struct Cpus {
 }
 
 impl Cpus {
+    /// As it is written after `--pin`.
+    pub(crate) fn argument(self) -> String {
+        format!("{},{}", self.client, self.server)
+    }
+
     /// Takes what is wanted if this process may use it, else the first two CPUs that it may use.
     pub(crate) fn choose(wanted: Option<Wanted>, allowed: &[usize]) -> Result<Cpus, PinError> {
         if let Some(Wanted(client, server)) = wanted {
@@ -66,10 +78,15 @@ pub(crate) fn allowed() -> Result<Vec<usize>, PinError> {
 
 /// Keeps this thread, and those that it starts from now on, on one CPU.
 pub(crate) fn pin(cpu: usize) -> Result<(), PinError> {
+    keep_on(&[cpu])
+}
+
+/// Keeps this thread on these CPUs.
+pub(crate) fn keep_on(cpus: &[usize]) -> Result<(), PinError> {
     let mut set = CpuSet::new();
-    set.set(cpu);
+    cpus.iter().for_each(|&cpu| set.set(cpu));
     rustix::thread::sched_setaffinity(None, &set)
-        .map_err(|error| PinError::System { cpu: Some(cpu), error })
+        .map_err(|error| PinError::System { cpu: cpus.first().copied(), error })
 }
 
 /// Why the CPUs cannot be used.

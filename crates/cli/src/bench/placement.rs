@@ -85,8 +85,7 @@ fn slowdown(pair: &mut Pair) -> Result<f64, BenchError> {
 
 /// The nanoseconds that one of the quicker pieces took.
 fn quick(pieces: Vec<u64>) -> f64 {
-    let round = Round { size: 1, batches: pieces, singles: Vec::new() };
-    round.ns_at(0.2).max(nanoseconds(1.0))
+    Round::of_batches(1, pieces).ns_at(0.2).max(nanoseconds(1.0))
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ impl Row {
             ratio_to_baseline: said.ratios.baseline.map(rounded),
             per_second: None,
             gigabytes_per_second: None,
-            least_per_second: None,
+            least_per_second: said.least_per_second.map(rounded),
             bytes_per_session: None,
             batch: said.batch,
             tails_of: if said.single_tails { "operations" } else { "batches" },
@@ -279,6 +279,7 @@ mod tests {
             p50_ns: 101.0,
             p99_ns: 1_500.0,
             p999_ns: 2_500_000.0,
+            least_per_second: None,
             ratios: Ratios { line, ..Ratios::default() },
         };
         Row { cpus: [3, 1], ..Row::new("call", case, Placement::OneL3, &said) }

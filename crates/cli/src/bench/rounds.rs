@@ -7,22 +7,20 @@
 //! than a few milliseconds cancels in the ratios.
 
 use crate::bench::error::BenchError;
+use crate::bench::ledger::Ledger;
 use crate::bench::pair::Pair;
 use crate::bench::placement::Probe;
 use crate::bench::progress::Progress;
 use crate::bench::report::{Placement, Row, rounded};
-use crate::bench::stats::{Figures, Ratios};
+use crate::bench::stats::Ratios;
 use crate::bench::timing::{Round, Shape, Work};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// How long a round of one floor takes.
 const FLOOR: Duration = Duration::from_millis(2);
 /// A sweep of few subjects repeats them for about so long, or the probes would take all the time.
 const SWEEP_MIN: Duration = Duration::from_millis(160);
-/// A placement that was seen in fewer rounds is told only if there is no other.
-const ROUNDS_MIN: u64 = 3;
-
 /// What a subject's cost is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Floor {
@@ -83,6 +81,14 @@ pub(crate) struct Schedule {
     pub(crate) total: Duration,
 }
 
+impl Schedule {
+    /// The schedule for some of all cases: shorter, but not in proportion.
+    pub(crate) fn for_part(self, some: usize, all: usize) -> Schedule {
+        let part = (some as f64 / all.max(1) as f64).clamp(0.2, 1.0);
+        Schedule { total: self.total.mul_f64(part), ..self }
+    }
+}
+
 /// Measures the subjects of `bench` by turns.
 pub(crate) fn alternate(
     bench: &'static str,
@@ -117,13 +123,9 @@ pub(crate) fn alternate(
 /// A subject and what is known of it.
 struct Entry<'a> {
     subject: Box<dyn Subject + 'a>,
-    /// Operations in a batch: the same in all rounds.
-    size: u32,
     /// What an operation took lately.
     op_ns: f64,
-    /// Rounds of the present sweep.
-    pending: Vec<(Round, Ratios)>,
-    figures: BTreeMap<Placement, Figures>,
+    ledger: Ledger,
 }
 
 /// The floors, measured once.
@@ -167,9 +169,8 @@ impl<'a, 'p> Alternation<'a, 'p> {
             let shape = subject.shape();
             subject.round(pair, Work::first(shape))?;
             let op_ns = subject.round(pair, Work::first(shape))?.median_ns();
-            let size = Work::size(shape, op_ns);
-            let (pending, figures) = (Vec::new(), BTreeMap::new());
-            entries.push(Entry { subject, size, op_ns, pending, figures });
+            let ledger = Ledger::new(Work::size(shape, op_ns));
+            entries.push(Entry { subject, op_ns, ledger });
         }
         let lines = pair.lines(Work::of(64, 64), 0)?.median_ns();
         let eventfd_ns = Some(pair.eventfds(Work::of(16, 1))?.median_ns());
@@ -215,14 +216,15 @@ impl<'a, 'p> Alternation<'a, 'p> {
             let base = entry.subject.baseline().and_then(|case| medians.get(case));
             ratios.baseline = base.map(|base| op_ns / base).filter(|ratio| ratio.is_finite());
             medians.insert(entry.subject.case().to_owned(), op_ns);
-            entry.pending.push((round, ratios));
+            entry.ledger.add(round, ratios);
         }
         Ok(())
     }
 
     fn take_round(&mut self, at: usize) -> Result<Round, BenchError> {
         let entry = &mut self.entries[at];
-        let work = Work::planned(entry.subject.shape(), entry.size, entry.op_ns, self.round);
+        let work =
+            Work::planned(entry.subject.shape(), entry.ledger.size(), entry.op_ns, self.round);
         let round = entry.subject.round(self.pair, work)?;
         // Half the old estimate: one bad round does not make the next too short.
         entry.op_ns = (entry.op_ns + round.median_ns()) / 2.0;
@@ -248,13 +250,8 @@ impl<'a, 'p> Alternation<'a, 'p> {
 
     /// Keeps what was measured since the last time, if the placement was the same throughout.
     fn settle(&mut self, before: Placement, after: Placement) {
-        let placement = if before == after { before } else { Placement::Unsettled };
         for entry in &mut self.entries {
-            let new = || Figures::new(entry.size);
-            let figures = entry.figures.entry(placement).or_insert_with(new);
-            for (round, ratios) in entry.pending.drain(..) {
-                figures.add(&round, ratios);
-            }
+            entry.ledger.settle(before, after);
         }
     }
 
@@ -262,24 +259,10 @@ impl<'a, 'p> Alternation<'a, 'p> {
         let cpus = [self.pair.cpus.client, self.pair.cpus.server];
         let mut rows = Vec::new();
         for mut entry in self.entries {
-            let unsettled = entry.figures.remove(&Placement::Unsettled);
-            let dropped = unsettled.as_ref().map_or(0, Figures::rounds);
-            let mut kept: Vec<(Placement, Figures)> = entry.figures.into_iter().collect();
-            kept.retain(|(_, figures)| figures.rounds() > 0);
-            kept.sort_by_key(|(_, figures)| std::cmp::Reverse(figures.rounds()));
-            let enough = |(at, (_, figures)): &(usize, (Placement, Figures))| {
-                *at == 0 || figures.rounds() >= ROUNDS_MIN
-            };
-            let mut told: Vec<_> =
-                kept.into_iter().enumerate().filter(enough).map(|(_, one)| one).collect();
-            let mut rounds_dropped = dropped;
-            if told.is_empty() {
-                told.extend(unsettled.map(|figures| (Placement::Unsettled, figures)));
-                rounds_dropped = 0;
-            }
-            for (placement, figures) in told {
-                let row = Row::new(bench, entry.subject.case(), placement, &figures.summary());
-                let mut row = Row { rounds_dropped, cpus, ..row };
+            for told in entry.ledger.told() {
+                let case = entry.subject.case();
+                let row = Row::new(bench, case, told.placement, &told.summary);
+                let mut row = Row { rounds_dropped: told.rounds_dropped, cpus, ..row };
                 row.baseline = entry.subject.baseline().map(str::to_owned);
                 match entry.subject.rate() {
                     Rate::Nothing => {}
@@ -298,7 +281,17 @@ impl<'a, 'p> Alternation<'a, 'p> {
 
 #[cfg(test)]
 mod tests {
-    use super::Floors;
+    use super::{Floors, Schedule};
+    use std::time::Duration;
+
+    #[test]
+    fn a_part_of_the_cases_takes_a_part_of_the_time() {
+        let all = Schedule { round: Duration::from_millis(6), total: Duration::from_secs(50) };
+        assert_eq!(all.for_part(30, 30).total, Duration::from_secs(50));
+        assert_eq!(all.for_part(15, 30).total, Duration::from_secs(25));
+        assert_eq!(all.for_part(1, 30).total, Duration::from_secs(10));
+        assert_eq!(all.for_part(1, 30).round, all.round);
+    }
 
     #[test]
     fn a_ratio_is_to_the_mean_of_the_floors_around() {

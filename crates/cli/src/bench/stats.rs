@@ -15,7 +15,9 @@ pub(crate) struct Figures {
     size: u32,
     batches: Histogram<u64>,
     singles: Histogram<u64>,
+    operations: u64,
     rounds: u64,
+    least: Vec<f64>,
     line: Vec<f64>,
     tight: Vec<f64>,
     eventfd: Vec<f64>,
@@ -54,6 +56,8 @@ pub(crate) struct Summary {
     pub(crate) p99_ns: f64,
     /// 999 of 1,000 operations are faster.
     pub(crate) p999_ns: f64,
+    /// The median calls a second of the node that got the fewest.
+    pub(crate) least_per_second: Option<f64>,
     /// The medians of the rounds' ratios.
     pub(crate) ratios: Ratios,
 }
@@ -66,7 +70,9 @@ impl Figures {
             size,
             batches: histogram(),
             singles: histogram(),
+            operations: 0,
             rounds: 0,
+            least: Vec::new(),
             line: Vec::new(),
             tight: Vec::new(),
             eventfd: Vec::new(),
@@ -78,7 +84,9 @@ impl Figures {
     pub(crate) fn add(&mut self, round: &Round, ratios: Ratios) {
         record(&mut self.batches, &round.batches);
         record(&mut self.singles, &round.singles);
+        self.operations += round.operations;
         self.rounds += 1;
+        self.least.extend(round.least_per_second);
         self.line.extend(ratios.line);
         self.tight.extend(ratios.tight);
         self.eventfd.extend(ratios.eventfd);
@@ -100,7 +108,7 @@ impl Figures {
             false => batch(rank),
         };
         Summary {
-            n: self.batches.len() * u64::from(self.size) + self.singles.len(),
+            n: self.operations,
             rounds: self.rounds,
             batch: self.size,
             single_tails: single_tails || self.size == 1,
@@ -108,6 +116,7 @@ impl Figures {
             p50_ns: batch(0.5),
             p99_ns: tail(0.99),
             p999_ns: tail(0.999),
+            least_per_second: median(&self.least),
             ratios: Ratios {
                 line: median(&self.line),
                 tight: median(&self.tight),
@@ -159,11 +168,9 @@ mod tests {
     #[test]
     fn medians_come_from_batches_and_tails_from_single_operations() {
         let mut figures = Figures::new(10);
-        let round = Round {
-            size: 10,
-            batches: (1..=1000).map(|i| i * 10).collect(),
-            singles: (1..=1000).map(|i| i * 100).collect(),
-        };
+        let mut round = Round::of_batches(10, (1..=1000).map(|i| i * 10).collect());
+        round.singles = (1..=1000).map(|i| i * 100).collect();
+        round.operations += 1000;
         figures.add(&round, Ratios { line: Some(1.5), ..Ratios::default() });
         figures.add(&round, Ratios { line: Some(0.5), tight: Some(2.0), ..Ratios::default() });
         figures.add(&round, Ratios { line: Some(0.9), ..Ratios::default() });
@@ -180,8 +187,7 @@ mod tests {
     #[test]
     fn without_single_operations_tails_are_of_batches() {
         let mut figures = Figures::new(4);
-        let round =
-            Round { size: 4, batches: (1..=1000).map(|i| i * 4).collect(), singles: vec![] };
+        let round = Round::of_batches(4, (1..=1000).map(|i| i * 4).collect());
         figures.add(&round, Ratios::default());
         let said = figures.summary();
         assert!(!said.single_tails);

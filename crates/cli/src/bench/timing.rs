@@ -151,7 +151,14 @@ pub(crate) struct Laps {
 impl Laps {
     /// What the laps said.
     pub(crate) fn round(self) -> Round {
-        Round { size: self.work.size, batches: self.batches, singles: self.singles }
+        let batched = self.batches.len() as u64 * u64::from(self.work.size);
+        Round {
+            size: self.work.size,
+            operations: batched + self.singles.len() as u64,
+            batches: self.batches,
+            singles: self.singles,
+            least_per_second: None,
+        }
     }
 }
 
@@ -183,17 +190,27 @@ impl Iterator for Laps {
 }
 
 /// What a round measured, in ticks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Round {
     /// Operations in a batch.
     pub(crate) size: u32,
+    /// Operations measured.
+    pub(crate) operations: u64,
     /// How long each batch took.
     pub(crate) batches: Vec<u64>,
     /// How long each single operation took.
     pub(crate) singles: Vec<u64>,
+    /// Where several nodes call: the calls a second of the one that got the fewest.
+    pub(crate) least_per_second: Option<f64>,
 }
 
 impl Round {
+    /// A round of batches alone.
+    pub(crate) fn of_batches(size: u32, batches: Vec<u64>) -> Round {
+        let operations = u64::from(size) * batches.len() as u64;
+        Round { size, operations, batches, singles: Vec::new(), least_per_second: None }
+    }
+
     /// The nanoseconds of one operation, by the batch below which the part `rank` of them is.
     pub(crate) fn ns_at(&self, rank: f64) -> f64 {
         let mut batches = self.batches.clone();
@@ -228,6 +245,7 @@ mod tests {
         let round = work.run(|| count += 1);
         assert_eq!(count, work.total());
         assert_eq!((round.batches.len(), round.singles.len(), round.size), (3, 7, 4));
+        assert_eq!(round.operations, 19);
         assert_eq!(work.laps().collect::<Vec<_>>(), [5, 4, 4, 4, 1, 1, 1, 1, 1, 1, 1]);
         assert_eq!(Work::of(2, 1).laps().collect::<Vec<_>>(), [1, 1, 1]);
     }
@@ -262,11 +280,11 @@ mod tests {
     #[test]
     fn a_round_knows_its_median() {
         let tick = 1e9 / ticks_per_second() as f64;
-        let round = Round { size: 10, batches: vec![500, 100, 300], singles: vec![] };
+        let round = Round::of_batches(10, vec![500, 100, 300]);
         assert!((round.median_ns() - 30.0 * tick).abs() < 1e-9);
         assert!((round.ns_at(0.0) - 10.0 * tick).abs() < 1e-9);
         assert!((round.ns_at(1.0) - 50.0 * tick).abs() < 1e-9);
-        assert_eq!(Round { size: 1, batches: vec![], singles: vec![] }.median_ns(), 0.0);
+        assert_eq!(Round::of_batches(1, vec![]).median_ns(), 0.0);
         assert!((nanoseconds(ticks_per_second() as f64) - 1e9).abs() < 1.0);
     }
 }

@@ -1,0 +1,356 @@
+//! Calls: what a typed call costs above the floors, in every way in which nodes can wait.
+//!
+//! Every case exists on both sides. The second process finds the node that serves a case by its
+//! path and drives it until the caller has had enough.
+
+mod flight;
+mod plain;
+mod threads;
+mod crowd;
+mod circle;
+
+use crate::bench::control::{Control, Done, Job};
+use crate::bench::error::BenchError;
+use crate::bench::ground::Ground;
+use crate::bench::hosts::{Host, Policy, host_name};
+use crate::bench::pair::{Pair, Server};
+use crate::bench::pin::Cpus;
+use crate::bench::report::Row;
+use crate::bench::rounds::{Floor, Rate, Subject};
+use crate::bench::timing::{Round, Shape, Work};
+use circle::Circle;
+use crowd::Crowd;
+use plain::Payload;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use threads::HandleCalls;
+
+/// The name of this benchmark.
+pub(crate) const BENCH: &str = "call";
+
+/// What is measured in a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// One call after another, from a node of another process.
+    Shared(Payload, Policy),
+    /// One call after another, from a node of another thread.
+    Local(Payload, Policy),
+    /// Many calls at once.
+    Flight(Policy),
+    /// One call after another, from a thread that has no node.
+    Handle,
+    /// One call after another, to a node with many idle sessions.
+    Crowd,
+    /// So many nodes in a ring, each calling the next.
+    Circle(usize, Policy),
+}
+
+/// A case: what is measured, and its path.
+struct Case {
+    path: String,
+    about: String,
+    kind: Kind,
+}
+
+/// All cases, in the order in which they are measured: a baseline stands before what is compared
+/// with it.
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut add = |path: String, about: String, kind| cases.push(Case { path, about, kind });
+    for policy in Policy::ALL {
+        let word = policy.word();
+        for payload in Payload::ALL {
+            if policy != Policy::Polling && !matches!(payload, Payload::Null | Payload::KiB1) {
+                continue;
+            }
+            let (size, what) = (payload.word(), payload.about());
+            let path = format!("{size}/shared/{word}");
+            let about = format!("{what} to another process, both {word}");
+            add(path, about, Kind::Shared(payload, policy));
+            if matches!(payload, Payload::Null | Payload::KiB1) {
+                let path = format!("{size}/local/{word}");
+                let about = format!("{what} to another thread, both {word}");
+                add(path, about, Kind::Local(payload, policy));
+            }
+        }
+        let path = format!("null/shared/{word}/{}", flight::CALLS);
+        let about = format!("call of nothing, {} of them at once, both {word}", flight::CALLS);
+        add(path, about, Kind::Flight(policy));
+    }
+    let about = "call of nothing from a blocking handle, in a thread that has no node";
+    add("null/shared/handle".to_owned(), about.to_owned(), Kind::Handle);
+    let about = format!("call of nothing to a node with {} idle sessions", crowd::IDLE);
+    add(format!("null/shared/idle{}", crowd::IDLE), about, Kind::Crowd);
+    for policy in [Policy::Sleeping, Policy::Adaptive] {
+        for nodes in [2, 8] {
+            let path = format!("ring{nodes}/shared/{}", policy.word());
+            let about = format!("{nodes} {} nodes on 2 CPUs, each calling the next", policy.word());
+            add(path, about, Kind::Circle(nodes, policy));
+        }
+    }
+    cases
+}
+
+/// The cases and what each is.
+pub(crate) fn list() -> Vec<(String, String)> {
+    cases().into_iter().map(|case| (case.path, case.about)).collect()
+}
+
+/// The cases that are wanted, with those that they are compared with.
+pub(crate) fn subjects(
+    pair: &Pair,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<Box<dyn Subject>>, BenchError> {
+    let Done = pair.control().receive()?;
+    let all = cases();
+    let baselines: Vec<String> =
+        all.iter().filter(|case| wanted(&case.path)).filter_map(baseline).collect();
+    let stage = Rc::new(Stage::new(pair));
+    let mut subjects: Vec<Box<dyn Subject>> = Vec::new();
+    for case in all {
+        if wanted(&case.path) || baselines.contains(&case.path) {
+            let baseline = baseline(&case);
+            let (stage, doing) = (Rc::clone(&stage), None);
+            subjects.push(Box::new(CallSubject { case, baseline, stage, doing }));
+        }
+    }
+    Ok(subjects)
+}
+
+/// The case that this one is compared with.
+fn baseline(case: &Case) -> Option<String> {
+    let of_polling = || Some("null/shared/polling".to_owned());
+    match case.kind {
+        Kind::Handle | Kind::Crowd | Kind::Flight(Policy::Polling) => of_polling(),
+        Kind::Circle(8, policy) => Some(format!("ring2/shared/{}", policy.word())),
+        _ => None,
+    }
+}
+
+/// Where the cases of this process find their nodes.
+struct Stage {
+    scratch: PathBuf,
+    cpus: Cpus,
+    /// Callers by policy, which cases of all payloads share.
+    callers: RefCell<HashMap<&'static str, Rc<plain::Shared>>>,
+    locals: RefCell<HashMap<&'static str, Rc<plain::Local>>>,
+}
+
+impl Stage {
+    fn new(pair: &Pair) -> Stage {
+        Stage {
+            scratch: pair.scratch().to_owned(),
+            cpus: pair.cpus,
+            callers: RefCell::default(),
+            locals: RefCell::default(),
+        }
+    }
+
+    fn shared(&self, policy: Policy) -> Result<Rc<plain::Shared>, BenchError> {
+        if let Some(shared) = self.callers.borrow().get(policy.word()) {
+            return Ok(Rc::clone(shared));
+        }
+        let shared = Rc::new(plain::Shared::new(&self.scratch, policy)?);
+        self.callers.borrow_mut().insert(policy.word(), Rc::clone(&shared));
+        Ok(shared)
+    }
+
+    fn local(&self, policy: Policy) -> Result<Rc<plain::Local>, BenchError> {
+        if let Some(local) = self.locals.borrow().get(policy.word()) {
+            return Ok(Rc::clone(local));
+        }
+        let local = Rc::new(plain::Local::new(policy, self.cpus.server)?);
+        self.locals.borrow_mut().insert(policy.word(), Rc::clone(&local));
+        Ok(local)
+    }
+}
+
+/// What a subject works with, once it has begun.
+enum Doing {
+    Shared(Rc<plain::Shared>),
+    Local(Rc<plain::Local>),
+    Handle(HandleCalls),
+    Crowd(Crowd),
+    Circle(Circle),
+}
+
+/// A case as a subject.
+struct CallSubject {
+    case: Case,
+    baseline: Option<String>,
+    stage: Rc<Stage>,
+    doing: Option<Doing>,
+}
+
+impl CallSubject {
+    fn begin(&self, pair: &Pair) -> Result<Doing, BenchError> {
+        let scratch: &Path = &self.stage.scratch;
+        Ok(match self.case.kind {
+            Kind::Shared(_, policy) | Kind::Flight(policy) => {
+                Doing::Shared(self.stage.shared(policy)?)
+            }
+            Kind::Local(_, policy) => Doing::Local(self.stage.local(policy)?),
+            Kind::Handle => Doing::Handle(HandleCalls::new(scratch)),
+            Kind::Crowd => Doing::Crowd(Crowd::new(scratch, pair.peer_pid())?),
+            Kind::Circle(nodes, policy) => {
+                Doing::Circle(Circle::start(nodes, policy, scratch, self.stage.cpus, 0)?)
+            }
+        })
+    }
+}
+
+impl Subject for CallSubject {
+    fn case(&self) -> &str {
+        &self.case.path
+    }
+
+    fn shape(&self) -> Shape {
+        match self.case.kind {
+            Kind::Flight(_) => Shape::Bursts(flight::BURST),
+            Kind::Circle(..) => Shape::Bursts(circle::BURST),
+            _ => Shape::Each,
+        }
+    }
+
+    fn floor(&self) -> Floor {
+        match self.case.kind {
+            Kind::Circle(..) => Floor::Nothing,
+            Kind::Shared(_, Policy::Sleeping | Policy::Adaptive)
+            | Kind::Local(_, Policy::Sleeping | Policy::Adaptive) => Floor::Eventfds,
+            _ => Floor::Lines,
+        }
+    }
+
+    fn rate(&self) -> Rate {
+        match self.case.kind {
+            Kind::Flight(_) | Kind::Circle(..) => Rate::Operations,
+            _ => Rate::Nothing,
+        }
+    }
+
+    fn baseline(&self) -> Option<&str> {
+        self.baseline.as_deref()
+    }
+
+    fn round(&mut self, pair: &mut Pair, work: Work) -> Result<Round, BenchError> {
+        let doing = match self.doing.take() {
+            Some(doing) => doing,
+            None => self.begin(pair)?,
+        };
+        let kind = self.case.kind;
+        let doing = self.doing.insert(doing);
+        if let (Doing::Local(local), Kind::Local(payload, _)) = (&*doing, kind) {
+            return local.round(payload, work);
+        }
+        pair.round(Job::Case(self.case.path.clone()), work, |ground| match (doing, kind) {
+            (Doing::Shared(shared), Kind::Shared(payload, _)) => shared.round(payload, work),
+            (Doing::Shared(shared), _) => shared.flight(work),
+            (Doing::Handle(handle), _) => handle.round(work),
+            (Doing::Crowd(crowd), _) => crowd.round(work),
+            (Doing::Circle(circle), _) => circle.round(ground),
+            (Doing::Local(_), _) => Err(BenchError::protocol("a local case beside others")),
+        })
+    }
+
+    fn finish(&mut self, row: &mut Row) {
+        if let Some(Doing::Crowd(crowd)) = &self.doing {
+            row.bytes_per_session = crowd.bytes_per_session();
+        }
+    }
+}
+
+/// The second process's nodes.
+pub(crate) struct CallServer {
+    hosts: HashMap<&'static str, Host>,
+    crowded: Host,
+    circles: HashMap<String, Circle>,
+    scratch: PathBuf,
+    cpus: Cpus,
+}
+
+/// The second process's side.
+pub(crate) fn server(
+    control: &Control,
+    ground: &Ground,
+    scratch: &Path,
+    cpus: Cpus,
+) -> Result<CallServer, BenchError> {
+    crowd::allow_descriptors()?;
+    let mut hosts = HashMap::new();
+    for policy in Policy::ALL {
+        let host = Host::new(&host_name(policy), Some(scratch), policy, Some(ground))?;
+        hosts.insert(policy.word(), host);
+    }
+    let crowded = Host::new(crowd::HOST, Some(scratch), Policy::Polling, None)?;
+    control.send(&Done)?;
+    let (circles, scratch) = (HashMap::new(), scratch.to_owned());
+    Ok(CallServer { hosts, crowded, circles, scratch, cpus })
+}
+
+impl Server for CallServer {
+    fn round(&mut self, case: &str, _: Work, ground: &mut Ground) -> Result<(), BenchError> {
+        let unknown = || BenchError::protocol(format!("no call `{case}` needs a second process"));
+        let kind = cases().into_iter().find(|one| one.path == case).map(|one| one.kind);
+        match kind.ok_or_else(unknown)? {
+            Kind::Shared(_, policy) | Kind::Flight(policy) => {
+                self.hosts.get(policy.word()).ok_or_else(unknown)?.round();
+            }
+            Kind::Handle => {
+                self.hosts.get(Policy::Polling.word()).ok_or_else(unknown)?.round();
+            }
+            Kind::Crowd => self.crowded.round(),
+            Kind::Circle(nodes, policy) => {
+                if !self.circles.contains_key(case) {
+                    let circle = Circle::start(nodes, policy, &self.scratch, self.cpus, 1)?;
+                    self.circles.insert(case.to_owned(), circle);
+                }
+                self.circles.get(case).ok_or_else(unknown)?.answer(ground)?;
+            }
+            Kind::Local(..) => return Err(unknown()),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{baseline, cases};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn what_was_promised_is_there() {
+        let all: BTreeSet<String> = cases().into_iter().map(|case| case.path).collect();
+        assert_eq!(all.len(), cases().len(), "no path twice");
+        for promised in [
+            "null/local/polling",
+            "null/shared/polling",
+            "null/shared/sleeping",
+            "null/shared/adaptive",
+            "16B/shared/polling",
+            "64B/shared/polling",
+            "256B/shared/polling",
+            "1KiB/shared/polling",
+            "1KiB/shared/sleeping",
+            "4KiB/shared/polling",
+            "null/shared/polling/64",
+            "null/shared/handle",
+            "null/shared/idle1000",
+            "ring2/shared/sleeping",
+            "ring8/shared/sleeping",
+        ] {
+            assert!(all.contains(promised), "{promised}");
+        }
+    }
+
+    #[test]
+    fn a_baseline_stands_before_what_is_compared_with_it() {
+        let all = cases();
+        for (at, case) in all.iter().enumerate() {
+            if let Some(base) = baseline(case) {
+                assert!(all[..at].iter().any(|one| one.path == base), "{}", case.path);
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Several nodes in a ring on two CPUs, each of which calls the next as fast as it is answered.
+//!
+//! Neighbours are in different processes, so every call goes through shared memory. Each node has
+//! a thread, and all of them may run on both CPUs. A round lasts a fixed time; then each node
+//! tells the next that it calls no more, and serves until it has been told the same.
+
+use crate::bench::echo::EchoClient;
+use crate::bench::error::BenchError;
+use crate::bench::ground::{Ground, RING_LINE};
+use crate::bench::hosts::{Host, Policy, refused};
+use crate::bench::pin::{self, Cpus};
+use crate::bench::timing::Round;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+use upbeat::{CallError, ConnectError};
+use upbeat_memory::ticks::{Ticks, ticks};
+
+/// Calls that are told of as one batch.
+pub(super) const BURST: u32 = 1000;
+/// How long the nodes call in a round.
+const ROUND: Duration = Duration::from_millis(20);
+/// How long a node may take to come up.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a node has done in a round.
+struct Tally {
+    /// Ticks that each of its calls took.
+    calls: Vec<u64>,
+}
+
+/// A node on a thread of its own.
+struct Seat {
+    orders: Sender<()>,
+    tallies: Receiver<Result<Tally, BenchError>>,
+}
+
+/// The nodes of a ring that are in this process.
+pub(super) struct Circle {
+    seats: Vec<Seat>,
+}
+
+/// What a thread is told when it begins.
+struct Place {
+    name: String,
+    next: String,
+    scratch: PathBuf,
+    policy: Policy,
+    cpus: Cpus,
+}
+
+impl Circle {
+    /// Starts every second node of the ring, from `first` on; the other process has the others.
+    pub(super) fn start(
+        nodes: usize,
+        policy: Policy,
+        scratch: &Path,
+        cpus: Cpus,
+        first: usize,
+    ) -> Result<Circle, BenchError> {
+        let name = |at: usize| format!("bench-ring{nodes}-{}/{}", policy.word(), at % nodes);
+        let seat = |at| {
+            let scratch = scratch.to_owned();
+            Seat::start(Place { name: name(at), next: name(at + 1), scratch, policy, cpus })
+        };
+        let seats = (first..nodes).step_by(2).map(seat).collect::<Result<Vec<_>, _>>()?;
+        Ok(Circle { seats })
+    }
+
+    /// The measuring side of a round.
+    pub(super) fn round(&self, ground: &Ground) -> Result<Round, BenchError> {
+        self.order()?;
+        let (mut singles, mut counts) = (Vec::new(), Vec::new());
+        for tally in self.tallies() {
+            let tally = tally?;
+            counts.push(tally.calls.len() as u64);
+            singles.extend(tally.calls);
+        }
+        // The other process has as many nodes, and says what they did once they are done.
+        let others = (0..self.seats.len()).map(|at| {
+            let told = || ground.theirs.load(RING_LINE + at);
+            while told() == 0 {
+                std::thread::sleep(Duration::from_micros(50));
+            }
+            told() - 1
+        });
+        counts.extend(others);
+        let total: u64 = counts.iter().sum();
+        let least = counts.iter().copied().min().unwrap_or(0);
+        let ticks = Ticks::from(ROUND).0;
+        let batch = ticks.saturating_mul(u64::from(BURST)) / total.max(1);
+        let least_per_second = Some(least as f64 / ROUND.as_secs_f64());
+        Ok(Round {
+            size: BURST,
+            operations: total,
+            batches: vec![batch],
+            singles,
+            least_per_second,
+        })
+    }
+
+    /// The second process's side.
+    pub(super) fn answer(&self, ground: &Ground) -> Result<(), BenchError> {
+        (0..self.seats.len()).for_each(|at| ground.ours.publish(RING_LINE + at, 0));
+        self.order()?;
+        for (at, tally) in self.tallies().enumerate() {
+            ground.ours.publish(RING_LINE + at, tally?.calls.len() as u64 + 1);
+        }
+        Ok(())
+    }
+
+    fn order(&self) -> Result<(), BenchError> {
+        self.seats.iter().try_for_each(|seat| seat.orders.send(()).map_err(|_| gone()))
+    }
+
+    fn tallies(&self) -> impl Iterator<Item = Result<Tally, BenchError>> {
+        self.seats.iter().map(|seat| seat.tallies.recv().map_err(|_| gone())?)
+    }
+}
+
+fn gone() -> BenchError {
+    BenchError::protocol("the thread of a node in the ring is gone")
+}
+
+impl Seat {
+    fn start(place: Place) -> Result<Seat, BenchError> {
+        let (orders, ordered) = channel::<()>();
+        let (say, tallies) = channel();
+        std::thread::spawn(move || {
+            if let Err(error) = place.sit(&ordered, &say) {
+                // Whoever does not listen any more has ended the benchmark.
+                let _ = say.send(Err(error));
+            }
+        });
+        let seat = Seat { orders, tallies };
+        seat.tallies.recv().map_err(|_| gone())??;
+        Ok(seat)
+    }
+}
+
+impl Place {
+    /// Serves rounds until nobody orders any more. The first tally says that the node is there.
+    fn sit(
+        &self,
+        ordered: &Receiver<()>,
+        say: &Sender<Result<Tally, BenchError>>,
+    ) -> Result<(), BenchError> {
+        pin::keep_on(&[self.cpus.client, self.cpus.server])?;
+        let host = Host::new(&self.name, Some(&self.scratch), self.policy, None)?;
+        let mut client = None;
+        let mut tally = Tally { calls: Vec::new() };
+        while say.send(Ok(tally)).is_ok() && ordered.recv().is_ok() {
+            tally = host.node.block_on(self.round(&host, &mut client))?;
+        }
+        Ok(())
+    }
+
+    async fn round(
+        &self,
+        host: &Host,
+        client: &mut Option<EchoClient>,
+    ) -> Result<Tally, BenchError> {
+        let client = match client {
+            Some(client) => client,
+            None => client.insert(self.connect(host).await?),
+        };
+        let calls = calls(client).await.map_err(refused("a call"))?;
+        host.rest.begun().await;
+        Ok(Tally { calls })
+    }
+
+    /// Connects to the next node, which may not be there yet.
+    async fn connect(&self, host: &Host) -> Result<EchoClient, BenchError> {
+        let begun = Instant::now();
+        loop {
+            let client: Result<EchoClient, ConnectError> = host.node.connect(&self.next).await;
+            match client {
+                Err(_) if begun.elapsed() < PATIENCE => {
+                    upbeat::sleep(Duration::from_millis(2)).await;
+                }
+                client => return client.map_err(refused("connecting")),
+            }
+        }
+    }
+}
+
+/// Calls until the time is over, then says so.
+async fn calls(client: &EchoClient) -> Result<Vec<u64>, CallError> {
+    let mut calls = Vec::with_capacity(1 << 12);
+    let end = ticks() + Ticks::from(ROUND).0;
+    let mut before = ticks();
+    while before < end {
+        client.null().await?;
+        let now = ticks();
+        calls.push(now.saturating_sub(before));
+        before = now;
+    }
+    client.rest().await?;
+    Ok(calls)
+}

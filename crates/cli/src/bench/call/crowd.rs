@@ -1,0 +1,117 @@
+//! Calls to a node that has a thousand other sessions, which are idle.
+//!
+//! Each of them belongs to a handle, has been used once, and stays open. Their memory is what both
+//! processes have more than before: proportional set size, page tables, and the kernel's slab. The
+//! last is the whole machine's, so whoever else runs may blur it.
+
+use crate::bench::echo::EchoHandle;
+use crate::bench::error::BenchError;
+use crate::bench::hosts::{self, Caller, Policy, each, refused};
+use crate::bench::timing::{Round, Work};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::path::{Path, PathBuf};
+
+/// How many.
+pub(super) const IDLE: usize = 1000;
+/// The node that serves all of them.
+pub(super) const HOST: &str = "bench/crowded";
+/// Descriptors that an idle session may take in a process, and some for the rest.
+const DESCRIPTORS: u64 = 8 * IDLE as u64 + 256;
+
+/// The caller, and the idle sessions.
+pub(super) struct Crowd {
+    scratch: PathBuf,
+    caller: Caller,
+    peer_pid: u32,
+    idle: Vec<EchoHandle>,
+    bytes: Option<f64>,
+}
+
+impl Crowd {
+    /// The idle sessions are opened in the first round.
+    pub(super) fn new(scratch: &Path, peer_pid: u32) -> Result<Crowd, BenchError> {
+        allow_descriptors()?;
+        let caller = Caller::new("bench-caller/crowd", HOST, Some(scratch), Policy::Polling)?;
+        let scratch = scratch.to_owned();
+        Ok(Crowd { scratch, caller, peer_pid, idle: Vec::new(), bytes: None })
+    }
+
+    /// A round of calls, one after another.
+    pub(super) fn round(&mut self, work: Work) -> Result<Round, BenchError> {
+        if self.idle.is_empty() {
+            // All that is not an idle session comes first.
+            self.open_one()?;
+            let before = memory(self.peer_pid);
+            for _ in 1..IDLE {
+                self.open_one()?;
+            }
+            let after = memory(self.peer_pid);
+            let more = |(before, after): (f64, f64)| (after - before) / (IDLE - 1) as f64;
+            self.bytes = before.zip(after).map(more);
+        }
+        self.caller.round(async |client| each(work, || client.null()).await)
+    }
+
+    fn open_one(&mut self) -> Result<(), BenchError> {
+        let handle: EchoHandle = hosts::handle(HOST, &self.scratch, Policy::Polling)?;
+        handle.blocking().null().map_err(refused("a call"))?;
+        self.idle.push(handle);
+        Ok(())
+    }
+
+    /// The bytes of memory of an idle session, on both sides.
+    pub(super) fn bytes_per_session(&self) -> Option<f64> {
+        self.bytes.map(f64::round)
+    }
+}
+
+/// Lets this process have as many descriptors as the sessions may need, if it is allowed to.
+pub(super) fn allow_descriptors() -> Result<(), BenchError> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_none_or(|current| current >= DESCRIPTORS) {
+        return Ok(());
+    }
+    let current = Some(maximum.map_or(DESCRIPTORS, |maximum| maximum.min(DESCRIPTORS)));
+    setrlimit(Resource::Nofile, Rlimit { current, maximum })
+        .map_err(BenchError::system("setrlimit of open files"))
+}
+
+/// Bytes of memory of this process and of another, what they share counted once, and of the
+/// kernel's objects. None where the system does not tell.
+fn memory(peer: u32) -> Option<f64> {
+    let own = std::process::id();
+    let mut kilobytes = line("/proc/meminfo", "Slab:")?;
+    for pid in [own, peer] {
+        kilobytes += line(&format!("/proc/{pid}/smaps_rollup"), "Pss:")?;
+        kilobytes += line(&format!("/proc/{pid}/status"), "VmPTE:")?;
+    }
+    Some(kilobytes * 1024.0)
+}
+
+/// The number in the line of a file that begins so.
+fn line(path: &str, head: &str) -> Option<f64> {
+    let text = std::fs::read_to_string(path).ok()?;
+    number(&text, head)
+}
+
+fn number(text: &str, head: &str) -> Option<f64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(head))?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{memory, number};
+
+    #[test]
+    fn numbers_are_found_by_the_heads_of_their_lines() {
+        let text = "Rss:  900 kB\nPss:    \t 431 kB\nPss_Anon: 7 kB\n";
+        assert_eq!(number(text, "Pss:"), Some(431.0));
+        assert_eq!(number(text, "Swap:"), None);
+    }
+
+    #[test]
+    fn this_process_has_memory() {
+        assert!(memory(std::process::id()).is_none_or(|bytes| bytes > 1e6));
+    }
+}

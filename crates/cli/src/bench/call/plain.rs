@@ -1,0 +1,116 @@
+//! One call after another, from a node to a node.
+
+use super::flight;
+use crate::bench::echo::EchoClient;
+use crate::bench::error::BenchError;
+use crate::bench::hosts::{Caller, LocalHost, Policy, each, host_name};
+use crate::bench::timing::{Round, Work};
+use std::path::Path;
+use upbeat::CallError;
+
+/// What a call carries, there and back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Payload {
+    /// Nothing.
+    Null,
+    /// 16 bytes.
+    Bytes16,
+    /// 64 bytes.
+    Bytes64,
+    /// 256 bytes.
+    Bytes256,
+    /// 1 KiB.
+    KiB1,
+    /// 4 KiB.
+    KiB4,
+}
+
+impl Payload {
+    /// All of them.
+    pub(super) const ALL: [Payload; 6] = [
+        Payload::Null,
+        Payload::Bytes16,
+        Payload::Bytes64,
+        Payload::Bytes256,
+        Payload::KiB1,
+        Payload::KiB4,
+    ];
+
+    /// The word for it in a case's path.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Payload::Null => "null",
+            Payload::Bytes16 => "16B",
+            Payload::Bytes64 => "64B",
+            Payload::Bytes256 => "256B",
+            Payload::KiB1 => "1KiB",
+            Payload::KiB4 => "4KiB",
+        }
+    }
+
+    /// What is called, in words.
+    pub(super) fn about(self) -> String {
+        match self {
+            Payload::Null => "call of nothing".to_owned(),
+            other => format!("call with {} each way", other.word()),
+        }
+    }
+
+    async fn calls(self, client: &EchoClient, work: Work) -> Result<Round, CallError> {
+        match self {
+            Payload::Null => each(work, || client.null()).await,
+            Payload::Bytes16 => each(work, || client.bytes16([7; 16])).await,
+            Payload::Bytes64 => each(work, || client.bytes64([7; 64])).await,
+            Payload::Bytes256 => each(work, || client.bytes256([7; 256])).await,
+            Payload::KiB1 => each(work, || client.bytes1024([7; 1024])).await,
+            Payload::KiB4 => each(work, || client.bytes4096([7; 4096])).await,
+        }
+    }
+}
+
+/// A node that calls a node of the second process.
+pub(super) struct Shared {
+    caller: Caller,
+}
+
+impl Shared {
+    /// A node that waits as the one does that it calls.
+    pub(super) fn new(scratch: &Path, policy: Policy) -> Result<Shared, BenchError> {
+        let name = format!("bench-caller/{}", policy.word());
+        let caller = Caller::new(&name, &host_name(policy), Some(scratch), policy)?;
+        Ok(Shared { caller })
+    }
+
+    /// A round of calls, one after another.
+    pub(super) fn round(&self, payload: Payload, work: Work) -> Result<Round, BenchError> {
+        self.caller.round(async |client| payload.calls(client, work).await)
+    }
+
+    /// A round of calls, many at once.
+    pub(super) fn flight(&self, work: Work) -> Result<Round, BenchError> {
+        let node = self.caller.node();
+        self.caller.round(async |client| flight::calls(node, client, work).await)
+    }
+}
+
+/// A node that calls a node of another thread of this process.
+pub(super) struct Local {
+    caller: Caller,
+    host: LocalHost,
+}
+
+impl Local {
+    /// The other node's thread is kept on `cpu`.
+    pub(super) fn new(policy: Policy, cpu: usize) -> Result<Local, BenchError> {
+        let peer = format!("bench-local/{}", policy.word());
+        let host = LocalHost::start(peer.clone(), policy, cpu)?;
+        let name = format!("bench-local-caller/{}", policy.word());
+        let caller = Caller::new(&name, &peer, None, policy)?;
+        Ok(Local { caller, host })
+    }
+
+    /// A round of calls, one after another.
+    pub(super) fn round(&self, payload: Payload, work: Work) -> Result<Round, BenchError> {
+        self.host.round(|| self.caller.round(async |client| payload.calls(client, work).await))
+    }
+}

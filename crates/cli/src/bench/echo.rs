@@ -1,0 +1,131 @@
+//! The service that calls and messages are measured with.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use upbeat_memory::region::Region;
+
+/// Gives back what it is given.
+#[upbeat::service]
+pub(crate) trait Echo {
+    /// Nothing at all.
+    async fn null(&self);
+    /// 16 bytes there and back.
+    async fn bytes16(&self, bytes: [u8; 16]) -> [u8; 16];
+    /// 64 bytes there and back.
+    async fn bytes64(&self, bytes: [u8; 64]) -> [u8; 64];
+    /// 256 bytes there and back.
+    async fn bytes256(&self, bytes: [u8; 256]) -> [u8; 256];
+    /// 1 KiB there and back.
+    async fn bytes1024(&self, bytes: [u8; 1024]) -> [u8; 1024];
+    /// 4 KiB there and back.
+    async fn bytes4096(&self, bytes: [u8; 4096]) -> [u8; 4096];
+    /// A message of 8 bytes.
+    #[oneway]
+    async fn hit(&self, n: u64);
+    /// A message of 64 bytes.
+    #[oneway]
+    async fn hit64(&self, bytes: [u8; 64]);
+    /// A message that is answered by a store into a line of the callee's.
+    #[oneway]
+    async fn mark(&self, n: u64);
+    /// How many messages have come so far.
+    async fn hits(&self) -> u64;
+    /// The caller needs the node no longer.
+    async fn rest(&self);
+}
+
+/// What serves it.
+pub(crate) struct EchoService {
+    hits: Cell<u64>,
+    /// Where marks are left, and at which word.
+    marks: Option<(Region, usize)>,
+    rest: Rest,
+}
+
+impl EchoService {
+    /// A service that says to `rest` when a caller needs the node no longer.
+    pub(crate) fn new(rest: Rest, marks: Option<(Region, usize)>) -> EchoService {
+        EchoService { hits: Cell::new(0), marks, rest }
+    }
+}
+
+impl Echo for EchoService {
+    async fn null(&self) {}
+
+    async fn bytes16(&self, bytes: [u8; 16]) -> [u8; 16] {
+        bytes
+    }
+
+    async fn bytes64(&self, bytes: [u8; 64]) -> [u8; 64] {
+        bytes
+    }
+
+    async fn bytes256(&self, bytes: [u8; 256]) -> [u8; 256] {
+        bytes
+    }
+
+    async fn bytes1024(&self, bytes: [u8; 1024]) -> [u8; 1024] {
+        bytes
+    }
+
+    async fn bytes4096(&self, bytes: [u8; 4096]) -> [u8; 4096] {
+        bytes
+    }
+
+    async fn hit(&self, _n: u64) {
+        self.hits.set(self.hits.get() + 1);
+    }
+
+    async fn hit64(&self, _bytes: [u8; 64]) {
+        self.hits.set(self.hits.get() + 1);
+    }
+
+    async fn mark(&self, n: u64) {
+        if let Some((region, at)) = &self.marks {
+            region.publish(*at, n);
+        }
+    }
+
+    async fn hits(&self) -> u64 {
+        self.hits.get()
+    }
+
+    async fn rest(&self) {
+        self.rest.begin();
+    }
+}
+
+/// A caller's word that it needs the node no longer. It is kept until somebody waits for it.
+#[derive(Clone, Default)]
+pub(crate) struct Rest {
+    inner: Rc<RestInner>,
+}
+
+#[derive(Default)]
+struct RestInner {
+    said: Cell<bool>,
+    waiting: RefCell<Option<Waker>>,
+}
+
+impl Rest {
+    fn begin(&self) {
+        self.inner.said.set(true);
+        if let Some(waker) = self.inner.waiting.take() {
+            waker.wake();
+        }
+    }
+
+    /// Waits for the word, and takes it.
+    pub(crate) async fn begun(&self) {
+        poll_fn(|context| {
+            if self.inner.said.replace(false) {
+                return Poll::Ready(());
+            }
+            self.inner.waiting.replace(Some(context.waker().clone()));
+            Poll::Pending
+        })
+        .await;
+    }
+}

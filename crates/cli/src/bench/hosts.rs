@@ -1,0 +1,226 @@
+//! Nodes on both sides: those that serve, and those that call.
+//!
+//! A node is driven only during a round of its own, so that the floors in between have the same
+//! two threads. The side that calls ends a round by a last call, `rest`, and the other side's
+//! node leaves its loop. Sessions last from round to round.
+
+use crate::bench::echo::{EchoClient, EchoHandle, EchoServer, EchoService, Rest};
+use crate::bench::error::BenchError;
+use crate::bench::ground::{Ground, MARK_LINE};
+use crate::bench::pin;
+use crate::bench::timing::{Round, Work};
+use std::cell::OnceCell;
+use std::future::Future;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use upbeat::{CallError, Node, Waiting};
+
+/// The program that all nodes of a benchmark belong to.
+const PROGRAM: &str = "upbeat-bench";
+
+/// How the nodes of a case wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Policy {
+    /// They look for ever.
+    Polling,
+    /// They sleep whenever there is nothing.
+    Sleeping,
+    /// They look for a while, then sleep; this is what nodes do by themselves.
+    Adaptive,
+}
+
+impl Policy {
+    /// All of them.
+    pub(crate) const ALL: [Policy; 3] = [Policy::Polling, Policy::Sleeping, Policy::Adaptive];
+
+    /// The word for it in a case's path.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Policy::Polling => "polling",
+            Policy::Sleeping => "sleeping",
+            Policy::Adaptive => "adaptive",
+        }
+    }
+
+    fn waiting(self) -> Waiting {
+        match self {
+            Policy::Polling => Waiting::Polling,
+            Policy::Sleeping => Waiting::Sleeping,
+            Policy::Adaptive => Waiting::Adaptive,
+        }
+    }
+}
+
+/// The name of the node of the second process that serves with this policy.
+pub(crate) fn host_name(policy: Policy) -> String {
+    format!("bench/{}", policy.word())
+}
+
+/// For `map_err`: the runtime refused `act`.
+pub(crate) fn refused<E: std::fmt::Display>(act: &'static str) -> impl FnOnce(E) -> BenchError {
+    move |error| BenchError::Runtime { act, text: error.to_string() }
+}
+
+/// Makes a node; one that no other process can reach if there is no directory.
+pub(crate) fn node(
+    name: &str,
+    directory: Option<&Path>,
+    policy: Policy,
+) -> Result<Node, BenchError> {
+    let builder = Node::builder(name).program(PROGRAM).waiting(policy.waiting());
+    let builder = match directory {
+        Some(directory) => builder.directory(directory),
+        None => builder.local_only(),
+    };
+    builder.build().map_err(refused("a node"))
+}
+
+/// A node that serves.
+pub(crate) struct Host {
+    /// The node.
+    pub(crate) node: Node,
+    /// Says when a round is over.
+    pub(crate) rest: Rest,
+}
+
+impl Host {
+    /// A node of this name that serves [`crate::bench::echo::Echo`].
+    pub(crate) fn new(
+        name: &str,
+        directory: Option<&Path>,
+        policy: Policy,
+        ground: Option<&Ground>,
+    ) -> Result<Host, BenchError> {
+        let node = node(name, directory, policy)?;
+        let rest = Rest::default();
+        let marks = ground.map(|ground| (ground.ours.clone(), MARK_LINE));
+        node.serve(EchoServer::new(EchoService::new(rest.clone(), marks)));
+        Ok(Host { node, rest })
+    }
+
+    /// Serves until the caller says that the round is over.
+    pub(crate) fn round(&self) {
+        self.node.block_on(self.rest.begun());
+    }
+}
+
+/// A node that calls.
+pub(crate) struct Caller {
+    node: Node,
+    peer: String,
+    client: OnceCell<EchoClient>,
+}
+
+impl Caller {
+    /// A node of this name that calls that peer.
+    pub(crate) fn new(
+        name: &str,
+        peer: &str,
+        directory: Option<&Path>,
+        policy: Policy,
+    ) -> Result<Caller, BenchError> {
+        let (node, peer) = (node(name, directory, policy)?, peer.to_owned());
+        Ok(Caller { node, peer, client: OnceCell::new() })
+    }
+
+    /// The node.
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Does a round: connects if this is the first, calls, and tells the peer to rest.
+    pub(crate) fn round<T>(
+        &self,
+        calls: impl AsyncFnOnce(&EchoClient) -> Result<T, CallError>,
+    ) -> Result<T, BenchError> {
+        self.node.block_on(async {
+            if self.client.get().is_none() {
+                let client = self.node.connect(&self.peer).await;
+                let _ = self.client.set(client.map_err(refused("connecting"))?);
+            }
+            let Some(client) = self.client.get() else {
+                return Err(BenchError::protocol("a client is lost"));
+            };
+            let done = calls(client).await.map_err(refused("a call"))?;
+            client.rest().await.map_err(refused("a call"))?;
+            Ok(done)
+        })
+    }
+}
+
+/// A handle to a node of the second process.
+pub(crate) fn handle(
+    peer: &str,
+    directory: &Path,
+    policy: Policy,
+) -> Result<EchoHandle, BenchError> {
+    upbeat::handle::builder()
+        .program(PROGRAM)
+        .directory(directory)
+        .waiting(policy.waiting())
+        .connect(peer)
+        .map_err(refused("connecting a handle"))
+}
+
+/// Does the calls of a round one after another.
+pub(crate) async fn each<T, F: Future<Output = Result<T, CallError>>>(
+    work: Work,
+    mut call: impl FnMut() -> F,
+) -> Result<Round, CallError> {
+    let mut laps = work.laps();
+    for calls in laps.by_ref() {
+        for _ in 0..calls {
+            call().await?;
+        }
+    }
+    Ok(laps.round())
+}
+
+/// A node that serves on a thread of this process, on a CPU of its own.
+pub(crate) struct LocalHost {
+    orders: Sender<()>,
+    done: Receiver<Result<(), BenchError>>,
+}
+
+impl LocalHost {
+    /// Starts the thread, and waits for its node.
+    pub(crate) fn start(name: String, policy: Policy, cpu: usize) -> Result<LocalHost, BenchError> {
+        let (orders, ordered) = channel::<()>();
+        let (say, done) = channel();
+        std::thread::spawn(move || {
+            let host = pin::pin(cpu)
+                .map_err(BenchError::from)
+                .and_then(|()| Host::new(&name, None, policy, None));
+            let host = match host {
+                Ok(host) => host,
+                Err(error) => {
+                    let _ = say.send(Err(error));
+                    return;
+                }
+            };
+            // Whoever does not listen any more has ended the benchmark.
+            while say.send(Ok(())).is_ok() && ordered.recv().is_ok() {
+                host.round();
+            }
+        });
+        let host = LocalHost { orders, done };
+        host.wait()?;
+        Ok(host)
+    }
+
+    /// Does a round: the thread's node serves while `calls` does its part.
+    pub(crate) fn round<T>(
+        &self,
+        calls: impl FnOnce() -> Result<T, BenchError>,
+    ) -> Result<T, BenchError> {
+        let gone = |_| BenchError::protocol("the thread that serves is gone");
+        self.orders.send(()).map_err(gone)?;
+        let done = calls()?;
+        self.wait()?;
+        Ok(done)
+    }
+
+    fn wait(&self) -> Result<(), BenchError> {
+        self.done.recv().map_err(|_| BenchError::protocol("the thread that serves is gone"))?
+    }
+}

@@ -1,0 +1,207 @@
+//! One-way messages: how many get through when there are many, and how soon a lone one does.
+
+use crate::bench::control::{Control, Done, Job};
+use crate::bench::echo::EchoClient;
+use crate::bench::error::BenchError;
+use crate::bench::ground::{Ground, MARK_LINE};
+use crate::bench::hosts::{Caller, Host, Policy, each, host_name};
+use crate::bench::line::await_word;
+use crate::bench::pair::{Pair, Server};
+use crate::bench::rounds::{Floor, Rate, Subject};
+use crate::bench::timing::{Round, Shape, Work};
+use std::collections::HashMap;
+use std::path::Path;
+use std::rc::Rc;
+use upbeat::CallError;
+
+/// The name of this benchmark.
+pub(crate) const BENCH: &str = "oneway";
+
+/// Messages in a burst, behind which stands a call that says whether all have come.
+const BURST: u32 = 50_000;
+
+/// What is measured in a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Messages of 8 bytes, as many as get through.
+    Small,
+    /// Messages of 64 bytes, as many as get through.
+    Medium,
+    /// A lone message of 8 bytes, answered by a bare cache line.
+    Lone,
+}
+
+/// A case.
+struct Case {
+    path: &'static str,
+    about: &'static str,
+    kind: Kind,
+    policy: Policy,
+}
+
+const CASES: &[Case] = &[
+    Case {
+        path: "8B/shared/polling",
+        about: "messages of 8 bytes to another process, both polling",
+        kind: Kind::Small,
+        policy: Policy::Polling,
+    },
+    Case {
+        path: "64B/shared/polling",
+        about: "the same of 64 bytes",
+        kind: Kind::Medium,
+        policy: Policy::Polling,
+    },
+    Case {
+        path: "8B/shared/adaptive",
+        about: "messages of 8 bytes to another process, both adaptive",
+        kind: Kind::Small,
+        policy: Policy::Adaptive,
+    },
+    Case {
+        path: "8B/shared/lone",
+        about: "a lone message of 8 bytes there, and a bare cache line back, both polling",
+        kind: Kind::Lone,
+        policy: Policy::Polling,
+    },
+];
+
+/// The cases and what each is.
+pub(crate) fn list() -> Vec<(String, String)> {
+    CASES.iter().map(|case| (case.path.to_owned(), case.about.to_owned())).collect()
+}
+
+/// The cases that are wanted.
+pub(crate) fn subjects(
+    pair: &Pair,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<Box<dyn Subject>>, BenchError> {
+    let Done = pair.control().receive()?;
+    let mut senders: HashMap<&str, Rc<Caller>> = HashMap::new();
+    let mut subjects: Vec<Box<dyn Subject>> = Vec::new();
+    for case in CASES.iter().filter(|case| wanted(case.path)) {
+        let word = case.policy.word();
+        if !senders.contains_key(word) {
+            let name = format!("bench-oneway-sender/{word}");
+            let peer = host_name(case.policy);
+            let sender = Caller::new(&name, &peer, Some(pair.scratch()), case.policy)?;
+            senders.insert(word, Rc::new(sender));
+        }
+        if let Some(sender) = senders.get(word) {
+            subjects.push(Box::new(Oneway { case, sender: Rc::clone(sender), marks: 0 }));
+        }
+    }
+    Ok(subjects)
+}
+
+/// A case as a subject.
+struct Oneway {
+    case: &'static Case,
+    sender: Rc<Caller>,
+    /// Lone messages so far.
+    marks: u64,
+}
+
+impl Subject for Oneway {
+    fn case(&self) -> &str {
+        self.case.path
+    }
+
+    fn shape(&self) -> Shape {
+        if self.case.kind == Kind::Lone { Shape::Each } else { Shape::Bursts(BURST) }
+    }
+
+    fn floor(&self) -> Floor {
+        if self.case.kind == Kind::Lone { Floor::Lines } else { Floor::Nothing }
+    }
+
+    fn rate(&self) -> Rate {
+        if self.case.kind == Kind::Lone { Rate::Nothing } else { Rate::Operations }
+    }
+
+    fn round(&mut self, pair: &mut Pair, work: Work) -> Result<Round, BenchError> {
+        let (sender, marks, kind) = (&self.sender, &mut self.marks, self.case.kind);
+        pair.round(Job::Case(self.case.path.to_owned()), work, |ground| match kind {
+            Kind::Small => burst(sender, work, async |client, n| client.hit(n).await),
+            Kind::Medium => burst(sender, work, async |client, _| client.hit64([7; 64]).await),
+            Kind::Lone => sender.round(async |client| {
+                each(work, || {
+                    *marks += 1;
+                    lone(client, ground, *marks)
+                })
+                .await
+            }),
+        })
+    }
+}
+
+/// Bursts of messages, each with a call behind it, which must find them all.
+fn burst(
+    sender: &Caller,
+    work: Work,
+    send: impl AsyncFn(&EchoClient, u64) -> Result<(), CallError>,
+) -> Result<Round, BenchError> {
+    let (round, lost) = sender.round(async |client| {
+        let mut expected = client.hits().await?;
+        let mut lost = 0;
+        let mut laps = work.laps();
+        for messages in laps.by_ref() {
+            for n in 0..u64::from(messages) {
+                send(client, n).await?;
+            }
+            expected += u64::from(messages);
+            lost += expected.abs_diff(client.hits().await?);
+        }
+        Ok((laps.round(), lost))
+    })?;
+    match lost {
+        0 => Ok(round),
+        lost => Err(BenchError::Runtime {
+            act: "sending one-way messages",
+            text: format!("{lost} of them were not there when the next call was answered"),
+        }),
+    }
+}
+
+/// One message, and a look at the line in which its handler leaves a mark.
+async fn lone(client: &EchoClient, ground: &Ground, mark: u64) -> Result<(), CallError> {
+    client.mark(mark).await?;
+    await_word::<1>(&ground.theirs, MARK_LINE, mark);
+    Ok(())
+}
+
+/// The second process's nodes.
+pub(crate) struct OnewayServer {
+    hosts: HashMap<&'static str, Host>,
+}
+
+/// The second process's side.
+pub(crate) fn server(
+    control: &Control,
+    ground: &Ground,
+    scratch: &Path,
+) -> Result<OnewayServer, BenchError> {
+    let mut hosts = HashMap::new();
+    for policy in CASES.iter().map(|case| case.policy) {
+        if !hosts.contains_key(policy.word()) {
+            let host = Host::new(&host_name(policy), Some(scratch), policy, Some(ground))?;
+            hosts.insert(policy.word(), host);
+        }
+    }
+    control.send(&Done)?;
+    Ok(OnewayServer { hosts })
+}
+
+impl Server for OnewayServer {
+    fn round(&mut self, case: &str, _: Work, _: &mut Ground) -> Result<(), BenchError> {
+        let host = CASES
+            .iter()
+            .find(|one| one.path == case)
+            .and_then(|one| self.hosts.get(one.policy.word()));
+        match host {
+            Some(host) => host.round(),
+            None => return Err(BenchError::protocol(format!("nobody receives `{case}`"))),
+        }
+        Ok(())
+    }
+}

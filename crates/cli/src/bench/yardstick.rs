@@ -1,0 +1,96 @@
+//! The floor for others than benchmarks: an operation of theirs, held against it in the same run.
+//!
+//! The second process does the floor's other side and nothing else; the operation may be between
+//! any processes, as long as they run on the same two CPUs.
+
+use crate::bench::error::BenchError;
+use crate::bench::ground::Ground;
+use crate::bench::pair::{self, Pair, Server};
+use crate::bench::pin::{self, Cpus};
+use crate::bench::progress::Progress;
+use crate::bench::report::Row;
+use crate::bench::rounds::{self, Floor, Schedule, Subject};
+use crate::bench::timing::{Round, Shape, Work};
+use std::time::Duration;
+
+/// The name under which the second process is started.
+pub(crate) const BENCH: &str = "yardstick";
+
+/// One round of an operation.
+const ROUND: Duration = Duration::from_millis(4);
+
+/// The floor between two CPUs. While it stands, this thread runs on the first of them.
+pub(crate) struct Yardstick {
+    pair: Pair,
+}
+
+impl Yardstick {
+    /// The floor between the first two CPUs that this process may use.
+    pub(crate) fn new() -> Result<Yardstick, BenchError> {
+        let cpus = Cpus::choose(None, &pin::allowed()?)?;
+        Ok(Yardstick { pair: Pair::start(BENCH, cpus)? })
+    }
+
+    /// The CPUs: of this thread, and of the other side.
+    pub(crate) fn cpus(&self) -> Cpus {
+        self.pair.cpus
+    }
+
+    /// Measures an operation and the floor by turns. The first row is of the placement that was
+    /// seen most.
+    pub(crate) fn measure(
+        &mut self,
+        case: &'static str,
+        total: Duration,
+        operation: impl FnMut(Work) -> Result<Round, BenchError>,
+    ) -> Result<Vec<Row>, BenchError> {
+        let subjects: Vec<Box<dyn Subject + '_>> = vec![Box::new(Other { case, operation })];
+        let schedule = Schedule { round: ROUND, total };
+        rounds::alternate(case, &mut self.pair, subjects, schedule, &mut Progress::new())
+    }
+
+    /// Lets the second process go.
+    pub(crate) fn end(self) -> Result<(), BenchError> {
+        self.pair.end()
+    }
+}
+
+/// Somebody else's operation as a subject.
+struct Other<F> {
+    case: &'static str,
+    operation: F,
+}
+
+impl<F: FnMut(Work) -> Result<Round, BenchError>> Subject for Other<F> {
+    fn case(&self) -> &str {
+        self.case
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Each
+    }
+
+    fn floor(&self) -> Floor {
+        Floor::Lines
+    }
+
+    fn round(&mut self, _: &mut Pair, work: Work) -> Result<Round, BenchError> {
+        (self.operation)(work)
+    }
+}
+
+/// The second process. It is in a group of its own, so that ctrl-c at the terminal is for the
+/// first process to deal with.
+pub(crate) fn serve(cpus: Cpus) -> Result<(), BenchError> {
+    rustix::process::setpgid(None, None).map_err(BenchError::system("setpgid"))?;
+    pair::serve(cpus, |_, _| Ok(Floors))
+}
+
+/// It has no cases of its own.
+struct Floors;
+
+impl Server for Floors {
+    fn round(&mut self, case: &str, _: Work, _: &mut Ground) -> Result<(), BenchError> {
+        Err(BenchError::protocol(format!("a yardstick has no case `{case}`")))
+    }
+}
