@@ -1,8 +1,11 @@
 //! From a model to code: the trait, the server, the client, and the handle for other threads.
 
+mod bounds;
 mod interface;
 mod server;
 mod stub;
+
+use bounds::Bounds;
 
 use crate::check;
 use crate::complaint::Complaints;
@@ -32,8 +35,9 @@ pub(crate) fn service(options: TokenStream, item: TokenStream) -> TokenStream {
     let service = check::service(written, runtime, &mut complaints);
     let errors = complaints.emit();
     let interface = interface::emit(&service);
-    let server = server::emit(&service);
-    let stubs = stub::emit(&service);
+    let bounds = Bounds::new(&service);
+    let server = server::emit(&service, &bounds);
+    let stubs = stub::emit(&service, &bounds);
     quote!(#errors #interface #server #stubs)
 }
 

@@ -48,6 +48,16 @@ impl Method {
         plain_name(self.name())
     }
 
+    /// The types of its arguments and of what it returns.
+    pub(crate) fn types(&self) -> impl Iterator<Item = &Type> {
+        let outcome = match &self.outcome {
+            Outcome::Sent => [None, None],
+            Outcome::Value(ty) => [Some(&**ty), None],
+            Outcome::Fallible { value, error } => [Some(&**value), Some(&**error)],
+        };
+        self.arguments.iter().map(|argument| &argument.ty).chain(outcome.into_iter().flatten())
+    }
+
     /// The attributes that say whether it is compiled.
     pub(crate) fn conditions(&self) -> impl Iterator<Item = &Attribute> + Clone {
         self.written.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg"))

@@ -61,5 +61,6 @@ names! {
     input: wire::Input;
     output: wire::Output;
 
+    serde: serde;
     zerocopy: zerocopy;
 }

@@ -171,3 +171,38 @@ pub(crate) fn future_output(ty: &Type) -> Option<&Type> {
         })
     })
 }
+
+/// The types in `ty` of which only the compiler knows whether they travel.
+pub(crate) fn unknown<'t>(ty: &'t Type, found: &mut Vec<&'t Type>) {
+    match ty {
+        Type::Group(group) => unknown(&group.elem, found),
+        Type::Paren(paren) => unknown(&paren.elem, found),
+        Type::Tuple(tuple) => tuple.elems.iter().for_each(|elem| unknown(elem, found)),
+        Type::Path(path) if is_number(path) || path.path.is_ident("String") => {}
+        Type::Path(path) => match container(path) {
+            Some(inner) => inner.into_iter().for_each(|inner| unknown(inner, found)),
+            None => found.push(ty),
+        },
+        _ => found.push(ty),
+    }
+}
+
+fn is_number(path: &TypePath) -> bool {
+    let numbers = [
+        "u8", "u16", "u32", "u64", "u128", "i8", "i16", "i32", "i64", "i128", "f32", "f64", "bool",
+        "char",
+    ];
+    numbers.iter().any(|number| path.path.is_ident(number))
+}
+
+/// The types inside of one that travels if they do.
+fn container(path: &TypePath) -> Option<Vec<&Type>> {
+    let last = path.path.segments.last()?;
+    let known = ["Vec", "Option", "Box", "Result"].iter().any(|known| last.ident == known);
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    let types = arguments.args.iter().map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    });
+    if known { types.collect() } else { None }
+}

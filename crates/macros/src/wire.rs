@@ -86,7 +86,7 @@ fn bounded(input: &DeriveInput, options: &Options) -> Generics {
 }
 
 fn by_serde(input: &DeriveInput, options: &Options, schema: &TokenStream) -> TokenStream {
-    let (error, serde) = (options.runtime.wire_error(), &options.serde);
+    let (error, serde) = (options.runtime.wire_error(), options.runtime.serde());
     let (to, from) = (options.runtime.output(), options.runtime.input());
     let name = plain_name(&input.ident);
     let message = format!("`{name}` cannot travel, for serde cannot carry it");
@@ -118,8 +118,7 @@ fn by_serde(input: &DeriveInput, options: &Options, schema: &TokenStream) -> Tok
 fn plain(input: &DeriveInput, options: &Options, schema: &TokenStream) -> TokenStream {
     let name = &input.ident;
     let mut generics = bounded(input, options);
-    // Asked for here as well, so that its absence is told as the absence of one thing.
-    generics.make_where_clause().predicates.push(is_carried(input));
+    generics.make_where_clause().predicates.push(parse_quote!(for<'a> Self: UpbeatPlain<'a>));
     let (parameters, _, clause) = generics.split_for_impl();
     let (_, arguments, _) = input.generics.split_for_impl();
     let way = plain_way(input, options);
@@ -153,7 +152,18 @@ fn plain_way(input: &DeriveInput, options: &Options) -> TokenStream {
     );
     quote! {
         #[diagnostic::on_unimplemented(message = #message, label = #help)]
-        trait UpbeatCarried: #data {
+        trait UpbeatCarried: ::core::marker::Sized {
+            fn put(&self, out: &mut #to<'_>) -> #result<(), #error>;
+            fn take(input: &mut #from<'_>) -> #result<Self, #error>;
+            fn put_all(items: &[Self], out: &mut #to<'_>) -> #result<(), #error>;
+            fn take_all(
+                count: usize,
+                input: &mut #from<'_>,
+            ) -> #result<::std::vec::Vec<Self>, #error>;
+        }
+
+        #[diagnostic::do_not_recommend]
+        impl<T: #data> UpbeatCarried for T {
             #[inline]
             fn put(&self, out: &mut #to<'_>) -> #result<(), #error> {
                 out.align();
@@ -186,8 +196,10 @@ fn plain_way(input: &DeriveInput, options: &Options) -> TokenStream {
             }
         }
 
-        #[diagnostic::do_not_recommend]
-        impl<T: #data> UpbeatCarried for T {}
+        // With a lifetime, since a bound without one would be complained about as well.
+        trait UpbeatPlain<'a>: #data {}
+
+        impl<'a, T: #data> UpbeatPlain<'a> for T {}
     }
 }
 

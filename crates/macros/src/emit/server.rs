@@ -1,19 +1,20 @@
 //! The server: what a node is given to serve.
 
+use super::bounds::Bounds;
 use super::{parameter, tuple};
 use crate::model::{Method, Outcome, Service};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 
 /// The server of a service.
-pub(super) fn emit(service: &Service) -> TokenStream {
+pub(super) fn emit(service: &Service, bounds: &Bounds) -> TokenStream {
     let name = service.name();
     let visibility = service.visibility();
     let server = format_ident!("{name}Server");
     let parameter = parameter(service);
     // A service that is not sound is not told what else it lacks.
     let bound = if service.sound { quote!(: #name + 'static) } else { quote!() };
-    let serve = serve(service, &parameter, &bound);
+    let serve = serve(service, &parameter, &bound, bounds);
     let about = format!("Serves a [`{name}`]: what a node is given to serve.");
     quote! {
         #[doc = #about]
@@ -39,15 +40,21 @@ pub(super) fn emit(service: &Service) -> TokenStream {
     }
 }
 
-fn serve(service: &Service, parameter: &Ident, bound: &TokenStream) -> TokenStream {
+fn serve(
+    service: &Service,
+    parameter: &Ident,
+    bound: &TokenStream,
+    bounds: &Bounds,
+) -> TokenStream {
     let server = format_ident!("{}Server", service.name());
     let wire_name = service.wire_name();
     let trait_serve = service.runtime.serve();
     let methods = service.runtime.methods();
     let entries = service.methods.iter().filter(|_| service.sound);
     let entries = entries.map(|method| entry(service, parameter, method));
+    let clause = bounds.of_service(service);
     quote! {
-        impl<#parameter #bound> #trait_serve for #server<#parameter> {
+        impl<#parameter #bound> #trait_serve for #server<#parameter> #clause {
             const SERVICE: &'static str = #wire_name;
 
             #[allow(deprecated, unused_variables)]

@@ -1,5 +1,6 @@
 //! What callers hold: the client on a node, the handle for other threads, and its blocking form.
 
+use super::bounds::Bounds;
 use super::tuple;
 use crate::model::{Method, Outcome, Service};
 use proc_macro2::{Ident, TokenStream};
@@ -17,15 +18,15 @@ enum Form {
 }
 
 /// The client, the handle, and the blocking form of the handle.
-pub(super) fn emit(service: &Service) -> TokenStream {
+pub(super) fn emit(service: &Service, bounds: &Bounds) -> TokenStream {
     let index = index(service);
-    let client = client(service);
-    let handle = handle(service);
-    let blocking = blocking(service);
+    let client = client(service, bounds);
+    let handle = handle(service, bounds);
+    let blocking = blocking(service, bounds);
     quote!(#index #client #handle #blocking)
 }
 
-fn client(service: &Service) -> TokenStream {
+fn client(service: &Service, bounds: &Bounds) -> TokenStream {
     let name = service.name();
     let visibility = service.visibility();
     let client = format_ident!("{name}Client");
@@ -34,7 +35,8 @@ fn client(service: &Service) -> TokenStream {
     let bound = service.runtime.bound();
     let signature = service.runtime.signature_type();
     let signatures = signatures(service);
-    let methods = methods(service, Form::Client);
+    let methods = methods(service, bounds, Form::Client);
+    let clause = bounds.of_service(service);
     let about = format!("Calls a [`{name}`] from a node.");
     quote! {
         #[doc = #about]
@@ -44,7 +46,7 @@ fn client(service: &Service) -> TokenStream {
             bound: #bound,
         }
 
-        impl #trait_client for #client {
+        impl #trait_client for #client #clause {
             const SERVICE: &'static str = #wire_name;
 
             fn signatures() -> ::std::vec::Vec<#signature> {
@@ -63,7 +65,7 @@ fn client(service: &Service) -> TokenStream {
     }
 }
 
-fn handle(service: &Service) -> TokenStream {
+fn handle(service: &Service, bounds: &Bounds) -> TokenStream {
     let name = service.name();
     let visibility = service.visibility();
     let client = format_ident!("{name}Client");
@@ -74,7 +76,8 @@ fn handle(service: &Service) -> TokenStream {
     let trait_handle = service.runtime.handle_client();
     let bound = service.runtime.bound_handle();
     let signature = service.runtime.signature_type();
-    let methods = methods(service, Form::Handle);
+    let methods = methods(service, bounds, Form::Handle);
+    let clause = bounds.of_service(service);
     let about = format!("Calls a [`{name}`] from any thread and any async runtime.");
     quote! {
         #[doc = #about]
@@ -84,7 +87,7 @@ fn handle(service: &Service) -> TokenStream {
             handle: #bound,
         }
 
-        impl #trait_handle for #handle {
+        impl #trait_handle for #handle #clause {
             const SERVICE: &'static str = #wire_name;
 
             fn signatures() -> ::std::vec::Vec<#signature> {
@@ -109,12 +112,12 @@ fn handle(service: &Service) -> TokenStream {
     }
 }
 
-fn blocking(service: &Service) -> TokenStream {
+fn blocking(service: &Service, bounds: &Bounds) -> TokenStream {
     let name = service.name();
     let visibility = service.visibility();
     let blocking = format_ident!("{name}Blocking");
     let inner = service.runtime.blocking();
-    let methods = methods(service, Form::Blocking);
+    let methods = methods(service, bounds, Form::Blocking);
     let about = format!("Calls a [`{name}`] from a thread that waits for the answers.");
     quote! {
         #[doc = #about]
@@ -187,7 +190,7 @@ fn index_name(service: &Service) -> Ident {
     format_ident!("{}MethodIndex", service.name())
 }
 
-fn methods(service: &Service, form: Form) -> TokenStream {
+fn methods(service: &Service, bounds: &Bounds, form: Form) -> TokenStream {
     let index_name = is_conditional(service).then(|| index_name(service));
     let methods = service.methods.iter().enumerate().map(|(at, method)| {
         if !service.sound {
@@ -215,7 +218,8 @@ fn methods(service: &Service, form: Form) -> TokenStream {
         let values = method.arguments.iter().map(|argument| &argument.name);
         let types = tuple(method.arguments.iter().map(|argument| &argument.ty));
         let head = head(service, method, form, &types, None);
-        quote!(#head { self.#way.#verb(#index, #wire_name, (#(#values,)*)) })
+        let clause = bounds.of_method(method);
+        quote!(#head #clause { self.#way.#verb(#index, #wire_name, (#(#values,)*)) })
     });
     quote!(#(#methods)*)
 }

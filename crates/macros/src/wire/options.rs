@@ -1,32 +1,24 @@
 //! The options of `#[wire(…)]`, on a type and on its fields.
 
-use super::serde;
 use crate::complaint::Complaints;
 use crate::parse::crate_option;
 use crate::runtime::Runtime;
 use syn::meta::ParseNestedMeta;
-use syn::{Attribute, DeriveInput, Field, LitInt, LitStr, Path, parse_quote};
+use syn::{Attribute, DeriveInput, Field, LitInt, LitStr};
 
 /// What is said of a type.
+#[derive(Default)]
 pub(super) struct Options {
     pub(super) plain: bool,
     /// The name in the schema, where it is not that of the type.
     pub(super) name: Option<String>,
     pub(super) version: Option<u32>,
     pub(super) runtime: Runtime,
-    /// Where serde is found, as serde's own derives are told.
-    pub(super) serde: Path,
 }
 
 impl Options {
     pub(super) fn read(input: &DeriveInput, complaints: &mut Complaints) -> Options {
-        let mut options = Options {
-            plain: false,
-            name: None,
-            version: None,
-            runtime: Runtime::default(),
-            serde: serde::crate_path(input).unwrap_or_else(|| parse_quote!(::serde)),
-        };
+        let mut options = Options::default();
         for attribute in ours(&input.attrs) {
             if let Err(error) = attribute.parse_nested_meta(|option| options.one(&option)) {
                 complaints.add(error);

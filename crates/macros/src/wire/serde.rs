@@ -2,7 +2,7 @@
 
 use crate::complaint::Complaints;
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Data, DeriveInput, Expr, ExprLit, Field, Lit, Meta, Path, Token};
+use syn::{Attribute, Data, DeriveInput, Field, Meta, Token};
 
 /// Complains about attributes of serde's that do not go with a wire format.
 pub(super) fn check(input: &DeriveInput, plain: bool, complaints: &mut Complaints) {
@@ -28,17 +28,6 @@ pub(super) fn check(input: &DeriveInput, plain: bool, complaints: &mut Complaint
 /// Whether a field is not carried at all.
 pub(super) fn is_skipped(field: &Field) -> bool {
     options(&field.attrs).any(|option| option.path().is_ident("skip"))
-}
-
-/// What `#[serde(crate = "…")]` says.
-pub(super) fn crate_path(input: &DeriveInput) -> Option<Path> {
-    options(&input.attrs).find_map(|option| match option {
-        Meta::NameValue(option) if option.path.is_ident("crate") => match option.value {
-            Expr::Lit(ExprLit { lit: Lit::Str(path), .. }) => path.parse().ok(),
-            _ => None,
-        },
-        _ => None,
-    })
 }
 
 fn told(
