@@ -1,17 +1,20 @@
 //! What a service may not be, with a message for each case that says what to write instead.
 
+mod name;
 mod method;
-
-pub(crate) use method::RESERVED;
 
 use crate::complaint::Complaints;
 use crate::model::{Service, plain_name};
 use crate::parse;
 use crate::runtime::Runtime;
-use proc_macro2::Ident;
 use std::collections::HashSet;
 use syn::{ItemTrait, TraitItem};
-use upbeat_core::limits::{IDENT_BYTES_MAX, METHODS_PER_SERVICE_MAX};
+use upbeat_core::limits::METHODS_PER_SERVICE_MAX;
+
+/// Whether a method may not have this name, for clients and handles need it for themselves.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    name::RESERVED.contains(&name)
+}
 
 /// Makes a service of a trait and complains about what it may not be.
 pub(crate) fn service(
@@ -56,7 +59,7 @@ pub(crate) fn service(
 }
 
 fn head(written: &ItemTrait, complaints: &mut Complaints) {
-    length("service", &written.ident, complaints);
+    name::check("service", &written.ident, complaints);
     if let Some(unsafety) = &written.unsafety {
         complaints.about(
             unsafety,
@@ -104,20 +107,6 @@ fn other_item(item: &TraitItem, complaints: &mut Complaints) {
         _ => "a service has methods only: write `async fn name(&self, …) -> …;`",
     };
     complaints.about(item, text);
-}
-
-/// A name has its bound in the wire format.
-fn length(what: &str, name: &Ident, complaints: &mut Complaints) {
-    let bytes = plain_name(name).len();
-    if bytes > IDENT_BYTES_MAX {
-        complaints.about(
-            name,
-            format!(
-                "the name of a {what} has at most {IDENT_BYTES_MAX} bytes and this one has \
-                 {bytes}: write a shorter one"
-            ),
-        );
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! From a model to code: the trait, the server, the client, and the handle for other threads.
 
+mod part;
 mod bounds;
 mod interface;
 mod server;
@@ -9,11 +10,10 @@ use bounds::Bounds;
 
 use crate::check;
 use crate::complaint::Complaints;
-use crate::model::Service;
 use crate::parse;
-use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
-use syn::{Item, Type};
+use proc_macro2::{Span, TokenStream};
+use quote::quote;
+use syn::Item;
 
 /// What stands in the place of a trait under `#[upbeat::service]`.
 pub(crate) fn service(options: TokenStream, item: TokenStream) -> TokenStream {
@@ -53,20 +53,7 @@ fn not_a_trait(item: &Item) -> syn::Error {
              …) -> …; }` under it and implement that for your type"
         }
     };
-    syn::Error::new(proc_macro2::Span::call_site(), text)
-}
-
-/// The types of a method's arguments, as one tuple.
-fn tuple<'a>(types: impl Iterator<Item = &'a Type>) -> TokenStream {
-    quote!((#(#types,)*))
-}
-
-/// The type of the service in generic code: a name that is not used in the trait.
-fn parameter(service: &Service) -> proc_macro2::Ident {
-    let written = &service.written;
-    let free = |name: &&str| !crate::types::has_word(quote!(#written), name);
-    let name = ["S", "Service", "Served"].into_iter().find(free).unwrap_or("UpbeatService");
-    format_ident!("{name}")
+    syn::Error::new(Span::call_site(), text)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a method may not be.
 
-use super::length;
+use super::name;
 use crate::complaint::{Complaints, shown};
 use crate::model::plain_name;
 use crate::parse::{is_oneway, result_arguments};
@@ -14,13 +14,10 @@ use syn::{
 /// The arguments that a tuple of the wire format has.
 const ARGUMENTS_MAX: usize = 12;
 
-/// Names that clients and handles need for themselves.
-pub(crate) const RESERVED: &[&str] = &["blocking", "clone", "from_bound", "new", "signatures"];
-
 /// Complains about a method that is as it was written.
 pub(super) fn check(function: &TraitItemFn, complaints: &mut Complaints) {
     let signature = &function.sig;
-    name(signature, complaints);
+    name::check_method(&signature.ident, complaints);
     attributes(&function.attrs, complaints);
     qualifiers(signature, complaints);
     generics(signature, complaints);
@@ -36,17 +33,6 @@ pub(super) fn check(function: &TraitItemFn, complaints: &mut Complaints) {
                  `impl`, as `async fn {}`",
                 signature.ident
             ),
-        );
-    }
-}
-
-fn name(signature: &Signature, complaints: &mut Complaints) {
-    length("method", &signature.ident, complaints);
-    let name = plain_name(&signature.ident);
-    if RESERVED.contains(&name.as_str()) {
-        complaints.about(
-            &signature.ident,
-            format!("clients have a `{name}` of their own: give the method another name"),
         );
     }
 }

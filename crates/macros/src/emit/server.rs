@@ -1,7 +1,7 @@
 //! The server: what a node is given to serve.
 
 use super::bounds::Bounds;
-use super::{parameter, tuple};
+use super::part::{parameter, tuple};
 use crate::model::{Method, Outcome, Service};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};

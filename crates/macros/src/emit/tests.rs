@@ -1,1 +1,159 @@
+//! What is emitted is Rust, and is complete even where something is wrong.
 
+use super::*;
+use quote::ToTokens;
+use std::collections::BTreeSet;
+use syn::ItemImpl;
+
+const COUNTER: &str = "
+    /// Counts.
+    pub(crate) trait Counter {
+        /// Adds.
+        async fn add(&self, n: u64) -> u64;
+        async fn describe(&self, r#type: S) -> Result<Vec<Description>, Fault>;
+        #[oneway]
+        async fn reset(&self);
+    }";
+
+fn emitted(options: &str, code: &str) -> syn::File {
+    let tokens = service(options.parse().unwrap(), code.parse().unwrap());
+    syn::parse2(tokens).expect("what is emitted is Rust")
+}
+
+/// Without blanks, which are no matter.
+fn text(code: impl ToTokens) -> String {
+    code.to_token_stream().to_string().replace(' ', "")
+}
+
+fn types(file: &syn::File) -> BTreeSet<String> {
+    let names = file.items.iter().filter_map(|item| match item {
+        Item::Struct(item) => Some(item.ident.to_string()),
+        Item::Trait(item) => Some(item.ident.to_string()),
+        Item::Enum(item) => Some(item.ident.to_string()),
+        _ => None,
+    });
+    names.collect()
+}
+
+fn names(texts: &[&str]) -> BTreeSet<String> {
+    texts.iter().map(ToString::to_string).collect()
+}
+
+const COUNTER_TYPES: &[&str] =
+    &["Counter", "CounterServer", "CounterClient", "CounterHandle", "CounterBlocking"];
+
+/// The head and body of a method of the type with that name.
+fn method(file: &syn::File, of: &str, name: &str) -> String {
+    let impls = file.items.iter().filter_map(|item| match item {
+        Item::Impl(ItemImpl { self_ty, items, .. }) if text(self_ty).starts_with(of) => Some(items),
+        _ => None,
+    });
+    let found = impls.flatten().find_map(|item| match item {
+        syn::ImplItem::Fn(function) if function.sig.ident == name => {
+            Some(format!("{}{}{}", text(&function.vis), text(&function.sig), text(&function.block)))
+        }
+        _ => None,
+    });
+    found.unwrap_or_else(|| panic!("{of} has no {name}"))
+}
+
+#[test]
+fn the_trait_returns_futures() {
+    let file = emitted("", COUNTER);
+    assert_eq!(types(&file), names(COUNTER_TYPES));
+    let Item::Trait(written) = &file.items[0] else { panic!("the trait comes first") };
+    let text = text(written);
+    assert!(text.contains("fnadd(&self,n:u64)->impl::core::future::Future<Output=u64>;"), "{text}");
+    assert!(text.contains("fnreset(&self)->impl::core::future::Future<Output=()>;"), "{text}");
+    assert!(!text.contains("oneway") && text.contains("#[doc=\"Adds.\"]"), "{text}");
+}
+
+#[test]
+fn the_stubs_say_the_place_and_the_name_of_the_method() {
+    let file = emitted("", COUNTER);
+    for (of, name, expected) in [
+        (
+            "CounterClient",
+            "add",
+            "pub(crate)fnadd(&self,n:u64)->::upbeat::call::Call<'_,(u64,),u64>\
+             {self.bound.call(0,\"add\",(n,))}",
+        ),
+        (
+            "CounterClient",
+            "describe",
+            "pub(crate)fndescribe(&self,r#type:S)\
+             ->::upbeat::call::TryCall<'_,(S,),Vec<Description>,Fault>\
+             whereS:::upbeat::wire::Wire,Description:::upbeat::wire::Wire,\
+             Fault:::upbeat::wire::Wire\
+             {self.bound.try_call(1,\"describe\",(r#type,))}",
+        ),
+        (
+            "CounterHandle",
+            "reset",
+            "pub(crate)fnreset(&self)->::upbeat::handle::HandleSend<'_,()>\
+             {self.handle.send(2,\"reset\",())}",
+        ),
+        (
+            "CounterBlocking",
+            "add",
+            "pub(crate)fnadd(&self,n:u64)->::core::result::Result<u64,::upbeat::CallError>\
+             {self.blocking.call(0,\"add\",(n,))}",
+        ),
+    ] {
+        assert_eq!(method(&file, of, name), expected);
+    }
+}
+
+#[test]
+fn the_server_does_not_take_the_names_of_others() {
+    let file = emitted("", COUNTER);
+    let methods = method(&file, "CounterServer<Service>", "methods");
+    assert!(methods.contains("<ServiceasCounter>::add(&*service,argument0).await"), "{methods}");
+    assert!(methods.contains("methods.oneway::<(),_>(\"reset\","), "{methods}");
+    let plain = emitted("", "trait Empty { async fn f(&self); }");
+    method(&plain, "EmptyServer<S>", "methods");
+}
+
+#[test]
+fn the_runtime_may_have_another_name() {
+    let file = emitted("crate = my::beat", COUNTER);
+    assert!(!text(&file).contains("::upbeat::"));
+    assert!(text(&file).contains("my::beat::call::Bound"));
+}
+
+#[test]
+fn methods_under_a_condition_have_their_places_counted_by_the_compiler() {
+    let file = emitted("", "trait C { #[cfg(unix)] async fn a(&self); async fn b(&self); }");
+    assert!(types(&file).contains("CMethodIndex"));
+    assert!(method(&file, "CClient", "b").contains("CMethodIndex::basusize"));
+    let entries = text(&file).matches("#[cfg(unix)]").count();
+    // In the trait, the index, the server, the signatures and the three stubs.
+    assert_eq!(entries, 7);
+}
+
+#[test]
+fn something_wrong_leaves_everything_to_be_used() {
+    for (options, code) in [
+        ("", "trait Counter { fn add(&self, n: &str) -> &str; async fn good(&self) -> u8; }"),
+        ("", "trait Counter<T> { async fn add(&mut self, n: T) -> Vec<T>; }"),
+        ("", "trait Counter { type T; async fn add<U: Copy>(n: U) -> Self::T {} }"),
+        ("unknown", "trait Counter { async fn add(&self); }"),
+    ] {
+        let file = emitted(options, code);
+        assert_eq!(types(&file), names(COUNTER_TYPES), "{code}");
+        assert!(text(&file).contains("compile_error!"), "{code}");
+    }
+}
+
+#[test]
+fn what_is_no_trait_stays_as_it_is() {
+    for code in ["struct Counter { a: u8 }", "impl Counter for Mine {}", "fn f() {}", "mod m {}"] {
+        let file = emitted("", code);
+        assert_eq!(file.items.len(), 2, "{code}");
+        assert_eq!(text(&file.items[0]), code.replace(' ', ""));
+        assert!(
+            text(&file.items[1]).contains("goesonthetrait")
+                || text(&file.items[1]).contains("goesonatrait")
+        );
+    }
+}

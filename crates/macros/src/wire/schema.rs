@@ -122,12 +122,18 @@ impl Body {
             }
             self.text(if first { "" } else { ", " });
             first = false;
-            self.field(field, opaque, complaints);
+            self.field(field, opaque, options, complaints);
         }
         self.text(close);
     }
 
-    fn field(&mut self, field: &Field, opaque: Option<String>, complaints: &mut Complaints) {
+    fn field(
+        &mut self,
+        field: &Field,
+        opaque: Option<String>,
+        options: &Options,
+        complaints: &mut Complaints,
+    ) {
         if let Some(name) = &field.ident {
             self.text(&plain_name(name));
             self.text(": ");
@@ -142,6 +148,7 @@ impl Body {
         let ty = &field.ty;
         // Told at the type, with names that are seen from here.
         let place = Span::call_site().located_at(ty.span());
-        self.code(quote_spanned!(place=> out.of::<#ty>();));
+        let wire = options.runtime.wire();
+        self.code(quote_spanned!(place=> <#ty as #wire>::describe(out);));
     }
 }

@@ -1,1 +1,111 @@
+//! What is derived, and what is refused.
 
+use super::*;
+
+fn derived(code: &str) -> String {
+    let tokens = derive(code.parse().expect("the test's own code is Rust"));
+    let file: syn::File = syn::parse2(tokens).expect("what is emitted is Rust");
+    quote!(#file).to_string().replace(' ', "")
+}
+
+/// What `describe` writes, as statements.
+fn schema(code: &str) -> String {
+    let text = derived(code);
+    let start = text.find("fndescribe(out:&mut::upbeat::wire::Describe){").expect("it describes");
+    let start = start + "fndescribe(out:&mut::upbeat::wire::Describe){".len();
+    let end = text[start..].find("#[inline]").expect("more follows") + start;
+    text[start..end].trim_end_matches('}').to_owned()
+}
+
+#[test]
+fn schemas_show_names_and_order() {
+    for (code, expected) in [
+        ("struct A;", "out.named(\"A\",|out|{});"),
+        (
+            "struct A { b: u8, r#type: C }",
+            "out.named(\"A\",|out|{out.text(\"{b:\");\
+             <u8as::upbeat::wire::Wire>::describe(out);out.text(\",type:\");\
+             <Cas::upbeat::wire::Wire>::describe(out);out.text(\"}\");});",
+        ),
+        (
+            "#[wire(name = \"geo::A\", version = 3)] struct A(#[wire(opaque = \"c/1\")] C);",
+            "out.named(\"geo::A/3\",|out|{out.text(\"(c/1)\");});",
+        ),
+        (
+            "enum E { A, B(#[wire(opaque = \"c/1\")] C), D { #[serde(skip)] e: u8 } }",
+            "out.named(\"E\",|out|{out.text(\"[A,B(c/1),D{}]\");});",
+        ),
+    ] {
+        let end = |text: &str| text.trim_end_matches(['}', ')', ';']).to_owned();
+        assert_eq!(end(&schema(code)), end(expected), "{code}");
+    }
+}
+
+#[test]
+fn generic_types_write_their_arguments_first() {
+    let schema = schema("struct A<T: Clone, const N: usize>(#[wire(opaque = \"c/1\")] C);");
+    let start = "out.text(\"<\");out.of::<T>();out.text(\",\");\
+                 out.text(&::std::string::ToString::to_string(&N));out.text(\">\");out.named(\"A\"";
+    assert!(schema.starts_with(start), "{schema}");
+}
+
+#[test]
+fn plain_data_says_so() {
+    let text = derived("#[wire(plain)] struct A { b: u64 }");
+    for part in [
+        "out.text(\"plain{b:\")",
+        "constPLAIN:bool=true;",
+        "constBYTES_LIKELY:usize=::core::mem::size_of::<Self>();",
+        "impl::upbeat::wire::PlainforA",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(!text.contains("::serde::"));
+    assert!(derived("struct A { b: u64 }").contains("out.serde(self)"));
+}
+
+#[test]
+fn wrong_uses_are_told_once_and_leave_something_to_use() {
+    let field = |attribute: &str| format!("struct A {{ #[{attribute}] b: u64 }}");
+    for (code, words) in [
+        ("union A { b: u64 }".into(), "write an enum instead"),
+        ("#[wire(plain)] enum A { B }".into(), "leave `#[wire(plain)]` out"),
+        ("#[wire(plane)] struct A;".into(), "there are `plain`"),
+        ("#[wire(opaque = \"a/1\")] struct A;".into(), "write it over the field"),
+        ("#[wire(name = \"a b\")] struct A;".into(), "made of letters"),
+        ("#[serde(untagged)] enum A { B }".into(), "leave `#[serde(untagged)]` out"),
+        ("#[serde(tag = \"t\", content = \"c\")] enum A { B }".into(), "`#[serde(tag = …)]`"),
+        ("#[serde(from = \"u8\")] struct A;".into(), "let the methods take that type"),
+        ("enum A { #[serde(skip)] B }".into(), "which skipping would shift"),
+        ("enum A { #[serde(other)] B }".into(), "`#[serde(other)]` out"),
+        ("enum A { #[wire(plain)] B }".into(), "leave it out here"),
+        (field("wire(opaque)"), "such as `opaque = \"uuid/1\"`"),
+        (field("wire(opaque = \"uuid\")"), "such as `opaque = \"uuid/1\"`"),
+        (field("wire(plain)"), "no such option on a field"),
+        (field("serde(flatten)"), "keep the inner type as a field"),
+        (field("serde(skip_serializing_if = \"f\")"), "leave `skip_serializing_if` out"),
+        (field("serde(skip_serializing)"), "write `#[serde(skip)]` instead"),
+        (field("serde(with = \"m\")"), "#[wire(opaque = \"name/version\")]"),
+        ("struct A { b: usize }".into(), "write `u64` instead"),
+        ("struct A { b: Vec<Box<str>> }".into(), "write `String` instead"),
+    ] {
+        let text = derived(&code);
+        assert_eq!(text.matches("compile_error!").count(), 1, "{code}: {text}");
+        let message = words.replace(' ', "").replace('"', "\\\"");
+        assert!(text.contains(&message), "{code}: {text}");
+        assert!(text.contains("impl::upbeat::wire::WireforA"), "{code}");
+    }
+}
+
+#[test]
+fn what_serde_may_be_told() {
+    for code in [
+        "#[serde(rename_all = \"kebab-case\", default)] struct A { #[serde(rename = \"c\")] b: u8 }",
+        "#[serde(transparent)] struct A(u8);",
+        "struct A { #[serde(with = \"m\")] #[wire(opaque = \"m/1\")] b: u8 }",
+        "struct A { #[serde(skip)] b: std::time::Instant }",
+        "#[wire(plain)] #[serde(untagged)] struct A(u8);",
+    ] {
+        assert!(!derived(code).contains("compile_error"), "{code}");
+    }
+}

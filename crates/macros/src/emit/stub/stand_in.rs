@@ -1,8 +1,8 @@
 //! Stubs of a service that is not sound: never run, but typed, so that its callers are not told what
 //! is wrong with it once more.
 
-use super::{Form, head, result};
-use crate::check::RESERVED;
+use super::form::{Form, head, result};
+use crate::check::is_reserved;
 use crate::model::{Method, Outcome, Service};
 use crate::types::{has_self, has_word};
 use proc_macro2::TokenStream;
@@ -13,7 +13,7 @@ use syn::{Generics, Type, parse_quote};
 pub(super) fn method(service: &Service, method: &Method, form: Form) -> TokenStream {
     let inputs = method.arguments.iter().map(|argument| &argument.ty);
     let result = result(method);
-    if has_self(quote!(#(#inputs)* #result)) || RESERVED.contains(&method.wire_name().as_str()) {
+    if has_self(quote!(#(#inputs)* #result)) || is_reserved(&method.wire_name()) {
         return quote!();
     }
     let generics = joined(&service.written.generics, &method.written.sig.generics);

@@ -1,0 +1,35 @@
+//! What the name of a service or of a method may not be.
+
+use crate::complaint::Complaints;
+use crate::model::plain_name;
+use proc_macro2::Ident;
+use upbeat_core::limits::IDENT_BYTES_MAX;
+
+/// Names that clients and handles need for themselves.
+pub(super) const RESERVED: &[&str] = &["blocking", "clone", "from_bound", "new", "signatures"];
+
+/// A name has its bound in the wire format.
+pub(super) fn check(what: &str, name: &Ident, complaints: &mut Complaints) {
+    let bytes = plain_name(name).len();
+    if bytes > IDENT_BYTES_MAX {
+        complaints.about(
+            name,
+            format!(
+                "the name of a {what} has at most {IDENT_BYTES_MAX} bytes and this one has \
+                 {bytes}: write a shorter one"
+            ),
+        );
+    }
+}
+
+/// A method's name is not that of something else in its client.
+pub(super) fn check_method(name: &Ident, complaints: &mut Complaints) {
+    check("method", name, complaints);
+    let text = plain_name(name);
+    if RESERVED.contains(&text.as_str()) {
+        complaints.about(
+            name,
+            format!("clients have a `{text}` of their own: give the method another name"),
+        );
+    }
+}

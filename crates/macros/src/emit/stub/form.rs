@@ -1,0 +1,96 @@
+//! The three forms of a stub, and how a method of each begins.
+
+use crate::model::{Method, Outcome, Service};
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Attribute, Generics};
+
+/// One of the three.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Client,
+    Handle,
+    Blocking,
+}
+
+/// What a method returns, as it was written.
+pub(super) fn result(method: &Method) -> TokenStream {
+    match &method.outcome {
+        Outcome::Sent => quote!(()),
+        Outcome::Value(ty) => quote!(#ty),
+        Outcome::Fallible { value, error } => quote!(::core::result::Result<#value, #error>),
+    }
+}
+
+/// The head of a stub's method.
+pub(super) fn head(
+    service: &Service,
+    method: &Method,
+    form: Form,
+    types: &TokenStream,
+    generics: Option<&Generics>,
+) -> TokenStream {
+    let visibility = service.visibility();
+    let name = method.name();
+    let attributes = attributes(service, method);
+    let names = method.arguments.iter().map(|argument| &argument.name);
+    let inputs = method.arguments.iter().map(|argument| &argument.ty);
+    let output = output(service, method, form, types);
+    let clause = generics.and_then(|generics| generics.where_clause.as_ref());
+    quote! {
+        #(#attributes)*
+        #[inline]
+        #visibility fn #name #generics (&self #(, #names: #inputs)*) -> #output #clause
+    }
+}
+
+/// What a stub's method returns.
+fn output(service: &Service, method: &Method, form: Form, types: &TokenStream) -> TokenStream {
+    let runtime = &service.runtime;
+    let error = runtime.call_error();
+    match (form, &method.outcome) {
+        (Form::Client, Outcome::Sent) => {
+            let send = runtime.send();
+            quote!(#send<'_, #types>)
+        }
+        (Form::Client, Outcome::Value(ty)) => {
+            let call = runtime.call();
+            quote!(#call<'_, #types, #ty>)
+        }
+        (Form::Client, Outcome::Fallible { value, error }) => {
+            let call = runtime.try_call();
+            quote!(#call<'_, #types, #value, #error>)
+        }
+        (Form::Handle, Outcome::Sent) => {
+            let send = runtime.handle_send();
+            quote!(#send<'_, #types>)
+        }
+        (Form::Handle, Outcome::Value(ty)) => {
+            let call = runtime.handle_call();
+            quote!(#call<'_, #types, #ty>)
+        }
+        (Form::Handle, Outcome::Fallible { value, error }) => {
+            let call = runtime.handle_try_call();
+            quote!(#call<'_, #types, #value, #error>)
+        }
+        (Form::Blocking, Outcome::Sent) => quote!(::core::result::Result<(), #error>),
+        (Form::Blocking, Outcome::Value(ty)) => quote!(::core::result::Result<#ty, #error>),
+        (Form::Blocking, Outcome::Fallible { value, error: own }) => {
+            quote!(::core::result::Result<#value, #error<#own>>)
+        }
+    }
+}
+
+/// The attributes of a method that its stubs have as well, with a document if it has none.
+fn attributes(service: &Service, method: &Method) -> Vec<Attribute> {
+    let written = method.written.attrs.iter();
+    let shared = |attribute: &&Attribute| {
+        ["doc", "cfg", "deprecated"].iter().any(|name| attribute.path().is_ident(name))
+    };
+    let mut attributes: Vec<Attribute> = written.filter(shared).cloned().collect();
+    if !attributes.iter().any(|attribute| attribute.path().is_ident("doc")) {
+        let text = format!("Calls [`{}::{}`].", service.name(), method.name());
+        attributes.push(syn::parse_quote!(#[doc = #text]));
+    }
+    attributes
+}
