@@ -1,0 +1,29 @@
+//! Types that cannot travel.
+
+use std::borrow::Cow;
+use std::fmt::Debug;
+
+#[upbeat::service]
+trait Borrows {
+    async fn text(&self, name: &str);
+    async fn bytes(&self, bytes: &[u8]);
+    async fn texts(&self, names: &[&str]);
+    async fn changed(&self, n: &mut u64);
+    async fn inside(&self, names: Vec<Option<&'static str>>);
+    async fn perhaps(&self, name: Cow<'_, str>);
+    async fn boxed(&self, bytes: Box<[u8]>);
+    async fn boxed_text(&self, name: Box<str>);
+}
+
+#[upbeat::service]
+trait Unknown {
+    async fn promise(&self, value: impl Debug);
+    async fn object(&self, value: Box<dyn Debug>);
+    async fn pointer(&self, value: *const u8);
+    async fn function(&self, value: fn(u8) -> u8);
+    async fn own(&self, value: Self);
+    async fn part(&self, value: Vec<Self>);
+    async fn width(&self, value: Vec<usize>) -> isize;
+}
+
+fn main() {}

@@ -1,0 +1,244 @@
+//! A service with every form that a service may have, called over a node.
+#![deny(warnings, unreachable_pub)]
+
+use serde::{Deserialize, Serialize};
+use std::cell::Cell;
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+use upbeat::client::Client as _;
+use upbeat::wire::Describe;
+use upbeat::{CallError, Node};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, upbeat::Wire)]
+pub struct Description {
+    text: String,
+    r#type: u64,
+    next: Option<Box<Description>>,
+    #[wire(opaque = "ipv4/1")]
+    at: Ipv4Addr,
+    #[serde(skip)]
+    seen: Option<std::time::Instant>,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, upbeat::Wire)]
+#[wire(name = "CounterFault", version = 2)]
+pub enum CounterError {
+    Unknown,
+    Full(u8, String),
+    Late { by: [u32; 3] },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable, upbeat::Wire)]
+#[repr(C)]
+#[wire(plain)]
+pub struct Position {
+    x: f64,
+    y: f64,
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, upbeat::Wire)]
+#[repr(transparent)]
+#[wire(plain)]
+pub struct Meters<T>(T);
+
+#[derive(Clone, Serialize, Deserialize, upbeat::Wire)]
+pub struct Pair<T, const N: usize>
+where
+    T: Clone,
+{
+    a: T,
+    b: Vec<T>,
+}
+
+// Names that generated code uses itself.
+#[derive(Serialize, Deserialize, upbeat::Wire)]
+pub struct S;
+
+#[allow(non_camel_case_types)]
+#[derive(Serialize, Deserialize, upbeat::Wire)]
+pub struct service {
+    n: u8,
+}
+
+/// Counts.
+#[upbeat::service]
+pub trait Counter {
+    /// Adds to the count.
+    async fn add(&self, n: u64) -> u64;
+    async fn describe(&self, name: String) -> Result<Description, CounterError>;
+    #[oneway]
+    async fn reset(&self);
+    #[cfg(any())]
+    async fn absent(&self, what: NoSuchType) -> u8;
+    #[cfg(all())]
+    async fn r#move(&self, service: Position, methods: Vec<Position>, r#type: ()) -> Position;
+    async fn pair(&self, bound: Pair<u8, 3>) -> std::result::Result<Meters<u32>, String>;
+    async fn odd(&self, handle: service, index: S) -> S;
+    #[deprecated]
+    async fn many(
+        &self,
+        a: u8,
+        b: u8,
+        c: u8,
+        d: u8,
+        e: u8,
+        f: u8,
+        g: u8,
+        h: u8,
+        i: u8,
+        j: u8,
+        k: u8,
+        l: u8,
+    ) -> u8;
+}
+
+mod hidden {
+    #[upbeat::service(crate = ::upbeat)]
+    trait Private {
+        async fn nothing(&self);
+    }
+
+    #[upbeat::service]
+    pub(crate) trait Inner {
+        async fn one(&self, a: u8);
+    }
+}
+
+macro_rules! make {
+    ($name:ident, $ty:ty, $argument:ident) => {
+        #[derive(Serialize, Deserialize, upbeat::Wire)]
+        pub struct Made {
+            made: $ty,
+        }
+
+        #[upbeat::service]
+        pub trait $name {
+            async fn give(&self, $argument: $ty, other: u8) -> $ty;
+            async fn try_give(&self) -> Result<$ty, u8>;
+        }
+    };
+}
+make!(Giver, u16, n);
+
+struct Mine {
+    count: Cell<u64>,
+}
+
+impl Counter for Mine {
+    async fn add(&self, n: u64) -> u64 {
+        self.count.set(self.count.get() + n);
+        self.count.get()
+    }
+
+    async fn describe(&self, name: String) -> Result<Description, CounterError> {
+        if name.is_empty() {
+            return Err(CounterError::Late { by: [1, 2, 3] });
+        }
+        let at = Ipv4Addr::LOCALHOST;
+        Ok(Description { text: name, r#type: self.count.get(), next: None, at, seen: None })
+    }
+
+    async fn reset(&self) {
+        self.count.set(0);
+    }
+
+    async fn r#move(&self, by: Position, all: Vec<Position>, _: ()) -> Position {
+        all.iter().fold(by, |sum, one| Position { x: sum.x + one.x, y: sum.y + one.y })
+    }
+
+    async fn pair(&self, pair: Pair<u8, 3>) -> Result<Meters<u32>, String> {
+        Ok(Meters(u32::from(pair.a) + pair.b.len() as u32))
+    }
+
+    async fn odd(&self, service: service, s: S) -> S {
+        assert_eq!(service.n, 1);
+        s
+    }
+
+    async fn many(
+        &self,
+        _: u8,
+        _: u8,
+        _: u8,
+        _: u8,
+        _: u8,
+        _: u8,
+        _: u8,
+        _: u8,
+        _: u8,
+        _: u8,
+        _: u8,
+        l: u8,
+    ) -> u8 {
+        l
+    }
+}
+
+fn schema<T: upbeat::Wire>() -> String {
+    let mut out = Describe::default();
+    out.of::<T>();
+    out.into_text()
+}
+
+fn schemas() {
+    assert_eq!(
+        schema::<Description>(),
+        "Description{text: String, type: u64, next: Option<Description>, at: ipv4/1}"
+    );
+    assert_eq!(
+        schema::<CounterError>(),
+        "CounterFault/2[Unknown, Full(u8, String), Late{by: [u32; 3]}]"
+    );
+    assert_eq!(schema::<Position>(), "Position plain{x: f64, y: f64}");
+    assert_eq!(schema::<S>(), "S");
+    // A generic type inside of itself is written with other arguments.
+    assert_ne!(schema::<Pair<Pair<u8, 1>, 2>>(), schema::<Pair<Pair<u16, 1>, 2>>());
+    assert_ne!(schema::<Pair<u8, 1>>(), schema::<Pair<u8, 2>>());
+    let signatures = CounterClient::signatures();
+    let names: Vec<&str> = signatures.iter().map(|signature| signature.name()).collect();
+    assert_eq!(names, ["add", "describe", "reset", "move", "pair", "odd", "many"]);
+}
+
+async fn calls(counter: CounterClient) {
+    assert_eq!(counter.add(5).await, Ok(5));
+    assert_eq!(counter.describe("five".into()).await.unwrap().r#type, 5);
+    let late = CounterError::Late { by: [1, 2, 3] };
+    assert_eq!(counter.describe(String::new()).await, Err(CallError::Method(late)));
+    counter.reset().await.unwrap();
+    assert_eq!(counter.add(1).await, Ok(1));
+    let by = Position { x: 1.0, y: 2.0 };
+    let moved = counter.r#move(by, vec![by; 100], ()).await.unwrap();
+    assert_eq!(moved, Position { x: 101.0, y: 202.0 });
+    assert_eq!(counter.pair(Pair { a: 1, b: vec![2; 3] }).await.unwrap().0, 4);
+    counter.odd(service { n: 1 }, S).await.unwrap();
+    #[allow(deprecated)]
+    let last = counter.many(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12).await;
+    assert_eq!(last, Ok(12));
+}
+
+fn is_shared<T: Send + Sync + Clone>() {}
+
+fn main() {
+    schemas();
+    is_shared::<CounterHandle>();
+    let program = format!("ui-{}", std::process::id());
+    let node = |name| Node::builder(name).program(&program).local_only().build().unwrap();
+    let (server, client) = (node("counter"), node("client"));
+    let mine = Rc::new(Mine { count: Cell::new(0) });
+    server.serve(CounterServer::shared(Rc::clone(&mine)));
+    let done = Rc::new(Cell::new(false));
+    let (way, said) = (client.clone(), Rc::clone(&done));
+    let task = client.spawn(async move {
+        calls(way.connect("counter").await.unwrap()).await;
+        said.set(true);
+    });
+    let start = std::time::Instant::now();
+    while !done.get() && start.elapsed().as_secs() < 10 {
+        server.turn();
+        client.turn();
+    }
+    assert!(done.get(), "the calls take more than ten seconds");
+    client.block_on(task).unwrap();
+    assert_eq!(mine.count.get(), 1);
+}
