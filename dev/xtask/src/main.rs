@@ -7,6 +7,7 @@
 
 mod command;
 mod repository;
+mod instructions;
 mod tidy;
 
 use std::process::ExitCode;
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 use command::{Command, Outcome};
 
 /// Every command, in the order in which `--help` lists them.
-const COMMANDS: &[Command] = &[tidy::COMMAND];
+const COMMANDS: &[Command] = &[tidy::COMMAND, instructions::COMMAND];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

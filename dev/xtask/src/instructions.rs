@@ -1,0 +1,127 @@
+//! `cargo xtask instructions`: how many instructions a null call takes, by function.
+//!
+//! A program outside of the workspace is built and run under callgrind, once for each side of a
+//! call and each carrier. What is collected are the turns of one node between two of its ticks:
+//! neither start-up nor the clock is in the figures, and two runs give the same.
+
+mod callgrind;
+mod figures;
+mod outside;
+mod gate;
+
+use crate::command::{Command, Outcome};
+use crate::repository;
+use figures::Figures;
+use gate::{Gate, Verdict};
+
+pub(crate) const COMMAND: Command = Command {
+    name: "instructions",
+    about: "Counts the instructions of a null call: client, server, both, by function.",
+    usage: "usage: cargo xtask instructions [--json] [--all] [--check | --write-gate]\n\n  \
+            --json          print one JSON object a line: a case with its functions\n  \
+            --all           list functions of less than one instruction a call as well\n  \
+            --check         fail if a case takes over 3% more than dev/xtask/instructions.gate says\n  \
+            --write-gate    write down there what was counted now\n\n\
+            Client and server take turns in one thread, one look each, in the default release\n\
+            profile. Between processes (`null/shared`) each side is counted in its own. What a\n\
+            node does at a tick, once in 256 turns and by the clock, is left out.\n",
+    run,
+};
+
+/// What was asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Wish {
+    json: bool,
+    all: bool,
+    check: bool,
+    write_gate: bool,
+}
+
+impl Wish {
+    fn read(arguments: &[String]) -> Result<Wish, String> {
+        let mut wish = Wish::default();
+        for argument in arguments {
+            let flag = match argument.as_str() {
+                "--json" => &mut wish.json,
+                "--all" => &mut wish.all,
+                "--check" => &mut wish.check,
+                "--write-gate" => &mut wish.write_gate,
+                unknown => {
+                    return Err(format!(
+                        "instructions does not know `{unknown}`; see `cargo xtask instructions \
+                         --help`"
+                    ));
+                }
+            };
+            *flag = true;
+        }
+        if wish.check && wish.write_gate {
+            return Err("--check and --write-gate exclude each other".into());
+        }
+        Ok(wish)
+    }
+}
+
+fn run(arguments: &[String]) -> Result<Outcome, String> {
+    let wish = Wish::read(arguments)?;
+    let root = repository::root();
+    let gate = if wish.check { Some(Gate::read(&root)?) } else { None };
+    outside::find_valgrind()?;
+    let program = outside::build(&root)?;
+    let mut all = Vec::new();
+    for carrier in ["local", "shared"] {
+        let client = program.count(carrier, "client")?;
+        let server = program.count(carrier, "server")?;
+        all.push(Figures::new(format!("null/{carrier}"), &client, &server));
+    }
+    for figures in &all {
+        if wish.json {
+            println!("{}", figures.json());
+        } else {
+            print!("{}", figures.table(wish.all));
+        }
+    }
+    if wish.write_gate {
+        Gate::of(&all).write(&root)?;
+        eprintln!("instructions: {} says what was counted now", gate::PATH);
+    }
+    match gate {
+        Some(gate) => judge(&gate, &all),
+        None => Ok(Outcome::Passed),
+    }
+}
+
+/// Says on stderr what the gate says, so that what is printed for programs stays theirs.
+fn judge(gate: &Gate, all: &[Figures]) -> Result<Outcome, String> {
+    let mut outcome = Outcome::Passed;
+    for figures in all {
+        let verdict = gate.judge(figures)?;
+        eprintln!("instructions: {verdict}");
+        if matches!(verdict, Verdict::Above { .. }) {
+            outcome = Outcome::Failed;
+        }
+    }
+    Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Wish, String> {
+        Wish::read(&line.split_whitespace().map(String::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn flags_come_in_any_order() {
+        let wish = Wish { json: true, check: true, ..Wish::default() };
+        assert_eq!(read("--check --json"), Ok(wish));
+        assert_eq!(read(""), Ok(Wish::default()));
+    }
+
+    #[test]
+    fn wrong_flags_are_refused() {
+        assert!(read("--jsno").unwrap_err().contains("`--jsno`"));
+        assert!(read("--check --write-gate").is_err());
+    }
+}

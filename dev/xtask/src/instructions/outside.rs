@@ -1,0 +1,145 @@
+//! The program that is counted: builds it outside of the workspace, and runs it under callgrind.
+
+use super::callgrind::Profile;
+use super::figures::Counted;
+use std::ffi::OsString;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const MANIFEST: &str = include_str!("../../outside/Cargo.toml.in");
+const MAIN: &str = include_str!("../../outside/main.rs");
+
+/// The function of the program in which callgrind collects, as a pattern of its full name.
+const COLLECT: &str = "*measured_turn*";
+
+/// The program, built.
+pub(crate) struct Program {
+    directory: PathBuf,
+    binary: PathBuf,
+}
+
+/// Complains, with what to do, if valgrind cannot be run.
+pub(crate) fn find_valgrind() -> Result<(), String> {
+    match Command::new("valgrind").arg("--version").output() {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(failure("valgrind --version", &output)),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Err("valgrind, which counts the instructions, is not installed: `apt-get install \
+                 valgrind`, `dnf install valgrind`, or the like"
+                .into())
+        }
+        Err(error) => Err(format!("cannot start valgrind: {error}")),
+    }
+}
+
+/// Writes the program down below the target directory and builds it as a user would.
+pub(crate) fn build(root: &Path) -> Result<Program, String> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
+    let directory = root.join(target).join("outside");
+    fs::create_dir_all(&directory)
+        .map_err(|error| format!("cannot make {}: {error}", directory.display()))?;
+    let upbeat = root.join("crates/upbeat");
+    let Some(upbeat) = upbeat.to_str() else {
+        return Err(format!("the path {} is not UTF-8", upbeat.display()));
+    };
+    let upbeat = upbeat.replace('\\', "\\\\").replace('"', "\\\"");
+    write(&directory.join("Cargo.toml"), &MANIFEST.replace("@UPBEAT@", &upbeat))?;
+    write(&directory.join("main.rs"), MAIN)?;
+    // The versions of the workspace: cargo adds the program itself and drops what is not used.
+    let lock = fs::read_to_string(root.join("Cargo.lock"))
+        .map_err(|error| format!("cannot read Cargo.lock: {error}"))?;
+    write(&directory.join("Cargo.lock"), &lock)?;
+
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--release", "--quiet", "--target-dir"]).arg(directory.join("target"));
+    command.current_dir(&directory);
+    for name in std::env::vars_os().map(|(name, _)| name).filter(changes_the_build) {
+        command.env_remove(name);
+    }
+    eprintln!("instructions: building the program that is counted ({})", directory.display());
+    let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;
+    if !status.success() {
+        return Err(format!("the program in {} could not be built", directory.display()));
+    }
+    let binary = directory.join("target/release/outside");
+    Ok(Program { directory, binary })
+}
+
+impl Program {
+    /// Runs one side of a call under callgrind, and the other beside it.
+    pub(crate) fn count(&self, carrier: &str, side: &str) -> Result<Counted, String> {
+        let profile = self.directory.join(format!("callgrind.{carrier}.{side}"));
+        let mut to = OsString::from("--callgrind-out-file=");
+        to.push(&profile);
+        let what = format!("valgrind --tool=callgrind {} {carrier} {side}", self.binary.display());
+        let output = Command::new("valgrind")
+            .args(["--tool=callgrind", "--quiet"])
+            .arg(format!("--toggle-collect={COLLECT}"))
+            .arg(to)
+            .arg(&self.binary)
+            .args([carrier, side])
+            .current_dir(&self.directory)
+            .output()
+            .map_err(|error| format!("cannot start valgrind: {error}"))?;
+        if !output.status.success() {
+            return Err(failure(&what, &output));
+        }
+        let said = String::from_utf8_lossy(&output.stdout);
+        let calls = said.lines().last().and_then(|line| line.parse().ok()).filter(|&n| n > 0);
+        let Some(calls) = calls else {
+            return Err(format!("{what} does not say how many calls it made: `{}`", said.trim()));
+        };
+        let text = fs::read_to_string(&profile)
+            .map_err(|error| format!("cannot read {}: {error}", profile.display()))?;
+        let profile = Profile::read(&text)?;
+        if profile.total == 0 {
+            return Err(format!("{what} has collected nothing: no function is named {COLLECT}"));
+        }
+        Ok(Counted { calls, profile })
+    }
+}
+
+/// Whether a variable of the environment makes cargo build otherwise than by default.
+fn changes_the_build(name: &OsString) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    let flags = ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS"];
+    flags.contains(&name)
+        || ["CARGO_BUILD_TARGET", "CARGO_INCREMENTAL"].contains(&name)
+        || ["CARGO_PROFILE_", "CARGO_TARGET_"].iter().any(|start| name.starts_with(start))
+}
+
+/// Writes a file, unless it says this already: cargo builds anew what is newer.
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    if fs::read_to_string(path).is_ok_and(|old| old == text) {
+        return Ok(());
+    }
+    fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+fn failure(what: &str, output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    format!("{what} failed ({}):\n{}", output.status, said.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_fits_what_is_asked_of_it() {
+        assert_eq!(MANIFEST.matches("@UPBEAT@").count(), 1);
+        assert!(MANIFEST.contains("\n[workspace]\n"), "it is no member of ours");
+        assert!(!MANIFEST.contains("[profile"), "the default profile is measured");
+        assert!(MAIN.contains("#[inline(never)]\nfn measured_turn("));
+    }
+
+    #[test]
+    fn the_default_profile_is_what_is_built() {
+        let changes = |name: &str| changes_the_build(&name.into());
+        assert!(changes("RUSTFLAGS") && changes("CARGO_PROFILE_RELEASE_LTO"));
+        assert!(!changes("CARGO_HOME") && !changes("RUSTUP_TOOLCHAIN") && !changes("PATH"));
+    }
+}
