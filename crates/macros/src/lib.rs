@@ -4,7 +4,7 @@
 //! What is wrong is told in one message that says what to write instead, and a nearly right item is
 //! emitted all the same, so that the rest of the program is still compiled and says no more.
 //!
-//! Invariant: names of the runtime that generated code uses stand in one table, [`runtime`].
+//! Invariant: names of the runtime that generated code uses stand in one table, `runtime`.
 #![forbid(unsafe_code)]
 
 mod runtime;
