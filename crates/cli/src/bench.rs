@@ -3,11 +3,11 @@
 //! A benchmark is a list of cases that a pair of pinned processes measures by turns (`rounds`).
 //! What is said is a table, or one JSON object a line.
 
-mod pin;
-mod error;
-mod timing;
+pub(crate) mod pin;
+pub(crate) mod error;
+pub(crate) mod timing;
 mod stats;
-mod report;
+pub(crate) mod report;
 mod ledger;
 mod progress;
 mod control;
@@ -16,6 +16,7 @@ mod line;
 mod pair;
 mod placement;
 mod rounds;
+pub(crate) mod yardstick;
 mod limits;
 mod echo;
 mod hosts;
@@ -241,6 +242,10 @@ fn list(names: &[String]) -> std::io::Result<()> {
 
 /// `upbeat bench-peer`.
 pub(crate) fn run_peer(arguments: &PeerArguments) -> Result<(), BenchError> {
+    let cpus = Cpus::choose(Some(arguments.cpus), &pin::allowed()?)?;
+    if arguments.bench == yardstick::BENCH {
+        return yardstick::serve(cpus);
+    }
     let bench = BENCHES.iter().find(|bench| bench.name == arguments.bench);
     let bench = bench.ok_or_else(|| BenchError::Case { name: arguments.bench.clone() })?;
     (bench.serve)(arguments.cpus.cpus(), &arguments.scratch)

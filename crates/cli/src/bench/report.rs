@@ -244,7 +244,7 @@ fn plain(value: Option<f64>) -> String {
 }
 
 /// Nanoseconds with the unit that suits them.
-fn time(nanoseconds: f64) -> String {
+pub(crate) fn time(nanoseconds: f64) -> String {
     match nanoseconds {
         ns if ns < 999.5 => format!("{ns:.1} ns"),
         ns if ns < 999_500.0 => format!("{:.2} us", ns / 1e3),
@@ -254,7 +254,7 @@ fn time(nanoseconds: f64) -> String {
 }
 
 /// A count with thousands, millions or billions named.
-fn short(count: f64) -> String {
+pub(crate) fn short(count: f64) -> String {
     match count {
         count if count < 9_999.5 => format!("{count:.0}"),
         count if count < 999_500.0 => format!("{:.0} k", count / 1e3),

@@ -24,16 +24,15 @@ pub(crate) struct Yardstick {
     pair: Pair,
 }
 
-impl Yardstick {
-    /// The floor between the first two CPUs that this process may use.
-    pub(crate) fn new() -> Result<Yardstick, BenchError> {
-        let cpus = Cpus::choose(None, &pin::allowed()?)?;
-        Ok(Yardstick { pair: Pair::start(BENCH, cpus)? })
-    }
+/// The first two CPUs that this process may use.
+pub(crate) fn cpus() -> Result<Cpus, BenchError> {
+    Ok(Cpus::choose(None, &pin::allowed()?)?)
+}
 
-    /// The CPUs: of this thread, and of the other side.
-    pub(crate) fn cpus(&self) -> Cpus {
-        self.pair.cpus
+impl Yardstick {
+    /// The floor between two CPUs.
+    pub(crate) fn between(cpus: Cpus) -> Result<Yardstick, BenchError> {
+        Ok(Yardstick { pair: Pair::start(BENCH, cpus)? })
     }
 
     /// Measures an operation and the floor by turns. The first row is of the placement that was

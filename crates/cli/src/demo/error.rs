@@ -81,7 +81,9 @@ impl fmt::Display for DemoError {
                 write!(f, "node `{node}` could not be called within {waited:?}")
             }
             DemoError::Runtime { act, text } => write!(f, "{act} failed: {text}"),
-            DemoError::Outcome { call, text } => write!(f, "{call} should not have ended so: {text}"),
+            DemoError::Outcome { call, text } => {
+                write!(f, "{call} should not have ended so: {text}")
+            }
             DemoError::Bench(error) => write!(f, "the floor: {error}"),
             DemoError::Output(error) => write!(f, "the results cannot be written: {error}"),
             DemoError::Interrupted => write!(f, "interrupted; the nodes were stopped"),

@@ -109,9 +109,9 @@ impl Drop for Process {
 
 /// What the process of a node is told.
 #[derive(Debug, Args)]
-pub(crate) struct NodeArguments {
+pub(crate) struct Arguments {
     /// The node: `shop` or `stock`.
-    node: String,
+    pub(super) node: String,
     /// Where the sockets are.
     #[arg(long)]
     directory: PathBuf,
@@ -124,7 +124,7 @@ pub(crate) struct NodeArguments {
 }
 
 /// The process of a node.
-pub(crate) fn run(arguments: &NodeArguments) -> Result<(), DemoError> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), DemoError> {
     end_with(arguments.parent)?;
     if let Some(cpu) = arguments.cpu {
         pin::pin(cpu).map_err(DemoError::runtime("pinning"))?;

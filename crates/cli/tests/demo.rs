@@ -1,0 +1,104 @@
+//! The `upbeat demo` command as a user meets it.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A demo that hangs must not hold up the tests for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A directory for what the demo leaves behind, which must be nothing.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("upbeat-test-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+
+    fn demo(&self, arguments: &[&str]) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_upbeat"))
+            .arg("demo")
+            .args(arguments)
+            .env("TMPDIR", &self.0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    fn left(&self) -> Vec<PathBuf> {
+        std::fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn wait(mut child: Child) -> Output {
+    let start = Instant::now();
+    // The output of a run fits the pipes, so nobody waits for us to read it.
+    while child.try_wait().unwrap().is_none() {
+        if start.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("the demo still runs after {PATIENCE:?}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn every_kind_of_call_is_told_and_nothing_is_left() {
+    let scratch = Scratch::new("demo");
+    let output = wait(scratch.demo(&["--json"]));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let lines: Vec<Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let calls: Vec<&Value> = lines.iter().filter(|line| line["call"].is_string()).collect();
+    assert_eq!(calls.len(), 8);
+    for call in &calls {
+        let number = |name: &str| call[name].as_f64().unwrap();
+        assert!(number("n") > 0.0 && number("p50_ns") <= number("p99_ns"), "{call}");
+        assert_eq!(number("inline") + number("promoted"), number("n"), "{call}");
+        assert_eq!(call["transport"], "shared");
+    }
+    let of = |name: &str| calls.iter().find(|call| call["call"] == name).unwrap();
+    assert_eq!(of("nothing()")["promoted"], 0);
+    assert_eq!(of("order(tea, 1)")["inline"], 0, "it waits for the stock");
+    assert_eq!(of("take(tea, 1)")["from"], "shop");
+    assert_eq!(of("take(tea, 1)")["n"], of("order(tea, 1)")["n"]);
+    assert!(of("price(unicorn)")["ended"].as_str().unwrap().contains("unicorn"));
+    let two_cpus = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() >= 2);
+    assert_eq!(lines.len() == 9 && lines[8]["ratio_to_line"].is_number(), two_cpus);
+    assert_eq!(scratch.left(), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn an_interrupted_demo_puts_everything_away() {
+    for milliseconds in [150, 600, 1_400] {
+        let scratch = Scratch::new(&format!("demo-{milliseconds}"));
+        let child = scratch.demo(&[]);
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
+        kill_process(pid, Signal::INT).unwrap();
+        let output = wait(child);
+        // Where the machine is slow, the signal may come before the demo listens for it; where it
+        // is quick, behind the end.
+        if text(&output.stderr).contains("interrupted") {
+            assert!(!output.status.success() && output.stdout.is_empty());
+            assert_eq!(scratch.left(), [] as [PathBuf; 0]);
+        }
+    }
+}
