@@ -242,9 +242,8 @@ fn list(names: &[String]) -> std::io::Result<()> {
 
 /// `upbeat bench-peer`.
 pub(crate) fn run_peer(arguments: &PeerArguments) -> Result<(), BenchError> {
-    let cpus = Cpus::choose(Some(arguments.cpus), &pin::allowed()?)?;
     if arguments.bench == yardstick::BENCH {
-        return yardstick::serve(cpus);
+        return yardstick::serve(arguments.cpus.cpus());
     }
     let bench = BENCHES.iter().find(|bench| bench.name == arguments.bench);
     let bench = bench.ok_or_else(|| BenchError::Case { name: arguments.bench.clone() })?;
