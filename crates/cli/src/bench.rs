@@ -38,8 +38,7 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(after_long_help = HELP)]
 pub(crate) struct Arguments {
-    /// What to measure: a benchmark (`limits`), a case (`limits/line/tight`), or a case's first
-    /// words (`unix`, `line/paced`). Everything if nothing is named
+    /// Benchmarks, cases, or the first words of cases; everything if nothing is named
     #[arg(value_name = "CASE")]
     cases: Vec<String>,
     /// Say which cases there are, and measure nothing
@@ -51,8 +50,7 @@ pub(crate) struct Arguments {
     /// Print one JSON object a line instead of a table
     #[arg(long)]
     json: bool,
-    /// The CPUs to run on: of the process that measures, and of the other [default: the first two
-    /// that this process may use]
+    /// The CPUs of the measuring process and of the other [default: the first two allowed]
     #[arg(long, value_name = "A,B")]
     pin: Option<Wanted>,
 }
@@ -67,6 +65,7 @@ dropped, and figures of different placements are never mixed.
 Examples:
   upbeat bench --quick               everything, in half a minute
   upbeat bench limits                what this machine charges
+  upbeat bench call/null             calls of nothing, of every kind
   upbeat bench line unix --pin 2,3   some cases, on two CPUs of your choice
   upbeat bench --json > today.jsonl  for a program";
 
@@ -247,7 +246,7 @@ pub(crate) fn run_peer(arguments: &PeerArguments) -> Result<(), BenchError> {
     }
     let bench = BENCHES.iter().find(|bench| bench.name == arguments.bench);
     let bench = bench.ok_or_else(|| BenchError::Case { name: arguments.bench.clone() })?;
-    (bench.serve)(arguments.cpus.cpus(), &arguments.scratch)
+    (bench.serve)(cpus, &arguments.scratch)
 }
 
 #[cfg(test)]

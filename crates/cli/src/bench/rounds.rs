@@ -1,10 +1,10 @@
 //! Alternation: short rounds of subjects and of their floors, in one pair of processes.
 //!
-//! A sweep is a probe of the placement, then a round of every subject, and a probe again. Right
-//! before and right after a subject whose cost is a round trip stands a round of the floors, and
-//! its ratio is that of its median to the mean of theirs. A sweep in which the placement changed
-//! is dropped; what was kept is told apart by placement. So a drift of the machine that is slower
-//! than a few milliseconds cancels in the ratios.
+//! A sweep is a probe of the placement, then rounds of as many subjects as come next in a quarter
+//! of a second, and a probe again. Right before and right after a subject whose cost is a round
+//! trip stands a round of the floors, and its ratio is that of its median to the mean of theirs. A
+//! sweep in which the placement changed is dropped; what was kept is told apart by placement. So a
+//! drift of the machine that is slower than a few milliseconds cancels in the ratios.
 
 use crate::bench::error::BenchError;
 use crate::bench::ledger::Ledger;
@@ -19,8 +19,11 @@ use std::time::{Duration, Instant};
 
 /// How long a round of one floor takes.
 const FLOOR: Duration = Duration::from_millis(2);
-/// A sweep of few subjects repeats them for about so long, or the probes would take all the time.
-const SWEEP_MIN: Duration = Duration::from_millis(160);
+/// How long a sweep takes, but for the rest of its last round.
+const SWEEP: Duration = Duration::from_millis(250);
+/// By so much rounds are shortened when the first ones take more than their part of the time.
+const HURRY: u32 = 8;
+
 /// What a subject's cost is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Floor {
@@ -59,7 +62,7 @@ pub(crate) trait Subject {
         Rate::Nothing
     }
 
-    /// An earlier case of the same sweep that it is compared with.
+    /// An earlier case that it is compared with.
     fn baseline(&self) -> Option<&str> {
         None
     }
@@ -76,8 +79,7 @@ pub(crate) trait Subject {
 pub(crate) struct Schedule {
     /// One round of a subject.
     pub(crate) round: Duration,
-    /// All rounds of all subjects. The sweep that is under way is ended early, unless it is the
-    /// first.
+    /// All rounds of all subjects. Each gets at least one.
     pub(crate) total: Duration,
 }
 
@@ -86,6 +88,12 @@ impl Schedule {
     pub(crate) fn for_part(self, some: usize, all: usize) -> Schedule {
         let part = (some as f64 / all.max(1) as f64).clamp(0.2, 1.0);
         Schedule { total: self.total.mul_f64(part), ..self }
+    }
+
+    /// Whether the first rounds of `all` subjects, of which so many are done, take too much of the
+    /// time, for others run on these CPUs as well.
+    fn is_late(&self, spent: f64, rounds: usize, all: usize) -> bool {
+        rounds < all && spent > 0.1 + 0.7 * rounds as f64 / all as f64
     }
 }
 
@@ -98,24 +106,25 @@ pub(crate) fn alternate(
     progress: &mut Progress,
 ) -> Result<Vec<Row>, BenchError> {
     let start = Instant::now();
-    let mut alternation = Alternation::new(pair, subjects, schedule.round)?;
-    let one = alternation.length();
-    let passes = (SWEEP_MIN.as_secs_f64() / one.as_secs_f64()).clamp(1.0, 16.0) as u32;
+    let mut alternation = Alternation::new(pair, subjects)?;
+    let all = alternation.entries.len();
+    let mut rounds = 0;
+    let is_over = |rounds| rounds >= all && start.elapsed() >= schedule.total;
     let mut probe = Probe::take(alternation.pair)?;
-    let mut sweeps = 0;
-    while sweeps == 0 || start.elapsed() < schedule.total {
-        for _ in 0..passes {
-            alternation.pass(|case| {
-                let spent = start.elapsed();
-                let part = spent.as_secs_f64() / schedule.total.as_secs_f64();
-                progress.show(bench, part, case, probe.placement());
-                sweeps == 0 || spent < schedule.total
-            })?;
+    while all > 0 && !is_over(rounds) {
+        let sweep = Instant::now();
+        while !is_over(rounds) && sweep.elapsed() < SWEEP {
+            let at = rounds % all;
+            let spent = start.elapsed().as_secs_f64() / schedule.total.as_secs_f64();
+            let case = alternation.entries[at].subject.case();
+            progress.show(bench, spent, case, probe.placement());
+            alternation.hurry = schedule.is_late(spent, rounds, all);
+            alternation.take(at, schedule.round)?;
+            rounds += 1;
         }
         let after = Probe::take(alternation.pair)?;
         alternation.settle(probe.placement(), after.placement());
         probe = after;
-        sweeps += 1;
     }
     Ok(alternation.rows(bench))
 }
@@ -149,12 +158,18 @@ impl Floors {
     }
 }
 
+/// What alternates, and in which two processes.
 struct Alternation<'a, 'p> {
     pair: &'p mut Pair,
     entries: Vec<Entry<'a>>,
-    round: Duration,
     /// What the last rounds of the floors said, to plan the next.
     floors: Floors,
+    /// The floors right before what comes next, if they were measured.
+    before: Option<Floors>,
+    /// The last medians of the subjects, as long as the placement is the same.
+    medians: HashMap<String, f64>,
+    /// Whether rounds have to be short.
+    hurry: bool,
 }
 
 impl<'a, 'p> Alternation<'a, 'p> {
@@ -162,69 +177,53 @@ impl<'a, 'p> Alternation<'a, 'p> {
     fn new(
         pair: &'p mut Pair,
         subjects: Vec<Box<dyn Subject + 'a>>,
-        round: Duration,
     ) -> Result<Alternation<'a, 'p>, BenchError> {
         let mut entries = Vec::new();
         for mut subject in subjects {
             let shape = subject.shape();
-            subject.round(pair, Work::first(shape))?;
-            let op_ns = subject.round(pair, Work::first(shape))?.median_ns();
+            let sleeps = subject.floor() == Floor::Eventfds;
+            let first = if sleeps { Work::of(4, 1) } else { Work::first(shape) };
+            let op_ns = subject.round(pair, first)?.median_ns();
             let ledger = Ledger::new(Work::size(shape, op_ns));
             entries.push(Entry { subject, op_ns, ledger });
         }
         let lines = pair.lines(Work::of(64, 64), 0)?.median_ns();
-        let eventfd_ns = Some(pair.eventfds(Work::of(16, 1))?.median_ns());
+        let eventfd_ns = Some(pair.eventfds(Work::of(8, 1))?.median_ns());
         let floors = Floors { tight_ns: lines, best_ns: lines, eventfd_ns };
-        Ok(Alternation { pair, entries, round, floors })
+        let (before, medians, hurry) = (None, HashMap::new(), false);
+        Ok(Alternation { pair, entries, floors, before, medians, hurry })
     }
 
-    /// About how long one round of everything takes.
-    fn length(&self) -> Duration {
-        let one = |entry: &Entry<'_>| match entry.subject.floor() {
-            Floor::Nothing => self.round,
-            Floor::Lines => self.round + 2 * FLOOR,
-            Floor::Eventfds => self.round + 3 * FLOOR,
+    /// One round of one subject, and of the floors around it.
+    fn take(&mut self, at: usize, round: Duration) -> Result<(), BenchError> {
+        let floor = self.entries[at].subject.floor();
+        let near = match (floor, self.before.take()) {
+            (Floor::Nothing, _) => None,
+            // What stood behind the last subject stands before this one.
+            (Floor::Lines, Some(floors)) => Some(floors),
+            (Floor::Eventfds, Some(floors)) if floors.eventfd_ns.is_some() => Some(floors),
+            _ => Some(self.take_floors(floor)?),
         };
-        self.entries.iter().map(one).sum::<Duration>().max(Duration::from_millis(1))
-    }
-
-    /// One round of everything, as long as `go_on` agrees to the next case.
-    fn pass(&mut self, mut go_on: impl FnMut(&str) -> bool) -> Result<(), BenchError> {
-        let mut before: Option<Floors> = None;
-        let mut medians: HashMap<String, f64> = HashMap::new();
-        for at in 0..self.entries.len() {
-            if !go_on(self.entries[at].subject.case()) {
-                break;
-            }
-            let floor = self.entries[at].subject.floor();
-            let near = match (floor, before.take()) {
-                (Floor::Nothing, _) => None,
-                // What stood behind the last subject stands before this one.
-                (Floor::Lines, Some(floors)) => Some(floors),
-                (Floor::Eventfds, Some(floors)) if floors.eventfd_ns.is_some() => Some(floors),
-                _ => Some(self.take_floors(floor)?),
-            };
-            let round = self.take_round(at)?;
-            let op_ns = round.median_ns();
-            let mut ratios = Ratios::default();
-            if let Some(near) = near {
-                let after = self.take_floors(floor)?;
-                ratios = Floors::ratios(near, after, op_ns);
-                before = Some(after);
-            }
-            let entry = &mut self.entries[at];
-            let base = entry.subject.baseline().and_then(|case| medians.get(case));
-            ratios.baseline = base.map(|base| op_ns / base).filter(|ratio| ratio.is_finite());
-            medians.insert(entry.subject.case().to_owned(), op_ns);
-            entry.ledger.add(round, ratios);
+        let round = self.take_round(at, round)?;
+        let op_ns = round.median_ns();
+        let mut ratios = Ratios::default();
+        if let Some(near) = near {
+            let after = self.take_floors(floor)?;
+            ratios = Floors::ratios(near, after, op_ns);
+            self.before = Some(after);
         }
+        let entry = &mut self.entries[at];
+        let base = entry.subject.baseline().and_then(|case| self.medians.get(case));
+        ratios.baseline = base.map(|base| op_ns / base).filter(|ratio| ratio.is_finite());
+        self.medians.insert(entry.subject.case().to_owned(), op_ns);
+        entry.ledger.add(round, ratios);
         Ok(())
     }
 
-    fn take_round(&mut self, at: usize) -> Result<Round, BenchError> {
+    fn take_round(&mut self, at: usize, round: Duration) -> Result<Round, BenchError> {
+        let round = self.hurried(round);
         let entry = &mut self.entries[at];
-        let work =
-            Work::planned(entry.subject.shape(), entry.ledger.size(), entry.op_ns, self.round);
+        let work = Work::planned(entry.subject.shape(), entry.ledger.size(), entry.op_ns, round);
         let round = entry.subject.round(self.pair, work)?;
         // Half the old estimate: one bad round does not make the next too short.
         entry.op_ns = (entry.op_ns + round.median_ns()) / 2.0;
@@ -232,8 +231,9 @@ impl<'a, 'p> Alternation<'a, 'p> {
     }
 
     fn take_floors(&mut self, floor: Floor) -> Result<Floors, BenchError> {
+        let round = self.hurried(FLOOR);
         let size = Work::size(Shape::Each, self.floors.tight_ns);
-        let mut plan = Work::planned(Shape::Each, size, self.floors.tight_ns, FLOOR);
+        let mut plan = Work::planned(Shape::Each, size, self.floors.tight_ns, round);
         plan.singles = 0;
         let tight_ns = self.pair.lines(plan, 0)?.median_ns();
         let paced_ns = self.pair.lines(plan, 1)?.median_ns();
@@ -241,17 +241,26 @@ impl<'a, 'p> Alternation<'a, 'p> {
         let mut floors = Floors { tight_ns, best_ns, eventfd_ns: None };
         if floor == Floor::Eventfds {
             let last = self.floors.eventfd_ns.unwrap_or(50_000.0);
-            let plan = Work::planned(Shape::Each, 1, last, 2 * FLOOR);
+            let plan = Work::planned(Shape::Each, 1, last, 2 * round);
             floors.eventfd_ns = Some(self.pair.eventfds(plan)?.median_ns());
         }
         self.floors = Floors { eventfd_ns: floors.eventfd_ns.or(self.floors.eventfd_ns), ..floors };
         Ok(floors)
     }
 
+    /// How long a round may take.
+    fn hurried(&self, round: Duration) -> Duration {
+        if self.hurry { round / HURRY } else { round }
+    }
+
     /// Keeps what was measured since the last time, if the placement was the same throughout.
     fn settle(&mut self, before: Placement, after: Placement) {
         for entry in &mut self.entries {
             entry.ledger.settle(before, after);
+        }
+        self.before = None;
+        if before != after {
+            self.medians.clear();
         }
     }
 
@@ -291,6 +300,14 @@ mod tests {
         assert_eq!(all.for_part(15, 30).total, Duration::from_secs(25));
         assert_eq!(all.for_part(1, 30).total, Duration::from_secs(10));
         assert_eq!(all.for_part(1, 30).round, all.round);
+    }
+
+    #[test]
+    fn first_rounds_that_take_too_long_are_noticed() {
+        let all = Schedule { round: Duration::from_millis(6), total: Duration::from_secs(50) };
+        assert!(!all.is_late(0.05, 0, 30) && all.is_late(0.2, 0, 30));
+        assert!(!all.is_late(0.4, 15, 30) && all.is_late(0.5, 15, 30));
+        assert!(!all.is_late(2.0, 30, 30), "those behind the first are ended in time");
     }
 
     #[test]

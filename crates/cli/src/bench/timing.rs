@@ -47,7 +47,7 @@ impl Work {
     pub(crate) fn first(shape: Shape) -> Work {
         match shape {
             Shape::Each => Work::of(8, 4),
-            Shape::Bursts(size) => Work::of(2, size),
+            Shape::Bursts(size) => Work::of(1, size),
         }
     }
 
@@ -67,7 +67,7 @@ impl Work {
         let batched = if alone { ops } else { ops * 2.0 / 3.0 };
         Work {
             warm: if size == 1 { 4 } else { size },
-            batches: ((batched / f64::from(size)) as u32).max(4),
+            batches: ((batched / f64::from(size)) as u32).max(if alone { 2 } else { 4 }),
             size,
             singles: if alone { 0 } else { ((ops - batched) as u32).clamp(32, 1 << 16) },
         }
@@ -274,7 +274,7 @@ mod tests {
         let bursts = Shape::Bursts(1000);
         let work = Work::planned(bursts, Work::size(bursts, 9.0), 9.0, millis);
         assert_eq!((work.size, work.singles), (1000, 0));
-        assert!(Work::planned(Shape::Each, 1, 1e9, millis).batches == 4);
+        assert!(Work::planned(Shape::Each, 1, 1e9, millis).batches == 2);
     }
 
     #[test]

@@ -45,7 +45,7 @@ const fn bulk<const BYTES: usize>(case: &'static str, about: &'static str) -> Li
     Limit {
         case,
         about,
-        shape: Shape::Bursts(2 * fit as u32),
+        shape: Shape::Bursts(fit as u32),
         floor: Floor::Nothing,
         rate: Rate::Bytes(BYTES as u64),
         client: send_bulk::<BYTES>,
