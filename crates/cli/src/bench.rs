@@ -246,7 +246,7 @@ pub(crate) fn run_peer(arguments: &PeerArguments) -> Result<(), BenchError> {
     }
     let bench = BENCHES.iter().find(|bench| bench.name == arguments.bench);
     let bench = bench.ok_or_else(|| BenchError::Case { name: arguments.bench.clone() })?;
-    (bench.serve)(cpus, &arguments.scratch)
+    (bench.serve)(arguments.cpus.cpus(), &arguments.scratch)
 }
 
 #[cfg(test)]
