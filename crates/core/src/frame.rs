@@ -382,6 +382,15 @@ impl Head {
         (words[0] >> KIND_SHIFT) as u8 == Kind::Reply as u8 && words[2] == 0
     }
 
+    /// Whether these are the words of a one-way message without extensions. Its length is still to
+    /// be held against the frame's span, which is shorter than any limit.
+    #[inline(always)]
+    pub const fn is_plain_oneway(words: &[u64; 3]) -> bool {
+        (words[0] >> KIND_SHIFT) as u8 == Kind::Oneway as u8
+            && words[1] == 0
+            && words[2] >> FLAGS_SHIFT == 0
+    }
+
     /// The length that stands in a head's words.
     #[inline(always)]
     pub const fn len_in(words: &[u64; 3]) -> u32 {

@@ -7,8 +7,12 @@
 /// Bytes of the head of a frame: three words of eight bytes.
 pub const HEAD_BYTES: usize = 24;
 
-/// Bytes of a slot of a ring: one cache line.
-pub const SLOT_BYTES: usize = 64;
+/// Bytes of a cache line.
+pub const LINE_BYTES: usize = 64;
+
+/// Bytes of a slot of a ring: a pair of cache lines. Processors fetch lines in such pairs, so with
+/// slots of one line a reader that waits for the next message takes part of the present one's.
+pub const SLOT_BYTES: usize = 2 * LINE_BYTES;
 
 /// Payload bytes of the short form, in which head and payload share one slot.
 pub const SHORT_BYTES: usize = SLOT_BYTES - HEAD_BYTES;
@@ -17,7 +21,7 @@ pub const SHORT_BYTES: usize = SLOT_BYTES - HEAD_BYTES;
 pub const PAGE_BYTES: usize = 4096;
 
 /// Slots' worth of bytes at the start of every lane that hold its header (progress and the like).
-pub const LANE_HEADER_SLOTS: usize = 8;
+pub const LANE_HEADER_SLOTS: usize = 4;
 
 /// Bytes of the first segment of a lane: two pages, so that an idle session stays cheap.
 pub const LANE_BYTES_FIRST: usize = 2 * PAGE_BYTES;
@@ -26,7 +30,7 @@ pub const LANE_BYTES_FIRST: usize = 2 * PAGE_BYTES;
 pub const RING_SLOTS_FIRST: usize = LANE_BYTES_FIRST / SLOT_BYTES - LANE_HEADER_SLOTS;
 
 /// Slots' worth of bytes of the biggest segment to which a lane grows (2 MiB, one huge page).
-pub const RING_SLOTS_MAX: usize = 32_768;
+pub const RING_SLOTS_MAX: usize = 16_384;
 
 /// Bytes of the biggest segment to which a lane grows, its header included.
 pub const LANE_BYTES_MAX: usize = RING_SLOTS_MAX * SLOT_BYTES;
@@ -58,7 +62,7 @@ pub const ONEWAYS_UNFINISHED_MAX: usize = 65_536;
 pub const BOARD_BYTES: usize = PAGE_BYTES;
 
 /// Bytes at the start of a board that say that something was noted: one line.
-pub const BOARD_HEADER_BYTES: usize = SLOT_BYTES;
+pub const BOARD_HEADER_BYTES: usize = LINE_BYTES;
 
 /// Sessions of one node: the bytes of its board behind its header, one each.
 pub const SESSIONS_PER_NODE_MAX: usize = BOARD_BYTES - BOARD_HEADER_BYTES;
@@ -120,7 +124,7 @@ const _: () = assert!(2 * EXTENSION_BYTES <= SHORT_BYTES);
 // Segments are whole pages, and a ring is what remains behind the header.
 const _: () = assert!(LANE_BYTES_FIRST.is_multiple_of(PAGE_BYTES));
 const _: () = assert!(LANE_BYTES_MAX.is_multiple_of(PAGE_BYTES));
-const _: () = assert!(RING_SLOTS_FIRST == 120);
+const _: () = assert!(RING_SLOTS_FIRST == 60);
 const _: () = assert!(LANE_BYTES_FIRST < LANE_BYTES_MAX && LANE_BYTES_MAX <= u32::MAX as usize);
 
 // Two of the longest messages fit the biggest ring beside header and control slots: a message

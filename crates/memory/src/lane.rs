@@ -28,7 +28,8 @@ const WANTS_ROOM: usize = 2 * LINE_WORDS + 1;
 /// of a page would fall into one set of the cache.
 #[must_use]
 pub fn first_slot(session: u64) -> u32 {
-    (session.wrapping_mul(7) % ((LANE_BYTES / SLOT - HEAD_LINES) as u64)) as u32
+    let slots = (LANE_BYTES - HEAD_LINES * LINE_WORDS * 8) / SLOT;
+    (session.wrapping_mul(7) % slots as u64) as u32
 }
 
 /// The segments that a lane may go on in when its first ring is too small. They are rings from end

@@ -51,7 +51,7 @@ const TURNS_PER_TICK: u32 = 256;
 /// What the dispatcher does with a request.
 pub(crate) trait Method {
     /// Runs the plain call of `len` bytes that lies open in the session's lane, which the caller
-    /// passes.
+    /// passes; or the plain one-way message, whose number is none.
     fn call(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, call: CallNumber, len: u32);
 
     /// The same for any request.
@@ -161,6 +161,8 @@ pub(crate) struct Dispatcher {
     applications: Applications,
     next_descriptor: Cell<u32>,
     turns_left: Cell<u32>,
+    /// Whether a loop of the application's own may have waited for the descriptor.
+    waited: Cell<bool>,
     openings: Cell<usize>,
     door: RefCell<Door>,
     closing: Cell<bool>,
@@ -201,6 +203,7 @@ impl Dispatcher {
             next_descriptor: Cell::new(0),
             pace,
             turns_left: Cell::new(TURNS_PER_TICK),
+            waited: Cell::new(false),
             door: RefCell::default(),
             openings: Cell::new(0),
             closing: Cell::new(false),
@@ -302,12 +305,6 @@ impl Dispatcher {
         self.show_counters();
     }
 
-    /// Takes the promise back. False if something has come.
-    pub(crate) fn may_wait(&self) -> bool {
-        self.home.page().withdraw();
-        self.roster.may_sleep() && !self.anything_came()
-    }
-
     pub(crate) fn roster(&self) -> &Arc<Roster> {
         &self.roster
     }
@@ -345,7 +342,11 @@ impl Dispatcher {
     /// was anything.
     #[inline]
     pub(crate) fn turn(self: &Rc<Self>, main: Main<'_>) -> bool {
-        match catch_unwind(AssertUnwindSafe(|| self.turn_once(1, main))) {
+        let turn = || {
+            self.resume();
+            self.turn_once(1, main)
+        };
+        match catch_unwind(AssertUnwindSafe(turn)) {
             Ok(busy) => busy,
             Err(panic) => {
                 self.recover(panic);
@@ -440,6 +441,9 @@ impl Dispatcher {
                 let head = Head::reply(call, Head::len_in(&words));
                 self.answer(session, &head, main)?;
                 session.advance();
+            } else if Head::is_plain_oneway(&words) {
+                self.call(session, &words);
+                session.advance();
             } else {
                 self.other(session, words, main)?;
             }
@@ -470,7 +474,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Runs a plain call where it lies.
+    /// Runs a plain call, or a plain one-way message, whose number is none, where it lies.
     #[inline(always)]
     fn call(self: &Rc<Self>, session: &Rc<Session>, words: &[u64; 3]) {
         let (call, len) = (CallNumber::from_u64(words[1]), Head::len_in(words));
@@ -478,7 +482,10 @@ impl Dispatcher {
         let methods = self.methods.borrow();
         let Some(entry) = methods.get(usize::from(number).wrapping_sub(1)) else {
             drop(methods);
-            return self.request_slowly(session, &Head::call(number, call, len));
+            let oneway = call == CallNumber::NONE;
+            let head =
+                if oneway { Head::oneway(number, len) } else { Head::call(number, call, len) };
+            return self.request_slowly(session, &head);
         };
         self.running.set(Running::Handler(call));
         entry.method.call(self, session, call, len);
@@ -551,12 +558,11 @@ impl Dispatcher {
     #[inline(never)]
     fn run_woken(self: &Rc<Self>, main: Main<'_>) {
         self.unflushed.set(true);
-        let mut woken = self.woken.take();
-        self.roster.take(&mut woken);
-        for id in woken.drain(..) {
+        let mut woken = self.roster.take(self.woken.take());
+        while let Some(id) = woken.next() {
             if id == MAIN { main() } else { self.run(id) }
         }
-        self.woken.replace(woken);
+        self.woken.replace(woken.into_empty());
     }
 
     /// Looks at the promises of all to whom something was sent.
@@ -589,6 +595,9 @@ impl Dispatcher {
         task: Box<dyn Task>,
         deadline_us: Option<u64>,
     ) {
+        if session.ended().is_some() {
+            return;
+        }
         self.count(Counter::HandlersPromoted);
         let call = task.caller().and_then(|caller| caller.call);
         let id = match self.tasks.insert(task) {

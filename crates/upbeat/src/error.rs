@@ -190,6 +190,8 @@ pub enum ConnectError {
     },
     /// The session ended, or refused, before the methods were known.
     Call(CallError),
+    /// This node was shut down.
+    ShutDown,
 }
 
 impl fmt::Display for ConnectError {
@@ -205,6 +207,7 @@ impl fmt::Display for ConnectError {
             }
             ConnectError::Service { text } => write!(f, "binding failed: {text}"),
             ConnectError::Call(error) => write!(f, "binding failed: {error}"),
+            ConnectError::ShutDown => write!(f, "this node was shut down"),
         }
     }
 }

@@ -32,6 +32,10 @@ const CLOSING_LOOK: Duration = Duration::from_millis(1);
 
 /// A node. Cheap to clone, within its thread.
 ///
+/// With its last clone a node ends: its tasks are dropped, its sessions closed, its name is free. A
+/// clone that a task or a service of the node itself keeps is one of them, so such a node is ended
+/// by [`Node::shut_down`], which should end every node that has accepted calls.
+///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let node = upbeat::Node::builder("doc/node").local_only().build()?;
@@ -42,6 +46,16 @@ const CLOSING_LOOK: Duration = Duration::from_millis(1);
 #[derive(Clone)]
 pub struct Node {
     inner: Rc<Dispatcher>,
+    _end: Rc<End>,
+}
+
+/// Ends the node with the last [`Node`] that stands for it, whatever clients and tasks still hold.
+struct End(Rc<Dispatcher>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }
 
 impl Node {
@@ -84,6 +98,9 @@ impl Node {
 
     async fn open(&self, name: &NodeName) -> Result<Rc<Session>, ConnectError> {
         let inner = &self.inner;
+        if inner.is_closing() {
+            return Err(ConnectError::ShutDown);
+        }
         let same = |session: &Rc<Session>| {
             session.carrier.peer.name.as_ref() == Some(name) && !session.goodbye.get()
         };
@@ -91,7 +108,7 @@ impl Node {
             return Ok(session);
         }
         let connecting: Rc<Connecting> = inner
-            .connect(|home, session, now| self.call(home, name, session, now))
+            .connect(name, |home, session, now| self.call(home, name, session, now))
             .map_err(ConnectError::Open)?;
         let opened = poll_fn(|context| match connecting.poll(context.waker()) {
             Some(outcome) => Poll::Ready(outcome),
@@ -142,6 +159,8 @@ impl Node {
         let _enter = Enter::new(inner);
         let wakeup = Wakeup::of(inner.roster(), MAIN);
         let waker = wakeup.waker();
+        // Left behind the future, also where that panics: what it holds is told to peers first.
+        let _leave = Leave(inner);
         let mut future = pin!(future);
         let mut value = None;
         let done = Cell::new(false);
@@ -158,9 +177,8 @@ impl Node {
                 }
             });
         };
-        main();
+        waker.wake_by_ref();
         inner.run_until(&mut main, &done);
-        inner.leave();
         match value {
             Some(value) => value,
             None => unreachable!("the future is done"),
@@ -194,7 +212,11 @@ impl Node {
 
     /// Closes the node: takes no more requests, answers what it has accepted for at most `grace`,
     /// then tells its peers.
+    ///
+    /// # Panics
+    /// Inside a node's task or handler: that would stop the node for good.
     pub fn shut_down(&self, grace: Duration) {
+        drop(Enter::new(&self.inner));
         self.inner.begin_closing();
         let inner = Rc::clone(&self.inner);
         self.block_on(async {
@@ -207,6 +229,15 @@ impl Node {
             let _ = time::within(grace, quiet).await;
         });
         self.inner.end();
+    }
+}
+
+/// Leaves the node when it is no longer driven.
+struct Leave<'n>(&'n Rc<Dispatcher>);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
     }
 }
 
@@ -279,6 +310,6 @@ impl Builder {
         let settings = Settings { waiting: self.waiting, place, on_lost: self.on_lost };
         let inner = Dispatcher::new(home, settings, counters).map_err(BuildError::System)?;
         inner.open_door(shared, Some(local)).map_err(BuildError::System)?;
-        Ok(Node { inner })
+        Ok(Node { _end: Rc::new(End(Rc::clone(&inner))), inner })
     }
 }

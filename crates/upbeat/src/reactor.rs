@@ -3,7 +3,10 @@
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use std::cell::RefCell;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
+use std::cell::{OnceCell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use upbeat_memory::pool::Key;
 
@@ -22,6 +25,8 @@ pub(crate) enum Source {
     Process(u32),
     /// A descriptor that the application waits for.
     Application(u32),
+    /// The time has come for which the alarm was set.
+    Alarm,
 }
 
 impl Source {
@@ -34,6 +39,7 @@ impl Source {
             Source::Place(of) => 3 << 56 | key(of),
             Source::Process(pid) => 4 << 56 | u64::from(pid),
             Source::Application(id) => 5 << 56 | u64::from(id),
+            Source::Alarm => 6 << 56,
         }
     }
 
@@ -45,7 +51,8 @@ impl Source {
             2 => Source::LocalArrivals,
             3 => Source::Place(key),
             4 => Source::Process(word as u32),
-            _ => Source::Application(word as u32),
+            5 => Source::Application(word as u32),
+            _ => Source::Alarm,
         }
     }
 }
@@ -54,12 +61,14 @@ impl Source {
 pub(crate) struct Reactor {
     epoll: OwnedFd,
     events: RefCell<Vec<epoll::Event>>,
+    /// For loops of the application's own, which wait for the epoll and know no time.
+    alarm: OnceCell<OwnedFd>,
 }
 
 impl Reactor {
     pub(crate) fn new() -> rustix::io::Result<Reactor> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Reactor { epoll, events: RefCell::new(Vec::with_capacity(64)) })
+        Ok(Reactor { epoll, events: RefCell::new(Vec::with_capacity(64)), alarm: OnceCell::new() })
     }
 
     /// Waits for a descriptor to become readable, or to end.
@@ -74,13 +83,36 @@ impl Reactor {
         let _ = epoll::delete(&self.epoll, descriptor);
     }
 
+    /// Has the epoll become readable in so many nanoseconds; None takes that back.
+    pub(crate) fn set_alarm(&self, nanoseconds: Option<u64>) -> rustix::io::Result<()> {
+        let alarm = match (self.alarm.get(), nanoseconds) {
+            (None, None) => return Ok(()),
+            (None, Some(_)) => {
+                let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+                let alarm = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+                self.add(&alarm, Source::Alarm)?;
+                self.alarm.get_or_init(|| alarm)
+            }
+            (Some(alarm), _) => alarm,
+        };
+        // A time of nothing would take it back.
+        let it_value = timespec(nanoseconds.map_or(0, |nanoseconds| nanoseconds.max(1)));
+        let time = Itimerspec { it_interval: timespec(0), it_value };
+        timerfd_settime(alarm, TimerfdTimerFlags::empty(), &time).map(drop)
+    }
+
+    /// The alarm was heard.
+    pub(crate) fn hush(&self) {
+        if let Some(alarm) = self.alarm.get() {
+            // It may have been set anew meanwhile.
+            let _ = rustix::io::read(alarm, &mut [0u8; 8]);
+        }
+    }
+
     /// Waits until something has come, for `nanoseconds` at most, and adds what has come to
     /// `into`. None waits for ever.
     pub(crate) fn wait(&self, nanoseconds: Option<u64>, into: &mut Vec<Source>) {
-        let timeout = nanoseconds.map(|nanoseconds| Timespec {
-            tv_sec: i64::try_from(nanoseconds / 1_000_000_000).unwrap_or(i64::MAX),
-            tv_nsec: (nanoseconds % 1_000_000_000) as _,
-        });
+        let timeout = nanoseconds.map(timespec);
         let mut events = self.events.borrow_mut();
         events.clear();
         match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref()) {
@@ -89,6 +121,13 @@ impl Reactor {
             Err(error) => debug_assert!(false, "epoll: {error}"),
         }
         into.extend(events.iter().map(|event| Source::unpack(event.data.u64())));
+    }
+}
+
+fn timespec(nanoseconds: u64) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(nanoseconds / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: (nanoseconds % 1_000_000_000) as _,
     }
 }
 

@@ -118,8 +118,8 @@ where
     F: Future<Output = R> + 'static,
 {
     fn call(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, call: CallNumber, len: u32) {
-        if self.oneway {
-            return refuse(session, call, ONEWAY);
+        if self.oneway != (call == CallNumber::NONE) {
+            return refuse(session, call, if self.oneway { ONEWAY } else { CALLED });
         }
         let arguments = read::<A>(&mut session.plain_payload(len));
         self.run(node, session, call, arguments, None);

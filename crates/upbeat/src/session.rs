@@ -138,7 +138,7 @@ impl Session {
 
     #[cold]
     fn too_long(&self, len: u32) -> Fault {
-        let span = (self.carrier.lanes.reader().room() / 64 + 1) as u32;
+        let span = upbeat_memory::ring::span_of(self.carrier.lanes.reader().room());
         misbehaved(Rule::LengthBeyondSpan { len, span })
     }
 
@@ -189,10 +189,14 @@ impl Session {
         self.oneways.finished();
     }
 
-    /// A one-way message of the peer that had become a task is done with.
+    /// A one-way message of the peer that had become a task is done with. The peer may wait for
+    /// that and send nothing meanwhile.
     pub(crate) fn end_oneway(&self) {
-        self.serving.borrow_mut().end_oneway();
-        self.oneways.finished();
+        if self.ended().is_none() {
+            self.serving.borrow_mut().end_oneway();
+            self.oneways.finished();
+            self.oneways.publish_finished(&self.carrier.lanes);
+        }
     }
 
     /// Whether something was sent since the promise was last looked at.
@@ -256,8 +260,10 @@ impl Session {
 
     /// Follows the peer's lane into its next segment. The frame that says so lies open.
     pub(crate) fn follow(&self, generation: u32) -> Result<(), Fault> {
+        // What came before the end of the socket counts; the end is heard again.
+        let heard = if self.segments.borrow().is_empty() { self.hear() } else { Ok(()) };
         if self.segments.borrow().is_empty() {
-            self.hear()?;
+            heard?;
         }
         let lanes = &self.carrier.lanes;
         let segment = self.segments.borrow_mut().pop_front();
@@ -296,9 +302,7 @@ impl Session {
         let waiters: Vec<_> =
             self.calls.borrow_mut().drain().filter_map(|(_, call)| call.into_waiter()).collect();
         waiters.into_iter().for_each(&mut wake);
-        for waker in self.room.take() {
-            wake(Waiter::Waker(waker));
-        }
+        self.wake_senders(|waker| wake(Waiter::Waker(waker)));
         self.owed.borrow_mut().clear();
         self.barred.set(true);
         self.pressed.set(false);
@@ -313,8 +317,14 @@ impl Session {
         }
     }
 
-    /// Whether every request was answered in both directions and nothing is owed.
+    /// Whether every call of the peer was answered and nothing is owed.
     pub(crate) fn is_quiet(&self) -> bool {
         self.serving.borrow().is_empty() && self.owed.borrow().is_empty()
+    }
+
+    /// Whether requests of the peer have become tasks that are not done.
+    pub(crate) fn serves(&self) -> bool {
+        let serving = self.serving.borrow();
+        !serving.is_empty() || serving.oneways() != 0
     }
 }

@@ -54,11 +54,12 @@ impl Roster {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// Moves the list into `into`, which is empty.
-    pub(crate) fn take(&self, into: &mut Vec<TaskId>) {
+    /// Takes the list as it stands, and leaves an empty one in the memory of `into`.
+    pub(crate) fn take(&self, into: Vec<TaskId>) -> Woken<'_> {
         let mut woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
         self.any.store(false, Ordering::SeqCst);
-        std::mem::swap(&mut *woken, into);
+        let tasks = std::mem::replace(&mut *woken, into);
+        Woken { roster: self, tasks, next: 0 }
     }
 
     /// Says that the node is about to sleep, and whether it may.
@@ -79,6 +80,37 @@ impl Roster {
 impl AsFd for Roster {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
+    }
+}
+
+/// Tasks that were on the list, to be run in their order. Those that are not, because one before
+/// them panicked, go back.
+pub(crate) struct Woken<'r> {
+    roster: &'r Roster,
+    tasks: Vec<TaskId>,
+    next: usize,
+}
+
+impl Woken<'_> {
+    /// The next one.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<TaskId> {
+        let task = self.tasks.get(self.next).copied();
+        self.next += 1;
+        task
+    }
+
+    /// The memory of the list, for the next one.
+    pub(crate) fn into_empty(mut self) -> Vec<TaskId> {
+        let mut tasks = std::mem::take(&mut self.tasks);
+        tasks.clear();
+        tasks
+    }
+}
+
+impl Drop for Woken<'_> {
+    fn drop(&mut self) {
+        self.tasks.iter().skip(self.next).for_each(|task| self.roster.push(*task));
     }
 }
 

@@ -97,7 +97,7 @@ fn every_broken_shape_names_its_rule() {
         ),
         (Head { method: 3, ..Head::reply(one, 0) }, Rule::StrayMethod { kind: 4, method: 3 }),
         (Head { count: 2, ..call }, Rule::StrayCount { kind: 1, count: 2 }),
-        (Head::packed(1, 6, 8), Rule::PackedBeyondSlot { count: 6, len: 8 }),
+        (Head::packed(1, 14, 8), Rule::PackedBeyondSlot { count: 14, len: 8 }),
         (Head::packed(1, 0, 8), Rule::PackedBeyondSlot { count: 0, len: 8 }),
         (
             Head::call(1, one, 15).with_flags(Flags::BOTH),
@@ -125,10 +125,10 @@ fn kinds_have_one_byte_each() {
 
 #[test]
 fn spans_and_lengths_agree() {
-    assert_eq!((slots(0), slots(40), slots(41), slots(104)), (1, 1, 2, 2));
-    assert_eq!((payload_max(0), payload_max(1), payload_max(2)), (0, 40, 104));
-    assert_eq!((packed_max(0), packed_max(8), packed_max(41)), (0, 5, 0));
-    assert_eq!(Head::packed(1, 5, 8).body_bytes(), 40);
+    assert_eq!((slots(0), slots(104), slots(105), slots(232)), (1, 1, 2, 2));
+    assert_eq!((payload_max(0), payload_max(1), payload_max(2)), (0, 104, 232));
+    assert_eq!((packed_max(0), packed_max(8), packed_max(105)), (0, 13, 0));
+    assert_eq!(Head::packed(1, 13, 8).body_bytes(), 104);
 }
 
 #[test]

@@ -28,6 +28,7 @@ impl Dispatcher {
         hot.retain(|session| {
             let idle = session.frames.replace(0) == 0
                 && session.calls_open() == 0
+                && !session.serves()
                 && !session.is_unflushed()
                 && !session.is_pressed();
             if !idle {

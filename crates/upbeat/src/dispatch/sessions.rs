@@ -7,13 +7,14 @@ use crate::session::{Session, Waiter};
 use crate::task::Cancelled;
 use crate::wait::Waiting;
 use crate::wake::TaskId;
-use std::cell::{Cell, RefCell};
+use std::cell::{OnceCell, RefCell};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::task::Waker;
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::Head;
 use upbeat_core::limits::SESSIONS_PER_NODE_MAX;
+use upbeat_core::name::NodeName;
 use upbeat_memory::page::State;
 use upbeat_memory::pool::Key;
 use upbeat_transport::error::OpenError;
@@ -42,27 +43,27 @@ pub(super) struct Pending {
     connecting: Option<Rc<Connecting>>,
 }
 
-/// What becomes of a connection that this node asked for.
-#[derive(Default)]
+/// What becomes of a connection that this node asked for, for everybody who asked.
 pub(crate) struct Connecting {
-    outcome: Cell<Option<Result<Rc<Session>, OpenError>>>,
-    waker: RefCell<Option<Waker>>,
+    to: NodeName,
+    outcome: OnceCell<Result<Rc<Session>, OpenError>>,
+    wakers: RefCell<Vec<Waker>>,
 }
 
 impl Connecting {
     pub(crate) fn poll(&self, waker: &Waker) -> Option<Result<Rc<Session>, OpenError>> {
-        let outcome = self.outcome.take();
-        if outcome.is_none() {
-            *self.waker.borrow_mut() = Some(waker.clone());
+        let outcome = self.outcome.get().cloned();
+        let mut wakers = self.wakers.borrow_mut();
+        if outcome.is_none() && !wakers.iter().any(|other| other.will_wake(waker)) {
+            wakers.push(waker.clone());
         }
         outcome
     }
 
     fn end(&self, outcome: Result<Rc<Session>, OpenError>) {
-        self.outcome.set(Some(outcome));
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
+        // An opening ends once.
+        let _ = self.outcome.set(outcome);
+        self.wakers.take().into_iter().for_each(Waker::wake);
     }
 }
 
@@ -123,16 +124,33 @@ impl Dispatcher {
             .collect()
     }
 
-    /// Begins to open a session that this node asks for.
+    /// Begins to open a session that this node asks for, or joins in where that has begun.
     pub(crate) fn connect(
         self: &Rc<Self>,
+        to: &NodeName,
         call: impl FnOnce(&Home, usize, u64) -> Result<Opening, OpenError>,
     ) -> Result<Rc<Connecting>, OpenError> {
+        if let Some(connecting) = self.connecting(to) {
+            return Ok(connecting);
+        }
         let place = self.next_place()?;
         let opening = call(&self.home, place, self.now_ms())?;
-        let connecting = Rc::new(Connecting::default());
+        let (outcome, wakers) = (OnceCell::new(), RefCell::default());
+        let connecting = Rc::new(Connecting { to: to.clone(), outcome, wakers });
         self.begin(opening, Some(Rc::clone(&connecting)))?;
         Ok(connecting)
+    }
+
+    /// The connection to a node that is being opened.
+    fn connecting(&self, to: &NodeName) -> Option<Rc<Connecting>> {
+        let places = self.places.borrow();
+        let connecting = places.iter().find_map(|(_, place)| match place {
+            Place::Opening(pending) => {
+                pending.connecting.as_ref().filter(|connecting| connecting.to == *to)
+            }
+            Place::Open(_) => None,
+        });
+        connecting.cloned()
     }
 
     /// The number that the next session will have.
@@ -259,6 +277,7 @@ impl Dispatcher {
     /// Ends everything: tasks, sessions, the door.
     pub(crate) fn end(self: &Rc<Self>) {
         self.closing.set(true);
+        self.forget_methods();
         self.home.page().set_state(State::Closed);
         self.shut_door();
         for session in self.sessions() {
@@ -273,13 +292,23 @@ impl Dispatcher {
     /// Takes no more requests. What was accepted is answered.
     pub(crate) fn begin_closing(self: &Rc<Self>) {
         self.closing.set(true);
-        self.methods.borrow_mut().clear();
+        self.forget_methods();
         self.home.page().set_state(State::Closing);
         self.shut_door();
         for session in self.sessions() {
             session.send_surely(Head::goodbye(), Vec::new());
             self.sent(&session);
         }
+    }
+
+    /// Whether the node takes no more requests.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.get()
+    }
+
+    /// Drops every service, whose own end may use the node.
+    fn forget_methods(&self) {
+        drop(self.methods.take());
     }
 
     /// Whether nothing that was accepted is still to be answered.

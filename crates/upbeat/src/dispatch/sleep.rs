@@ -44,6 +44,7 @@ impl Dispatcher {
     }
 
     fn turn_until(self: &Rc<Self>, main: Main<'_>, done: &Cell<bool>) {
+        self.resume();
         let looks = self.pace.borrow().looks();
         while !done.get() {
             if self.turn_once(looks, main) {
@@ -108,6 +109,34 @@ impl Dispatcher {
             self.reactor.wait(timeout, &mut sources);
         }
         self.home.page().promise();
+        self.roster.awake(sources.contains(&Source::Roster));
+        self.attend(sources);
+        self.fire(self.now_ns());
+    }
+
+    /// Takes the promise back, for a loop of the application's own that is about to wait for the
+    /// descriptor. False if something has come.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.waited.set(true);
+        self.home.page().withdraw();
+        self.settle_all();
+        self.relieve_all();
+        if !self.roster.may_sleep() || self.anything_came() {
+            return false;
+        }
+        self.count(Counter::Sleeps);
+        self.show_counters();
+        // Without an alarm the loop may not wait for what happens at a time.
+        self.reactor.set_alarm(self.next_timer()).is_ok()
+    }
+
+    /// Sees to what such a loop was woken by.
+    pub(super) fn resume(self: &Rc<Self>) {
+        if !self.waited.take() {
+            return;
+        }
+        let mut sources = self.sources.take();
+        self.reactor.wait(Some(0), &mut sources);
         self.roster.awake(sources.contains(&Source::Roster));
         self.attend(sources);
         self.fire(self.now_ns());

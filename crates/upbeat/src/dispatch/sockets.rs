@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::task::Waker;
 use upbeat_core::frame::Kind;
-use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
+use upbeat_core::limits::{PENDING_HANDSHAKES_MAX, RING_SLOTS_MAX};
 use upbeat_memory::pool::Key;
 use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
@@ -23,6 +23,7 @@ impl Dispatcher {
         for source in sources.drain(..) {
             match source {
                 Source::Roster => {}
+                Source::Alarm => self.reactor.hush(),
                 Source::Place(key) => match self.session(key) {
                     Some(session) => self.hear(&session),
                     None => self.step(key),
@@ -55,10 +56,12 @@ impl Dispatcher {
         }
     }
 
-    /// What the peer wrote before it ended is taken over first.
+    /// What the peer wrote before it ended is taken over first: answers, and one-way messages. Its
+    /// calls have nobody left to answer.
     fn lose_after_last_words(self: &Rc<Self>, session: &Rc<Session>, why: Why) {
-        let why = if session.goodbye.get() && why == Why::Died { Why::Closed } else { why };
-        loop {
+        let mut why = why;
+        // A peer that is not gone may go on writing behind the end of its socket.
+        for _ in 0..RING_SLOTS_MAX {
             match session.look_whole() {
                 Ok(Some(head)) if matches!(head.kind, Kind::Reply | Kind::Failed) => {
                     match session.keep_late(&head) {
@@ -74,9 +77,21 @@ impl Dispatcher {
                         break;
                     }
                 }
-                Ok(Some(_)) => session.advance(),
+                Ok(Some(head)) if matches!(head.kind, Kind::Oneway | Kind::Packed) => {
+                    self.request(session, &head);
+                    session.advance();
+                }
+                Ok(Some(head)) => {
+                    if head.kind == Kind::Goodbye && why == Why::Died {
+                        why = Why::Closed;
+                    }
+                    session.advance();
+                }
                 Ok(None) | Err(_) => break,
             }
+        }
+        if session.goodbye.get() && why == Why::Died {
+            why = Why::Closed;
         }
         self.lose(session, why);
     }

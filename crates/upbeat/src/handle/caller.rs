@@ -86,13 +86,11 @@ impl Caller {
                     return self.take_answer(&head);
                 }
                 Ok(Some(_)) => self.drain(),
-                Ok(None) => {
-                    if let Some(result) = self.poll(call) {
-                        return result;
-                    }
-                    self.idle();
-                }
+                Ok(None) => self.idle(),
                 Err(fault) => self.end(*fault),
+            }
+            if let Some(result) = self.poll(call) {
+                return result;
             }
         }
     }

@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::convert::Infallible;
 use std::task::Waker;
 use upbeat_core::call::{Abandon, Answered, TableFull};
-use upbeat_core::frame::{CallNumber, Failure, Head, Kind};
+use upbeat_core::frame::{CallNumber, FailCode, Failure, Head, Kind};
 
 /// An open call, as its caller's table keeps it: the task that waits, or what is rarer.
 pub(crate) enum Waiting {
@@ -236,6 +236,7 @@ fn read_failure(input: &mut Input<'_>) -> Box<CallError<Infallible>> {
         return unreadable(&error);
     }
     match Failure::parse(&payload) {
+        Ok(failure) if failure.code() == FailCode::Deadline => Box::new(CallError::Deadline),
         Ok(failure) => {
             let text = failure.text().into();
             Box::new(CallError::Failed { code: failure.code(), text })

@@ -9,7 +9,7 @@ use super::{Fault, Session, broken};
 use crate::error::Why;
 use crate::wire::{Output, Wire, WireError};
 use rustix::io::Errno;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::task::Waker;
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Head};
 use upbeat_core::limits::{
@@ -119,6 +119,10 @@ pub(super) struct Oneways {
     known_finished: Cell<u64>,
     finished: Cell<u64>,
     published: Cell<u64>,
+    /// Whether the last one was refused because the peer holds so many.
+    refused: Cell<bool>,
+    /// Who waits until the peer has finished some.
+    waiting: RefCell<Vec<Waker>>,
 }
 
 impl Oneways {
@@ -168,6 +172,7 @@ impl Session {
     #[inline(always)]
     pub(crate) fn oneway<T: Content>(&self, method: u16, value: &T) -> Result<(), Put> {
         if !self.oneways.may_send(&self.carrier.lanes).map_err(Put::Ended)? {
+            self.oneways.refused.set(true);
             return Err(Put::Full);
         }
         self.request(Head::oneway(method, 0).words(), value)?;
@@ -227,7 +232,6 @@ impl Session {
                     let len = payload.len();
                     claim.commit(with_len(head, len), len);
                     self.unflushed.set(self.unflushed.get() + 1);
-                    self.refusals.set(0);
                     return Ok(());
                 }
                 Err(Refused::Full | Refused::Claimed) => {
@@ -335,7 +339,8 @@ impl Session {
 
     /// Wakes this one when there may be room.
     pub(crate) fn wait_for_room(&self, waker: &Waker) {
-        let mut room = self.room.borrow_mut();
+        let for_oneways = self.oneways.refused.take();
+        let mut room = if for_oneways { &self.oneways.waiting } else { &self.room }.borrow_mut();
         if !room.iter().any(|other| other.will_wake(waker)) {
             room.push(waker.clone());
         }
@@ -363,15 +368,26 @@ impl Session {
             }
         }
         self.barred.set(self.ended().is_some());
+        let (room, oneways) = (&self.room, &self.oneways.waiting);
         // Waiters are requests: they need room beyond the slots that are kept.
-        if !self.room.borrow().is_empty() && !self.has_room() {
-            return;
+        if !room.borrow().is_empty() && self.has_room() {
+            room.take().into_iter().for_each(Waker::wake);
         }
-        self.pressed.set(false);
-        self.carrier.lanes.set_wants_room(false);
-        for waker in self.room.take() {
-            waker.wake();
+        // A fault is told to the one that tries again.
+        let may_send = || !matches!(self.oneways.may_send(&self.carrier.lanes), Ok(false));
+        if !oneways.borrow().is_empty() && may_send() {
+            oneways.take().into_iter().for_each(Waker::wake);
         }
+        if room.borrow().is_empty() && oneways.borrow().is_empty() {
+            self.pressed.set(false);
+            self.carrier.lanes.set_wants_room(false);
+        }
+    }
+
+    /// Wakes everybody who waits to send.
+    pub(super) fn wake_senders(&self, mut wake: impl FnMut(Waker)) {
+        self.room.take().into_iter().for_each(&mut wake);
+        self.oneways.waiting.take().into_iter().for_each(&mut wake);
     }
 
     fn next_owed(&self) -> Option<Owed> {
