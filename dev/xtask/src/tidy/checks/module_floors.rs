@@ -2,8 +2,9 @@
 //!
 //! A module, with everything in its directory, names only modules above it in the list that
 //! declares it; this holds for the list of the root and for the list of every module with
-//! children. A child in a file of its own may use what its parent's file defines, as long as
-//! that file does not use the child. What is compiled for tests only is free.
+//! children. The files of a directory are one module that was split for its length, so a child may
+//! use what its parent's file defines; the root is no such module, and what it exports again is
+//! imported from where it is defined. What is compiled for tests only is free.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use super::super::finding::Finding;
 use super::super::modules::{Module, Modules};
 use super::super::tree::Tree;
 
-/// Reports uses that go up, globs of a parent, and circles of a parent and its child.
+/// Reports uses that go up, globs of a parent, and circles of the root and its modules.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in tree.packages() {
@@ -57,7 +58,9 @@ fn check_crate(modules: &Modules) -> Vec<Finding> {
         }
     }
     for ((child, _, _), all) in from_child {
-        if let Some(back) = from_parent.get(&child) {
+        if child.len() == 1
+            && let Some(back) = from_parent.get(&child)
+        {
             findings.push(circle(modules, &all, child.last().unwrap(), back));
         }
     }
@@ -136,7 +139,7 @@ fn glob(from: &Module, line: usize) -> Finding {
     )
 }
 
-/// The uses in one line of a child by which it and its parent use each other.
+/// The uses in one line of a module by which it and the root use each other.
 fn circle(modules: &Modules, all: &[Use], child: &str, back: &str) -> Finding {
     let parent = &modules.list[all[0].to];
     let name = parent.path.last().map_or("the root", String::as_str);
@@ -227,14 +230,18 @@ mod tests {
     }
 
     #[test]
-    fn a_child_and_its_parent_do_not_use_each_other() {
+    fn the_files_of_a_directory_share_what_its_module_defines() {
         let child = ("a/one.rs", "use super::Kind;");
-        let alone = ("a.rs", "mod one;\nenum Kind {}");
-        assert!(findings(&[("lib.rs", "mod a;"), alone, child]).is_empty());
-        let circle = ("a.rs", "mod one;\nenum Kind {}\nfn f() { one::g() }");
-        assert_eq!(findings(&[("lib.rs", "mod a;"), circle, child]), ["a/one.rs:1"]);
-        let inline = ("a.rs", "enum Kind {}\nmod one { use super::Kind; }\nuse one::A;");
-        assert!(findings(&[("lib.rs", "mod a;"), inline]).is_empty());
+        let module = ("a.rs", "mod one;\nenum Kind {}\nfn f() { one::g() }");
+        assert!(findings(&[("lib.rs", "mod a;"), module, child]).is_empty());
+    }
+
+    #[test]
+    fn the_root_and_its_modules_do_not_use_each_other() {
+        let root = ("lib.rs", "mod a;\npub enum Kind {}\nfn f() { a::g() }");
+        assert_eq!(findings(&[root, ("a.rs", "use crate::Kind;")]), ["a.rs:1"]);
+        let alone = ("lib.rs", "mod a;\npub enum Kind {}");
+        assert!(findings(&[alone, ("a.rs", "use crate::Kind;")]).is_empty());
     }
 
     #[test]
