@@ -45,6 +45,9 @@ use upbeat_transport::home::Home;
 pub(crate) use sessions::{Connecting, Settings};
 use sessions::{Door, Place};
 
+/// PAUSEs for which a reader of one-way messages stays behind their writer: about as long as 32 of
+/// them take to write.
+const PAUSES_BEHIND: u32 = 16;
 /// Turns between two looks at the clock while messages come.
 const TURNS_PER_TICK: u32 = 256;
 
@@ -429,6 +432,7 @@ impl Dispatcher {
     #[inline(always)]
     fn drain(self: &Rc<Self>, session: &Rc<Session>, main: Main<'_>) -> Result<(), Fault> {
         let mut frames = 0;
+        let mut oneways = 0;
         while frames < FLUSH_MESSAGES as u32
             && let Some(words) = session.look()?
         {
@@ -444,12 +448,16 @@ impl Dispatcher {
             } else if Head::is_plain_oneway(&words) {
                 self.call(session, &words);
                 session.advance();
+                oneways += 1;
             } else {
                 self.other(session, words, main)?;
             }
         }
         session.frames.set(session.frames.get() + frames);
         session.publish_progress();
+        if oneways != 0 && oneways == frames && frames < FLUSH_MESSAGES as u32 {
+            fall_behind();
+        }
         if session.peer_wants_room() {
             self.relieve(session);
         }
@@ -624,6 +632,7 @@ impl Dispatcher {
         let text = panic_text(&*panic);
         self.count(Counter::Panics);
         self.current.set(NOBODY);
+        self.unflushed.set(true);
         let running = self.running.replace(Running::Nothing);
         let open = self.open_frame();
         let hand = open.as_ref().and_then(|session| session.key.get());
@@ -665,6 +674,15 @@ impl Dispatcher {
     /// The session whose frame is being taken over.
     fn open_frame(&self) -> Option<Rc<Session>> {
         self.sessions().into_iter().find(|session| session.carrier.lanes.reader().is_open())
+    }
+}
+
+/// Nobody waits for what one-way messages do. A reader that has caught up with their writer takes
+/// each line from under its hands, so it stays behind a little.
+#[inline]
+fn fall_behind() {
+    for _ in 0..PAUSES_BEHIND {
+        std::hint::spin_loop();
     }
 }
 

@@ -45,6 +45,34 @@ const GAP_US: u64 = 40;
 /// For so long after such a gap nothing is looked out.
 const CROWDED_US: u64 = 5_000;
 
+/// Of so many waits that are slept through one is looked out, to see whether that pays again.
+const WAITS_PER_TRIAL: u32 = 8;
+
+/// The processors that the program can be on. The affinity of this thread says nothing of where its
+/// peers run; a quota of the control group does.
+fn processors() -> usize {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
+    let online = online.and_then(|list| count_in(list.trim())).unwrap_or(1);
+    let quota = std::fs::read_to_string("/sys/fs/cgroup/cpu.max").ok();
+    quota.and_then(|text| whole_processors(&text)).map_or(online, |quota| online.min(quota))
+}
+
+/// The processors in a list such as `0-3,8`.
+fn count_in(list: &str) -> Option<usize> {
+    list.split(',').try_fold(0, |count, range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
+        Some(count + last.checked_sub(first)? + 1)
+    })
+}
+
+/// The whole processors that a quota such as `150000 100000` grants, at least one.
+fn whole_processors(quota: &str) -> Option<usize> {
+    let (time, period) = quota.trim().split_once(' ')?;
+    let (time, period) = (time.parse::<usize>().ok()?, period.parse::<usize>().ok()?);
+    Some((time / period.max(1)).max(1))
+}
+
 /// A node's waiting, from turn to turn.
 pub(crate) struct Pace {
     policy: Waiting,
@@ -56,20 +84,23 @@ pub(crate) struct Pace {
     usual: u64,
     crowded_until: u64,
     yielded: bool,
+    /// Waits since looking was tried although it has not paid lately.
+    untried: u32,
 }
 
 impl Pace {
     pub(crate) fn new(policy: Waiting) -> Pace {
-        let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+        let alone = processors() == 1;
         Pace {
             policy,
-            alone: processors == 1,
+            alone,
             tick_per_us: (ticks_per_second() / 1_000_000).max(1),
             began: 0,
             last: 0,
             usual: 0,
             crowded_until: 0,
             yielded: false,
+            untried: 0,
         }
     }
 
@@ -97,6 +128,7 @@ impl Pace {
         self.usual = self.usual - self.usual / 8 + lasted / 8;
         self.began = 0;
         self.yielded = false;
+        self.untried = self.untried.wrapping_add(1);
     }
 
     /// The node has slept and is awake again.
@@ -148,9 +180,74 @@ impl Pace {
     /// For how long to look, in ticks.
     fn spin(&self, now: u64) -> u64 {
         let most = SPIN_US_MAX * self.tick_per_us;
-        if self.alone || now < self.crowded_until || self.usual > most / 2 {
+        if self.alone || now < self.crowded_until {
             return 0;
         }
+        if self.usual > most / 2 {
+            // Two nodes that both sleep make each other wait for a wake. Now and then one looks,
+            // and then both find that it pays.
+            return if self.untried.is_multiple_of(WAITS_PER_TRIAL) { most } else { 0 };
+        }
         (self.usual * SPIN_FACTOR).clamp(2 * self.tick_per_us, most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_processors_and_quotas_are_read() {
+        assert_eq!(count_in("0"), Some(1));
+        assert_eq!(count_in("0-3,8"), Some(5));
+        assert_eq!((count_in(""), count_in("3-1"), count_in("a-b")), (None, None, None));
+        assert_eq!(whole_processors("max 100000\n"), None);
+        assert_eq!(whole_processors("50000 100000\n"), Some(1));
+        assert_eq!(whole_processors("250000 100000\n"), Some(2));
+    }
+
+    fn adaptive() -> Pace {
+        Pace { alone: false, tick_per_us: 1, ..Pace::new(Waiting::Adaptive) }
+    }
+
+    #[test]
+    fn waits_that_end_soon_are_looked_out_and_long_ones_are_not() {
+        let mut pace = adaptive();
+        (0..32).for_each(|_| pace.learn(10));
+        assert!((24..=60).contains(&pace.spin(0)), "{}", pace.spin(0));
+        (0..32).for_each(|_| pace.learn(1_000_000));
+        let spins: Vec<u64> = (0..8)
+            .map(|_| {
+                pace.learn(1_000_000);
+                pace.spin(0)
+            })
+            .collect();
+        // One of eight is tried.
+        assert_eq!(spins.iter().filter(|spin| **spin == 0).count(), 7, "{spins:?}");
+    }
+
+    #[test]
+    fn a_crowded_or_single_processor_is_not_looked_on() {
+        let mut pace = adaptive();
+        pace.crowded_until = 100;
+        assert_eq!(pace.spin(99), 0);
+        assert_ne!(pace.spin(100), 0);
+        pace.alone = true;
+        assert_eq!(pace.spin(100), 0);
+    }
+
+    #[test]
+    fn the_policies_do_as_they_say() {
+        assert_eq!(Pace::new(Waiting::Sleeping).idle(), Idle::Sleep);
+        assert_eq!(Pace::new(Waiting::Sleeping).looks(), 1);
+        let mut polling = Pace::new(Waiting::Polling);
+        assert!((0..1000).all(|_| polling.idle() == Idle::Tick));
+        // An adaptive node that nothing reaches lets others run, and then sleeps.
+        let mut pace = adaptive();
+        let mut acts = Vec::new();
+        while acts.last() != Some(&Idle::Sleep) {
+            acts.push(pace.idle());
+        }
+        assert_eq!(acts[acts.len() - 2], Idle::Yield);
     }
 }
