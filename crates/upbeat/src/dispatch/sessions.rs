@@ -271,6 +271,7 @@ impl Dispatcher {
     pub(super) fn cancel(&self, task: TaskId, why: Cancelled) {
         if let Some(live) = self.tasks.remove(task) {
             live.task.cancel(why);
+            self.unflushed.set(true);
         }
     }
 

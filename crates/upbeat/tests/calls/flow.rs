@@ -1,0 +1,280 @@
+//! Many messages: in flight at once, both ways at once, more than there is room for.
+
+use crate::common::server::{KINDS, Kind, Stand};
+use crate::common::work::{WorkClient, WorkServer, Worker};
+use crate::common::{Watchdog, until, yield_now};
+use std::rc::Rc;
+use std::time::Duration;
+use upbeat::{CallError, Counter, Node, Waiting};
+use upbeat_core::limits::{CALLS_PER_SESSION_MAX, ONEWAYS_UNFINISHED_MAX};
+
+async fn client(stand: &Stand) -> WorkClient {
+    stand.node.connect(&stand.name()).await.unwrap()
+}
+
+/// Serves `Work` on a client's node too.
+fn serve_here(node: &Node) {
+    let worker = Rc::new(Worker::default());
+    *worker.node.borrow_mut() = Some(node.clone());
+    node.serve(WorkServer::shared(worker));
+}
+
+#[test]
+fn tasks_in_flight_get_their_own_answers() {
+    let _watchdog = Watchdog::new("in flight", 120);
+    for kind in KINDS {
+        let stand = Stand::new(kind, Waiting::Adaptive);
+        stand.node.block_on(async {
+            let work = client(&stand).await;
+            let tasks: Vec<_> = (0..64_u64)
+                .map(|task| {
+                    let work = work.clone();
+                    stand.node.spawn(async move {
+                        for round in 0..200 {
+                            let sent = vec![task as u8; (task * 40 + round) as usize % 3000];
+                            assert_eq!(work.add(task, round).await, Ok(task + round));
+                            assert_eq!(work.bytes(sent.clone()).await, Ok(sent));
+                            if round % 50 == task % 50 {
+                                assert_eq!(work.nap(task % 5, round).await, Ok(round));
+                            }
+                        }
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+            assert_eq!(work.waiting().await.unwrap().0, 0);
+        });
+    }
+}
+
+#[test]
+fn as_many_calls_as_may_be_open_and_one_more() {
+    let _watchdog = Watchdog::new("calls open", 120);
+    for kind in KINDS {
+        let stand = Stand::new(kind, Waiting::Adaptive);
+        stand.node.block_on(async {
+            let work = client(&stand).await;
+            let naps: Vec<_> = (0..CALLS_PER_SESSION_MAX as u64 + 10)
+                .map(|nap| {
+                    let work = work.clone();
+                    stand.node.spawn(async move { work.nap(1500, nap).await })
+                })
+                .collect();
+            let too_many = CallError::TooManyCalls { most: CALLS_PER_SESSION_MAX };
+            let mut refused = 0;
+            for (nap, task) in (0..).zip(naps) {
+                match task.await.unwrap() {
+                    Ok(value) => assert_eq!(value, nap),
+                    Err(error) => {
+                        assert_eq!(error, too_many);
+                        refused += 1;
+                    }
+                }
+            }
+            assert_eq!(refused, 10);
+            assert_eq!(work.add(1, 1).await, Ok(2));
+        });
+    }
+}
+
+#[test]
+fn two_nodes_that_call_each_other_at_once() {
+    let _watchdog = Watchdog::new("both ways", 120);
+    for kind in KINDS {
+        for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
+            let stand = Stand::new(kind, waiting);
+            serve_here(&stand.node);
+            let here = stand.node.name();
+            stand.node.block_on(async {
+                let work = client(&stand).await;
+                let tasks: Vec<_> = (0..32)
+                    .map(|task| {
+                        let (work, here) = (work.clone(), here.clone());
+                        stand.node.spawn(async move {
+                            for n in 0..50 {
+                                // Its handler calls back here, in the same session.
+                                assert_eq!(work.relay(here.clone(), n, task).await, Ok(n + task));
+                                let blob = work.blob(n * 300).await;
+                                assert_eq!(blob.map(|blob| blob.len() as u64), Ok(n * 300));
+                            }
+                        })
+                    })
+                    .collect();
+                for task in tasks {
+                    task.await.unwrap();
+                }
+            });
+            assert_eq!(stand.node.sessions(), 1);
+        }
+    }
+}
+
+#[test]
+fn a_million_one_way_messages_arrive_in_order() {
+    let _watchdog = Watchdog::new("one-ways", 120);
+    let count = if cfg!(debug_assertions) { 1_000_000 } else { 4_000_000 };
+    for kind in KINDS {
+        let stand = Stand::new(kind, Waiting::Adaptive);
+        stand.node.block_on(async {
+            let work = client(&stand).await;
+            for number in 1..=count {
+                work.note(number).await.unwrap();
+            }
+            // A call is ordered behind them.
+            assert_eq!(work.noted().await, Ok((count, count, 0)));
+        });
+    }
+}
+
+#[test]
+fn one_way_messages_are_heard_by_a_sleeper() {
+    let _watchdog = Watchdog::new("sleeper", 60);
+    for kind in KINDS {
+        let stand = Stand::new(kind, Waiting::Sleeping);
+        stand.node.block_on(async {
+            let work = client(&stand).await;
+            for number in 1..=200 {
+                work.note(number).await.unwrap();
+                // Nothing is sent behind it, so it must have rung by itself.
+                if number % 20 == 0 {
+                    upbeat::sleep(Duration::from_millis(2)).await;
+                }
+            }
+            assert_eq!(work.noted().await, Ok((200, 200, 0)));
+        });
+    }
+}
+
+#[test]
+fn a_full_lane_makes_its_sender_wait() {
+    let _watchdog = Watchdog::new("lane full", 120);
+    for kind in KINDS {
+        for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
+            let stand = Stand::new(kind, waiting);
+            stand.node.block_on(async {
+                let work = client(&stand).await;
+                let stalling = work.clone();
+                let stall = stand.node.spawn(async move { stalling.stall(300).await });
+                yield_now().await;
+                // More than the largest lane holds.
+                let text = "x".repeat(1000);
+                for number in 1..=6000 {
+                    work.note_text(number, text.clone()).await.unwrap();
+                }
+                assert_eq!(work.noted().await, Ok((6000, 6000, 0)));
+                stall.await.unwrap().unwrap();
+                assert!(stand.node.counted(Counter::LaneFull) > 0);
+                let grown = work.counted(Counter::LaneGrown as u64).await;
+                assert_eq!(grown, Ok(2), "the server followed the lane into both larger segments");
+            });
+        }
+    }
+}
+
+#[test]
+fn large_messages_through_a_lane_that_is_full() {
+    let _watchdog = Watchdog::new("large", 120);
+    for kind in KINDS {
+        let stand = Stand::new(kind, Waiting::Adaptive);
+        stand.node.block_on(async {
+            let work = client(&stand).await;
+            let tasks: Vec<_> = (0..20)
+                .map(|task| {
+                    let work = work.clone();
+                    stand.node.spawn(async move {
+                        let sent = vec![task; 900_000 + task as usize];
+                        assert!(work.bytes(sent.clone()).await.as_ref() == Ok(&sent));
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn unfinished_one_way_messages_are_bounded_and_the_sender_goes_on() {
+    let _watchdog = Watchdog::new("unfinished", 120);
+    for kind in KINDS {
+        for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
+            let stand = Stand::new(kind, waiting);
+            stand.node.block_on(async {
+                let work = client(&stand).await;
+                let count = ONEWAYS_UNFINISHED_MAX as u64 + 1000;
+                for number in 1..=count {
+                    // So long that the sender comes to the bound before the first one ends.
+                    work.note_late(number, 1500).await.unwrap();
+                }
+                loop {
+                    let (noted, ..) = work.noted().await.unwrap();
+                    if noted == count {
+                        break;
+                    }
+                    upbeat::sleep(Duration::from_millis(5)).await;
+                }
+                assert_eq!(work.waiting().await, Ok((0, count)));
+            });
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_comes_late_wakes_a_sleeper() {
+    let _watchdog = Watchdog::new("late answers", 60);
+    // A server that is always awake, so that it is not its going to sleep that rings.
+    let stand = Stand::new(Kind::Shared, Waiting::Polling);
+    // So many sessions that the server does not look at each of them all the time.
+    let clients: Vec<_> = (0..8)
+        .map(|number| {
+            let (name, server) = (format!("{}/{number}", stand.node.name()), stand.name());
+            let place = stand.place.clone();
+            std::thread::spawn(move || {
+                let node = crate::common::node(&name, &place, Waiting::Sleeping);
+                node.block_on(async {
+                    let work: WorkClient = node.connect(&server).await.unwrap();
+                    let mut took = Vec::new();
+                    for n in 0..3 {
+                        let began = std::time::Instant::now();
+                        assert_eq!(work.nap(300, n).await, Ok(n));
+                        took.push(began.elapsed());
+                    }
+                    took
+                })
+            })
+        })
+        .collect();
+    let mut took: Vec<_> = clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
+    took.sort();
+    // Most of them, for the machine may have stood still during a few.
+    assert!(took[took.len() / 2] < Duration::from_millis(400), "{took:?}");
+}
+
+#[test]
+fn a_handler_that_waits_is_passed_by_others() {
+    let _watchdog = Watchdog::new("promotion", 60);
+    for kind in KINDS {
+        let stand = Stand::new(kind, Waiting::Adaptive);
+        stand.node.block_on(async {
+            let work = client(&stand).await;
+            let slow = work.clone();
+            let slow = stand.node.spawn(async move { slow.nap(200, 7).await });
+            yield_now().await;
+            let mut asked = 0;
+            until(|| {
+                asked += 1;
+                asked > 3
+            })
+            .await;
+            for n in 0..1000 {
+                assert_eq!(work.add(n, 1).await, Ok(n + 1));
+            }
+            assert_eq!(work.waiting().await, Ok((1, 1)), "it still waits");
+            assert_eq!(slow.await.unwrap(), Ok(7));
+            assert_eq!(work.waiting().await, Ok((0, 1)));
+        });
+    }
+}

@@ -1,0 +1,19 @@
+//! Calls as their users rely on them, between threads and between processes.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod ends;
+mod flow;
+mod meeting;
+mod nodes;
+mod panics;
+mod values;
+
+/// The other process's parts. Without one this is a test of nothing.
+#[test]
+fn other() {
+    if let Some((part, place)) = common::process::part() {
+        assert!(common::server::play(&part, &place), "there is no part {part}");
+    }
+}

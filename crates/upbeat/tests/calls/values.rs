@@ -1,0 +1,97 @@
+//! Every kind of argument and result.
+
+use crate::common::Watchdog;
+use crate::common::server::{KINDS, Stand};
+use crate::common::work::{Division, Point, Record, WorkClient};
+use upbeat::wire::Wire;
+use upbeat::{CallError, Waiting};
+use upbeat_core::frame::FailCode;
+use upbeat_core::limits::MESSAGE_BYTES_MAX;
+
+const POLICIES: [Waiting; 2] = [Waiting::Adaptive, Waiting::Sleeping];
+
+fn with_each(test: impl AsyncFn(&WorkClient)) {
+    for kind in KINDS {
+        for waiting in POLICIES {
+            let stand = Stand::new(kind, waiting);
+            stand.node.block_on(async {
+                let work: WorkClient = stand.node.connect(&stand.name()).await.unwrap();
+                test(&work).await;
+            });
+        }
+    }
+}
+
+fn record(depth: u32) -> Record {
+    let inner = (depth > 0).then(|| Box::new(record(depth - 1)));
+    Record { name: "ü".repeat(depth as usize), numbers: (0..depth).collect(), inner }
+}
+
+#[test]
+fn values_of_every_form() {
+    let _watchdog = Watchdog::new("values", 120);
+    with_each(async |work| {
+        work.null().await.unwrap();
+        assert_eq!(work.add(40, 2).await, Ok(42));
+        let point = Point { x: f64::MIN_POSITIVE, y: -0.5 };
+        assert_eq!(work.point(point).await, Ok(Point { x: point.y, y: point.x }));
+        for text in ["", "a", "seven b", "eight by", "naïve", &"x".repeat(5000)] {
+            assert_eq!(work.text(text.to_owned()).await.as_deref(), Ok(text));
+        }
+        for depth in [0, 1, 7, 30] {
+            assert_eq!(work.record(record(depth)).await, Ok(record(depth)));
+        }
+        assert_eq!(work.divide(6, 3).await, Ok(2));
+        assert_eq!(work.divide(6, 0).await, Err(CallError::Method(Division::ByZero)));
+        let rest = CallError::Method(Division::NotWhole { rest: 2 });
+        assert_eq!(work.divide(6, 4).await, Err(rest));
+    });
+}
+
+#[test]
+fn bytes_of_every_length() {
+    let _watchdog = Watchdog::new("lengths", 120);
+    with_each(async |work| {
+        let kib = std::array::from_fn(|at| at as u8);
+        assert_eq!(work.kib(kib).await, Ok(kib));
+        let page = std::array::from_fn(|at| (at / 7) as u8);
+        assert_eq!(work.page(page).await, Ok(page));
+        let around = [8, 32, 40, 64, 96, 1024, 3800, 3840, 4096, 8192, 60_000, 65_536, 100 << 10];
+        let around = around.iter().flat_map(|bytes| [bytes - 1, *bytes, bytes + 1]);
+        for bytes in around.chain([0, 500_000, MESSAGE_BYTES_MAX - 8]) {
+            let sent: Vec<u8> = (0..bytes).map(|at| (at * 31) as u8).collect();
+            assert!(work.bytes(sent.clone()).await.unwrap() == sent, "{bytes} bytes");
+        }
+    });
+}
+
+#[test]
+fn messages_that_are_too_large() {
+    let _watchdog = Watchdog::new("too large", 60);
+    with_each(async |work| {
+        let most = MESSAGE_BYTES_MAX;
+        let error = work.bytes(vec![0; most]).await.unwrap_err();
+        assert_eq!(error, CallError::TooLarge { bytes: most + 8, most });
+        assert!(!error.may_have_run());
+        let error = work.note_text(1, "x".repeat(2 * most)).await.unwrap_err();
+        assert!(matches!(error, CallError::TooLarge { .. }), "{error}");
+        let error = work.blob(most as u64).await.unwrap_err();
+        assert!(matches!(error, CallError::Failed { code: FailCode::TooLarge, .. }), "{error}");
+        assert!(error.to_string().contains(&most.to_string()), "{error}");
+        // Neither has hurt the session.
+        assert_eq!(work.add(1, 2).await, Ok(3));
+        assert_eq!(work.noted().await, Ok((0, 0, 0)));
+        assert_eq!(work.blob(most as u64 - 8).await.map(|bytes| bytes.len()), Ok(most - 8));
+    });
+}
+
+#[test]
+fn a_result_is_read_where_it_lies() {
+    let _watchdog = Watchdog::new("in place", 60);
+    with_each(async |work| {
+        assert!(<(u64, u64)>::BYTES_LIKELY == 16 && Point::PLAIN);
+        for n in 0..10_000 {
+            assert_eq!(work.add(n, n).await, Ok(2 * n));
+        }
+    });
+}

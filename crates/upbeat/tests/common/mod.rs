@@ -1,0 +1,174 @@
+//! What the tests of this crate share: directories, other processes, signals between threads, and
+//! the service that they call.
+#![allow(dead_code, reason = "every test file uses a part of it")]
+
+pub(crate) mod process;
+pub(crate) mod server;
+pub(crate) mod work;
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use upbeat::{Node, Waiting};
+
+/// Keeps the tests of one file from running at once, where they count what the process has.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends the process, aloud, if a test does not end: nothing here waits for ever.
+pub(crate) struct Watchdog {
+    over: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Watchdog {
+    pub(crate) fn new(what: &'static str, seconds: u64) -> Watchdog {
+        let over = Arc::new((Mutex::new(false), Condvar::new()));
+        let seen = Arc::clone(&over);
+        let watch = move || {
+            let (over, changed) = &*seen;
+            let left = Duration::from_secs(seconds);
+            let guard = over.lock().unwrap();
+            let (guard, waited) = changed.wait_timeout_while(guard, left, |over| !*over).unwrap();
+            drop(guard);
+            if waited.timed_out() {
+                eprintln!("watchdog: {what} is not done after {seconds} s");
+                std::process::abort();
+            }
+        };
+        Watchdog { over, thread: Some(std::thread::spawn(watch)) }
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        *self.over.0.lock().unwrap() = true;
+        self.over.1.notify_all();
+        let _ = self.thread.take().unwrap().join();
+    }
+}
+
+/// A directory of its own for a test, removed with it.
+pub(crate) struct Directory(PathBuf);
+
+impl Directory {
+    pub(crate) fn new() -> Directory {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("upbeat-{}-{number}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Directory(path)
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.0.join("sockets")
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(crate) const PROGRAM: &str = "test";
+
+/// A node whose sockets are in this directory.
+pub(crate) fn node(name: &str, directory: &Path, waiting: Waiting) -> Node {
+    let builder = Node::builder(name).program(PROGRAM).directory(directory).waiting(waiting);
+    builder.build().unwrap()
+}
+
+/// Something that happens once and is waited for in any thread or task.
+#[derive(Clone, Default)]
+pub(crate) struct Signal(Arc<Mutex<(bool, Vec<Waker>)>>);
+
+impl Signal {
+    pub(crate) fn give(&self) {
+        let mut state = self.0.lock().unwrap();
+        state.0 = true;
+        let wakers = std::mem::take(&mut state.1);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    pub(crate) fn given(&self) -> bool {
+        self.0.lock().unwrap().0
+    }
+}
+
+impl Future for Signal {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.0.lock().unwrap();
+        if state.0 {
+            return Poll::Ready(());
+        }
+        state.1.push(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// Lets everything else that wants to run have its turn.
+pub(crate) async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Waits, inside a node, until something is so; the watchdog bounds it.
+pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        upbeat::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Ends with the first of two futures.
+pub(crate) async fn first<A: Future, B: Future>(a: A, b: B) -> Result<A::Output, B::Output> {
+    let (mut a, mut b) = (std::pin::pin!(a), std::pin::pin!(b));
+    std::future::poll_fn(|context| {
+        if let Poll::Ready(value) = a.as_mut().poll(context) {
+            return Poll::Ready(Ok(value));
+        }
+        b.as_mut().poll(context).map(Err)
+    })
+    .await
+}
+
+/// Numbers that look random, the same for the same seed.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+/// A number from the environment.
+pub(crate) fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}

@@ -1,0 +1,81 @@
+//! The other process: this program again, told by the environment which part to play. It says how
+//! far it is on its standard output and lives until it is killed or its input ends.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+const PART: &str = "UPBEAT_TEST_PART";
+const PLACE: &str = "UPBEAT_TEST_PLACE";
+
+/// The other process.
+pub(crate) struct Other {
+    pub(crate) child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Other {
+    /// Starts it. The test of the name `other` plays the part.
+    pub(crate) fn start(part: &str, place: &Path) -> Other {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "other", "--nocapture", "--test-threads=1"]);
+        command.env(PART, part).env(PLACE, place);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Other { child, output }
+    }
+
+    /// Waits until it says `word`, and gives what comes behind it.
+    pub(crate) fn expect(&mut self, word: &str) -> String {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "it never said {word}");
+            // The test harness writes without an end of line before the first word.
+            if let Some((_, rest)) = line.split_once(&format!("@{word}")) {
+                return rest.trim().to_owned();
+            }
+        }
+    }
+
+    /// Ends its input, so that it ends by itself, and waits for that.
+    pub(crate) fn end(&mut self) {
+        drop(self.child.stdin.take());
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    /// SIGKILL, and no more.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+    }
+
+    /// Another signal.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(self.child.id() as i32).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The part that this process was told to play, and where; None in the test itself.
+pub(crate) fn part() -> Option<(String, PathBuf)> {
+    let part = std::env::var(PART).ok()?;
+    Some((part, PathBuf::from(std::env::var_os(PLACE).unwrap())))
+}
+
+pub(crate) fn say(words: &str) {
+    println!("@{words}");
+    std::io::stdout().flush().unwrap();
+}
+
+/// Lives until the input ends.
+pub(crate) fn linger() {
+    let _ = std::io::stdin().read(&mut [0]);
+}

@@ -1,0 +1,145 @@
+//! A node that serves [`Work`](super::work::Work), in another thread or in another process.
+
+use super::process::{Other, linger, say};
+use super::work::{WorkServer, Worker};
+use super::{Signal, node};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+use upbeat::{Node, Waiting};
+
+/// How long a server answers on when it is told to end.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Where a server runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Local,
+    Shared,
+}
+
+pub(crate) const KINDS: [Kind; 2] = [Kind::Local, Kind::Shared];
+
+/// A server that runs elsewhere.
+pub(crate) enum Server {
+    Local(Signal, Option<std::thread::JoinHandle<()>>),
+    Shared(Other),
+}
+
+impl Server {
+    /// Starts one, and waits until it serves.
+    pub(crate) fn start(kind: Kind, name: &str, place: &Path, waiting: Waiting) -> Server {
+        match kind {
+            Kind::Shared => {
+                let other = Other::start(&format!("serve {name} {waiting:?}"), place);
+                Server::Shared(other).ready()
+            }
+            Kind::Local => {
+                let stop = Signal::default();
+                let (name, place, quit) = (name.to_owned(), place.to_owned(), stop.clone());
+                let (ready, is_ready) = std::sync::mpsc::channel();
+                let thread = std::thread::spawn(move || {
+                    serve(&name, &place, waiting, quit, || ready.send(()).unwrap());
+                });
+                is_ready.recv().unwrap();
+                Server::Local(stop, Some(thread))
+            }
+        }
+    }
+
+    fn ready(mut self) -> Server {
+        self.other().expect("serving");
+        self
+    }
+
+    pub(crate) fn other(&mut self) -> &mut Other {
+        match self {
+            Server::Shared(other) => other,
+            Server::Local(..) => panic!("a thread"),
+        }
+    }
+
+    /// Tells it to end, without waiting for that.
+    pub(crate) fn stop(&mut self) {
+        match self {
+            Server::Local(stop, _) => stop.give(),
+            Server::Shared(other) => drop(other.child.stdin.take()),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+        match self {
+            Server::Local(_, thread) => {
+                let ended = thread.take().unwrap().join();
+                assert!(ended.is_ok() || std::thread::panicking(), "the server panicked");
+            }
+            Server::Shared(other) if std::thread::panicking() => other.kill(),
+            Server::Shared(other) => drop(other.child.wait()),
+        }
+    }
+}
+
+/// Serves in this thread until `quit` is given.
+pub(crate) fn serve(
+    name: &str,
+    place: &Path,
+    waiting: Waiting,
+    quit: Signal,
+    ready: impl FnOnce(),
+) {
+    let node = node(name, place, waiting);
+    let worker = Rc::new(Worker::new(quit.clone()));
+    *worker.node.borrow_mut() = Some(node.clone());
+    node.serve(WorkServer::shared(Rc::clone(&worker)));
+    ready();
+    node.block_on(quit);
+    node.shut_down(GRACE);
+    *worker.node.borrow_mut() = None;
+}
+
+/// Plays the part `serve NAME WAITING`. False if it is another.
+pub(crate) fn play(part: &str, place: &Path) -> bool {
+    let words: Vec<&str> = part.split(' ').collect();
+    let ["serve", name, waiting] = words[..] else { return false };
+    let waiting = match waiting {
+        "Polling" => Waiting::Polling,
+        "Sleeping" => Waiting::Sleeping,
+        _ => Waiting::Adaptive,
+    };
+    let quit = Signal::default();
+    let ended = quit.clone();
+    std::thread::spawn(move || {
+        linger();
+        ended.give();
+    });
+    serve(name, place, waiting, quit, || say("serving"));
+    true
+}
+
+/// A client's node beside a server.
+pub(crate) struct Stand {
+    pub(crate) node: Node,
+    pub(crate) server: Server,
+    pub(crate) place: PathBuf,
+    pub(crate) _directory: super::Directory,
+}
+
+impl Stand {
+    pub(crate) fn new(kind: Kind, waiting: Waiting) -> Stand {
+        let directory = super::Directory::new();
+        let place = directory.path();
+        // The registry of this process is one for all tests: names differ.
+        let name = place.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+        let server = Server::start(kind, &format!("server/{name}"), &place, waiting);
+        let node = node(&format!("client/{name}"), &place, waiting);
+        Stand { node, server, place, _directory: directory }
+    }
+
+    /// The name of the server.
+    pub(crate) fn name(&self) -> String {
+        self.node.name().replace("client", "server")
+    }
+}
