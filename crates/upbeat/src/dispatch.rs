@@ -449,9 +449,6 @@ impl Dispatcher {
                 self.call(session, &words);
                 session.advance();
                 oneways += 1;
-                if oneways > 2 {
-                    session.carrier.lanes.reader().prepare(6);
-                }
             } else {
                 self.other(session, words, main)?;
             }

@@ -23,11 +23,6 @@ use upbeat_transport::carrier::BellFault;
 /// Refusals after which a lane grows although every message would fit.
 const REFUSALS_BEFORE_GROWTH: u32 = 4;
 
-/// Messages of one flush behind which more are expected.
-const MESSAGES_BEFORE_BURST: u32 = 2;
-/// How far ahead the lines of a burst are brought.
-const SLOTS_AHEAD: u32 = 6;
-
 /// Why a message was not sent.
 #[derive(Debug)]
 pub(crate) enum Put {
@@ -181,9 +176,6 @@ impl Session {
             return Err(Put::Full);
         }
         self.request(Head::oneway(method, 0).words(), value)?;
-        if self.unflushed.get() > MESSAGES_BEFORE_BURST {
-            self.carrier.lanes.writer().prepare(SLOTS_AHEAD);
-        }
         self.oneways.sent.set(self.oneways.sent.get() + 1);
         Ok(())
     }
