@@ -94,6 +94,20 @@ impl<A, R> Unpin for Call<'_, A, R> {}
 
 impl<A: Wire, R: Wire> Call<'_, A, R> {
     /// Gives the call up after `after`, here and at the callee, to whom the deadline travels.
+    ///
+    /// ```
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # async fn of(counter: &CounterClient) -> Result<u64, upbeat::CallError> {
+    /// use std::time::Duration;
+    ///
+    /// counter.add(1).deadline(Duration::from_millis(100)).await
+    /// # }
+    /// ```
     pub fn deadline(mut self, after: Duration) -> Self {
         let sleep = Sleep::new(&self.bound.node, after);
         self.deadline = Some(Box::new(Deadline { after, sleep }));

@@ -12,6 +12,22 @@ use upbeat_core::name::NameError;
 use upbeat_transport::error::{BindError, HomeError, OpenError, PlaceError};
 
 /// Why a call has no result.
+///
+/// ```
+/// use upbeat::CallError;
+///
+/// fn shown(result: Result<u64, CallError<String>>) -> String {
+///     match result {
+///         Ok(value) => format!("it is {value}"),
+///         Err(CallError::Method(error)) => format!("the method says: {error}"),
+///         Err(CallError::NotSent(lost)) => format!("not run, for {lost}"),
+///         Err(CallError::Unknown(lost)) => format!("it may have run, but {lost}"),
+///         Err(other) => other.to_string(),
+///     }
+/// }
+///
+/// assert_eq!(shown(Err(CallError::Method("too many".into()))), "the method says: too many");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallError<E = Infallible> {
     /// The method returned this error. The call has run, once.
@@ -61,6 +77,13 @@ pub enum CallError<E = Infallible> {
 }
 
 /// How a session ended, and with whom.
+///
+/// ```
+/// use upbeat::{Lost, Why};
+///
+/// let lost = Lost { peer: "counter (process 7)".into(), why: Why::Died };
+/// assert_eq!(lost.to_string(), "counter (process 7) has died, or closed without a word");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
     /// The peer's name, or what is known of it.
@@ -86,6 +109,13 @@ pub enum Why {
 
 impl<E> CallError<E> {
     /// The same error with another type for the method's own, through `f`.
+    ///
+    /// ```
+    /// use upbeat::CallError;
+    ///
+    /// let error = CallError::Method(404).map(|code: u16| format!("code {code}"));
+    /// assert_eq!(error.to_string(), "code 404");
+    /// ```
     pub fn map<F>(self, f: impl FnOnce(E) -> F) -> CallError<F> {
         match self {
             CallError::Method(error) => CallError::Method(f(error)),
@@ -103,6 +133,13 @@ impl<E> CallError<E> {
     }
 
     /// Whether the call may have run although there is no result.
+    ///
+    /// ```
+    /// use upbeat::CallError;
+    ///
+    /// let error: CallError = CallError::Deadline;
+    /// assert!(error.may_have_run());
+    /// ```
     pub fn may_have_run(&self) -> bool {
         match self {
             CallError::Method(_) | CallError::Unknown(_) | CallError::Deadline => true,
@@ -168,6 +205,24 @@ impl fmt::Display for Lost {
 impl std::error::Error for Lost {}
 
 /// Why there is no client for a node.
+///
+/// ```
+/// # #[upbeat::service]
+/// # pub trait Counter {
+/// #     async fn add(&self, n: u64) -> u64;
+/// #     #[oneway]
+/// #     async fn reset(&self);
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use upbeat::ConnectError;
+///
+/// let node = upbeat::Node::builder("doc/connect").local_only().build()?;
+/// match node.block_on(node.connect::<CounterClient>("nobody")) {
+///     Err(ConnectError::Open(error)) => assert!(error.to_string().contains("no node `nobody`")),
+///     _ => unreachable!("nobody is there"),
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectError {
     /// That is no name for a node.
@@ -215,6 +270,15 @@ impl fmt::Display for ConnectError {
 impl std::error::Error for ConnectError {}
 
 /// Why there is no node.
+///
+/// ```
+/// use upbeat::{BuildError, Node};
+///
+/// let Err(BuildError::Name(error)) = Node::builder("no name").local_only().build() else {
+///     unreachable!("a name has no blanks")
+/// };
+/// assert!(error.to_string().contains("' ' at byte 2 is not allowed"));
+/// ```
 #[derive(Debug)]
 pub enum BuildError {
     /// That is no name for a node or a program.

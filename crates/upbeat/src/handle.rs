@@ -57,11 +57,39 @@ pub trait HandleClient: Sized {
 }
 
 /// Connects to a node, with the program and the directory as usual.
+///
+/// ```no_run
+/// # #[upbeat::service]
+/// # pub trait Counter {
+/// #     async fn add(&self, n: u64) -> u64;
+/// #     #[oneway]
+/// #     async fn reset(&self);
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let counter: CounterHandle = upbeat::handle::connect("counter")?;
+/// println!("{}", counter.blocking().add(1)?);
+/// # Ok(()) }
+/// ```
 pub fn connect<C: HandleClient>(name: &str) -> Result<C, HandleError> {
     builder().connect(name)
 }
 
 /// Begins a handle.
+///
+/// ```no_run
+/// # #[upbeat::service]
+/// # pub trait Counter {
+/// #     async fn add(&self, n: u64) -> u64;
+/// #     #[oneway]
+/// #     async fn reset(&self);
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use upbeat::Waiting;
+///
+/// let builder = upbeat::handle::builder().program("demo").waiting(Waiting::Polling);
+/// let counter: CounterHandle = builder.connect("counter")?;
+/// # Ok(()) }
+/// ```
 pub fn builder() -> HandleBuilder {
     HandleBuilder { program: None, directory: None, waiting: WAITING }
 }
@@ -209,6 +237,23 @@ impl BoundHandle {
 }
 
 /// Calls that block the calling thread, over a session of their own.
+///
+/// ```no_run
+/// # #[upbeat::service]
+/// # pub trait Counter {
+/// #     async fn add(&self, n: u64) -> u64;
+/// #     #[oneway]
+/// #     async fn reset(&self);
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let counter: CounterHandle = upbeat::handle::connect("counter")?;
+/// // One session for all of these calls.
+/// let blocking = counter.blocking();
+/// for n in 0..1000 {
+///     blocking.add(n)?;
+/// }
+/// # Ok(()) }
+/// ```
 pub struct Blocking<'h> {
     shared: &'h Shared,
     caller: RefCell<Option<Caller>>,

@@ -4,6 +4,79 @@
 //! are traits under [`macro@service`], and calls those of others. A call is written into a line of
 //! memory that both sides map; its handler runs where the message lies, and becomes a task only when
 //! it has to wait.
+//!
+//! One process serves:
+//!
+//! ```no_run
+//! use std::cell::Cell;
+//!
+//! #[upbeat::service]
+//! pub trait Counter {
+//!     async fn add(&self, n: u64) -> u64;
+//!     #[oneway]
+//!     async fn reset(&self);
+//! }
+//!
+//! #[derive(Default)]
+//! struct Count(Cell<u64>);
+//!
+//! impl Counter for Count {
+//!     async fn add(&self, n: u64) -> u64 {
+//!         self.0.set(self.0.get() + n);
+//!         self.0.get()
+//!     }
+//!
+//!     async fn reset(&self) {
+//!         self.0.set(0);
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let node = upbeat::Node::new("counter")?;
+//! node.serve(CounterServer::new(Count::default()));
+//! node.block_on(upbeat::ctrl_c())?;
+//! # Ok(()) }
+//! ```
+//!
+//! Another calls, from a node of its own or, in any thread, through a handle:
+//!
+//! ```no_run
+//! # #[upbeat::service]
+//! # pub trait Counter {
+//! #     async fn add(&self, n: u64) -> u64;
+//! #     #[oneway]
+//! #     async fn reset(&self);
+//! # }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let node = upbeat::Node::new("client")?;
+//! node.block_on(async {
+//!     let counter: CounterClient = node.connect("counter").await?;
+//!     counter.reset().await?;
+//!     println!("the count is {}", counter.add(1).await?);
+//!     Ok::<_, Box<dyn std::error::Error>>(())
+//! })?;
+//!
+//! let counter: CounterHandle = upbeat::handle::connect("counter")?;
+//! std::thread::spawn(move || counter.blocking().add(1));
+//! # Ok(()) }
+//! ```
+//!
+//! # Threads
+//!
+//! A [`Node`], its clients and its tasks stay on the thread that drives it, by [`Node::block_on`] or by
+//! turns of a loop of its own ([`Node::turn`]). Methods take turns: between two awaits nothing else
+//! of the node runs. A handle is `Send`, `Sync` and `Clone`.
+//!
+//! # Outcomes
+//!
+//! A call runs at most once. [`CallError`] says why there is no result, and [`Lost`] which peer was
+//! lost. Dropping a call cancels it at the callee. A method that panics fails its call alone.
+//!
+//! # Names
+//!
+//! Nodes find each other by name within a program: that of [`Builder::program`], else of the
+//! environment's `UPBEAT_PROGRAM`, else `default`. Their sockets lie in `$XDG_RUNTIME_DIR/upbeat` or
+//! `/tmp/upbeat-<uid>`, or where [`Builder::directory`] says. A name has one node at a time.
 #![forbid(unsafe_code)]
 
 extern crate self as upbeat;

@@ -60,11 +60,27 @@ impl Drop for End {
 
 impl Node {
     /// Makes a node of this name with everything else as usual.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::new(&format!("doc/new/{}", std::process::id()))?;
+    /// assert!(node.name().starts_with("doc/new/"));
+    /// # Ok(()) }
+    /// ```
     pub fn new(name: &str) -> Result<Node, BuildError> {
         Node::builder(name).build()
     }
 
     /// Begins a node of this name.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use upbeat::{Node, Waiting};
+    ///
+    /// let node = Node::builder("worker/3").program("doc").waiting(Waiting::Sleeping).local_only().build()?;
+    /// assert_eq!(node.name(), "worker/3");
+    /// # Ok(()) }
+    /// ```
     pub fn builder(name: &str) -> Builder {
         Builder {
             name: name.to_owned(),
@@ -82,6 +98,32 @@ impl Node {
     }
 
     /// Serves a service from now on: `node.serve(CounterServer::new(counter))`.
+    ///
+    /// ```
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// struct Count(std::cell::Cell<u64>);
+    ///
+    /// impl Counter for Count {
+    ///     async fn add(&self, n: u64) -> u64 {
+    ///         self.0.set(self.0.get() + n);
+    ///         self.0.get()
+    ///     }
+    ///
+    ///     async fn reset(&self) {
+    ///         self.0.set(0);
+    ///     }
+    /// }
+    ///
+    /// let node = upbeat::Node::builder("doc/serve").local_only().build()?;
+    /// node.serve(CounterServer::new(Count(Default::default())));
+    /// # Ok(()) }
+    /// ```
     pub fn serve<S: Serve>(&self, service: S) {
         let mut enter = |entry| self.inner.offer(entry);
         let roster = self.inner.roster();
@@ -90,6 +132,23 @@ impl Node {
 
     /// Connects to a node of the same program, and binds a client there. Clients of one peer share
     /// a session.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::new("client")?;
+    /// node.block_on(async {
+    ///     let counter: CounterClient = node.connect("counter").await?;
+    ///     println!("{}", counter.add(1).await?);
+    ///     Ok::<_, Box<dyn std::error::Error>>(())
+    /// })?;
+    /// # Ok(()) }
+    /// ```
     pub async fn connect<C: Client>(&self, name: &str) -> Result<C, ConnectError> {
         let name = NodeName::new(name).map_err(ConnectError::Name)?;
         let session = self.open(&name).await?;
@@ -119,6 +178,20 @@ impl Node {
 
     /// A handle for other threads, to a node of the same program. It waits for the peer, so it is
     /// made outside of the node's tasks.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::new("client")?;
+    /// let counter: CounterHandle = node.handle("counter")?;
+    /// std::thread::spawn(move || counter.blocking().add(1));
+    /// # Ok(()) }
+    /// ```
     pub fn handle<C: HandleClient>(&self, name: &str) -> Result<C, ConnectError> {
         let name = NodeName::new(name).map_err(ConnectError::Name)?;
         let inner = &self.inner;
@@ -144,6 +217,14 @@ impl Node {
     }
 
     /// Runs a future as a task of this node, beside others.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/spawn").local_only().build()?;
+    /// let task = node.spawn(async { 6 * 7 });
+    /// assert_eq!(node.block_on(task), Ok(42));
+    /// # Ok(()) }
+    /// ```
     pub fn spawn<F: Future + 'static>(&self, future: F) -> JoinHandle<F::Output> {
         let (task, handle) = Spawned::new(future, self.inner.roster());
         self.inner.spawn(Box::new(task));
@@ -188,6 +269,21 @@ impl Node {
     /// One look at everything that may have come, for a loop of the application's own. Gives
     /// whether there was anything. Before such a loop waits for [`Node::as_fd`] it asks
     /// [`Node::may_wait`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::os::fd::AsFd;
+    ///
+    /// let node = upbeat::Node::builder("doc/turn").local_only().build()?;
+    /// let task = node.spawn(async { 6 * 7 });
+    /// while node.turn() {}
+    /// if node.may_wait() {
+    ///     // Nothing more has come: the loop may wait until `node.as_fd()` is readable.
+    ///     let _ = node.as_fd();
+    /// }
+    /// assert_eq!(node.block_on(task), Ok(42));
+    /// # Ok(()) }
+    /// ```
     pub fn turn(&self) -> bool {
         let _enter = Enter::new(&self.inner);
         self.inner.home.page().promise();
@@ -206,6 +302,15 @@ impl Node {
     }
 
     /// What has been counted so far.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use upbeat::Counter;
+    ///
+    /// let node = upbeat::Node::builder("doc/counted").local_only().build()?;
+    /// assert_eq!(node.counted(Counter::HandlersPromoted), 0);
+    /// # Ok(()) }
+    /// ```
     pub fn counted(&self, counter: Counter) -> u64 {
         self.inner.counted(counter)
     }
@@ -215,6 +320,15 @@ impl Node {
     ///
     /// # Panics
     /// Inside a node's task or handler: that would stop the node for good.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/shut-down").local_only().build()?;
+    /// // What was accepted has a second to be answered.
+    /// node.shut_down(std::time::Duration::from_secs(1));
+    /// assert_eq!(node.sessions(), 0);
+    /// # Ok(()) }
+    /// ```
     pub fn shut_down(&self, grace: Duration) {
         drop(Enter::new(&self.inner));
         self.inner.begin_closing();
@@ -248,6 +362,23 @@ impl AsFd for Node {
 }
 
 /// What a node is made with.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use upbeat::{Node, Waiting};
+///
+/// let node = Node::builder("worker/3")
+///     .program("doc")
+///     .directory(std::env::temp_dir().join(format!("upbeat-doc-builder-{}", std::process::id())))
+///     .waiting(Waiting::Adaptive)
+///     .on_lost(|lost| eprintln!("{lost}"))
+///     .build()?;
+/// # let directory = std::env::temp_dir().join(format!("upbeat-doc-builder-{}", std::process::id()));
+/// assert_eq!(node.name(), "worker/3");
+/// # drop(node);
+/// # std::fs::remove_dir_all(directory)?;
+/// # Ok(()) }
+/// ```
 #[must_use = "a builder makes no node before `build`"]
 pub struct Builder {
     name: String,

@@ -10,6 +10,14 @@ use std::task::Poll;
 ///
 /// # Panics
 /// Outside of a node's tasks and handlers.
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let node = upbeat::Node::new("counter")?;
+/// node.block_on(upbeat::ctrl_c())?;
+/// node.shut_down(std::time::Duration::from_secs(1));
+/// # Ok(()) }
+/// ```
 pub async fn ctrl_c() -> std::io::Result<()> {
     let node = Dispatcher::current();
     let (ours, theirs) = UnixStream::pair()?;

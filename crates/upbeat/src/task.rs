@@ -190,6 +190,15 @@ impl<F: Future> Drop for Spawned<F> {
 }
 
 /// Waits for a task's value. Dropped, it lets the task run on.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let node = upbeat::Node::builder("doc/join").local_only().build()?;
+/// let (one, two) = (node.spawn(async { 1 }), node.spawn(async { 2 }));
+/// let sum = node.block_on(async { Ok::<_, upbeat::TaskEnded>(one.await? + two.await?) });
+/// assert_eq!(sum, Ok(3));
+/// # Ok(()) }
+/// ```
 #[must_use = "dropped, the task runs on by itself"]
 pub struct JoinHandle<T> {
     outcome: Rc<Outcome<T>>,

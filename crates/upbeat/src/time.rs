@@ -52,6 +52,15 @@ impl Drop for Sleep {
 ///
 /// # Panics
 /// Outside of a node's tasks and handlers: there is no clock then.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// let node = upbeat::Node::builder("doc/sleep").local_only().build()?;
+/// node.block_on(upbeat::sleep(Duration::from_millis(1)));
+/// # Ok(()) }
+/// ```
 pub async fn sleep(duration: Duration) {
     Sleep::new(&Dispatcher::current(), duration).await;
 }
@@ -60,6 +69,17 @@ pub async fn sleep(duration: Duration) {
 ///
 /// # Panics
 /// Outside of a node's tasks and handlers: there is no clock then.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// let node = upbeat::Node::builder("doc/within").local_only().build()?;
+/// let forever = std::future::pending::<()>();
+/// let elapsed = node.block_on(upbeat::within(Duration::from_millis(1), forever)).unwrap_err();
+/// assert_eq!(elapsed.to_string(), "not done within 1ms");
+/// # Ok(()) }
+/// ```
 pub async fn within<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
     let mut future = pin!(future);
     let mut sleep = Sleep::new(&Dispatcher::current(), duration);

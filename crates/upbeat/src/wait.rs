@@ -11,6 +11,16 @@
 use upbeat_memory::ticks::{ticks, ticks_per_second};
 
 /// How a node waits for what comes next.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use upbeat::{Node, Waiting};
+///
+/// // A node with a processor of its own.
+/// let node = Node::builder("doc/waiting").waiting(Waiting::Polling).local_only().build()?;
+/// assert_eq!(Waiting::default(), Waiting::Adaptive);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waiting {
     /// Looks for a while, as long as that has paid lately, then sleeps. An idle node costs no

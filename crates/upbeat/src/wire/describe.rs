@@ -40,6 +40,13 @@ impl Describe {
 }
 
 /// What two sides compare for a method: its name, and the schema of its arguments and of its result.
+///
+/// ```
+/// use upbeat::wire::signature_text;
+///
+/// let text = signature_text::<(u64,), u64>("Counter", "add", false);
+/// assert_eq!(text, "Counter.add(u64) -> u64");
+/// ```
 #[must_use]
 pub fn signature_text<A: Wire, R: Wire>(service: &str, method: &str, oneway: bool) -> String {
     let mut out = Describe::default();

@@ -7,6 +7,13 @@ use std::hash::Hash;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Plain data: any bytes are a value, and there is nothing in it but its bytes.
+///
+/// ```
+/// use upbeat::wire::Plain;
+///
+/// fn is_plain<T: Plain>() {}
+/// is_plain::<[f64; 3]>();
+/// ```
 pub trait Plain: Wire + FromBytes + IntoBytes + Immutable + Copy {}
 
 macro_rules! plain {
