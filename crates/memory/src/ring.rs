@@ -14,10 +14,13 @@
 //! will stand, if payload has lain there. It knows that from notes of its own: to read the next
 //! slot's line at this moment doubles the round trip.
 
+mod words;
+
 use crate::region::{Region, WORD};
 use crate::sync::{Ordering, fence};
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
+use words::Ring;
 
 /// Bytes in a slot: two cache lines. Processors fetch lines in pairs, so with slots of one line
 /// the reader that waits for the next message steals part of this one's (120 to 148 ns a round trip
@@ -465,73 +468,6 @@ impl fmt::Display for RingFault {
 }
 
 impl std::error::Error for RingFault {}
-
-/// The words of a ring. A lane that grows puts others in their place.
-struct Ring {
-    region: UnsafeCell<Region>,
-    slots: Cell<u32>,
-}
-
-impl Ring {
-    fn new(region: Region) -> Ring {
-        let slots = Cell::new(slots_in(&region));
-        Ring { region: UnsafeCell::new(region), slots }
-    }
-
-    #[inline(always)]
-    fn slots(&self) -> u32 {
-        self.slots.get()
-    }
-
-    /// The region, for as long as a single access takes.
-    #[inline(always)]
-    fn region(&self) -> &Region {
-        // SAFETY: a ring is used by one thread, and nobody holds what this returns while
-        // `replace` runs: no access to a region calls back.
-        unsafe { &*self.region.get() }
-    }
-
-    fn replace(&self, region: Region) {
-        self.slots.set(slots_in(&region));
-        // SAFETY: as in `region`.
-        let old = unsafe { std::mem::replace(&mut *self.region.get(), region) };
-        drop(old);
-    }
-
-    /// # Safety
-    /// `at` is a word of one of the ring's slots.
-    #[inline(always)]
-    unsafe fn load(&self, at: usize) -> u64 {
-        // SAFETY: a ring has all words of its slots.
-        unsafe { self.region().load_in(at) }
-    }
-
-    /// # Safety
-    /// `at` is a word of one of the slots of a ring that is written here.
-    #[inline(always)]
-    unsafe fn store(&self, at: usize, value: u64) {
-        // SAFETY: a ring has all words of its slots, and a writer's region is writable.
-        unsafe { self.region().store_in(at, value) }
-    }
-
-    /// # Safety
-    /// As for `store`.
-    #[inline(always)]
-    unsafe fn publish(&self, at: usize, value: u64) {
-        // SAFETY: as for `store`.
-        unsafe { self.region().publish_in(at, value) }
-    }
-}
-
-fn slots_in(region: &Region) -> u32 {
-    let slots = region.words() / SLOT_WORDS;
-    assert!(
-        region.words().is_multiple_of(SLOT_WORDS) && (2..=SLOTS_MAX as usize).contains(&slots),
-        "a ring of {} words",
-        region.words()
-    );
-    slots as u32
-}
 
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -7,6 +7,8 @@
 //!
 //! Invariant: nothing here waits. A frame is taken over and passed, or its session ends.
 
+mod driven;
+
 mod sessions;
 
 mod attention;
@@ -15,34 +17,35 @@ mod requests;
 
 mod sockets;
 
+mod recover;
+
 mod sleep;
 
 use crate::error::Why;
 use crate::reactor::{Reactor, Source};
 use crate::session::{Fault, Session, Waiter, misbehaved};
-use crate::task::{Caller, Cancelled, Task, Tasks};
+use crate::task::{Cancelled, Task, Tasks};
 use crate::timer::Timers;
 use crate::wait::Pace;
 use crate::wake::{MAIN, Roster, TaskId};
-use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use upbeat_core::bill::Counter;
-use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
+use upbeat_core::frame::{CallNumber, Head, Kind};
 use upbeat_core::limits::{FLUSH_MESSAGES, SESSIONS_PER_NODE_MAX};
 use upbeat_memory::counters::Counters;
 use upbeat_memory::pool::Pool;
 use upbeat_memory::sync::fence_full;
 use upbeat_transport::home::Home;
 
-pub(crate) use sessions::{Connecting, Settings};
+pub(crate) use driven::Enter;
+pub(crate) use sessions::{Connecting, OnLost, Settings};
 use sessions::{Door, Place};
 
 /// PAUSEs for which a reader of one-way messages stays behind their writer: about as long as 32 of
@@ -88,45 +91,6 @@ enum Running {
 }
 
 const NOBODY: Current = Current { task: 0, waker: std::ptr::null() };
-
-thread_local! {
-    /// The node that this thread is driving. An [`Enter`] owns the reference and takes it back, so
-    /// that nothing is left to drop with the thread.
-    static DRIVEN: Cell<Option<ManuallyDrop<Rc<Dispatcher>>>> = const { Cell::new(None) };
-}
-
-/// While it stands, this thread drives a node.
-pub(crate) struct Enter(());
-
-impl Enter {
-    /// # Panics
-    /// When the thread is inside a node already.
-    #[inline]
-    pub(crate) fn new(node: &Rc<Dispatcher>) -> Enter {
-        let outer = DRIVEN.replace(Some(ManuallyDrop::new(Rc::clone(node))));
-        if outer.is_some() {
-            Enter::nested(outer);
-        }
-        Enter(())
-    }
-
-    #[cold]
-    fn nested(outer: Option<ManuallyDrop<Rc<Dispatcher>>>) {
-        if let Some(inner) = DRIVEN.replace(outer) {
-            drop(ManuallyDrop::into_inner(inner));
-        }
-        panic!("a node was to be driven inside a node's task or handler: await instead");
-    }
-}
-
-impl Drop for Enter {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(node) = DRIVEN.take() {
-            drop(ManuallyDrop::into_inner(node));
-        }
-    }
-}
 
 /// Polls the future that drives the node.
 pub(crate) type Main<'a> = &'a mut dyn FnMut();
@@ -264,25 +228,6 @@ impl Dispatcher {
     /// What has been counted.
     pub(crate) fn counted(&self, counter: Counter) -> u64 {
         self.tallies[counter as usize].get()
-    }
-
-    /// The node that this thread is driving.
-    ///
-    /// # Panics
-    /// When it drives none.
-    pub(crate) fn current() -> Rc<Dispatcher> {
-        let driven = DRIVEN.take();
-        let node = driven.as_deref().cloned();
-        DRIVEN.set(driven);
-        node.expect("this is used inside a node's task or handler only")
-    }
-
-    /// Whether this thread is driving a node.
-    pub(crate) fn is_driving() -> bool {
-        let driven = DRIVEN.take();
-        let is_driving = driven.is_some();
-        DRIVEN.set(driven);
-        is_driving
     }
 
     /// Polls the future that drives the node.
@@ -624,57 +569,6 @@ impl Dispatcher {
             self.expire(id, left);
         }
     }
-
-    /// A panic has come out of the turn: the call, or the task, that it came from is ended; the
-    /// frame in hand is passed, and the node goes on. The main future's panic goes on as well.
-    #[cold]
-    fn recover(self: &Rc<Self>, panic: Box<dyn Any + Send>) {
-        let text = panic_text(&*panic);
-        self.count(Counter::Panics);
-        self.current.set(NOBODY);
-        self.unflushed.set(true);
-        let running = self.running.replace(Running::Nothing);
-        let open = self.open_frame();
-        let hand = open.as_ref().and_then(|session| session.key.get());
-        let caller = match running {
-            Running::Handler(call) => {
-                let call = Some(call).filter(|call| *call != CallNumber::NONE);
-                Some(Caller { session: hand, call })
-            }
-            Running::Task(id) => self.tasks.remove_panicked(id),
-            Running::Nothing => None,
-        };
-        if let Some(Caller { session: Some(key), call }) = caller
-            && let Some(session) = self.session(key)
-        {
-            let promoted = matches!(running, Running::Task(_));
-            match call {
-                Some(call) => {
-                    session.serving.borrow_mut().remove(call);
-                    session.fail(call, FailCode::Panicked, &text);
-                }
-                None if promoted => session.end_oneway(),
-                None => session.oneway_finished(),
-            }
-        }
-        if let Some(session) = open {
-            match session.keep_answer() {
-                Ok(_) => {
-                    session.advance();
-                    session.publish_progress();
-                }
-                Err(why) => self.lose(&session, *why),
-            }
-        }
-        if matches!(running, Running::Nothing) {
-            resume_unwind(panic);
-        }
-    }
-
-    /// The session whose frame is being taken over.
-    fn open_frame(&self) -> Option<Rc<Session>> {
-        self.sessions().into_iter().find(|session| session.carrier.lanes.reader().is_open())
-    }
 }
 
 /// Nobody waits for what one-way messages do. A reader that has caught up with their writer takes
@@ -690,9 +584,4 @@ impl AsFd for Dispatcher {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.reactor.as_fd()
     }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! The node: one address space's part in a program, owned by one thread.
 
 use crate::client::{self, Client};
-use crate::dispatch::{Connecting, Dispatcher, Enter, Settings};
+use crate::dispatch::{Connecting, Dispatcher, Enter, OnLost, Settings};
 use crate::error::{BuildError, ConnectError, Lost};
 use crate::handle::{self, HandleClient, Target};
 use crate::service::{Methods, Serve};
@@ -386,7 +386,7 @@ pub struct Builder {
     waiting: Waiting,
     directory: Option<PathBuf>,
     local_only: bool,
-    on_lost: Option<Box<dyn Fn(&Lost)>>,
+    on_lost: Option<OnLost>,
 }
 
 impl Builder {

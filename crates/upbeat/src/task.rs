@@ -119,9 +119,10 @@ impl Tasks {
     }
 
     /// Takes out everything that waits.
-    pub(crate) fn drain(&self) -> Vec<Box<Live>> {
+    pub(crate) fn drain(&self) -> Vec<Box<dyn Task>> {
         let mut pool = self.pool.borrow_mut();
-        let tasks = pool.iter_mut().filter_map(|(_, place)| place.live.take()).collect();
+        let tasks =
+            pool.iter_mut().filter_map(|(_, place)| Some(place.live.take()?.task)).collect();
         pool.clear();
         tasks
     }

@@ -59,8 +59,10 @@ pub trait Wire: Sized + 'static {
 
     /// Reads many values, as the elements of a sequence.
     fn take_all(count: usize, input: &mut Input<'_>) -> Result<Vec<Self>, WireError> {
-        // An element may be empty, so the count alone may not reserve memory.
-        let mut items = Vec::with_capacity(count.min(input.remaining()));
+        // An element may be empty, or much smaller in the message than here, so the count alone may
+        // not reserve memory.
+        let most = input.remaining() / size_of::<Self>().max(1);
+        let mut items = Vec::with_capacity(count.min(most));
         for _ in 0..count {
             items.push(Self::take(input)?);
         }

@@ -24,11 +24,14 @@ use upbeat_transport::place::Place as SocketPlace;
 use upbeat_transport::watch::Watch;
 use upbeat_transport::{local, shared};
 
+/// Is called for every session that ends, with how it ended.
+pub(crate) type OnLost = Box<dyn Fn(&Lost)>;
+
 /// What the application has chosen.
 pub(crate) struct Settings {
     pub(crate) waiting: Waiting,
     pub(crate) place: Option<SocketPlace>,
-    pub(crate) on_lost: Option<Box<dyn Fn(&Lost)>>,
+    pub(crate) on_lost: Option<OnLost>,
 }
 
 /// A place among the sessions: open, or on its way there.
@@ -284,8 +287,8 @@ impl Dispatcher {
         for session in self.sessions() {
             self.lose(&session, Why::ShutDown);
         }
-        for live in self.tasks.drain() {
-            live.task.cancel(Cancelled::Lost);
+        for task in self.tasks.drain() {
+            task.cancel(Cancelled::Lost);
         }
         self.show_counters();
     }

@@ -1,0 +1,72 @@
+//! The words of a ring, and their exchange for a larger ring's.
+
+use super::{SLOT_WORDS, SLOTS_MAX};
+use crate::region::Region;
+use std::cell::{Cell, UnsafeCell};
+
+/// The words of a ring. A lane that grows puts others in their place.
+pub(super) struct Ring {
+    region: UnsafeCell<Region>,
+    slots: Cell<u32>,
+}
+
+impl Ring {
+    pub(super) fn new(region: Region) -> Ring {
+        let slots = Cell::new(slots_in(&region));
+        Ring { region: UnsafeCell::new(region), slots }
+    }
+
+    #[inline(always)]
+    pub(super) fn slots(&self) -> u32 {
+        self.slots.get()
+    }
+
+    /// The region, for as long as a single access takes.
+    #[inline(always)]
+    pub(super) fn region(&self) -> &Region {
+        // SAFETY: a ring is used by one thread, and nobody holds what this returns while
+        // `replace` runs: no access to a region calls back.
+        unsafe { &*self.region.get() }
+    }
+
+    pub(super) fn replace(&self, region: Region) {
+        self.slots.set(slots_in(&region));
+        // SAFETY: as in `region`.
+        let old = unsafe { std::mem::replace(&mut *self.region.get(), region) };
+        drop(old);
+    }
+
+    /// # Safety
+    /// `at` is a word of one of the ring's slots.
+    #[inline(always)]
+    pub(super) unsafe fn load(&self, at: usize) -> u64 {
+        // SAFETY: a ring has all words of its slots.
+        unsafe { self.region().load_in(at) }
+    }
+
+    /// # Safety
+    /// `at` is a word of one of the slots of a ring that is written here.
+    #[inline(always)]
+    pub(super) unsafe fn store(&self, at: usize, value: u64) {
+        // SAFETY: a ring has all words of its slots, and a writer's region is writable.
+        unsafe { self.region().store_in(at, value) }
+    }
+
+    /// # Safety
+    /// As for `store`.
+    #[inline(always)]
+    pub(super) unsafe fn publish(&self, at: usize, value: u64) {
+        // SAFETY: as for `store`.
+        unsafe { self.region().publish_in(at, value) }
+    }
+}
+
+fn slots_in(region: &Region) -> u32 {
+    let slots = region.words() / SLOT_WORDS;
+    assert!(
+        region.words().is_multiple_of(SLOT_WORDS) && (2..=SLOTS_MAX as usize).contains(&slots),
+        "a ring of {} words",
+        region.words()
+    );
+    slots as u32
+}

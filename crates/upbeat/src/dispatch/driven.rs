@@ -1,0 +1,66 @@
+//! Which node a thread is driving.
+
+use super::Dispatcher;
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::rc::Rc;
+
+thread_local! {
+    /// The node that this thread is driving. An [`Enter`] owns the reference and takes it back, so
+    /// that nothing is left to drop with the thread.
+    static DRIVEN: Cell<Option<ManuallyDrop<Rc<Dispatcher>>>> = const { Cell::new(None) };
+}
+
+/// While it stands, this thread drives a node.
+pub(crate) struct Enter(());
+
+impl Enter {
+    /// # Panics
+    /// When the thread is inside a node already.
+    #[inline]
+    pub(crate) fn new(node: &Rc<Dispatcher>) -> Enter {
+        let outer = DRIVEN.replace(Some(ManuallyDrop::new(Rc::clone(node))));
+        if outer.is_some() {
+            Enter::nested(outer);
+        }
+        Enter(())
+    }
+
+    #[cold]
+    fn nested(outer: Option<ManuallyDrop<Rc<Dispatcher>>>) {
+        if let Some(inner) = DRIVEN.replace(outer) {
+            drop(ManuallyDrop::into_inner(inner));
+        }
+        panic!("a node was to be driven inside a node's task or handler: await instead");
+    }
+}
+
+impl Drop for Enter {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(node) = DRIVEN.take() {
+            drop(ManuallyDrop::into_inner(node));
+        }
+    }
+}
+
+impl Dispatcher {
+    /// The node that this thread is driving.
+    ///
+    /// # Panics
+    /// When it drives none.
+    pub(crate) fn current() -> Rc<Dispatcher> {
+        let driven = DRIVEN.take();
+        let node = driven.as_deref().cloned();
+        DRIVEN.set(driven);
+        node.expect("this is used inside a node's task or handler only")
+    }
+
+    /// Whether this thread is driving a node.
+    pub(crate) fn is_driving() -> bool {
+        let driven = DRIVEN.take();
+        let is_driving = driven.is_some();
+        DRIVEN.set(driven);
+        is_driving
+    }
+}

@@ -1,0 +1,68 @@
+//! What a panic costs: the call, or the task, that it came from, and nothing else.
+
+use super::{Dispatcher, NOBODY, Running};
+use crate::session::Session;
+use crate::task::Caller;
+use std::any::Any;
+use std::panic::resume_unwind;
+use std::rc::Rc;
+use upbeat_core::bill::Counter;
+use upbeat_core::frame::{CallNumber, FailCode};
+
+impl Dispatcher {
+    /// A panic has come out of the turn: the call, or the task, that it came from is ended; the
+    /// frame in hand is passed, and the node goes on. The main future's panic goes on as well.
+    #[cold]
+    pub(super) fn recover(self: &Rc<Self>, panic: Box<dyn Any + Send>) {
+        let text = panic_text(&*panic);
+        self.count(Counter::Panics);
+        self.current.set(NOBODY);
+        self.unflushed.set(true);
+        let running = self.running.replace(Running::Nothing);
+        let open = self.open_frame();
+        let hand = open.as_ref().and_then(|session| session.key.get());
+        let caller = match running {
+            Running::Handler(call) => {
+                let call = Some(call).filter(|call| *call != CallNumber::NONE);
+                Some(Caller { session: hand, call })
+            }
+            Running::Task(id) => self.tasks.remove_panicked(id),
+            Running::Nothing => None,
+        };
+        if let Some(Caller { session: Some(key), call }) = caller
+            && let Some(session) = self.session(key)
+        {
+            let promoted = matches!(running, Running::Task(_));
+            match call {
+                Some(call) => {
+                    session.serving.borrow_mut().remove(call);
+                    session.fail(call, FailCode::Panicked, &text);
+                }
+                None if promoted => session.end_oneway(),
+                None => session.oneway_finished(),
+            }
+        }
+        if let Some(session) = open {
+            match session.keep_answer() {
+                Ok(_) => {
+                    session.advance();
+                    session.publish_progress();
+                }
+                Err(why) => self.lose(&session, *why),
+            }
+        }
+        if matches!(running, Running::Nothing) {
+            resume_unwind(panic);
+        }
+    }
+
+    /// The session whose frame is being taken over.
+    fn open_frame(&self) -> Option<Rc<Session>> {
+        self.sessions().into_iter().find(|session| session.carrier.lanes.reader().is_open())
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
