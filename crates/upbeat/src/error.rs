@@ -93,6 +93,13 @@ pub struct Lost {
 }
 
 /// Why a session ended.
+///
+/// ```
+/// use upbeat::{Lost, Why};
+///
+/// let lost = Lost { peer: "counter (process 7)".into(), why: Why::Closed };
+/// assert_eq!(lost.to_string(), "counter (process 7) has closed the session");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The peer's process ended, or closed the session without a word.
@@ -153,6 +160,13 @@ impl<E> CallError<E> {
 
 impl CallError<Infallible> {
     /// The same error for a method that has errors of its own.
+    ///
+    /// ```
+    /// use upbeat::CallError;
+    ///
+    /// let error: CallError = CallError::Deadline;
+    /// assert_eq!(error.widen::<String>(), CallError::Deadline);
+    /// ```
     pub fn widen<E>(self) -> CallError<E> {
         self.map(|never| match never {})
     }

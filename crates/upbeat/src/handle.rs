@@ -104,24 +104,75 @@ pub struct HandleBuilder {
 
 impl HandleBuilder {
     /// The program of the node that is called.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let counter: CounterHandle = upbeat::handle::builder().program("demo").connect("counter")?;
+    /// # Ok(()) }
+    /// ```
     pub fn program(mut self, program: &str) -> HandleBuilder {
         self.program = Some(program.to_owned());
         self
     }
 
     /// Where the sockets are.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = upbeat::handle::builder().directory("/run/demo");
+    /// let counter: CounterHandle = builder.connect("counter")?;
+    /// # Ok(()) }
+    /// ```
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> HandleBuilder {
         self.directory = Some(directory.into());
         self
     }
 
     /// How blocking calls wait.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = upbeat::handle::builder().waiting(upbeat::Waiting::Sleeping);
+    /// let counter: CounterHandle = builder.connect("counter")?;
+    /// # Ok(()) }
+    /// ```
     pub fn waiting(mut self, waiting: Waiting) -> HandleBuilder {
         self.waiting = waiting;
         self
     }
 
     /// Connects to a node. The methods are compared here, so this waits.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let counter: CounterHandle = upbeat::handle::builder().connect("counter")?;
+    /// println!("{}", counter.blocking().add(1)?);
+    /// # Ok(()) }
+    /// ```
     pub fn connect<C: HandleClient>(self, name: &str) -> Result<C, HandleError> {
         let name = NodeName::new(name).map_err(ConnectError::Name)?;
         let program = program_id(self.program.as_deref())?;
@@ -426,6 +477,21 @@ impl<A: Wire> Future for HandleSend<'_, A> {
 }
 
 /// Why there is no handle.
+///
+/// ```
+/// # #[upbeat::service]
+/// # pub trait Counter {
+/// #     async fn add(&self, n: u64) -> u64;
+/// #     #[oneway]
+/// #     async fn reset(&self);
+/// # }
+/// use upbeat::handle::HandleError;
+///
+/// match upbeat::handle::connect::<CounterHandle>("no name") {
+///     Err(HandleError::Connect(error)) => assert!(error.to_string().contains("is no name of a node")),
+///     _ => unreachable!("a name has no blanks"),
+/// }
+/// ```
 #[derive(Debug)]
 pub enum HandleError {
     /// The name, the program or the directory cannot be used.

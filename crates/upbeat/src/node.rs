@@ -93,6 +93,13 @@ impl Node {
     }
 
     /// The node's name.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("worker/4").local_only().build()?;
+    /// assert_eq!(node.name(), "worker/4");
+    /// # Ok(()) }
+    /// ```
     pub fn name(&self) -> String {
         self.inner.home.name().map(ToString::to_string).unwrap_or_default()
     }
@@ -235,6 +242,13 @@ impl Node {
     ///
     /// # Panics
     /// Inside a node's task or handler: that would stop the node for good.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/block-on").local_only().build()?;
+    /// assert_eq!(node.block_on(async { 6 * 7 }), 42);
+    /// # Ok(()) }
+    /// ```
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let inner = &self.inner;
         let _enter = Enter::new(inner);
@@ -292,11 +306,28 @@ impl Node {
 
     /// Says that the loop is about to wait for the node's descriptor, so that peers ring. False if
     /// something has come: then the loop turns instead.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/may-wait").local_only().build()?;
+    /// drop(node.spawn(async {}));
+    /// assert!(!node.may_wait(), "the task has not run");
+    /// while node.turn() {}
+    /// assert!(node.may_wait());
+    /// # Ok(()) }
+    /// ```
     pub fn may_wait(&self) -> bool {
         self.inner.may_wait()
     }
 
     /// Sessions that are open.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/sessions").local_only().build()?;
+    /// assert_eq!(node.sessions(), 0);
+    /// # Ok(()) }
+    /// ```
     pub fn sessions(&self) -> usize {
         self.inner.sessions().len()
     }
@@ -391,36 +422,83 @@ pub struct Builder {
 
 impl Builder {
     /// The program that the node belongs to. Nodes of other programs cannot reach it.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use upbeat::Node;
+    ///
+    /// let one = Node::builder("worker").program("doc-1").local_only().build()?;
+    /// let two = Node::builder("worker").program("doc-2").local_only().build()?;
+    /// assert_eq!(one.name(), two.name());
+    /// # Ok(()) }
+    /// ```
     pub fn program(mut self, program: &str) -> Builder {
         self.program = Some(program.to_owned());
         self
     }
 
     /// How the node waits.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use upbeat::{Node, Waiting};
+    ///
+    /// let node = Node::builder("doc/polls").waiting(Waiting::Polling).local_only().build()?;
+    /// # Ok(()) }
+    /// ```
     pub fn waiting(mut self, waiting: Waiting) -> Builder {
         self.waiting = waiting;
         self
     }
 
     /// Where the sockets are: a directory of this user's alone.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("counter").directory("/run/demo").build()?;
+    /// # Ok(()) }
+    /// ```
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Builder {
         self.directory = Some(directory.into());
         self
     }
 
     /// No other process can reach the node, and it reaches none.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // No socket, no file, no shared memory.
+    /// let node = upbeat::Node::builder("doc/local").local_only().build()?;
+    /// # Ok(()) }
+    /// ```
     pub fn local_only(mut self) -> Builder {
         self.local_only = true;
         self
     }
 
     /// Is called for every session that ends, with how it ended.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = upbeat::Node::builder("doc/lost").local_only();
+    /// let node = builder.on_lost(|lost| eprintln!("{lost}")).build()?;
+    /// # Ok(()) }
+    /// ```
     pub fn on_lost(mut self, on_lost: impl Fn(&Lost) + 'static) -> Builder {
         self.on_lost = Some(Box::new(on_lost));
         self
     }
 
     /// Makes the node, and takes its name.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/build").local_only().build()?;
+    /// let taken = upbeat::Node::builder("doc/build").local_only().build();
+    /// let text = taken.err().map(|error| error.to_string()).unwrap_or_default();
+    /// assert!(text.contains("the name `doc/build` is taken by a node of this process"));
+    /// # Ok(()) }
+    /// ```
     pub fn build(self) -> Result<Node, BuildError> {
         let name = NodeName::new(&self.name).map_err(BuildError::Name)?;
         let program = program_id(self.program.as_deref())?;

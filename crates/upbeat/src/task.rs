@@ -218,6 +218,16 @@ impl<T> Future for JoinHandle<T> {
 }
 
 /// A task has ended without a value: it panicked, or its node was shut down.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let node = upbeat::Node::builder("doc/ended").local_only().build()?;
+/// let task = node.spawn(std::future::pending::<()>());
+/// node.shut_down(std::time::Duration::ZERO);
+/// let ended = node.block_on(task);
+/// assert_eq!(ended, Err(upbeat::TaskEnded));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskEnded;
 

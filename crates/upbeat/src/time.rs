@@ -93,6 +93,14 @@ pub async fn within<F: Future>(duration: Duration, future: F) -> Result<F::Outpu
 }
 
 /// The time is over and the future is not done.
+///
+/// ```
+/// use std::time::Duration;
+/// use upbeat::Elapsed;
+///
+/// let elapsed = Elapsed { after: Duration::from_secs(2) };
+/// assert_eq!(elapsed.to_string(), "not done within 2s");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed {
     /// How long it had.

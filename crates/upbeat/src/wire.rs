@@ -71,6 +71,13 @@ pub trait Wire: Sized + 'static {
 }
 
 /// Why a value cannot be written into a message, or read from one.
+///
+/// ```
+/// use upbeat::wire::WireError;
+///
+/// let error = WireError::Short { wanted: 8, left: 3 };
+/// assert_eq!(error.to_string(), "the message ends: 8 bytes are needed and 3 are left");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WireError {
     /// The message ends before the value does.

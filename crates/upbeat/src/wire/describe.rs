@@ -4,6 +4,14 @@ use super::Wire;
 use upbeat_core::method::Signature;
 
 /// The text of a schema being written.
+///
+/// ```
+/// use upbeat::wire::Describe;
+///
+/// let mut schema = Describe::default();
+/// schema.of::<Vec<Option<u8>>>();
+/// assert_eq!(schema.into_text(), "Vec<Option<u8>>");
+/// ```
 #[derive(Debug, Default)]
 pub struct Describe {
     text: String,
