@@ -67,6 +67,9 @@ pub(crate) struct Session {
     unflushed: Cell<u32>,
     /// What could not be written for want of room and may not be refused.
     owed: RefCell<VecDeque<send::Owed>>,
+    owed_bytes: Cell<usize>,
+    /// Why the session must end, found where nobody could be told.
+    fault: Cell<Option<Fault>>,
     /// Whether something is owed, or the session has ended: nothing is sent before that.
     barred: Cell<bool>,
     /// Who waits for room.
@@ -95,6 +98,8 @@ impl Session {
             rung: Cell::new(0),
             unflushed: Cell::new(0),
             owed: RefCell::new(VecDeque::new()),
+            owed_bytes: Cell::new(0),
+            fault: Cell::new(None),
             barred: Cell::new(false),
             room: RefCell::new(Vec::new()),
             pressed: Cell::new(false),
@@ -251,7 +256,10 @@ impl Session {
                 if segments.len() > upbeat_core::limits::PENDING_SEGMENTS_MAX {
                     return Err(broken(&"more segments than a lane grows into"));
                 }
-                if drained.closed { Err(Box::new(Why::Died)) } else { Ok(()) }
+                match drained.closed {
+                    true => Err(self.fault.take().unwrap_or_else(|| Box::new(Why::Died))),
+                    false => Ok(()),
+                }
             }
             Err(BellFault::System { .. }) => Err(Box::new(Why::Died)),
             Err(fault) => Err(broken(&fault)),
@@ -303,7 +311,7 @@ impl Session {
             self.calls.borrow_mut().drain().filter_map(|(_, call)| call.into_waiter()).collect();
         waiters.into_iter().for_each(&mut wake);
         self.wake_senders(|waker| wake(Waiter::Waker(waker)));
-        self.owed.borrow_mut().clear();
+        self.owed.take();
         self.barred.set(true);
         self.pressed.set(false);
     }

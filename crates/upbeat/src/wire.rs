@@ -43,6 +43,12 @@ pub trait Wire: Sized + 'static {
     /// Bytes that a value will likely take in a message: so much room is claimed at first.
     const BYTES_LIKELY: usize = 0;
 
+    /// Bytes that this value will likely take, where it knows better than its type.
+    #[inline]
+    fn bytes_likely(&self) -> usize {
+        Self::BYTES_LIKELY
+    }
+
     /// Writes the type's schema: what two sides compare before they talk.
     fn describe(out: &mut Describe);
 

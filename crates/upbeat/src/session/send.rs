@@ -5,12 +5,13 @@
 //! owed, and written before anything else as soon as there is room. Owed answers are bounded by the
 //! calls that the peer may have open.
 
-use super::{Fault, Session, broken};
+use super::{Fault, Session, broken, misbehaved};
 use crate::error::Why;
 use crate::wire::{Output, Wire, WireError};
 use rustix::io::Errno;
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
+use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Head};
 use upbeat_core::limits::{
     CALLS_PER_SESSION_MAX, CONTROL_SLOTS, MESSAGE_BYTES_MAX, ONEWAYS_UNFINISHED_MAX,
@@ -19,6 +20,10 @@ use upbeat_memory::lane::Lanes;
 use upbeat_memory::ring::{Refused, span_of};
 use upbeat_memory::segment::{Segment, Writers};
 use upbeat_transport::carrier::BellFault;
+
+/// The most bytes of results that are kept for a peer that does not read; a call beyond them fails.
+const OWED_BYTES_MAX: usize = 256 << 20;
+const TOO_MUCH_OWED: &str = "results that the caller has not read yet take all room there is";
 
 /// Refusals after which a lane grows although every message would fit.
 const REFUSALS_BEFORE_GROWTH: u32 = 4;
@@ -39,14 +44,17 @@ pub(crate) enum Put {
 /// What is written behind a head.
 pub(crate) trait Content {
     /// Bytes that it will likely take.
-    const BYTES_LIKELY: usize;
+    fn bytes_likely(&self) -> usize;
 
     /// Writes it.
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError>;
 }
 
 impl<T: Wire> Content for T {
-    const BYTES_LIKELY: usize = T::BYTES_LIKELY;
+    #[inline(always)]
+    fn bytes_likely(&self) -> usize {
+        Wire::bytes_likely(self)
+    }
 
     #[inline(always)]
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
@@ -63,7 +71,9 @@ pub(crate) struct Prefixed<'a, T> {
 }
 
 impl<T: Wire> Content for Prefixed<'_, T> {
-    const BYTES_LIKELY: usize = 8 + T::BYTES_LIKELY;
+    fn bytes_likely(&self) -> usize {
+        8 + self.value.bytes_likely()
+    }
 
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
         Wire::put(&self.word, out)?;
@@ -191,7 +201,7 @@ impl Session {
     /// Writes a frame where there is room for it.
     #[inline(always)]
     fn put<T: Content>(&self, head: Words, value: &T, keep: u32) -> Result<(), Put> {
-        let claim = match self.carrier.lanes.claim(span_of(T::BYTES_LIKELY), keep) {
+        let claim = match self.carrier.lanes.claim(span_of(value.bytes_likely()), keep) {
             Ok(claim) => claim,
             Err(refused) => return self.put_slowly(head, value, keep, Some(refused)),
         };
@@ -290,6 +300,9 @@ impl Session {
     fn reply_slowly<T: Content>(&self, call: CallNumber, value: &T, put: Put) {
         let put = match put {
             Put::Full => match encoded(value) {
+                Ok(payload) if self.owed_bytes.get() + payload.len() > OWED_BYTES_MAX => {
+                    return self.fail(call, FailCode::Overloaded, TOO_MUCH_OWED);
+                }
                 Ok(payload) => return self.owe(Head::reply(call, 0).words(), payload),
                 Err(put) => put,
             },
@@ -301,8 +314,8 @@ impl Session {
                 let text = format!("{bytes} bytes; at most {MESSAGE_BYTES_MAX} are carried");
                 self.fail(call, FailCode::TooLarge, &text);
             }
-            // The look that finds the session ended tells everybody.
-            Put::Full | Put::Ended(_) => {}
+            Put::Ended(fault) => self.give_up(fault),
+            Put::Full => {}
         }
     }
 
@@ -328,13 +341,23 @@ impl Session {
         }
         let mut owed = self.owed.borrow_mut();
         if owed.len() + self.serving.borrow().len() >= 2 * CALLS_PER_SESSION_MAX {
-            // More calls than a peer may have open: both sides see the end of the socket.
-            return self.carrier.bell.close();
+            let (index, max) = (owed.len() as u32, CALLS_PER_SESSION_MAX as u32);
+            return self.give_up(misbehaved(Rule::TooManyCalls { index, max }));
         }
+        self.owed_bytes.set(self.owed_bytes.get() + payload.len());
         owed.push_back(Owed { head, payload });
         drop(owed);
         self.barred.set(true);
         self.press();
+    }
+
+    /// Has the session end for this reason where it is looked after: both sides see the end of the
+    /// socket.
+    #[cold]
+    fn give_up(&self, fault: Fault) {
+        let first = self.fault.take().unwrap_or(fault);
+        self.fault.set(Some(first));
+        self.carrier.bell.close();
     }
 
     /// Wakes this one when there may be room.
@@ -363,9 +386,13 @@ impl Session {
     /// Writes what is owed and wakes who waits, if the peer has made room.
     pub(crate) fn settle(&self) {
         while let Some(owed) = self.next_owed() {
-            if self.put_bytes(owed.head, &owed.payload, 0).is_err() {
+            if let Err(put) = self.put_bytes(owed.head, &owed.payload, 0) {
+                if let Put::Ended(fault) = put {
+                    self.give_up(fault);
+                }
                 return self.owed.borrow_mut().push_front(owed);
             }
+            self.owed_bytes.set(self.owed_bytes.get() - owed.payload.len());
         }
         self.barred.set(self.ended().is_some());
         let (room, oneways) = (&self.room, &self.oneways.waiting);

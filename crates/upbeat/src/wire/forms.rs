@@ -126,6 +126,13 @@ impl Wire for char {
 }
 
 impl Wire for String {
+    const BYTES_LIKELY: usize = 8;
+
+    #[inline]
+    fn bytes_likely(&self) -> usize {
+        8 + self.len()
+    }
+
     fn describe(out: &mut Describe) {
         out.text("String");
     }
@@ -144,6 +151,13 @@ impl Wire for String {
 }
 
 impl<T: Wire> Wire for Vec<T> {
+    const BYTES_LIKELY: usize = 8;
+
+    #[inline]
+    fn bytes_likely(&self) -> usize {
+        8 + self.len() * T::BYTES_LIKELY
+    }
+
     fn describe(out: &mut Describe) {
         out.text("Vec<");
         out.of::<T>();
@@ -167,6 +181,13 @@ impl<T: Wire> Wire for Vec<T> {
 }
 
 impl<T: Wire> Wire for Option<T> {
+    const BYTES_LIKELY: usize = 8 + T::BYTES_LIKELY;
+
+    #[inline]
+    fn bytes_likely(&self) -> usize {
+        8 + self.as_ref().map_or(0, Wire::bytes_likely)
+    }
+
     fn describe(out: &mut Describe) {
         out.text("Option<");
         out.of::<T>();
@@ -193,6 +214,17 @@ impl<T: Wire> Wire for Option<T> {
 }
 
 impl<T: Wire, E: Wire> Wire for Result<T, E> {
+    const BYTES_LIKELY: usize = 8 + T::BYTES_LIKELY;
+
+    #[inline]
+    fn bytes_likely(&self) -> usize {
+        let inner = match self {
+            Ok(value) => value.bytes_likely(),
+            Err(error) => error.bytes_likely(),
+        };
+        8 + inner
+    }
+
     fn describe(out: &mut Describe) {
         out.text("Result<");
         out.of::<T>();
@@ -224,6 +256,13 @@ impl<T: Wire, E: Wire> Wire for Result<T, E> {
 }
 
 impl<T: Wire> Wire for Box<T> {
+    const BYTES_LIKELY: usize = T::BYTES_LIKELY;
+
+    #[inline]
+    fn bytes_likely(&self) -> usize {
+        T::bytes_likely(self)
+    }
+
     fn describe(out: &mut Describe) {
         out.of::<T>();
     }
@@ -241,6 +280,11 @@ macro_rules! tuple {
     ($($name:ident $at:tt),*) => {
         impl<$($name: Wire),*> Wire for ($($name,)*) {
             const BYTES_LIKELY: usize = 0 $(+ $name::BYTES_LIKELY.next_multiple_of(8))*;
+
+            #[inline]
+            fn bytes_likely(&self) -> usize {
+                0 $(+ self.$at.bytes_likely().next_multiple_of(8))*
+            }
 
             fn describe(out: &mut Describe) {
                 out.text("(");
