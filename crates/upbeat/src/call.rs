@@ -132,6 +132,7 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
         };
         match sent {
             Ok(()) => {
+                node.count(Counter::CallsSent);
                 node.sent(session);
                 self.state = State::Sent(call);
                 Ok(true)

@@ -279,6 +279,7 @@ impl Dispatcher {
     /// A one-way message was sent. Nobody may wait behind it, so a sleeper is woken at once.
     #[inline]
     pub(crate) fn sent_oneway(self: &Rc<Self>, session: &Rc<Session>) {
+        self.count(Counter::OnewaysSent);
         self.sent(session);
         if session.must_flush() {
             fence_full();
@@ -552,6 +553,9 @@ impl Dispatcher {
             return;
         }
         self.count(Counter::HandlersPromoted);
+        // Every request is counted as a bet won; this one was lost.
+        let inline = &self.tallies[Counter::HandlersInline as usize];
+        inline.set(inline.get().wrapping_sub(1));
         let call = task.caller().and_then(|caller| caller.call);
         let id = match self.tasks.insert(task) {
             Ok(id) => id,

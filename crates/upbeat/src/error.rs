@@ -5,11 +5,11 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use upbeat_core::bind::Clash;
-use upbeat_core::fault::Rule;
-use upbeat_core::frame::FailCode;
-use upbeat_core::name::NameError;
-use upbeat_transport::error::{BindError, HomeError, OpenError, PlaceError};
+pub use upbeat_core::bind::Clash;
+pub use upbeat_core::fault::Rule;
+pub use upbeat_core::frame::FailCode;
+pub use upbeat_core::name::NameError;
+pub use upbeat_transport::error::{BindError, HomeError, OpenError, PlaceError};
 
 /// Why a call has no result.
 ///
@@ -112,6 +112,11 @@ pub enum Why {
     Misbehaved(Rule),
     /// The peer broke a rule of the lane or the socket, in words.
     Broken(String),
+    /// This process has no descriptor left for what the peer sent.
+    Descriptors {
+        /// How many it may have.
+        limit: u64,
+    },
 }
 
 impl<E> CallError<E> {
@@ -149,7 +154,10 @@ impl<E> CallError<E> {
     /// ```
     pub fn may_have_run(&self) -> bool {
         match self {
-            CallError::Method(_) | CallError::Unknown(_) | CallError::Deadline => true,
+            CallError::Method(_)
+            | CallError::Unknown(_)
+            | CallError::Deadline
+            | CallError::Value { .. } => true,
             CallError::Failed { code, .. } => {
                 !matches!(code, FailCode::NoSuchMethod | FailCode::BadArguments | FailCode::Closing)
             }
@@ -212,6 +220,12 @@ impl fmt::Display for Lost {
             Why::ShutDown => write!(f, "this node was shut down and left {}", self.peer),
             Why::Misbehaved(rule) => write!(f, "{} broke a rule: {rule}", self.peer),
             Why::Broken(text) => write!(f, "{} broke a rule: {text}", self.peer),
+            Why::Descriptors { limit } => write!(
+                f,
+                "the session with {} was given up: this process has its {limit} descriptors in \
+                 use; raise the limit (ulimit -n)",
+                self.peer
+            ),
         }
     }
 }

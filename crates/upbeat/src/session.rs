@@ -262,6 +262,7 @@ impl Session {
                 }
             }
             Err(BellFault::System { .. }) => Err(Box::new(Why::Died)),
+            Err(BellFault::Descriptors { limit }) => Err(Box::new(Why::Descriptors { limit })),
             Err(fault) => Err(broken(&fault)),
         }
     }

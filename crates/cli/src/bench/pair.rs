@@ -37,9 +37,10 @@ pub(crate) struct Pair {
     pub(crate) ground: Ground,
     /// Where they run.
     pub(crate) cpus: Cpus,
+    /// Before the socket, so that its watcher does not take the socket's end for a death.
+    peer: Peer,
     control: Control,
     scratch: Scratch,
-    peer: Peer,
 }
 
 /// The second process.

@@ -107,6 +107,7 @@ impl Dispatcher {
             self.show_counters();
             let timeout = [self.next_timer(), nanoseconds].into_iter().flatten().min();
             self.reactor.wait(timeout, &mut sources);
+            self.count(Counter::Wakes);
         }
         self.home.page().promise();
         self.roster.awake(sources.contains(&Source::Roster));

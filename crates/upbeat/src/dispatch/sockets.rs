@@ -11,7 +11,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::task::Waker;
 use upbeat_core::frame::Kind;
-use upbeat_core::limits::{PENDING_HANDSHAKES_MAX, RING_SLOTS_MAX};
+use upbeat_core::hello::RefusalCode;
+use upbeat_core::limits::{PENDING_HANDSHAKES_MAX, RING_SLOTS_MAX, SESSIONS_PER_NODE_MAX};
 use upbeat_memory::pool::Key;
 use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
@@ -110,10 +111,15 @@ impl Dispatcher {
         accept: impl Fn(&Door, &Home, usize, u64) -> Option<Result<Opening, OpenError>>,
     ) {
         for _ in 0..PENDING_HANDSHAKES_MAX {
-            // Without a place here they wait outside.
-            let Ok(place) = self.next_place() else { return };
-            let accepted = accept(&self.door.borrow(), &self.home, place, self.now_ms());
+            let place = self.next_place();
+            // Without a place here a caller is let in only to be told so.
+            let number = *place.as_ref().unwrap_or(&0);
+            let accepted = accept(&self.door.borrow(), &self.home, number, self.now_ms());
             match accepted {
+                Some(Ok(opening)) if place.is_err() => {
+                    let text = format!("the node has {SESSIONS_PER_NODE_MAX} sessions already");
+                    opening.refuse(RefusalCode::TooManySessions, &text);
+                }
                 // An opening that fails tells its peer, and concerns nobody else.
                 Some(Ok(opening)) => drop(self.begin(opening, None)),
                 Some(Err(OpenError::Descriptors { .. })) | None => return,
