@@ -73,6 +73,7 @@ fn serve_with_heir(name: &str, place: &Path) {
             rustix::io::fcntl_setfd(&socket, FdFlags::empty()).unwrap();
             heirlooms.push(socket);
         }
+        #[expect(clippy::zombie_processes, reason = "this process is killed before its heir ends")]
         let heir = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         say(&format!("heir {}", heir.id()));
         common::process::linger();
