@@ -48,9 +48,6 @@ pub(crate) use driven::Enter;
 pub(crate) use sessions::{Connecting, OnLost, Settings};
 use sessions::{Door, Place};
 
-/// PAUSEs for which a reader of one-way messages stays behind their writer: about as long as 32 of
-/// them take to write.
-const PAUSES_BEHIND: u32 = 16;
 /// Turns between two looks at the clock while messages come.
 const TURNS_PER_TICK: u32 = 256;
 
@@ -378,12 +375,11 @@ impl Dispatcher {
     #[inline(always)]
     fn drain(self: &Rc<Self>, session: &Rc<Session>, main: Main<'_>) -> Result<(), Fault> {
         let mut frames = 0;
-        let mut oneways = 0;
         while frames < FLUSH_MESSAGES as u32
             && let Some(words) = session.look()?
         {
             frames += 1;
-            if Head::is_plain_call(&words) {
+            if Head::is_plain_call(&words) || Head::is_plain_oneway(&words) {
                 self.call(session, &words);
                 session.advance();
             } else if Head::is_plain_reply(&words) {
@@ -391,19 +387,12 @@ impl Dispatcher {
                 let head = Head::reply(call, Head::len_in(&words));
                 self.answer(session, &head, main)?;
                 session.advance();
-            } else if Head::is_plain_oneway(&words) {
-                self.call(session, &words);
-                session.advance();
-                oneways += 1;
             } else {
                 self.other(session, words, main)?;
             }
         }
         session.frames.set(session.frames.get() + frames);
         session.publish_progress();
-        if oneways != 0 && oneways == frames && frames < FLUSH_MESSAGES as u32 {
-            fall_behind();
-        }
         if session.peer_wants_room() {
             self.relieve(session);
         }
@@ -572,15 +561,6 @@ impl Dispatcher {
         if let Some(left) = deadline_us {
             self.expire(id, left);
         }
-    }
-}
-
-/// Nobody waits for what one-way messages do. A reader that has caught up with their writer takes
-/// each line from under its hands, so it stays behind a little.
-#[inline]
-fn fall_behind() {
-    for _ in 0..PAUSES_BEHIND {
-        std::hint::spin_loop();
     }
 }
 
