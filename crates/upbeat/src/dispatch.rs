@@ -451,7 +451,6 @@ impl Dispatcher {
     fn ran(&self) {
         self.running.set(Running::Nothing);
         self.unflushed.set(true);
-        self.count(Counter::HandlersInline);
     }
 
     /// Polls whoever waits for an answer while it lies open, or has it kept.
@@ -542,9 +541,6 @@ impl Dispatcher {
             return;
         }
         self.count(Counter::HandlersPromoted);
-        // Every request is counted as a bet won; this one was lost.
-        let inline = &self.tallies[Counter::HandlersInline as usize];
-        inline.set(inline.get().wrapping_sub(1));
         let call = task.caller().and_then(|caller| caller.call);
         let id = match self.tasks.insert(task) {
             Ok(id) => id,

@@ -18,6 +18,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use upbeat_core::bill::Counter;
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 
 /// A service that a node can serve: what `#[upbeat::service]` makes of a trait.
@@ -201,6 +202,7 @@ where
                 } else {
                     session.reply(call, &result);
                 }
+                node.count(Counter::HandlersInline);
                 slot.future.set(None);
                 self.spare.set(Some(slot));
             }

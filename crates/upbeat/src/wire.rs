@@ -10,6 +10,7 @@
 
 mod describe;
 mod forms;
+mod shallow;
 mod input;
 mod output;
 

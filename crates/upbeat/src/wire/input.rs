@@ -1,7 +1,9 @@
 //! Where a value is read from: the open frame of a lane, or bytes of our own.
 
 use super::WireError;
+use super::shallow::Shallow;
 use serde::de::DeserializeOwned;
+use std::cell::Cell;
 use upbeat_memory::ring::Reader;
 use zerocopy::FromBytes;
 
@@ -113,9 +115,20 @@ impl<'a> Input<'a> {
                 &copy[..]
             }
         };
-        let (value, rest) = postcard::take_from_bytes(bytes)
-            .map_err(|error| WireError::Serde { text: error.to_string() })?;
-        self.at = self.end - rest.len();
+        let (value, left) = from_postcard(bytes)?;
+        self.at = self.end - left;
         Ok(value)
     }
+}
+
+/// Reads a value from postcard, and gives how many bytes are left behind it.
+fn from_postcard<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, usize), WireError> {
+    let too_deep = Cell::new(false);
+    let mut input = postcard::Deserializer::from_flavor(Shallow::new(bytes, &too_deep));
+    let value = T::deserialize(&mut input).map_err(|error| match too_deep.get() {
+        true => WireError::Invalid { what: "value of an endurable depth" },
+        false => WireError::Serde { text: error.to_string() },
+    })?;
+    let rest = input.finalize().map_err(|error| WireError::Serde { text: error.to_string() })?;
+    Ok((value, rest.len()))
 }
