@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::board::{Board, Note};
-use crate::region::Region;
+use crate::region::{Region, WORD};
 use loom::thread;
 
 /// A head and a ring of two slots.
-const LANE_WORDS: usize = HEAD_LINES * LINE_WORDS + 16;
+const LANE_WORDS: usize = HEAD_LINES * LINE_WORDS + 2 * (SLOT / WORD);
 
 /// A peer writes and asks whether we look at the lane, while we say that we look no longer and
 /// look once more. Panics if the message is neither seen nor noted.

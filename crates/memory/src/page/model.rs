@@ -1,7 +1,8 @@
 //! The contract between a sender and a sleeper, in every order that the memory model allows.
 
 use super::*;
-use crate::ring::{Reader, Writer};
+use crate::region::WORD;
+use crate::ring::{Reader, SLOT, Writer};
 use crate::sync::Ordering;
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;
@@ -11,7 +12,7 @@ use loom::thread;
 /// Panics if the node sleeps and nobody has rung.
 fn contract(sender_fences: bool, sleeper_fences: bool) {
     loom::model(move || {
-        let (lane, page) = (Region::heap(16), Region::heap(PAGE_WORDS));
+        let (lane, page) = (Region::heap(2 * SLOT / WORD), Region::heap(PAGE_WORDS));
         let (writer, reader) = (Writer::new(lane.clone(), 0), Reader::new(lane, 0));
         let (node, peer) = (NodePage::new(page.clone(), 1), PeerPage::new(page));
         let bell = Arc::new(AtomicBool::new(false));
