@@ -36,6 +36,7 @@ fn other() {
 
 /// Has calls of every kind open until it is killed.
 fn call(name: &str, place: &Path) {
+    common::process::end_with_input();
     let node = node(name, place, Waiting::Adaptive);
     node.block_on(async {
         let work: WorkClient = node.connect("server").await.unwrap();

@@ -17,7 +17,16 @@ pub(crate) struct Other {
 impl Other {
     /// Starts it. The test of the name `other` plays the part.
     pub(crate) fn start(part: &str, place: &Path) -> Other {
-        let mut command = Command::new(std::env::current_exe().unwrap());
+        Other::spawn(Command::new(std::env::current_exe().unwrap()), part, place)
+    }
+
+    /// Starts it under a program that is given it as its last argument.
+    pub(crate) fn start_under(mut command: Command, part: &str, place: &Path) -> Other {
+        command.arg(std::env::current_exe().unwrap());
+        Other::spawn(command, part, place)
+    }
+
+    fn spawn(mut command: Command, part: &str, place: &Path) -> Other {
         command.args(["--exact", "other", "--nocapture", "--test-threads=1"]);
         command.env(PART, part).env(PLACE, place);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -73,6 +82,14 @@ pub(crate) fn part() -> Option<(String, PathBuf)> {
 pub(crate) fn say(words: &str) {
     println!("@{words}");
     std::io::stdout().flush().unwrap();
+}
+
+/// Has this process end with its input, which is at the latest when the test ends.
+pub(crate) fn end_with_input() {
+    std::thread::spawn(|| {
+        linger();
+        std::process::exit(0);
+    });
 }
 
 /// Lives until the input ends.

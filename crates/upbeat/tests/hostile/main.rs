@@ -1,0 +1,284 @@
+//! Peers that connect as they should and then break every rule they can.
+//!
+//! `UPBEAT_HOSTILE_SECONDS` says for how long, `UPBEAT_SEED` how.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod attack;
+mod raw;
+mod server;
+
+use common::process::{Other, part, say};
+use common::{Directory, Watchdog, alone, node, setting};
+use serde::{Deserialize, Serialize};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use upbeat::{Counter, Lost, Node, Waiting, Why};
+
+/// What is attacked: nothing in it harms, whatever is called.
+#[upbeat::service]
+pub(crate) trait Target {
+    async fn add(&self, a: u64, b: u64) -> u64;
+    async fn blob(&self, bytes: u64) -> Vec<u8>;
+    async fn forever(&self);
+    async fn nap(&self, us: u64);
+    async fn bytes(&self, bytes: Vec<u8>) -> Vec<u8>;
+    async fn pages(&self, pages: Vec<[u8; 4096]>) -> u64;
+    async fn nothing(&self, many: Vec<()>) -> u64;
+    async fn record(&self, record: Twig) -> Result<String, String>;
+    #[oneway]
+    async fn note(&self, number: u64);
+    #[oneway]
+    async fn note_late(&self, us: u64);
+}
+
+#[derive(Serialize, Deserialize, upbeat::Wire)]
+pub(crate) struct Twig {
+    name: String,
+    twigs: Vec<Twig>,
+    next: Option<Box<Twig>>,
+}
+
+#[derive(Default)]
+struct Victim {
+    noted: Cell<u64>,
+}
+
+impl Target for Victim {
+    async fn add(&self, a: u64, b: u64) -> u64 {
+        a.wrapping_add(b)
+    }
+
+    async fn blob(&self, bytes: u64) -> Vec<u8> {
+        vec![7; bytes.min(1 << 20) as usize]
+    }
+
+    async fn forever(&self) {
+        std::future::pending::<()>().await;
+    }
+
+    async fn nap(&self, us: u64) {
+        upbeat::sleep(Duration::from_micros(us)).await;
+    }
+
+    async fn bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
+        bytes
+    }
+
+    async fn pages(&self, pages: Vec<[u8; 4096]>) -> u64 {
+        pages.len() as u64
+    }
+
+    async fn nothing(&self, many: Vec<()>) -> u64 {
+        many.len() as u64
+    }
+
+    async fn record(&self, record: Twig) -> Result<String, String> {
+        Ok(record.name)
+    }
+
+    async fn note(&self, number: u64) {
+        self.noted.set(self.noted.get().wrapping_add(number));
+    }
+
+    async fn note_late(&self, us: u64) {
+        upbeat::sleep(Duration::from_micros(us.min(5000))).await;
+    }
+}
+
+fn seconds() -> u64 {
+    setting("UPBEAT_HOSTILE_SECONDS", 5)
+}
+
+fn watchdog(what: &'static str) -> Watchdog {
+    Watchdog::new(what, 60 + 3 * seconds())
+}
+
+/// The other process's parts. Without one this is a test of nothing.
+#[test]
+fn other() {
+    let Some((part, place)) = part() else { return };
+    match part.split_once(' ') {
+        Some(("attack", seed)) => attack::attack("victim", &place, seed.parse().unwrap()),
+        Some(("garbage", seed)) => server::serve_garbage("imp", &place, seed.parse().unwrap()),
+        Some(("third", name)) => third(name, &place),
+        _ => panic!("there is no part {part}"),
+    }
+}
+
+/// Calls the victim until the input ends, and says how long that took at most.
+fn third(name: &str, place: &Path) {
+    let node = node(name, place, Waiting::Adaptive);
+    let (stop, stopped) = (common::Signal::default(), common::Signal::default());
+    let ended = stop.clone();
+    std::thread::spawn(move || {
+        common::process::linger();
+        ended.give();
+    });
+    let mut took = Vec::new();
+    node.block_on(async {
+        let target: TargetClient = node.connect("victim").await.unwrap();
+        say("calling");
+        let mut number = 0;
+        while !stop.given() {
+            let began = Instant::now();
+            assert_eq!(target.add(number, 1).await, Ok(number + 1));
+            let size = (number % 2000) as usize;
+            assert_eq!(target.bytes(vec![1; size]).await, Ok(vec![1; size]));
+            took.push(began.elapsed());
+            number += 1;
+        }
+        stopped.give();
+    });
+    took.sort();
+    let at = |share: f64| took[((took.len() - 1) as f64 * share) as usize].as_micros();
+    say(&format!("took {} {} {} {}", took.len(), at(0.5), at(0.99), at(1.0)));
+}
+
+/// What the process has.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    descriptors: usize,
+    mappings: usize,
+    resident_kib: usize,
+}
+
+impl Size {
+    fn now() -> Size {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        Size {
+            descriptors: std::fs::read_dir("/proc/self/fd").unwrap().count(),
+            mappings: maps.lines().filter(|line| line.contains("memfd:")).count(),
+            resident_kib: resident.trim().trim_end_matches(" kB").parse().unwrap(),
+        }
+    }
+}
+
+/// A victim, and how its sessions have ended.
+struct Attacked {
+    node: Node,
+    ends: Rc<RefCell<BTreeMap<String, u64>>>,
+}
+
+impl Attacked {
+    fn new(name: &str, place: &Path, waiting: Waiting) -> Attacked {
+        let ends = Rc::new(RefCell::new(BTreeMap::new()));
+        let counted = Rc::clone(&ends);
+        let builder = Node::builder(name).program(common::PROGRAM).directory(place);
+        let on_lost = move |lost: &Lost| {
+            let why = match &lost.why {
+                Why::Misbehaved(rule) => format!("{rule:?}"),
+                Why::Broken(text) => text.clone(),
+                other => format!("{other:?}"),
+            };
+            // Without its numbers.
+            let why = why.split(|c: char| c == '{' || c.is_ascii_digit()).next().unwrap();
+            *counted.borrow_mut().entry(why.trim().to_owned()).or_insert(0) += 1;
+        };
+        let node = builder.waiting(waiting).on_lost(on_lost).build().unwrap();
+        Attacked { node, ends }
+    }
+
+    fn run(&self, duration: Duration) {
+        self.node.block_on(upbeat_sleep(duration));
+    }
+
+    /// Waits until there are as many sessions again, and nothing is left of the others.
+    fn settle(&self, sessions: usize, before: Option<Size>) {
+        let is_left = || {
+            let (now, before) = (Size::now(), before.unwrap_or(Size::now()));
+            now.descriptors > before.descriptors || now.mappings > before.mappings
+        };
+        let is_over = || self.node.sessions() == sessions && !is_left();
+        self.node.block_on(common::until(is_over));
+    }
+}
+
+async fn upbeat_sleep(duration: Duration) {
+    upbeat::sleep(duration).await;
+}
+
+#[test]
+fn clients_that_break_every_rule() {
+    let (_alone, _watchdog) = (alone(), watchdog("hostile clients"));
+    for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
+        let directory = Directory::new();
+        let place = directory.path();
+        let victim = Attacked::new("victim", &place, waiting);
+        victim.node.serve(TargetServer::new(Victim::default()));
+        let base = Size::now();
+        let mut third = Other::start("third third", &place);
+        victim.node.block_on(common::until(|| victim.node.sessions() == 1));
+        third.expect("calling");
+        victim.run(Duration::from_millis(200));
+        let seed = setting("UPBEAT_SEED", 1);
+        let mut attackers =
+            [seed, seed + 1].map(|seed| Other::start(&format!("attack {seed}"), &place));
+        let began = Instant::now();
+        let mut largest = base;
+        while began.elapsed() < Duration::from_secs(seconds()) {
+            victim.run(Duration::from_millis(50));
+            let now = Size::now();
+            largest.descriptors = largest.descriptors.max(now.descriptors);
+            largest.resident_kib = largest.resident_kib.max(now.resident_kib);
+            for attacker in &mut attackers {
+                assert_eq!(attacker.child.try_wait().unwrap(), None, "an attacker gave up");
+            }
+        }
+        drop(attackers);
+        victim.settle(1, None);
+        drop(third.child.stdin.take());
+        victim.settle(0, None);
+        let took = third.expect("took");
+        drop(third);
+        victim.settle(0, Some(base));
+        let after = Size::now();
+        println!("{:#?}\n{base:?}\n{largest:?}\n{after:?}\nthird: {took}", victim.ends.borrow());
+        assert_eq!(victim.node.counted(Counter::Panics), 0);
+        // What one peer may have owed to it is bounded, and comes back.
+        assert!(largest.resident_kib < base.resident_kib + (600 << 10), "{largest:?}");
+        assert!(after.resident_kib < base.resident_kib + (100 << 10), "{after:?}");
+        let ends: u64 = victim.ends.borrow().values().sum();
+        assert!(ends > 20 && victim.ends.borrow().len() > 6, "{:?}", victim.ends.borrow());
+        // Calls, and microseconds: the middle one, the slowest of a hundred, the slowest.
+        let took: Vec<u64> = took.split(' ').map(|word| word.parse().unwrap()).collect();
+        assert!(took[0] > 100 && took[2] < 100_000, "{took:?}");
+    }
+}
+
+#[test]
+fn servers_that_answer_garbage() {
+    let (_alone, _watchdog) = (alone(), watchdog("hostile servers"));
+    let directory = Directory::new();
+    let place = directory.path();
+    let client = Attacked::new("client", &place, Waiting::Adaptive);
+    let seed = setting("UPBEAT_SEED", 1);
+    let mut imp = Other::start(&format!("garbage {seed}"), &place);
+    imp.expect("serving");
+    let began = Instant::now();
+    let (mut rounds, mut connected) = (0, 0);
+    let mut before = None;
+    while began.elapsed() < Duration::from_secs(seconds()) {
+        connected += u64::from(client.node.block_on(server::call_all(&client.node)));
+        server::call_by_handle(&place);
+        rounds += 1;
+        if rounds == 5 {
+            client.settle(0, None);
+            before = Some(Size::now());
+        }
+    }
+    drop(imp);
+    client.settle(0, before);
+    let (before, after) = (before.expect("some rounds"), Size::now());
+    println!("{rounds} rounds, {connected} bound; {:#?}", client.ends.borrow());
+    println!("{before:?}\n{after:?}");
+    assert!(connected > 0);
+    assert_eq!(client.node.counted(Counter::Panics), 0);
+    assert!(after.resident_kib < before.resident_kib + (64 << 10), "{after:?}");
+}

@@ -1,0 +1,125 @@
+//! A session of which one side is held in bare hands: its lane, its node page, the peer's board,
+//! the socket.
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use upbeat_core::hello::{Hello, Passed, Record, Segments, VERSION_MAX};
+use upbeat_core::limits::BOARD_BYTES;
+use upbeat_core::name::{NodeName, ProgramId};
+use upbeat_memory::lane::{LANE_BYTES, Lanes};
+use upbeat_memory::region::Region;
+use upbeat_memory::segment::{self, PAGE, Segment, Writers};
+use upbeat_transport::place::Place;
+
+/// The session.
+pub(crate) struct Raw {
+    pub(crate) socket: OwnedFd,
+    /// Our lane, all of it.
+    pub(crate) lane: Region,
+    /// Our node page.
+    pub(crate) page: Region,
+    /// The peer's board.
+    pub(crate) board: Region,
+    /// The same lanes, for frames in their right places.
+    pub(crate) lanes: Lanes,
+}
+
+const PROMISE: usize = 8;
+
+impl Raw {
+    /// Connects as an honest caller does. None if the peer is busy or full.
+    pub(crate) fn connect(place: &Place, to: &str) -> Option<Raw> {
+        let program = ProgramId::named(crate::common::PROGRAM.parse().unwrap());
+        let wanted: NodeName = to.parse().unwrap();
+        let path = place.socket_path(program.name(), &wanted);
+        let flags = SocketFlags::CLOEXEC;
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let socket = socket.unwrap();
+        rustix::net::connect(&socket, &SocketAddrUnix::new(path).unwrap()).ok()?;
+        let (version_min, version_max) = (VERSION_MAX, VERSION_MAX);
+        let (caller, incarnation, pid) = (None, 77, 1);
+        let hello = Hello { version_min, version_max, program, caller, wanted, incarnation, pid };
+        send(&socket, &Record::Hello(hello).encode(), &[]).ok()?;
+        let (Some(Record::Welcome(_)), _) = receive(&socket)? else { return None };
+        let (Some(Record::Segments(theirs)), descriptors) = receive(&socket)? else { return None };
+        let open = |what: Passed, bytes, writers| {
+            segment::open(descriptors[what as usize].as_fd(), bytes, writers).unwrap()
+        };
+        let their_lane = open(Passed::Lane, LANE_BYTES, Writers::Owner);
+        let board = open(Passed::Board, BOARD_BYTES, Writers::Everybody);
+        let make = |bytes, writers| Segment::create("hostile", bytes, writers).unwrap();
+        let lane = make(LANE_BYTES, Writers::Owner);
+        let page = make(PAGE, Writers::Owner);
+        let own_board = make(BOARD_BYTES, Writers::Everybody);
+        page.region().store(0, incarnation);
+        page.region().store(1, 1);
+        page.region().store(PROMISE, 1);
+        let ours = Segments { lane_bytes: LANE_BYTES as u32, board_slot: 0, session: 0 };
+        let passed = [lane.descriptor(), page.descriptor(), own_board.descriptor()];
+        send(&socket, &Record::Segments(ours).encode(), &passed).ok()?;
+        let (Some(Record::Ready), _) = receive(&socket)? else { return None };
+        let (lane, page) = (lane.into_region(), page.into_region());
+        let lanes = Lanes::new(lane.clone(), 0, their_lane, theirs.session);
+        Some(Raw { socket, lane, page, board, lanes })
+    }
+
+    /// Whether the peer has ended the session.
+    pub(crate) fn is_over(&self) -> bool {
+        let mut bytes = [0; 4096];
+        for _ in 0..64 {
+            match rustix::net::recv(&self.socket, &mut bytes[..], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return true,
+                Ok(_) => {}
+                Err(rustix::io::Errno::AGAIN) => return false,
+                Err(_) => return true,
+            }
+        }
+        false
+    }
+
+    /// Rings the peer.
+    pub(crate) fn ring(&self) -> bool {
+        send(&self.socket, &[0], &[]).is_ok()
+    }
+}
+
+/// Sends a packet; never waits.
+pub(crate) fn send(
+    socket: &OwnedFd,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> rustix::io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(32))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        assert!(control.push(SendAncillaryMessage::ScmRights(descriptors)));
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags).map(drop)
+}
+
+/// The next record and its descriptors; None at the end.
+fn receive(socket: &OwnedFd) -> Option<(Option<Record>, Vec<OwnedFd>)> {
+    let mut bytes = [0; 4096];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(32))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(&mut bytes)];
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let message = rustix::net::recvmsg(socket, &mut parts, &mut control, flags).ok()?;
+    let mut descriptors = Vec::new();
+    for part in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = part {
+            descriptors.extend(rights);
+        }
+    }
+    match message.bytes {
+        0 => None,
+        length => Some((Record::decode(&bytes[..length]).ok(), descriptors)),
+    }
+}

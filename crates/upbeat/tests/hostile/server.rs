@@ -1,0 +1,178 @@
+//! A hostile server, and those who call it.
+
+use super::{TargetClient, TargetHandle, Twig};
+use crate::common::process::{end_with_input, say};
+use crate::common::{PROGRAM, Random};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::time::Duration;
+use upbeat::{Node, within};
+use upbeat_core::bind::{BIND, BindRequest, Offered, bind};
+use upbeat_core::frame::{Head, Kind};
+use upbeat_core::name::ProgramId;
+use upbeat_transport::carrier::Carrier;
+use upbeat_transport::home::Home;
+use upbeat_transport::opening::Step;
+use upbeat_transport::place::Place;
+use upbeat_transport::shared::Listener;
+
+fn wait(descriptor: BorrowedFd<'_>, ms: i64) {
+    let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
+    let limit = Timespec { tv_sec: ms / 1000, tv_nsec: ms % 1000 * 1_000_000 };
+    let _ = poll(&mut polled, Some(&limit));
+}
+
+/// Binds as it should, mostly, and answers whatever comes to its mind. Until it is killed.
+pub(crate) fn serve_garbage(name: &str, place: &Path, seed: u64) {
+    end_with_input();
+    let place = Place::at(place).unwrap();
+    let program = ProgramId::named(PROGRAM.parse().unwrap());
+    let home = Home::new(program, Some(name.parse().unwrap())).unwrap();
+    let listener = Listener::bind(&place, &home).unwrap();
+    // It does not promise to look, so everybody rings.
+    home.page().withdraw();
+    say("serving");
+    let mut random = Random::new(seed);
+    let mut sessions: Vec<Imp> = Vec::new();
+    loop {
+        if let Ok(Some(mut opening)) = listener.accept(&home, sessions.len() % 4000, 0) {
+            loop {
+                match opening.step(0) {
+                    Ok(Step::Waiting) => wait(opening.as_fd(), 1000),
+                    Ok(Step::Done(carrier)) => {
+                        break sessions.push(Imp { carrier, honest: random.below(40) });
+                    }
+                    Err(_) => break,
+                }
+            }
+        }
+        home.page().promise();
+        home.page().withdraw();
+        sessions.retain_mut(|imp| imp.answer(&mut random));
+        match sessions.first() {
+            None => wait(listener.as_fd(), 100),
+            Some(_) => std::thread::sleep(Duration::from_micros(50)),
+        }
+    }
+}
+
+/// One of its sessions.
+struct Imp {
+    carrier: Carrier,
+    /// So many answers are right.
+    honest: u64,
+}
+
+impl Imp {
+    /// False when the session is over.
+    fn answer(&mut self, random: &mut Random) -> bool {
+        if !matches!(self.carrier.bell.drain(), Ok(drained) if !drained.closed) {
+            return false;
+        }
+        while let Ok(Some(words)) = self.carrier.lanes.look() {
+            let carrier = &self.carrier;
+            let Ok(head) = Head::parse(words) else { return false };
+            let mut payload = vec![0; head.len as usize];
+            if payload.len() <= carrier.lanes.reader().room() {
+                carrier.lanes.reader().read(0, &mut payload);
+            }
+            carrier.lanes.reader().advance();
+            carrier.lanes.publish_progress();
+            if head.kind == Kind::Call {
+                self.reply(&head, &payload, random);
+            }
+        }
+        self.carrier.bell.ring();
+        true
+    }
+
+    fn reply(&mut self, head: &Head, payload: &[u8], random: &mut Random) {
+        let call = head.call;
+        if head.method == BIND && self.honest > 2 {
+            let length = u64::from_le_bytes(payload[..8].try_into().unwrap()) as usize;
+            let request = BindRequest::decode(&payload[8..8 + length]).unwrap();
+            // Everything is there, with whatever signature is asked for.
+            let texts: Vec<_> = (1..).zip(signatures()).collect();
+            let offered: Vec<_> = texts
+                .iter()
+                .map(|(number, (name, text))| Offered::new("Target", name, text, *number))
+                .collect();
+            let reply = bind(&request, &offered).encode();
+            let mut bytes = (reply.len() as u64).to_le_bytes().to_vec();
+            bytes.extend(reply);
+            return self.frame(Head::reply(call, bytes.len() as u32).words(), &bytes);
+        }
+        self.honest = self.honest.saturating_sub(1);
+        let noise: Vec<u8> = (0..random.below(400)).map(|_| random.next() as u8).collect();
+        let len = noise.len() as u32;
+        // A thread that blocks has no time limit: it gets an answer, of whatever kind.
+        let worst = if self.carrier.peer.name.is_some() { 8 } else { 6 };
+        match random.below(if self.honest > 0 { 3 } else { worst }) {
+            0 => self.frame(Head::reply(call, len).words(), &noise),
+            1 => self.frame(Head::failed(call, len.max(1)).words(), &noise),
+            2 => self.frame(Head::reply(call, 16).words(), &[0xff; 16]),
+            3 => {
+                self.frame(Head::reply(call, 8).words(), &[1; 8]);
+                self.frame(Head::reply(call, 8).words(), &[1; 8]);
+            }
+            4 => self.frame([random.next() | 0x100, random.next(), random.next()], &noise),
+            5 => self.frame(Head::switch(1).words(), &[]),
+            6 => self.frame(Head::call(1, call, len).words(), &noise),
+            // Silence.
+            _ => {}
+        }
+    }
+
+    fn frame(&self, words: [u64; 3], payload: &[u8]) {
+        let span = upbeat_memory::ring::span_of(payload.len());
+        if let Ok(mut claim) = self.carrier.lanes.claim(span, 0)
+            && words[0] & 0xff00 != 0
+        {
+            claim.write(0, payload);
+            claim.commit(words, payload.len());
+        }
+    }
+}
+
+/// The names of the methods and the texts of their signatures.
+fn signatures() -> Vec<(&'static str, String)> {
+    use upbeat::wire::signature_text as text;
+    type Outcome = Result<String, String>;
+    vec![
+        ("add", text::<(u64, u64), u64>("Target", "add", false)),
+        ("blob", text::<(u64,), Vec<u8>>("Target", "blob", false)),
+        ("forever", text::<(), ()>("Target", "forever", false)),
+        ("bytes", text::<(Vec<u8>,), Vec<u8>>("Target", "bytes", false)),
+        ("record", text::<(Twig,), Outcome>("Target", "record", false)),
+    ]
+}
+
+/// Connects and calls all that there is. Whether it came to that.
+pub(crate) async fn call_all(node: &Node) -> bool {
+    let while_ = Duration::from_millis(50);
+    let connected = within(while_, node.connect::<TargetClient>("imp")).await;
+    let Ok(Ok(target)) = connected else { return false };
+    for round in 0..6 {
+        let twig = Twig { name: "t".into(), twigs: Vec::new(), next: None };
+        let _ = within(while_, target.add(round, 1)).await;
+        let _ = within(while_, target.bytes(vec![1; 100])).await;
+        let _ = within(while_, target.record(twig)).await;
+        let _ = target.blob(5).deadline(while_).await;
+        // Answered at some time, or never, and left.
+        let _ = within(Duration::from_micros(100), target.forever()).await;
+    }
+    true
+}
+
+/// The same from a thread, over a session that only that call uses.
+pub(crate) fn call_by_handle(place: &Path) {
+    let handle = upbeat::handle::builder().program(PROGRAM).directory(place);
+    let Ok(target) = handle.connect::<TargetHandle>("imp") else { return };
+    let blocking = target.blocking();
+    for round in 0..3 {
+        if blocking.add(round, 1).is_err() {
+            break;
+        }
+    }
+}
