@@ -122,7 +122,6 @@ fn third(name: &str, place: &Path) {
     let mut took = Vec::new();
     node.block_on(async {
         let target: TargetClient = node.connect("victim").await.unwrap();
-        say("calling");
         let mut number = 0;
         while !stop.given() {
             let began = Instant::now();
@@ -214,9 +213,8 @@ fn clients_that_break_every_rule() {
         victim.node.serve(TargetServer::new(Victim::default()));
         let base = Size::now();
         let mut third = Other::start("third third", &place);
-        victim.node.block_on(common::until(|| victim.node.sessions() == 1));
-        third.expect("calling");
-        victim.run(Duration::from_millis(200));
+        let called = || victim.node.counted(Counter::HandlersInline) > 100;
+        victim.node.block_on(common::until(called));
         let seed = setting("UPBEAT_SEED", 1);
         let mut attackers =
             [seed, seed + 1].map(|seed| Other::start(&format!("attack {seed}"), &place));
