@@ -2,7 +2,7 @@
 
 use super::raw::{Raw, send};
 use crate::common::Random;
-use crate::common::process::{end_with_input, say};
+use crate::common::process::{end_with_input, linger, say};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -39,6 +39,20 @@ pub(crate) fn attack(victim: &str, place: &Path, seed: u64) {
             eprintln!("{name} took {:?}", began.elapsed());
         }
     }
+}
+
+/// Calls for as much as can be had, and reads none of it.
+pub(crate) fn greed(victim: &str, place: &Path) {
+    end_with_input();
+    let place = Place::at(place).unwrap();
+    let raw = Raw::connect(&place, victim).expect("a session");
+    let mut attack = Attack { raw, random: Random::new(1), call: 0 };
+    while attack.call < 3000 {
+        attack.unread();
+        attack.raw.ring();
+    }
+    say("enough");
+    linger();
 }
 
 type Way = fn(&mut Attack);
@@ -299,9 +313,10 @@ impl Attack {
     }
 
     fn unread(&mut self) {
-        while self.call(2, &(1_u64 << 20).saturating_sub(2048).to_le_bytes()) {}
-        // The lane is full of calls; what was answered is never read.
-        self.raw.lane.publish(8, self.raw.lane.load(8));
+        let bytes = (1_u64 << 20) - 2048;
+        while self.raw.lanes.claim(1, 0).is_ok() {
+            self.call(2, &bytes.to_le_bytes());
+        }
     }
 
     fn tasks(&mut self) {

@@ -104,6 +104,7 @@ fn other() {
     let Some((part, place)) = part() else { return };
     match part.split_once(' ') {
         Some(("attack", seed)) => attack::attack("victim", &place, seed.parse().unwrap()),
+        Some(("greed", name)) => attack::greed(name, &place),
         Some(("garbage", seed)) => server::serve_garbage("imp", &place, seed.parse().unwrap()),
         Some(("third", name)) => third(name, &place),
         _ => panic!("there is no part {part}"),
@@ -247,6 +248,30 @@ fn clients_that_break_every_rule() {
         // Calls, and microseconds: the middle one, the slowest of a hundred, the slowest.
         let took: Vec<u64> = took.split(' ').map(|word| word.parse().unwrap()).collect();
         assert!(took[0] > 100 && took[2] < 100_000, "{took:?}");
+    }
+}
+
+#[test]
+fn results_that_are_never_read_are_bounded() {
+    let (_alone, _watchdog) = (alone(), watchdog("greed"));
+    let directory = Directory::new();
+    let place = directory.path();
+    let victim = Attacked::new("victim", &place, Waiting::Adaptive);
+    victim.node.serve(TargetServer::new(Victim::default()));
+    let base = Size::now();
+    // What one has cost serves for the next, whether or not the allocator gives it back.
+    for round in 1..=2 {
+        let greedy = Other::start("greed victim", &place);
+        let mut largest = 0;
+        while victim.node.counted(Counter::HandlersInline) < round * 3000 {
+            victim.run(Duration::from_millis(10));
+            largest = largest.max(Size::now().resident_kib - base.resident_kib);
+        }
+        println!("{} MiB at most", largest >> 10);
+        // All that may be owed, and what is being written.
+        assert!((200 << 10..350 << 10).contains(&largest), "{largest} KiB");
+        drop(greedy);
+        victim.settle(0, Some(base));
     }
 }
 

@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
-use upbeat::{Node, within};
+use upbeat::{CallError, Node, within};
 use upbeat_core::bind::{BIND, BindRequest, Offered, bind};
 use upbeat_core::frame::{Head, Kind};
 use upbeat_core::name::ProgramId;
@@ -170,8 +170,9 @@ pub(crate) fn call_by_handle(place: &Path) {
     let handle = upbeat::handle::builder().program(PROGRAM).directory(place);
     let Ok(target) = handle.connect::<TargetHandle>("imp") else { return };
     let blocking = target.blocking();
-    for round in 0..3 {
-        if blocking.add(round, 1).is_err() {
+    for round in 0..60 {
+        // Whatever is wrong, it says so and goes on, until the session has ended.
+        if let Err(CallError::Unknown(_) | CallError::NotSent(_)) = blocking.add(round, 1) {
             break;
         }
     }
