@@ -7,7 +7,7 @@
 use crate::error::HomeError;
 use rustix::rand::GetRandomFlags;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use upbeat_core::limits::{BOARD_BYTES, SESSIONS_PER_NODE_MAX};
 use upbeat_core::name::{NodeName, ProgramId};
 use upbeat_memory::board::{Board, sessions_in};
@@ -32,9 +32,21 @@ impl Home {
     /// The home of a node that can be reached from other processes and from this one. A handle
     /// that only connects has no name.
     pub fn new(program: ProgramId, name: Option<NodeName>) -> Result<Home, HomeError> {
-        let page = Segment::create("upbeat-page", PAGE_BYTES, Writers::Owner)?.reserve()?;
-        let board = Segment::create("upbeat-board", BOARD_BYTES, Writers::Everybody)?.reserve()?;
-        Home::build(program, name, Memory::Shared { page, board })
+        Home::build(program, name, Memory::Shared { page: page()?, board: Arc::new(board()?) })
+    }
+
+    /// The home of a handle that has one session and looks at its lane by itself. It has no name,
+    /// and no board of its own: nobody reads the one that all handles of the process show.
+    pub fn of_handle(program: ProgramId) -> Result<Home, HomeError> {
+        static UNREAD: Mutex<Weak<Segment>> = Mutex::new(Weak::new());
+        let mut unread = UNREAD.lock().unwrap_or_else(PoisonError::into_inner);
+        let board = match unread.upgrade() {
+            Some(board) => board,
+            None => Arc::new(board()?),
+        };
+        *unread = Arc::downgrade(&board);
+        drop(unread);
+        Home::build(program, None, Memory::Shared { page: page()?, board })
     }
 
     /// The home of a node that meets only nodes of its own process: no segments, no descriptors.
@@ -101,7 +113,7 @@ pub(crate) struct Card {
 
 enum Memory {
     Heap { page: Region, board: Region },
-    Shared { page: Segment, board: Segment },
+    Shared { page: Segment, board: Arc<Segment> },
 }
 
 impl Card {
@@ -126,6 +138,14 @@ impl Card {
             Memory::Shared { page, board } => Some([page.descriptor(), board.descriptor()]),
         }
     }
+}
+
+fn page() -> Result<Segment, HomeError> {
+    Ok(Segment::create("upbeat-page", PAGE_BYTES, Writers::Owner)?.reserve()?)
+}
+
+fn board() -> Result<Segment, HomeError> {
+    Ok(Segment::create("upbeat-board", BOARD_BYTES, Writers::Everybody)?.reserve()?)
 }
 
 fn random() -> Result<u64, HomeError> {

@@ -49,7 +49,7 @@ impl Caller {
         signatures: &[Signature],
     ) -> Result<Caller, ConnectError> {
         let home = match target.place {
-            Some(_) => Home::new(target.program.clone(), None),
+            Some(_) => Home::of_handle(target.program.clone()),
             None => Home::local(target.program.clone(), None),
         };
         let home = home.map_err(|error| ConnectError::Service { text: error.to_string() })?;
@@ -150,9 +150,8 @@ impl Caller {
         let number = self.number(to)?;
         match self.session.oneway(number, arguments) {
             Ok(()) => {
-                if self.session.must_flush() {
-                    self.flush();
-                }
+                // No turn ends here: what is not said now, nobody says later.
+                self.flush();
                 Ok(true)
             }
             Err(put) => self.refused(put).map(|()| false),

@@ -1,0 +1,141 @@
+//! A thousand sessions that were used once: what they cost while nothing happens.
+
+mod common;
+
+use common::process::{Other, part, say};
+use common::work::{WorkHandle, WorkServer, Worker};
+use common::{Directory, Signal, Watchdog, node};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use upbeat::{Node, Waiting};
+
+const PROCESSES: usize = 4;
+const SESSIONS: usize = 1000;
+const SESSION_KIB_MAX: usize = 32;
+
+/// The other process's parts. Without one this is a test of nothing.
+#[test]
+fn other() {
+    let Some((_, place)) = part() else { return };
+    more_descriptors();
+    let mut handles: Vec<WorkHandle> = Vec::new();
+    say("ready");
+    for line in std::io::stdin().lock().lines() {
+        if let Ok(count) = line.unwrap().parse::<usize>() {
+            handles.extend((0..count).map(|_| use_once(&place)));
+            say("used");
+            continue;
+        }
+        let work = handles[0].blocking();
+        let mut took: Vec<_> = (0..3000)
+            .map(|n| {
+                let began = Instant::now();
+                assert_eq!(work.add(n, 1), Ok(n + 1));
+                began.elapsed()
+            })
+            .collect();
+        took.sort();
+        say(&format!("took {}", took[took.len() / 2].as_nanos()));
+    }
+}
+
+fn use_once(place: &Path) -> WorkHandle {
+    let handle = upbeat::handle::builder().program(common::PROGRAM).directory(place);
+    let work: WorkHandle = handle.connect("server").unwrap();
+    assert_eq!(work.blocking().add(1, 1), Ok(2));
+    work
+}
+
+/// Allows as many descriptors as this process may have at most.
+fn more_descriptors() {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+}
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Shared memory, slab and page tables of the whole machine, in KiB.
+fn memory_kib() -> [usize; 3] {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap();
+    ["Shmem:", "Slab:", "PageTables:"].map(|name| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    })
+}
+
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Drives the node while something is done in another thread.
+fn beside<T: Send>(node: &Node, act: impl FnOnce() -> T + Send) -> T {
+    let done = Signal::default();
+    std::thread::scope(|scope| {
+        let ended = done.clone();
+        let thread = scope.spawn(move || {
+            let value = act();
+            ended.give();
+            value
+        });
+        node.block_on(done);
+        thread.join().unwrap()
+    })
+}
+
+/// Has another process do something, and waits for its word.
+fn order(other: &mut Other, line: &str, answer: &str) -> String {
+    writeln!(other.child.stdin.as_mut().unwrap(), "{line}").unwrap();
+    other.expect(answer)
+}
+
+fn call_ns(node: &Node, other: &mut Other) -> u64 {
+    beside(node, || order(other, "call", "took").parse().unwrap())
+}
+
+#[test]
+fn a_thousand_idle_sessions() {
+    let _watchdog = Watchdog::new("idle", 120);
+    more_descriptors();
+    let directory = Directory::new();
+    let place = directory.path();
+    let node = node("server", &place, Waiting::Adaptive);
+    node.serve(WorkServer::new(Worker::default()));
+    let mut one = Other::start("one", &place);
+    one.expect("ready");
+    beside(&node, || order(&mut one, "1", "used"));
+    let alone_ns = call_ns(&node, &mut one);
+
+    let mut others: Vec<_> = (0..PROCESSES).map(|_| Other::start("some", &place)).collect();
+    others.iter_mut().for_each(|other| drop(other.expect("ready")));
+    let (base, before) = (descriptors(), memory_kib());
+    let share = (SESSIONS / PROCESSES).to_string();
+    beside(&node, || others.iter_mut().for_each(|other| drop(order(other, &share, "used"))));
+    let after = memory_kib();
+    assert_eq!(node.sessions(), 1 + SESSIONS);
+    // One for each of them, and one for each process that is watched.
+    assert_eq!(descriptors() - base, SESSIONS + PROCESSES);
+
+    let [shared, slab, tables] = [0, 1, 2].map(|at| after[at].saturating_sub(before[at]));
+    let each_kib = (shared + slab + tables) as f64 / SESSIONS as f64;
+    println!("{each_kib:.1} KiB a session: {shared} shared, {slab} slab, {tables} page tables");
+
+    let began = processor_time();
+    node.block_on(async { upbeat::sleep(Duration::from_secs(1)).await });
+    let used = processor_time() - began;
+    println!("{used:?} of the processor in a second");
+
+    let among_ns = call_ns(&node, &mut one);
+    println!("a call takes {alone_ns} ns alone and {among_ns} ns among {SESSIONS}");
+    assert!(used < Duration::from_millis(20), "{used:?}");
+    assert!(each_kib <= SESSION_KIB_MAX as f64, "{each_kib} KiB");
+    // Half of the calls; the bench holds them against a narrower bound.
+    assert!(among_ns < 3 * alone_ns + 20_000, "{among_ns} ns, and {alone_ns} ns alone");
+    drop(others);
+    node.block_on(common::until(|| node.sessions() == 1));
+}
