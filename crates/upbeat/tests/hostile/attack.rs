@@ -100,7 +100,7 @@ impl Attack {
         let mut words = [
             kind << 8 | len << 32,
             index | random.below(4) << 32,
-            method | flags << 16 | count << 32 | random.below(30) / 29 << 48,
+            method | flags << 16 | count << 32 | (random.below(30) / 29) << 48,
         ];
         if random.below(20) == 0 {
             words[random.below(3) as usize] ^= 1 << random.below(64);
