@@ -68,3 +68,65 @@ impl Timers {
         self.wakers.remove(&id)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Count(AtomicU64);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn timers_fire_in_the_order_of_their_times() {
+        let mut timers = Timers::default();
+        let counts: Vec<_> = (0..4).map(|_| Arc::<Count>::default()).collect();
+        for (count, at) in counts.iter().zip([30, 10, 20, 10]) {
+            timers.set(at, Arc::clone(count).into());
+        }
+        let fired =
+            || counts.iter().map(|count| count.0.load(Ordering::Relaxed)).collect::<Vec<_>>();
+        assert!(timers.next() == Some(10) && timers.due(9).is_none());
+        for (now, so_far) in
+            [(10, [0, 1, 0, 0]), (10, [0, 1, 0, 1]), (35, [0, 1, 1, 1]), (35, [1; 4])]
+        {
+            timers.due(now).expect("one is due").wake();
+            assert_eq!(fired(), so_far);
+        }
+        assert!(timers.next().is_none() && timers.due(u64::MAX).is_none());
+    }
+
+    #[test]
+    fn a_timer_that_was_cleared_or_has_fired_is_gone() {
+        let mut timers = Timers::default();
+        let (first, second) = (Arc::<Count>::default(), Arc::<Count>::default());
+        let cleared = timers.set(1, Arc::clone(&first).into());
+        let kept = timers.set(2, Arc::clone(&first).into());
+        timers.clear(cleared);
+        assert!(!timers.change(cleared, &Arc::clone(&second).into()));
+        assert!(timers.change(kept, &Arc::clone(&second).into()));
+        assert_eq!(timers.next(), Some(2));
+        timers.due(2).expect("the other one").wake();
+        assert!(!timers.change(kept, &Arc::clone(&second).into()));
+        timers.clear(kept);
+        assert_eq!((first.0.load(Ordering::Relaxed), second.0.load(Ordering::Relaxed)), (0, 1));
+    }
+
+    #[test]
+    fn timers_that_are_set_and_cleared_for_ever_take_no_room() {
+        let mut timers = Timers::default();
+        for at in 0..100_000 {
+            let timer = timers.set(1_000_000 + at, Waker::noop().clone());
+            timers.clear(timer);
+        }
+        assert!(timers.order.len() <= 128 && timers.wakers.is_empty());
+    }
+}

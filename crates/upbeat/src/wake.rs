@@ -173,3 +173,6 @@ impl Wake for Wakeup {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

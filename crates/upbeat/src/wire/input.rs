@@ -59,7 +59,8 @@ impl<'a> Input<'a> {
     fn pass(&mut self, bytes: usize) -> Result<usize, WireError> {
         let at = self.at.next_multiple_of(WORD);
         let left = self.end.saturating_sub(at);
-        if bytes > left {
+        // Nothing at all may begin behind the end as well, where the last gap is missing.
+        if bytes > left || (bytes == 0 && at > self.end) {
             return Err(WireError::Short { wanted: bytes, left });
         }
         self.at = at + bytes;

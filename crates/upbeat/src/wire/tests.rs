@@ -1,0 +1,148 @@
+//! Every form: what is written is read again, whatever is read harms nothing.
+
+use super::{Input, Output, Wire, WireError};
+use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Debug;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, crate::Wire)]
+struct Leaf {
+    name: String,
+    shade: Option<f32>,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize, crate::Wire)]
+struct Chain {
+    next: Option<Box<Chain>>,
+}
+
+fn encode<T: Wire>(value: &T) -> Vec<u8> {
+    let mut out = Output::buffer(1 << 20);
+    value.put(&mut out).unwrap();
+    assert!(out.fits());
+    out.into_bytes()
+}
+
+fn decode<T: Wire>(bytes: &[u8]) -> Result<T, WireError> {
+    let mut input = Input::own(bytes);
+    let value = T::take(&mut input)?;
+    input.finish()?;
+    Ok(value)
+}
+
+/// What is written is read again; whatever is cut off is missed, or belonged to the last gap.
+fn holds<T: Wire + PartialEq + Debug>(value: &T) {
+    let bytes = encode(value);
+    assert_eq!(decode::<T>(&bytes).as_ref(), Ok(value));
+    let (all, last) = (bytes.len(), bytes.len().saturating_sub(10));
+    for length in (0..last).step_by(1 + all / 16).chain(last..all) {
+        if let Ok(shorter) = decode::<T>(&bytes[..length]) {
+            assert_eq!(&shorter, value);
+        }
+    }
+    let mut longer = bytes;
+    longer.extend([0; 16]);
+    assert!(matches!(decode::<T>(&longer), Err(WireError::Surplus { .. })));
+}
+
+/// Any bytes give a value, which then is one, or an error.
+fn endures<T: Wire>(bytes: &[u8]) {
+    if let Ok(value) = decode::<T>(bytes) {
+        let again = encode(&value);
+        assert!(decode::<T>(&again).is_ok());
+    }
+}
+
+type Several = (u8, i128, bool, char, [u16; 3], Option<String>);
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn what_is_written_is_read_again(
+        several: Several,
+        bytes: Vec<u8>,
+        words: Vec<u64>,
+        texts: Vec<String>,
+        outcome: Result<Vec<u32>, String>,
+        map: BTreeMap<u16, String>,
+        set: HashSet<i32>,
+        leaves: Vec<(String, Option<f32>)>,
+    ) {
+        let leaves: Vec<_> = leaves
+            .into_iter()
+            .map(|(name, shade)| Leaf { name, shade: shade.filter(|shade| !shade.is_nan()) })
+            .collect();
+        let boxed = Box::new(several.clone());
+        holds(&several);
+        holds(&boxed);
+        holds(&bytes);
+        holds(&words);
+        holds(&texts);
+        holds(&outcome);
+        holds(&map);
+        holds(&set);
+        holds(&leaves);
+        holds(&(bytes, texts, (), several.4, map));
+    }
+
+    #[test]
+    fn any_bytes_are_a_value_or_an_error(noise: Vec<u8>, words in any_words()) {
+        let words: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+        for bytes in [&noise, &words] {
+            endures::<Several>(bytes);
+            endures::<Vec<u8>>(bytes);
+            endures::<Vec<[u8; 4096]>>(bytes);
+            endures::<Vec<Vec<u64>>>(bytes);
+            endures::<Vec<String>>(bytes);
+            endures::<Vec<Option<char>>>(bytes);
+            endures::<Result<String, Vec<bool>>>(bytes);
+            endures::<BTreeMap<u16, String>>(bytes);
+            endures::<Vec<Leaf>>(bytes);
+            endures::<Chain>(bytes);
+            endures::<std::time::Duration>(bytes);
+        }
+    }
+}
+
+/// Words as a message may begin with: counts that are right, nearly right, and huge.
+fn any_words() -> impl Strategy<Value = Vec<u64>> {
+    let word =
+        prop_oneof![0..40_u64, Just(u64::MAX), Just(1 << 40), Just((1 << 20) - 1024), any::<u64>()];
+    prop::collection::vec(word, 0..20)
+}
+
+#[test]
+fn a_count_reserves_no_more_than_the_message_can_fill() {
+    // A million pages are announced, and none of them follows.
+    let mut bytes = ((1_u64 << 20) - 1024).to_le_bytes().to_vec();
+    bytes.resize(1 << 16, 7);
+    assert!(matches!(decode::<Vec<[u64; 512]>>(&bytes), Err(WireError::Short { .. })));
+    bytes[..8].copy_from_slice(&u64::MAX.to_le_bytes());
+    assert!(matches!(decode::<Vec<()>>(&bytes), Err(WireError::Count { .. })));
+    assert!(matches!(decode::<Vec<u8>>(&bytes), Err(WireError::Count { .. })));
+    assert!(matches!(decode::<String>(&bytes), Err(WireError::Count { .. })));
+}
+
+#[test]
+fn a_value_behind_the_end_is_missed() {
+    // The text ends in the middle of a word, and so does the message.
+    let bytes = encode(&("abc".to_owned(), Chain { next: None }));
+    let short = decode::<(String, Chain)>(&bytes[..11]);
+    assert!(matches!(short, Err(WireError::Short { .. })), "{short:?}");
+    let short = decode::<(String, [u8; 0])>(&bytes[..11]);
+    assert!(matches!(short, Err(WireError::Short { .. })), "{short:?}");
+}
+
+#[test]
+fn a_value_that_is_too_deep_is_refused() {
+    let deep = |links: usize| {
+        let mut bytes = vec![1; links];
+        bytes.push(0);
+        bytes
+    };
+    assert!(decode::<Chain>(&deep(50)).is_ok());
+    let error = decode::<Chain>(&deep(1_000_000)).unwrap_err();
+    assert!(error.to_string().contains("depth"), "{error}");
+}
