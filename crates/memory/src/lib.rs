@@ -29,3 +29,6 @@ pub mod page;
 pub mod board;
 
 pub mod lane;
+
+#[cfg(feature = "testing")]
+pub mod allocator;

@@ -349,6 +349,9 @@ impl Blocking<'_> {
         &self,
         act: impl FnOnce(&mut Caller) -> Result<T, CallError>,
     ) -> Result<T, CallError> {
+        if Dispatcher::is_driving() {
+            return Err(CallError::WouldBlockNode);
+        }
         let mut caller = self.caller.borrow_mut();
         match &mut *caller {
             Some(caller) if caller.ended().is_none() => act(caller),
@@ -359,9 +362,6 @@ impl Blocking<'_> {
     /// Takes a session that stands ready, or opens one.
     #[cold]
     fn prepare<'a>(&self, caller: &'a mut Option<Caller>) -> Result<&'a mut Caller, CallError> {
-        if Dispatcher::is_driving() {
-            return Err(CallError::WouldBlockNode);
-        }
         *caller = None;
         while let Some(mut idle) = self.shared.idle().pop() {
             // One that stood idle may have ended meanwhile.

@@ -327,6 +327,9 @@ impl Caller {
     /// something to do first.
     pub(super) fn may_sleep(&self) -> bool {
         self.home.page().withdraw();
+        if self.session.is_pressed() {
+            self.session.settle();
+        }
         !self.session.has_frame()
     }
 

@@ -95,6 +95,8 @@ impl Side {
 fn wait_for_room(caller: &mut Caller, waker: &Waker) {
     caller.session.wait_for_room(waker);
     caller.flush();
+    // Room that was made before the peer could see that somebody waits is announced by nobody.
+    caller.session.settle();
 }
 
 impl Drop for Side {
