@@ -190,7 +190,12 @@ impl Dispatcher {
     /// Ends a handler's task in so many microseconds.
     fn expire(&self, task: TaskId, microseconds: u64) {
         let at = self.now_ns().saturating_add(microseconds.saturating_mul(1000));
-        self.expiries.borrow_mut().push(Reverse((at, task)));
+        let mut expiries = self.expiries.borrow_mut();
+        expiries.push(Reverse((at, task)));
+        // Tasks that end before their time leave their entries behind.
+        if expiries.len() > 64 && expiries.len() > 2 * self.tasks.len() {
+            expiries.retain(|Reverse((_, task))| self.tasks.has(*task));
+        }
     }
 
     fn expire_due(&self, now: u64) {

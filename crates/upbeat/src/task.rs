@@ -94,6 +94,16 @@ impl Tasks {
         }
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.pool.borrow().len()
+    }
+
+    /// Whether a task has neither ended nor been ended.
+    pub(crate) fn has(&self, id: TaskId) -> bool {
+        self.pool.borrow().get(unpack(id)).is_some()
+    }
+
     /// Takes a task out to be polled. None if it is gone, or being polled.
     #[inline]
     pub(crate) fn begin(&self, id: TaskId) -> Option<Box<Live>> {

@@ -215,6 +215,36 @@ fn a_node_that_is_dropped_ends_too() {
     }
 }
 
+#[upbeat::service]
+pub(crate) trait Opener {
+    async fn open(&self);
+}
+
+struct Shop(Node);
+
+impl Opener for Shop {
+    async fn open(&self) {
+        self.0.serve(WorkServer::new(Worker::default()));
+    }
+}
+
+#[test]
+fn a_handler_may_serve_more() {
+    let _watchdog = Watchdog::new("more services", 60);
+    let node = Node::builder("shop").local_only().build().unwrap();
+    node.serve(OpenerServer::new(Shop(node.clone())));
+    node.block_on(async {
+        let opener: OpenerClient = node.connect("shop").await.unwrap();
+        let error = node.connect::<WorkClient>("shop").await.err();
+        assert!(matches!(error, Some(ConnectError::NotServed { .. })), "{error:?}");
+        opener.open().await.unwrap();
+        let work: WorkClient = node.connect("shop").await.unwrap();
+        assert_eq!(work.add(1, 2).await, Ok(3));
+        opener.open().await.unwrap();
+    });
+    node.shut_down(Duration::from_secs(1));
+}
+
 #[test]
 fn a_handle_is_not_made_inside_a_task() {
     let _watchdog = Watchdog::new("handle in a task", 60);
