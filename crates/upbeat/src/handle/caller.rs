@@ -39,6 +39,8 @@ pub(super) struct Caller {
     numbers: Box<[u16]>,
     pace: Pace,
     watched: Instant,
+    /// Whether rings may have been heard along with a lane's new segment.
+    pub(super) heard: bool,
 }
 
 impl Caller {
@@ -60,6 +62,7 @@ impl Caller {
             numbers: Box::new([BIND]),
             pace: Pace::new(target.waiting),
             watched: Instant::now(),
+            heard: false,
         };
         let request: BindRequest = request(service, signatures)?;
         let to = To { index: 0, method: "bind" };
@@ -240,7 +243,10 @@ impl Caller {
                     waker.wake();
                 }
             }
-            Kind::Switch => return session.follow(head.call.generation),
+            Kind::Switch => {
+                self.heard = true;
+                return session.follow(head.call.generation);
+            }
             Kind::Call => {
                 session.fail(head.call, FailCode::NoSuchMethod, "a handle serves nothing")
             }
@@ -293,6 +299,7 @@ impl Caller {
         if self.session.is_pressed() {
             self.session.settle();
         }
+        self.relieve();
         if !self.session.has_frame() && self.session.ended().is_none() {
             let mut descriptors = [PollFd::new(&self.session.carrier.bell, PollFlags::IN)];
             // Interrupted, or whatever it is: looking again is right.
@@ -323,6 +330,14 @@ impl Caller {
         });
     }
 
+    /// Rings a peer that waits for room, where it was made before that could be seen. The caller has
+    /// fenced behind the last frame that it took.
+    pub(super) fn relieve(&self) {
+        if self.session.peer_wants_room() {
+            self.session.flush();
+        }
+    }
+
     /// Takes the promise back, for a thread that is about to wait on the socket. False if there is
     /// something to do first.
     pub(super) fn may_sleep(&self) -> bool {
@@ -330,6 +345,7 @@ impl Caller {
         if self.session.is_pressed() {
             self.session.settle();
         }
+        self.relieve();
         !self.session.has_frame()
     }
 

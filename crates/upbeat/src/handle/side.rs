@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use upbeat_core::frame::CallNumber;
+use upbeat_memory::sync::fence_full;
 
 /// The shared session. The thread holds one reference, the handles the other.
 pub(super) struct Side {
@@ -80,6 +81,13 @@ impl Side {
     ) -> Option<Result<R, CallError>> {
         let mut caller = self.lock();
         caller.drain();
+        // The thread may sleep already. A ring for it that was heard here is not rung again, unless
+        // this is another sleep.
+        while std::mem::take(&mut caller.heard) && !caller.may_sleep() {
+            caller.drain();
+        }
+        fence_full();
+        caller.relieve();
         caller.poll_for(call, waker)
     }
 
