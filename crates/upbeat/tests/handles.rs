@@ -2,11 +2,315 @@
 
 mod common;
 
-use common::work::WorkHandle;
+use common::process::part;
+use common::server::{KINDS, Kind, Server};
+use common::work::{Division, WorkHandle};
+use common::{Directory, PROGRAM, Watchdog, alone, node};
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Duration;
+use upbeat::handle::HandleError;
+use upbeat::{CallError, ConnectError, Waiting};
+
+const THREADS: u64 = 4;
+const POLICIES: [Waiting; 3] = [Waiting::Adaptive, Waiting::Sleeping, Waiting::Polling];
+
+/// The other process's part. Without one this is a test of nothing.
+#[test]
+fn other() {
+    let Some((part, place)) = part() else { return };
+    assert!(common::server::play(&part, &place), "there is no part {part}");
+}
+
+/// A server, and where it is.
+struct Stand {
+    server: Option<Server>,
+    kind: Kind,
+    name: String,
+    place: PathBuf,
+    _directory: Directory,
+}
+
+impl Stand {
+    fn new(kind: Kind) -> Stand {
+        let directory = Directory::new();
+        let place = directory.path();
+        // The registry of this process is one for all tests: names differ.
+        let name = place.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+        let mut stand = Stand { server: None, kind, name, place, _directory: directory };
+        stand.serve();
+        stand
+    }
+
+    fn serve(&mut self) {
+        let server = Server::start(self.kind, &self.name, &self.place, Waiting::Adaptive);
+        self.server = Some(server);
+    }
+
+    fn handle(&self, waiting: Waiting) -> Result<WorkHandle, HandleError> {
+        connect(&self.name, &self.place, waiting)
+    }
+
+    /// Ends the server as it ends by itself, and waits for that.
+    fn shut_down(&mut self) {
+        drop(self.server.take());
+    }
+}
+
+fn connect(name: &str, place: &Path, waiting: Waiting) -> Result<WorkHandle, HandleError> {
+    upbeat::handle::builder().program(PROGRAM).directory(place).waiting(waiting).connect(name)
+}
+
+/// A runtime: polls in this thread, parks in between.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return value;
+        }
+        std::thread::park();
+    }
+}
+
+/// Waits until something is so; the watchdog bounds it.
+fn until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Descriptors and threads of this process.
+fn holdings() -> (usize, usize) {
+    let count = |path: &str| std::fs::read_dir(path).unwrap().count();
+    (count("/proc/self/fd"), count("/proc/self/task"))
+}
+
+/// The server is lost: what a call may say then.
+fn check_lost<E: std::fmt::Debug>(error: &CallError<E>) {
+    assert!(
+        matches!(
+            error,
+            CallError::Unknown(_)
+                | CallError::NotSent(_)
+                | CallError::NotConnected { .. }
+                | CallError::Failed { .. }
+        ),
+        "{error:?}"
+    );
+}
 
 /// A handle may go to any thread, and be in several at once.
 #[test]
 fn goes_anywhere() {
     const fn anywhere<T: Send + Sync + Clone + 'static>() {}
     const { anywhere::<WorkHandle>() }
+}
+
+#[test]
+fn blocking_calls_of_several_threads() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("blocking calls", 120));
+    for (kind, waiting) in KINDS.into_iter().flat_map(|kind| POLICIES.map(|how| (kind, how))) {
+        // Threads that poll in pairs on few cores take each other's time: fewer calls do.
+        let calls = if waiting == Waiting::Polling { 100 } else { 1000 };
+        let stand = Stand::new(kind);
+        let handle = stand.handle(waiting).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let handle = handle.clone();
+                scope.spawn(move || {
+                    let work = handle.blocking();
+                    for number in 0..calls {
+                        assert_eq!(work.add(thread, number), Ok(thread + number));
+                    }
+                    assert_eq!(work.bytes(vec![7; 9000]), Ok(vec![7; 9000]));
+                    assert_eq!(work.divide(6, 3), Ok(2));
+                    assert_eq!(work.divide(6, 0), Err(CallError::Method(Division::ByZero)));
+                    let not_whole = Division::NotWhole { rest: 2 };
+                    assert_eq!(work.divide(6, 4), Err(CallError::Method(not_whole)));
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn asynchronous_calls_of_several_threads() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("asynchronous calls", 120));
+    for kind in KINDS {
+        let stand = Stand::new(kind);
+        let handle = stand.handle(Waiting::Adaptive).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let handle = handle.clone();
+                scope.spawn(move || {
+                    block_on(async {
+                        for number in 0..300 {
+                            assert_eq!(handle.add(thread, number).await, Ok(thread + number));
+                        }
+                        assert_eq!(handle.nap(5, thread).await, Ok(thread));
+                        assert_eq!(handle.bytes(vec![7; 9000]).await, Ok(vec![7; 9000]));
+                        let error = Err(CallError::Method(Division::ByZero));
+                        assert_eq!(handle.divide(6, 0).await, error);
+                    });
+                });
+            }
+        });
+    }
+}
+
+/// What is polled in one thread may be awaited in another: the last waker counts.
+#[test]
+fn a_call_moves_between_threads() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a call that moves", 60));
+    for kind in KINDS {
+        let stand = Stand::new(kind);
+        let handle = stand.handle(Waiting::Adaptive).unwrap();
+        let mut call = Box::pin(handle.nap(50, 7));
+        assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        std::thread::scope(|scope| {
+            scope.spawn(move || assert_eq!(block_on(call), Ok(7)));
+        });
+    }
+}
+
+/// A one-way message arrives although nothing is sent after it.
+#[test]
+fn a_lone_message_arrives() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a lone message", 60));
+    for kind in KINDS {
+        let stand = Stand::new(kind);
+        let (sends, asks) = (stand.handle(Waiting::Adaptive), stand.handle(Waiting::Adaptive));
+        let (sends, asks) = (sends.unwrap(), asks.unwrap());
+        let asks = asks.blocking();
+        let blocking = sends.blocking();
+        for number in (1..20).step_by(2) {
+            blocking.note(number).unwrap();
+            until(|| asks.noted().unwrap() == (number, number, 0));
+            block_on(sends.note(number + 1)).unwrap();
+            until(|| asks.noted().unwrap() == (number + 1, number + 1, 0));
+        }
+    }
+}
+
+#[test]
+fn a_dropped_call_is_cancelled() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a dropped call", 60));
+    for kind in KINDS {
+        let stand = Stand::new(kind);
+        let handle = stand.handle(Waiting::Adaptive).unwrap();
+        let asks = handle.blocking();
+        let mut call = Box::pin(handle.forever());
+        assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        until(|| asks.waiting() == Ok((1, 1)));
+        drop(call);
+        until(|| asks.waiting() == Ok((0, 1)));
+    }
+}
+
+/// Open calls fail, and the next call finds the next server of the name.
+#[test]
+fn a_new_server_is_found() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a new server", 120));
+    for (kind, killed) in [(Kind::Local, false), (Kind::Shared, false), (Kind::Shared, true)] {
+        let mut stand = Stand::new(kind);
+        let handle = stand.handle(Waiting::Adaptive).unwrap();
+        let kept = handle.blocking();
+        kept.null().unwrap();
+        std::thread::scope(|scope| {
+            let blocked = scope.spawn(|| handle.blocking().forever());
+            let awaited = scope.spawn(|| block_on(handle.forever()));
+            until(|| kept.waiting() == Ok((2, 2)));
+            if killed {
+                stand.server.as_mut().unwrap().other().kill();
+            }
+            stand.shut_down();
+            check_lost(&blocked.join().unwrap().unwrap_err());
+            check_lost(&awaited.join().unwrap().unwrap_err());
+        });
+        // What was kept ends with an error, and stays one while nobody serves.
+        check_lost(&kept.null().unwrap_err());
+        check_lost(&kept.null().unwrap_err());
+        check_lost(&handle.blocking().divide(4, 2).unwrap_err());
+        check_lost(&block_on(handle.null()).unwrap_err());
+        stand.serve();
+        assert_eq!(handle.blocking().divide(4, 2), Ok(2));
+        assert_eq!(kept.add(1, 2), Ok(3));
+        assert_eq!(block_on(handle.add(1, 2)), Ok(3));
+    }
+}
+
+#[test]
+fn a_node_is_not_blocked() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a node is not blocked", 60));
+    for kind in KINDS {
+        let stand = Stand::new(kind);
+        let node = node(&format!("client/{}", stand.name), &stand.place, Waiting::Adaptive);
+        let handle = stand.handle(Waiting::Adaptive).unwrap();
+        let (fresh, used) = (handle.blocking(), handle.blocking());
+        used.null().unwrap();
+        node.block_on(async {
+            for work in [&fresh, &used] {
+                assert_eq!(work.null(), Err(CallError::WouldBlockNode));
+                assert_eq!(work.note(1), Err(CallError::WouldBlockNode));
+            }
+            let refused = node.handle::<WorkHandle>(&stand.name).err();
+            let error = ConnectError::Call(CallError::WouldBlockNode);
+            assert_eq!(refused, Some(error.clone()));
+            match stand.handle(Waiting::Adaptive) {
+                Err(HandleError::Connect(refused)) => assert_eq!(refused, error),
+                _ => panic!("not refused"),
+            }
+            // Awaiting is what is told to do instead.
+            assert_eq!(handle.add(1, 2).await, Ok(3));
+        });
+        assert_eq!((fresh.null(), used.null()), (Ok(()), Ok(())));
+        assert_eq!(node.handle::<WorkHandle>(&stand.name).unwrap().blocking().add(1, 2), Ok(3));
+    }
+}
+
+#[test]
+fn a_dropped_handle_leaves_nothing() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a dropped handle", 120));
+    for kind in KINDS {
+        let stand = Stand::new(kind);
+        // What the process makes once, it has made.
+        let once = stand.handle(Waiting::Adaptive).unwrap();
+        block_on(once.null()).unwrap();
+        drop(once);
+        let mut before = holdings();
+        // The threads of tests that have ended go as well.
+        until(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            std::mem::replace(&mut before, holdings()) == before
+        });
+        for _ in 0..20 {
+            let handle = stand.handle(Waiting::Adaptive).unwrap();
+            block_on(handle.null()).unwrap();
+            std::thread::scope(|scope| {
+                for _ in 0..THREADS {
+                    scope.spawn(|| handle.blocking().null().unwrap());
+                }
+            });
+            let mut open = Box::pin(handle.forever());
+            assert!(open.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            assert!(holdings().1 > before.1);
+            drop(open);
+            drop(handle);
+        }
+        until(|| {
+            let now = holdings();
+            now.0 <= before.0 && now.1 <= before.1
+        });
+    }
 }
