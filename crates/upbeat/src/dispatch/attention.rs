@@ -66,11 +66,18 @@ impl Dispatcher {
     /// Looks at every lane, for a note that was lost.
     pub(super) fn sweep_all(&self) {
         self.count(Counter::Sweeps);
-        let cold: Vec<_> = self
-            .sessions()
-            .into_iter()
-            .filter(|session| !session.hot.get() && session.has_frame())
+        // A list of none takes no memory: nothing is allocated in the steady state.
+        let places = self.places.borrow();
+        let cold: Vec<_> = places
+            .iter()
+            .filter_map(|(_, place)| match place {
+                Place::Open(session) if !session.hot.get() && session.has_frame() => {
+                    Some(Rc::clone(session))
+                }
+                _ => None,
+            })
             .collect();
+        drop(places);
         for session in &cold {
             self.heat(session);
         }
