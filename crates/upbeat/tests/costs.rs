@@ -1,26 +1,210 @@
 //! What a null call costs in the steady state: no allocation, no system call, one copy each way.
+//!
+//! The calls run in a process of their own, where no other test allocates. Where `strace` is
+//! installed it counts the system calls of that process and of the server's.
 
 mod common;
 
-use common::server::{Kind, Stand};
+use common::process::{Other, linger, part, say};
+use common::server::{KINDS, Kind, Stand};
 use common::work::WorkClient;
+use common::{Directory, Signal, Watchdog, alone, node};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
 use upbeat::{Counter, Waiting};
+use upbeat_memory::allocator::CountingAllocator;
 
-/// A reply is read where the peer wrote it: what `poll` of the call gives is decoded from the slot.
-/// With the write into the slot that is one copy each way; a reply put aside would be another.
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator::new();
+
+const CALLS: u64 = 20_000;
+const SERVER: &str = "server";
+/// Looks for a peer's death, a second and node: at most.
+const WATCHES: u64 = 1_000;
+/// The system call that looks.
+const WATCH: &str = "epoll_pwait";
+/// System calls that are nobody's, in a run.
+const SOME: u64 = 100;
+
+#[upbeat::service]
+trait Costs {
+    async fn null(&self);
+    /// How often the server's process has allocated.
+    async fn allocations(&self) -> u64;
+}
+
+struct Here;
+
+impl Costs for Here {
+    async fn null(&self) {}
+
+    async fn allocations(&self) -> u64 {
+        ALLOCATOR.allocations()
+    }
+}
+
+/// The other processes' parts. Without one this is a test of nothing.
+#[test]
+fn other() {
+    let Some((part, place)) = part() else { return };
+    let words: Vec<&str> = part.split(' ').collect();
+    match words[..] {
+        ["serve"] => {
+            let quit = Signal::default();
+            let ended = quit.clone();
+            std::thread::spawn(move || {
+                linger();
+                ended.give();
+            });
+            serve(&place, quit, || say("serving"));
+        }
+        ["call", kind, calls] => {
+            let kind = if kind == "Local" { Kind::Local } else { Kind::Shared };
+            beside(kind, &place, || call(&place, calls.parse().unwrap()));
+        }
+        _ => assert!(common::server::play(&part, &place), "there is no part {part}"),
+    }
+}
+
+fn serve(place: &Path, quit: Signal, ready: impl FnOnce()) {
+    let node = node(SERVER, place, Waiting::Polling);
+    node.serve(CostsServer::new(Here));
+    ready();
+    node.block_on(quit);
+}
+
+/// Ends the server though a test fails.
+struct GiveOnDrop(Signal);
+
+impl Drop for GiveOnDrop {
+    fn drop(&mut self) {
+        self.0.give();
+    }
+}
+
+/// Does something while a server is there, in a thread of this process or in another process.
+fn beside(kind: Kind, place: &Path, act: impl FnOnce()) {
+    match kind {
+        Kind::Shared => {
+            let mut server = Other::start("serve", place);
+            server.expect("serving");
+            act();
+            server.end();
+        }
+        Kind::Local => std::thread::scope(|scope| {
+            let quit = Signal::default();
+            let ended = quit.clone();
+            let (ready, is_ready) = std::sync::mpsc::channel();
+            scope.spawn(move || serve(place, ended, || ready.send(()).unwrap()));
+            is_ready.recv().unwrap();
+            let _quit = GiveOnDrop(quit);
+            act();
+        }),
+    }
+}
+
+/// Calls so often, asserts that neither side allocates, and says how long it took.
+fn call(place: &Path, calls: u64) {
+    let node = node("client", place, Waiting::Polling);
+    node.block_on(async {
+        let costs: CostsClient = node.connect(SERVER).await.unwrap();
+        let run = async |calls| {
+            let theirs = costs.allocations().await.unwrap();
+            let ours = ALLOCATOR.allocations();
+            for _ in 0..calls {
+                costs.null().await.unwrap();
+            }
+            let ours = ALLOCATOR.allocations() - ours;
+            (ours, costs.allocations().await.unwrap() - theirs)
+        };
+        run(1000).await;
+        // What asking costs is not the calls'.
+        let none = run(0).await;
+        let began = Instant::now();
+        assert_eq!(run(calls).await, none, "{calls} calls allocate");
+        assert_eq!(none.0, 0);
+        say(&format!("took {}", began.elapsed().as_millis()));
+    });
+}
+
+#[test]
+fn no_allocation() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("allocations", 60));
+    for kind in KINDS {
+        let directory = Directory::new();
+        let mut caller = Other::start(&format!("call {kind:?} {CALLS}"), &directory.path());
+        caller.expect("took");
+        caller.end();
+    }
+}
+
+#[test]
+fn no_system_call() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("system calls", 120));
+    if Command::new("strace").arg("-V").output().is_err() {
+        println!("left out: strace is not installed");
+        return;
+    }
+    for kind in KINDS {
+        let (few, few_ms) = traced(kind, CALLS);
+        let (many, many_ms) = traced(kind, 2 * CALLS);
+        println!("{kind:?}: {few:?} in {few_ms} ms, {many:?} in {many_ms} ms");
+        // Both nodes watch, as long as they run, and say so by this call alone.
+        for (counts, ms) in [(&few, few_ms), (&many, many_ms)] {
+            let watches = counts[WATCH];
+            assert!(watches <= 2 * WATCHES * ms / 1000 + SOME, "{watches} in {ms} ms");
+        }
+        // The rest is the same in every run, but for threads that wait for each other at the start
+        // and at the end.
+        let more = |(name, count): (&String, &u64)| match name == WATCH {
+            true => 0,
+            false => count.saturating_sub(few.get(name).copied().unwrap_or(0)),
+        };
+        let more: u64 = many.iter().map(more).sum();
+        assert!(more <= SOME, "{more} system calls for {CALLS} calls more");
+    }
+}
+
+/// The system calls of so many calls, by name, and how long the processes lived.
+fn traced(kind: Kind, calls: u64) -> (BTreeMap<String, u64>, u64) {
+    let directory = Directory::new();
+    let list = directory.path().with_extension("strace");
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-c", "-U", "name,calls", "-o"]).arg(&list);
+    let began = Instant::now();
+    let part = format!("call {kind:?} {calls}");
+    let mut caller = Other::start_under(strace, &part, &directory.path());
+    caller.expect("took");
+    caller.end();
+    let ms = began.elapsed().as_millis() as u64;
+    let text = std::fs::read_to_string(&list).unwrap();
+    let counts = text.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let (name, count) = (words.next()?, words.next()?.parse().ok()?);
+        (name != "total").then(|| (name.to_owned(), count))
+    });
+    (counts.collect(), ms)
+}
+
+/// A message has a copy of its own making (into the slot) and one of its reading (out of it: the
+/// value is decoded where the peer wrote it). A result that is put aside before its caller looks is
+/// copied once more; the counters tell that none was.
 #[test]
 fn one_copy_each_way() {
-    const CALLS: u64 = 1000;
-    let stand = Stand::new(Kind::Local, Waiting::Polling);
-    let name = stand.name();
-    stand.node.clone().block_on(async {
-        let work: WorkClient = stand.node.connect(&name).await.unwrap();
-        let count = |counter| stand.node.counted(counter);
-        let before = (count(Counter::RepliesInPlace), count(Counter::RepliesStashed));
-        for _ in 0..CALLS {
-            work.null().await.unwrap();
-        }
-        let after = (count(Counter::RepliesInPlace), count(Counter::RepliesStashed));
-        assert_eq!((after.0 - before.0, after.1 - before.1), (CALLS, 0));
-    });
+    let (_alone, _watchdog) = (alone(), Watchdog::new("copies", 60));
+    for kind in KINDS {
+        let stand = Stand::new(kind, Waiting::Polling);
+        stand.node.block_on(async {
+            let work: WorkClient = stand.node.connect(&stand.name()).await.unwrap();
+            let count = |counter| stand.node.counted(counter);
+            let before = (count(Counter::RepliesInPlace), count(Counter::RepliesStashed));
+            for _ in 0..CALLS {
+                work.null().await.unwrap();
+            }
+            let after = (count(Counter::RepliesInPlace), count(Counter::RepliesStashed));
+            assert_eq!((after.0 - before.0, after.1 - before.1), (CALLS, 0));
+        });
+    }
 }
