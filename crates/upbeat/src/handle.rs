@@ -27,7 +27,7 @@ use crate::error::{BuildError, CallError, ConnectError};
 use crate::setup::{place, program_id};
 use crate::wait::Waiting;
 use crate::wire::Wire;
-use caller::{Caller, To, WAITING};
+use caller::{Caller, To};
 use side::Side;
 use std::cell::RefCell;
 use std::future::Future;
@@ -91,7 +91,7 @@ pub fn connect<C: HandleClient>(name: &str) -> Result<C, HandleError> {
 /// # Ok(()) }
 /// ```
 pub fn builder() -> HandleBuilder {
-    HandleBuilder { program: None, directory: None, waiting: WAITING }
+    HandleBuilder { program: None, directory: None, waiting: Waiting::default() }
 }
 
 /// What a handle is made with.

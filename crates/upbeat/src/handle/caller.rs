@@ -5,7 +5,7 @@ use crate::call::MISSING;
 use crate::client::{numbers, request};
 use crate::error::{CallError, ConnectError, Lost, Why};
 use crate::session::{Answer, Fault, Put, Session, Waiter};
-use crate::wait::{Idle, Pace, Waiting};
+use crate::wait::{Idle, Pace};
 use crate::wake::MAIN;
 use crate::wire::Wire;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -388,6 +388,3 @@ fn wait_open(
         }
     }
 }
-
-/// A policy for a thread that has nothing else to do.
-pub(super) const WAITING: Waiting = Waiting::Adaptive;
