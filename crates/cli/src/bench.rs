@@ -3,19 +3,19 @@
 //! A benchmark is a list of cases that a pair of pinned processes measures by turns (`rounds`).
 //! What is said is a table, or one JSON object a line.
 
-pub(crate) mod pin;
-pub(crate) mod error;
-pub(crate) mod timing;
+pub mod pin;
+pub mod error;
+pub mod timing;
 mod stats;
-pub(crate) mod report;
+pub mod report;
 mod ledger;
-mod progress;
-mod control;
-mod ground;
+pub mod progress;
+pub mod control;
+pub mod ground;
 mod line;
-mod pair;
+pub mod pair;
 mod placement;
-mod rounds;
+pub mod rounds;
 pub(crate) mod yardstick;
 mod limits;
 mod echo;

@@ -36,7 +36,7 @@ pub(crate) enum Order {
 
 /// What a round is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Job {
+pub enum Job {
     /// Two lines, with so many pauses between looks.
     Lines {
         /// How many.
@@ -54,7 +54,7 @@ pub(crate) enum Job {
 
 /// The second process has done its side of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Done;
+pub struct Done;
 
 /// Segments and other descriptors come with this message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +64,7 @@ pub(crate) struct Offer {
 }
 
 /// One end of the socket.
-pub(crate) struct Control {
+pub struct Control {
     socket: OwnedFd,
 }
 
@@ -85,7 +85,7 @@ impl Control {
     }
 
     /// Sends a message.
-    pub(crate) fn send(&self, message: &impl Serialize) -> Result<(), BenchError> {
+    pub fn send(&self, message: &impl Serialize) -> Result<(), BenchError> {
         self.send_with(message, &[])
     }
 
@@ -117,7 +117,7 @@ impl Control {
     }
 
     /// Waits for a message.
-    pub(crate) fn receive<T: DeserializeOwned>(&self) -> Result<T, BenchError> {
+    pub fn receive<T: DeserializeOwned>(&self) -> Result<T, BenchError> {
         Ok(self.receive_with()?.0)
     }
 

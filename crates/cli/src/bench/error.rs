@@ -7,7 +7,7 @@ use upbeat_memory::segment::SegmentError;
 
 /// Why a benchmark cannot be run, or was broken off.
 #[derive(Debug)]
-pub(crate) enum BenchError {
+pub enum BenchError {
     /// The system refused.
     System {
         /// What was asked of it.
@@ -67,7 +67,7 @@ impl BenchError {
     }
 
     /// A fault of this program in how its two processes talk.
-    pub(crate) fn protocol(what: impl Into<String>) -> BenchError {
+    pub fn protocol(what: impl Into<String>) -> BenchError {
         BenchError::Protocol { what: what.into() }
     }
 }

@@ -40,7 +40,7 @@ const LINES: &str = "upbeat-bench-lines";
 const BOTH: &str = "upbeat-bench-both";
 
 /// One side's view.
-pub(crate) struct Ground {
+pub struct Ground {
     /// Lines that this side writes.
     pub(crate) ours: Region,
     /// Lines that the other side writes.

@@ -32,11 +32,11 @@ use upbeat_memory::ticks::ticks;
 const SUBCOMMAND: &str = "bench-peer";
 
 /// The first process's view of the second.
-pub(crate) struct Pair {
+pub struct Pair {
     /// What both stand on.
     pub(crate) ground: Ground,
     /// Where they run.
-    pub(crate) cpus: Cpus,
+    pub cpus: Cpus,
     /// Before the socket, so that its watcher does not take the socket's end for a death.
     peer: Peer,
     control: Control,
@@ -53,7 +53,7 @@ struct Peer {
 
 impl Pair {
     /// Starts the second process for a benchmark, and pins both.
-    pub(crate) fn start(bench: &str, cpus: Cpus) -> Result<Pair, BenchError> {
+    pub fn start(bench: &str, cpus: Cpus) -> Result<Pair, BenchError> {
         let (control, socket) = Control::pair()?;
         let scratch = Scratch::make().map_err(|error| BenchError::Start { error })?;
         let program = std::env::current_exe().map_err(|error| BenchError::Start { error })?;
@@ -71,7 +71,7 @@ impl Pair {
     }
 
     /// A directory of both processes alone, for sockets.
-    pub(crate) fn scratch(&self) -> &Path {
+    pub fn scratch(&self) -> &Path {
         &self.scratch.path
     }
 
@@ -81,7 +81,7 @@ impl Pair {
     }
 
     /// Lets the second process go, and waits until it has gone.
-    pub(crate) fn end(mut self) -> Result<(), BenchError> {
+    pub fn end(mut self) -> Result<(), BenchError> {
         self.peer.leaving.store(true, Ordering::Relaxed);
         self.control.send(&Order::End)?;
         if let Some(watcher) = self.peer.watcher.take() {
@@ -91,12 +91,12 @@ impl Pair {
     }
 
     /// The socket, for what a benchmark has to hand over before its first round.
-    pub(crate) fn control(&self) -> &Control {
+    pub fn control(&self) -> &Control {
         &self.control
     }
 
     /// Does one round: `client` is our side of it, `job` names the other.
-    pub(crate) fn round<T>(
+    pub fn round<T>(
         &mut self,
         job: Job,
         work: Work,
@@ -205,14 +205,14 @@ impl Drop for Scratch {
 }
 
 /// The second process's side of a benchmark's own cases.
-pub(crate) trait Server {
+pub trait Server {
     /// Does the other side of a round of the case.
     fn round(&mut self, case: &str, work: Work, ground: &mut Ground) -> Result<(), BenchError>;
 }
 
 /// The second process: pins itself, joins, and does rounds until it is told to leave. `open` makes
 /// the server once both stand on their ground; no order comes before it says that it is ready.
-pub(crate) fn serve<S: Server>(
+pub fn serve<S: Server>(
     cpus: Cpus,
     open: impl FnOnce(&Control, &Ground) -> Result<S, BenchError>,
 ) -> Result<(), BenchError> {

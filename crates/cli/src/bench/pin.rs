@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 /// What `--pin A,B` says: two different CPU numbers, not yet known to be usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted(usize, usize);
+pub struct Wanted(usize, usize);
 
 impl FromStr for Wanted {
     type Err = PinError;
@@ -33,28 +33,28 @@ impl FromStr for Wanted {
 
 impl Wanted {
     /// The same as the two CPUs of a benchmark, where another process has found them usable.
-    pub(crate) fn cpus(self) -> Cpus {
+    pub fn cpus(self) -> Cpus {
         Cpus { client: self.0, server: self.1 }
     }
 }
 
 /// The two CPUs of a benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cpus {
+pub struct Cpus {
     /// Where the process runs that measures.
-    pub(crate) client: usize,
+    pub client: usize,
     /// Where the second process runs.
-    pub(crate) server: usize,
+    pub server: usize,
 }
 
 impl Cpus {
     /// As it is written after `--pin`.
-    pub(crate) fn argument(self) -> String {
+    pub fn argument(self) -> String {
         format!("{},{}", self.client, self.server)
     }
 
     /// Takes what is wanted if this process may use it, else the first two CPUs that it may use.
-    pub(crate) fn choose(wanted: Option<Wanted>, allowed: &[usize]) -> Result<Cpus, PinError> {
+    pub fn choose(wanted: Option<Wanted>, allowed: &[usize]) -> Result<Cpus, PinError> {
         if let Some(Wanted(client, server)) = wanted {
             let missing = [client, server].into_iter().find(|cpu| !allowed.contains(cpu));
             return match missing {
@@ -70,14 +70,14 @@ impl Cpus {
 }
 
 /// The CPUs that this thread may run on.
-pub(crate) fn allowed() -> Result<Vec<usize>, PinError> {
+pub fn allowed() -> Result<Vec<usize>, PinError> {
     let set = rustix::thread::sched_getaffinity(None)
         .map_err(|error| PinError::System { cpu: None, error })?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
 /// Keeps this thread, and those that it starts from now on, on one CPU.
-pub(crate) fn pin(cpu: usize) -> Result<(), PinError> {
+pub fn pin(cpu: usize) -> Result<(), PinError> {
     keep_on(&[cpu])
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn keep_on(cpus: &[usize]) -> Result<(), PinError> {
 
 /// Why the CPUs cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PinError {
+pub enum PinError {
     /// Not two numbers with a comma.
     Shape {
         /// What was given.

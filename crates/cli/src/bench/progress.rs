@@ -8,14 +8,14 @@ const WIDTH: usize = 24;
 const EVERY: Duration = Duration::from_millis(100);
 
 /// The bar.
-pub(crate) struct Progress {
+pub struct Progress {
     shown: Option<Instant>,
     visible: bool,
 }
 
 impl Progress {
     /// A bar if stderr is a terminal.
-    pub(crate) fn new() -> Progress {
+    pub fn new() -> Progress {
         Progress { shown: None, visible: std::io::stderr().is_terminal() }
     }
 
@@ -30,10 +30,16 @@ impl Progress {
     }
 
     /// Wipes the bar.
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         if self.visible && self.shown.take().is_some() {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress::new()
     }
 }
 

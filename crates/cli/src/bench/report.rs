@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 /// Where the two CPUs were, as far as caches are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub(crate) enum Placement {
+pub enum Placement {
     /// Two threads of one core.
     #[serde(rename = "one core")]
     OneCore,
@@ -35,60 +35,60 @@ impl fmt::Display for Placement {
 
 /// One result: a case in a placement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Row {
+pub struct Row {
     /// The group of cases: `limits`, `call`, `oneway`.
-    pub(crate) bench: &'static str,
+    pub bench: &'static str,
     /// What was measured, as a path.
-    pub(crate) case: String,
+    pub case: String,
     /// Where the two CPUs were.
-    pub(crate) placement: Placement,
+    pub placement: Placement,
     /// Operations measured.
-    pub(crate) n: u64,
+    pub n: u64,
     /// The fastest batch, for one operation of it.
-    pub(crate) min_ns: f64,
+    pub min_ns: f64,
     /// The median batch, for one operation of it.
-    pub(crate) p50_ns: f64,
+    pub p50_ns: f64,
     /// 99 of 100 operations are faster.
-    pub(crate) p99_ns: f64,
+    pub p99_ns: f64,
     /// 999 of 1,000 operations are faster.
-    pub(crate) p999_ns: f64,
+    pub p999_ns: f64,
     /// The cost in round trips of two cache lines, polled at the better of two paces.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) ratio_to_line: Option<f64>,
+    pub ratio_to_line: Option<f64>,
     /// The cost in round trips of two cache lines, polled without a pause.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) ratio_to_tight: Option<f64>,
+    pub ratio_to_tight: Option<f64>,
     /// The cost in round trips of two eventfds, both sides sleeping.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) ratio_to_eventfd: Option<f64>,
+    pub ratio_to_eventfd: Option<f64>,
     /// A case that this one is compared with.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) baseline: Option<String>,
+    pub baseline: Option<String>,
     /// The cost in operations of that case.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) ratio_to_baseline: Option<f64>,
+    pub ratio_to_baseline: Option<f64>,
     /// Messages, or calls in all, per second: by the median.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) per_second: Option<f64>,
+    pub per_second: Option<f64>,
     /// 10^9 bytes per second: by the median.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) gigabytes_per_second: Option<f64>,
+    pub gigabytes_per_second: Option<f64>,
     /// Calls per second of the node that got the fewest.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) least_per_second: Option<f64>,
+    pub least_per_second: Option<f64>,
     /// Bytes of memory that each idle session takes, in both processes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) bytes_per_session: Option<f64>,
+    pub bytes_per_session: Option<f64>,
     /// Operations in a batch.
-    pub(crate) batch: u32,
+    pub batch: u32,
     /// What p99 and p999 are of: `operations` timed one by one, or `batches`.
-    pub(crate) tails_of: &'static str,
+    pub tails_of: &'static str,
     /// Rounds that were kept.
-    pub(crate) rounds: u64,
+    pub rounds: u64,
     /// Rounds that were dropped because the placement changed.
-    pub(crate) rounds_dropped: u64,
+    pub rounds_dropped: u64,
     /// The CPUs: of the process that measures, and of the other.
-    pub(crate) cpus: [usize; 2],
+    pub cpus: [usize; 2],
 }
 
 impl Row {
@@ -132,7 +132,7 @@ pub(crate) fn rounded(value: f64) -> f64 {
 }
 
 /// Writes rows for a program.
-pub(crate) fn json(rows: &[Row], to: &mut impl Write) -> io::Result<()> {
+pub fn json(rows: &[Row], to: &mut impl Write) -> io::Result<()> {
     for row in rows {
         serde_json::to_writer(&mut *to, row)?;
         writeln!(to)?;
@@ -141,7 +141,7 @@ pub(crate) fn json(rows: &[Row], to: &mut impl Write) -> io::Result<()> {
 }
 
 /// Writes rows for people: a table for each placement, with those columns that say something.
-pub(crate) fn table(rows: &[Row], to: &mut impl Write) -> io::Result<()> {
+pub fn table(rows: &[Row], to: &mut impl Write) -> io::Result<()> {
     let mut groups: Vec<(&str, Placement)> = Vec::new();
     for row in rows {
         if !groups.contains(&(row.bench, row.placement)) {
@@ -212,7 +212,7 @@ fn grid(rows: &[&Row], to: &mut impl Write) -> io::Result<()> {
 }
 
 /// What the table does not say by itself.
-pub(crate) const NOTES: &str = "\
+pub const NOTES: &str = "\
 min and p50 are of batches; p99 and p99.9 of operations timed one by one, which adds one reading
 of the clock to each, or of batches where marked *. The ratios are medians over rounds that
 alternate with their floor in the same two processes: `line` is the round trip of two cache lines
@@ -244,7 +244,7 @@ fn plain(value: Option<f64>) -> String {
 }
 
 /// Nanoseconds with the unit that suits them.
-pub(crate) fn time(nanoseconds: f64) -> String {
+pub fn time(nanoseconds: f64) -> String {
     match nanoseconds {
         ns if ns < 999.5 => format!("{ns:.1} ns"),
         ns if ns < 999_500.0 => format!("{:.2} us", ns / 1e3),
@@ -254,7 +254,7 @@ pub(crate) fn time(nanoseconds: f64) -> String {
 }
 
 /// A count with thousands, millions or billions named.
-pub(crate) fn short(count: f64) -> String {
+pub fn short(count: f64) -> String {
     match count {
         count if count < 9_999.5 => format!("{count:.0}"),
         count if count < 999_500.0 => format!("{:.0} k", count / 1e3),

@@ -26,7 +26,7 @@ const HURRY: u32 = 8;
 
 /// What a subject's cost is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Floor {
+pub enum Floor {
     /// Nothing: it is no round trip.
     Nothing,
     /// Round trips of two lines.
@@ -37,7 +37,7 @@ pub(crate) enum Floor {
 
 /// What is said of a subject per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rate {
+pub enum Rate {
     /// Nothing.
     Nothing,
     /// Its operations.
@@ -47,7 +47,7 @@ pub(crate) enum Rate {
 }
 
 /// Something to measure, as the first process sees it.
-pub(crate) trait Subject {
+pub trait Subject {
     /// Its path.
     fn case(&self) -> &str;
 
@@ -76,16 +76,16 @@ pub(crate) trait Subject {
 
 /// How long things may take.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Schedule {
+pub struct Schedule {
     /// One round of a subject.
-    pub(crate) round: Duration,
+    pub round: Duration,
     /// All rounds of all subjects. Each gets at least one.
-    pub(crate) total: Duration,
+    pub total: Duration,
 }
 
 impl Schedule {
     /// The schedule for some of all cases: shorter, but not in proportion.
-    pub(crate) fn for_part(self, some: usize, all: usize) -> Schedule {
+    pub fn for_part(self, some: usize, all: usize) -> Schedule {
         let part = (some as f64 / all.max(1) as f64).clamp(0.2, 1.0);
         Schedule { total: self.total.mul_f64(part), ..self }
     }
@@ -98,7 +98,7 @@ impl Schedule {
 }
 
 /// Measures the subjects of `bench` by turns.
-pub(crate) fn alternate(
+pub fn alternate(
     bench: &'static str,
     pair: &mut Pair,
     subjects: Vec<Box<dyn Subject + '_>>,

@@ -17,20 +17,20 @@ const BATCH_NS: f64 = 5_000.0;
 
 /// What is done in a round. Both processes know it, so that both do the same number of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Work {
+pub struct Work {
     /// Operations that are not measured.
-    pub(crate) warm: u32,
+    pub warm: u32,
     /// Batches.
-    pub(crate) batches: u32,
+    pub batches: u32,
     /// Operations in a batch.
-    pub(crate) size: u32,
+    pub size: u32,
     /// Operations that are timed one by one.
-    pub(crate) singles: u32,
+    pub singles: u32,
 }
 
 /// What an operation is like to time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub enum Shape {
     /// An operation begins when the last one has ended: batches, and some one by one.
     Each,
     /// Operations are done in bursts of so many and cannot be told apart.
@@ -39,7 +39,7 @@ pub(crate) enum Shape {
 
 impl Work {
     /// A round of `batches` batches of `size`, and a little to warm up.
-    pub(crate) fn of(batches: u32, size: u32) -> Work {
+    pub fn of(batches: u32, size: u32) -> Work {
         Work { warm: size, batches, size, singles: 0 }
     }
 
@@ -74,13 +74,13 @@ impl Work {
     }
 
     /// All operations of the round.
-    pub(crate) fn total(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         let batched = u64::from(self.batches) * u64::from(self.size);
         u64::from(self.warm) + batched + u64::from(self.singles)
     }
 
     /// The round as a sequence of laps, for an operation that is awaited.
-    pub(crate) fn laps(self) -> Laps {
+    pub fn laps(self) -> Laps {
         Laps {
             work: self,
             done: 0,
@@ -92,7 +92,7 @@ impl Work {
 
     /// Does the round.
     #[inline]
-    pub(crate) fn run(self, mut operation: impl FnMut()) -> Round {
+    pub fn run(self, mut operation: impl FnMut()) -> Round {
         let done = self.try_run(|| {
             operation();
             Ok::<(), Infallible>(())
@@ -104,10 +104,7 @@ impl Work {
 
     /// Does the round unless an operation fails.
     #[inline]
-    pub(crate) fn try_run<E>(
-        self,
-        mut operation: impl FnMut() -> Result<(), E>,
-    ) -> Result<Round, E> {
+    pub fn try_run<E>(self, mut operation: impl FnMut() -> Result<(), E>) -> Result<Round, E> {
         let mut laps = self.laps();
         for operations in laps.by_ref() {
             for _ in 0..operations {
@@ -118,10 +115,7 @@ impl Work {
     }
 
     /// Does the round in bursts: `burst` does as many operations as it is told.
-    pub(crate) fn try_bursts<E>(
-        self,
-        mut burst: impl FnMut(u32) -> Result<(), E>,
-    ) -> Result<Round, E> {
+    pub fn try_bursts<E>(self, mut burst: impl FnMut(u32) -> Result<(), E>) -> Result<Round, E> {
         let mut laps = self.laps();
         for operations in laps.by_ref() {
             burst(operations)?;
@@ -139,7 +133,7 @@ fn touched(length: u32) -> Vec<u64> {
 
 /// The laps of a round. Each item is a number of operations to do before the next is asked for;
 /// asking for the next ends the lap.
-pub(crate) struct Laps {
+pub struct Laps {
     work: Work,
     /// Laps begun.
     done: u32,
@@ -150,7 +144,7 @@ pub(crate) struct Laps {
 
 impl Laps {
     /// What the laps said.
-    pub(crate) fn round(self) -> Round {
+    pub fn round(self) -> Round {
         let batched = self.batches.len() as u64 * u64::from(self.work.size);
         Round {
             size: self.work.size,
@@ -191,7 +185,7 @@ impl Iterator for Laps {
 
 /// What a round measured, in ticks.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Round {
+pub struct Round {
     /// Operations in a batch.
     pub(crate) size: u32,
     /// Operations measured.
@@ -206,7 +200,7 @@ pub(crate) struct Round {
 
 impl Round {
     /// A round of batches alone.
-    pub(crate) fn of_batches(size: u32, batches: Vec<u64>) -> Round {
+    pub fn of_batches(size: u32, batches: Vec<u64>) -> Round {
         let operations = u64::from(size) * batches.len() as u64;
         Round { size, operations, batches, singles: Vec::new(), least_per_second: None }
     }
