@@ -1,8 +1,18 @@
-//! The items of a bill and the counters of a node, each declared once with its sentence.
+//! The bill: what a message cost, item by item, and what a node has counted.
 //!
-//! Who takes the stamps, where counters lie and how they are shown is left to others. The
-//! invariant: this is the only list of either; the place of a variant in it is its index wherever
-//! items or counters stand in an array, so new ones go to the end.
+//! Items and counters are declared here once, each with its sentence. A [`Bill`] is an amount for
+//! every item; it adds, subtracts, compares and prints. Which phases a primitive's way has is said
+//! in [`way`], how samples become a bill in [`collected`], what was bet and lost in [`bet`]. Who
+//! takes the stamps, where they lie and how they are shown is left to others. The invariant: this
+//! is the only list of items and of counters; the place of a variant in it is its index wherever
+//! they stand in an array.
+
+pub mod bet;
+pub mod way;
+pub mod collected;
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Mul, Sub};
 
 /// Declares an enum whose variants have a name and a sentence, which is their documentation too.
 macro_rules! listed {
@@ -56,21 +66,25 @@ listed! {
     /// assert_eq!(Item::CacheLines.name(), "cache lines");
     /// ```
     Item {
-        Marshal "marshal" "Writing arguments or results as bytes."
+        Room "room" "Waiting until the peer has made room in a full lane."
         FlowControl "flow control" "Deciding whether the message may go, and under which number."
         Claim "claim" "Taking room for the message in a lane or a buffer."
+        Marshal "marshal" "Writing arguments or results as bytes."
         Copy "copy" "Moving payload from one place in memory to another."
         Publish "publish" "Storing the head that makes the message visible to its reader."
+        Wake "wake" "Ringing a sleeper's bell, and its way back to its lanes."
         Wire "wire" "The way between publishing and the reader's first sight of it."
-        Notice "notice" "Looking at lanes until the one with the message is found."
+        Notice "notice" "Lying in the lane while the reader's node was busy with something else."
         Check "check" "Holding the head and its numbers against the rules."
         Dispatch "dispatch" "Finding the handler of the method, or the waiter of the call."
         Decode "decode" "Reading arguments or results from bytes."
         Execute "execute" "Running the handler until it is done or waits."
-        Promote "promote" "Making a handler that waits a task, and running it to its end."
+        Promote "promote" "Making a handler that has to wait a task."
+        Lock "lock" "Waiting, as a task, for a lock."
+        Wait "wait" "Waiting, as a task, for something else: a call, a timer, an event."
+        Queue "queue" "Being ready to go on while the node ran others."
         Reply "reply" "Writing and publishing the answer."
         Deliver "deliver" "Handing the answer to the caller and going on there."
-        Wake "wake" "Ringing a sleeper's bell, and its way back to its lanes."
         Watch "watch" "Looking at sockets for bells and for the death of peers."
         Stamps "stamps" "Taking the time stamps of the bill itself."
         CacheLines "cache lines" "Cache lines that go from one core to another."
@@ -104,7 +118,10 @@ listed! {
         RepliesInPlace "replies in place" "Results that the caller read where they lay in the lane."
         RepliesStashed "replies stashed" "Results that were copied out because the caller was busy."
         HandlersInline "handlers inline" "Requests whose handler was done when first polled: bets won."
-        HandlersPromoted "handlers promoted" "Requests whose handler had to wait and became a task: bets lost."
+        PromotedByLock "promoted by lock" "Handlers that became tasks because a lock was held: bets lost."
+        PromotedByCall "promoted by call" "Handlers that became tasks because they called and waited."
+        PromotedByTimer "promoted by timer" "Handlers that became tasks because they slept."
+        PromotedByOther "promoted by other" "Handlers that became tasks because they waited for something else."
         Sweeps "sweeps" "Looks at every lane, for notes that were lost."
         Sleeps "sleeps" "Times the node went to sleep."
         Wakes "wakes" "Sleeps that something ended: a bell, a timer, another thread."
@@ -118,6 +135,149 @@ listed! {
         LaneFull "lane full" "Times a message had to wait because its lane was full."
         LaneGrown "lane grown" "Times a lane went on in a bigger segment."
         PeerFaults "peer faults" "Sessions that were ended because the peer broke a rule."
+    }
+}
+
+/// An amount for every item: nanoseconds for times, numbers for what is counted.
+///
+/// ```
+/// use upbeat_core::bill::{Bill, Item};
+///
+/// let mut call = Bill::default();
+/// call[Item::Marshal] = 3.0;
+/// call[Item::Wire] = 90.0;
+/// let two = call + call;
+/// assert_eq!((two.time(), two[Item::Wire]), (186.0, 180.0));
+/// assert_eq!((two - call)[Item::Marshal], 3.0);
+/// assert!(call.to_string().contains("wire"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bill {
+    amounts: [f64; Item::COUNT],
+}
+
+impl Bill {
+    /// The sum of all times, in nanoseconds.
+    pub fn time(&self) -> f64 {
+        self.items().filter(|(item, _)| item.is_time()).map(|(_, amount)| amount).sum()
+    }
+
+    /// Every item and its amount.
+    pub fn items(&self) -> impl Iterator<Item = (Item, f64)> + '_ {
+        Item::ALL.iter().map(|item| (*item, self[*item]))
+    }
+
+    /// This bill held against another: what each item has become.
+    ///
+    /// ```
+    /// use upbeat_core::bill::{Bill, Item};
+    ///
+    /// let (mut before, mut after) = (Bill::default(), Bill::default());
+    /// before[Item::Lock] = 100.0;
+    /// after[Item::Lock] = 50.0;
+    /// let text = after.against(&before).to_string();
+    /// assert!(text.contains("lock") && text.contains("-50.0%"), "{text}");
+    /// ```
+    pub fn against<'a>(&'a self, before: &'a Bill) -> Against<'a> {
+        Against { before, after: self }
+    }
+}
+
+impl Default for Bill {
+    fn default() -> Bill {
+        Bill { amounts: [0.0; Item::COUNT] }
+    }
+}
+
+impl std::ops::Index<Item> for Bill {
+    type Output = f64;
+
+    fn index(&self, item: Item) -> &f64 {
+        &self.amounts[item.index()]
+    }
+}
+
+impl std::ops::IndexMut<Item> for Bill {
+    fn index_mut(&mut self, item: Item) -> &mut f64 {
+        &mut self.amounts[item.index()]
+    }
+}
+
+impl Add for Bill {
+    type Output = Bill;
+
+    fn add(mut self, other: Bill) -> Bill {
+        self += other;
+        self
+    }
+}
+
+impl AddAssign for Bill {
+    fn add_assign(&mut self, other: Bill) {
+        for (amount, more) in self.amounts.iter_mut().zip(other.amounts) {
+            *amount += more;
+        }
+    }
+}
+
+impl Sub for Bill {
+    type Output = Bill;
+
+    fn sub(self, other: Bill) -> Bill {
+        self + other * -1.0
+    }
+}
+
+impl Mul<f64> for Bill {
+    type Output = Bill;
+
+    fn mul(mut self, factor: f64) -> Bill {
+        self.amounts.iter_mut().for_each(|amount| *amount *= factor);
+        self
+    }
+}
+
+/// A line for each item that costs anything, times with their part of the whole.
+impl fmt::Display for Bill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = self.time();
+        for (item, amount) in self.items().filter(|(_, amount)| *amount != 0.0) {
+            if item.is_time() {
+                let part = if time == 0.0 { 0.0 } else { 100.0 * amount / time };
+                writeln!(f, "{item:<14}{amount:>12.1} ns{part:>7.1}%")?;
+            } else {
+                writeln!(f, "{item:<14}{amount:>12.1}")?;
+            }
+        }
+        writeln!(f, "{:<14}{time:>12.1} ns", "sum")
+    }
+}
+
+/// Two bills side by side.
+#[derive(Clone, Copy, Debug)]
+pub struct Against<'a> {
+    before: &'a Bill,
+    after: &'a Bill,
+}
+
+/// A line for each item that either bill has: before, after, and the change in percent.
+impl fmt::Display for Against<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let items =
+            Item::ALL.iter().map(|item| (item.name(), self.before[*item], self.after[*item]));
+        let sum = ("sum", self.before.time(), self.after.time());
+        for (name, before, after) in items.chain([sum]) {
+            if before == 0.0 && after == 0.0 {
+                continue;
+            }
+            write!(f, "{name:<14}{before:>12.1}{after:>12.1}")?;
+            if before == 0.0 {
+                writeln!(f, "{:>9}", "new")?;
+            } else {
+                writeln!(f, "{:>+8.1}%", 100.0 * (after - before) / before)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -150,6 +310,6 @@ mod tests {
     #[test]
     fn times_come_first() {
         let times = Item::ALL.iter().take_while(|item| item.is_time()).count();
-        assert_eq!((times, Item::COUNT - times), (17, 6));
+        assert_eq!((times, Item::COUNT - times), (21, 6));
     }
 }

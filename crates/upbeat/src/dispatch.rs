@@ -545,7 +545,7 @@ impl Dispatcher {
         if session.ended().is_some() {
             return;
         }
-        self.count(Counter::HandlersPromoted);
+        self.count(Counter::PromotedByOther);
         let call = task.caller().and_then(|caller| caller.call);
         let id = match self.tasks.insert(task) {
             Ok(id) => id,

@@ -121,7 +121,7 @@ pub use serde;
 pub use signal::ctrl_c;
 pub use task::{JoinHandle, TaskEnded};
 pub use time::{Elapsed, sleep, within};
-pub use upbeat_core::bill::Counter;
+pub use upbeat_core::bill::{self, Counter};
 pub use upbeat_macros::{Wire, service};
 pub use wait::Waiting;
 pub use wire::Wire;

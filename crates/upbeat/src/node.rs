@@ -339,7 +339,7 @@ impl Node {
     /// use upbeat::Counter;
     ///
     /// let node = upbeat::Node::builder("doc/counted").local_only().build()?;
-    /// assert_eq!(node.counted(Counter::HandlersPromoted), 0);
+    /// assert_eq!(node.counted(Counter::PromotedByOther), 0);
     /// # Ok(()) }
     /// ```
     pub fn counted(&self, counter: Counter) -> u64 {

@@ -5,6 +5,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
+use upbeat::bill::bet::HANDLERS;
 use upbeat::{CallError, Counter, Node, Wire};
 use upbeat_memory::ticks::{Ticks, ticks};
 
@@ -93,7 +94,7 @@ impl fmt::Display for StockError {
 
 fn tally(node: &Node, walked_by: u64) -> Tally {
     Tally {
-        promoted: node.counted(Counter::HandlersPromoted),
+        promoted: HANDLERS.lost(|counter| node.counted(counter)),
         cancelled: node.counted(Counter::CancelsHonoured),
         walked_by,
     }

@@ -1,0 +1,125 @@
+use super::*;
+use crate::bill::way::{CALL, ONEWAY};
+
+/// A call whose every phase takes ten ticks, a stamp three, on a clock of a tick a nanosecond.
+const PHASE: u64 = 10;
+const STAMP: u64 = 3;
+
+fn stamps(lasts: impl Fn(usize) -> u64) -> Vec<u64> {
+    let mut at = 1000;
+    (0..CALL.points())
+        .map(|point| {
+            at += if point == 0 { 0 } else { lasts(point - 1) + STAMP };
+            at
+        })
+        .collect()
+}
+
+fn calls() -> Collected {
+    let mut collected = Collected::new(CALL, 1_000_000_000);
+    for _ in 0..PAIRS_MIN {
+        for rung in CALL.rungs() {
+            collected.pair(rung, STAMP + PHASE * u64::from(rung)).unwrap();
+        }
+        collected.story(&stamps(|_| PHASE), Happened::default(), 0).unwrap();
+    }
+    collected
+}
+
+#[test]
+fn what_stamps_take_falls_out() {
+    let breakdown = calls().breakdown().unwrap();
+    assert_eq!((breakdown.from, breakdown.stamp), (From::Pairs, STAMP as f64));
+    for (phase, charged) in CALL.phases.iter().zip(&breakdown.phases) {
+        assert!((charged.mean - PHASE as f64).abs() < 1e-6, "{phase:?} {charged:?}");
+        assert_eq!(charged.spread.p50, PHASE as f64);
+    }
+    assert!((breakdown.whole.mean - (PHASE as usize * CALL.phases.len()) as f64).abs() < 1e-6);
+}
+
+#[test]
+fn items_add_up_to_the_whole() {
+    let mut collected = calls();
+    // Phases without a rung of their own share what lies between two.
+    let slow = |at: usize| if CALL.phases[at].item == Item::Lock { 70 } else { PHASE };
+    collected.story(&stamps(slow), Happened::PROMOTED, 0).unwrap();
+    let breakdown = collected.breakdown().unwrap();
+    let bill = breakdown.bill();
+    assert!((bill.time() - breakdown.whole.mean).abs() < 1e-6);
+    assert!(bill[Item::Lock] > bill[Item::Queue]);
+    let places = [Place::Here, Place::Wire, Place::There];
+    let wires = places.map(|place| breakdown.at(place, Item::Wire));
+    assert_eq!((wires[0], wires[2]), (0.0, 0.0));
+    assert!((wires[1] - 2.0 * PHASE as f64).abs() < 1e-6);
+}
+
+#[test]
+fn long_messages_are_told_by_their_stories() {
+    let mut collected = calls();
+    let long = |at: usize| if CALL.phases[at].item == Item::Execute { 1_000_000 } else { PHASE };
+    (0..PAIRS_MIN).for_each(|_| {
+        collected.story(&stamps(long), Happened::default(), 0).unwrap();
+    });
+    let breakdown = collected.breakdown().unwrap();
+    assert_eq!(breakdown.from, From::Stories);
+    let execute = breakdown.bill()[Item::Execute];
+    assert!((execute - 1_000_000.0).abs() < 100.0, "{execute}");
+}
+
+#[test]
+fn a_message_that_lay_before_a_busy_node_is_not_the_wires() {
+    let mut collected = calls();
+    let noticed = Point::WokeThere.index();
+    let late = |at| if at == noticed { 5_000 } else { PHASE };
+    collected.story(&stamps(late), Happened::BUSY_THERE, 7).unwrap();
+    let stories = collected.stories();
+    let story = stories.iter().find(|story| story.note == 7).unwrap();
+    assert!(story.phases[noticed] < 2.0 * (PHASE + STAMP) as f64, "{story:?}");
+    assert!(story.phases[noticed + 1] > 4_900.0, "{story:?}");
+}
+
+#[test]
+fn nothing_gives_no_breakdown_and_little_gives_stories() {
+    let mut collected = Collected::new(ONEWAY, 1_000_000_000);
+    assert_eq!(collected.breakdown(), None);
+    collected.pair(0, 3).unwrap();
+    assert_eq!(collected.breakdown(), None);
+    collected.story(&stamps(|_| PHASE), Happened::default(), 0).unwrap();
+    let breakdown = collected.breakdown().unwrap();
+    assert_eq!((breakdown.from, breakdown.phases.len()), (From::Stories, ONEWAY.phases.len()));
+    assert_eq!(collected.counts(), (1, 1));
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let mut collected = Collected::new(CALL, 0);
+    let none = Happened::default();
+    assert_eq!(collected.story(&[1, 2, 3], none, 0), Err(Refused::Short));
+    assert_eq!(collected.story(&[9; POINTS], none, 0), Ok(()));
+    let mut backwards = [9; POINTS];
+    backwards[4] = 8;
+    assert_eq!(collected.story(&backwards, none, 0), Err(Refused::Backwards));
+    for rung in [Point::SeenThere as u8, Point::Locked as u8, 26, 255] {
+        assert_eq!(collected.pair(rung, 1), Err(Refused::NoSuchRung), "{rung}");
+    }
+}
+
+const POINTS: usize = CALL.points();
+
+#[test]
+fn only_the_last_are_kept() {
+    let mut collected = Collected::new(CALL, 1_000_000_000);
+    for n in 0..PAIRS_MAX as u64 + 10 {
+        collected.pair(0, n).unwrap();
+    }
+    assert_eq!(collected.counts(), (PAIRS_MAX, 0));
+    assert!(!collected.pairs[0].values.contains(&0.0));
+}
+
+#[test]
+fn spreads_are_of_single_messages() {
+    let spread = Spread::of((1..=1000).map(f64::from));
+    assert_eq!((spread.p50, spread.p99, spread.p999, spread.max), (500.0, 990.0, 999.0, 1000.0));
+    assert_eq!(Spread::of([]), Spread::default());
+    assert_eq!(Spread::of([4.0]).p50, 4.0);
+}

@@ -1,0 +1,347 @@
+//! The ways of messages: the points that they pass, and what lies between.
+//!
+//! A primitive has a [`Way`]: a name and its phases, in order. Phase `n` lies between points `n` and
+//! `n + 1`, happens at one place, and is charged to one item. Everything else about bills works
+//! on any way, so a new primitive only names its phases here.
+//!
+//! A sampled message is stamped in one of two manners, which its head names ([`Manner`]): at a pair
+//! of points, of which the first is always where the message begins, or at all of them. A stamp
+//! takes about 10 ns, so pairs tell what a phase takes when nobody looks on, and whole stories what
+//! happened to one message. Invariant: a manner fits in a byte, 0 is "not sampled", and any byte
+//! gives a manner or none.
+
+use super::Item;
+
+/// Where a phase happens. Clocks of different hosts are never compared: what is on the wire is then
+/// known only as a sum of both directions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// At the node where the message begins.
+    Here,
+    /// Between the nodes.
+    Wire,
+    /// At the node that it is for.
+    There,
+}
+
+impl Place {
+    /// Its name, in one word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Place::Here => "here",
+            Place::Wire => "wire",
+            Place::There => "there",
+        }
+    }
+}
+
+/// What lies between two points of a message's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// What it is charged to.
+    pub item: Item,
+    /// Where it happens.
+    pub place: Place,
+    /// Whether a pair can end where it ends. What has no such end is told apart by whole stories.
+    pub paired: bool,
+}
+
+/// The most points that a way has.
+pub const POINTS_MAX: usize = 28;
+
+/// The way of a primitive's messages.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Way {
+    /// What goes this way.
+    pub name: &'static str,
+    /// What lies between its points.
+    pub phases: &'static [Phase],
+}
+
+/// A point that messages pass. All ways have the first ones in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Point {
+    /// Its future was polled first.
+    Begun,
+    /// It was tried when there was room.
+    Roomed,
+    /// It may go, and has its number.
+    Opened,
+    /// It has room in the lane.
+    Claimed,
+    /// Its payload is written.
+    Marshalled,
+    /// Its head is written.
+    Published,
+    /// Its node was awake, there.
+    WokeThere,
+    /// It was seen there, or could have been.
+    SeenThere,
+    /// The dispatcher had it open, there.
+    NoticedThere,
+    /// It kept the rules.
+    CheckedThere,
+    /// Its method was known.
+    FoundThere,
+    /// Its arguments were read.
+    Decoded,
+    /// Its handler was polled once.
+    Ran,
+    /// Its handler was a task, if it had to wait.
+    Promoted,
+    /// The task had its locks.
+    Locked,
+    /// The task had what else it waited for.
+    Waited,
+    /// The task had its turns.
+    Queued,
+    /// The handler was done.
+    Finished,
+    /// The answer's head was written.
+    Replied,
+    /// The caller's node was awake.
+    WokeHere,
+    /// The answer was seen here, or could have been.
+    SeenHere,
+    /// The dispatcher had it open, here.
+    NoticedHere,
+    /// It kept the rules.
+    CheckedHere,
+    /// Who waits for it was known.
+    FoundHere,
+    /// Its future was polled.
+    Reached,
+    /// The result was read.
+    Done,
+}
+
+impl Point {
+    /// Its place in a way.
+    #[inline(always)]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+const fn phase(item: Item, place: Place) -> Phase {
+    Phase { item, place, paired: true }
+}
+
+/// One whose end is reckoned from sums, so that no stamp stands there.
+const fn reckoned(item: Item, place: Place) -> Phase {
+    Phase { item, place, paired: false }
+}
+
+/// Of a call: from the first poll of its future until that has its result.
+const CALL_PHASES: &[Phase] = &[
+    phase(Item::Room, Place::Here),
+    phase(Item::FlowControl, Place::Here),
+    phase(Item::Claim, Place::Here),
+    phase(Item::Marshal, Place::Here),
+    phase(Item::Publish, Place::Here),
+    phase(Item::Wake, Place::Wire),
+    reckoned(Item::Wire, Place::Wire),
+    phase(Item::Notice, Place::There),
+    phase(Item::Check, Place::There),
+    phase(Item::Dispatch, Place::There),
+    phase(Item::Decode, Place::There),
+    phase(Item::Execute, Place::There),
+    reckoned(Item::Promote, Place::There),
+    reckoned(Item::Lock, Place::There),
+    reckoned(Item::Wait, Place::There),
+    reckoned(Item::Queue, Place::There),
+    phase(Item::Execute, Place::There),
+    phase(Item::Reply, Place::There),
+    phase(Item::Wake, Place::Wire),
+    reckoned(Item::Wire, Place::Wire),
+    phase(Item::Notice, Place::Here),
+    phase(Item::Check, Place::Here),
+    phase(Item::Dispatch, Place::Here),
+    phase(Item::Deliver, Place::Here),
+    phase(Item::Decode, Place::Here),
+];
+
+/// Of a one-way message: from the first poll of its future until its handler is done. The same
+/// points as of a call, as far as they go.
+const ONEWAY_PHASES: &[Phase] = CALL_PHASES.split_at(Point::Finished.index()).0;
+
+/// The way of a call.
+pub const CALL: &Way = &Way { name: "call", phases: CALL_PHASES };
+
+/// The way of a one-way message.
+pub const ONEWAY: &Way = &Way { name: "one-way", phases: ONEWAY_PHASES };
+
+/// All ways. A record names its way by its place here.
+pub const WAYS: &[&Way] = &[CALL, ONEWAY];
+
+const _: () = assert!(CALL_PHASES.len() == Point::Done.index());
+const _: () = assert!(CALL_PHASES.len() < POINTS_MAX && POINTS_MAX <= u32::BITS as usize);
+
+impl Way {
+    /// Points that it has.
+    pub const fn points(&self) -> usize {
+        self.phases.len() + 1
+    }
+
+    /// Its place among all.
+    pub fn number(&self) -> u8 {
+        WAYS.iter().position(|way| *way == self).unwrap_or(0) as u8
+    }
+
+    /// The points at which pairs end, in order. The first is the beginning: such a pair is what a
+    /// stamp takes.
+    pub fn rungs(&self) -> impl Iterator<Item = u8> + '_ {
+        let paired = |(at, phase): (usize, &Phase)| phase.paired.then_some(at as u8 + 1);
+        std::iter::once(0).chain(self.phases.iter().enumerate().filter_map(paired))
+    }
+}
+
+/// In which manner a sampled message is stamped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Manner {
+    /// Where it begins, and at this point.
+    Pair(u8),
+    /// At every point.
+    Whole,
+}
+
+impl Manner {
+    /// As it stands in a head, where 0 is "not sampled".
+    #[inline]
+    pub const fn byte(self) -> u8 {
+        match self {
+            Manner::Pair(point) => point + 1,
+            Manner::Whole => u8::MAX,
+        }
+    }
+
+    /// What a head says.
+    #[inline]
+    pub const fn from_byte(byte: u8) -> Option<Manner> {
+        match byte {
+            0 => None,
+            u8::MAX => Some(Manner::Whole),
+            byte if byte as usize <= POINTS_MAX => Some(Manner::Pair(byte - 1)),
+            _ => None,
+        }
+    }
+
+    /// The points where stamps are taken, a bit each. A node's waking is stamped without being
+    /// asked, and says nothing without the point before it.
+    #[inline]
+    pub const fn points(self) -> u32 {
+        const WAKINGS: u32 = 1 << Point::WokeThere as u32 | 1 << Point::WokeHere as u32;
+        match self {
+            Manner::Whole => u32::MAX,
+            Manner::Pair(point) => {
+                let end = 1 << (point as u32 % u32::BITS);
+                1 | end | (end & WAKINGS) >> 1
+            }
+        }
+    }
+
+    /// Whether somebody at this place takes a stamp.
+    pub const fn concerns(self, place: Place) -> bool {
+        self.points() & Manner::taken_at(place) != 0
+    }
+
+    /// The points that are stamped at a place, a bit each.
+    const fn taken_at(place: Place) -> u32 {
+        const THERE: u32 = (1 << Point::WokeHere as u32) - (1 << Point::WokeThere as u32);
+        match place {
+            Place::Here => !THERE,
+            Place::There => THERE,
+            Place::Wire => 0,
+        }
+    }
+}
+
+/// What happened to a sampled message besides, a bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Happened(pub u32);
+
+impl Happened {
+    /// Its handler had to wait, and became a task.
+    pub const PROMOTED: Happened = Happened(1);
+    /// It lay in the lane at the first look there: the dispatcher had been busy.
+    pub const BUSY_THERE: Happened = Happened(2);
+    /// The same of the answer.
+    pub const BUSY_HERE: Happened = Happened(4);
+    /// The answer was copied, because its waiter was no task or polled something else first.
+    pub const STASHED: Happened = Happened(8);
+    /// The lane was full.
+    pub const FULL: Happened = Happened(16);
+
+    /// All of them, with a name.
+    pub const ALL: [(Happened, &str); 5] = [
+        (Happened::PROMOTED, "promoted"),
+        (Happened::BUSY_THERE, "callee busy"),
+        (Happened::BUSY_HERE, "caller busy"),
+        (Happened::STASHED, "answer copied"),
+        (Happened::FULL, "lane full"),
+    ];
+
+    /// Both.
+    #[inline]
+    #[must_use]
+    pub const fn with(self, other: Happened) -> Happened {
+        Happened(self.0 | other.0)
+    }
+
+    /// Whether all of those are among these.
+    #[inline]
+    pub const fn has(self, other: Happened) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_byte_gives_a_manner_or_none() {
+        assert_eq!(Manner::from_byte(0), None);
+        assert_eq!(Manner::from_byte(255), Some(Manner::Whole));
+        for byte in 1..=254 {
+            if let Some(manner) = Manner::from_byte(byte) {
+                assert_eq!(manner.byte(), byte);
+            } else {
+                assert!(byte as usize > POINTS_MAX);
+            }
+        }
+    }
+
+    #[test]
+    fn a_pair_is_two_points_and_three_where_a_node_wakes() {
+        for way in WAYS {
+            for rung in way.rungs() {
+                let points = Manner::Pair(rung).points();
+                assert_eq!(points & 1, 1);
+                assert_ne!(points & 1 << rung, 0);
+                let wakes =
+                    [Point::WokeThere, Point::WokeHere].iter().any(|at| at.index() as u8 == rung);
+                let count = if rung == 0 { 1 } else { 2 + u32::from(wakes) };
+                assert_eq!(points.count_ones(), count, "{rung}");
+            }
+        }
+    }
+
+    #[test]
+    fn places_are_known_from_the_manner() {
+        assert!(!Manner::Pair(5).concerns(Place::There) && Manner::Pair(5).concerns(Place::Here));
+        assert!(Manner::Pair(6).concerns(Place::There), "the node there wakes");
+        assert!(Manner::Pair(18).concerns(Place::There) && Manner::Pair(19).concerns(Place::There));
+        assert!(!Manner::Pair(20).concerns(Place::There) && Manner::Whole.concerns(Place::There));
+    }
+
+    #[test]
+    fn a_way_begins_here_and_a_call_ends_here() {
+        assert_eq!(ONEWAY.points(), Point::Finished.index() + 1);
+        assert!(ONEWAY.phases.iter().zip(CALL.phases).all(|(one, other)| one == other));
+        assert_eq!(CALL.phases[CALL.phases.len() - 1].place, Place::Here);
+        assert_eq!((CALL.number(), ONEWAY.number()), (0, 1));
+        assert_eq!(CALL.rungs().count(), 20);
+    }
+}
