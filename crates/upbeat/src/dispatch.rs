@@ -198,14 +198,16 @@ impl Dispatcher {
         }
     }
 
-    fn expire_due(&self, now: u64) {
+    /// Ends handlers whose time is over. Gives whether there were any.
+    fn expire_due(&self, now: u64) -> bool {
+        let mut any = false;
         loop {
             let due = match self.expiries.borrow().peek() {
                 Some(Reverse((at, task))) if *at <= now => *task,
-                _ => return,
+                _ => return any,
             };
             self.expiries.borrow_mut().pop();
-            self.cancel(due, Cancelled::Deadline);
+            any |= self.cancel(due, Cancelled::Deadline);
         }
     }
 
@@ -294,8 +296,8 @@ impl Dispatcher {
     #[inline]
     pub(crate) fn turn(self: &Rc<Self>, main: Main<'_>) -> bool {
         let turn = || {
-            self.resume();
-            self.turn_once(1, main)
+            let came = self.resume();
+            self.turn_once(1, main) | came
         };
         match catch_unwind(AssertUnwindSafe(turn)) {
             Ok(busy) => busy,
@@ -336,7 +338,7 @@ impl Dispatcher {
         self.turns_left.set(left);
         if left == 0 {
             self.turns_left.set(TURNS_PER_TICK);
-            self.tick();
+            busy |= self.tick();
         }
         busy
     }

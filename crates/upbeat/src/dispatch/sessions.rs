@@ -271,11 +271,12 @@ impl Dispatcher {
         door.watch.unwatch(pid);
     }
 
-    pub(super) fn cancel(&self, task: TaskId, why: Cancelled) {
-        if let Some(live) = self.tasks.remove(task) {
-            live.task.cancel(why);
-            self.unflushed.set(true);
-        }
+    /// Ends a task. False if it has ended.
+    pub(super) fn cancel(&self, task: TaskId, why: Cancelled) -> bool {
+        let Some(live) = self.tasks.remove(task) else { return false };
+        live.task.cancel(why);
+        self.unflushed.set(true);
+        true
     }
 
     /// Ends everything: tasks, sessions, the door.

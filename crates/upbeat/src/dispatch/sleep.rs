@@ -66,10 +66,11 @@ impl Dispatcher {
         }
     }
 
-    /// Sees to what must not wait for a sleep: timers, and now and then the sockets.
-    pub(super) fn tick(self: &Rc<Self>) {
+    /// Sees to what must not wait for a sleep: timers, and now and then the sockets. Gives whether
+    /// there was anything by which the application may have run.
+    pub(super) fn tick(self: &Rc<Self>) -> bool {
         let now = self.now_ns();
-        self.fire(now);
+        let mut came = self.fire(now);
         self.relieve_all();
         if now - self.clock.watched.get() >= WATCH_NS {
             self.clock.watched.set(now);
@@ -77,23 +78,25 @@ impl Dispatcher {
             self.show_counters();
             let mut sources = self.sources.take();
             self.reactor.wait(Some(0), &mut sources);
-            self.attend(sources);
+            came |= self.attend(sources);
         }
         if now - self.clock.swept.get() >= SWEEP_NS {
             self.clock.swept.set(now);
             self.cool();
             self.sweep_all();
         }
+        came
     }
 
-    /// Wakes whose time has come.
-    fn fire(self: &Rc<Self>, now: u64) {
+    /// Wakes and ends what the time has come for. Gives whether anything was ended: what was woken
+    /// is on the roster.
+    fn fire(self: &Rc<Self>, now: u64) -> bool {
         loop {
             let due = self.timers.borrow_mut().due(now);
             let Some(waker) = due else { break };
             waker.wake();
         }
-        self.expire_due(now);
+        self.expire_due(now)
     }
 
     /// Sleeps until something comes, for `nanoseconds` at most.
@@ -131,16 +134,16 @@ impl Dispatcher {
         self.reactor.set_alarm(self.next_timer()).is_ok()
     }
 
-    /// Sees to what such a loop was woken by.
-    pub(super) fn resume(self: &Rc<Self>) {
+    /// Sees to what such a loop was woken by. Gives whether there was anything: the application may
+    /// have run by it, as by the last words of a peer, and its loop looks again before it waits.
+    pub(super) fn resume(self: &Rc<Self>) -> bool {
         if !self.waited.take() {
-            return;
+            return false;
         }
         let mut sources = self.sources.take();
         self.reactor.wait(Some(0), &mut sources);
         self.roster.awake(sources.contains(&Source::Roster));
-        self.attend(sources);
-        self.fire(self.now_ns());
+        self.attend(sources) | self.fire(self.now_ns())
     }
 
     /// The last look before sleeping, behind the promise's withdrawal.

@@ -19,8 +19,10 @@ use upbeat_transport::home::Home;
 use upbeat_transport::opening::Opening;
 
 impl Dispatcher {
-    /// Attends to the sockets that have something.
-    pub(super) fn attend(self: &Rc<Self>, mut sources: Vec<Source>) {
+    /// Attends to the sockets that have something. Gives whether any has but the roster, which a
+    /// turn looks at by itself.
+    pub(super) fn attend(self: &Rc<Self>, mut sources: Vec<Source>) -> bool {
+        let any = sources.iter().any(|source| *source != Source::Roster);
         for source in sources.drain(..) {
             match source {
                 Source::Roster => {}
@@ -48,6 +50,7 @@ impl Dispatcher {
         if self.openings.get() != 0 {
             self.check_openings();
         }
+        any
     }
 
     fn hear(self: &Rc<Self>, session: &Rc<Session>) {

@@ -135,6 +135,83 @@ fn two_nodes_in_one_loop() {
     client.block_on(task).unwrap();
 }
 
+/// A server and a client's node in one thread, whose loops are the test's own, and what they share.
+struct Pair {
+    server: Node,
+    client: Node,
+    work: WorkClient,
+    quit: Signal,
+    waiting: Rc<Cell<u64>>,
+    lost: Rc<Cell<bool>>,
+}
+
+impl Pair {
+    fn new(name: &str) -> Pair {
+        let lost = Rc::new(Cell::new(false));
+        let losing = Rc::clone(&lost);
+        let server = Node::builder(&format!("{name}/server")).program("loop").local_only();
+        let server = server.on_lost(move |_| losing.set(true)).build().unwrap();
+        let worker = Worker::default();
+        let (quit, waiting) = (worker.quit.clone(), Rc::clone(&worker.waiting));
+        server.serve(WorkServer::new(worker));
+        let client = Node::builder(&format!("{name}/client")).program("loop").local_only();
+        let client = client.build().unwrap();
+        let (node, to, given) = (client.clone(), server.name(), Rc::new(Cell::new(None)));
+        let taken = Rc::clone(&given);
+        drop(client.spawn(async move { given.set(node.connect(&to).await.ok()) }));
+        let mut work: Option<WorkClient> = None;
+        while work.is_none() {
+            let _ = (server.turn(), client.turn());
+            work = taken.take();
+        }
+        Pair { server, client, work: work.unwrap(), quit, waiting, lost }
+    }
+
+    /// Drives the server until something is so, with waits in between or without any, and gives
+    /// what the last turn said of itself.
+    fn drive_until(&self, waits: bool, is_so: impl Fn() -> bool) -> bool {
+        let mut busy = false;
+        while !is_so() {
+            if waits && !busy && self.server.may_wait() {
+                let limit = Timespec { tv_sec: 20, tv_nsec: 0 };
+                let mut polled = [PollFd::new(&self.server, PollFlags::IN)];
+                assert!(poll(&mut polled, Some(&limit)).unwrap() > 0, "nothing came");
+            }
+            busy = self.server.turn();
+        }
+        busy
+    }
+}
+
+#[test]
+fn a_turn_in_which_the_application_ran_says_so() {
+    let _watchdog = Watchdog::new("busy turns", 60);
+    for waits in [true, false] {
+        // The last word of a peer, which is read together with its end.
+        let pair = Pair::new("last-word");
+        let work = pair.work.clone();
+        drop(pair.client.spawn(async move { work.quit().await.unwrap() }));
+        while pair.client.turn() {}
+        pair.client.shut_down(Duration::ZERO);
+        assert!(pair.drive_until(waits, || pair.quit.given()), "a last word; waits: {waits}");
+
+        // The end of a peer.
+        let pair = Pair::new("end");
+        pair.client.shut_down(Duration::ZERO);
+        assert!(pair.drive_until(waits, || pair.lost.get()), "an end; waits: {waits}");
+
+        // A deadline, by which a handler is dropped.
+        let pair = Pair::new("deadline");
+        let work = pair.work.clone();
+        drop(pair.client.spawn(async move {
+            let _ = work.nap(60_000, 1).deadline(Duration::from_millis(20)).await;
+        }));
+        while pair.client.turn() {}
+        pair.drive_until(waits, || pair.waiting.get() == 1);
+        assert!(pair.drive_until(waits, || pair.waiting.get() == 0), "a deadline; waits: {waits}");
+    }
+}
+
 #[test]
 fn tasks_are_joined_in_any_order_and_may_be_let_go() {
     let _watchdog = Watchdog::new("join", 60);
