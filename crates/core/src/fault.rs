@@ -76,6 +76,20 @@ pub enum Rule {
         /// The flags seen.
         flags: u16,
     },
+    /// A manner of stamping that does not exist, or in a frame of a kind that is never stamped.
+    StrayManner {
+        /// The kind of the frame.
+        kind: u8,
+        /// The manner seen.
+        manner: u8,
+    },
+    /// Stamps whose length is not that of the points they are said to be of.
+    StampsLength {
+        /// The points, a bit each.
+        points: u32,
+        /// The length of the payload.
+        len: u32,
+    },
     /// A call number in a frame of a kind that has none.
     StrayNumber {
         /// The kind of the frame.
@@ -328,6 +342,13 @@ impl Rule {
                 let name = kind_name(kind);
                 write!(f, "unknown flags: {flags:#x} in a {name}")
             }
+            Rule::StrayManner { kind, manner } => {
+                let name = kind_name(kind);
+                write!(f, "stray manner: a {name} cannot be stamped in manner {manner}")
+            }
+            Rule::StampsLength { points, len } => {
+                write!(f, "stamps length: {len} bytes of stamps for the points {points:#x}")
+            }
             Rule::StrayNumber { kind, index, generation } => {
                 let name = kind_name(kind);
                 write!(f, "stray number: call {index}.{generation} in a {name}, which has none")
@@ -449,6 +470,7 @@ pub(crate) const fn kind_name(kind: u8) -> &'static str {
         6 => "cancel",
         7 => "switch",
         8 => "goodbye",
+        9 => "stamps",
         _ => "frame of unknown kind",
     }
 }

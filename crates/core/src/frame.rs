@@ -10,7 +10,8 @@
 //! word 2   bytes 0-1  method   number agreed on in bind
 //!          bytes 2-3  flags    Flags: which extensions stand at the payload's start
 //!          bytes 4-5  count    messages in the slot, if packed
-//!          bytes 6-7  zero
+//!          byte 6     manner   how the message is stamped for its bill; 0 if it is not
+//!          byte 7     zero
 //! ```
 //!
 //! Words are little-endian on the wire; whoever stores them converts. A kind has a shape: what
@@ -23,9 +24,11 @@ mod failure;
 use std::fmt;
 
 pub use self::failure::{FailCode, Failure};
+use crate::bill::way::Manner;
 use crate::fault::{self, Rule};
 use crate::limits::{
     ERROR_TEXT_BYTES_MAX, EXTENSION_BYTES, HEAD_BYTES, MESSAGE_BYTES_MAX, SHORT_BYTES, SLOT_BYTES,
+    STAMPS_BYTES_MAX,
 };
 
 const _: () = assert!(failure::KIND == Kind::Failed as u8);
@@ -35,7 +38,8 @@ const KIND_SHIFT: u32 = 8;
 const LEN_SHIFT: u32 = 32;
 const FLAGS_SHIFT: u32 = 16;
 const COUNT_SHIFT: u32 = 32;
-const RESERVED_SHIFT: u32 = 48;
+const MANNER_SHIFT: u32 = 48;
+const RESERVED_SHIFT: u32 = 56;
 
 /// What a frame is. Byte 0 is padding of the ring and never a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,11 +61,13 @@ pub enum Kind {
     Switch = 7,
     /// The sender will send no more requests and closes when its answers are sent.
     Goodbye = 8,
+    /// The stamps that its sender took of a call of this number, or of the one-way message before.
+    Stamps = 9,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 8] = [
+    pub const ALL: [Kind; 9] = [
         Kind::Call,
         Kind::Oneway,
         Kind::Packed,
@@ -70,6 +76,7 @@ impl Kind {
         Kind::Cancel,
         Kind::Switch,
         Kind::Goodbye,
+        Kind::Stamps,
     ];
 
     /// The kind of a byte, if there is one.
@@ -84,6 +91,7 @@ impl Kind {
             6 => Some(Kind::Cancel),
             7 => Some(Kind::Switch),
             8 => Some(Kind::Goodbye),
+            9 => Some(Kind::Stamps),
             _ => None,
         }
     }
@@ -108,19 +116,25 @@ impl Kind {
 
     const fn shape(self) -> Shape {
         match self {
-            Kind::Call => Shape { number: true, method: true, flags: Flags::BOTH, ..Shape::BARE },
-            Kind::Oneway => Shape { method: true, flags: Flags::BOTH, ..Shape::BARE },
+            Kind::Call => Shape { number: true, method: true, ..Shape::SAMPLED },
+            Kind::Oneway => Shape { method: true, ..Shape::SAMPLED },
             Kind::Packed => Shape { method: true, ..Shape::BARE },
-            Kind::Reply => Shape { number: true, flags: Flags::STAMP, ..Shape::BARE },
+            Kind::Reply => Shape { number: true, flags: Flags::NONE, ..Shape::SAMPLED },
             Kind::Failed => Shape {
                 number: true,
-                flags: Flags::STAMP,
+                flags: Flags::NONE,
                 len_min: 1,
                 len_max: 1 + ERROR_TEXT_BYTES_MAX as u32,
-                ..Shape::BARE
+                ..Shape::SAMPLED
             },
             Kind::Cancel | Kind::Switch => Shape { number: true, len_max: 0, ..Shape::BARE },
             Kind::Goodbye => Shape { len_max: 0, ..Shape::BARE },
+            Kind::Stamps => Shape {
+                number: true,
+                len_min: EXTENSION_BYTES as u32,
+                len_max: STAMPS_BYTES_MAX as u32,
+                ..Shape::BARE
+            },
         }
     }
 }
@@ -130,13 +144,21 @@ struct Shape {
     number: bool,
     method: bool,
     flags: Flags,
+    sampled: bool,
     len_min: u32,
     len_max: u32,
 }
 
 impl Shape {
-    const BARE: Shape =
-        Shape { number: false, method: false, flags: Flags::NONE, len_min: 0, len_max: LEN_MAX };
+    const BARE: Shape = Shape {
+        number: false,
+        method: false,
+        flags: Flags::NONE,
+        sampled: false,
+        len_min: 0,
+        len_max: LEN_MAX,
+    };
+    const SAMPLED: Shape = Shape { flags: Flags::DEADLINE, sampled: true, ..Shape::BARE };
 }
 
 /// Which extensions stand at the start of a payload, in the order of their bits, eight bytes each.
@@ -148,10 +170,6 @@ impl Flags {
     pub const NONE: Flags = Flags(0);
     /// The microseconds that remained until the deadline when the frame was sent, as a `u64`.
     pub const DEADLINE: Flags = Flags(1);
-    /// A time stamp of the sender for the bill, as a `u64`.
-    pub const STAMP: Flags = Flags(2);
-
-    const BOTH: Flags = Flags(3);
 
     /// These flags and those.
     #[inline]
@@ -182,18 +200,6 @@ impl Flags {
     #[inline]
     pub const fn deadline_offset(self) -> Option<u32> {
         if self.has(Flags::DEADLINE) { Some(0) } else { None }
-    }
-
-    /// Where in the payload the time stamp stands, if there is one.
-    #[inline]
-    pub const fn stamp_offset(self) -> Option<u32> {
-        if !self.has(Flags::STAMP) {
-            None
-        } else if self.has(Flags::DEADLINE) {
-            Some(EXTENSION_BYTES as u32)
-        } else {
-            Some(0)
-        }
     }
 }
 
@@ -252,59 +258,107 @@ pub struct Head {
     pub method: u16,
     /// Messages in the slot if the frame is packed, else 0.
     pub count: u16,
+    /// How it is stamped for its bill, if it is.
+    pub manner: Option<Manner>,
 }
 
 impl Head {
     /// A call of `len` argument bytes.
     #[inline]
     pub const fn call(method: u16, call: CallNumber, len: u32) -> Head {
-        Head { kind: Kind::Call, flags: Flags::NONE, len, call, method, count: 0 }
+        Head { kind: Kind::Call, flags: Flags::NONE, len, call, method, count: 0, manner: None }
     }
 
     /// A one-way message of `len` argument bytes.
     #[inline]
     pub const fn oneway(method: u16, len: u32) -> Head {
         let call = CallNumber::NONE;
-        Head { kind: Kind::Oneway, flags: Flags::NONE, len, call, method, count: 0 }
+        Head { kind: Kind::Oneway, flags: Flags::NONE, len, call, method, count: 0, manner: None }
     }
 
     /// `count` one-way messages of `len` bytes each in one slot; [`packed_max`] says how many fit.
     #[inline]
     pub const fn packed(method: u16, count: u16, len: u32) -> Head {
         let call = CallNumber::NONE;
-        Head { kind: Kind::Packed, flags: Flags::NONE, len, call, method, count }
+        Head { kind: Kind::Packed, flags: Flags::NONE, len, call, method, count, manner: None }
     }
 
     /// The result of a call, of `len` bytes.
     #[inline]
     pub const fn reply(call: CallNumber, len: u32) -> Head {
-        Head { kind: Kind::Reply, flags: Flags::NONE, len, call, method: 0, count: 0 }
+        Head { kind: Kind::Reply, flags: Flags::NONE, len, call, method: 0, count: 0, manner: None }
     }
 
     /// A call without a result; `len` is [`Failure::len`].
     #[inline]
     pub const fn failed(call: CallNumber, len: u32) -> Head {
-        Head { kind: Kind::Failed, flags: Flags::NONE, len, call, method: 0, count: 0 }
+        Head {
+            kind: Kind::Failed,
+            flags: Flags::NONE,
+            len,
+            call,
+            method: 0,
+            count: 0,
+            manner: None,
+        }
     }
 
     /// The caller no longer wants the answer.
     #[inline]
     pub const fn cancel(call: CallNumber) -> Head {
-        Head { kind: Kind::Cancel, flags: Flags::NONE, len: 0, call, method: 0, count: 0 }
+        Head {
+            kind: Kind::Cancel,
+            flags: Flags::NONE,
+            len: 0,
+            call,
+            method: 0,
+            count: 0,
+            manner: None,
+        }
     }
 
     /// The lane goes on in the segment of this generation.
     #[inline]
     pub const fn switch(generation: u32) -> Head {
         let call = CallNumber { index: 0, generation };
-        Head { kind: Kind::Switch, flags: Flags::NONE, len: 0, call, method: 0, count: 0 }
+        Head {
+            kind: Kind::Switch,
+            flags: Flags::NONE,
+            len: 0,
+            call,
+            method: 0,
+            count: 0,
+            manner: None,
+        }
+    }
+
+    /// Stamps of a call, or of a one-way message if the number is none.
+    #[inline]
+    pub const fn stamps(call: CallNumber, len: u32) -> Head {
+        Head {
+            kind: Kind::Stamps,
+            flags: Flags::NONE,
+            len,
+            call,
+            method: 0,
+            count: 0,
+            manner: None,
+        }
     }
 
     /// No more requests will come.
     #[inline]
     pub const fn goodbye() -> Head {
         let call = CallNumber::NONE;
-        Head { kind: Kind::Goodbye, flags: Flags::NONE, len: 0, call, method: 0, count: 0 }
+        Head {
+            kind: Kind::Goodbye,
+            flags: Flags::NONE,
+            len: 0,
+            call,
+            method: 0,
+            count: 0,
+            manner: None,
+        }
     }
 
     /// The same head with flags added; its length must count their extensions already.
@@ -312,6 +366,14 @@ impl Head {
     #[must_use]
     pub const fn with_flags(mut self, flags: Flags) -> Head {
         self.flags = self.flags.with(flags);
+        self
+    }
+
+    /// The same head of a message that is stamped in this manner.
+    #[inline]
+    #[must_use]
+    pub const fn with_manner(mut self, manner: Option<Manner>) -> Head {
+        self.manner = manner;
         self
     }
 
@@ -341,7 +403,8 @@ impl Head {
             self.call.as_u64(),
             self.method as u64
                 | (self.flags.0 as u64) << FLAGS_SHIFT
-                | (self.count as u64) << COUNT_SHIFT,
+                | (self.count as u64) << COUNT_SHIFT
+                | (manner_byte(self.manner) as u64) << MANNER_SHIFT,
         ]
     }
 
@@ -391,6 +454,18 @@ impl Head {
             && words[2] >> FLAGS_SHIFT == 0
     }
 
+    /// In which manner the frame of these words is stamped, if it is.
+    #[inline]
+    pub const fn manner_in(words: &[u64; 3]) -> Option<Manner> {
+        Manner::from_byte((words[2] >> MANNER_SHIFT) as u8)
+    }
+
+    /// The words of the same frame if it were not stamped.
+    #[inline]
+    pub const fn unstamped(words: &[u64; 3]) -> [u64; 3] {
+        [words[0], words[1], words[2] & !(0xff << MANNER_SHIFT)]
+    }
+
     /// The length that stands in a head's words.
     #[inline(always)]
     pub const fn len_in(words: &[u64; 3]) -> u32 {
@@ -411,7 +486,12 @@ impl Head {
             call: CallNumber::from_u64(words[1]),
             method: words[2] as u16,
             count: (words[2] >> COUNT_SHIFT) as u16,
+            manner: Head::manner_in(&words),
         };
+        let byte = (words[2] >> MANNER_SHIFT) as u8;
+        if byte != manner_byte(head.manner) || byte != 0 && !kind.shape().sampled {
+            return Err(Rule::StrayManner { kind: kind.byte(), manner: byte });
+        }
         let reserved = (words[2] >> RESERVED_SHIFT) as u32;
         if reserved != 0 {
             return Err(Rule::ReservedBits { bits: reserved });
@@ -466,16 +546,17 @@ impl Head {
     }
 }
 
+const fn manner_byte(manner: Option<Manner>) -> u8 {
+    match manner {
+        Some(manner) => manner.byte(),
+        None => 0,
+    }
+}
+
 /// Slots that a frame of `len` payload bytes takes in a ring.
 #[inline]
 pub const fn slots(len: u32) -> u32 {
     (len as u64 + HEAD_BYTES as u64).div_ceil(SLOT_BYTES as u64) as u32
-}
-
-/// Payload bytes that fit a frame of `span` slots; 0 for a span of none.
-#[inline]
-pub const fn payload_max(span: u16) -> u32 {
-    (span as u32 * SLOT_BYTES as u32).saturating_sub(HEAD_BYTES as u32)
 }
 
 /// How many messages of `len` bytes may share one slot; 0 for empty and for long ones.

@@ -49,6 +49,13 @@ pub const MESSAGE_SLOTS_MAX: usize = (HEAD_BYTES + MESSAGE_BYTES_MAX).div_ceil(S
 /// Bytes of one extension at the start of a payload (a deadline, a time stamp).
 pub const EXTENSION_BYTES: usize = 8;
 
+/// Bytes of the name of a lock that travels with stamps; a longer one is cut.
+pub const LOCK_NAME_BYTES_MAX: usize = 64;
+
+/// Payload bytes of the longest frame of stamps: a word that says which, the stamps of a message
+/// that passes 28 points, and the name of a lock.
+pub const STAMPS_BYTES_MAX: usize = 8 + 28 * 8 + LOCK_NAME_BYTES_MAX;
+
 /// Messages after which a sender flushes even in the middle of a turn.
 pub const FLUSH_MESSAGES: usize = 32;
 
@@ -118,8 +125,8 @@ const _: () = assert!(HEAD_BYTES + SHORT_BYTES == SLOT_BYTES && SHORT_BYTES > 0)
 const _: () = assert!(HEAD_BYTES.is_multiple_of(8) && SLOT_BYTES.is_power_of_two());
 const _: () = assert!(SHORT_BYTES <= u16::MAX as usize);
 
-// Both extensions fit the short form, so a short call with a deadline stays in one line.
-const _: () = assert!(2 * EXTENSION_BYTES <= SHORT_BYTES);
+// An extension fits the short form, so a short call with a deadline stays in one line.
+const _: () = assert!(EXTENSION_BYTES <= SHORT_BYTES);
 
 // Segments are whole pages, and a ring is what remains behind the header.
 const _: () = assert!(LANE_BYTES_FIRST.is_multiple_of(PAGE_BYTES));
@@ -136,10 +143,9 @@ const _: () = assert!(MESSAGE_BYTES_MAX <= u32::MAX as usize);
 
 // A flush of short messages fits the first ring beside the control slots.
 const _: () = assert!(FLUSH_MESSAGES + CONTROL_SLOTS <= RING_SLOTS_FIRST);
-// A failure with the longest text (and its stamp) fits half of the first ring.
-const _: () = assert!(
-    HEAD_BYTES + EXTENSION_BYTES + 1 + ERROR_TEXT_BYTES_MAX <= RING_SLOTS_FIRST / 2 * SLOT_BYTES
-);
+// A failure with the longest text fits half of the first ring, and so do stamps.
+const _: () = assert!(HEAD_BYTES + 1 + ERROR_TEXT_BYTES_MAX <= RING_SLOTS_FIRST / 2 * SLOT_BYTES);
+const _: () = assert!(STAMPS_BYTES_MAX <= ERROR_TEXT_BYTES_MAX);
 
 // Call numbers are indexes below a power of two, method numbers fit their field.
 const _: () = assert!(CALLS_PER_SESSION_MAX.is_power_of_two());

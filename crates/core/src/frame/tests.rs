@@ -27,6 +27,10 @@ fn head() -> impl Strategy<Value = Head> {
             .prop_map(|(m, l, c)| { Head::packed(m, 1 + c % packed_max(l) as u16, l) }),
         (number(), 1..=1 + ERROR_TEXT_BYTES_MAX as u32).prop_map(|(n, l)| Head::failed(n, l)),
         number().prop_map(Head::cancel),
+        (number(), 8..=STAMPS_BYTES_MAX as u32).prop_map(|(n, l)| Head::stamps(n, l)),
+        (any::<u16>(), number(), len(), 1..28u8)
+            .prop_map(|(m, n, l, p)| { Head::call(m, n, l).with_manner(Some(Manner::Pair(p))) }),
+        (number(), len()).prop_map(|(n, l)| Head::reply(n, l).with_manner(Some(Manner::Whole))),
         any::<u32>().prop_map(Head::switch),
         Just(Head::goodbye()),
     ]
@@ -84,12 +88,15 @@ fn check(words: [u64; 3]) {
 fn every_broken_shape_names_its_rule() {
     let one = CallNumber { index: 1, generation: 1 };
     let call = Head::call(1, one, 8);
-    let cases: [(Head, Rule); 11] = [
+    let stamped = Some(Manner::Whole);
+    let cases: [(Head, Rule); 13] = [
+        (Head::cancel(one).with_manner(stamped), Rule::StrayManner { kind: 6, manner: 255 }),
+        (Head::stamps(one, 7), Rule::LengthBelowMin { kind: 9, len: 7, min: 8 }),
         (
             Head { len: LEN_MAX + 1, ..call },
             Rule::LengthBeyondMax { len: LEN_MAX + 1, max: LEN_MAX },
         ),
-        (Head { flags: Flags(4), ..call }, Rule::UnknownFlags { kind: 1, flags: 4 }),
+        (Head { flags: Flags(2), ..call }, Rule::UnknownFlags { kind: 1, flags: 2 }),
         (Head::reply(one, 8).with_flags(Flags::DEADLINE), Rule::UnknownFlags { kind: 4, flags: 1 }),
         (
             Head { call: one, ..Head::oneway(1, 8) },
@@ -100,8 +107,8 @@ fn every_broken_shape_names_its_rule() {
         (Head::packed(1, 14, 8), Rule::PackedBeyondSlot { count: 14, len: 8 }),
         (Head::packed(1, 0, 8), Rule::PackedBeyondSlot { count: 0, len: 8 }),
         (
-            Head::call(1, one, 15).with_flags(Flags::BOTH),
-            Rule::LengthBelowMin { kind: 1, len: 15, min: 16 },
+            Head::call(1, one, 7).with_flags(Flags::DEADLINE),
+            Rule::LengthBelowMin { kind: 1, len: 7, min: 8 },
         ),
         (Head { len: 1, ..Head::cancel(one) }, Rule::StrayPayload { kind: 6, len: 1 }),
         (Head::failed(one, 0), Rule::LengthBelowMin { kind: 5, len: 0, min: 1 }),
@@ -111,8 +118,11 @@ fn every_broken_shape_names_its_rule() {
     }
     assert_eq!(Head::parse([0; 3]), Err(Rule::UnknownKind { kind: 0 }));
     let mut words = call.words();
+    words[2] |= 100 << 48;
+    assert_eq!(Head::parse(words), Err(Rule::StrayManner { kind: 1, manner: 100 }));
+    let mut words = call.words();
     words[2] |= 1 << 63;
-    assert_eq!(Head::parse(words), Err(Rule::ReservedBits { bits: 0x8000 }));
+    assert_eq!(Head::parse(words), Err(Rule::ReservedBits { bits: 0x80 }));
 }
 
 #[test]
@@ -126,15 +136,13 @@ fn kinds_have_one_byte_each() {
 #[test]
 fn spans_and_lengths_agree() {
     assert_eq!((slots(0), slots(104), slots(105), slots(232)), (1, 1, 2, 2));
-    assert_eq!((payload_max(0), payload_max(1), payload_max(2)), (0, 104, 232));
     assert_eq!((packed_max(0), packed_max(8), packed_max(105)), (0, 13, 0));
     assert_eq!(Head::packed(1, 13, 8).body_bytes(), 104);
 }
 
 #[test]
-fn extensions_stand_in_the_order_of_their_bits() {
-    let both = Flags::DEADLINE.with(Flags::STAMP);
-    assert_eq!((both.deadline_offset(), both.stamp_offset()), (Some(0), Some(8)));
-    assert_eq!((Flags::STAMP.deadline_offset(), Flags::STAMP.stamp_offset()), (None, Some(0)));
-    assert_eq!(Head::call(1, CallNumber::NONE, 24).with_flags(both).body_bytes(), 8);
+fn extensions_stand_before_the_body() {
+    let deadline = Head::call(1, CallNumber::NONE, 24).with_flags(Flags::DEADLINE);
+    assert_eq!((deadline.flags.deadline_offset(), Flags::NONE.deadline_offset()), (Some(0), None));
+    assert_eq!(deadline.body_bytes(), 16);
 }

@@ -1,0 +1,141 @@
+//! The stamps that were taken of one message, and how those of two sides become its sample.
+//!
+//! Each side takes the stamps of its own points. One side then sends what it has to the other,
+//! where the message is billed: the caller of a call, the receiver of a one-way message.
+//! What comes from the peer is its word. Invariant: a finished sample never goes backwards, and
+//! no stamp of the peer's lies behind a later one of ours.
+
+use super::way::{Happened, Manner, POINTS_MAX, Point, Way};
+use crate::fault::Rule;
+use crate::limits::LOCK_NAME_BYTES_MAX;
+
+/// Stamps of some points of one message, in ticks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// What happened besides.
+    pub happened: Happened,
+    points: u32,
+    stamps: [u64; POINTS_MAX],
+}
+
+/// Which side bills a message, and whose stamps it need not believe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Billed {
+    /// Where it begins: the others are of the points there.
+    Here,
+    /// Where it is for: the others are of the points before it was seen.
+    There,
+}
+
+impl Default for Taken {
+    fn default() -> Taken {
+        Taken::new()
+    }
+}
+
+impl Taken {
+    /// None yet.
+    #[inline]
+    pub const fn new() -> Taken {
+        Taken { happened: Happened(0), points: 0, stamps: [0; POINTS_MAX] }
+    }
+
+    /// Notes when the message passed a point. A second time takes the first one's place.
+    #[inline(always)]
+    pub const fn set(&mut self, point: Point, ticks: u64) {
+        self.points |= 1 << point as u32;
+        self.stamps[point as usize] = ticks;
+    }
+
+    /// When it passed a point, if that was noted.
+    #[inline]
+    pub const fn at(&self, point: Point) -> Option<u64> {
+        if self.points & 1 << point as u32 == 0 {
+            return None;
+        }
+        Some(self.stamps[point as usize])
+    }
+
+    /// Takes over the peer's stamps of the points that were not ours to take.
+    pub fn join(&mut self, peer: &Taken) {
+        self.happened = self.happened.with(peer.happened);
+        for point in 0..POINTS_MAX {
+            let bit = 1 << point;
+            if peer.points & bit != 0 && self.points & bit == 0 {
+                self.points |= bit;
+                self.stamps[point] = peer.stamps[point];
+            }
+        }
+    }
+
+    /// The payload of a frame of stamps, with the name of the lock that was waited for, if any.
+    pub fn encode(&self, lock: &str) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(8 + 8 * POINTS_MAX + lock.len());
+        bytes.extend(self.happened.0.to_le_bytes());
+        bytes.extend(self.points.to_le_bytes());
+        let taken = (0..POINTS_MAX).filter(|point| self.points & 1 << point != 0);
+        taken.for_each(|point| bytes.extend(self.stamps[point].to_le_bytes()));
+        bytes.extend(&lock.as_bytes()[..lock.floor_char_boundary(LOCK_NAME_BYTES_MAX)]);
+        bytes
+    }
+
+    /// What such a payload says, or the rule that it breaks.
+    pub fn decode(payload: &[u8]) -> Result<(Taken, &str), Rule> {
+        let len = payload.len() as u32;
+        let wrong = |points| Rule::StampsLength { points, len };
+        let (happened, rest) = payload.split_first_chunk::<4>().ok_or(wrong(0))?;
+        let (points, mut rest) = rest.split_first_chunk::<4>().ok_or(wrong(0))?;
+        let mut taken = Taken::new();
+        taken.happened = Happened(u32::from_le_bytes(*happened));
+        taken.points = u32::from_le_bytes(*points);
+        if taken.points >> POINTS_MAX != 0 {
+            return Err(wrong(taken.points));
+        }
+        for point in (0..POINTS_MAX).filter(|point| taken.points & 1 << point != 0) {
+            let (stamp, behind) = rest.split_first_chunk::<8>().ok_or(wrong(taken.points))?;
+            taken.stamps[point] = u64::from_le_bytes(*stamp);
+            rest = behind;
+        }
+        let lock = std::str::from_utf8(rest).map_err(|_| wrong(taken.points))?;
+        if lock.len() > LOCK_NAME_BYTES_MAX { Err(wrong(taken.points)) } else { Ok((taken, lock)) }
+    }
+
+    /// The sample: a stamp for each point of the way if the manner is [`Manner::Whole`], else the
+    /// first and that of the pair. None where a stamp is missing that the manner needs.
+    pub fn finish(&self, way: &Way, manner: Manner, billed: Billed) -> Option<[u64; POINTS_MAX]> {
+        let mut stamps = self.stamps;
+        match manner {
+            Manner::Pair(rung) => {
+                let (wanted, rung) = (manner.points(), usize::from(rung));
+                if wanted & !self.points != 0 || rung >= way.points() {
+                    return None;
+                }
+                // A node that did not sleep has woken long before.
+                let before = (wanted & !1 & ((1 << rung) - 1)).checked_ilog2();
+                let from = before.map_or(stamps[0], |before| stamps[before as usize]);
+                stamps[rung] = stamps[rung].max(from).max(stamps[0]);
+            }
+            Manner::Whole => {
+                let (peers, bound) = match billed {
+                    Billed::Here => {
+                        (Point::WokeThere.index()..Point::WokeHere.index(), Point::NoticedHere)
+                    }
+                    Billed::There => (0..Point::WokeThere.index(), Point::NoticedThere),
+                };
+                let (begun, bound) = (self.at(Point::Begun)?, self.at(bound)?);
+                stamps[peers].iter_mut().for_each(|stamp| *stamp = (*stamp).min(bound));
+                let mut last = begun.min(bound);
+                for (point, stamp) in stamps.iter_mut().enumerate().take(way.points()) {
+                    // What was not stamped took no time.
+                    let taken = self.points & 1 << point != 0;
+                    last = if taken { last.max(*stamp) } else { last };
+                    *stamp = last;
+                }
+            }
+        }
+        Some(stamps)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+use super::*;
+use crate::bill::way::{CALL, ONEWAY};
+use proptest::prelude::*;
+
+fn of(points: &[(Point, u64)]) -> Taken {
+    let mut taken = Taken::new();
+    points.iter().for_each(|(point, ticks)| taken.set(*point, *ticks));
+    taken
+}
+
+#[test]
+fn a_whole_call_is_put_together_from_both_sides() {
+    let mut here = of(&[
+        (Point::Begun, 100),
+        (Point::Opened, 110),
+        (Point::Published, 120),
+        (Point::WokeHere, 3),
+        (Point::NoticedHere, 300),
+        (Point::Done, 330),
+    ]);
+    let mut there = of(&[(Point::WokeThere, 150), (Point::NoticedThere, 170), (Point::Ran, 200)]);
+    there.set(Point::Replied, 210);
+    there.happened = Happened::PROMOTED;
+    here.join(&there);
+    let stamps = here.finish(CALL, Manner::Whole, Billed::Here).unwrap();
+    let at = |point: Point| stamps[point.index()];
+    assert_eq!((at(Point::Begun), at(Point::Roomed), at(Point::Opened)), (100, 100, 110));
+    assert_eq!((at(Point::WokeThere), at(Point::NoticedThere)), (150, 170));
+    // The caller did not sleep, so its last waking was long ago.
+    assert_eq!((at(Point::Replied), at(Point::WokeHere)), (210, 210));
+    assert_eq!((at(Point::NoticedHere), at(Point::Done)), (300, 330));
+    assert!(here.happened.has(Happened::PROMOTED));
+}
+
+#[test]
+fn a_peer_cannot_make_time_that_has_not_passed() {
+    let mut here = of(&[(Point::Begun, 100), (Point::NoticedHere, 200), (Point::Done, 210)]);
+    here.join(&of(&[(Point::NoticedThere, u64::MAX), (Point::Replied, 0), (Point::Begun, 7)]));
+    let stamps = here.finish(CALL, Manner::Whole, Billed::Here).unwrap();
+    let stamps = &stamps[..CALL.points()];
+    assert!(stamps.is_sorted() && stamps[0] == 100 && stamps[CALL.points() - 1] == 210);
+    let mut there = of(&[(Point::NoticedThere, 200), (Point::Finished, 210)]);
+    there.join(&of(&[(Point::Begun, 500), (Point::Published, 400)]));
+    let stamps = there.finish(ONEWAY, Manner::Whole, Billed::There).unwrap();
+    assert_eq!((stamps[0], stamps[Point::Finished.index()]), (200, 210));
+}
+
+#[test]
+fn a_pair_needs_both_stamps_and_where_a_node_wakes_three() {
+    let mut here = of(&[(Point::Begun, 100)]);
+    assert_eq!(here.finish(CALL, Manner::Pair(12), Billed::Here), None);
+    here.join(&of(&[(Point::Ran, 160)]));
+    let stamps = here.finish(CALL, Manner::Pair(12), Billed::Here).unwrap();
+    assert_eq!((stamps[0], stamps[12]), (100, 160));
+    let mut woken = of(&[(Point::Begun, 100), (Point::WokeThere, 20)]);
+    assert_eq!(woken.finish(CALL, Manner::Pair(6), Billed::Here), None);
+    woken.set(Point::Published, 120);
+    let stamps = woken.finish(CALL, Manner::Pair(6), Billed::Here).unwrap();
+    assert_eq!(stamps[6], 120, "it was awake before");
+    woken.set(Point::WokeThere, 150);
+    assert_eq!(woken.finish(CALL, Manner::Pair(6), Billed::Here).unwrap()[6], 150);
+    assert_eq!(here.finish(ONEWAY, Manner::Pair(25), Billed::There).map(|_| ()), None);
+}
+
+#[test]
+fn stamps_that_are_too_short_or_too_long_break_a_rule() {
+    let taken = of(&[(Point::Ran, 5)]);
+    let bytes = taken.encode("accounts");
+    assert_eq!(Taken::decode(&bytes), Ok((taken.clone(), "accounts")));
+    for end in [0, 3, 7, 15] {
+        assert!(matches!(Taken::decode(&bytes[..end]), Err(Rule::StampsLength { .. })), "{end}");
+    }
+    assert!(Taken::decode(&[0xff; 400]).is_err());
+    let long = taken.encode(&"ä".repeat(100));
+    assert_eq!(Taken::decode(&long).unwrap().1, "ä".repeat(32));
+}
+
+proptest! {
+    #[test]
+    fn any_payload_gives_stamps_or_a_rule(bytes in proptest::collection::vec(any::<u8>(), 0..320)) {
+        if let Ok((taken, lock)) = Taken::decode(&bytes) {
+            prop_assert_eq!(taken.encode(lock), bytes);
+        }
+    }
+
+    #[test]
+    fn no_sample_goes_backwards(
+        ours in proptest::collection::vec((0..28_u8, any::<u64>()), 0..40),
+        peers in proptest::collection::vec(any::<u64>(), 28),
+        which: u32,
+        manner: u8,
+    ) {
+        let mut taken = Taken::new();
+        for (point, ticks) in ours {
+            taken.points |= 1 << point;
+            taken.stamps[usize::from(point)] = ticks;
+        }
+        let mut peer = Taken { points: which >> 4, ..Taken::new() };
+        peer.stamps.copy_from_slice(&peers);
+        taken.join(&peer);
+        let Some(manner) = Manner::from_byte(manner) else { return Ok(()) };
+        for (way, billed) in [(CALL, Billed::Here), (ONEWAY, Billed::There)] {
+            let Some(stamps) = taken.finish(way, manner, billed) else { continue };
+            match manner {
+                Manner::Whole => prop_assert!(stamps[..way.points()].is_sorted()),
+                Manner::Pair(rung) => prop_assert!(stamps[usize::from(rung)] >= stamps[0]),
+            }
+        }
+    }
+}
