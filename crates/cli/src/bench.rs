@@ -5,6 +5,7 @@
 
 pub mod pin;
 pub mod error;
+pub mod peers;
 pub mod timing;
 mod stats;
 pub mod report;
@@ -23,7 +24,7 @@ mod hosts;
 mod call;
 mod oneway;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use error::BenchError;
 use pair::Pair;
 use pin::{Cpus, Wanted};
@@ -36,8 +37,11 @@ use std::time::Duration;
 
 /// What `upbeat bench` is told.
 #[derive(Debug, Args)]
-#[command(after_long_help = HELP)]
+#[command(after_long_help = HELP, args_conflicts_with_subcommands = true)]
+#[command(disable_help_subcommand = true)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// Benchmarks, cases, or the first words of cases; everything if nothing is named
     #[arg(value_name = "CASE")]
     cases: Vec<String>,
@@ -55,6 +59,13 @@ pub(crate) struct Arguments {
     pin: Option<Wanted>,
 }
 
+/// What is measured elsewhere.
+#[derive(Debug, Subcommand)]
+enum Other {
+    /// What one would pick instead of Upbeat, in a run with ours; built in the repository.
+    Peers(peers::Arguments),
+}
+
 const HELP: &str = "\
 How it is measured: two processes, each pinned to a CPU, do short rounds of everything by turns.
 Around each round trip stand rounds of its floor, the round trip of two cache lines, and the ratio
@@ -67,19 +78,20 @@ Examples:
   upbeat bench limits                what this machine charges
   upbeat bench call/null             calls of nothing, of every kind
   upbeat bench line unix --pin 2,3   some cases, on two CPUs of your choice
+  upbeat bench peers --quick         what one would pick instead, beside ours
   upbeat bench --json > today.jsonl  for a program";
 
 /// What the second process is told.
 #[derive(Debug, Args)]
-pub(crate) struct PeerArguments {
+pub struct PeerArguments {
     /// The CPUs that both run on.
     #[arg(long)]
-    cpus: Wanted,
+    pub cpus: Wanted,
     /// A directory of the benchmark's own.
     #[arg(long)]
-    scratch: PathBuf,
+    pub scratch: PathBuf,
     /// The benchmark.
-    bench: String,
+    pub bench: String,
 }
 
 /// Subjects for a pair, of the cases that are wanted.
@@ -162,6 +174,9 @@ fn check_names(names: &[String]) -> Result<(), BenchError> {
 
 /// `upbeat bench`.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
+    if let Some(Other::Peers(arguments)) = &arguments.other {
+        return peers::run(arguments);
+    }
     let names: Vec<String> =
         arguments.cases.iter().map(|name| name.trim_end_matches('/').to_owned()).collect();
     check_names(&names)?;

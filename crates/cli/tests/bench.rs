@@ -136,6 +136,22 @@ fn a_table_has_a_line_for_the_case_that_was_asked_for() {
 }
 
 #[test]
+fn the_peers_are_measured_in_the_repository_alone() {
+    let elsewhere = std::env::temp_dir();
+    let output = Command::new(env!("CARGO_BIN_EXE_upbeat"))
+        .args(["bench", "peers", "--quick"])
+        .current_dir(&elsewhere)
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    assert!(!output.status.success() && output.stdout.is_empty(), "{said}");
+    assert!(said.contains("dev/bench") && said.contains("clone"), "{said}");
+    assert!(said.contains(&*elsewhere.to_string_lossy()), "{said}");
+    let help = text(&upbeat(&["bench", "peers", "--help"]).stdout);
+    assert!(help.contains("--write-readme") && help.contains("dev/bench/prepare"), "{help}");
+}
+
+#[test]
 fn mistakes_are_named() {
     let refused = |arguments: &[&str]| {
         let output = upbeat(arguments);

@@ -3,6 +3,7 @@
 use crate::bench::pin::PinError;
 use rustix::io::Errno;
 use std::fmt;
+use std::path::PathBuf;
 use upbeat_memory::segment::SegmentError;
 
 /// Why a benchmark cannot be run, or was broken off.
@@ -47,6 +48,16 @@ pub enum BenchError {
     Protocol {
         /// What was not understood.
         what: String,
+    },
+    /// The peers' benchmarks are not here.
+    NoPeers {
+        /// The directory from which they were looked for.
+        here: PathBuf,
+    },
+    /// The peers' benchmarks could not be built and started.
+    Cargo {
+        /// Why not.
+        error: std::io::Error,
     },
     /// The results could not be written.
     Output {
@@ -93,6 +104,17 @@ impl fmt::Display for BenchError {
             BenchError::Protocol { what } => {
                 write!(f, "the two processes of the benchmark disagree: {what}")
             }
+            BenchError::NoPeers { here } => write!(
+                f,
+                "the peers' benchmarks are not below {} nor above it: they are built in dev/bench \
+                 of Upbeat's repository, so clone that and try again in it",
+                here.display()
+            ),
+            BenchError::Cargo { error } => write!(
+                f,
+                "cargo, which builds the peers' benchmarks, cannot be started: {error}; \
+                 install Rust, or set CARGO to its path"
+            ),
             BenchError::Output { error } => write!(f, "the results cannot be written: {error}"),
         }
     }

@@ -1,0 +1,143 @@
+//! `upbeat bench peers`: what a user would pick instead of Upbeat, in a run with ours.
+//!
+//! The peers are a hundred crates and some system packages, so their benchmarks are no part of
+//! this command: they are built and run where the repository is, in `dev/bench`. This module is
+//! what both share, and the way there.
+
+use crate::bench::error::BenchError;
+use crate::bench::pin::Wanted;
+use clap::Args;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What `upbeat bench peers` is told.
+#[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
+pub struct Arguments {
+    /// Peers, carriers, operations or waits, such as `tonic`, `tonic/unix` or `null/sleeping`;
+    /// everything if nothing is named
+    #[arg(value_name = "CASE")]
+    pub cases: Vec<String>,
+    /// Say which cases there are, and which are left out, and measure nothing
+    #[arg(long)]
+    pub list: bool,
+    /// End within a minute, with fewer rounds of everything
+    #[arg(long)]
+    pub quick: bool,
+    /// Print one JSON object a line instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// The CPUs of the calling process and of the serving one [default: the first two allowed]
+    #[arg(long, value_name = "A,B")]
+    pub pin: Option<Wanted>,
+    /// Write the table into README.md and the plot to docs/peers.svg; measures everything
+    #[arg(long, conflicts_with_all = ["cases", "list", "json"])]
+    pub write_readme: bool,
+}
+
+const HELP: &str = "\
+The same call of nothing, call with 1 KiB each way, and stream of 8-byte messages, on Upbeat and on
+what one would pick instead: tonic, tarpc, Cap'n Proto RPC, iceoryx2, ipc-channel, ZeroMQ, Lamellar
+and UCX. Each is used as its own documentation advises, between two processes on the same two CPUs,
+and all do short rounds by turns. How a case waits is a part of its name: `polling` keeps both CPUs
+busy, `sleeping` gives them back.
+
+The peers are built in dev/bench of the repository, so this works below the repository alone. What
+they need of the system is installed by dev/bench/prepare; a peer that cannot be built or started is
+left out, and that is said.
+
+Examples:
+  upbeat bench peers --quick            everything, in a minute
+  upbeat bench peers tonic tarpc        these two, and ours
+  upbeat bench peers null/sleeping      calls of nothing where both sides sleep
+  upbeat bench peers --write-readme     measure everything and write table and plot";
+
+impl Arguments {
+    /// The same as words of a command line.
+    fn words(&self) -> Vec<OsString> {
+        let flags = [
+            (self.list, "--list"),
+            (self.quick, "--quick"),
+            (self.json, "--json"),
+            (self.write_readme, "--write-readme"),
+        ];
+        let mut words: Vec<OsString> =
+            flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag.into()).collect();
+        if let Some(pin) = self.pin {
+            words.extend(["--pin".into(), pin.cpus().argument().into()]);
+        }
+        // Names come last, behind what ends the flags.
+        words.push("--".into());
+        words.extend(self.cases.iter().map(OsString::from));
+        words
+    }
+}
+
+/// The peers' benchmarks, seen from the repository's root.
+const MANIFEST: &str = "dev/bench/Cargo.toml";
+
+/// What distinguishes that manifest from others that lie at such a place.
+const NAME: &str = "name = \"upbeat-bench\"";
+
+/// Builds the peers' benchmarks and runs them in place of this process.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
+    let here = std::env::current_dir().map_err(|error| BenchError::Start { error })?;
+    let manifest = find(&here).ok_or(BenchError::NoPeers { here })?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["run", "--release", "--quiet", "--manifest-path"]).arg(&manifest);
+    command.args(features()).arg("--").args(arguments.words());
+    eprintln!("upbeat: building the peers' benchmarks; the first time takes some minutes");
+    Err(BenchError::Cargo { error: command.exec() })
+}
+
+/// The manifest of the peers' benchmarks, in this directory or one above.
+fn find(here: &Path) -> Option<PathBuf> {
+    here.ancestors()
+        .map(|directory| directory.join(MANIFEST))
+        .find(|manifest| std::fs::read_to_string(manifest).is_ok_and(|text| text.contains(NAME)))
+}
+
+/// The peers whose crates compile C++, which takes tools that not everybody has.
+fn features() -> Vec<&'static str> {
+    let there = |tool| Command::new(tool).arg("--version").output().is_ok();
+    if there("cmake") && there("c++") { vec!["--features", "zmq"] } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arguments, find};
+    use clap::{Args, Command, FromArgMatches};
+    use std::path::Path;
+
+    fn parse(line: &[&str]) -> Result<Arguments, clap::Error> {
+        let command = Arguments::augment_args(Command::new("peers").no_binary_name(true));
+        Arguments::from_arg_matches(&command.try_get_matches_from(line)?)
+    }
+
+    #[test]
+    fn arguments_are_handed_on_as_they_were_meant() {
+        let line = ["tonic", "--quick", "null/sleeping", "--pin", "1,0"];
+        let words = parse(&line).unwrap().words();
+        assert_eq!(words, ["--quick", "--pin", "1,0", "--", "tonic", "null/sleeping"]);
+        let again: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
+        assert_eq!(parse(&again).unwrap().words(), words);
+    }
+
+    #[test]
+    fn the_readme_is_written_from_a_run_of_everything() {
+        assert!(parse(&["--write-readme", "--quick"]).unwrap().write_readme);
+        assert!(parse(&["--write-readme", "tonic"]).is_err());
+        assert!(parse(&["--write-readme", "--json"]).is_err());
+    }
+
+    #[test]
+    fn the_peers_are_found_from_anywhere_in_the_repository() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(find(&here.join("src/bench")), find(here));
+        assert!(find(here).unwrap().ends_with("dev/bench/Cargo.toml"));
+        assert_eq!(find(&std::env::temp_dir()), None);
+    }
+}

@@ -1,0 +1,27 @@
+//! Translates the peers' interface files, where their compilers are installed. A peer whose
+//! compiler is missing is left out, and the program says so.
+
+use std::process::Command;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("cargo::rustc-check-cfg=cfg(has_protoc, has_capnp)");
+    // Cargo looks here again when one of these has changed, or the way to the compilers has.
+    for path in ["build.rs", "proto", "schema"] {
+        println!("cargo::rerun-if-changed={path}");
+    }
+    println!("cargo::rerun-if-env-changed=PATH");
+    println!("cargo::rerun-if-env-changed=PROTOC");
+    if is_there(&std::env::var("PROTOC").unwrap_or_else(|_| "protoc".into())) {
+        println!("cargo::rustc-cfg=has_protoc");
+        tonic_prost_build::configure()
+            .bytes(".")
+            .compile_protos(&["proto/echo.proto"], &["proto"])?;
+    } else {
+        println!("cargo::warning=tonic is left out: there is no `protoc` (dev/bench/prepare)");
+    }
+    Ok(())
+}
+
+fn is_there(tool: &str) -> bool {
+    Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success())
+}

@@ -1,0 +1,147 @@
+//! `upbeat bench peers`: what a user would pick instead of Upbeat, in a run with ours.
+//!
+//! The machinery is that of `upbeat bench`: two pinned processes, short rounds by turns. Here are
+//! the peers, each in a module of its own, and what is said of them.
+
+#![forbid(unsafe_code)]
+
+mod case;
+mod names;
+mod payload;
+mod tasks;
+mod run;
+mod peers;
+
+use case::Way;
+use clap::{Parser, Subcommand};
+use peers::LeftOut;
+use run::{BENCH, Sides};
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+use upbeat_cli::bench::PeerArguments;
+use upbeat_cli::bench::control::Done;
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::pair::{self, Pair};
+use upbeat_cli::bench::peers::Arguments;
+use upbeat_cli::bench::pin::{self, Cpus};
+use upbeat_cli::bench::progress::Progress;
+use upbeat_cli::bench::report::{self, Row};
+use upbeat_cli::bench::rounds::{self, Schedule};
+
+/// What one would pick instead of Upbeat, in a run with ours.
+#[derive(Debug, Parser)]
+#[command(name = "upbeat bench peers", about, max_term_width = 100)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+struct Peers {
+    #[command(subcommand)]
+    process: Option<Process>,
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+/// Processes that the benchmark starts itself.
+#[derive(Debug, Subcommand)]
+enum Process {
+    /// The second process.
+    #[command(hide = true)]
+    BenchPeer(PeerArguments),
+}
+
+/// The shortest rounds that are worth something with peers of tens of microseconds.
+const FULL: Schedule =
+    Schedule { round: Duration::from_millis(8), total: Duration::from_secs(180) };
+const QUICK: Schedule =
+    Schedule { round: Duration::from_millis(4), total: Duration::from_secs(30) };
+
+fn main() -> ExitCode {
+    let Peers { process, arguments } = Peers::parse();
+    let done = match process {
+        Some(Process::BenchPeer(arguments)) => {
+            serve(&arguments).map_err(|error| format!("the second process: {error}"))
+        }
+        None => run(&arguments).map_err(|error| error.to_string()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("upbeat: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The second process.
+fn serve(arguments: &PeerArguments) -> Result<(), BenchError> {
+    let (cpus, scratch) = (arguments.cpus.cpus(), &arguments.scratch);
+    pair::serve(cpus, |control, _| {
+        control.send(&Done)?;
+        Ok(Sides::new(peers::ways(), scratch, cpus))
+    })
+}
+
+/// The first process.
+fn run(arguments: &Arguments) -> Result<(), BenchError> {
+    let ways = peers::ways();
+    let chosen = run::chosen(&ways, &arguments.cases);
+    for name in &arguments.cases {
+        if run::chosen(&ways, std::slice::from_ref(name)).is_empty() {
+            let hint = "; `upbeat bench peers --list` names them all and what is left out";
+            return Err(BenchError::Case { name: format!("{name}{hint}") });
+        }
+    }
+    if arguments.list {
+        return list(&ways, &arguments.cases).map_err(|error| BenchError::Output { error });
+    }
+    let cpus = Cpus::choose(arguments.pin, &pin::allowed()?)?;
+    let rows = measure(&ways, &chosen, cpus, arguments.quick)?;
+    say(&rows, &ways, arguments).map_err(|error| BenchError::Output { error })
+}
+
+fn measure(
+    ways: &[Way],
+    chosen: &[(usize, case::Op)],
+    cpus: Cpus,
+    quick: bool,
+) -> Result<Vec<Row>, BenchError> {
+    let mut pair = Pair::start(BENCH, cpus)?;
+    let Done = pair.control().receive()?;
+    let all: usize = ways.iter().map(|way| way.ops().count()).sum();
+    let schedule = if quick { QUICK } else { FULL }.for_part(chosen.len(), all);
+    let subjects = run::subjects(ways, chosen, &pair);
+    let mut progress = Progress::new();
+    let rows = rounds::alternate(BENCH, &mut pair, subjects, schedule, &mut progress)?;
+    progress.end();
+    pair.end()?;
+    Ok(rows)
+}
+
+/// Prints what was measured, and what was not.
+fn say(rows: &[Row], ways: &[Way], arguments: &Arguments) -> std::io::Result<()> {
+    let mut to = std::io::stdout().lock();
+    if arguments.json {
+        report::json(rows, &mut to)?;
+    } else {
+        report::table(rows, &mut to)?;
+        write!(to, "{}", report::NOTES)?;
+    }
+    to.flush()?;
+    let mut to = std::io::stderr().lock();
+    for LeftOut { what, why } in peers::missing().into_iter().chain(peers::absent(ways)) {
+        writeln!(to, "left out: {what}: {why}")?;
+    }
+    Ok(())
+}
+
+fn list(ways: &[Way], cases: &[String]) -> std::io::Result<()> {
+    let mut to = std::io::stdout().lock();
+    for way in ways {
+        for op in way.ops().filter(|&op| names::is_wanted(cases, &way.path(op))) {
+            writeln!(to, "{:<34} {}: {}", way.path(op), op.about(), way.about)?;
+        }
+    }
+    for LeftOut { what, why } in peers::missing().into_iter().chain(peers::absent(ways)) {
+        writeln!(to, "left out: {what}: {why}")?;
+    }
+    Ok(())
+}

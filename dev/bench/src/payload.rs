@@ -1,0 +1,135 @@
+//! What is sent, and whether it came: the same for ours and for every peer.
+
+use crate::case::Fault;
+
+/// Bytes of a call with a payload, each way.
+pub(crate) const KIB: usize = 1024;
+
+/// A payload that differs from call to call.
+pub(crate) struct Payload {
+    bytes: [u8; KIB],
+    turn: u64,
+}
+
+impl Payload {
+    pub(crate) fn new() -> Payload {
+        let mut bytes = [0; KIB];
+        bytes.iter_mut().zip((0..=255u8).cycle()).for_each(|(byte, value)| *byte = value);
+        Payload { bytes, turn: 0 }
+    }
+
+    /// The next one.
+    #[inline]
+    pub(crate) fn next(&mut self) -> &[u8; KIB] {
+        self.turn += 1;
+        self.bytes[..8].copy_from_slice(&self.turn.to_le_bytes());
+        &self.bytes
+    }
+
+    /// Whether this is what was sent last.
+    #[inline]
+    pub(crate) fn check(&self, came: &[u8]) -> Result<(), Fault> {
+        if came == self.bytes { Ok(()) } else { Err(self.differs(came)) }
+    }
+
+    #[cold]
+    fn differs(&self, came: &[u8]) -> Fault {
+        Fault::new(format!("call {} brought back {} other bytes", self.turn, came.len()))
+    }
+}
+
+/// Whether an answer to nothing is nothing.
+#[inline]
+pub(crate) fn check_nothing(came: &[u8]) -> Result<(), Fault> {
+    match came.len() {
+        0 => Ok(()),
+        bytes => Err(Fault::new(format!("a call of nothing brought {bytes} bytes"))),
+    }
+}
+
+/// What the receiver of a stream says of it: the messages are 0, 1, 2 and so on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) count: u64,
+    pub(crate) sum: u64,
+}
+
+impl Tally {
+    /// Takes a message.
+    #[inline]
+    pub(crate) fn add(&mut self, message: u64) {
+        self.count += 1;
+        self.sum = self.sum.wrapping_add(message);
+    }
+
+    /// Whether it is that of so many messages.
+    pub(crate) fn check(self, messages: u32) -> Result<(), Fault> {
+        let count = u64::from(messages);
+        let sum = (count * count.saturating_sub(1)) / 2;
+        if self == (Tally { count, sum }) {
+            return Ok(());
+        }
+        let Tally { count: came, sum: added } = self;
+        Err(Fault::new(format!(
+            "of {count} messages {came} came, and they add up to {added} instead of {sum}"
+        )))
+    }
+
+    /// As it goes over a wire.
+    pub(crate) fn to_bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.count.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.sum.to_le_bytes());
+        bytes
+    }
+
+    /// As it came over a wire.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Result<Tally, Fault> {
+        match bytes.split_at_checked(8) {
+            Some((count, sum)) => Ok(Tally { count: number(count)?, sum: number(sum)? }),
+            None => Err(Fault::new(format!("a tally has {} bytes", bytes.len()))),
+        }
+    }
+}
+
+/// The number that a message of 8 bytes is.
+#[inline]
+pub(crate) fn number(bytes: &[u8]) -> Result<u64, Fault> {
+    match bytes.try_into() {
+        Ok(bytes) => Ok(u64::from_le_bytes(bytes)),
+        Err(_) => Err(Fault::new(format!("a message of 8 bytes came with {}", bytes.len()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Payload, Tally, check_nothing, number};
+
+    #[test]
+    fn what_comes_back_is_compared() {
+        let mut payload = Payload::new();
+        let first = *payload.next();
+        payload.check(&first).unwrap();
+        payload.next();
+        assert!(payload.check(&first).unwrap_err().to_string().contains("call 2"));
+        assert!(payload.check(&[]).is_err());
+        check_nothing(&[]).unwrap();
+        assert!(check_nothing(&[1]).is_err());
+    }
+
+    #[test]
+    fn messages_are_counted_and_added_up() {
+        let mut tally = Tally::default();
+        (0..10).for_each(|n| tally.add(n));
+        tally.check(10).unwrap();
+        assert!(tally.check(11).is_err());
+        assert_eq!(Tally::of_bytes(&tally.to_bytes()).unwrap(), tally);
+        assert!(Tally::of_bytes(&[1; 9]).is_err());
+        tally.add(7);
+        let said = tally.check(11).unwrap_err().to_string();
+        assert!(said.contains("52 instead of 55"), "{said}");
+        Tally::default().check(0).unwrap();
+        assert_eq!(number(&5u64.to_le_bytes()).unwrap(), 5);
+        assert!(number(&[0; 7]).is_err());
+    }
+}
