@@ -1,4 +1,5 @@
-//! Shared bytes: segments, rings of cache-line slots, lanes, node pages, boards, counters, pools.
+//! Shared bytes: segments, rings of cache-line slots, lanes, node pages, boards, counters,
+//! samples, pools.
 //!
 //! The one home of `unsafe`. This crate moves words and bytes and checks where they lie; what a
 //! frame means is decided elsewhere. Invariant: nothing that another process writes into shared
@@ -18,9 +19,17 @@ mod mapping;
 pub mod region;
 #[cfg(not(loom))]
 pub mod segment;
+#[cfg(not(loom))]
+mod text;
+
+pub mod recent;
 
 #[cfg(not(loom))]
+pub mod observe;
+#[cfg(not(loom))]
 pub mod counters;
+#[cfg(not(loom))]
+pub mod samples;
 
 pub mod ring;
 

@@ -509,7 +509,7 @@ impl Builder {
         };
         let home = home.map_err(BuildError::Home)?;
         let place = if self.local_only { None } else { Some(place(self.directory)?) };
-        let counters = Counters::create(Counter::COUNT, home.incarnation());
+        let counters = Counters::create(Counter::COUNT, &self.name, home.incarnation());
         let counters = counters.map_err(|error| BuildError::Home(error.into()))?;
         let shared = match &place {
             Some(place) => Some(shared::Listener::bind(place, &home).map_err(BuildError::Bind)?),

@@ -1,10 +1,11 @@
 //! Counters as their owner and as an observer see them.
 
 use super::*;
+use crate::observe::OWN_AT;
 
 #[test]
 fn a_view_sees_what_the_owner_adds() {
-    let counters = Counters::heap(3, 7);
+    let counters = Counters::heap(3, "a/1", 7);
     let view = counters.view();
     counters.add(0, u64::MAX);
     counters.add(0, 2);
@@ -13,6 +14,7 @@ fn a_view_sees_what_the_owner_adds() {
     assert_eq!(view.values().collect::<Vec<_>>(), [1, 9, 5]);
     assert_eq!((view.get(2), view.get(3)), (Some(5), None));
     assert_eq!((view.incarnation(), view.pid()), (7, u64::from(std::process::id())));
+    assert_eq!(view.node(), "a/1");
     assert!(!counters.is_shared());
 }
 
@@ -20,25 +22,25 @@ fn a_view_sees_what_the_owner_adds() {
 #[should_panic(expected = "assertion failed")]
 fn a_counter_that_is_not_there_is_not_bumped() {
     // The region has room behind the counters; none of it is a counter.
-    Counters::heap(3, 7).add(3, 1);
+    Counters::heap(3, "a/1", 7).add(3, 1);
 }
 
 #[test]
 fn a_page_is_checked_before_it_is_read() {
     let page = Region::heap(HEADER + 4);
     assert_eq!(CountersView::new(&page).err(), Some(ObserveError::Foreign { magic: 0 }));
-    page.store(MAGIC_AT, MAGIC);
-    let fault = ObserveError::Version { found: 0, known: VERSION };
+    page.store(0, KIND.magic);
+    let fault = ObserveError::Version { found: 0, known: KIND.version };
     assert_eq!(CountersView::new(&page).err(), Some(fault));
-    page.store(VERSION_AT, VERSION);
+    page.store(1, KIND.version);
     for (count, held) in [(0, true), (4, true), (5, false), (u64::MAX, false)] {
-        page.store(COUNT_AT, count);
+        page.store(OWN_AT, count);
         assert_eq!(CountersView::new(&page).is_ok(), held, "{count} counters");
     }
-    page.store(COUNT_AT, 4);
+    page.store(OWN_AT, 4);
     let view = CountersView::new(&page).unwrap();
     // The owner changes its mind: the view does not.
-    page.store(COUNT_AT, u64::MAX);
+    page.store(OWN_AT, u64::MAX);
     assert_eq!((view.count(), view.get(4)), (4, None));
     assert!(CountersView::new(&Region::heap(HEADER - 1)).is_err());
 }
@@ -47,6 +49,8 @@ fn a_page_is_checked_before_it_is_read() {
 mod mapped {
     use super::*;
     use rustix::fs::{MemfdFlags, SealFlags};
+    use std::os::fd::OwnedFd;
+    use std::path::Path;
 
     fn mine(incarnation: u64) -> Vec<CountersView> {
         // Other tests of this process put up pages that are refused.
@@ -56,7 +60,7 @@ mod mapped {
 
     #[test]
     fn an_observer_finds_the_counters_of_a_process() {
-        let counters = Counters::create(1000, 0xc0).unwrap();
+        let counters = Counters::create(1000, "a/1", 0xc0).unwrap();
         counters.add(999, 3);
         let view = &mine(0xc0)[0];
         assert_eq!((view.count(), view.get(999)), (1000, Some(3)));
@@ -70,7 +74,7 @@ mod mapped {
 
     #[test]
     fn a_descriptor_that_was_copied_shows_one_page() {
-        let counters = Counters::create(1, 0xc1).unwrap();
+        let counters = Counters::create(1, "a/1", 0xc1).unwrap();
         let copy = counters.segment.as_ref().unwrap().descriptor().try_clone_to_owned().unwrap();
         assert_eq!(mine(0xc1).len(), 1);
         drop((counters, copy));
@@ -85,7 +89,10 @@ mod mapped {
             use std::os::fd::AsRawFd;
             format!("/proc/self/fd/{}", descriptor.as_raw_fd())
         };
-        let refusal = |descriptor| open(0, Path::new(&path(descriptor))).err().unwrap();
+        let refusal = |descriptor| {
+            let page = KIND.open(0, Path::new(&path(descriptor)));
+            page.and_then(|(_, page)| CountersView::new(&page)).err().unwrap()
+        };
         assert!(matches!(
             refusal(&forged),
             ObserveError::Segment { fault: SegmentError::Seals { .. }, .. }
@@ -93,7 +100,7 @@ mod mapped {
         rustix::fs::fcntl_add_seals(&forged, SealFlags::SHRINK | SealFlags::GROW).unwrap();
         rustix::fs::fcntl_add_seals(&forged, SealFlags::FUTURE_WRITE | SealFlags::SEAL).unwrap();
         assert_eq!(refusal(&forged), ObserveError::Foreign { magic: 0 });
-        let counters = Counters::create(1, 0xc2).unwrap();
+        let counters = Counters::create(1, "a/1", 0xc2).unwrap();
         assert_eq!(mine(0xc2).len(), 1);
         drop(counters);
         let huge = Segment::create(LABEL, 2 * COUNTERS_MAX * WORD, Writers::Owner).unwrap();

@@ -1,0 +1,237 @@
+//! Pages that a program keeps for observers, and how those find them.
+//!
+//! A page is a sealed segment with one writer. An observer finds it among a process's descriptors
+//! by its label and maps it read-only: the process does not serve it, so one that hangs can still
+//! be looked at. Every page begins with the same header: mark, version, process, incarnation, the
+//! node's name, and three words whose meaning is its kind's. What follows is the kind's.
+//!
+//! Invariant: a page is taken only if it is sealed, of its kind and of this version; each word of
+//! the header is loaded once, so that what was checked is what is used.
+
+use crate::region::{Region, WORD};
+use crate::segment::{self, PAGE, SegmentError, Writers};
+use crate::sync::{Ordering, fence};
+use crate::text;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::fmt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Words of the header: three lines, which never change.
+pub(crate) const HEADER: usize = 24;
+const MAGIC_AT: usize = 0;
+const VERSION_AT: usize = 1;
+const PID_AT: usize = 2;
+const INCARNATION_AT: usize = 3;
+/// Words that each kind has for itself, in the first line.
+pub(crate) const OWN_AT: usize = 4;
+const OWN: usize = 3;
+/// The node's name, in lines of its own.
+pub(crate) const NODE_AT: usize = 8;
+const NODE_WORDS: usize = HEADER - NODE_AT;
+
+/// The most pages of one kind that are opened of one process.
+const PAGES_MAX: usize = 1024;
+
+/// A kind of page.
+pub(crate) struct Kind {
+    /// The name of its segments.
+    pub(crate) label: &'static str,
+    /// The first word of a page.
+    pub(crate) magic: u64,
+    /// What its words mean.
+    pub(crate) version: u64,
+    /// The most words of a page: an observer maps no more, whatever a process offers.
+    pub(crate) words_max: usize,
+}
+
+/// What the header of a page says.
+#[derive(Clone)]
+pub(crate) struct Header {
+    pub(crate) pid: u64,
+    pub(crate) incarnation: u64,
+    pub(crate) node: Arc<str>,
+    pub(crate) own: [u64; OWN],
+}
+
+impl Kind {
+    /// Writes the header of a page whose other words are as they must be.
+    pub(crate) fn announce(
+        &self,
+        page: &Region,
+        node: &str,
+        incarnation: u64,
+        own: [u64; OWN],
+    ) -> Header {
+        page.store(VERSION_AT, self.version);
+        page.store(PID_AT, u64::from(std::process::id()));
+        page.store(INCARNATION_AT, incarnation);
+        for (i, word) in own.into_iter().enumerate() {
+            page.store(OWN_AT + i, word);
+        }
+        text::put(page, NODE_AT, NODE_WORDS, node);
+        // Last: an observer that comes now finds a page of a kind that it does not know.
+        page.publish(MAGIC_AT, self.magic);
+        let node = text::get(page, NODE_AT, NODE_WORDS).unwrap_or_default().into();
+        Header { pid: page.load(PID_AT), incarnation, node, own }
+    }
+
+    /// Reads the header of a page that somebody else writes.
+    pub(crate) fn header(&self, page: &Region) -> Result<Header, ObserveError> {
+        if page.words() < HEADER {
+            return Err(ObserveError::Foreign { magic: 0 });
+        }
+        let magic = page.load(MAGIC_AT);
+        if magic != self.magic {
+            return Err(ObserveError::Foreign { magic });
+        }
+        fence(Ordering::Acquire);
+        let version = page.load(VERSION_AT);
+        if version != self.version {
+            return Err(ObserveError::Version { found: version, known: self.version });
+        }
+        let node = text::get(page, NODE_AT, NODE_WORDS)
+            .map_err(|bytes| ObserveError::Name { bytes, max: text::bytes_max(NODE_WORDS) })?;
+        Ok(Header {
+            pid: page.load(PID_AT),
+            incarnation: page.load(INCARNATION_AT),
+            node: node.into(),
+            own: std::array::from_fn(|i| page.load(OWN_AT + i)),
+        })
+    }
+
+    /// The pages of this kind in a process, each as `view` sees it, in the order of their
+    /// descriptors. None at all is no error: the process has no node. What is there and cannot be
+    /// read is one only when nothing else could be read.
+    pub(crate) fn find<V>(
+        &self,
+        pid: u32,
+        view: impl Fn(&Region) -> Result<V, ObserveError>,
+    ) -> Result<Vec<V>, ObserveError> {
+        let listed = |error: std::io::Error| match Errno::from_io_error(&error) {
+            Some(Errno::NOENT) | None => ObserveError::Gone { pid },
+            Some(error) => ObserveError::Refused { pid, error },
+        };
+        let label = format!("/memfd:{} (deleted)", self.label);
+        let (mut views, mut seen, mut fault) = (Vec::new(), Vec::new(), None);
+        for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).map_err(listed)? {
+            // Descriptors come and go while we look.
+            let Ok(path) = entry.map(|entry| entry.path()) else { continue };
+            if !std::fs::read_link(&path).is_ok_and(|target| target.as_os_str() == label.as_str()) {
+                continue;
+            }
+            if seen.len() == PAGES_MAX {
+                break;
+            }
+            match self.open(pid, &path) {
+                Ok((file, _)) if seen.contains(&file) => {}
+                Ok((file, page)) => {
+                    seen.push(file);
+                    match view(&page) {
+                        Ok(view) => views.push(view),
+                        Err(error) => fault = fault.or(Some(error)),
+                    }
+                }
+                Err(error) => fault = fault.or(Some(error)),
+            }
+        }
+        match fault {
+            Some(fault) if views.is_empty() => Err(fault),
+            _ => Ok(views),
+        }
+    }
+
+    /// Opens one descriptor of a process: the file's own number, and the page in it.
+    pub(crate) fn open(&self, pid: u32, path: &Path) -> Result<(u64, Region), ObserveError> {
+        let refused = |error| ObserveError::Refused { pid, error };
+        // The process may put another file there meanwhile, so this open must neither wait nor act.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let descriptor: OwnedFd = rustix::fs::open(path, flags, Mode::empty()).map_err(refused)?;
+        let file = rustix::fs::fstat(&descriptor).map_err(refused)?;
+        let most = (self.words_max * WORD).next_multiple_of(PAGE);
+        let bytes = usize::try_from(file.st_size).unwrap_or(0).min(most);
+        let page = segment::open(descriptor.as_fd(), bytes, Writers::Owner)
+            .map_err(|fault| ObserveError::Segment { pid, fault })?;
+        Ok((file.st_ino, page))
+    }
+}
+
+/// Why a process's pages cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObserveError {
+    /// There is no such process.
+    Gone {
+        /// Its number.
+        pid: u32,
+    },
+    /// The system does not let us look: the process is another user's, or guards itself.
+    Refused {
+        /// Its number.
+        pid: u32,
+        /// What the system said.
+        error: Errno,
+    },
+    /// The segment is not what a node makes.
+    Segment {
+        /// The process.
+        pid: u32,
+        /// What is wrong with it.
+        fault: SegmentError,
+    },
+    /// The page is of no kind that it was taken for.
+    Foreign {
+        /// What stands where the kind's mark should.
+        magic: u64,
+    },
+    /// The page is of another version.
+    Version {
+        /// Its version.
+        found: u64,
+        /// Ours.
+        known: u64,
+    },
+    /// The page announces a node's name that is too long.
+    Name {
+        /// The bytes that it announces.
+        bytes: u64,
+        /// The most that a page has room for.
+        max: usize,
+    },
+    /// The page announces a number of things that it cannot have.
+    Count {
+        /// What it announces.
+        count: u64,
+        /// What there is room for.
+        room: usize,
+    },
+}
+
+impl fmt::Display for ObserveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ObserveError::Gone { pid } => write!(f, "there is no process {pid}"),
+            ObserveError::Refused { pid, error } => {
+                write!(f, "process {pid} cannot be looked at: {error}")
+            }
+            ObserveError::Segment { pid, fault } => {
+                write!(f, "process {pid} offers a page that is unsafe to read: {fault}")
+            }
+            ObserveError::Foreign { magic } => {
+                write!(f, "the page begins with {magic:#x}, which is not the mark of its kind")
+            }
+            ObserveError::Version { found, known } => {
+                write!(f, "the page is of version {found}, this program reads {known}")
+            }
+            ObserveError::Name { bytes, max } => {
+                write!(f, "the page announces a name of {bytes} bytes and has room for {max}")
+            }
+            ObserveError::Count { count, room } => {
+                write!(f, "the page announces {count} entries and has room for {room}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ObserveError {}

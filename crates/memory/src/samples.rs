@@ -1,0 +1,310 @@
+//! A page of samples of where a node's messages' time went, which anybody who may look at the
+//! process reads.
+//!
+//! The page is kept for observers as the counters are: the node writes it and does nothing more
+//! for them. It holds the last [`RECORDS`] records and a table of texts, the subjects, to which
+//! records refer by number. What a subject, a kind, a flag or a stamp means is said elsewhere.
+//!
+//! ```text
+//! header 24 words | subjects entered, 8 | subjects of 32 each | records of 32 each, see `recent`
+//! ```
+//!
+//! Invariant: a view is made only of a segment that is sealed, whole and of this version. Whatever
+//! its owner writes later, a view gives None or other values, and of an honest owner it gives no
+//! record that was not written so.
+
+use crate::observe::{HEADER, Header, Kind, ObserveError};
+use crate::recent::{self, Recent, Recorder};
+use crate::region::{Region, WORD};
+use crate::segment::{Segment, SegmentError, Writers};
+use crate::sync::{Ordering, fence};
+use crate::text;
+use crate::ticks::ticks_per_second;
+use std::cell::Cell;
+
+/// The name by which an observer knows the segment among a process's descriptors.
+pub const LABEL: &str = "upbeat-samples";
+
+/// Words of stamps in a record.
+pub const STAMPS_MAX: usize = 28;
+
+/// Records that a page keeps.
+pub const RECORDS: usize = 2048;
+
+/// Subjects that a page has room for.
+pub const SUBJECTS_MAX: usize = 256;
+
+/// The most bytes of a subject's text; longer ones are cut.
+pub const SUBJECT_BYTES_MAX: usize = text::bytes_max(SUBJECT_WORDS);
+
+/// Words of a record without its sequence word.
+const WORDS: usize = STAMPS_AT + STAMPS_MAX;
+const WHAT_AT: usize = 0;
+const NOTE_AT: usize = 1;
+const PEER_AT: usize = 2;
+const STAMPS_AT: usize = 3;
+
+/// Words of a subject: its length, and its text.
+const SUBJECT_WORDS: usize = 32;
+
+/// The number of subjects entered, in a line of its own.
+const ENTERED_AT: usize = HEADER;
+const SUBJECTS_AT: usize = ENTERED_AT + 8;
+
+const KIND: Kind = Kind {
+    label: LABEL,
+    magic: u64::from_le_bytes(*b"upbeat#s"),
+    version: 1,
+    words_max: words_of(FULL),
+};
+
+const _: () = assert!(WORDS + 1 == 32 && SUBJECTS_MAX <= u16::MAX as usize);
+
+/// How many records and subjects a page has.
+#[derive(Clone, Copy)]
+struct Shape {
+    records: usize,
+    subjects: usize,
+}
+
+const FULL: Shape = Shape { records: RECORDS, subjects: SUBJECTS_MAX };
+
+const fn records_at(shape: Shape) -> usize {
+    SUBJECTS_AT + shape.subjects * SUBJECT_WORDS
+}
+
+const fn words_of(shape: Shape) -> usize {
+    records_at(shape) + recent::words_of(shape.records, WORDS)
+}
+
+/// One sample: where the time of one message went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// What the message was about.
+    pub subject: u16,
+    /// What kind of message it was.
+    pub kind: u8,
+    /// How it was executed.
+    pub rung: u8,
+    /// What else is to be said of it.
+    pub flags: u32,
+    /// Another subject, or 0.
+    pub note: u16,
+    /// The incarnation of the node at the other end.
+    pub peer: u64,
+    /// The stamps, in the order of the kind.
+    pub stamps: [u64; STAMPS_MAX],
+}
+
+impl Record {
+    fn to_words(self) -> [u64; WORDS] {
+        let mut words = [0; WORDS];
+        words[WHAT_AT] = u64::from(self.subject)
+            | u64::from(self.kind) << 16
+            | u64::from(self.rung) << 24
+            | u64::from(self.flags) << 32;
+        words[NOTE_AT] = u64::from(self.note);
+        words[PEER_AT] = self.peer;
+        words[STAMPS_AT..].copy_from_slice(&self.stamps);
+        words
+    }
+
+    /// Any words are a record.
+    fn of_words(words: &[u64; WORDS]) -> Record {
+        let what = words[WHAT_AT];
+        Record {
+            subject: what as u16,
+            kind: (what >> 16) as u8,
+            rung: (what >> 24) as u8,
+            flags: (what >> 32) as u32,
+            note: words[NOTE_AT] as u16,
+            peer: words[PEER_AT],
+            stamps: std::array::from_fn(|i| words[STAMPS_AT + i]),
+        }
+    }
+}
+
+/// The samples of one node, to write. One thread owns them.
+///
+/// ```
+/// use upbeat_memory::samples::{Record, STAMPS_MAX, Samples};
+///
+/// let samples = Samples::heap("shop/1", 7);
+/// let view = samples.view();
+/// let subject = samples.subject("Shop::buy").unwrap();
+/// let stamps = [0; STAMPS_MAX];
+/// let record = Record { subject, kind: 1, rung: 0, flags: 0, note: 0, peer: 8, stamps };
+/// samples.write(&record);
+/// assert_eq!(view.read(0), Some(record));
+/// assert_eq!(view.subject(subject).as_deref(), Some("Shop::buy"));
+/// ```
+pub struct Samples {
+    header: Header,
+    page: Region,
+    shape: Shape,
+    /// Its cell makes it one thread's.
+    recorder: Recorder<WORDS>,
+    entered: Cell<u16>,
+    /// Keeps the descriptor by which observers come; None on the heap.
+    segment: Option<Segment>,
+}
+
+impl Samples {
+    /// Makes a page without records, in a segment that observers can find.
+    pub fn create(node: &str, incarnation: u64) -> Result<Samples, SegmentError> {
+        let segment = Segment::create(LABEL, words_of(FULL) * WORD, Writers::Owner)?.reserve()?;
+        let page = segment.region().clone();
+        Ok(Samples { segment: Some(segment), ..Samples::over(page, FULL, node, incarnation) })
+    }
+
+    /// Makes a page without records, on the heap, where only this process sees it.
+    #[must_use]
+    pub fn heap(node: &str, incarnation: u64) -> Samples {
+        Samples::over(Region::heap(words_of(FULL)), FULL, node, incarnation)
+    }
+
+    fn over(page: Region, shape: Shape, node: &str, incarnation: u64) -> Samples {
+        let own = [shape.records as u64, shape.subjects as u64, ticks_per_second()];
+        let header = KIND.announce(&page, node, incarnation, own);
+        let recorder = Recorder::new(records_of(&page, shape), shape.records);
+        Samples { header, page, shape, recorder, entered: Cell::new(0), segment: None }
+    }
+
+    /// Enters a text and gives the number under which records may refer to it, from 1. The same
+    /// text twice has two numbers. A text of more than [`SUBJECT_BYTES_MAX`] bytes is cut. None
+    /// when the table is full.
+    pub fn subject(&self, text: &str) -> Option<u16> {
+        let entered = self.entered.get();
+        if usize::from(entered) >= self.shape.subjects {
+            return None;
+        }
+        text::put(&self.page, subject_at(entered), SUBJECT_WORDS, text);
+        self.entered.set(entered + 1);
+        self.page.publish(ENTERED_AT, u64::from(entered + 1));
+        Some(entered + 1)
+    }
+
+    /// Writes a record, over the oldest one once there are [`RECORDS`]. It waits for nobody and
+    /// allocates nothing.
+    #[inline]
+    pub fn write(&self, record: &Record) {
+        self.recorder.write(&record.to_words());
+    }
+
+    /// The number of records written so far.
+    pub fn written(&self) -> u64 {
+        self.recorder.written()
+    }
+
+    /// What an observer of this process sees, for other threads of it.
+    #[must_use]
+    pub fn view(&self) -> SamplesView {
+        SamplesView::over(self.header.clone(), &self.page.read_only(), self.shape)
+    }
+
+    /// Whether other processes can find these samples.
+    pub fn is_shared(&self) -> bool {
+        self.segment.is_some()
+    }
+}
+
+fn subject_at(index: u16) -> usize {
+    SUBJECTS_AT + usize::from(index) * SUBJECT_WORDS
+}
+
+fn records_of(page: &Region, shape: Shape) -> Region {
+    page.part(records_at(shape), recent::words_of(shape.records, WORDS))
+}
+
+/// Somebody's samples, to read. Everything in it is what its owner says.
+#[derive(Clone)]
+pub struct SamplesView {
+    header: Header,
+    page: Region,
+    shape: Shape,
+    recent: Recent<WORDS>,
+}
+
+impl SamplesView {
+    /// A view of the samples in a region that somebody else writes.
+    pub fn new(page: &Region) -> Result<SamplesView, ObserveError> {
+        let header = KIND.header(page)?;
+        let [records, subjects, _] = header.own;
+        let records = bounded(records, RECORDS)?;
+        if !records.is_power_of_two() {
+            return Err(ObserveError::Count { count: records as u64, room: RECORDS });
+        }
+        let shape = Shape { records, subjects: bounded(subjects, SUBJECTS_MAX)? };
+        if words_of(shape) > page.words() {
+            let room = page.words() / (WORDS + 1);
+            return Err(ObserveError::Count { count: records as u64, room });
+        }
+        Ok(SamplesView::over(header, page, shape))
+    }
+
+    fn over(header: Header, page: &Region, shape: Shape) -> SamplesView {
+        let recent = Recent::new(records_of(page, shape), shape.records);
+        SamplesView { header, page: page.clone(), shape, recent }
+    }
+
+    /// The name of the node.
+    pub fn node(&self) -> String {
+        self.header.node.to_string()
+    }
+
+    /// The process as it numbers itself: in a container this is not the number seen from outside.
+    pub fn pid(&self) -> u64 {
+        self.header.pid
+    }
+
+    /// The incarnation of the node.
+    pub fn incarnation(&self) -> u64 {
+        self.header.incarnation
+    }
+
+    /// The pace of the counter with which stamps are taken.
+    pub fn ticks_per_second(&self) -> u64 {
+        self.header.own[2]
+    }
+
+    /// The number of records written so far. All below it stand, or are overwritten.
+    pub fn written(&self) -> u64 {
+        self.recent.written()
+    }
+
+    /// The number of the oldest record that may still be there.
+    pub fn oldest(&self) -> u64 {
+        self.recent.oldest()
+    }
+
+    /// A record by its number, from 0. None when it is not yet written, is being written, or is
+    /// overwritten; this never waits for the writer.
+    #[must_use]
+    pub fn read(&self, number: u64) -> Option<Record> {
+        self.recent.read(number).map(|words| Record::of_words(&words))
+    }
+
+    /// The text of a subject, of at most [`SUBJECT_BYTES_MAX`] bytes before what is no UTF-8 in it
+    /// is replaced. None when no such subject was entered, or its length cannot be.
+    #[must_use]
+    pub fn subject(&self, number: u16) -> Option<String> {
+        let entered = self.page.load(ENTERED_AT).min(self.shape.subjects as u64);
+        fence(Ordering::Acquire);
+        let index = number.checked_sub(1).filter(|&index| u64::from(index) < entered)?;
+        text::get(&self.page, subject_at(index), SUBJECT_WORDS).ok()
+    }
+}
+
+fn bounded(count: u64, most: usize) -> Result<usize, ObserveError> {
+    match usize::try_from(count) {
+        Ok(count) if count <= most => Ok(count),
+        _ => Err(ObserveError::Count { count, room: most }),
+    }
+}
+
+/// The samples of all nodes in a process, in the order of their descriptors. None at all is no
+/// error: the process has no node that takes samples. What is there and cannot be read is one only
+/// when nothing else could be read.
+pub fn observe(pid: u32) -> Result<Vec<SamplesView>, ObserveError> {
+    KIND.find(pid, SamplesView::new)
+}

@@ -1,0 +1,50 @@
+//! Texts of bounded length in shared words: a word with the length in bytes, then the bytes.
+//!
+//! Invariant: what is read has at most the bytes for which there is room, whatever its owner
+//! wrote, and is a text of its own.
+
+use crate::region::{Region, WORD};
+
+/// Stands at the end of a text that was cut.
+const CUT: &str = "…";
+
+/// The most bytes of a text that takes `words` words with its length.
+pub(crate) const fn bytes_max(words: usize) -> usize {
+    (words - 1) * WORD
+}
+
+/// Writes a text into `words` words from word `at`. One that is too long is cut between two
+/// characters.
+///
+/// # Panics
+/// When the region is read-only or ends before that.
+pub(crate) fn put(region: &Region, at: usize, words: usize, text: &str) {
+    let (max, first) = (bytes_max(words), (at + 1) * WORD);
+    let mut bytes = text.len();
+    if bytes > max {
+        let kept = text.floor_char_boundary(max - CUT.len());
+        region.write(first, &text.as_bytes()[..kept]);
+        region.write(first + kept, CUT.as_bytes());
+        bytes = kept + CUT.len();
+    } else {
+        region.write(first, text.as_bytes());
+    }
+    region.publish(at, bytes as u64);
+}
+
+/// Reads a text from `words` words from word `at`; what is no UTF-8 in it is replaced. The length
+/// that stands there, if that is more than there is room for.
+///
+/// # Panics
+/// When the region ends before that.
+pub(crate) fn get(region: &Region, at: usize, words: usize) -> Result<String, u64> {
+    let found = region.load(at);
+    match usize::try_from(found) {
+        Ok(length) if length <= bytes_max(words) => {
+            let mut bytes = vec![0; length];
+            region.read((at + 1) * WORD, &mut bytes);
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        }
+        _ => Err(found),
+    }
+}
