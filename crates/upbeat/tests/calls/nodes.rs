@@ -140,8 +140,7 @@ struct Pair {
     server: Node,
     client: Node,
     work: WorkClient,
-    quit: Signal,
-    waiting: Rc<Cell<u64>>,
+    worker: Rc<Worker>,
     lost: Rc<Cell<bool>>,
 }
 
@@ -151,9 +150,8 @@ impl Pair {
         let losing = Rc::clone(&lost);
         let server = Node::builder(&format!("{name}/server")).program("loop").local_only();
         let server = server.on_lost(move |_| losing.set(true)).build().unwrap();
-        let worker = Worker::default();
-        let (quit, waiting) = (worker.quit.clone(), Rc::clone(&worker.waiting));
-        server.serve(WorkServer::new(worker));
+        let worker = Rc::<Worker>::default();
+        server.serve(WorkServer::shared(Rc::clone(&worker)));
         let client = Node::builder(&format!("{name}/client")).program("loop").local_only();
         let client = client.build().unwrap();
         let (node, to, given) = (client.clone(), server.name(), Rc::new(Cell::new(None)));
@@ -164,7 +162,7 @@ impl Pair {
             let _ = (server.turn(), client.turn());
             work = taken.take();
         }
-        Pair { server, client, work: work.unwrap(), quit, waiting, lost }
+        Pair { server, client, work: work.unwrap(), worker, lost }
     }
 
     /// Drives the server until something is so, with waits in between or without any, and gives
@@ -193,7 +191,10 @@ fn a_turn_in_which_the_application_ran_says_so() {
         drop(pair.client.spawn(async move { work.quit().await.unwrap() }));
         while pair.client.turn() {}
         pair.client.shut_down(Duration::ZERO);
-        assert!(pair.drive_until(waits, || pair.quit.given()), "a last word; waits: {waits}");
+        assert!(
+            pair.drive_until(waits, || pair.worker.quit.given()),
+            "a last word; waits: {waits}"
+        );
 
         // The end of a peer.
         let pair = Pair::new("end");
@@ -207,8 +208,9 @@ fn a_turn_in_which_the_application_ran_says_so() {
             let _ = work.nap(60_000, 1).deadline(Duration::from_millis(20)).await;
         }));
         while pair.client.turn() {}
-        pair.drive_until(waits, || pair.waiting.get() == 1);
-        assert!(pair.drive_until(waits, || pair.waiting.get() == 0), "a deadline; waits: {waits}");
+        // It may be over before the handler was seen to stand.
+        let over = || pair.worker.begun.get() == 1 && pair.worker.waiting.get() == 0;
+        assert!(pair.drive_until(waits, over), "a deadline; waits: {waits}");
     }
 }
 

@@ -82,7 +82,7 @@ pub(crate) struct Worker {
     pub(crate) node: RefCell<Option<Node>>,
     pub(crate) quit: Signal,
     pub(crate) waiting: Rc<Cell<u64>>,
-    begun: Cell<u64>,
+    pub(crate) begun: Cell<u64>,
     count: Cell<u64>,
     last: Cell<u64>,
     disorder: Cell<u64>,
