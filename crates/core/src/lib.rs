@@ -15,6 +15,7 @@ pub mod method;
 pub mod bill;
 pub mod fault;
 pub mod frame;
+pub mod quote;
 mod record;
 pub mod hello;
 pub mod signal;

@@ -1,0 +1,300 @@
+//! Quotes: what of an operation's bill can be counted, said before it is done.
+//!
+//! A [`Quote`] is of the steady state: the session is open, its lanes have grown to what its messages
+//! need and have room, the handler is done when first polled, and the caller takes the result where
+//! it lies. It is the same over every lane, on the heap or shared, from a node or from a blocking
+//! handle. What it counts, on both sides together:
+//!
+//! - *cache lines*: of frames, that their writer stored and their reader loads; head and payload
+//!   share the first. Of a sleeper one more: its promise, which it has written since the last look.
+//! - *bytes*: of payload, counts and the gaps up to whole words included; heads are not.
+//! - *copies*: one pass over a payload into the lane and one out of it, however many arguments it
+//!   has. What a program moves by value on its own side is its own.
+//! - *allocations*: what values own where they are received.
+//! - *system calls* and *wakes*: of ringing a sleeper, and of hearing that.
+//!
+//! Left to others: what is due by time and not by message (a look at the sockets, once in a
+//! millisecond awake); what is due once in a lap of the ring (padding: [`Lap`]; the line of the
+//! reader's progress, loaded when the room that the writer knows of runs out); the word that is
+//! wiped where messages of different lengths follow each other; what goes through serde, whose
+//! length nobody knows before it is written. Invariant: the tests run every operation in every
+//! size, count, and find this.
+
+use crate::bill::Item;
+use crate::frame::slots;
+use crate::limits::{HEAD_BYTES, LINE_BYTES, MESSAGE_BYTES_MAX};
+use std::fmt;
+
+/// Lines that are loaded to see that a reader sleeps.
+const PROMISE_LINES: u64 = 1;
+
+/// Calls into the kernel for a bell: one that rings, the sleeper's wait that ends, one that takes
+/// the ring and one that finds no other.
+const BELL_SYSTEM_CALLS: u64 = 4;
+
+/// What the reader of a message does when it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reader {
+    /// It looks at its lanes: its promise stands.
+    Looks,
+    /// It sleeps, and is rung.
+    Sleeps,
+}
+
+/// An operation that has a price.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// A call and its answer.
+    Call {
+        /// Who reads the request.
+        callee: Reader,
+        /// Who reads the answer.
+        caller: Reader,
+    },
+    /// A one-way message.
+    Oneway {
+        /// Who reads it.
+        receiver: Reader,
+    },
+}
+
+/// The payload of a message: how many bytes its values take, and what they own when received.
+///
+/// ```
+/// use upbeat_core::quote::Payload;
+///
+/// // `async fn put(&self, key: u32, value: Vec<u8>)` with a value of 100 bytes.
+/// let arguments = Payload::plain(4).and(Payload::sequence(100));
+/// assert_eq!((arguments.bytes, arguments.allocations), (8 + 8 + 100, 1));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Payload {
+    /// Bytes in the lane.
+    pub bytes: usize,
+    /// Pieces of memory that its receiver asks for.
+    pub allocations: u64,
+}
+
+impl Payload {
+    /// No values.
+    pub const NONE: Payload = Payload::plain(0);
+
+    /// A value of plain data: a number, an array of numbers, a `#[wire(plain)]` struct.
+    pub const fn plain(bytes: usize) -> Payload {
+        Payload { bytes, allocations: 0 }
+    }
+
+    /// A `String`, or a `Vec` of plain data, whose elements take so many bytes together. A count
+    /// stands before them; an empty one owns nothing.
+    pub const fn sequence(bytes: usize) -> Payload {
+        let bytes_all = size_of::<u64>().saturating_add(bytes);
+        Payload { bytes: bytes_all, allocations: (bytes != 0) as u64 }
+    }
+
+    /// These values and then others, which begin at a whole word.
+    pub const fn and(self, next: Payload) -> Payload {
+        let start = self.bytes.div_ceil(size_of::<u64>()).saturating_mul(size_of::<u64>());
+        let bytes = if next.bytes == 0 { self.bytes } else { start.saturating_add(next.bytes) };
+        Payload { bytes, allocations: self.allocations + next.allocations }
+    }
+}
+
+/// The countable items of an operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Quote {
+    /// Cache lines that go from one core to another.
+    pub cache_lines: u64,
+    /// Bytes of payload sent.
+    pub bytes: u64,
+    /// Times that payload is moved from one place in memory to another.
+    pub copies: u64,
+    /// Pieces of memory asked of the allocator.
+    pub allocations: u64,
+    /// Calls into the kernel.
+    pub system_calls: u64,
+    /// Sleepers whose bell was rung.
+    pub wakes: u64,
+}
+
+/// What an operation costs in the steady state, as the module says. None if a message of it is
+/// longer than messages may be. A one-way message has no result, and none is looked at.
+///
+/// ```
+/// use upbeat_core::quote::{Operation, Payload, Quote, Reader, quote};
+///
+/// let call = Operation::Call { callee: Reader::Looks, caller: Reader::Looks };
+/// let null = Quote { cache_lines: 2, ..Quote::default() };
+/// assert_eq!(quote(call, Payload::NONE, Payload::NONE), Some(null));
+///
+/// let page = quote(call, Payload::sequence(4096), Payload::NONE).unwrap();
+/// assert_eq!((page.cache_lines, page.copies, page.allocations), (66, 2, 1));
+/// ```
+pub const fn quote(operation: Operation, arguments: Payload, result: Payload) -> Option<Quote> {
+    match operation {
+        Operation::Oneway { receiver } => message(arguments, receiver),
+        Operation::Call { callee, caller } => match message(arguments, callee) {
+            Some(request) => match message(result, caller) {
+                Some(answer) => Some(request.and(answer)),
+                None => None,
+            },
+            None => None,
+        },
+    }
+}
+
+const fn message(payload: Payload, reader: Reader) -> Option<Quote> {
+    if payload.bytes > MESSAGE_BYTES_MAX {
+        return None;
+    }
+    let bells = match reader {
+        Reader::Looks => 0,
+        Reader::Sleeps => 1,
+    };
+    let passes = if payload.bytes == 0 { 0 } else { 2 };
+    Some(Quote {
+        cache_lines: lines(payload.bytes) + bells * PROMISE_LINES,
+        bytes: payload.bytes as u64,
+        copies: passes,
+        allocations: payload.allocations,
+        system_calls: bells * BELL_SYSTEM_CALLS,
+        wakes: bells,
+    })
+}
+
+/// Lines that a frame takes.
+const fn lines(payload: usize) -> u64 {
+    (HEAD_BYTES + payload).div_ceil(LINE_BYTES) as u64
+}
+
+impl Quote {
+    /// The quote of one item; None of a time, which is measured and not quoted.
+    pub const fn of(&self, item: Item) -> Option<u64> {
+        match item {
+            Item::CacheLines => Some(self.cache_lines),
+            Item::Bytes => Some(self.bytes),
+            Item::Copies => Some(self.copies),
+            Item::Allocations => Some(self.allocations),
+            Item::SystemCalls => Some(self.system_calls),
+            Item::Wakes => Some(self.wakes),
+            _ => None,
+        }
+    }
+
+    /// Every countable item and its amount.
+    ///
+    /// ```
+    /// use upbeat_core::quote::Quote;
+    ///
+    /// let quote = Quote { wakes: 1, ..Quote::default() };
+    /// assert_eq!(quote.items().map(|(_, amount)| amount).sum::<u64>(), 1);
+    /// ```
+    pub fn items(&self) -> impl Iterator<Item = (Item, u64)> + '_ {
+        Item::ALL.iter().filter_map(|item| Some((*item, self.of(*item)?)))
+    }
+
+    /// Both.
+    #[must_use]
+    pub const fn and(self, other: Quote) -> Quote {
+        Quote {
+            cache_lines: self.cache_lines + other.cache_lines,
+            bytes: self.bytes + other.bytes,
+            copies: self.copies + other.copies,
+            allocations: self.allocations + other.allocations,
+            system_calls: self.system_calls + other.system_calls,
+            wakes: self.wakes + other.wakes,
+        }
+    }
+
+    /// So many of them.
+    #[must_use]
+    pub const fn times(self, count: u64) -> Quote {
+        Quote {
+            cache_lines: self.cache_lines * count,
+            bytes: self.bytes * count,
+            copies: self.copies * count,
+            allocations: self.allocations * count,
+            system_calls: self.system_calls * count,
+            wakes: self.wakes * count,
+        }
+    }
+}
+
+/// A line for each item.
+impl fmt::Display for Quote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.items().try_for_each(|(item, amount)| writeln!(f, "{item:<14}{amount:>12}"))
+    }
+}
+
+/// A lap of a ring through which messages of one length go.
+///
+/// ```
+/// use upbeat_core::quote::Lap;
+///
+/// // 4 KiB take 33 slots, of which 15 times as many fit a ring of 512.
+/// assert_eq!(Lap::of(512, 4096), Lap { messages: 15, padding_lines: 1 });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lap {
+    /// Messages in a lap.
+    pub messages: u64,
+    /// Lines that say that what is left of the ring stays empty.
+    pub padding_lines: u64,
+}
+
+impl Lap {
+    /// Of a ring of so many slots, and messages of so many bytes of payload, no more than fit.
+    pub const fn of(ring_slots: u32, payload: u32) -> Lap {
+        let span = slots(payload);
+        Lap {
+            messages: (ring_slots / span) as u64,
+            padding_lines: (!ring_slots.is_multiple_of(span)) as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CALL: Operation = Operation::Call { callee: Reader::Looks, caller: Reader::Looks };
+
+    #[test]
+    fn a_quote_has_every_item_that_is_counted() {
+        let quote = quote(CALL, Payload::plain(41), Payload::sequence(1)).unwrap();
+        let items: Vec<Item> = quote.items().map(|(item, _)| item).collect();
+        let counted: Vec<Item> = Item::ALL.iter().copied().filter(|item| !item.is_time()).collect();
+        assert_eq!(items, counted);
+        assert_eq!(quote.to_string().lines().count(), counted.len());
+        assert_eq!(quote.and(quote), quote.times(2));
+    }
+
+    #[test]
+    fn a_line_more_begins_where_a_line_ends() {
+        let lines = |bytes| quote(CALL, Payload::plain(bytes), Payload::NONE).unwrap().cache_lines;
+        let sizes = [0, 40, 41, 104, 105, MESSAGE_BYTES_MAX];
+        assert_eq!(sizes.map(lines), [2, 2, 3, 3, 4, 16_370]);
+        assert_eq!(quote(CALL, Payload::NONE, Payload::plain(MESSAGE_BYTES_MAX + 1)), None);
+        assert_eq!(quote(CALL, Payload::sequence(usize::MAX), Payload::NONE), None);
+    }
+
+    #[test]
+    fn whoever_sleeps_is_rung() {
+        let quote = |callee, caller| {
+            quote(Operation::Call { callee, caller }, Payload::NONE, Payload::NONE).unwrap()
+        };
+        let looks = quote(Reader::Looks, Reader::Looks);
+        let both = quote(Reader::Sleeps, Reader::Sleeps);
+        assert_eq!((looks.wakes, looks.system_calls, looks.cache_lines), (0, 0, 2));
+        assert_eq!((both.wakes, both.system_calls, both.cache_lines), (2, 8, 4));
+    }
+
+    #[test]
+    fn values_that_follow_begin_at_a_whole_word() {
+        let two = Payload::plain(1).and(Payload::plain(1));
+        assert_eq!((two.bytes, Payload::plain(1).and(Payload::NONE).bytes), (9, 1));
+        let texts = Payload::sequence(0).and(Payload::sequence(5));
+        assert_eq!((texts.bytes, texts.allocations), (8 + 8 + 5, 1));
+        assert_eq!(Lap::of(60, 0), Lap { messages: 60, padding_lines: 0 });
+    }
+}
