@@ -7,6 +7,7 @@
 //! wide as the processor can: lines that another core has written come one by one, and the wider
 //! the loads, the more lines are on their way at once.
 
+use crate::probe;
 use crate::sync::{AtomicU8, AtomicU64, Ordering::Relaxed};
 #[cfg(not(miri))]
 use crate::sync::{AtomicU16, AtomicU32};
@@ -20,6 +21,7 @@ const WORD: usize = size_of::<u64>();
 /// The words in which the bytes lie can be read, `to` has room for them, and they do not overlap.
 #[inline]
 pub(crate) unsafe fn out_of_shared(from: NonNull<AtomicU64>, to: *mut u8, bytes: usize) {
+    probe::copied_out(from.addr().get(), bytes);
     // SAFETY: the caller's bytes; what is copied wide is a multiple of words.
     let (from, to, bytes) = unsafe {
         let done = wide::begin(from.as_ptr().cast::<u8>(), to, bytes);
@@ -50,6 +52,7 @@ pub(crate) unsafe fn out_of_shared(from: NonNull<AtomicU64>, to: *mut u8, bytes:
 /// `aligned` says so; they do not overlap.
 #[inline]
 pub(crate) unsafe fn into_shared(from: *const u8, to: *mut u8, bytes: usize, aligned: bool) {
+    probe::copied_into(to.addr(), bytes);
     // SAFETY: the caller's bytes; what is copied wide is a multiple of words.
     unsafe {
         let done = wide::begin(from, to, bytes);

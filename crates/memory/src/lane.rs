@@ -4,6 +4,7 @@
 //! read the other lane; whether it looks at the other lane each turn), then comes the ring. Each
 //! side writes its own lane alone, so a peer can spoil what it says and never what we hold.
 
+use crate::probe::{Count, Watched};
 use crate::region::Region;
 use crate::ring::{Claim, Reader, Refused, RingFault, SLOT, Writer};
 use crate::sync::fence_full;
@@ -46,6 +47,7 @@ pub struct Lanes {
     writer_grown: Cell<u8>,
     reader_grown: Cell<u8>,
     published_in: Cell<u64>,
+    progress: Watched,
 }
 
 impl Lanes {
@@ -72,13 +74,18 @@ impl Lanes {
             writer_grown: Cell::new(0),
             reader_grown: Cell::new(0),
             published_in: Cell::new(0),
+            progress: Watched::default(),
         }
     }
 
     /// Claims `span` slots of our lane, leaving `keep` free behind them.
     #[inline(always)]
     pub fn claim(&self, span: u32, keep: u32) -> Result<Claim<'_>, Refused> {
-        self.writer.claim(span, keep, || self.theirs.load(IN))
+        self.writer.claim(span, keep, || {
+            let progress = self.theirs.load(IN);
+            self.progress.loaded(Count::ProgressLines, progress);
+            progress
+        })
     }
 
     /// Looks for the next frame of the peer's lane.

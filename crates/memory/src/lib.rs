@@ -10,6 +10,8 @@ pub mod sync;
 
 pub mod ticks;
 
+pub mod probe;
+
 pub mod pool;
 
 #[cfg(not(loom))]

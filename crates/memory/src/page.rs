@@ -8,6 +8,7 @@
 //! Invariant: the promise's number grows with every sleep, so a sender knows whether it has rung
 //! for this sleep already.
 
+use crate::probe::{Count, Watched};
 use crate::region::Region;
 use crate::sync::fence_full;
 
@@ -101,6 +102,7 @@ impl NodePage {
 #[derive(Clone)]
 pub struct PeerPage {
     region: Region,
+    promise: Watched,
 }
 
 impl PeerPage {
@@ -111,7 +113,7 @@ impl PeerPage {
     #[must_use]
     pub fn new(region: Region) -> PeerPage {
         assert!(region.words() >= PAGE_WORDS);
-        PeerPage { region }
+        PeerPage { region, promise: Watched::default() }
     }
 
     /// The incarnation of the node.
@@ -129,6 +131,7 @@ impl PeerPage {
     #[inline(always)]
     pub fn asleep(&self) -> Option<u64> {
         let promise = self.region.load(PROMISE);
+        self.promise.loaded(Count::PromiseLines, promise);
         if promise & 1 == 1 { None } else { Some(promise) }
     }
 }

@@ -16,6 +16,7 @@
 
 mod words;
 
+use crate::probe;
 use crate::region::{Region, WORD};
 use crate::sync::{Ordering, fence};
 use std::cell::{Cell, UnsafeCell};
@@ -153,6 +154,7 @@ impl Writer {
             self.soil(span);
         }
         self.claimed.set(true);
+        probe::claimed(self.index.get() as usize * SLOT);
         Ok(Claim { writer: self, span })
     }
 
@@ -194,6 +196,7 @@ impl Writer {
             }
             self.known_in.set(now);
             if need > free() {
+                probe::refused();
                 return Err(Refused::Full);
             }
         }
@@ -225,6 +228,7 @@ impl Writer {
         unsafe {
             if dirty.get_unchecked(next).replace(false) {
                 self.ring.store(next * SLOT_WORDS, 0);
+                probe::wiped();
             }
             self.ring.store(at + 1, head[1]);
             self.ring.store(at + 2, head[2]);
@@ -260,6 +264,7 @@ impl Claim<'_> {
         assert!(at <= self.room() && bytes.len() <= self.room() - at);
         let start = self.writer.index.get() as usize * SLOT + HEAD;
         self.writer.ring.region().write(start + at, bytes);
+        probe::stored(start + at, bytes.len());
     }
 
     /// Publishes the frame: its first `payload` bytes of payload and this head, in whose first
@@ -271,6 +276,7 @@ impl Claim<'_> {
     pub fn commit(self, head: [u64; 3], payload: usize) {
         assert!(payload <= self.room() && head[0] & KIND != 0);
         self.writer.publish(head, span_of(payload));
+        probe::committed(payload);
     }
 }
 
@@ -384,11 +390,14 @@ impl Reader {
         if span.wrapping_sub(1) >= rest {
             return Err(RingFault { span, rest });
         }
-        self.span.set(span);
+        let seen = self.span.replace(span) != 0;
         if first & KIND == 0 {
             return self.pass_padding(span, rest);
         }
         let at = self.index.get() as usize * SLOT_WORDS;
+        if !seen {
+            probe::head_loaded(at * WORD);
+        }
         // SAFETY: as in `first_word`; a slot has eight words.
         let rest = unsafe { (self.ring.load(at + 1), self.ring.load(at + 2)) };
         Ok(Some([first, rest.0, rest.1]))
@@ -400,6 +409,7 @@ impl Reader {
         if span != rest {
             return Err(RingFault { span, rest });
         }
+        probe::padding_loaded();
         self.advance();
         // What follows padding stands at slot 0, which is no padding unless the peer is hostile;
         // then the next look finds it, so that one look never goes round.
@@ -423,7 +433,9 @@ impl Reader {
     #[inline]
     pub fn read(&self, at: usize, to: &mut [u8]) {
         assert!(at <= self.room() && to.len() <= self.room() - at);
-        self.ring.region().read(self.index.get() as usize * SLOT + HEAD + at, to);
+        let start = self.index.get() as usize * SLOT + HEAD;
+        probe::loaded(start + at, to.len());
+        self.ring.region().read(start + at, to);
     }
 
     /// Loads a value of plain data from the open frame's payload, at byte `at`, which must begin a
@@ -435,7 +447,9 @@ impl Reader {
     #[inline(always)]
     pub fn read_value<T: zerocopy::FromBytes>(&self, at: usize) -> T {
         assert!(at <= self.room() && size_of::<T>() <= self.room() - at);
-        self.ring.region().read_value(self.index.get() as usize * SLOT + HEAD + at)
+        let start = self.index.get() as usize * SLOT + HEAD;
+        probe::loaded(start + at, size_of::<T>());
+        self.ring.region().read_value(start + at)
     }
 
     /// Passes the open frame. Without one, nothing happens.
