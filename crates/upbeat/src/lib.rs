@@ -72,6 +72,21 @@
 //! A call runs at most once. [`CallError`] says why there is no result, and [`Lost`] which peer was
 //! lost. Dropping a call cancels it at the callee. A method that panics fails its call alone.
 //!
+//! # Costs
+//!
+//! What can be counted of an operation (cache lines, bytes, copies, allocations, system calls, wakes)
+//! is said before it is done, by [`quote`](mod@quote):
+//!
+//! ```
+//! use upbeat::quote::{Operation, Payload, Reader, quote};
+//!
+//! // `async fn find(&self, key: u64) -> Vec<u8>`, whose node sleeps and whose result has a KiB.
+//! let call = Operation::Call { callee: Reader::Sleeps, caller: Reader::Looks };
+//! let quote = quote(call, Payload::plain(8), Payload::sequence(1024)).expect("no message is too long");
+//! assert_eq!((quote.wakes, quote.system_calls, quote.allocations), (1, 4, 1));
+//! println!("{quote}");
+//! ```
+//!
 //! # Names
 //!
 //! Nodes find each other by name within a program: that of [`Builder::program`], else of the
@@ -122,6 +137,7 @@ pub use signal::ctrl_c;
 pub use task::{JoinHandle, TaskEnded};
 pub use time::{Elapsed, sleep, within};
 pub use upbeat_core::bill::{self, Counter};
+pub use upbeat_core::quote;
 pub use upbeat_macros::{Wire, service};
 pub use wait::Waiting;
 pub use wire::Wire;

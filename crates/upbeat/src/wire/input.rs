@@ -4,6 +4,7 @@ use super::WireError;
 use super::shallow::Shallow;
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
+use upbeat_memory::probe;
 use upbeat_memory::ring::Reader;
 use zerocopy::FromBytes;
 
@@ -73,9 +74,12 @@ impl<'a> Input<'a> {
         let at = self.pass(size_of::<T>())?;
         match self.from {
             From::Lane(reader) => Ok(reader.read_value(at)),
-            From::Own(bytes) => T::read_from_prefix(&bytes[at..])
-                .map(|(value, _)| value)
-                .map_err(|_| WireError::Short { wanted: size_of::<T>(), left: bytes.len() - at }),
+            From::Own(bytes) => {
+                probe::copied_apart(at, size_of::<T>());
+                T::read_from_prefix(&bytes[at..]).map(|(value, _)| value).map_err(|_| {
+                    WireError::Short { wanted: size_of::<T>(), left: bytes.len() - at }
+                })
+            }
         }
     }
 
@@ -84,7 +88,10 @@ impl<'a> Input<'a> {
         let at = self.pass(to.len())?;
         match self.from {
             From::Lane(reader) => reader.read(at, to),
-            From::Own(bytes) => to.copy_from_slice(&bytes[at..at + to.len()]),
+            From::Own(bytes) => {
+                probe::copied_apart(at, to.len());
+                to.copy_from_slice(&bytes[at..at + to.len()]);
+            }
         }
         Ok(())
     }

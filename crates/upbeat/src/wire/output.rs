@@ -2,6 +2,7 @@
 
 use super::WireError;
 use serde::Serialize;
+use upbeat_memory::probe;
 use upbeat_memory::ring::Claim;
 
 const WORD: usize = 8;
@@ -77,7 +78,10 @@ impl<'a> Output<'a> {
         if end <= self.room {
             match &mut self.to {
                 To::Lane(claim) => claim.write(self.at, bytes),
-                To::Buffer(buffer) => buffer.extend_from_slice(bytes),
+                To::Buffer(buffer) => {
+                    probe::copied_apart(self.at, bytes.len());
+                    buffer.extend_from_slice(bytes);
+                }
             }
         }
         self.at = end;
