@@ -1,5 +1,5 @@
 //! The `upbeat` command. `demo` shows a program of three nodes; `bench` measures what this machine
-//! charges, and what Upbeat adds to it.
+//! charges, and what Upbeat adds to it; `bill` says where the time of a running program went.
 //!
 //! Each subcommand is a module with its arguments and a `run`; this file only picks one. It is a
 //! library so that `dev/bench` measures others with the machinery that measures Upbeat; what is
@@ -9,6 +9,7 @@
 
 pub mod bench;
 mod demo;
+mod bill;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -28,6 +29,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Measure this machine's floors, and what calls and messages cost above them.
     Bench(bench::Arguments),
+    /// Show where the time of a running program's calls and messages went.
+    Bill(bill::Arguments),
     /// The second process of `bench`, which `bench` starts itself.
     #[command(hide = true)]
     BenchPeer(bench::PeerArguments),
@@ -43,6 +46,7 @@ pub fn main() -> ExitCode {
         Command::DemoNode(arguments) => demo::run_node(&arguments)
             .map_err(|error| format!("node `{}`: {error}", arguments.node())),
         Command::Bench(arguments) => bench::run(&arguments).map_err(|error| error.to_string()),
+        Command::Bill(arguments) => bill::run(&arguments).map_err(|error| error.to_string()),
         Command::BenchPeer(arguments) => {
             bench::run_peer(&arguments).map_err(|error| format!("the second process: {error}"))
         }

@@ -120,6 +120,10 @@ pub const ERROR_TEXT_BYTES_MAX: usize = 1024;
 /// Times a second at which a polling node looks at its sockets.
 pub const WATCHES_PER_SECOND_MAX: u64 = 1_000;
 
+/// Nanoseconds for which a handler may run without a pause before it is named in a bill: nothing
+/// else runs on its node meanwhile, and waking a sleeping node takes half of it.
+pub const HANDLER_BUDGET_NS: u64 = 100_000;
+
 // A head fits its slot, and a packed slot holds at least one byte per message.
 const _: () = assert!(HEAD_BYTES + SHORT_BYTES == SLOT_BYTES && SHORT_BYTES > 0);
 const _: () = assert!(HEAD_BYTES.is_multiple_of(8) && SLOT_BYTES.is_power_of_two());

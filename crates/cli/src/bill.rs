@@ -1,0 +1,229 @@
+//! `upbeat bill`: where the time of a running program's messages went.
+//!
+//! The command maps the pages that nodes keep for observers and reads them; the program does
+//! nothing for it. What it collects, or loads, is a [`Recording`], and every output shows one.
+
+mod error;
+mod grid;
+mod histogram;
+mod recording;
+mod delay;
+mod collect;
+mod find;
+#[cfg(test)]
+mod example;
+mod findings;
+mod compare;
+mod timeline;
+mod report;
+
+use clap::Args;
+use collect::{Collector, Source, node};
+use compare::{Compared, compare};
+pub(crate) use error::BillError;
+use find::{Found, find};
+use findings::{Finding, findings};
+use recording::{Recording, cleaned};
+use serde::Serialize;
+use std::collections::HashSet;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use upbeat_memory::counters::CountersView;
+
+/// Time between two looks at the pages: they hold more than is sampled meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Time between two looks for nodes that have come since.
+const FIND_EVERY: Duration = Duration::from_millis(200);
+/// Nobody looks for longer.
+const SECONDS_MAX: f64 = 86_400.0;
+
+/// What `upbeat bill` is told.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Processes by number, or nodes by name; without any, all that this user may look at
+    #[arg(value_name = "PID|NAME", conflicts_with = "load")]
+    targets: Vec<String>,
+
+    /// Collect for so long; samples that lie there already are taken too
+    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = seconds)]
+    seconds: f64,
+
+    /// Only methods with this text in `Service.method`
+    #[arg(long, value_name = "TEXT")]
+    method: Option<String>,
+
+    /// Keep what was collected in a file
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+
+    /// Show what a file holds instead of collecting
+    #[arg(long, value_name = "FILE")]
+    load: Option<PathBuf>,
+
+    /// Hold it against what another file holds
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
+
+    /// Draw a typical and a slow call of each method over their two nodes
+    #[arg(long, conflicts_with = "json")]
+    timeline: bool,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.0..=SECONDS_MAX).contains(&seconds) => Ok(seconds),
+        _ => Err(format!("seconds are a number from 0 to {SECONDS_MAX}")),
+    }
+}
+
+/// Everything there is to show.
+#[derive(Serialize)]
+struct Bill {
+    #[serde(flatten)]
+    recording: Recording,
+    findings: Vec<Finding>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compared: Option<Vec<Compared>>,
+}
+
+/// `upbeat bill`.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), BillError> {
+    // Read first, so that nobody waits for a file that is not there.
+    let before = arguments.compare.as_deref().map(Recording::load).transpose()?;
+    let mut recording = match &arguments.load {
+        Some(path) => Recording::load(path)?,
+        None => collect(&arguments.targets, Duration::from_secs_f64(arguments.seconds))?,
+    };
+    if let Some(path) = &arguments.save {
+        recording.save(path)?;
+        said(path);
+    }
+    if let Some(text) = &arguments.method {
+        recording.keep(text)?;
+    }
+    let findings = findings(&recording);
+    let compared = before.map(|before| compare(&recording, &before));
+    let bill = Bill { recording, findings, compared };
+    let mut to = BufWriter::new(io::stdout().lock());
+    let printed = match arguments {
+        Arguments { json: true, .. } => serde_json::to_writer(&mut to, &bill)
+            .map_err(io::Error::from)
+            .and_then(|()| writeln!(to)),
+        Arguments { timeline: true, .. } => timeline::write(&bill.recording, &mut to),
+        _ => {
+            let compared = bill.compared.as_deref();
+            report::write(&bill.recording, &bill.findings, compared, &mut to)
+        }
+    };
+    match printed.and_then(|()| to.flush()) {
+        // A reader that has seen enough, like `head`, is no fault.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        printed => printed.map_err(BillError::Output),
+    }
+}
+
+fn said(path: &Path) {
+    // Where nobody listens, nothing is lost.
+    let _ = writeln!(io::stderr(), "upbeat: wrote {}", path.display());
+}
+
+/// The pages that are looked at.
+#[derive(Default)]
+struct Watched {
+    sources: Vec<Source>,
+    sampled: HashSet<(u64, String)>,
+    counted: Vec<(u32, CountersView)>,
+}
+
+impl Watched {
+    /// Takes those that are new.
+    fn add(&mut self, found: Vec<Found>) {
+        for one in found {
+            for view in one.samples {
+                if self.sampled.insert((view.incarnation(), view.node())) {
+                    self.sources.push(Source::new(view));
+                }
+            }
+            for view in one.counters {
+                let known = |(_, one): &(u32, CountersView)| {
+                    one.incarnation() == view.incarnation() && one.node() == view.node()
+                };
+                if !self.counted.iter().any(known) {
+                    self.counted.push((one.pid, view));
+                }
+            }
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        let counted = self.counted.iter().map(|(_, view)| view.node());
+        let mut names: Vec<String> =
+            counted.chain(self.sampled.iter().map(|(_, name)| name.clone())).collect();
+        names.sort();
+        names.dedup();
+        names.iter().map(|name| cleaned(name)).collect()
+    }
+}
+
+/// Collects from running programs.
+fn collect(targets: &[String], lasts: Duration) -> Result<Recording, BillError> {
+    let (mut watched, mut collector) = (Watched::default(), Collector::default());
+    watched.add(find(targets)?);
+    let start = Instant::now();
+    let mut searched = start;
+    let progress = io::stderr().is_terminal();
+    loop {
+        for source in &mut watched.sources {
+            collector.look(source);
+        }
+        if start.elapsed() >= lasts {
+            break;
+        }
+        std::thread::sleep(LOOK_EVERY.min(lasts.saturating_sub(start.elapsed())));
+        if searched.elapsed() >= FIND_EVERY {
+            searched = Instant::now();
+            // One that has ended since leaves what it wrote.
+            watched.add(find(targets).unwrap_or_default());
+            if progress {
+                shown(start.elapsed(), lasts, collector.samples());
+            }
+        }
+    }
+    if progress {
+        let _ = write!(io::stderr(), "\r\x1b[K");
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let taken = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let mut recording = collector.recording(taken, seconds);
+    if recording.subjects.is_empty() {
+        let nodes = watched.names();
+        let unusable = collector.missed().unusable;
+        return Err(match watched.sources.len() {
+            0 => BillError::NotSampling(nodes),
+            _ => BillError::NothingYet { nodes, seconds, unusable },
+        });
+    }
+    recording.nodes = watched
+        .counted
+        .iter()
+        .map(|(pid, view)| {
+            let samples = watched.sampled.contains(&(view.incarnation(), view.node()));
+            node(*pid, view, samples)
+        })
+        .collect();
+    Ok(recording)
+}
+
+fn shown(since: Duration, lasts: Duration, samples: u64) {
+    let part = (since.as_secs_f64() / lasts.as_secs_f64()).min(1.0);
+    let full = (part * 24.0) as usize;
+    let bar = format!("{}{}", "#".repeat(full), "-".repeat(24 - full));
+    let percent = part * 100.0;
+    // A bar that cannot be drawn is no reason to stop.
+    let _ = write!(io::stderr(), "\r\x1b[Kbill [{bar}] {percent:>3.0}% {samples} samples");
+}

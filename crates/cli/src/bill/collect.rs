@@ -1,0 +1,286 @@
+//! From samples in a program's pages to a recording.
+//!
+//! Pages are looked at again and again while their owner writes on; nothing is asked of it.
+//! Invariant: whatever a page says, each of its records is taken in, or counted as missed.
+
+use crate::bill::delay::delays;
+use crate::bill::histogram::Histogram;
+use crate::bill::recording::{Amount, Leg, Line, Missed, Node, Recording, Subject, Told, cleaned};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use upbeat_core::bill::Counter;
+use upbeat_core::bill::collected::{Breakdown, Charged, Collected, From, Spread, Story};
+use upbeat_core::bill::way::{Happened, Manner, WAYS, Way};
+use upbeat_memory::counters::CountersView;
+use upbeat_memory::samples::{RECORDS, Record, SamplesView};
+
+/// The slowest stories of a subject that are told one by one.
+const TOLD_SLOWEST: usize = 16;
+/// And others, evenly spread over the time.
+const TOLD_OTHERS: usize = 48;
+
+/// Samples, by what they are of.
+#[derive(Default)]
+pub(crate) struct Collector {
+    groups: BTreeMap<Key, Group>,
+    missed: Missed,
+}
+
+/// What samples have in common that are reckoned together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Key {
+    from: String,
+    to: String,
+    service: String,
+    method: String,
+    kind: u8,
+    /// The pace of the clock.
+    ticks_per_second: u64,
+}
+
+struct Group {
+    collected: Collected,
+    /// Names of locks; a story's note is its place here, from 1.
+    locks: Vec<String>,
+}
+
+/// A node's page, and how far it was read.
+pub(crate) struct Source {
+    view: SamplesView,
+    next: u64,
+    texts: HashMap<u16, String>,
+}
+
+impl Source {
+    /// From the oldest record that is still there.
+    pub(crate) fn new(view: SamplesView) -> Source {
+        let next = view.oldest();
+        Source { view, next, texts: HashMap::new() }
+    }
+
+    /// The text of a subject, if it was entered.
+    fn text(&mut self, number: u16) -> Option<String> {
+        if let Some(text) = self.texts.get(&number) {
+            return Some(text.clone());
+        }
+        let text = self.view.subject(number)?;
+        self.texts.insert(number, text.clone());
+        Some(text)
+    }
+
+    /// The subject of a record: for a call the record lies with the caller, for a one-way message
+    /// with the receiver.
+    fn key(&mut self, record: &Record) -> Option<Key> {
+        let text = self.text(record.subject)?;
+        let mut lines = text.splitn(3, '\n').map(cleaned);
+        let (peer, service, method) = (lines.next()?, lines.next()?, lines.next()?);
+        let us = cleaned(&self.view.node());
+        let way = WAYS.get(usize::from(record.kind))?;
+        let (from, to) = if way.number() == 0 { (us, peer) } else { (peer, us) };
+        let ticks_per_second = self.view.ticks_per_second();
+        Some(Key { from, to, service, method, kind: record.kind, ticks_per_second })
+    }
+}
+
+impl Collector {
+    /// Takes in what a page has had since the last look.
+    pub(crate) fn look(&mut self, source: &mut Source) {
+        let (written, oldest) = (source.view.written(), source.view.oldest());
+        if oldest > source.next {
+            self.miss(oldest - source.next);
+            source.next = oldest;
+        }
+        // A page that says more than it can hold is asked for no more than it can hold.
+        let until = written.min(source.next.saturating_add(RECORDS as u64));
+        while source.next < until {
+            match source.view.read(source.next) {
+                Some(record) if self.take(source, &record).is_some() => {}
+                Some(_) => self.missed.unusable = self.missed.unusable.saturating_add(1),
+                None => self.miss(1),
+            }
+            source.next += 1;
+        }
+    }
+
+    fn miss(&mut self, records: u64) {
+        self.missed.overwritten = self.missed.overwritten.saturating_add(records);
+    }
+
+    /// Takes in a record, if it is one that we understand.
+    fn take(&mut self, source: &mut Source, record: &Record) -> Option<()> {
+        let manner = Manner::from_byte(record.rung)?;
+        let key = source.key(record)?;
+        let way: &'static Way = WAYS.get(usize::from(record.kind))?;
+        let ticks_per_second = key.ticks_per_second;
+        let group = self.groups.entry(key).or_insert_with(|| Group {
+            collected: Collected::new(way, ticks_per_second),
+            locks: Vec::new(),
+        });
+        match manner {
+            Manner::Pair(point) => {
+                // What one stamp takes is told by a second one right behind the first.
+                let end = record.stamps.get(usize::from(point.max(1)))?;
+                group.collected.pair(point, end.checked_sub(record.stamps[0])?).ok()
+            }
+            Manner::Whole => {
+                let lock = source.text(record.note).map(|name| cleaned(&name));
+                let note = lock.map_or(0, |name| group.lock(name));
+                group.collected.story(&record.stamps, Happened(record.flags), note).ok()
+            }
+        }
+    }
+
+    /// How many samples were taken in so far.
+    pub(crate) fn samples(&self) -> u64 {
+        let counts = self.groups.values().map(|group| group.collected.counts());
+        counts.map(|(pairs, stories)| (pairs + stories) as u64).sum()
+    }
+
+    /// What could not be used so far.
+    pub(crate) fn missed(&self) -> Missed {
+        self.missed
+    }
+
+    /// What was collected, within so many seconds until `taken` (in seconds since 1970).
+    pub(crate) fn recording(&self, taken: u64, seconds: f64) -> Recording {
+        let mut recording = Recording::new(taken, seconds);
+        recording.missed = self.missed;
+        let first = self.groups.values().flat_map(|group| group.collected.stories());
+        let first = first.map(|story| story.began).min().unwrap_or(0);
+        let subjects = self.groups.iter().filter_map(|(key, group)| subject(key, group, first));
+        recording.subjects = subjects.collect();
+        let weight = |subject: &Subject| subject.stories.saturating_add(subject.pairs);
+        recording.subjects.sort_by_key(|subject| std::cmp::Reverse(weight(subject)));
+        recording
+    }
+}
+
+impl Group {
+    fn lock(&mut self, name: String) -> u64 {
+        let known = self.locks.iter().position(|one| *one == name);
+        let at = known.unwrap_or_else(|| {
+            self.locks.push(name);
+            self.locks.len() - 1
+        });
+        at as u64 + 1
+    }
+
+    fn lock_name(&self, note: u64) -> Option<String> {
+        let at = usize::try_from(note.checked_sub(1)?).ok()?;
+        self.locks.get(at).cloned()
+    }
+}
+
+/// A node as its counters show it.
+pub(crate) fn node(pid: u32, view: &CountersView, samples: bool) -> Node {
+    let value = |counter: &Counter| Some((counter.name().into(), view.get(counter.index())?));
+    Node {
+        name: cleaned(&view.node()),
+        pid,
+        incarnation: format!("{:016x}", view.incarnation()),
+        samples,
+        counters: Counter::ALL.iter().filter_map(value).collect(),
+    }
+}
+
+fn subject(key: &Key, group: &Group, first: u64) -> Option<Subject> {
+    let breakdown = group.collected.breakdown()?;
+    let mut stories = group.collected.stories();
+    stories.sort_by_key(|story| story.began);
+    let (pairs, _) = group.collected.counts();
+    let lock = |note| group.lock_name(note);
+    let happened = |(one, name): (Happened, &str)| {
+        let count = stories.iter().filter(|story| story.happened.has(one)).count() as u64;
+        (count > 0).then(|| (name.to_owned(), count))
+    };
+    let picked = Picked::of(&stories, &breakdown.whole.spread);
+    let ns_per_tick = 1e9 / key.ticks_per_second.max(1) as f64;
+    let told = |at: &usize| {
+        let story: &Story = &stories[*at];
+        Told {
+            began_ns: story.began.saturating_sub(first) as f64 * ns_per_tick,
+            phases: story.phases.clone(),
+            happened: story.happened.0,
+            lock: lock(story.note),
+        }
+    };
+    Some(Subject {
+        from: key.from.clone(),
+        to: key.to.clone(),
+        service: key.service.clone(),
+        method: key.method.clone(),
+        way: breakdown.way,
+        stories: stories.len() as u64,
+        pairs: pairs as u64,
+        means_from: match breakdown.from {
+            From::Pairs => "pairs".into(),
+            From::Stories => "stories".into(),
+        },
+        stamp_ns: breakdown.stamp,
+        whole: amount(&breakdown.whole),
+        totals: Histogram::of(stories.iter().map(Story::total)),
+        lines: lines(&breakdown, &stories),
+        causes: delays(breakdown.way, &stories, lock),
+        happened: Happened::ALL.into_iter().filter_map(happened).collect(),
+        told: picked.all.iter().map(told).collect(),
+        typical: picked.typical,
+        slow: picked.slow,
+    })
+}
+
+fn amount(charged: &Charged) -> Amount {
+    let Spread { p50, p99, p999, max } = charged.spread;
+    Amount { mean: charged.mean, p50, p99, p999, max }
+}
+
+/// The phases, those of one item and leg together.
+fn lines(breakdown: &Breakdown, stories: &[Story]) -> Vec<Line> {
+    let way = breakdown.way;
+    let of: Vec<_> =
+        way.phases.iter().zip(Leg::of(way)).map(|(phase, leg)| (phase.item, leg)).collect();
+    let mut seen = Vec::new();
+    for one in &of {
+        if !seen.contains(one) {
+            seen.push(*one);
+        }
+    }
+    let line = |(item, leg)| {
+        let at: Vec<usize> = (0..of.len()).filter(|at| of[*at] == (item, leg)).collect();
+        let took: Vec<f64> =
+            stories.iter().map(|story| at.iter().map(|at| story.phases[*at]).sum()).collect();
+        let mean = at.iter().map(|at| breakdown.phases[*at].mean).sum();
+        let spread = Histogram::of(took.iter().copied());
+        Line { item, leg, ns: amount(&Charged { mean, spread: Spread::of(took) }), spread }
+    };
+    seen.into_iter().map(line).collect()
+}
+
+/// Which stories are told one by one.
+struct Picked {
+    all: Vec<usize>,
+    typical: Option<usize>,
+    slow: Option<usize>,
+}
+
+impl Picked {
+    /// Of stories that are sorted by when they began.
+    fn of(stories: &[Story], spread: &Spread) -> Picked {
+        let totals: Vec<f64> = stories.iter().map(Story::total).collect();
+        let nearest = |to: f64| {
+            let far = |at: &usize| (totals[*at] - to).abs();
+            (0..totals.len()).min_by(|one, other| far(one).total_cmp(&far(other)))
+        };
+        let (typical, slow) = (nearest(spread.p50), nearest(spread.p999));
+        let mut by_time: Vec<usize> = (0..totals.len()).collect();
+        by_time.sort_by(|one, other| totals[*other].total_cmp(&totals[*one]));
+        let mut all: BTreeSet<usize> = by_time.into_iter().take(TOLD_SLOWEST).collect();
+        let step = totals.len().div_ceil(TOLD_OTHERS).max(1);
+        all.extend((0..totals.len()).step_by(step));
+        all.extend(typical.into_iter().chain(slow));
+        let all: Vec<usize> = all.into_iter().collect();
+        let place = |at: Option<usize>| all.iter().position(|one| Some(*one) == at);
+        Picked { typical: place(typical), slow: place(slow), all }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! Two recordings held against each other.
+
+use crate::bill::recording::{Leg, Recording, Subject};
+use serde::Serialize;
+
+/// A subject of both recordings.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Compared {
+    /// Service and method.
+    pub(crate) title: String,
+    /// The node that calls, now.
+    pub(crate) from: String,
+    /// The node that it is for, now.
+    pub(crate) to: String,
+    /// What has become of what.
+    pub(crate) rows: Vec<Row>,
+}
+
+/// One figure, before and now.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Row {
+    /// An item, or `mean`, `p50`, `p99`, `p99.9` of the whole.
+    pub(crate) name: &'static str,
+    /// Where the item is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) leg: Option<Leg>,
+    /// Nanoseconds before.
+    pub(crate) before: f64,
+    /// Nanoseconds now.
+    pub(crate) now: f64,
+}
+
+impl Row {
+    /// The change in percent, if there was anything before.
+    pub(crate) fn change(&self) -> Option<f64> {
+        (self.before > 0.0).then(|| 100.0 * (self.now - self.before) / self.before)
+    }
+}
+
+/// What both have, in the order of the present one.
+pub(crate) fn compare(now: &Recording, before: &Recording) -> Vec<Compared> {
+    now.subjects.iter().filter_map(|one| Some(of(one, partner(one, before)?))).collect()
+}
+
+/// The same message before. Clients often bear the number of their process, so if the nodes differ
+/// the method alone decides.
+fn partner<'a>(subject: &Subject, before: &'a Recording) -> Option<&'a Subject> {
+    let same = |one: &&Subject| {
+        one.way == subject.way && one.service == subject.service && one.method == subject.method
+    };
+    let nodes = |one: &&Subject| one.from == subject.from && one.to == subject.to;
+    let all = || before.subjects.iter().filter(same);
+    all().find(nodes).or_else(|| all().next())
+}
+
+fn of(now: &Subject, before: &Subject) -> Compared {
+    let whole =
+        |name, of: fn(&Subject) -> f64| Row { name, leg: None, before: of(before), now: of(now) };
+    let mut rows = vec![
+        whole("mean", |one| one.whole.mean),
+        whole("p50", |one| one.whole.p50),
+        whole("p99", |one| one.whole.p99),
+        whole("p99.9", |one| one.whole.p999),
+    ];
+    for line in &now.lines {
+        let old = before.lines.iter().find(|one| (one.item, one.leg) == (line.item, line.leg));
+        let old = old.map_or(0.0, |one| one.ns.mean);
+        if old != 0.0 || line.ns.mean != 0.0 {
+            let (name, leg) = (line.item.name(), Some(line.leg));
+            rows.push(Row { name, leg, before: old, now: line.ns.mean });
+        }
+    }
+    Compared { title: now.title(), from: now.from.clone(), to: now.to.clone(), rows }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bill::example;
+
+    #[test]
+    fn what_both_have_is_compared_line_by_line() {
+        let (mut now, before) = (example::recording(), example::recording());
+        now.subjects.pop();
+        now.subjects[0].from = "client/4711".into();
+        now.subjects[0].whole.p50 *= 2.0;
+        let compared = compare(&now, &before);
+        assert_eq!(compared.len(), now.subjects.len());
+        assert_eq!(compared[0].from, "client/4711");
+        let row = |name| compared[0].rows.iter().find(|row| row.name == name).unwrap();
+        assert_eq!(row("p50").change(), Some(100.0));
+        assert_eq!(row("mean").change(), Some(0.0));
+        assert_eq!(row("wire").leg, Some(Leg::Out));
+    }
+
+    #[test]
+    fn from_nothing_there_is_no_percentage() {
+        let row = Row { name: "lock", leg: None, before: 0.0, now: 5.0 };
+        assert_eq!(row.change(), None);
+    }
+}

@@ -1,0 +1,136 @@
+//! What makes messages late: which phase stands for which cause, and from when on it counts.
+//!
+//! A phase counts as a delay when it is long for itself and long for its message, so that a fast
+//! message is never called late. What is said about a delay is left to the findings.
+
+use crate::bill::recording::{Cause, Delay, Leg};
+use std::collections::BTreeMap;
+use upbeat_core::bill::Item;
+use upbeat_core::bill::collected::{Spread, Story};
+use upbeat_core::bill::way::Way;
+use upbeat_core::limits::HANDLER_BUDGET_NS;
+
+/// What is shorter delays nobody.
+const LEAST_NS: f64 = 1_000.0;
+/// What is a smaller part of its message is not why it was late.
+const LEAST_PART: f64 = 0.1;
+/// A step that nobody waits in counts when it takes this many times its median.
+const TIMES_MEDIAN: f64 = 8.0;
+
+/// What a long phase says.
+pub(crate) fn cause(item: Item, leg: Leg) -> Cause {
+    match (item, leg) {
+        (Item::Room, _) => Cause::Room,
+        (Item::Wake, Leg::Out) => Cause::CalleeSlept,
+        (Item::Wake, _) => Cause::CallerSlept,
+        (Item::Notice, Leg::Callee) => Cause::CalleeBusy,
+        (Item::Notice, _) => Cause::CallerBusy,
+        (Item::Execute, _) => Cause::Budget,
+        (Item::Lock, _) => Cause::Lock,
+        (Item::Wait, _) => Cause::Wait,
+        (Item::Queue, _) => Cause::Queue,
+        _ => Cause::Pause,
+    }
+}
+
+/// The delays in stories of one way. `lock` gives the name that belongs to a story's note.
+pub(crate) fn delays(
+    way: &'static Way,
+    stories: &[Story],
+    lock: impl Fn(u64) -> Option<String>,
+) -> Vec<Delay> {
+    let phases: Vec<(Item, Cause)> = way
+        .phases
+        .iter()
+        .zip(Leg::of(way))
+        .map(|(phase, leg)| (phase.item, cause(phase.item, leg)))
+        .collect();
+    let median = |at: usize| Spread::of(stories.iter().map(|story| story.phases[at])).p50;
+    let medians: Vec<f64> = (0..phases.len()).map(median).collect();
+    let mut found: BTreeMap<(Cause, Option<String>), Vec<f64>> = BTreeMap::new();
+    for story in stories {
+        let total = story.total();
+        let mut late: BTreeMap<(Cause, Option<String>), f64> = BTreeMap::new();
+        for (at, (item, cause)) in phases.iter().enumerate() {
+            let took = story.phases[at];
+            let counts = match cause {
+                Cause::Budget => took > HANDLER_BUDGET_NS as f64,
+                Cause::Pause => took >= LEAST_NS.max(TIMES_MEDIAN * medians[at]),
+                _ => took >= LEAST_NS,
+            };
+            if !counts || took < LEAST_PART * total {
+                continue;
+            }
+            let name = match cause {
+                Cause::Lock => lock(story.note),
+                Cause::Pause => Some(item.name().to_owned()),
+                _ => None,
+            };
+            let longest = late.entry((*cause, name)).or_default();
+            *longest = longest.max(took);
+        }
+        late.into_iter().for_each(|(key, took)| found.entry(key).or_default().push(took));
+    }
+    let delay = |((cause, name), took): ((Cause, Option<String>), Vec<f64>)| {
+        let stories = took.len() as u64;
+        let spread = Spread::of(took);
+        Delay { cause, name, stories, p50: spread.p50, max: spread.max }
+    };
+    found.into_iter().map(delay).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use upbeat_core::bill::way::{CALL, Happened};
+
+    fn story(long: impl Fn(Item, Leg) -> f64, note: u64) -> Story {
+        let phases = CALL.phases.iter().zip(Leg::of(CALL));
+        let phases = phases.map(|(phase, leg)| long(phase.item, leg)).collect();
+        Story { began: 0, phases, happened: Happened::default(), note }
+    }
+
+    fn found(long: impl Fn(Item, Leg) -> f64) -> Vec<(Cause, Option<String>, u64)> {
+        let mut stories: Vec<Story> = (0..50).map(|_| story(|_, _| 10.0, 0)).collect();
+        stories.push(story(long, 1));
+        let name = |note| (note == 1).then(|| "accounts".to_owned());
+        let delays = delays(CALL, &stories, name).into_iter();
+        delays.map(|one| (one.cause, one.name, one.stories)).collect()
+    }
+
+    #[test]
+    fn each_cause_is_told_from_its_phase() {
+        let of = |item, leg| {
+            found(move |one, at| if (one, at) == (item, leg) { 200_000.0 } else { 10.0 })
+        };
+        assert_eq!(of(Item::Room, Leg::Caller), [(Cause::Room, None, 1)]);
+        assert_eq!(of(Item::Wake, Leg::Out), [(Cause::CalleeSlept, None, 1)]);
+        assert_eq!(of(Item::Wake, Leg::Back), [(Cause::CallerSlept, None, 1)]);
+        assert_eq!(of(Item::Notice, Leg::Callee), [(Cause::CalleeBusy, None, 1)]);
+        assert_eq!(of(Item::Lock, Leg::Callee), [(Cause::Lock, Some("accounts".into()), 1)]);
+        assert_eq!(of(Item::Execute, Leg::Callee), [(Cause::Budget, None, 1)]);
+        assert_eq!(of(Item::Wire, Leg::Back), [(Cause::Pause, Some("wire".into()), 1)]);
+    }
+
+    #[test]
+    fn what_is_short_or_usual_is_no_delay() {
+        assert_eq!(found(|_, _| 900.0), []);
+        assert_eq!(found(|item, _| if item == Item::Execute { 90_000.0 } else { 10.0 }), []);
+        let mut stories: Vec<Story> = Vec::new();
+        let long = |item, _| if item == Item::Marshal { 50_000.0 } else { 10.0 };
+        (0..20).for_each(|_| stories.push(story(long, 0)));
+        assert_eq!(delays(CALL, &stories, |_| None), [], "its marshalling is always that long");
+    }
+
+    #[test]
+    fn stories_are_counted_once_and_by_name() {
+        let waits = |_: Item, leg| if leg == Leg::Callee { 400_000.0 } else { 10.0 };
+        let stories = [story(waits, 1), story(waits, 2)];
+        let delays = delays(CALL, &stories, |note| Some(format!("lock {note}")));
+        // Ten phases are alike, so each is a tenth of the whole or a little less.
+        assert!(delays.iter().all(|delay| delay.stories <= 2));
+        let two = |item, _| if item == Item::Execute { 400_000.0 } else { 10.0 };
+        let one = super::delays(CALL, &[story(two, 0)], |_| None);
+        assert_eq!((one.len(), one[0].stories, one[0].max), (1, 1, 400_000.0));
+    }
+}

@@ -1,0 +1,112 @@
+//! Which programs are looked at: their processes, found by number or by the names of their nodes.
+//!
+//! Only `/proc` and the pages themselves are read. A node that several processes hold, since a
+//! child inherits descriptors, is taken once.
+
+use crate::bill::error::BillError;
+use rustix::process::geteuid;
+use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
+use upbeat_memory::counters::{self, CountersView};
+use upbeat_memory::observe::ObserveError;
+use upbeat_memory::samples::{self, SamplesView};
+
+/// The pages of a process.
+pub(crate) struct Found {
+    pub(crate) pid: u32,
+    pub(crate) samples: Vec<SamplesView>,
+    pub(crate) counters: Vec<CountersView>,
+}
+
+impl Found {
+    /// The names of its nodes.
+    pub(crate) fn names(&self) -> impl Iterator<Item = String> + '_ {
+        let counted = self.counters.iter().map(CountersView::node);
+        counted.chain(self.samples.iter().map(SamplesView::node))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.samples.is_empty() && self.counters.is_empty()
+    }
+}
+
+/// What the user asked for: numbers of processes, names of nodes, or nothing, which is all.
+pub(crate) fn find(targets: &[String]) -> Result<Vec<Found>, BillError> {
+    let (mut found, mut names) = (Vec::new(), Vec::new());
+    for target in targets {
+        match target.parse() {
+            Ok(pid) => found.push(of_process(pid)?),
+            Err(_) => names.push(target),
+        }
+    }
+    if targets.is_empty() || !names.is_empty() {
+        let all = everybody();
+        for name in &names {
+            if !all.iter().any(|one| one.names().any(|node| node == **name)) {
+                let seen: HashSet<String> = all.iter().flat_map(Found::names).collect();
+                let mut seen: Vec<String> = seen.into_iter().collect();
+                seen.sort();
+                return Err(BillError::NoSuchNode { name: (*name).clone(), seen });
+            }
+        }
+        let wanted = |name: &str| names.is_empty() || names.iter().any(|one| *one == name);
+        found.extend(all.into_iter().map(|one| Found {
+            pid: one.pid,
+            samples: one.samples.into_iter().filter(|view| wanted(&view.node())).collect(),
+            counters: one.counters.into_iter().filter(|view| wanted(&view.node())).collect(),
+        }));
+    }
+    let found = each_once(found);
+    if found.is_empty() { Err(BillError::NobodyThere) } else { Ok(found) }
+}
+
+fn of_process(pid: u32) -> Result<Found, BillError> {
+    let wrong = |error: ObserveError| match error {
+        ObserveError::Gone { pid } => BillError::NoProcess(pid),
+        ObserveError::Refused { pid, error } => {
+            BillError::Refused { pid, error: error.to_string() }
+        }
+        error => BillError::Unreadable { pid, error },
+    };
+    let counters = counters::observe(pid).map_err(wrong)?;
+    let found = Found { pid, counters, samples: samples::observe(pid).map_err(wrong)? };
+    if found.is_empty() { Err(BillError::NoNode(pid)) } else { Ok(found) }
+}
+
+/// All processes that we may look at and that have a node. What goes wrong with one is not told:
+/// nobody asked for it by name.
+fn everybody() -> Vec<Found> {
+    let us = geteuid();
+    let ours = |entry: &std::fs::DirEntry| {
+        us.is_root() || entry.metadata().is_ok_and(|data| data.uid() == us.as_raw())
+    };
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let mut pids: Vec<u32> = entries
+        .filter_map(Result::ok)
+        .filter(ours)
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    pids.sort_unstable();
+    let pages = |pid| Found {
+        pid,
+        samples: samples::observe(pid).unwrap_or_default(),
+        counters: counters::observe(pid).unwrap_or_default(),
+    };
+    pids.into_iter().map(pages).filter(|found| !found.is_empty()).collect()
+}
+
+/// Each page once: a child that has inherited it comes after its owner.
+fn each_once(mut found: Vec<Found>) -> Vec<Found> {
+    let foreign = |one: &Found| {
+        let owner = one.counters.first().map(CountersView::pid);
+        owner.or(one.samples.first().map(SamplesView::pid)) != Some(u64::from(one.pid))
+    };
+    found.sort_by_key(foreign);
+    let (mut sampled, mut counted) = (HashSet::new(), HashSet::new());
+    for one in &mut found {
+        one.samples.retain(|view| sampled.insert((view.incarnation(), view.node())));
+        one.counters.retain(|view| counted.insert((view.incarnation(), view.node())));
+    }
+    found.retain(|one| !one.is_empty());
+    found
+}

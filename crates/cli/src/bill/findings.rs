@@ -1,0 +1,308 @@
+//! What a recording shows, in plain sentences, the worst first.
+//!
+//! For each method one sentence says how long a slow message took and on what; others name what
+//! else made messages late, bets that are lost too often, and samples that are missing. Everything
+//! that is said can be found in the figures of the recording.
+
+use crate::bench::report::time;
+use crate::bill::delay::cause;
+use crate::bill::grid::{counted, grouped, percent};
+use crate::bill::recording::{Cause, Delay, Leg, Node, Recording, Subject, Told};
+use serde::Serialize;
+use upbeat_core::bill::Item;
+use upbeat_core::bill::bet::{BETS, Bet};
+use upbeat_core::limits::HANDLER_BUDGET_NS;
+
+/// A slow message takes at least this many times the median.
+const SLOW_TIMES: f64 = 2.0;
+/// A second part of a message is named when it is at least so much of it.
+const SECOND_PART: f64 = 0.2;
+/// Other delays of a method that are told.
+const OTHERS: usize = 3;
+/// A delay is told when it befell one message in so many.
+const ONE_IN: u64 = 1_000;
+/// A bet is told when so much of it is lost, and when it was taken often enough to say so.
+const LOST_PART: f64 = 0.01;
+const TAKEN_LEAST: u64 = 100;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Level {
+    /// Messages were late.
+    Late,
+    /// Something to know.
+    Note,
+    /// All is as usual.
+    Calm,
+}
+
+/// Something that a recording shows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Finding {
+    pub(crate) level: Level,
+    /// The subject that it is of, by its place in the recording.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) subject: Option<usize>,
+    /// What was found.
+    pub(crate) title: String,
+    /// How often, and what is usual.
+    pub(crate) detail: String,
+    /// Nanoseconds, for the order.
+    #[serde(skip)]
+    weight: f64,
+}
+
+/// All findings, the worst first.
+pub(crate) fn findings(recording: &Recording) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (at, subject) in recording.subjects.iter().enumerate() {
+        let headline = headline(subject);
+        let told: Vec<Cause> = headline.iter().flat_map(|(_, told)| told.clone()).collect();
+        found.extend(headline.map(|(finding, _)| Finding { subject: Some(at), ..finding }));
+        let mut others: Vec<&Delay> = subject
+            .causes
+            .iter()
+            .filter(|delay| !told.contains(&delay.cause) && is_told(subject, delay))
+            .collect();
+        others.sort_by(|one, other| other.max.total_cmp(&one.max));
+        let others = others.into_iter().take(OTHERS);
+        found.extend(others.map(|delay| Finding { subject: Some(at), ..other(subject, delay) }));
+    }
+    for node in &recording.nodes {
+        found.extend(BETS.iter().filter_map(|bet| lost(node, bet)));
+    }
+    found.extend(missed(recording));
+    found.sort_by(|one, other| {
+        one.level.cmp(&other.level).then(other.weight.total_cmp(&one.weight))
+    });
+    found
+}
+
+/// What a message's slowest parts were: item, leg, nanoseconds, in falling order.
+pub(crate) fn parts(subject: &Subject, told: &Told) -> Vec<(Item, Leg, f64)> {
+    let mut parts: Vec<(Item, Leg, f64)> = Vec::new();
+    let phases = subject.way.phases.iter().zip(Leg::of(subject.way)).zip(&told.phases);
+    for ((phase, leg), took) in phases {
+        match parts.iter_mut().find(|(item, at, _)| (*item, *at) == (phase.item, leg)) {
+            Some((_, _, sum)) => *sum += took,
+            None => parts.push((phase.item, leg, *took)),
+        }
+    }
+    parts.sort_by(|one, other| other.2.total_cmp(&one.2));
+    parts
+}
+
+/// How long a slow message took, and on what; and the causes that are told by this.
+fn headline(subject: &Subject) -> Option<(Finding, Vec<Cause>)> {
+    let slow = subject.slow()?;
+    let (total, median) = (slow.total(), subject.whole.p50);
+    let mut parts = parts(subject, slow).into_iter();
+    let (item, leg, most) = parts.next()?;
+    let mut title = format!(
+        "{} of {}: {}, of which {} {}",
+        subject.slow_name(),
+        subject.title(),
+        time(total),
+        time(most),
+        doing(subject, item, leg, most, slow.lock.as_deref()),
+    );
+    let mut told = vec![cause(item, leg)];
+    if let Some((item, leg, took)) = parts.next().filter(|part| part.2 >= SECOND_PART * total) {
+        let doing = doing(subject, item, leg, took, slow.lock.as_deref());
+        title += &format!(", and {} {doing}", time(took));
+        told.push(cause(item, leg));
+    }
+    let delay = subject.causes.iter().find(|delay| {
+        delay.cause == told[0] && (delay.cause != Cause::Lock || delay.name == slow.lock)
+    });
+    let late = total >= SLOW_TIMES * median || delay.is_some_and(|one| one.cause != Cause::Pause);
+    let mut detail = format!(
+        "The median of {} from `{}` to `{}` is {}.",
+        messages(subject),
+        subject.from,
+        subject.to,
+        time(median)
+    );
+    if let Some(delay) = delay {
+        detail += &format!(" {}", how_often(subject, delay));
+    }
+    if told[0] == Cause::Pause && late {
+        let line = subject.lines.iter().find(|line| (line.item, line.leg) == (item, leg));
+        let usual = line.map_or(0.0, |line| line.ns.p50);
+        detail += &format!(
+            " `{item}` takes {} at the median and nobody waits in it, so most likely the machine \
+             gave the processor to somebody else.",
+            time(usual)
+        );
+    }
+    let level = if late { Level::Late } else { Level::Calm };
+    Some((Finding { level, subject: None, title, detail, weight: total }, told))
+}
+
+/// What a message did for so long.
+fn doing(subject: &Subject, item: Item, leg: Leg, took: f64, lock: Option<&str>) -> String {
+    let Subject { from, to, .. } = subject;
+    match (cause(item, leg), lock) {
+        (Cause::Room, _) => format!("waiting for room in a full lane to `{to}`"),
+        (Cause::CalleeSlept, _) => format!("waking `{to}`, which slept"),
+        (Cause::CallerSlept, _) => format!("waking `{from}`, which slept when the answer came"),
+        (Cause::CalleeBusy, _) => format!("lying before `{to}`, which was busy"),
+        (Cause::CallerBusy, _) => {
+            format!("lying before `{from}`, which was busy when the answer came")
+        }
+        (Cause::Budget, _) if took > HANDLER_BUDGET_NS as f64 => {
+            format!("running the handler (its budget without a pause is {})", budget())
+        }
+        (Cause::Budget, _) => "running the handler".into(),
+        (Cause::Lock, Some(name)) => format!("waiting for the lock `{name}`"),
+        (Cause::Lock, None) => "waiting for a lock".into(),
+        (Cause::Wait, _) => "the handler waiting for a call, a timer or an event".into(),
+        (Cause::Queue, _) => format!("the handler being ready while `{to}` ran others"),
+        (Cause::Pause, _) => match leg {
+            Leg::Caller => format!("in `{item}` at `{from}`"),
+            Leg::Callee => format!("in `{item}` at `{to}`"),
+            Leg::Out => format!("in `{item}` to `{to}`"),
+            Leg::Back => format!("in `{item}` back to `{from}`"),
+        },
+    }
+}
+
+fn budget() -> String {
+    format!("{} us", HANDLER_BUDGET_NS / 1_000)
+}
+
+fn messages(subject: &Subject) -> &'static str {
+    if subject.way.number() == 0 { "calls" } else { "messages" }
+}
+
+/// How many messages a delay befell, and how long it was.
+fn how_often(subject: &Subject, delay: &Delay) -> String {
+    let of = format!("{} of {} sampled", grouped(delay.stories), grouped(subject.stories));
+    let who = match delay.cause {
+        Cause::Budget => "ran over the budget",
+        Cause::Pause => "were held up so",
+        _ => "waited so",
+    };
+    if delay.stories == 1 {
+        return format!("{of} {who}: for {}.", time(delay.max));
+    }
+    format!("{of} {who}: for {} at the median, {} at most.", time(delay.p50), time(delay.max))
+}
+
+fn is_told(subject: &Subject, delay: &Delay) -> bool {
+    let often = |one_in: u64| delay.stories.saturating_mul(one_in) >= subject.stories;
+    match delay.cause {
+        Cause::Budget => true,
+        // Single pauses are the machine's, and come to every program.
+        Cause::Pause => often(ONE_IN / 10),
+        _ => often(ONE_IN),
+    }
+}
+
+/// What else made messages late.
+fn other(subject: &Subject, delay: &Delay) -> Finding {
+    let Subject { from, to, .. } = subject;
+    let (name, most) = (delay.name.as_deref(), time(delay.max));
+    let what = match (delay.cause, name) {
+        (Cause::Room, _) => {
+            format!("the caller waited up to {most} for room in a full lane to `{to}`")
+        }
+        (Cause::CalleeSlept, _) => format!("`{to}` slept: waking it took up to {most}"),
+        (Cause::CallerSlept, _) => {
+            format!("`{from}` slept when the answer came: waking it took up to {most}")
+        }
+        (Cause::CalleeBusy, _) => {
+            format!("`{to}` was busy: messages lay before it for up to {most}")
+        }
+        (Cause::CallerBusy, _) => {
+            format!("`{from}` was busy: answers lay before it for up to {most}")
+        }
+        (Cause::Budget, _) => {
+            format!("the handler ran {most} without a pause, its budget is {}", budget())
+        }
+        (Cause::Lock, Some(name)) => {
+            format!("the handler waited up to {most} for the lock `{name}`")
+        }
+        (Cause::Lock, None) => format!("the handler waited up to {most} for a lock"),
+        (Cause::Wait, _) => {
+            format!("the handler waited up to {most} for a call, a timer or an event")
+        }
+        (Cause::Queue, _) => {
+            format!("the handler was ready for up to {most} while `{to}` ran others")
+        }
+        (Cause::Pause, name) => format!("`{}` took up to {most}", name.unwrap_or("a step")),
+    };
+    Finding {
+        level: Level::Note,
+        subject: None,
+        title: format!("{}: {what}", subject.title()),
+        detail: how_often(subject, delay),
+        weight: delay.max,
+    }
+}
+
+/// A bet that a node loses too often.
+fn lost(node: &Node, bet: &Bet) -> Option<Finding> {
+    let (won, lost) = (bet.won(|one| node.count(one)), bet.lost(|one| node.count(one)));
+    let taken = won.saturating_add(lost);
+    let part = lost as f64 / taken.max(1) as f64;
+    if taken < TAKEN_LEAST || part < LOST_PART {
+        return None;
+    }
+    let title = format!(
+        "`{}` lost {} of its bets on {}: {}",
+        node.name,
+        percent(100.0 * part),
+        bet.name,
+        reasons(node, bet)
+    );
+    let detail = format!(
+        "The bet: {} {} taken, {} lost, since the node began.",
+        bet.sentence,
+        grouped(taken),
+        grouped(lost)
+    );
+    Some(Finding { level: Level::Note, subject: None, title, detail, weight: part })
+}
+
+/// How often a bet was lost for which reason, the commonest first.
+pub(crate) fn reasons(node: &Node, bet: &Bet) -> String {
+    let mut reasons: Vec<(u64, &str)> =
+        bet.lost.iter().map(|(counter, why)| (node.count(*counter), *why)).collect();
+    reasons.retain(|(count, _)| *count > 0);
+    reasons.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let told: Vec<String> =
+        reasons.iter().map(|(count, why)| format!("{why} ({})", grouped(*count))).collect();
+    told.join(", ")
+}
+
+fn missed(recording: &Recording) -> Vec<Finding> {
+    let note = |title, detail: &str| Finding {
+        level: Level::Note,
+        subject: None,
+        title,
+        detail: detail.into(),
+        weight: 0.0,
+    };
+    let (missed, samples) = (recording.missed, recording.samples());
+    let mut found = Vec::new();
+    if missed.overwritten.saturating_mul(10) > samples {
+        let samples = counted(missed.overwritten, "sample was", "samples were");
+        found.push(note(
+            format!("{samples} overwritten before being read"),
+            "The figures are of those that were read. Sample more rarely to keep them all.",
+        ));
+    }
+    if missed.unusable > 0 {
+        let samples = counted(missed.unusable, "sample is", "samples are");
+        found.push(note(
+            format!("{samples} in no figure: this version does not understand them"),
+            "Use the `upbeat` of the version with which the program was built.",
+        ));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

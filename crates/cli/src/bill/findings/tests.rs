@@ -1,0 +1,123 @@
+use super::*;
+use crate::bill::example;
+use crate::bill::recording::Missed;
+
+fn all() -> (Recording, Vec<Finding>) {
+    let recording = example::recording();
+    let found = findings(&recording);
+    (recording, found)
+}
+
+fn of<'a>(found: &'a [Finding], text: &str) -> &'a Finding {
+    let found_one = found.iter().find(|one| one.title.contains(text));
+    found_one.unwrap_or_else(|| panic!("{text}: {found:#?}"))
+}
+
+#[test]
+fn each_thing_that_goes_wrong_is_named() {
+    let (_, found) = all();
+    let lock = of(&found, "of Bank.transfer: ");
+    assert!(lock.title.starts_with("slowest of 600 samples of Bank.transfer: 5"), "{}", lock.title);
+    assert!(lock.title.contains("us waiting for the lock `accounts`"), "{}", lock.title);
+    assert!(lock.detail.contains("12 of 600 sampled waited so: for 50."), "{}", lock.detail);
+    let budget = of(&found, "of Bank.audit: ");
+    assert!(budget.title.contains("running the handler (its budget without a pause is 100 us)"));
+    assert!(budget.detail.contains("6 of 300 sampled ran over the budget"), "{}", budget.detail);
+    let slept = of(&found, "of Prices.price: ");
+    assert!(slept.title.contains("us waking `quotes`, which slept"), "{}", slept.title);
+    let full = of(&found, "of Sink.note: ");
+    assert!(full.title.contains("us waiting for room in a full lane to `sink`"), "{}", full.title);
+    assert!([lock, budget, slept, full].iter().all(|one| one.level == Level::Late));
+    assert!([lock, budget, slept, full].iter().all(|one| one.subject.is_some()));
+    let bets = of(&found, "`bank` lost 12.0% of its bets on handlers");
+    assert!(bets.title.ends_with("waited for a lock (1,200)") && bets.level == Level::Note);
+}
+
+#[test]
+fn the_worst_comes_first_and_a_calm_method_last() {
+    let (mut recording, found) = all();
+    assert!(found.is_sorted_by_key(|one| one.level));
+    assert!(found[0].title.contains("Bank.audit"), "310 us: {}", found[0].title);
+    // Without its late messages a method is calm.
+    let calm = &mut recording.subjects[0];
+    calm.slow = calm.typical;
+    calm.causes.clear();
+    let title = calm.title();
+    let found = findings(&recording);
+    let last = found.last().unwrap();
+    assert_eq!(last.level, Level::Calm);
+    assert!(last.title.contains(&title), "{}", last.title);
+}
+
+#[test]
+fn what_befell_others_of_a_method_is_told_beside() {
+    let (mut recording, _) = all();
+    let one = recording.subjects.iter_mut().find(|one| one.method == "transfer").unwrap();
+    let delay = |cause, max| Delay { cause, name: None, stories: 3, p50: 5_000.0, max };
+    one.causes.extend([
+        delay(Cause::CalleeSlept, 48_000.0),
+        delay(Cause::Budget, 310_000.0),
+        delay(Cause::Pause, 9_000.0),
+    ]);
+    let found = findings(&recording);
+    let slept = of(&found, "`bank` slept: waking it took up to 48.00 us");
+    assert_eq!(
+        slept.detail,
+        "3 of 600 sampled waited so: for 5.00 us at the median, 48.00 us at most."
+    );
+    of(&found, "the handler ran 310.00 us without a pause, its budget is 100 us");
+    assert!(!found.iter().any(|one| one.title.contains("a step")), "single pauses are usual");
+}
+
+#[test]
+fn of_a_thousand_stories_it_is_p999() {
+    let (mut recording, _) = all();
+    recording.subjects[0].stories = 1_000;
+    let title = recording.subjects[0].title();
+    of(&findings(&recording), &format!("p99.9 of {title}: "));
+}
+
+#[test]
+fn a_long_step_in_which_nobody_waits_is_put_down_to_the_machine() {
+    let (mut recording, _) = all();
+    let one = &mut recording.subjects[0];
+    let at = one.slow.unwrap();
+    let phases = one.way.phases.iter().zip(&mut one.told[at].phases);
+    phases.for_each(|(phase, took)| *took = if phase.item == Item::Decode { 9e5 } else { 1.0 });
+    let title = format!("of {}", one.title());
+    let found = findings(&recording);
+    let finding = of(&found, &title);
+    assert!(finding.title.contains("in `decode` at"), "{}", finding.title);
+    assert!(finding.detail.contains("gave the processor to somebody else"), "{}", finding.detail);
+}
+
+#[test]
+fn bets_that_are_seldom_lost_or_taken_are_not_told() {
+    let (mut recording, _) = all();
+    let counters = &mut recording.nodes[1].counters;
+    counters.insert("promoted by lock".into(), 80);
+    assert!(!findings(&recording).iter().any(|one| one.title.contains("bets on")));
+    let counters = &mut recording.nodes[1].counters;
+    counters.insert("handlers inline".into(), 10);
+    assert!(!findings(&recording).iter().any(|one| one.title.contains("bets on")));
+}
+
+#[test]
+fn missing_samples_are_told() {
+    let (mut recording, _) = all();
+    recording.missed = Missed { overwritten: 5_000, unusable: 1 };
+    let found = findings(&recording);
+    of(&found, "5,000 samples were overwritten");
+    of(&found, "1 sample is in no figure");
+}
+
+#[test]
+fn a_recording_of_pairs_alone_has_no_slow_message() {
+    let (mut recording, _) = all();
+    recording.nodes.clear();
+    recording.subjects.iter_mut().for_each(|one| {
+        one.told.clear();
+        one.causes.clear();
+    });
+    assert_eq!(findings(&recording), []);
+}

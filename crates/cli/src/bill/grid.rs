@@ -1,0 +1,80 @@
+//! Text in columns, and numbers in text.
+
+use std::io::{self, Write};
+
+/// Rows of cells under a title each. Cells of a title that begins with `>` stand to the right.
+pub(crate) fn grid(
+    titles: &[&str],
+    rows: &[Vec<String>],
+    indent: &str,
+    to: &mut impl Write,
+) -> io::Result<()> {
+    let width = |at: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
+        cells.max().unwrap_or(0).max(titles[at].trim_start_matches('>').len())
+    };
+    let widths: Vec<usize> = (0..titles.len()).map(width).collect();
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut line = String::from(indent);
+        for ((title, cell), width) in titles.iter().zip(cells).zip(&widths) {
+            let gap = if line.len() > indent.len() { "  " } else { "" };
+            line += &match title.starts_with('>') {
+                true => format!("{gap}{cell:>width$}"),
+                false => format!("{gap}{cell:<width$}"),
+            };
+        }
+        line.trim_end().to_owned()
+    };
+    writeln!(to, "{}", line(&mut titles.iter().map(|title| title.trim_start_matches('>'))))?;
+    rows.iter().try_for_each(|row| writeln!(to, "{}", line(&mut row.iter().map(String::as_str))))
+}
+
+/// A number with its thousands parted.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A part of a whole in percent; below one in a thousand it says so.
+pub(crate) fn percent(value: f64) -> String {
+    match value {
+        0.0 => "0%".into(),
+        value if value.abs() < 0.1 => "<0.1%".into(),
+        value => format!("{value:.1}%"),
+    }
+}
+
+/// One of something, or more.
+pub(crate) fn counted(number: u64, one: &str, more: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { more })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_stand_under_their_titles() {
+        let mut text = Vec::new();
+        let rows = [vec!["wire".into(), "9".into()], vec!["fl".into(), "1,234".into()]];
+        grid(&["item", ">ns"], &rows, "  ", &mut text).unwrap();
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            "  item     ns\n  wire      9\n  fl    1,234\n"
+        );
+    }
+
+    #[test]
+    fn numbers_are_parted() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped).join(" "), "0 999 1,000 1,234,567");
+        assert_eq!([0.0, 0.01, 12.34, -3.0].map(percent).join(" "), "0% <0.1% 12.3% -3.0%");
+        assert_eq!(counted(1, "call", "calls"), "1 call");
+    }
+}

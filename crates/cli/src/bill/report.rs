@@ -1,0 +1,199 @@
+//! The bill as text: findings, the breakdown of each method, the bets of each node.
+
+use crate::bench::report::time;
+use crate::bill::compare::Compared;
+use crate::bill::findings::{Finding, Level, reasons};
+use crate::bill::grid::{counted, grid, grouped, percent};
+use crate::bill::recording::{Line, Recording, Subject};
+use std::io::{self, Write};
+use upbeat_core::bill::bet::BETS;
+
+/// Columns of text that is broken into lines.
+const WIDTH: usize = 96;
+
+/// Writes it.
+pub(crate) fn write(
+    recording: &Recording,
+    findings: &[Finding],
+    compared: Option<&[Compared]>,
+    to: &mut impl Write,
+) -> io::Result<()> {
+    writeln!(to, "{}", summary(recording))?;
+    writeln!(to, "\nFindings")?;
+    for (at, finding) in findings.iter().enumerate() {
+        let mark = match finding.level {
+            Level::Late => "!",
+            Level::Note => "-",
+            Level::Calm => " ",
+        };
+        let number = format!("{mark}{:>3}. ", at + 1);
+        wrapped(&finding.title, &number, to)?;
+        wrapped(&finding.detail, "      ", to)?;
+    }
+    for subject in &recording.subjects {
+        breakdown(subject, to)?;
+    }
+    bets(recording, to)?;
+    compared.map_or(Ok(()), |compared| comparison(compared, to))
+}
+
+/// What was looked at, in a line.
+pub(crate) fn summary(recording: &Recording) -> String {
+    let samples: Vec<&str> =
+        recording.nodes.iter().filter(|node| node.samples).map(|node| node.name.as_str()).collect();
+    let nodes = match samples.len() {
+        0 => "nodes".to_owned(),
+        1..=4 => format!("`{}`", samples.join("`, `")),
+        more => format!("{more} nodes"),
+    };
+    format!(
+        "{} of {} seen by {nodes}, collected for {:.1} s",
+        counted(recording.samples(), "sample", "samples"),
+        counted(recording.subjects.len() as u64, "kind of message", "kinds of messages"),
+        recording.seconds,
+    )
+}
+
+fn wrapped(text: &str, first: &str, to: &mut impl Write) -> io::Result<()> {
+    let mut line = first.to_owned();
+    let indent = " ".repeat(first.chars().count());
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            writeln!(to, "{}", line.trim_end())?;
+            line.clone_from(&indent);
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line += word;
+        empty = false;
+    }
+    writeln!(to, "{}", line.trim_end())
+}
+
+fn breakdown(subject: &Subject, to: &mut impl Write) -> io::Result<()> {
+    let Subject { from, to: callee, whole, .. } = subject;
+    writeln!(
+        to,
+        "\n{}  {} from `{from}` to `{callee}`  ({} told whole, {} in pairs; means from {})",
+        subject.title(),
+        subject.way.name,
+        grouped(subject.stories),
+        grouped(subject.pairs),
+        subject.means_from,
+    )?;
+    let row = |line: &Line| {
+        let mut row: Vec<String> =
+            vec![line.item.name().into(), subject.node_of(line.leg).unwrap_or("").into()];
+        if row[1].is_empty() {
+            row[1] = line.leg.name().into();
+        }
+        row.extend([percent(subject.percent(line)), time(line.ns.mean)]);
+        row.extend([line.ns.p50, line.ns.p99, line.ns.p999].map(time));
+        row
+    };
+    let counts = |line: &&Line| line.ns.mean.abs() >= 0.05 || line.ns.p999 >= 0.05;
+    let mut rows: Vec<Vec<String>> = subject.lines.iter().filter(counts).map(row).collect();
+    let mut sum = vec!["all".into(), String::new(), "100%".into(), time(whole.mean)];
+    sum.extend([whole.p50, whole.p99, whole.p999].map(time));
+    rows.push(sum);
+    grid(&["item", "where", ">part", ">mean", ">p50", ">p99", ">p99.9"], &rows, "  ", to)
+}
+
+fn bets(recording: &Recording, to: &mut impl Write) -> io::Result<()> {
+    let mut rows = Vec::new();
+    for node in &recording.nodes {
+        for bet in BETS {
+            let (won, lost) = (bet.won(|one| node.count(one)), bet.lost(|one| node.count(one)));
+            let taken = won.saturating_add(lost);
+            if taken == 0 {
+                continue;
+            }
+            rows.push(vec![
+                node.name.clone(),
+                bet.name.into(),
+                grouped(taken),
+                grouped(won),
+                grouped(lost),
+                percent(100.0 * lost as f64 / taken as f64),
+                reasons(node, bet),
+            ]);
+        }
+    }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(to, "\nBets since the nodes began")?;
+    grid(&["node", "bet on", ">taken", ">won", ">lost", ">part", "lost because"], &rows, "  ", to)
+}
+
+fn comparison(compared: &[Compared], to: &mut impl Write) -> io::Result<()> {
+    if compared.is_empty() {
+        return writeln!(to, "\nThe two recordings have no method in common.");
+    }
+    for one in compared {
+        writeln!(to, "\n{}  from `{}` to `{}`, compared", one.title, one.from, one.to)?;
+        let row = |row: &crate::bill::compare::Row| {
+            let change = row.change().map_or("new".into(), |change| format!("{change:+.1}%"));
+            let leg = row.leg.map_or("all", |leg| leg.name());
+            vec![row.name.into(), leg.into(), time(row.before), time(row.now), change]
+        };
+        let rows: Vec<Vec<String>> = one.rows.iter().map(row).collect();
+        grid(&["item", "where", ">before", ">now", ">change"], &rows, "  ", to)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bill::compare::compare;
+    use crate::bill::{example, findings};
+
+    fn text() -> String {
+        let recording = example::recording();
+        let compared = compare(&recording, &recording);
+        let found = findings::findings(&recording);
+        let mut text = Vec::new();
+        write(&recording, &found, Some(&compared), &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn it_says_what_took_how_long_and_what_was_lost() {
+        // Sentences are broken into lines.
+        let text = text().split_whitespace().collect::<Vec<_>>().join(" ");
+        for told in [
+            "Findings",
+            "! ",
+            "the lock `accounts`",
+            "Bank.transfer call from `desk` to `bank`",
+            "item where part mean",
+            "p99.9",
+            "Bets since the nodes began",
+            "waited for a lock (1,200)",
+            "compared",
+            "+0.0%",
+        ] {
+            assert!(text.contains(told), "{told}\n{text}");
+        }
+    }
+
+    #[test]
+    fn lines_are_no_longer_than_a_terminal_for_sentences() {
+        let text = text();
+        let findings = text.lines().skip_while(|line| *line != "Findings").skip(1);
+        let findings: Vec<&str> = findings.take_while(|line| !line.is_empty()).collect();
+        assert!(findings.len() > 4 && findings.iter().all(|line| line.len() <= WIDTH), "{text}");
+    }
+
+    #[test]
+    fn parts_of_a_method_add_up() {
+        for subject in &example::recording().subjects {
+            let sum: f64 = subject.lines.iter().map(|line| subject.percent(line)).sum();
+            assert!((sum - 100.0).abs() < 0.1, "{sum}");
+        }
+    }
+}

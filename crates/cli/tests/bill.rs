@@ -1,0 +1,160 @@
+//! The `upbeat bill` command as a user meets it, over a made-up program in this process.
+
+mod program;
+
+use program::{Pages, Scratch, bill, printed, program};
+use serde_json::Value;
+use std::process::{Command, Stdio};
+use upbeat_core::bill::way::CALL;
+
+/// The nodes of a program of [`program`].
+fn names(nodes: &[Pages; 2]) -> [&str; 2] {
+    [&nodes[0].name, &nodes[1].name]
+}
+
+fn failed(arguments: &[&str]) -> String {
+    let output = bill(arguments);
+    assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(output.stdout.is_empty());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn what_made_calls_slow_is_said_in_words() {
+    let nodes = program("words");
+    let [desk, sink] = names(&nodes);
+    let text = printed(&bill(&[desk, sink, "--seconds", "0"]));
+    for told in [
+        "us waiting for the lock `accounts`",
+        "us running the handler (its budget without a pause is 100 us)",
+        "us waking `quotes`, which slept",
+        "us waiting for room in a full lane to `words/sink`",
+        "`words/sink` lost 12.0% of its bets on handlers: waited for a lock (1,200)",
+        "Bank.transfer  call from `words/desk` to `bank`",
+        "Sink.note  one-way from `words/desk` to `words/sink`",
+    ] {
+        // Sentences are broken into lines.
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(&told), "{told}\n{text}");
+    }
+    let drawn = printed(&bill(&[desk, "--seconds", "0", "--timeline", "--method", "transfer"]));
+    assert!(drawn.contains("typical of Bank.transfer") && !drawn.contains("audit"), "{drawn}");
+}
+
+#[test]
+fn json_is_one_object_with_figures_that_agree() {
+    let nodes = program("json");
+    let [desk, sink] = names(&nodes);
+    let text = printed(&bill(&[desk, sink, "--seconds", "0", "--json"]));
+    let json: Value = serde_json::from_str(&text).unwrap();
+    let subjects = json["subjects"].as_array().unwrap();
+    assert_eq!(subjects.len(), 4);
+    for subject in subjects {
+        let lines = subject["lines"].as_array().unwrap();
+        let sum: f64 = lines.iter().map(|line| line["mean"].as_f64().unwrap()).sum();
+        let mean = subject["whole"]["mean"].as_f64().unwrap();
+        assert!((sum - mean).abs() < 0.01 * mean, "{sum} {mean}");
+        let whole = |name: &str| subject["whole"][name].as_f64().unwrap();
+        assert!(whole("p50") <= whole("p99") && whole("p99") <= whole("p999"));
+    }
+    let names: Vec<&str> = json["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| node["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, [desk, sink]);
+    assert_eq!(json["nodes"][1]["counters"]["promoted by lock"], 1_200);
+    assert!(json["findings"].as_array().unwrap().len() >= 5);
+    assert_eq!(json["findings"][0]["level"], "late");
+}
+
+#[test]
+fn a_recording_is_kept_loaded_and_held_against_another() {
+    let nodes = program("kept");
+    let [desk, sink] = names(&nodes);
+    let scratch = Scratch::new("bill-kept");
+    let file = scratch.path("before.json");
+    let live = printed(&bill(&[desk, sink, "--seconds", "0", "--save", &file]));
+    assert_eq!(printed(&bill(&["--load", &file])), live);
+    let both = printed(&bill(&["--load", &file, "--compare", &file]));
+    assert!(both.starts_with(&live) && both.contains("+0.0%"), "{both}");
+    let json = printed(&bill(&["--load", &file, "--compare", &file, "--json"]));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["compared"].as_array().unwrap().len(), 4);
+
+    std::fs::write(&file, "{\"format\":\"upbeat bill\",\"version\":99}").unwrap();
+    let error = failed(&["--load", &file]);
+    assert!(error.contains("version 99") && error.contains(&file), "{error}");
+    let error = failed(&["--load", &scratch.path("none")]);
+    assert!(error.contains("cannot be read"), "{error}");
+    assert!(failed(&[desk, "--load", &file]).contains("cannot be used with"));
+}
+
+#[test]
+fn a_program_is_found_by_the_number_of_its_process() {
+    let nodes = program("number");
+    let pid = std::process::id().to_string();
+    let text = printed(&bill(&[&pid, "--seconds", "0", "--method", "transfer", "--json"]));
+    let json: Value = serde_json::from_str(&text).unwrap();
+    let subjects = json["subjects"].as_array().unwrap();
+    assert!(subjects.iter().any(|one| one["from"] == nodes[0].name.as_str()), "{text}");
+    assert!(subjects.iter().all(|one| one["method"] == "transfer"));
+}
+
+#[test]
+fn samples_that_come_meanwhile_are_taken_too() {
+    let node = Pages::new("meanwhile");
+    let subject = node.samples.subject("bank\nBank\nlate").unwrap();
+    let text = std::thread::scope(|scope| {
+        let text = scope.spawn(|| printed(&bill(&["meanwhile", "--seconds", "1", "--json"])));
+        for n in 0..2_000 {
+            node.message(subject, CALL, (1_000 * n, 0), |_, _| None);
+            std::thread::sleep(std::time::Duration::from_micros(300));
+            if text.is_finished() {
+                break;
+            }
+        }
+        text.join().unwrap()
+    });
+    let json: Value = serde_json::from_str(&text).unwrap();
+    assert!(json["subjects"][0]["stories"].as_u64().unwrap() > 10, "{text}");
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let mut other = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
+    let error = failed(&[&other.id().to_string()]);
+    assert!(error.contains("has no node"), "{error}");
+    other.kill().unwrap();
+    other.wait().unwrap();
+    let error = failed(&["4194305"]);
+    assert!(error.contains("there is no process 4194305"), "{error}");
+    let _silent = Pages::new("errors/silent");
+    let error = failed(&["errors/silent", "--seconds", "0"]);
+    assert!(error.contains("nothing was sampled") && error.contains("--seconds"), "{error}");
+    let error = failed(&["errors/unicorn"]);
+    assert!(error.contains("`errors/unicorn`") && error.contains("`errors/silent`"), "{error}");
+    let index = upbeat_memory::counters::Counters::create(1, "errors/counting", 7).unwrap();
+    let error = failed(&["errors/counting", "--seconds", "0"]);
+    assert!(error.contains("UPBEAT_SAMPLING=1000") && error.contains(".sampling("), "{error}");
+    drop(index);
+    assert!(failed(&["x", "--seconds=-1"]).contains("--seconds"));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_fault() {
+    let nodes = program("enough");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_upbeat"))
+        .args(["bill", &nodes[0].name, "--seconds", "0"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty());
+}
