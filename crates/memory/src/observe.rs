@@ -206,6 +206,8 @@ pub enum ObserveError {
         /// What there is room for.
         room: usize,
     },
+    /// The page announces a counter of time that stands still.
+    Pace,
 }
 
 impl fmt::Display for ObserveError {
@@ -230,6 +232,7 @@ impl fmt::Display for ObserveError {
             ObserveError::Count { count, room } => {
                 write!(f, "the page announces {count} entries and has room for {room}")
             }
+            ObserveError::Pace => write!(f, "the page announces 0 ticks a second"),
         }
     }
 }

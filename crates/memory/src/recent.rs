@@ -17,6 +17,9 @@ use std::cell::Cell;
 const HEAD: usize = 16;
 const WRITTEN_AT: usize = 0;
 
+/// Records that can be told from each other. No writer comes this far.
+const NUMBERS: u64 = u64::MAX / 2;
+
 /// The words that `records` records of `words` words each need, with all that stands between them.
 #[must_use]
 pub const fn words_of(records: usize, words: usize) -> usize {
@@ -83,9 +86,9 @@ impl<const WORDS: usize> Recent<WORDS> {
     }
 
     /// The number of records written so far, as the writer says. All below it stand, or are
-    /// overwritten.
+    /// overwritten. It is at most `u64::MAX / 2`, so that a reader may count on from it.
     pub fn written(&self) -> u64 {
-        let written = self.region.load(WRITTEN_AT);
+        let written = self.region.load(WRITTEN_AT).min(NUMBERS);
         fence(Ordering::Acquire);
         written
     }
@@ -98,8 +101,8 @@ impl<const WORDS: usize> Recent<WORDS> {
     /// A record by its number, from 0. None when it is not yet written, is being written, or is
     /// overwritten.
     pub fn read(&self, number: u64) -> Option<[u64; WORDS]> {
-        // No writer comes this far, and the sequence of a higher number would be another's.
-        if number > u64::MAX / 2 - 1 {
+        // The sequence of a higher number would be another's.
+        if number >= NUMBERS {
             return None;
         }
         let at = place::<WORDS>(number, self.mask);
@@ -133,3 +136,9 @@ fn mask_of<const WORDS: usize>(region: &Region, records: usize) -> u64 {
     assert!(words_of(records, WORDS) <= region.words(), "no room for {records} records");
     records as u64 - 1
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+#[cfg(all(test, loom))]
+mod model;

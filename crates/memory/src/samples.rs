@@ -229,15 +229,17 @@ impl SamplesView {
     /// A view of the samples in a region that somebody else writes.
     pub fn new(page: &Region) -> Result<SamplesView, ObserveError> {
         let header = KIND.header(page)?;
-        let [records, subjects, _] = header.own;
-        let records = bounded(records, RECORDS)?;
-        if !records.is_power_of_two() {
-            return Err(ObserveError::Count { count: records as u64, room: RECORDS });
+        let [records, subjects, pace] = header.own;
+        // Whoever shows a stamp divides by it.
+        if pace == 0 {
+            return Err(ObserveError::Pace);
         }
-        let shape = Shape { records, subjects: bounded(subjects, SUBJECTS_MAX)? };
-        if words_of(shape) > page.words() {
-            let room = page.words() / (WORDS + 1);
-            return Err(ObserveError::Count { count: records as u64, room });
+        let subjects = bounded(subjects, SUBJECTS_MAX)?;
+        let shape = Shape { records: bounded(records, RECORDS)?, subjects };
+        let before = words_of(Shape { records: 0, subjects });
+        let room = page.words().saturating_sub(before) / (WORDS + 1);
+        if !shape.records.is_power_of_two() || shape.records > room {
+            return Err(ObserveError::Count { count: records, room: room.min(RECORDS) });
         }
         Ok(SamplesView::over(header, page, shape))
     }
@@ -262,12 +264,13 @@ impl SamplesView {
         self.header.incarnation
     }
 
-    /// The pace of the counter with which stamps are taken.
+    /// The pace of the counter with which stamps are taken, never 0.
     pub fn ticks_per_second(&self) -> u64 {
         self.header.own[2]
     }
 
-    /// The number of records written so far. All below it stand, or are overwritten.
+    /// The number of records written so far, at most `u64::MAX / 2`. All below it stand, or are
+    /// overwritten.
     pub fn written(&self) -> u64 {
         self.recent.written()
     }
@@ -308,3 +311,6 @@ fn bounded(count: u64, most: usize) -> Result<usize, ObserveError> {
 pub fn observe(pid: u32) -> Result<Vec<SamplesView>, ObserveError> {
     KIND.find(pid, SamplesView::new)
 }
+
+#[cfg(test)]
+mod tests;

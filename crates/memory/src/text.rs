@@ -48,3 +48,6 @@ pub(crate) fn get(region: &Region, at: usize, words: usize) -> Result<String, u6
         _ => Err(found),
     }
 }
+
+#[cfg(test)]
+mod tests;

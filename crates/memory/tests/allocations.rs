@@ -1,0 +1,26 @@
+//! Writing a sample allocates nothing.
+
+#![cfg(not(loom))]
+
+use upbeat_memory::allocator::CountingAllocator;
+use upbeat_memory::samples::{Record, STAMPS_MAX, Samples};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator::new();
+
+#[test]
+fn a_sample_is_written_without_an_allocation() {
+    let samples = Samples::heap("a/1", 7);
+    let stamps = [1; STAMPS_MAX];
+    let record = Record { subject: 0, kind: 1, rung: 0, flags: 0, note: 0, peer: 8, stamps };
+    // The threads of the test's own frame may allocate, though not always.
+    let held = (0..20).any(|_| {
+        let before = ALLOCATOR.allocations();
+        for _ in 0..100 {
+            samples.write(&record);
+            samples.subject("a text");
+        }
+        ALLOCATOR.allocations() == before
+    });
+    assert!(held && samples.written() >= 100);
+}
