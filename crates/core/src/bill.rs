@@ -136,6 +136,8 @@ listed! {
         LaneFull "lane full" "Times a message had to wait because its lane was full."
         LaneGrown "lane grown" "Times a lane went on in a bigger segment."
         PeerFaults "peer faults" "Sessions that were ended because the peer broke a rule."
+        SamplesTaken "samples taken" "Messages of which it was written down where their time went."
+        SamplesLost "samples lost" "Sampled messages of which a stamp, or room to write it down, was missing."
     }
 }
 

@@ -12,8 +12,8 @@
 pub mod limits;
 pub mod name;
 pub mod method;
-pub mod bill;
 pub mod fault;
+pub mod bill;
 pub mod frame;
 pub mod quote;
 mod record;

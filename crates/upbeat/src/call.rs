@@ -5,6 +5,7 @@
 
 use crate::dispatch::Dispatcher;
 use crate::error::CallError;
+use crate::sample::{Halves, Reason, Sample, Stamps, Unsampled};
 use crate::session::{Answer, Prefixed, Put, Session};
 use crate::time::Sleep;
 use crate::wire::Wire;
@@ -15,6 +16,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use upbeat_core::bill::Counter;
+use upbeat_core::bill::way::{CALL, Happened, ONEWAY, Point};
 use upbeat_core::frame::{CallNumber, Flags, Head};
 use upbeat_core::limits::{CALLS_PER_SESSION_MAX, MESSAGE_BYTES_MAX};
 
@@ -26,6 +28,7 @@ pub(crate) const MISSING: u16 = u16::MAX;
 pub struct Bound {
     pub(crate) node: Rc<Dispatcher>,
     pub(crate) session: Rc<Session>,
+    pub(crate) service: &'static str,
     pub(crate) numbers: Rc<[u16]>,
 }
 
@@ -43,7 +46,7 @@ impl Bound {
             number: self.numbers.get(index).copied().unwrap_or(MISSING),
             method,
             state: State::Unsent(arguments),
-            deadline: None,
+            rare: None,
             result: PhantomData,
         }
     }
@@ -63,7 +66,7 @@ impl Bound {
     #[inline(always)]
     pub fn send<A: Wire>(&self, index: usize, method: &'static str, arguments: A) -> Send<'_, A> {
         let number = self.numbers.get(index).copied().unwrap_or(MISSING);
-        Send { bound: self, number, method, arguments }
+        Send { bound: self, number, method, arguments, sample: None }
     }
 }
 
@@ -74,14 +77,24 @@ pub struct Call<'c, A, R> {
     number: u16,
     method: &'static str,
     state: State<A>,
-    deadline: Option<Box<Deadline>>,
+    rare: Option<Box<Rare>>,
     result: PhantomData<fn() -> R>,
 }
 
 enum State<A> {
     Unsent(A),
     Sent(CallNumber),
+    /// The same of a call that is sampled.
+    Sampled(CallNumber),
     Over,
+}
+
+/// What few calls have.
+#[derive(Default)]
+struct Rare {
+    deadline: Option<Deadline>,
+    /// Of a call that waits for room.
+    sample: Option<Sample>,
 }
 
 struct Deadline {
@@ -110,13 +123,28 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     /// ```
     pub fn deadline(mut self, after: Duration) -> Self {
         let sleep = Sleep::new(&self.bound.node, after);
-        self.deadline = Some(Box::new(Deadline { after, sleep }));
+        self.rare.get_or_insert_default().deadline = Some(Deadline { after, sleep });
         self
     }
 
     /// Writes the request. False if there is no room yet.
     #[inline(always)]
     fn send(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
+        if self.bound.node.sample_is_due() | self.rare.is_some() {
+            return self.send_rarely(context);
+        }
+        self.write(context, |session, head, arguments| {
+            session.request(head.words(), arguments, &mut Unsampled)
+        })
+    }
+
+    /// Takes a number and has the request written under it. False if there is no room yet.
+    #[inline(always)]
+    fn write(
+        &mut self,
+        context: &mut Context<'_>,
+        write: impl FnOnce(&Session, Head, &A) -> Result<(), Put>,
+    ) -> Result<bool, CallError> {
         let State::Unsent(arguments) = &self.state else { return Ok(true) };
         let Bound { node, session, .. } = self.bound;
         if self.number == MISSING {
@@ -125,12 +153,7 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
         let Ok(call) = session.open_call(node.waiter(context)) else {
             return Err(CallError::TooManyCalls { most: CALLS_PER_SESSION_MAX });
         };
-        let words = Head::call(self.number, call, 0).words();
-        let sent = match &self.deadline {
-            None => session.request(words, arguments),
-            Some(deadline) => send_with_deadline(session, self.number, call, deadline, arguments),
-        };
-        match sent {
+        match write(session, Head::call(self.number, call, 0), arguments) {
             Ok(()) => {
                 node.count(Counter::CallsSent);
                 node.sent(session);
@@ -143,19 +166,49 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
             }
         }
     }
-}
 
-#[cold]
-fn send_with_deadline<A: Wire>(
-    session: &Session,
-    method: u16,
-    call: CallNumber,
-    deadline: &Deadline,
-    arguments: &A,
-) -> Result<(), Put> {
-    let word = u64::try_from(deadline.after.as_micros()).unwrap_or(u64::MAX);
-    let words = Head::call(method, call, 0).with_flags(Flags::DEADLINE).words();
-    session.request(words, &Prefixed { word, value: arguments })
+    /// The same for a call that has a deadline, or is sampled.
+    #[cold]
+    #[inline(never)]
+    fn send_rarely(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
+        let waited = self.rare.as_mut().and_then(|rare| rare.sample.take());
+        let Some(mut sample) = waited.or_else(|| self.bound.node.next_sample(CALL)) else {
+            return self.write_rarely(context, &mut Unsampled);
+        };
+        sample.at(Point::Roomed);
+        let sent = self.write_rarely(context, &mut sample);
+        match (&sent, &self.state) {
+            (Ok(true), State::Sent(call)) => {
+                let Bound { session, service, .. } = self.bound;
+                session.begin_sample(Halves::new(*call, (service, self.method), sample));
+                self.state = State::Sampled(*call);
+            }
+            (Ok(false), _) => {
+                sample.note(Happened::FULL);
+                self.rare.get_or_insert_default().sample = Some(sample);
+            }
+            _ => {}
+        }
+        sent
+    }
+
+    #[inline(always)]
+    fn write_rarely(
+        &mut self,
+        context: &mut Context<'_>,
+        stamps: &mut impl Stamps,
+    ) -> Result<bool, CallError> {
+        let deadline = self.rare.as_ref().and_then(|rare| rare.deadline.as_ref());
+        let word = deadline.map(|deadline| deadline.after.as_micros());
+        self.write(context, |session, head, arguments| {
+            stamps.at(Point::Opened);
+            let head = head.with_manner(stamps.manner());
+            let Some(word) = word else { return session.request(head.words(), arguments, stamps) };
+            let word = u64::try_from(word).unwrap_or(u64::MAX);
+            let head = head.with_flags(Flags::DEADLINE);
+            session.request(head.words(), &Prefixed { word, value: arguments }, stamps)
+        })
+    }
 }
 
 /// What is to be done with a message for which there was no room, or an error.
@@ -202,6 +255,10 @@ impl<A: Wire, R: Wire> Future for Call<'_, A, R> {
                     return Poll::Ready(Err(*error));
                 }
             }
+        } else if let State::Sampled(call) = this.state {
+            if let Some(result) = this.poll_sampled(call, context) {
+                return Poll::Ready(result);
+            }
         } else {
             match this.send(context) {
                 Ok(_) => {}
@@ -211,17 +268,43 @@ impl<A: Wire, R: Wire> Future for Call<'_, A, R> {
                 }
             }
         }
-        if this.deadline.is_some() {
+        if this.rare.is_some() {
             return this.poll_deadline(context);
         }
+        this.bound.node.waits_for(Reason::Call);
         Poll::Pending
+    }
+}
+
+impl<A, R: Wire> Call<'_, A, R> {
+    /// What has become of a call that is sampled.
+    #[inline(never)]
+    fn poll_sampled(
+        &mut self,
+        call: CallNumber,
+        context: &mut Context<'_>,
+    ) -> Option<Result<R, CallError>> {
+        let Bound { node, session, .. } = self.bound;
+        session.stamp(call, Point::Reached);
+        let answer = session.poll_answer(call, || node.waiter(context));
+        session.stamp(call, Point::Done);
+        let result = match answer {
+            Answer::Open => return None,
+            Answer::Here(value) => Ok(value),
+            Answer::Failed(error) => Err(*error),
+        };
+        node.call_done(session, call);
+        self.state = State::Over;
+        Some(result)
     }
 }
 
 impl<A, R> Call<'_, A, R> {
     #[cold]
     fn poll_deadline<T>(&mut self, context: &mut Context<'_>) -> Poll<Result<T, CallError>> {
-        let Some(deadline) = &mut self.deadline else { return Poll::Pending };
+        self.bound.node.waits_for(Reason::Call);
+        let deadline = self.rare.as_mut().and_then(|rare| rare.deadline.as_mut());
+        let Some(deadline) = deadline else { return Poll::Pending };
         ready!(Pin::new(&mut deadline.sleep).poll(context));
         self.give_up();
         Poll::Ready(Err(CallError::Deadline))
@@ -229,7 +312,9 @@ impl<A, R> Call<'_, A, R> {
 
     #[cold]
     fn give_up(&mut self) {
-        if let State::Sent(call) = std::mem::replace(&mut self.state, State::Over) {
+        if let State::Sent(call) | State::Sampled(call) =
+            std::mem::replace(&mut self.state, State::Over)
+        {
             let Bound { node, session, .. } = self.bound;
             if session.abandon(call) {
                 node.count(Counter::CancelsSent);
@@ -242,7 +327,7 @@ impl<A, R> Call<'_, A, R> {
 impl<A, R> Drop for Call<'_, A, R> {
     #[inline(always)]
     fn drop(&mut self) {
-        if matches!(self.state, State::Sent(_)) {
+        if matches!(self.state, State::Sent(_) | State::Sampled(_)) {
             self.give_up();
         }
     }
@@ -287,6 +372,8 @@ pub struct Send<'c, A> {
     number: u16,
     method: &'static str,
     arguments: A,
+    /// Of a message that waits for room.
+    sample: Option<Box<Sample>>,
 }
 
 // Nothing in it is pinned: the arguments are moved into the lane.
@@ -296,13 +383,30 @@ impl<A: Wire> Future for Send<'_, A> {
     type Output = Result<(), CallError>;
 
     #[inline(always)]
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.bound.node.sample_is_due() | self.sample.is_some() {
+            return self.poll_sampled(context);
+        }
+        self.write(context, &mut Unsampled)
+    }
+}
+
+impl<A: Wire> Send<'_, A> {
+    #[inline(always)]
+    fn write(
+        &mut self,
+        context: &mut Context<'_>,
+        stamps: &mut impl Stamps,
+    ) -> Poll<Result<(), CallError>> {
         let Bound { node, session, .. } = self.bound;
         if self.number == MISSING {
             return Poll::Ready(Err(CallError::NoSuchMethod { method: self.method }));
         }
-        match session.oneway(self.number, &self.arguments) {
+        match session.oneway(self.number, &self.arguments, stamps) {
             Ok(()) => {
+                if let Some(sample) = stamps.sample() {
+                    session.send_stamps(CallNumber::NONE, sample);
+                }
                 node.sent_oneway(session);
                 Poll::Ready(Ok(()))
             }
@@ -311,5 +415,21 @@ impl<A: Wire> Future for Send<'_, A> {
                 Err(error) => Poll::Ready(Err(error)),
             },
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn poll_sampled(&mut self, context: &mut Context<'_>) -> Poll<Result<(), CallError>> {
+        let waited = self.sample.take().map(|sample| *sample);
+        let Some(mut sample) = waited.or_else(|| self.bound.node.next_sample(ONEWAY)) else {
+            return self.write(context, &mut Unsampled);
+        };
+        sample.at(Point::Roomed);
+        let sent = self.write(context, &mut sample);
+        if sent.is_pending() {
+            sample.note(Happened::FULL);
+            self.sample = Some(Box::new(sample));
+        }
+        sent
     }
 }

@@ -68,7 +68,8 @@ pub(crate) async fn bind<C: Client>(
     session: Rc<Session>,
 ) -> Result<C, ConnectError> {
     let request = request(C::SERVICE, &C::signatures())?;
-    let way = Bound { node: Rc::clone(node), session, numbers: Rc::new([BIND]) };
+    let (node, bind) = (Rc::clone(node), Rc::new([BIND]));
+    let way = Bound { node, session, service: C::SERVICE, numbers: bind };
     let answer = way.call::<Vec<u8>, Vec<u8>>(0, "bind", request.encode()).await;
     let numbers = numbers(&request, answer, &way.session.peer_text())?;
     Ok(C::from_bound(Bound { numbers, ..way }))

@@ -19,18 +19,21 @@ mod sockets;
 
 mod recover;
 
+mod promoted;
+
 mod sleep;
 
-use crate::error::Why;
+mod sampling;
+
 use crate::reactor::{Reactor, Source};
+use crate::sample::{Reason, Sample};
 use crate::session::{Fault, Session, Waiter, misbehaved};
-use crate::task::{Cancelled, Task, Tasks};
+use crate::task::{Task, Tasks};
 use crate::timer::Timers;
 use crate::wait::Pace;
 use crate::wake::{MAIN, Roster, TaskId};
 use std::cell::{Cell, RefCell};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -59,6 +62,15 @@ pub(crate) trait Method {
 
     /// The same for any request.
     fn arrive(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, head: &Head);
+
+    /// The same for a call, or a one-way message, that is sampled.
+    fn sampled(
+        &self,
+        node: &Rc<Dispatcher>,
+        session: &Rc<Session>,
+        head: &Head,
+        sample: &mut Sample,
+    );
 }
 
 /// A method as it is offered to clients.
@@ -92,9 +104,6 @@ const NOBODY: Current = Current { task: 0, waker: std::ptr::null() };
 /// Polls the future that drives the node.
 pub(crate) type Main<'a> = &'a mut dyn FnMut();
 
-/// Handlers that must end at a time.
-type Expiries = RefCell<BinaryHeap<Reverse<(u64, TaskId)>>>;
-
 /// Descriptors of the application, by number, and who waits for them.
 type Applications = RefCell<BTreeMap<u32, Waker>>;
 
@@ -120,7 +129,7 @@ pub(crate) struct Dispatcher {
     pub(crate) timers: RefCell<Timers>,
     reactor: Reactor,
     pace: RefCell<Pace>,
-    expiries: Expiries,
+    expiries: promoted::Expiries,
     sources: Cell<Vec<Source>>,
     applications: Applications,
     next_descriptor: Cell<u32>,
@@ -131,6 +140,7 @@ pub(crate) struct Dispatcher {
     door: RefCell<Door>,
     closing: Cell<bool>,
     clock: sleep::Clock,
+    sampling: sampling::Sampling,
     tallies: [Cell<u64>; Counter::COUNT],
     counters: Counters,
 }
@@ -145,6 +155,7 @@ impl Dispatcher {
         let reactor = Reactor::new()?;
         reactor.add(&*roster, Source::Roster)?;
         let pace = RefCell::new(Pace::new(settings.waiting));
+        let sampling = sampling::Sampling::new(settings.sampling, home.incarnation());
         let dispatcher = Dispatcher {
             home,
             settings,
@@ -172,6 +183,7 @@ impl Dispatcher {
             openings: Cell::new(0),
             closing: Cell::new(false),
             clock: sleep::Clock::new(),
+            sampling,
             tallies: [const { Cell::new(0) }; Counter::COUNT],
             counters,
         };
@@ -185,34 +197,6 @@ impl Dispatcher {
             // From a handler, which is one of them: entered when it is done.
             Err(_) => self.offered.borrow_mut().push(entry),
         }
-    }
-
-    /// Ends a handler's task in so many microseconds.
-    fn expire(&self, task: TaskId, microseconds: u64) {
-        let at = self.now_ns().saturating_add(microseconds.saturating_mul(1000));
-        let mut expiries = self.expiries.borrow_mut();
-        expiries.push(Reverse((at, task)));
-        // Tasks that end before their time leave their entries behind.
-        if expiries.len() > 64 && expiries.len() > 2 * self.tasks.len() {
-            expiries.retain(|Reverse((_, task))| self.tasks.has(*task));
-        }
-    }
-
-    /// Ends handlers whose time is over. Gives whether there were any.
-    fn expire_due(&self, now: u64) -> bool {
-        let mut any = false;
-        loop {
-            let due = match self.expiries.borrow().peek() {
-                Some(Reverse((at, task))) if *at <= now => *task,
-                _ => return any,
-            };
-            self.expiries.borrow_mut().pop();
-            any |= self.cancel(due, Cancelled::Deadline);
-        }
-    }
-
-    fn next_expiry(&self) -> Option<u64> {
-        self.expiries.borrow().peek().map(|Reverse((at, _))| *at)
     }
 
     /// Shows observers what was counted.
@@ -356,6 +340,7 @@ impl Dispatcher {
                     return Some(Rc::clone(session));
                 }
             }
+            self.sampling.fresh.set(true);
             left -= 1;
             if left == 0 || self.roster.any() || self.home.board().is_marked() {
                 *from = hot.len();
@@ -399,6 +384,7 @@ impl Dispatcher {
             }
         }
         session.frames.set(session.frames.get() + frames);
+        self.sampling.fresh.set(false);
         session.publish_progress();
         if session.peer_wants_room() {
             self.relieve(session);
@@ -414,6 +400,9 @@ impl Dispatcher {
         words: [u64; 3],
         main: Main<'_>,
     ) -> Result<(), Fault> {
+        if let Some(manner) = Head::manner_in(&words) {
+            return self.sampled(session, &words, manner, main);
+        }
         let head = Head::parse(words).map_err(misbehaved)?;
         match head.kind {
             Kind::Call | Kind::Oneway | Kind::Packed => self.request(session, &head),
@@ -468,7 +457,21 @@ impl Dispatcher {
         head: &Head,
         main: Main<'_>,
     ) -> Result<(), Fault> {
-        match session.answer_arrived(head)? {
+        self.answer_with(session, head, main, || ())
+    }
+
+    /// The same; `found` is called when it is known who waits.
+    #[inline(always)]
+    fn answer_with(
+        self: &Rc<Self>,
+        session: &Session,
+        head: &Head,
+        main: Main<'_>,
+        found: impl FnOnce(),
+    ) -> Result<(), Fault> {
+        let waiter = session.answer_arrived(head)?;
+        found();
+        match waiter {
             Some(Waiter::Task(MAIN)) => {
                 self.count(Counter::RepliesInPlace);
                 main();
@@ -490,6 +493,7 @@ impl Dispatcher {
     fn run(self: &Rc<Self>, id: TaskId) {
         let Some(mut live) = self.tasks.begin(id) else { return };
         live.wakeup.begin_poll();
+        self.waits_for(Reason::Other);
         self.current.set(Current { task: id, waker: live.waker.data() });
         self.running.set(Running::Task(id));
         let done = live.task.poll(&mut Context::from_waker(&live.waker)).is_ready();
@@ -533,36 +537,6 @@ impl Dispatcher {
     fn flush_one(&self, session: &Session) {
         if session.flush() {
             self.count(Counter::BellsSent);
-        }
-    }
-
-    /// A handler has to wait: it goes on as a task, until a deadline if its caller set one.
-    #[cold]
-    pub(crate) fn promote(
-        self: &Rc<Self>,
-        session: &Rc<Session>,
-        task: Box<dyn Task>,
-        deadline_us: Option<u64>,
-    ) {
-        if session.ended().is_some() {
-            return;
-        }
-        self.count(Counter::PromotedByOther);
-        let call = task.caller().and_then(|caller| caller.call);
-        let id = match self.tasks.insert(task) {
-            Ok(id) => id,
-            Err(task) => return task.cancel(Cancelled::NoRoom),
-        };
-        let entered = match call {
-            Some(call) => session.serving.borrow_mut().insert(call, id),
-            None => session.serving.borrow_mut().begin_oneway(),
-        };
-        if let Err(rule) = entered {
-            self.tasks.remove(id);
-            return self.lose(session, Why::Misbehaved(rule));
-        }
-        if let Some(left) = deadline_us {
-            self.expire(id, left);
         }
     }
 }

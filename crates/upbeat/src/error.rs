@@ -317,6 +317,11 @@ pub enum BuildError {
     Place(PlaceError),
     /// The name cannot be taken.
     Bind(BindError),
+    /// `UPBEAT_SAMPLING` is no number.
+    Sampling {
+        /// What it is.
+        text: String,
+    },
     /// The system refused.
     System(std::io::Error),
 }
@@ -328,6 +333,11 @@ impl fmt::Display for BuildError {
             BuildError::Home(error) => error.fmt(f),
             BuildError::Place(error) => error.fmt(f),
             BuildError::Bind(error) => error.fmt(f),
+            BuildError::Sampling { text } => write!(
+                f,
+                "UPBEAT_SAMPLING is `{text}`: give the number of messages of which one is sampled \
+                 for the bill, or 0 for none"
+            ),
             BuildError::System(error) => write!(f, "the system refused: {error}"),
         }
     }

@@ -110,11 +110,15 @@ mod timer;
 
 mod reactor;
 
+mod sample;
+
 mod session;
 
 mod dispatch;
 
 mod time;
+
+mod mutex;
 
 pub mod call;
 
@@ -131,6 +135,7 @@ mod signal;
 mod node;
 
 pub use error::{BuildError, CallError, ConnectError, Lost, Why};
+pub use mutex::{Guard, Lock, Mutex};
 pub use node::{Builder, Node};
 pub use serde;
 pub use signal::ctrl_c;

@@ -1,27 +1,27 @@
 //! The node: one address space's part in a program, owned by one thread.
 
+mod builder;
+
+pub use builder::Builder;
+
 use crate::client::{self, Client};
-use crate::dispatch::{Connecting, Dispatcher, Enter, OnLost, Settings};
-use crate::error::{BuildError, ConnectError, Lost};
+use crate::dispatch::{Connecting, Dispatcher, Enter};
+use crate::error::{BuildError, ConnectError};
 use crate::handle::{self, HandleClient, Target};
 use crate::service::{Methods, Serve};
 use crate::session::Session;
-use crate::setup::{place, program_id};
 use crate::task::{JoinHandle, Spawned};
 use crate::time;
-use crate::wait::Waiting;
 use crate::wake::{MAIN, Wakeup};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use upbeat_core::bill::Counter;
 use upbeat_core::name::NodeName;
-use upbeat_memory::counters::Counters;
 use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
 use upbeat_transport::opening::Opening;
@@ -82,14 +82,7 @@ impl Node {
     /// # Ok(()) }
     /// ```
     pub fn builder(name: &str) -> Builder {
-        Builder {
-            name: name.to_owned(),
-            program: None,
-            waiting: Waiting::default(),
-            directory: None,
-            local_only: false,
-            on_lost: None,
-        }
+        Builder::new(name)
     }
 
     /// The node's name.
@@ -346,6 +339,32 @@ impl Node {
         self.inner.counted(counter)
     }
 
+    /// Has one message in so many sampled for the bill from now on; 0 for none.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/set-sampling").local_only().build()?;
+    /// // Every message, while something is looked for.
+    /// node.set_sampling(1);
+    /// assert_eq!(node.sampling(), 1);
+    /// # Ok(()) }
+    /// ```
+    pub fn set_sampling(&self, one_in: u32) {
+        self.inner.set_sampling(one_in);
+    }
+
+    /// One message in so many is sampled for the bill; 0 for none.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/sampling").local_only().sampling(0).build()?;
+    /// assert_eq!(node.sampling(), 0);
+    /// # Ok(()) }
+    /// ```
+    pub fn sampling(&self) -> u32 {
+        self.inner.sampling()
+    }
+
     /// Closes the node: takes no more requests, answers what it has accepted for at most `grace`,
     /// then tells its peers.
     ///
@@ -389,136 +408,5 @@ impl Drop for Leave<'_> {
 impl AsFd for Node {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.inner.as_fd()
-    }
-}
-
-/// What a node is made with.
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use upbeat::{Node, Waiting};
-///
-/// let node = Node::builder("worker/3")
-///     .program("doc")
-///     .directory(std::env::temp_dir().join(format!("upbeat-doc-builder-{}", std::process::id())))
-///     .waiting(Waiting::Adaptive)
-///     .on_lost(|lost| eprintln!("{lost}"))
-///     .build()?;
-/// # let directory = std::env::temp_dir().join(format!("upbeat-doc-builder-{}", std::process::id()));
-/// assert_eq!(node.name(), "worker/3");
-/// # drop(node);
-/// # std::fs::remove_dir_all(directory)?;
-/// # Ok(()) }
-/// ```
-#[must_use = "a builder makes no node before `build`"]
-pub struct Builder {
-    name: String,
-    program: Option<String>,
-    waiting: Waiting,
-    directory: Option<PathBuf>,
-    local_only: bool,
-    on_lost: Option<OnLost>,
-}
-
-impl Builder {
-    /// The program that the node belongs to. Nodes of other programs cannot reach it.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use upbeat::Node;
-    ///
-    /// let one = Node::builder("worker").program("doc-1").local_only().build()?;
-    /// let two = Node::builder("worker").program("doc-2").local_only().build()?;
-    /// assert_eq!(one.name(), two.name());
-    /// # Ok(()) }
-    /// ```
-    pub fn program(mut self, program: &str) -> Builder {
-        self.program = Some(program.to_owned());
-        self
-    }
-
-    /// How the node waits.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use upbeat::{Node, Waiting};
-    ///
-    /// let node = Node::builder("doc/polls").waiting(Waiting::Polling).local_only().build()?;
-    /// # Ok(()) }
-    /// ```
-    pub fn waiting(mut self, waiting: Waiting) -> Builder {
-        self.waiting = waiting;
-        self
-    }
-
-    /// Where the sockets are: a directory of this user's alone.
-    ///
-    /// ```no_run
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let node = upbeat::Node::builder("counter").directory("/run/demo").build()?;
-    /// # Ok(()) }
-    /// ```
-    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Builder {
-        self.directory = Some(directory.into());
-        self
-    }
-
-    /// No other process can reach the node, and it reaches none.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// // No socket, no file, no shared memory.
-    /// let node = upbeat::Node::builder("doc/local").local_only().build()?;
-    /// # Ok(()) }
-    /// ```
-    pub fn local_only(mut self) -> Builder {
-        self.local_only = true;
-        self
-    }
-
-    /// Is called for every session that ends, with how it ended.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let builder = upbeat::Node::builder("doc/lost").local_only();
-    /// let node = builder.on_lost(|lost| eprintln!("{lost}")).build()?;
-    /// # Ok(()) }
-    /// ```
-    pub fn on_lost(mut self, on_lost: impl Fn(&Lost) + 'static) -> Builder {
-        self.on_lost = Some(Box::new(on_lost));
-        self
-    }
-
-    /// Makes the node, and takes its name.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let node = upbeat::Node::builder("doc/build").local_only().build()?;
-    /// let taken = upbeat::Node::builder("doc/build").local_only().build();
-    /// let text = taken.err().map(|error| error.to_string()).unwrap_or_default();
-    /// assert!(text.contains("the name `doc/build` is taken by a node of this process"));
-    /// # Ok(()) }
-    /// ```
-    pub fn build(self) -> Result<Node, BuildError> {
-        let name = NodeName::new(&self.name).map_err(BuildError::Name)?;
-        let program = program_id(self.program.as_deref())?;
-        let home = if self.local_only {
-            Home::local(program, Some(name))
-        } else {
-            Home::new(program, Some(name))
-        };
-        let home = home.map_err(BuildError::Home)?;
-        let place = if self.local_only { None } else { Some(place(self.directory)?) };
-        let counters = Counters::create(Counter::COUNT, &self.name, home.incarnation());
-        let counters = counters.map_err(|error| BuildError::Home(error.into()))?;
-        let shared = match &place {
-            Some(place) => Some(shared::Listener::bind(place, &home).map_err(BuildError::Bind)?),
-            None => None,
-        };
-        let local = local::Listener::bind(&home).map_err(BuildError::Bind)?;
-        let settings = Settings { waiting: self.waiting, place, on_lost: self.on_lost };
-        let inner = Dispatcher::new(home, settings, counters).map_err(BuildError::System)?;
-        inner.open_door(shared, Some(local)).map_err(BuildError::System)?;
-        Ok(Node { _end: Rc::new(End(Rc::clone(&inner))), inner })
     }
 }

@@ -8,6 +8,7 @@
 //! why there is none.
 
 use crate::dispatch::{Dispatcher, Entry, Method};
+use crate::sample::{Reason, Sample, Stamps, Timed, Unsampled};
 use crate::session::Session;
 use crate::task::{Caller, Cancelled, Task};
 use crate::wake::{Roster, Wakeup};
@@ -19,6 +20,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use upbeat_core::bill::Counter;
+use upbeat_core::bill::way::Point;
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 
 /// A service that a node can serve: what `#[upbeat::service]` makes of a trait.
@@ -66,6 +68,7 @@ impl Methods<'_> {
         let method = Box::new(Served {
             make,
             oneway,
+            names: (self.service, name),
             spare: Rc::new(Cell::new(Some(Slot::new(self.roster)))),
             arguments: std::marker::PhantomData,
         });
@@ -79,6 +82,8 @@ impl Methods<'_> {
 struct Served<A, R, M, F> {
     make: M,
     oneway: bool,
+    /// Of the service and the method.
+    names: (&'static str, &'static str),
     spare: Spare<F>,
     arguments: std::marker::PhantomData<fn(A) -> R>,
 }
@@ -123,7 +128,27 @@ where
             return refuse(session, call, if self.oneway { ONEWAY } else { CALLED });
         }
         let arguments = read::<A>(&mut session.plain_payload(len));
-        self.run(node, session, call, arguments, None);
+        self.run(From { node, session, call, deadline_us: None }, arguments, &mut Unsampled);
+    }
+
+    fn sampled(
+        &self,
+        node: &Rc<Dispatcher>,
+        session: &Rc<Session>,
+        head: &Head,
+        sample: &mut Sample,
+    ) {
+        let call = head.call;
+        if self.oneway != (head.kind == Kind::Oneway) {
+            return refuse(session, call, if self.oneway { ONEWAY } else { CALLED });
+        }
+        let deadline_us = session.deadline_us(head);
+        if deadline_us == Some(0) && !self.oneway {
+            return session.fail(call, FailCode::Deadline, "");
+        }
+        let arguments = read::<A>(&mut session.payload(head));
+        sample.at(Point::Decoded);
+        self.run(From { node, session, call, deadline_us }, arguments, sample);
     }
 
     fn arrive(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, head: &Head) {
@@ -134,12 +159,14 @@ where
                     return session.fail(head.call, FailCode::Deadline, "");
                 }
                 let arguments = read::<A>(&mut session.payload(head));
-                self.run(node, session, head.call, arguments, deadline_us);
+                let from = From { node, session, call: head.call, deadline_us };
+                self.run(from, arguments, &mut Unsampled);
             }
             (Kind::Packed, true) => {
                 for number in 0..head.count as usize {
                     let arguments = read::<A>(&mut session.packed(head, number));
-                    self.run(node, session, CallNumber::NONE, arguments, None);
+                    let from = From { node, session, call: CallNumber::NONE, deadline_us: None };
+                    self.run(from, arguments, &mut Unsampled);
                 }
             }
             (Kind::Packed, false) => {
@@ -149,6 +176,16 @@ where
             (_, false) => refuse(session, CallNumber::NONE, CALLED),
         }
     }
+}
+
+/// Where a request comes from.
+#[derive(Clone, Copy)]
+struct From<'a> {
+    node: &'a Rc<Dispatcher>,
+    session: &'a Rc<Session>,
+    /// None of a one-way message.
+    call: CallNumber,
+    deadline_us: Option<u64>,
 }
 
 const ONEWAY: &str = "the method is one-way";
@@ -179,14 +216,8 @@ where
     F: Future<Output = R> + 'static,
 {
     #[inline(always)]
-    fn run(
-        &self,
-        node: &Rc<Dispatcher>,
-        session: &Rc<Session>,
-        call: CallNumber,
-        arguments: Result<A, WireError>,
-        deadline_us: Option<u64>,
-    ) {
+    fn run(&self, from: From<'_>, arguments: Result<A, WireError>, stamps: &mut impl Stamps) {
+        let From { node, session, call, .. } = from;
         let arguments = match arguments {
             Ok(arguments) => arguments,
             Err(error) => return refuse(session, call, &error.to_string()),
@@ -195,36 +226,47 @@ where
         slot.future.set(Some((self.make)(arguments)));
         let Slot { future, waker, .. } = &mut *slot;
         let Some(running) = future.as_mut().as_pin_mut() else { return };
-        match running.poll(&mut Context::from_waker(waker)) {
+        node.waits_for(Reason::Other);
+        let polled = running.poll(&mut Context::from_waker(waker));
+        stamps.at(Point::Ran);
+        match polled {
             Poll::Ready(result) => {
+                stamps.at(Point::Finished);
                 if self.oneway {
                     session.oneway_finished();
                 } else {
-                    session.reply(call, &result);
+                    session.reply(call, &result, stamps.manner());
+                    stamps.at(Point::Replied);
                 }
                 node.count(Counter::HandlersInline);
                 slot.future.set(None);
                 self.spare.set(Some(slot));
+                if let Some(sample) = stamps.sample() {
+                    node.served(session, call, self.names, sample.clone());
+                }
             }
-            Poll::Pending => self.promote(node, session, call, slot, deadline_us),
+            Poll::Pending => {
+                let sample = stamps.sample().cloned();
+                self.promote(from, slot, sample);
+            }
         }
     }
 
     /// The bet is lost: the slot becomes the task.
     #[cold]
     #[inline(never)]
-    fn promote(
-        &self,
-        node: &Rc<Dispatcher>,
-        session: &Rc<Session>,
-        call: CallNumber,
-        slot: Box<Slot<F>>,
-        deadline_us: Option<u64>,
-    ) {
+    fn promote(&self, from: From<'_>, slot: Box<Slot<F>>, sample: Option<Sample>) {
+        let From { node, session, call, deadline_us } = from;
         let (spare, session) = (Rc::clone(&self.spare), Rc::clone(session));
         let call = if self.oneway { None } else { Some(call) };
-        let task = Promoted { slot, spare, session: Rc::clone(&session), call };
-        node.promote(&session, Box::new(task), deadline_us);
+        let (reason, lock) = node.waited_for();
+        let billed = sample.map(|sample| {
+            slot.wakeup.ask();
+            let timed = Timed::new(sample, (reason, lock));
+            Box::new(Billed { node: Rc::clone(node), names: self.names, timed })
+        });
+        let task = Promoted { slot, spare, session: Rc::clone(&session), call, billed };
+        node.promote(&session, Box::new(task), deadline_us, reason);
     }
 }
 
@@ -235,17 +277,48 @@ struct Promoted<F> {
     session: Rc<Session>,
     /// None for a one-way message.
     call: Option<CallNumber>,
+    /// What is to be billed, if its message is sampled.
+    billed: Option<Box<Billed>>,
+}
+
+/// A sampled handler's time, and whose it is.
+struct Billed {
+    node: Rc<Dispatcher>,
+    names: (&'static str, &'static str),
+    timed: Timed,
+}
+
+impl Billed {
+    fn finished(self) -> (Rc<Dispatcher>, (&'static str, &'static str), Sample) {
+        (self.node, self.names, self.timed.finished())
+    }
 }
 
 impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Poll::Ready(result) = self.slot.poll(context) else { return Poll::Pending };
+        if let Some(billed) = &mut self.billed {
+            billed.timed.resumed(self.slot.wakeup.woken());
+        }
+        let Poll::Ready(result) = self.slot.poll(context) else {
+            if let Some(billed) = &mut self.billed {
+                billed.timed.paused(billed.node.waited_for());
+                self.slot.wakeup.ask();
+            }
+            return Poll::Pending;
+        };
+        let mut billed = self.billed.take().map(|billed| billed.finished());
+        let manner = billed.as_ref().and_then(|(_, _, sample)| sample.manner());
         match self.call {
             None => self.session.end_oneway(),
             Some(call) => {
                 self.session.serving.borrow_mut().remove(call);
-                self.session.reply(call, &result);
+                self.session.reply(call, &result, manner);
             }
+        }
+        if let Some((node, names, sample)) = &mut billed {
+            sample.at(Point::Replied);
+            let call = self.call.unwrap_or(CallNumber::NONE);
+            node.served(&self.session, call, *names, sample.clone());
         }
         Poll::Ready(())
     }

@@ -5,6 +5,7 @@
 //! by the one who looks. Invariant: a frame is passed only when what it says has been taken over.
 
 mod reply;
+mod samples;
 mod send;
 
 pub(crate) use reply::Answer;
@@ -79,6 +80,9 @@ pub(crate) struct Session {
     refusals: Cell<u32>,
     oneways: send::Oneways,
     segments: RefCell<VecDeque<GrownSegment>>,
+    samples: RefCell<samples::Open>,
+    /// Sampled one-way messages of the peer.
+    oneway_samples: Cell<u32>,
     /// The peer said goodbye.
     pub(crate) goodbye: Cell<bool>,
     ended: OnceCell<Lost>,
@@ -106,6 +110,8 @@ impl Session {
             refusals: Cell::new(0),
             oneways: send::Oneways::default(),
             segments: RefCell::new(VecDeque::new()),
+            samples: RefCell::default(),
+            oneway_samples: Cell::new(0),
             goodbye: Cell::new(false),
             ended: OnceCell::new(),
         }
@@ -313,6 +319,7 @@ impl Session {
         waiters.into_iter().for_each(&mut wake);
         self.wake_senders(|waker| wake(Waiter::Waker(waker)));
         self.owed.take();
+        self.samples.take();
         self.barred.set(true);
         self.pressed.set(false);
     }

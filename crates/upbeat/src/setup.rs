@@ -10,6 +10,21 @@ const PROGRAM_VARIABLE: &str = "UPBEAT_PROGRAM";
 /// The program of those that name none.
 const PROGRAM_DEFAULT: &str = "default";
 
+/// The environment variable that says of how many messages one is sampled for the bill, where the
+/// application does not.
+const SAMPLING_VARIABLE: &str = "UPBEAT_SAMPLING";
+/// Of so many messages one is sampled, where nobody says.
+const SAMPLING_DEFAULT: u32 = 1000;
+
+/// Of how many messages one is sampled: from the application, the environment, or the default.
+pub(crate) fn sampling(one_in: Option<u32>) -> Result<u32, BuildError> {
+    let Ok(text) = std::env::var(SAMPLING_VARIABLE) else {
+        return Ok(one_in.unwrap_or(SAMPLING_DEFAULT));
+    };
+    let parsed = text.parse().map_err(|_| BuildError::Sampling { text });
+    one_in.map_or(parsed, Ok)
+}
+
 /// The program's identity, from its name, the environment, or the default.
 pub(crate) fn program_id(program: Option<&str>) -> Result<ProgramId, BuildError> {
     let of_environment = || std::env::var(PROGRAM_VARIABLE).ok();

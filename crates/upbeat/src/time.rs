@@ -1,6 +1,7 @@
 //! Time: sleeping, and waiting for so long and no longer.
 
 use crate::dispatch::Dispatcher;
+use crate::sample::Reason;
 use crate::timer::TimerId;
 use std::fmt;
 use std::future::Future;
@@ -36,6 +37,7 @@ impl Future for Sleep {
             if set { self.timer } else { Some(timers.set(self.at, context.waker().clone())) };
         drop(timers);
         self.timer = timer;
+        self.node.waits_for(Reason::Timer);
         Poll::Pending
     }
 }

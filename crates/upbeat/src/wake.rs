@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
+use upbeat_memory::ticks::ticks;
 
 /// Which task: its key in the pool, packed.
 pub(crate) type TaskId = u64;
@@ -119,7 +120,12 @@ pub(crate) struct Wakeup {
     roster: Arc<Roster>,
     task: AtomicU64,
     queued: AtomicBool,
+    /// When it was woken, in ticks, if somebody asks ([`ASKED`]).
+    woken: AtomicU64,
 }
+
+/// Somebody asks when the task is woken.
+const ASKED: u64 = 1;
 
 impl Wakeup {
     /// For a future that is no task yet.
@@ -129,7 +135,21 @@ impl Wakeup {
 
     pub(crate) fn of(roster: &Arc<Roster>, task: TaskId) -> Arc<Wakeup> {
         let roster = Arc::clone(roster);
-        Arc::new(Wakeup { roster, task: AtomicU64::new(task), queued: AtomicBool::new(false) })
+        let (task, queued) = (AtomicU64::new(task), AtomicBool::new(false));
+        Arc::new(Wakeup { roster, task, queued, woken: AtomicU64::new(0) })
+    }
+
+    /// Asks when the task is woken next.
+    pub(crate) fn ask(&self) {
+        self.woken.store(ASKED, Ordering::Relaxed);
+    }
+
+    /// When it was woken since it was asked, in ticks; 0 if it was not.
+    pub(crate) fn woken(&self) -> u64 {
+        match self.woken.swap(0, Ordering::Relaxed) {
+            ASKED => 0,
+            ticks => ticks,
+        }
     }
 
     /// The future has become this task. What woke it before is made up for.
@@ -166,6 +186,9 @@ impl Wake for Wakeup {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.queued.swap(true, Ordering::SeqCst) {
+            if self.woken.load(Ordering::Relaxed) == ASKED {
+                self.woken.store(ticks(), Ordering::Relaxed);
+            }
             let task = self.task.load(Ordering::SeqCst);
             if task != NO_TASK {
                 self.roster.push(task);

@@ -7,7 +7,7 @@ mod common;
 use common::process::{Other, part, say};
 use common::server::{Kind, Server};
 use common::work::{WorkClient, WorkServer, Worker};
-use common::{Directory, Random, Watchdog, alone, node, setting, until};
+use common::{Directory, Random, Watchdog, alone, setting, until};
 use rustix::io::FdFlags;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal};
 use std::cell::{Cell, RefCell};
@@ -22,6 +22,13 @@ const POLICIES: [Waiting; 2] = [Waiting::Adaptive, Waiting::Sleeping];
 /// Within this time of a death every open call has failed.
 const SOON: Duration = Duration::from_millis(50);
 const CALLS: u64 = 16;
+
+/// A node that takes no samples: the first makes a page, and descriptors are counted here.
+fn node(name: &str, place: &Path, waiting: Waiting) -> Node {
+    let node = common::node(name, place, waiting);
+    node.set_sampling(0);
+    node
+}
 
 /// The other process's parts. Without one this is a test of nothing.
 #[test]

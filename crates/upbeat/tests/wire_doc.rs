@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Node, Waiting};
+use upbeat_core::bill::way::Manner;
 use upbeat_core::frame::{Flags, Head, Kind};
 use upbeat_core::hello::{Hello, Record, Segments};
 use upbeat_core::limits;
@@ -52,6 +53,7 @@ fn the_bounds_are_those_of_the_code() {
         ("HANDSHAKE_MS_MAX", limits::HANDSHAKE_MS_MAX as usize),
         ("PENDING_HANDSHAKES_MAX", limits::PENDING_HANDSHAKES_MAX),
         ("PENDING_SEGMENTS_MAX", limits::PENDING_SEGMENTS_MAX),
+        ("LOCK_NAME_BYTES_MAX", limits::LOCK_NAME_BYTES_MAX),
     ];
     for (name, value) in bounds {
         let row = format!("| `{name}` | {value} |");
@@ -62,9 +64,10 @@ fn the_bounds_are_those_of_the_code() {
     assert_eq!((lane::HEAD_LINES, lane::LANE_BYTES, page::PAGE_WORDS), (8, 8192, 16));
     assert_eq!(lane::GROWN_BYTES, [64 << 10, 2 << 20]);
     assert_eq!(board::sessions_in(4096), limits::SESSIONS_PER_NODE_MAX);
-    assert_eq!((Flags::DEADLINE.bits(), Flags::STAMP.bits()), (1, 2));
+    assert_eq!(Flags::DEADLINE.bits(), 1);
     let kinds: Vec<u8> = Kind::ALL.iter().map(|kind| kind.byte()).collect();
-    assert_eq!(kinds, [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(kinds, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!((Manner::Pair(27).byte(), Manner::Whole.byte()), (28, 255));
 }
 
 #[test]

@@ -7,7 +7,7 @@
 
 use super::way::{Happened, Manner, POINTS_MAX, Point, Way};
 use crate::fault::Rule;
-use crate::limits::LOCK_NAME_BYTES_MAX;
+use crate::limits::{LOCK_NAME_BYTES_MAX, STAMPS_BYTES_MAX};
 
 /// Stamps of some points of one message, in ticks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,15 +68,20 @@ impl Taken {
         }
     }
 
-    /// The payload of a frame of stamps, with the name of the lock that was waited for, if any.
-    pub fn encode(&self, lock: &str) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(8 + 8 * POINTS_MAX + lock.len());
-        bytes.extend(self.happened.0.to_le_bytes());
-        bytes.extend(self.points.to_le_bytes());
+    /// Writes the payload of a frame of stamps, with the name of the lock that was waited for, if
+    /// any. Gives its length.
+    pub fn encode(&self, lock: &str, into: &mut [u8; STAMPS_BYTES_MAX]) -> usize {
+        let mut len = 0;
+        let mut put = |bytes: &[u8]| {
+            into[len..len + bytes.len()].copy_from_slice(bytes);
+            len += bytes.len();
+        };
+        put(&self.happened.0.to_le_bytes());
+        put(&self.points.to_le_bytes());
         let taken = (0..POINTS_MAX).filter(|point| self.points & 1 << point != 0);
-        taken.for_each(|point| bytes.extend(self.stamps[point].to_le_bytes()));
-        bytes.extend(&lock.as_bytes()[..lock.floor_char_boundary(LOCK_NAME_BYTES_MAX)]);
-        bytes
+        taken.for_each(|point| put(&self.stamps[point].to_le_bytes()));
+        put(&lock.as_bytes()[..lock.floor_char_boundary(LOCK_NAME_BYTES_MAX)]);
+        len
     }
 
     /// What such a payload says, or the rule that it breaks.

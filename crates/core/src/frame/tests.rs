@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::limits::{ERROR_TEXT_BYTES_MAX, STAMPS_BYTES_MAX};
 
 fn number() -> impl Strategy<Value = CallNumber> {
     any::<u64>().prop_map(CallNumber::from_u64)

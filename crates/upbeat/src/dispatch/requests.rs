@@ -48,7 +48,7 @@ impl Dispatcher {
             .map(|(entry, number)| Offered::new(entry.service, entry.name, &entry.text, number))
             .collect();
         let reply = bind(&request, &offered).encode();
-        session.reply(head.call, &reply);
+        session.reply(head.call, &reply, None);
     }
 
     /// A frame that is neither request nor answer. It lies open, and is passed here.
@@ -68,6 +68,7 @@ impl Dispatcher {
                     self.cancel(task, Cancelled::ByCaller);
                 }
             }
+            Kind::Stamps => self.stamps_arrived(session, &head)?,
             _ => session.goodbye.set(true),
         }
         session.advance();

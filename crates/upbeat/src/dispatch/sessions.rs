@@ -31,6 +31,8 @@ pub(crate) type OnLost = Box<dyn Fn(&Lost)>;
 pub(crate) struct Settings {
     pub(crate) waiting: Waiting,
     pub(crate) place: Option<SocketPlace>,
+    /// One message in so many is sampled for the bill; 0 for none.
+    pub(crate) sampling: u32,
     pub(crate) on_lost: Option<OnLost>,
 }
 

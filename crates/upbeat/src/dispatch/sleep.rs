@@ -111,6 +111,7 @@ impl Dispatcher {
             let timeout = [self.next_timer(), nanoseconds].into_iter().flatten().min();
             self.reactor.wait(timeout, &mut sources);
             self.count(Counter::Wakes);
+            self.sampling.woke();
         }
         self.home.page().promise();
         self.roster.awake(sources.contains(&Source::Roster));
@@ -136,12 +137,17 @@ impl Dispatcher {
 
     /// Sees to what such a loop was woken by. Gives whether there was anything: the application may
     /// have run by it, as by the last words of a peer, and its loop looks again before it waits.
+    #[inline(always)]
     pub(super) fn resume(self: &Rc<Self>) -> bool {
-        if !self.waited.take() {
-            return false;
-        }
+        self.waited.take() && self.resume_waited()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn resume_waited(self: &Rc<Self>) -> bool {
         let mut sources = self.sources.take();
         self.reactor.wait(Some(0), &mut sources);
+        self.sampling.woke();
         self.roster.awake(sources.contains(&Source::Roster));
         self.attend(sources) | self.fire(self.now_ns())
     }

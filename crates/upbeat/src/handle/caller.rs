@@ -4,6 +4,7 @@ use super::Target;
 use crate::call::MISSING;
 use crate::client::{numbers, request};
 use crate::error::{CallError, ConnectError, Lost, Why};
+use crate::sample::Unsampled;
 use crate::session::{Answer, Fault, Put, Session, Waiter};
 use crate::wait::{Idle, Pace};
 use crate::wake::MAIN;
@@ -136,7 +137,8 @@ impl Caller {
         let Ok(call) = self.session.open_call(waiter()) else {
             return Err(CallError::TooManyCalls { most: CALLS_PER_SESSION_MAX });
         };
-        match self.session.request(Head::call(number, call, 0).words(), arguments) {
+        let words = Head::call(number, call, 0).words();
+        match self.session.request(words, arguments, &mut Unsampled) {
             Ok(()) => {
                 self.flush();
                 Ok(Some(call))
@@ -151,7 +153,7 @@ impl Caller {
     /// Writes a one-way message. False if there is no room now.
     pub(super) fn try_send<A: Wire>(&mut self, to: To, arguments: &A) -> Result<bool, CallError> {
         let number = self.number(to)?;
-        match self.session.oneway(number, arguments) {
+        match self.session.oneway(number, arguments, &mut Unsampled) {
             Ok(()) => {
                 // No turn ends here: what is not said now, nobody says later.
                 self.flush();
@@ -250,7 +252,7 @@ impl Caller {
             Kind::Call => {
                 session.fail(head.call, FailCode::NoSuchMethod, "a handle serves nothing")
             }
-            Kind::Oneway | Kind::Packed | Kind::Cancel => {}
+            Kind::Oneway | Kind::Packed | Kind::Cancel | Kind::Stamps => {}
             Kind::Goodbye => session.goodbye.set(true),
         }
         session.advance();

@@ -202,6 +202,7 @@ impl Session {
             return false;
         }
         let abandoned = self.calls.borrow_mut().abandon(call);
+        self.drop_sample(call);
         if matches!(abandoned, Abandon::Cancel(_)) && self.ended().is_none() {
             self.send_surely(Head::cancel(call), Vec::new());
             return true;

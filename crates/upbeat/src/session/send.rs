@@ -7,10 +7,12 @@
 
 use super::{Fault, Session, broken, misbehaved};
 use crate::error::Why;
+use crate::sample::{Stamps, Unsampled};
 use crate::wire::{Output, Wire, WireError};
 use rustix::io::Errno;
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
+use upbeat_core::bill::way::{Manner, Point};
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Head};
 use upbeat_core::limits::{
@@ -171,21 +173,34 @@ impl Oneways {
 impl Session {
     /// Sends a request, in order behind those before it.
     #[inline(always)]
-    pub(crate) fn request<T: Content>(&self, head: Words, value: &T) -> Result<(), Put> {
+    pub(crate) fn request<T: Content>(
+        &self,
+        head: Words,
+        value: &T,
+        stamps: &mut impl Stamps,
+    ) -> Result<(), Put> {
         if self.barred.get() {
             return Err(self.not_now());
         }
-        self.put(head, value, CONTROL_SLOTS as u32)
+        self.put(head, value, CONTROL_SLOTS as u32, stamps)
     }
 
     /// Sends a one-way message.
     #[inline(always)]
-    pub(crate) fn oneway<T: Content>(&self, method: u16, value: &T) -> Result<(), Put> {
+    pub(crate) fn oneway<T: Content>(
+        &self,
+        method: u16,
+        value: &T,
+        stamps: &mut impl Stamps,
+    ) -> Result<(), Put> {
         if !self.oneways.may_send(&self.carrier.lanes).map_err(Put::Ended)? {
             self.oneways.refused.set(true);
             return Err(Put::Full);
         }
-        self.request(Head::oneway(method, 0).words(), value)?;
+        stamps.at(Point::Opened);
+        let manner = stamps.sample().map(|sample| sample.manner);
+        let head = Head::oneway(method, 0).with_manner(manner);
+        self.request(head.words(), value, stamps)?;
         self.oneways.sent.set(self.oneways.sent.get() + 1);
         Ok(())
     }
@@ -200,19 +215,34 @@ impl Session {
 
     /// Writes a frame where there is room for it.
     #[inline(always)]
-    fn put<T: Content>(&self, head: Words, value: &T, keep: u32) -> Result<(), Put> {
+    fn put<T: Content>(
+        &self,
+        head: Words,
+        value: &T,
+        keep: u32,
+        stamps: &mut impl Stamps,
+    ) -> Result<(), Put> {
         let claim = match self.carrier.lanes.claim(span_of(value.bytes_likely()), keep) {
             Ok(claim) => claim,
-            Err(refused) => return self.put_slowly(head, value, keep, Some(refused)),
+            Err(refused) => {
+                self.put_slowly(head, value, keep, Some(refused))?;
+                stamps.at(Point::Published);
+                return Ok(());
+            }
         };
+        stamps.at(Point::Claimed);
         let mut out = Output::lane(claim);
         value.put(&mut out).map_err(bad_value)?;
         if !out.fits() {
             drop(out);
-            return self.put_slowly(head, value, keep, None);
+            self.put_slowly(head, value, keep, None)?;
+            stamps.at(Point::Published);
+            return Ok(());
         }
         let len = out.len();
+        stamps.at(Point::Marshalled);
         out.commit(with_len(head, len), len);
+        stamps.at(Point::Published);
         self.unflushed.set(self.unflushed.get() + 1);
         Ok(())
     }
@@ -285,12 +315,12 @@ impl Session {
 
     /// Answers a call of the peer.
     #[inline(always)]
-    pub(crate) fn reply<T: Content>(&self, call: CallNumber, value: &T) {
-        let head = Head::reply(call, 0).words();
+    pub(crate) fn reply<T: Content>(&self, call: CallNumber, value: &T, manner: Option<Manner>) {
+        let head = Head::reply(call, 0).with_manner(manner).words();
         if self.barred.get() {
             return self.reply_slowly(call, value, Put::Full);
         }
-        if let Err(put) = self.put(head, value, 0) {
+        if let Err(put) = self.put(head, value, 0, &mut Unsampled) {
             self.reply_slowly(call, value, put);
         }
     }

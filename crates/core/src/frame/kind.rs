@@ -1,0 +1,128 @@
+//! Kinds of frames, and the shape of each: what it carries, and within which bounds.
+
+use super::flags::Flags;
+use crate::fault;
+use crate::limits::{ERROR_TEXT_BYTES_MAX, EXTENSION_BYTES, MESSAGE_BYTES_MAX, STAMPS_BYTES_MAX};
+
+/// The longest payload.
+pub(super) const LEN_MAX: u32 = MESSAGE_BYTES_MAX as u32;
+
+/// What a frame is. Byte 0 is padding of the ring and never a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// A call; it is answered by one [`Kind::Reply`] or [`Kind::Failed`] of the same number.
+    Call = 1,
+    /// A one-way message; never answered.
+    Oneway = 2,
+    /// Several one-way messages of one method and one length in one slot.
+    Packed = 3,
+    /// The result of a call.
+    Reply = 4,
+    /// A call that has no result; its payload is a [`Failure`].
+    Failed = 5,
+    /// The caller no longer wants the answer, which must come all the same.
+    Cancel = 6,
+    /// The lane goes on in the next segment; the number's generation says which.
+    Switch = 7,
+    /// The sender will send no more requests and closes when its answers are sent.
+    Goodbye = 8,
+    /// The stamps that its sender took of a call of this number, or of the one-way message before.
+    Stamps = 9,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 9] = [
+        Kind::Call,
+        Kind::Oneway,
+        Kind::Packed,
+        Kind::Reply,
+        Kind::Failed,
+        Kind::Cancel,
+        Kind::Switch,
+        Kind::Goodbye,
+        Kind::Stamps,
+    ];
+
+    /// The kind of a byte, if there is one.
+    #[inline]
+    pub const fn from_byte(byte: u8) -> Option<Kind> {
+        match byte {
+            1 => Some(Kind::Call),
+            2 => Some(Kind::Oneway),
+            3 => Some(Kind::Packed),
+            4 => Some(Kind::Reply),
+            5 => Some(Kind::Failed),
+            6 => Some(Kind::Cancel),
+            7 => Some(Kind::Switch),
+            8 => Some(Kind::Goodbye),
+            9 => Some(Kind::Stamps),
+            _ => None,
+        }
+    }
+
+    /// The byte of the kind.
+    #[inline]
+    pub const fn byte(self) -> u8 {
+        self as u8
+    }
+
+    /// The kind in words.
+    pub const fn name(self) -> &'static str {
+        fault::kind_name(self as u8)
+    }
+
+    /// Whether the frame is of the ordered domain of requests. The others are replies and control,
+    /// which may take the last slots of a ring and are not ordered against requests.
+    #[inline]
+    pub const fn is_request(self) -> bool {
+        matches!(self, Kind::Call | Kind::Oneway | Kind::Packed)
+    }
+
+    pub(super) const fn shape(self) -> Shape {
+        match self {
+            Kind::Call => Shape { number: true, method: true, ..Shape::SAMPLED },
+            Kind::Oneway => Shape { method: true, ..Shape::SAMPLED },
+            Kind::Packed => Shape { method: true, ..Shape::BARE },
+            Kind::Reply => Shape { number: true, flags: Flags::NONE, ..Shape::SAMPLED },
+            Kind::Failed => Shape {
+                number: true,
+                flags: Flags::NONE,
+                len_min: 1,
+                len_max: 1 + ERROR_TEXT_BYTES_MAX as u32,
+                ..Shape::SAMPLED
+            },
+            Kind::Cancel | Kind::Switch => Shape { number: true, len_max: 0, ..Shape::BARE },
+            Kind::Goodbye => Shape { len_max: 0, ..Shape::BARE },
+            Kind::Stamps => Shape {
+                number: true,
+                len_min: EXTENSION_BYTES as u32,
+                len_max: STAMPS_BYTES_MAX as u32,
+                ..Shape::BARE
+            },
+        }
+    }
+}
+
+/// What a frame of a kind may carry. `len` is without extensions.
+pub(super) struct Shape {
+    pub(super) number: bool,
+    pub(super) method: bool,
+    pub(super) flags: Flags,
+    pub(super) sampled: bool,
+    pub(super) len_min: u32,
+    pub(super) len_max: u32,
+}
+
+impl Shape {
+    const BARE: Shape = Shape {
+        number: false,
+        method: false,
+        flags: Flags::NONE,
+        sampled: false,
+        len_min: 0,
+        len_max: LEN_MAX,
+    };
+    const SAMPLED: Shape = Shape { flags: Flags::DEADLINE, sampled: true, ..Shape::BARE };
+}

@@ -1,0 +1,404 @@
+//! Which messages are sampled, and where samples go.
+//!
+//! One message in so many is sampled, at random strides, so that no pattern of the application's
+//! falls into step. Samples take turns: a whole story, a pair, a whole story, the next pair. What
+//! they say is written into a page that observers map; the first sample makes it.
+
+use super::Dispatcher;
+use crate::sample::{Halves, Reason, Sample, Stamps};
+use crate::session::{Fault, Session, misbehaved};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use upbeat_core::bill::Counter;
+use upbeat_core::bill::taken::{Billed, Taken};
+use upbeat_core::bill::way::{CALL, Happened, Manner, ONEWAY, Point, WAYS, Way};
+use upbeat_core::frame::{CallNumber, Head};
+use upbeat_core::limits::STAMPS_BYTES_MAX;
+use upbeat_memory::samples::{Record, SUBJECTS_MAX, Samples};
+use upbeat_memory::ticks::ticks;
+use upbeat_transport::carrier::Peer;
+
+/// What a node's bill is made of.
+pub(super) struct Sampling {
+    /// Messages until the next that is sampled; none is when this is never 0.
+    left: Cell<u32>,
+    /// One in so many; 0 for none.
+    every: Cell<u32>,
+    random: Cell<u64>,
+    /// Samples so far of each way.
+    turns: [Cell<usize>; WAYS.len()],
+    /// When the node last woke, in ticks.
+    woke: Cell<u64>,
+    /// Whether the last look that found a frame was not the first: the frame has not waited.
+    pub(super) fresh: Cell<bool>,
+    /// What the future that is polled waits for.
+    reason: Cell<Reason>,
+    lock: Cell<Option<Arc<str>>>,
+    page: OnceCell<Option<Page>>,
+}
+
+/// Where samples are written.
+struct Page {
+    samples: Samples,
+    /// The numbers of texts.
+    subjects: RefCell<HashMap<String, u16>>,
+    /// The same by what texts are made of: a peer's incarnation, a service, a method.
+    known: RefCell<HashMap<Parts, u16>>,
+}
+
+type Parts = (u64, &'static str, &'static str);
+
+impl Page {
+    /// The number of the text that a message is written down under.
+    fn subject(&self, peer: &Peer, service: &'static str, method: &'static str) -> u16 {
+        let mut known = self.known.borrow_mut();
+        if let Some(number) = known.get(&(peer.incarnation, service, method)) {
+            return *number;
+        }
+        if known.len() >= 16 * SUBJECTS_MAX {
+            // Peers that come and go.
+            known.clear();
+        }
+        let name = peer.name.as_ref().map_or_else(|| "a handle".into(), ToString::to_string);
+        let number = self.text(&format!("{name}\n{service}\n{method}"));
+        known.insert((peer.incarnation, service, method), number);
+        number
+    }
+
+    /// The number of a text; 0 where there is no room for more.
+    fn text(&self, text: &str) -> u16 {
+        let mut subjects = self.subjects.borrow_mut();
+        if let Some(number) = subjects.get(text) {
+            return *number;
+        }
+        if subjects.len() >= SUBJECTS_MAX {
+            return 0;
+        }
+        let number = self.samples.subject(text).unwrap_or(0);
+        subjects.insert(text.to_owned(), number);
+        number
+    }
+}
+
+impl Sampling {
+    pub(super) fn new(every: u32, seed: u64) -> Sampling {
+        let sampling = Sampling {
+            left: Cell::new(0),
+            every: Cell::new(0),
+            random: Cell::new(seed | 1),
+            turns: Default::default(),
+            woke: Cell::new(0),
+            fresh: Cell::new(true),
+            reason: Cell::default(),
+            lock: Cell::default(),
+            page: OnceCell::new(),
+        };
+        sampling.set(every);
+        sampling
+    }
+
+    fn set(&self, every: u32) {
+        self.every.set(every);
+        self.left.set(self.stride());
+    }
+
+    /// Messages up to the next sampled one: `every` on average.
+    fn stride(&self) -> u32 {
+        match self.every.get() {
+            0 => u32::MAX,
+            every => {
+                // An xorshift: what it draws need only be out of step.
+                let mut random = self.random.get();
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                self.random.set(random);
+                let most = u64::from(every) * 2 - 1;
+                (1 + random % most).min(u64::from(u32::MAX)) as u32
+            }
+        }
+    }
+
+    /// Counts a message, and says whether it may be the one.
+    #[inline(always)]
+    pub(super) fn is_due(&self) -> bool {
+        if !cfg!(feature = "bill") {
+            return false;
+        }
+        let left = self.left.get() - 1;
+        self.left.set(left);
+        left == 0
+    }
+
+    /// In which manner the message is to be sampled that was just counted, if it is.
+    fn next(&self, way: &Way) -> Option<Manner> {
+        if self.left.get() != 0 {
+            return None;
+        }
+        self.left.set(self.stride());
+        if self.every.get() == 0 {
+            return None;
+        }
+        let turns = &self.turns[usize::from(way.number())];
+        let turn = turns.get();
+        turns.set(turn.wrapping_add(1));
+        if turn.is_multiple_of(2) {
+            return Some(Manner::Whole);
+        }
+        way.rungs().nth(turn / 2 % way.rungs().count()).map(Manner::Pair)
+    }
+
+    /// The node is awake again.
+    pub(super) fn woke(&self) {
+        if cfg!(feature = "bill") {
+            self.woke.set(ticks());
+            self.fresh.set(true);
+        }
+    }
+
+    /// Whether the frame that has just been looked at has lain before a busy node; the next one
+    /// of the same turn has.
+    fn was_busy(&self) -> bool {
+        !self.fresh.replace(false)
+    }
+}
+
+impl Dispatcher {
+    /// Counts a message that begins. Whoever gets yes asks [`Dispatcher::next_sample`].
+    #[inline(always)]
+    pub(crate) fn sample_is_due(&self) -> bool {
+        self.sampling.is_due()
+    }
+
+    /// The sample that begins with the message that was just counted.
+    pub(crate) fn next_sample(&self, way: &Way) -> Option<Sample> {
+        self.sampling.next(way).map(Sample::begin)
+    }
+
+    /// One message in so many is sampled; 0 for none.
+    pub(crate) fn set_sampling(&self, every: u32) {
+        self.sampling.set(every);
+    }
+
+    /// One message in so many is sampled.
+    pub(crate) fn sampling(&self) -> u32 {
+        self.sampling.every.get()
+    }
+
+    /// The future that is polled waits for this.
+    #[inline(always)]
+    pub(crate) fn waits_for(&self, reason: Reason) {
+        if cfg!(feature = "bill") {
+            self.sampling.reason.set(reason);
+        }
+    }
+
+    /// The future that is polled waits for a lock of this name. Outside of a node nobody asks.
+    pub(crate) fn waits_for_lock(name: Option<&Arc<str>>) {
+        if cfg!(feature = "bill") && Dispatcher::is_driving() {
+            let sampling = &Dispatcher::current().sampling;
+            sampling.reason.set(Reason::Lock);
+            sampling.lock.set(name.cloned());
+        }
+    }
+
+    /// What the future that was polled waits for, as far as it said, and the name of the lock.
+    pub(crate) fn waited_for(&self) -> (Reason, Option<Arc<str>>) {
+        (self.sampling.reason.get(), self.sampling.lock.take())
+    }
+
+    /// Takes over a frame whose head says that it is stamped.
+    #[inline(never)]
+    pub(super) fn sampled(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        words: &[u64; 3],
+        manner: Manner,
+        main: super::Main<'_>,
+    ) -> Result<(), Fault> {
+        let plain = Head::unstamped(words);
+        if Head::is_plain_reply(&plain) {
+            self.sampled_answer(session, &plain, main)?;
+        } else if Head::is_plain_call(&plain) || Head::is_plain_oneway(&plain) {
+            self.sampled_request(session, &plain, manner)?;
+        } else {
+            // Failures and calls with a deadline: rare enough to go the long way.
+            let head = Head::parse(*words).map_err(misbehaved)?;
+            if head.kind.is_request() {
+                self.sampled_request(session, &plain, manner)?;
+            } else {
+                self.answer(session, &head, main)?;
+            }
+        }
+        session.advance();
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn sampled_request(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        plain: &[u64; 3],
+        manner: Manner,
+    ) -> Result<(), Fault> {
+        let mut sample = Sample::of(manner);
+        sample.at(Point::NoticedThere);
+        sample.known(Point::WokeThere, self.sampling.woke.get());
+        let head = Head::parse(*plain).map_err(misbehaved)?;
+        if self.sampling.was_busy() {
+            sample.note(Happened::BUSY_THERE);
+        }
+        sample.at(Point::CheckedThere);
+        let methods = self.methods.borrow();
+        let Some(entry) = methods.get(usize::from(head.method).wrapping_sub(1)) else {
+            drop(methods);
+            self.request_slowly(session, &head);
+            return Ok(());
+        };
+        if head.call == CallNumber::NONE {
+            sample.oneway = Some(session.oneway_sample_came());
+        }
+        sample.at(Point::FoundThere);
+        self.running.set(super::Running::Handler(head.call));
+        entry.method.sampled(self, session, &head, &mut sample);
+        self.ran();
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn sampled_answer(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        plain: &[u64; 3],
+        main: super::Main<'_>,
+    ) -> Result<(), Fault> {
+        let call = CallNumber::from_u64(plain[1]);
+        session.stamp(call, Point::NoticedHere);
+        let head = Head::reply(call, Head::len_in(plain));
+        session.with_sample(call, |sample| {
+            sample.known(Point::WokeHere, self.sampling.woke.get());
+            if self.sampling.was_busy() {
+                sample.note(Happened::BUSY_HERE);
+            }
+            sample.at(Point::CheckedHere);
+        });
+        self.answer_with(session, &head, main, || session.stamp(call, Point::FoundHere))
+    }
+
+    /// A sampled call has its result. It is billed when its other half is there.
+    pub(crate) fn call_done(&self, session: &Session, call: CallNumber) {
+        if let Some(halves) = session.end_sample(call) {
+            self.bill_call(session, &halves);
+        }
+    }
+
+    /// A handler is done: its half goes to the caller; of a one-way message it stays.
+    pub(crate) fn served(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        call: CallNumber,
+        names: (&'static str, &'static str),
+        sample: Sample,
+    ) {
+        let Some(number) = sample.oneway else { return session.send_stamps(call, &sample) };
+        if let Some(halves) = session.end_oneway_sample(Halves::new(number, names, sample)) {
+            self.bill_oneway(session, &halves);
+        }
+    }
+
+    /// Stamps of the peer have come. They lie open.
+    pub(super) fn stamps_arrived(&self, session: &Session, head: &Head) -> Result<(), Fault> {
+        let mut payload = [0; STAMPS_BYTES_MAX];
+        // A head is held against its kind's bounds when it is parsed.
+        let payload = &mut payload[..head.len as usize];
+        session.carrier.lanes.reader().read(0, payload);
+        let (taken, lock) = Taken::decode(payload).map_err(misbehaved)?;
+        let joined = session.join_sample(head.call, &taken, lock);
+        if let Some(halves) = joined {
+            if head.call == CallNumber::NONE {
+                self.bill_oneway(session, &halves);
+            } else {
+                self.bill_call(session, &halves);
+            }
+        }
+        Ok(())
+    }
+
+    fn bill_call(&self, session: &Session, halves: &Halves) {
+        self.bill(CALL, Billed::Here, session, halves);
+    }
+
+    fn bill_oneway(&self, session: &Session, halves: &Halves) {
+        self.bill(ONEWAY, Billed::There, session, halves);
+    }
+
+    /// Writes a sample down.
+    fn bill(&self, way: &Way, billed: Billed, session: &Session, halves: &Halves) {
+        let Halves { sample, service, method, .. } = halves;
+        let stamps = sample.taken.finish(way, sample.manner, billed);
+        let page = self.sampling.page.get_or_init(|| self.make_page());
+        let (Some(stamps), Some(page)) = (stamps, page) else {
+            return self.count(Counter::SamplesLost);
+        };
+        let peer = &session.carrier.peer;
+        let lock = sample.lock.as_ref();
+        page.samples.write(&Record {
+            subject: page.subject(peer, service, method),
+            kind: way.number(),
+            rung: sample.manner.byte(),
+            flags: sample.taken.happened.0,
+            note: lock.map_or(0, |lock| page.text(lock)),
+            peer: peer.incarnation,
+            stamps,
+        });
+        self.count(Counter::SamplesTaken);
+    }
+
+    fn make_page(&self) -> Option<Page> {
+        let home = &self.home;
+        let name = home.name().map_or_else(String::new, ToString::to_string);
+        let samples = if self.counters.is_shared() {
+            Samples::create(&name, home.incarnation()).ok()?
+        } else {
+            Samples::heap(&name, home.incarnation())
+        };
+        Some(Page { samples, subjects: RefCell::default(), known: RefCell::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_in_so_many_is_sampled_and_none_if_none_is_wanted() {
+        for every in [1, 2, 10, 1000] {
+            let sampling = Sampling::new(every, 7);
+            let messages = 200 * every;
+            let sampled =
+                (0..messages).filter(|_| sampling.is_due() && sampling.next(CALL).is_some());
+            let sampled = sampled.count() as u32;
+            let about = if every == 1 { 200..=200 } else { 150..=250 };
+            assert!(about.contains(&sampled), "{sampled} of {messages}, one in {every}");
+        }
+        let sampling = Sampling::new(0, 7);
+        assert!(!(0..100_000).any(|_| sampling.is_due()));
+        sampling.set(1);
+        assert!(sampling.is_due() && sampling.next(CALL).is_some());
+    }
+
+    #[test]
+    fn whole_stories_and_every_pair_have_their_turns() {
+        let sampling = Sampling::new(1, 7);
+        let mut manners = Vec::new();
+        for _ in 0..2 * CALL.rungs().count() {
+            assert!(sampling.is_due());
+            manners.push(sampling.next(CALL).unwrap());
+        }
+        let wholes = manners.iter().filter(|manner| **manner == Manner::Whole).count();
+        assert_eq!(wholes, CALL.rungs().count());
+        assert!(CALL.rungs().all(|rung| manners.contains(&Manner::Pair(rung))));
+    }
+}

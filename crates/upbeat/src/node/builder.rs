@@ -1,0 +1,175 @@
+//! What a node is made with.
+
+use super::{End, Node};
+use crate::dispatch::{Dispatcher, OnLost, Settings};
+use crate::error::{BuildError, Lost};
+use crate::setup::{place, program_id, sampling};
+use crate::wait::Waiting;
+use std::path::PathBuf;
+use std::rc::Rc;
+use upbeat_core::bill::Counter;
+use upbeat_core::name::NodeName;
+use upbeat_memory::counters::Counters;
+use upbeat_transport::home::Home;
+use upbeat_transport::{local, shared};
+
+/// What a node is made with.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use upbeat::{Node, Waiting};
+///
+/// let node = Node::builder("worker/3")
+///     .program("doc")
+///     .directory(std::env::temp_dir().join(format!("upbeat-doc-builder-{}", std::process::id())))
+///     .waiting(Waiting::Adaptive)
+///     .on_lost(|lost| eprintln!("{lost}"))
+///     .build()?;
+/// # let directory = std::env::temp_dir().join(format!("upbeat-doc-builder-{}", std::process::id()));
+/// assert_eq!(node.name(), "worker/3");
+/// # drop(node);
+/// # std::fs::remove_dir_all(directory)?;
+/// # Ok(()) }
+/// ```
+#[must_use = "a builder makes no node before `build`"]
+pub struct Builder {
+    name: String,
+    program: Option<String>,
+    waiting: Waiting,
+    directory: Option<PathBuf>,
+    local_only: bool,
+    sampling: Option<u32>,
+    on_lost: Option<OnLost>,
+}
+
+impl Builder {
+    pub(super) fn new(name: &str) -> Builder {
+        Builder {
+            name: name.to_owned(),
+            program: None,
+            waiting: Waiting::default(),
+            directory: None,
+            local_only: false,
+            sampling: None,
+            on_lost: None,
+        }
+    }
+
+    /// The program that the node belongs to. Nodes of other programs cannot reach it.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use upbeat::Node;
+    ///
+    /// let one = Node::builder("worker").program("doc-1").local_only().build()?;
+    /// let two = Node::builder("worker").program("doc-2").local_only().build()?;
+    /// assert_eq!(one.name(), two.name());
+    /// # Ok(()) }
+    /// ```
+    pub fn program(mut self, program: &str) -> Builder {
+        self.program = Some(program.to_owned());
+        self
+    }
+
+    /// How the node waits.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use upbeat::{Node, Waiting};
+    ///
+    /// let node = Node::builder("doc/polls").waiting(Waiting::Polling).local_only().build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn waiting(mut self, waiting: Waiting) -> Builder {
+        self.waiting = waiting;
+        self
+    }
+
+    /// Has one message in so many sampled for the bill, or none if it is 0. If nobody says, it is
+    /// what the environment variable `UPBEAT_SAMPLING` says, else one in 1,000, which costs less
+    /// than one percent of the time of the shortest calls. `upbeat bill` shows what samples tell.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // Long calls, few of them: each is looked at.
+    /// let node = upbeat::Node::builder("doc/samples").sampling(1).local_only().build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn sampling(mut self, one_in: u32) -> Builder {
+        self.sampling = Some(one_in);
+        self
+    }
+
+    /// Where the sockets are: a directory of this user's alone.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("counter").directory("/run/demo").build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Builder {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// No other process can reach the node, and it reaches none.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // No socket, no file, no shared memory.
+    /// let node = upbeat::Node::builder("doc/local").local_only().build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn local_only(mut self) -> Builder {
+        self.local_only = true;
+        self
+    }
+
+    /// Is called for every session that ends, with how it ended.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = upbeat::Node::builder("doc/lost").local_only();
+    /// let node = builder.on_lost(|lost| eprintln!("{lost}")).build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn on_lost(mut self, on_lost: impl Fn(&Lost) + 'static) -> Builder {
+        self.on_lost = Some(Box::new(on_lost));
+        self
+    }
+
+    /// Makes the node, and takes its name.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/build").local_only().build()?;
+    /// let taken = upbeat::Node::builder("doc/build").local_only().build();
+    /// let text = taken.err().map(|error| error.to_string()).unwrap_or_default();
+    /// assert!(text.contains("the name `doc/build` is taken by a node of this process"));
+    /// # Ok(()) }
+    /// ```
+    pub fn build(self) -> Result<Node, BuildError> {
+        let name = NodeName::new(&self.name).map_err(BuildError::Name)?;
+        let program = program_id(self.program.as_deref())?;
+        let home = if self.local_only {
+            Home::local(program, Some(name))
+        } else {
+            Home::new(program, Some(name))
+        };
+        let home = home.map_err(BuildError::Home)?;
+        let place = if self.local_only { None } else { Some(place(self.directory)?) };
+        let counters = Counters::create(Counter::COUNT, &self.name, home.incarnation());
+        let counters = counters.map_err(|error| BuildError::Home(error.into()))?;
+        let shared = match &place {
+            Some(place) => Some(shared::Listener::bind(place, &home).map_err(BuildError::Bind)?),
+            None => None,
+        };
+        let local = local::Listener::bind(&home).map_err(BuildError::Bind)?;
+        let sampling = sampling(self.sampling)?;
+        let Builder { waiting, on_lost, .. } = self;
+        let settings = Settings { waiting, place, sampling, on_lost };
+        let inner = Dispatcher::new(home, settings, counters).map_err(BuildError::System)?;
+        inner.open_door(shared, Some(local)).map_err(BuildError::System)?;
+        Ok(Node { _end: Rc::new(End(Rc::clone(&inner))), inner })
+    }
+}
