@@ -130,7 +130,7 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     /// Writes the request. False if there is no room yet.
     #[inline(always)]
     fn send(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
-        if self.bound.node.sample_is_due() | self.rare.is_some() {
+        if self.bound.node.sample_is_due() || self.rare.is_some() {
             return self.send_rarely(context);
         }
         self.write(context, |session, head, arguments| {
@@ -384,7 +384,7 @@ impl<A: Wire> Future for Send<'_, A> {
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.bound.node.sample_is_due() | self.sample.is_some() {
+        if self.bound.node.sample_is_due() || self.sample.is_some() {
             return self.poll_sampled(context);
         }
         self.write(context, &mut Unsampled)

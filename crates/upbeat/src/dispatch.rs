@@ -26,7 +26,7 @@ mod sleep;
 mod sampling;
 
 use crate::reactor::{Reactor, Source};
-use crate::sample::{Reason, Sample};
+use crate::sample::Sample;
 use crate::session::{Fault, Session, Waiter, misbehaved};
 use crate::task::{Task, Tasks};
 use crate::timer::Timers;
@@ -340,7 +340,7 @@ impl Dispatcher {
                     return Some(Rc::clone(session));
                 }
             }
-            self.sampling.fresh.set(true);
+            self.sampling.looked_in_vain();
             left -= 1;
             if left == 0 || self.roster.any() || self.home.board().is_marked() {
                 *from = hot.len();
@@ -384,7 +384,7 @@ impl Dispatcher {
             }
         }
         session.frames.set(session.frames.get() + frames);
-        self.sampling.fresh.set(false);
+        self.sampling.drained();
         session.publish_progress();
         if session.peer_wants_room() {
             self.relieve(session);
@@ -493,7 +493,6 @@ impl Dispatcher {
     fn run(self: &Rc<Self>, id: TaskId) {
         let Some(mut live) = self.tasks.begin(id) else { return };
         live.wakeup.begin_poll();
-        self.waits_for(Reason::Other);
         self.current.set(Current { task: id, waker: live.waker.data() });
         self.running.set(Running::Task(id));
         let done = live.task.poll(&mut Context::from_waker(&live.waker)).is_ready();

@@ -298,6 +298,7 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if let Some(billed) = &mut self.billed {
             billed.timed.resumed(self.slot.wakeup.woken());
+            billed.node.waits_for(Reason::Other);
         }
         let Poll::Ready(result) = self.slot.poll(context) else {
             if let Some(billed) = &mut self.billed {

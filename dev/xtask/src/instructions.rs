@@ -13,6 +13,7 @@ use crate::command::{Command, Outcome};
 use crate::repository;
 use figures::Figures;
 use gate::{Gate, Verdict};
+use outside::Billed;
 
 pub(crate) const COMMAND: Command = Command {
     name: "instructions",
@@ -20,7 +21,8 @@ pub(crate) const COMMAND: Command = Command {
     usage: "usage: cargo xtask instructions [--json] [--all] [--check | --write-gate]\n\n  \
             --json          print one JSON object a line: a case with its functions\n  \
             --all           list functions of less than one instruction a call as well\n  \
-            --check         fail if a case takes over 3% more than dev/xtask/instructions.gate says\n  \
+            --check         fail if a case takes over 3% more than dev/xtask/instructions.gate says,\n                  \
+                            or the bill, while it samples nothing, over 1%\n  \
             --write-gate    write down there what was counted now\n\n\
             Client and server take turns in one thread, one look each, in the default release\n\
             profile. Between processes (`null/shared`) each side is counted in its own. What a\n\
@@ -67,12 +69,14 @@ fn run(arguments: &[String]) -> Result<Outcome, String> {
     let root = repository::root();
     let gate = if wish.check { Some(Gate::read(&root)?) } else { None };
     outside::find_valgrind()?;
-    let program = outside::build(&root)?;
     let mut all = Vec::new();
-    for carrier in ["local", "shared"] {
-        let client = program.count(carrier, "client")?;
-        let server = program.count(carrier, "server")?;
-        all.push(Figures::new(format!("null/{carrier}"), &client, &server));
+    for (billed, name) in [(Billed::Yes, ""), (Billed::No, "/unbilled")] {
+        let program = outside::build(&root, billed)?;
+        for carrier in ["local", "shared"] {
+            let client = program.count(carrier, "client")?;
+            let server = program.count(carrier, "server")?;
+            all.push(Figures::new(format!("null/{carrier}{name}"), &client, &server));
+        }
     }
     for figures in &all {
         if wish.json {
@@ -86,9 +90,33 @@ fn run(arguments: &[String]) -> Result<Outcome, String> {
         eprintln!("instructions: {} says what was counted now", gate::PATH);
     }
     match gate {
-        Some(gate) => judge(&gate, &all),
+        Some(gate) => match (judge(&gate, &all)?, judge_bill(&all)) {
+            (Outcome::Passed, Outcome::Passed) => Ok(Outcome::Passed),
+            _ => Ok(Outcome::Failed),
+        },
         None => Ok(Outcome::Passed),
     }
+}
+
+/// The most that a call may take for the bill while nothing is sampled, in parts of what it takes
+/// without.
+const BILL_MAX: f64 = 0.01;
+
+/// Holds each case against the same without the bill.
+fn judge_bill(all: &[Figures]) -> Outcome {
+    let mut outcome = Outcome::Passed;
+    for with in all {
+        let unbilled = format!("{}/unbilled", with.case);
+        let Some(without) = all.iter().find(|figures| figures.case == unbilled) else { continue };
+        let more = with.all.both() / without.all.both() - 1.0;
+        let percent = 100.0 * more;
+        eprintln!("instructions: {} takes {percent:+.2}% for the bill", with.case);
+        if more > BILL_MAX {
+            eprintln!("instructions: at most {}% are allowed", 100.0 * BILL_MAX);
+            outcome = Outcome::Failed;
+        }
+    }
+    outcome
 }
 
 /// Says on stderr what the gate says, so that what is printed for programs stays theirs.

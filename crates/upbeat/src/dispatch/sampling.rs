@@ -32,7 +32,7 @@ pub(super) struct Sampling {
     /// When the node last woke, in ticks.
     woke: Cell<u64>,
     /// Whether the last look that found a frame was not the first: the frame has not waited.
-    pub(super) fresh: Cell<bool>,
+    fresh: Cell<bool>,
     /// What the future that is polled waits for.
     reason: Cell<Reason>,
     lock: Cell<Option<Arc<str>>>,
@@ -155,6 +155,22 @@ impl Sampling {
         if cfg!(feature = "bill") {
             self.woke.set(ticks());
             self.fresh.set(true);
+        }
+    }
+
+    /// A look has found nothing: what comes next has not waited.
+    #[inline(always)]
+    pub(super) fn looked_in_vain(&self) {
+        if cfg!(feature = "bill") {
+            self.fresh.set(true);
+        }
+    }
+
+    /// A lane has been emptied: what comes next may have waited meanwhile.
+    #[inline(always)]
+    pub(super) fn drained(&self) {
+        if cfg!(feature = "bill") {
+            self.fresh.set(false);
         }
     }
 

@@ -34,10 +34,23 @@ pub(crate) fn find_valgrind() -> Result<(), String> {
     }
 }
 
+/// Whether the program has the bill in it.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Billed {
+    /// As by default. No message is sampled all the same, for that goes by chance.
+    Yes,
+    /// Built without the feature.
+    No,
+}
+
 /// Writes the program down below the target directory and builds it as a user would.
-pub(crate) fn build(root: &Path) -> Result<Program, String> {
+pub(crate) fn build(root: &Path, billed: Billed) -> Result<Program, String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
-    let directory = root.join(target).join("outside");
+    let directory = root.join(target);
+    let (directory, features) = match billed {
+        Billed::Yes => (directory.join("outside"), "true"),
+        Billed::No => (directory.join("outside-unbilled"), "false"),
+    };
     fs::create_dir_all(&directory)
         .map_err(|error| format!("cannot make {}: {error}", directory.display()))?;
     let upbeat = root.join("crates/upbeat");
@@ -45,7 +58,8 @@ pub(crate) fn build(root: &Path) -> Result<Program, String> {
         return Err(format!("the path {} is not UTF-8", upbeat.display()));
     };
     let upbeat = upbeat.replace('\\', "\\\\").replace('"', "\\\"");
-    write(&directory.join("Cargo.toml"), &MANIFEST.replace("@UPBEAT@", &upbeat))?;
+    let manifest = MANIFEST.replace("@UPBEAT@", &upbeat).replace("@FEATURES@", features);
+    write(&directory.join("Cargo.toml"), &manifest)?;
     write(&directory.join("main.rs"), MAIN)?;
     // The versions of the workspace: cargo adds the program itself and drops what is not used.
     let lock = fs::read_to_string(root.join("Cargo.lock"))
@@ -82,6 +96,7 @@ impl Program {
             .arg(&self.binary)
             .args([carrier, side])
             .current_dir(&self.directory)
+            .env("UPBEAT_SAMPLING", "0")
             .output()
             .map_err(|error| format!("cannot start valgrind: {error}"))?;
         if !output.status.success() {
@@ -131,6 +146,7 @@ mod tests {
     #[test]
     fn the_program_fits_what_is_asked_of_it() {
         assert_eq!(MANIFEST.matches("@UPBEAT@").count(), 1);
+        assert_eq!(MANIFEST.matches("@FEATURES@").count(), 1);
         assert!(MANIFEST.contains("\n[workspace]\n"), "it is no member of ours");
         assert!(!MANIFEST.contains("[profile"), "the default profile is measured");
         assert!(MAIN.contains("#[inline(never)]\nfn measured_turn("));
