@@ -28,8 +28,6 @@ pub enum Count {
     Bytes,
     /// Passes over a payload, into a lane, out of one, or into memory of our own.
     Copies,
-    /// Bytes that these passes have moved.
-    CopiedBytes,
     /// Claims for which there was no room.
     Refused,
 }
@@ -198,7 +196,6 @@ fn copied(expected: &Cell<usize>, address: usize, bytes: usize) {
     }
     let gap = address.wrapping_sub(expected.replace(address + bytes));
     add(Count::Copies, u64::from(gap >= 8));
-    add(Count::CopiedBytes, bytes as u64);
 }
 
 /// Payload bytes from `at` on were copied between two places of our own.
@@ -208,7 +205,6 @@ pub fn copied_apart(at: usize, bytes: usize) {
     #[cfg(feature = "testing")]
     if bytes != 0 {
         add(Count::Copies, u64::from(at == 0));
-        add(Count::CopiedBytes, bytes as u64);
     }
 }
 

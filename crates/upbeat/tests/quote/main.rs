@@ -1,0 +1,102 @@
+//! Quote equals count: every operation in every size is run in the steady state, what it costs is
+//! counted where it happens, and the quote must say exactly that.
+//!
+//! The operations run in a process of their own, where nobody else allocates, against a server in
+//! another thread of it or in another process. Lines, bytes and passes are counted by the rings and
+//! the copies themselves, allocations by the allocator, wakes by the nodes, system calls by strace.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod kernel;
+mod lanes;
+mod service;
+mod steady;
+
+use common::process::{Other, end_with_input, part};
+use common::server::Kind;
+use common::{Directory, Watchdog, alone};
+use std::path::Path;
+use std::process::Command;
+use upbeat_memory::allocator::CountingAllocator;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator::new();
+
+/// The largest values are moved by value, several times on one stack in a debug build.
+const STACK_BYTES: usize = 64 << 20;
+
+/// The other processes' parts. Without one this is a test of nothing.
+#[test]
+fn other() {
+    let Some((part, place)) = part() else { return };
+    let kind = if part.ends_with("Local") { Kind::Local } else { Kind::Shared };
+    let play = move || match part.split(' ').next() {
+        Some("serve") => service::play(&part, &place),
+        Some("lanes") => lanes::run(kind, &place),
+        Some("kernel") => kernel::run(kind, &place),
+        _ => panic!("there is no part {part}"),
+    };
+    in_thread(play).join().unwrap();
+}
+
+fn in_thread<T: Send + 'static>(
+    act: impl FnOnce() -> T + Send + 'static,
+) -> std::thread::JoinHandle<T> {
+    std::thread::Builder::new().stack_size(STACK_BYTES).spawn(act).unwrap()
+}
+
+/// Runs a part in a process of its own, in which no message is sampled: a sample's stamps are
+/// billed as such.
+fn play(mut command: Command, part: &str, kind: Kind, place: &Path) {
+    command.args(["env", "UPBEAT_SAMPLING=0"]);
+    let mut other = Other::start_under(command, &format!("{part} {kind:?}"), place);
+    other.expect("done");
+    other.end();
+}
+
+fn lanes_of(kind: Kind) {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("lanes", 240));
+    let directory = Directory::new();
+    play(Command::new("env"), "lanes", kind, &directory.path());
+}
+
+#[test]
+fn lanes_between_threads() {
+    lanes_of(Kind::Local);
+}
+
+#[test]
+fn lanes_between_processes() {
+    lanes_of(Kind::Shared);
+}
+
+fn kernel_of(kind: Kind) {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("system calls", 240));
+    if Command::new("strace").arg("-V").output().is_err() {
+        println!("left out: strace is not installed");
+        return;
+    }
+    let directory = Directory::new();
+    let list = directory.path().with_extension("strace");
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-s", "60", "-o"]).arg(&list);
+    play(strace, "kernel", kind, &directory.path());
+    kernel::judge(&std::fs::read_to_string(&list).unwrap());
+}
+
+#[test]
+fn system_calls_between_threads() {
+    kernel_of(Kind::Local);
+}
+
+#[test]
+fn system_calls_between_processes() {
+    kernel_of(Kind::Shared);
+}
+
+/// For servers in processes of their own.
+fn until_told(act: impl FnOnce()) {
+    end_with_input();
+    act();
+}

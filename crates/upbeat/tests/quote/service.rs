@@ -1,0 +1,269 @@
+//! What is called: every form of value in every size, and what the server has counted.
+
+use crate::common::process::{Other, say};
+use crate::common::server::Kind;
+use crate::common::{Signal, node};
+use crate::{ALLOCATOR, in_thread, until_told};
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use upbeat::{Counter, Node, Waiting};
+use upbeat_memory::counters::{Counters, CountersView, observe};
+use upbeat_memory::probe::{Count, tally};
+
+/// What a side says of itself, in one array, which fits a slot: asking leaves no trace in a ring.
+pub(crate) const ALLOCATIONS: usize = Count::COUNT;
+pub(crate) const BELLS: usize = ALLOCATIONS + 1;
+pub(crate) const SLEEPS: usize = BELLS + 1;
+pub(crate) const HANDLED: usize = SLEEPS + 1;
+pub(crate) type Told = [u64; HANDLED + 1];
+const _: () = assert!(size_of::<Told>() <= upbeat_core::limits::SHORT_BYTES);
+
+/// What this thread, its process and its node have counted.
+pub(crate) fn tell(node: &Node, handled: u64) -> Told {
+    let mut told = [0; HANDLED + 1];
+    told[..Count::COUNT].copy_from_slice(&tally());
+    told[ALLOCATIONS] = ALLOCATOR.allocations();
+    told[BELLS] = node.counted(Counter::BellsSent);
+    told[SLEEPS] = node.counted(Counter::Sleeps);
+    told[HANDLED] = handled;
+    told
+}
+
+#[upbeat::service]
+pub(crate) trait Server {
+    async fn tell(&self) -> [u64; HANDLED + 1];
+    /// Whose sleep `null_asleep` waits for.
+    async fn meet(&self, pid: u32, name: String);
+}
+
+#[upbeat::service]
+pub(crate) trait Forms {
+    async fn null(&self);
+    /// Returns when the caller sleeps.
+    async fn null_asleep(&self);
+    async fn echo(&self, value: Vec<u8>) -> Vec<u8>;
+    async fn text(&self, value: String) -> String;
+    async fn mixed(&self, number: u32, value: Vec<u8>, last: u8);
+    async fn take(&self, value: Vec<u8>);
+    #[oneway]
+    async fn note(&self, value: Vec<u8>);
+    #[oneway]
+    async fn note_null(&self);
+}
+
+/// A service for plain values of one size.
+macro_rules! sizes {
+    ($($service:ident $server:ident $bytes:literal)*) => {
+        $(
+            #[upbeat::service]
+            pub(crate) trait $service {
+                async fn echo(&self, value: [u8; $bytes]) -> [u8; $bytes];
+                async fn take(&self, value: [u8; $bytes]);
+                async fn give(&self) -> [u8; $bytes];
+                #[oneway]
+                async fn note(&self, value: [u8; $bytes]);
+            }
+
+            impl $service for Here {
+                async fn echo(&self, value: [u8; $bytes]) -> [u8; $bytes] {
+                    self.handle();
+                    value
+                }
+
+                async fn take(&self, _value: [u8; $bytes]) {
+                    self.handle();
+                }
+
+                async fn give(&self) -> [u8; $bytes] {
+                    self.handle();
+                    [7; $bytes]
+                }
+
+                async fn note(&self, _value: [u8; $bytes]) {
+                    self.handle();
+                }
+            }
+        )*
+
+        fn serve_sizes(node: &Node, here: &Rc<Here>) {
+            $(node.serve($server::shared(Rc::clone(here)));)*
+        }
+    };
+}
+
+sizes! {
+    Plain0 Plain0Server 0
+    Plain8 Plain8Server 8
+    Plain40 Plain40Server 40
+    Plain41 Plain41Server 41
+    Plain104 Plain104Server 104
+    Plain105 Plain105Server 105
+    Plain1024 Plain1024Server 1024
+    Plain4096 Plain4096Server 4096
+    Plain65536 Plain65536Server 65536
+}
+
+struct Here {
+    node: Node,
+    /// Seen by callers: how many were handled.
+    handled: Counters,
+    caller: RefCell<Option<Sleeper>>,
+}
+
+impl Here {
+    fn handle(&self) {
+        self.handled.add(0, 1);
+    }
+}
+
+impl Server for Here {
+    async fn tell(&self) -> [u64; HANDLED + 1] {
+        tell(&self.node, self.handled.get(0))
+    }
+
+    async fn meet(&self, pid: u32, name: String) {
+        *self.caller.borrow_mut() = Some(Sleeper::find(pid, &name));
+    }
+}
+
+impl Forms for Here {
+    async fn null(&self) {
+        self.handle();
+    }
+
+    async fn null_asleep(&self) {
+        self.handle();
+        self.caller.borrow().as_ref().unwrap().wait();
+    }
+
+    async fn echo(&self, value: Vec<u8>) -> Vec<u8> {
+        self.handle();
+        value
+    }
+
+    async fn text(&self, value: String) -> String {
+        self.handle();
+        value
+    }
+
+    async fn mixed(&self, _number: u32, _value: Vec<u8>, _last: u8) {
+        self.handle();
+    }
+
+    async fn take(&self, _value: Vec<u8>) {
+        self.handle();
+    }
+
+    async fn note(&self, _value: Vec<u8>) {
+        self.handle();
+    }
+
+    async fn note_null(&self) {
+        self.handle();
+    }
+}
+
+/// Counters of this name in a process, seen from elsewhere.
+pub(crate) fn find(pid: u32, name: &str) -> CountersView {
+    let mut views = observe(pid).unwrap();
+    views.retain(|view| view.node() == name);
+    assert_eq!(views.len(), 1, "counters of the name {name}");
+    views.remove(0)
+}
+
+/// The name of the counter of what a server has handled.
+pub(crate) fn handled_by(server: &str) -> String {
+    format!("handled/{server}")
+}
+
+/// A node's sleeps, seen from elsewhere.
+pub(crate) struct Sleeper {
+    view: CountersView,
+    seen: Cell<u64>,
+}
+
+impl Sleeper {
+    pub(crate) fn find(pid: u32, name: &str) -> Sleeper {
+        Sleeper { view: find(pid, name), seen: Cell::new(0) }
+    }
+
+    /// What is waited for comes behind so many sleeps.
+    pub(crate) fn seen(&self, sleeps: u64) {
+        self.seen.set(sleeps);
+    }
+
+    /// Waits until it has gone to sleep once more. The watchdog bounds it.
+    pub(crate) fn wait(&self) {
+        let sleeps = || self.view.get(Counter::Sleeps.index()).unwrap();
+        while sleeps() <= self.seen.get() {
+            std::hint::spin_loop();
+        }
+        self.seen.set(sleeps());
+    }
+}
+
+/// A server that runs elsewhere.
+pub(crate) struct Elsewhere {
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    pub(crate) place: PathBuf,
+    /// Its process.
+    pub(crate) pid: u32,
+    other: Option<Other>,
+    thread: Option<(Signal, std::thread::JoinHandle<()>)>,
+}
+
+impl Elsewhere {
+    pub(crate) fn start(kind: Kind, place: &Path, waiting: Waiting) -> Elsewhere {
+        let (name, place) = (format!("server/{waiting:?}"), place.to_owned());
+        let mut server =
+            Elsewhere { kind, name, place, pid: std::process::id(), other: None, thread: None };
+        let (name, place) = (server.name.clone(), server.place.clone());
+        match kind {
+            Kind::Shared => {
+                let mut other = Other::start(&format!("serve {waiting:?}"), &place);
+                other.expect("serving");
+                server.pid = other.child.id();
+                server.other = Some(other);
+            }
+            Kind::Local => {
+                let quit = Signal::default();
+                let (ready, is_ready) = std::sync::mpsc::channel();
+                let end = quit.clone();
+                let act = move || serve(&name, &place, waiting, end, || ready.send(()).unwrap());
+                server.thread = Some((quit, in_thread(act)));
+                is_ready.recv().unwrap();
+            }
+        }
+        server
+    }
+
+    pub(crate) fn end(mut self) {
+        if let Some((quit, thread)) = self.thread.take() {
+            quit.give();
+            thread.join().unwrap();
+        }
+    }
+}
+
+fn serve(name: &str, place: &Path, waiting: Waiting, quit: Signal, ready: impl FnOnce()) {
+    let node = node(name, place, waiting);
+    let handled = Counters::create(1, &handled_by(name), 1).unwrap();
+    let caller = RefCell::default();
+    let here = Rc::new(Here { node: node.clone(), handled, caller });
+    node.serve(ServerServer::shared(Rc::clone(&here)));
+    node.serve(FormsServer::shared(Rc::clone(&here)));
+    serve_sizes(&node, &here);
+    ready();
+    node.block_on(quit);
+    node.shut_down(std::time::Duration::from_secs(1));
+}
+
+/// The part of a server in a process of its own.
+pub(crate) fn play(part: &str, place: &Path) {
+    let waiting = if part.ends_with("Sleeping") { Waiting::Sleeping } else { Waiting::Polling };
+    until_told(|| {
+        serve(&format!("server/{waiting:?}"), place, waiting, Signal::default(), || say("serving"));
+    });
+}
