@@ -12,10 +12,13 @@ mod collect;
 mod find;
 #[cfg(test)]
 mod example;
+mod bets;
 mod findings;
 mod compare;
 mod timeline;
+mod trace;
 mod report;
+mod page;
 
 use clap::Args;
 use collect::{Collector, Source, node};
@@ -65,6 +68,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
 
+    /// Write it as one HTML page that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Write the messages that are told one by one as a trace for Perfetto or chrome://tracing
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+
     /// Draw a typical and a slow call of each method over their two nodes
     #[arg(long, conflicts_with = "json")]
     timeline: bool,
@@ -100,8 +111,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BillError> {
         None => collect(&arguments.targets, Duration::from_secs_f64(arguments.seconds))?,
     };
     if let Some(path) = &arguments.save {
-        recording.save(path)?;
-        said(path);
+        written(path, &recording.text()?)?;
     }
     if let Some(text) = &arguments.method {
         recording.keep(text)?;
@@ -109,6 +119,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BillError> {
     let findings = findings(&recording);
     let compared = before.map(|before| compare(&recording, &before));
     let bill = Bill { recording, findings, compared };
+    if let Some(path) = &arguments.html {
+        let page = page::page(&bill.recording, &bill.findings, bill.compared.as_deref());
+        written(path, &page)?;
+    }
+    if let Some(path) = &arguments.trace {
+        written(path, &trace::trace(&bill.recording).to_string())?;
+    }
     let mut to = BufWriter::new(io::stdout().lock());
     let printed = match arguments {
         Arguments { json: true, .. } => serde_json::to_writer(&mut to, &bill)
@@ -127,9 +144,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BillError> {
     }
 }
 
-fn said(path: &Path) {
+/// Writes a file, and says so.
+fn written(path: &Path, text: &str) -> Result<(), BillError> {
+    std::fs::write(path, text).map_err(|error| BillError::File {
+        act: "written",
+        path: path.into(),
+        error,
+    })?;
     // Where nobody listens, nothing is lost.
     let _ = writeln!(io::stderr(), "upbeat: wrote {}", path.display());
+    Ok(())
 }
 
 /// The pages that are looked at.

@@ -26,7 +26,7 @@ fn what_made_calls_slow_is_said_in_words() {
     let text = printed(&bill(&[desk, sink, "--seconds", "0"]));
     for told in [
         "us waiting for the lock `accounts`",
-        "us running the handler (its budget without a pause is 100 us)",
+        "us running the handler without a pause (its budget is 100 us)",
         "us waking `quotes`, which slept",
         "us waiting for room in a full lane to `words/sink`",
         "`words/sink` lost 12.0% of its bets on handlers: waited for a lock (1,200)",
@@ -138,7 +138,7 @@ fn errors_say_what_to_do() {
     assert!(error.contains("`errors/unicorn`") && error.contains("`errors/silent`"), "{error}");
     let index = upbeat_memory::counters::Counters::create(1, "errors/counting", 7).unwrap();
     let error = failed(&["errors/counting", "--seconds", "0"]);
-    assert!(error.contains("UPBEAT_SAMPLING=1000") && error.contains(".sampling("), "{error}");
+    assert!(error.contains("UPBEAT_SAMPLING=10") && error.contains(".sampling("), "{error}");
     drop(index);
     assert!(failed(&["x", "--seconds=-1"]).contains("--seconds"));
 }

@@ -4,9 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 use upbeat_memory::observe::ObserveError;
 
-/// How a program is told to take samples.
-pub(crate) const SWITCH_ON: &str =
-    "build it with `.sampling(1000)`, or start its program with UPBEAT_SAMPLING=1000";
+/// How a program is told to take more samples.
+const SAMPLE_MORE: &str = "one message in 1,000 is sampled where nobody says otherwise; build the \
+    node with `.sampling(10)`, or start its program with UPBEAT_SAMPLING=10, for one in ten";
 
 /// Why there is no bill to show.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) enum BillError {
     },
     /// There is nothing to look at.
     NobodyThere,
-    /// None of the nodes takes samples.
+    /// None of the nodes has a page of samples: it is made for the first.
     NotSampling(Vec<String>),
     /// They take samples, and none has come.
     NothingYet {
@@ -103,12 +103,13 @@ impl fmt::Display for BillError {
                 write!(f, "no process of this user has a node; start a program, then ask again")
             }
             BillError::NotSampling(nodes) => {
-                write!(f, "no samples are taken; {}: {SWITCH_ON}", listed("nodes", nodes))
+                let nodes = listed("nodes", nodes);
+                write!(f, "no message was sampled yet, or sampling is off; {nodes}; {SAMPLE_MORE}")
             }
             BillError::NothingYet { nodes, seconds, unusable } => {
                 write!(f, "nothing was sampled within {seconds:.1} s; {}", listed("nodes", nodes))?;
                 match unusable {
-                    0 => write!(f, "; make calls, or look for longer with --seconds"),
+                    0 => write!(f, "; look for longer with --seconds; {SAMPLE_MORE}"),
                     n => write!(
                         f,
                         "; {n} samples came that this version does not understand: use the \

@@ -4,9 +4,9 @@
 //! else made messages late, bets that are lost too often, and samples that are missing. Everything
 //! that is said can be found in the figures of the recording.
 
-use crate::bench::report::time;
+use crate::bill::bets::Row;
 use crate::bill::delay::cause;
-use crate::bill::grid::{counted, grouped, percent};
+use crate::bill::grid::{brief as time, capital, counted, grouped, percent};
 use crate::bill::recording::{Cause, Delay, Leg, Node, Recording, Subject, Told};
 use serde::Serialize;
 use upbeat_core::bill::Item;
@@ -101,7 +101,7 @@ fn headline(subject: &Subject) -> Option<(Finding, Vec<Cause>)> {
     let (item, leg, most) = parts.next()?;
     let mut title = format!(
         "{} of {}: {}, of which {} {}",
-        subject.slow_name(),
+        headed(subject),
         subject.title(),
         time(total),
         time(most),
@@ -147,12 +147,14 @@ fn doing(subject: &Subject, item: Item, leg: Leg, took: f64, lock: Option<&str>)
         (Cause::Room, _) => format!("waiting for room in a full lane to `{to}`"),
         (Cause::CalleeSlept, _) => format!("waking `{to}`, which slept"),
         (Cause::CallerSlept, _) => format!("waking `{from}`, which slept when the answer came"),
-        (Cause::CalleeBusy, _) => format!("lying before `{to}`, which was busy"),
+        (Cause::CalleeBusy, _) => {
+            format!("lying before `{to}`, which was busy or had no processor")
+        }
         (Cause::CallerBusy, _) => {
-            format!("lying before `{from}`, which was busy when the answer came")
+            format!("the answer lying before `{from}`, which was busy or had no processor")
         }
         (Cause::Budget, _) if took > HANDLER_BUDGET_NS as f64 => {
-            format!("running the handler (its budget without a pause is {})", budget())
+            format!("running the handler without a pause (its budget is {})", budget())
         }
         (Cause::Budget, _) => "running the handler".into(),
         (Cause::Lock, Some(name)) => format!("waiting for the lock `{name}`"),
@@ -166,6 +168,12 @@ fn doing(subject: &Subject, item: Item, leg: Leg, took: f64, lock: Option<&str>)
             Leg::Back => format!("in `{item}` back to `{from}`"),
         },
     }
+}
+
+/// What p99.9 is called at the head of a sentence.
+fn headed(subject: &Subject) -> String {
+    let name = subject.slow_name();
+    if name.starts_with('p') { name } else { capital(&name) }
 }
 
 fn budget() -> String {
@@ -186,6 +194,9 @@ fn how_often(subject: &Subject, delay: &Delay) -> String {
     };
     if delay.stories == 1 {
         return format!("{of} {who}: for {}.", time(delay.max));
+    }
+    if time(delay.p50) == time(delay.max) {
+        return format!("{of} {who}: for {} each.", time(delay.max));
     }
     format!("{of} {who}: for {} at the median, {} at most.", time(delay.p50), time(delay.max))
 }
@@ -213,10 +224,10 @@ fn other(subject: &Subject, delay: &Delay) -> Finding {
             format!("`{from}` slept when the answer came: waking it took up to {most}")
         }
         (Cause::CalleeBusy, _) => {
-            format!("`{to}` was busy: messages lay before it for up to {most}")
+            format!("`{to}` was busy or had no processor: messages lay there for up to {most}")
         }
         (Cause::CallerBusy, _) => {
-            format!("`{from}` was busy: answers lay before it for up to {most}")
+            format!("`{from}` was busy or had no processor: answers lay there for up to {most}")
         }
         (Cause::Budget, _) => {
             format!("the handler ran {most} without a pause, its budget is {}", budget())
@@ -243,25 +254,24 @@ fn other(subject: &Subject, delay: &Delay) -> Finding {
 }
 
 /// A bet that a node loses too often.
-fn lost(node: &Node, bet: &Bet) -> Option<Finding> {
-    let (won, lost) = (bet.won(|one| node.count(one)), bet.lost(|one| node.count(one)));
-    let taken = won.saturating_add(lost);
-    let part = lost as f64 / taken.max(1) as f64;
-    if taken < TAKEN_LEAST || part < LOST_PART {
+fn lost(node: &Node, bet: &'static Bet) -> Option<Finding> {
+    let row = Row::of(node, bet);
+    let part = row.percent() / 100.0;
+    if row.taken() < TAKEN_LEAST || part < LOST_PART {
         return None;
     }
     let title = format!(
         "`{}` lost {} of its bets on {}: {}",
         node.name,
-        percent(100.0 * part),
+        percent(row.percent()),
         bet.name,
         reasons(node, bet)
     );
     let detail = format!(
         "The bet: {} {} taken, {} lost, since the node began.",
         bet.sentence,
-        grouped(taken),
-        grouped(lost)
+        grouped(row.taken()),
+        grouped(row.lost)
     );
     Some(Finding { level: Level::Note, subject: None, title, detail, weight: part })
 }

@@ -42,6 +42,27 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
+/// A time in three digits, for a sentence.
+pub(crate) fn brief(ns: f64) -> String {
+    let (value, unit) = match ns {
+        ns if ns < 999.5 => (ns, "ns"),
+        ns if ns < 999_500.0 => (ns / 1e3, "us"),
+        ns if ns < 999_500_000.0 => (ns / 1e6, "ms"),
+        ns => (ns / 1e9, "s"),
+    };
+    match value {
+        value if value < 9.995 => format!("{value:.2} {unit}"),
+        value if value < 99.95 => format!("{value:.1} {unit}"),
+        value => format!("{value:.0} {unit}"),
+    }
+}
+
+/// The text with a capital at its head.
+pub(crate) fn capital(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
+}
+
 /// A part of a whole in percent; below one in a thousand it says so.
 pub(crate) fn percent(value: f64) -> String {
     match value {
@@ -76,5 +97,10 @@ mod tests {
         assert_eq!([0, 999, 1_000, 1_234_567].map(grouped).join(" "), "0 999 1,000 1,234,567");
         assert_eq!([0.0, 0.01, 12.34, -3.0].map(percent).join(" "), "0% <0.1% 12.3% -3.0%");
         assert_eq!(counted(1, "call", "calls"), "1 call");
+        let times = [0.0, 4.456, 61.23, 310.4, 999.6, 61_230.0, 3.1e5, 2.5e9].map(brief);
+        assert_eq!(
+            times.join(", "),
+            "0.00 ns, 4.46 ns, 61.2 ns, 310 ns, 1.00 us, 61.2 us, 310 us, 2.50 s"
+        );
     }
 }

@@ -1,16 +1,16 @@
-//! How many messages took how long, in buckets that grow with the time: four for each doubling.
+//! How many messages took how long, in buckets that grow with the time: eight for each doubling.
 
 use serde::{Deserialize, Serialize};
 
 /// Buckets for each doubling.
-const PER_DOUBLING: f64 = 4.0;
+const PER_DOUBLING: f64 = 8.0;
 /// Buckets in all: the last begins after 500 years.
-const BUCKETS: usize = 4 * 64;
+const BUCKETS: usize = 8 * 64;
 
 /// Counts by time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Histogram {
-    /// The place of the first count: its bucket begins at 2^(first/4) nanoseconds.
+    /// The place of the first count: its bucket begins at 2^(first/8) nanoseconds.
     first: usize,
     counts: Vec<u64>,
 }
@@ -26,7 +26,6 @@ pub(crate) struct Bucket {
     pub(crate) count: u64,
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "for the page"))]
 impl Histogram {
     /// Of these nanoseconds.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Histogram {

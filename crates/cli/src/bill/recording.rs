@@ -202,14 +202,10 @@ impl Recording {
         }
     }
 
-    /// Writes it to a file.
-    pub(crate) fn save(&self, path: &Path) -> Result<(), BillError> {
+    /// It as text, to be loaded again.
+    pub(crate) fn text(&self) -> Result<String, BillError> {
         let text = serde_json::to_string(self).map_err(std::io::Error::from);
-        text.and_then(|text| std::fs::write(path, text + "\n")).map_err(|error| BillError::File {
-            act: "written",
-            path: path.into(),
-            error,
-        })
+        text.map_err(BillError::Output)
     }
 
     /// Reads one from a file.
@@ -326,7 +322,7 @@ impl Subject {
     fn check(&self) -> Result<(), String> {
         let phases = self.way.phases.len();
         let whole = |told: &Told| {
-            told.phases.len() == phases && told.phases.iter().all(|ns| (0.0..1e18).contains(ns))
+            told.phases.len() == phases && told.phases.iter().all(|ns| ns.is_finite() && *ns >= 0.0)
         };
         if !self.told.iter().all(whole) {
             return Err(format!("a story of {} is not whole", cleaned(&self.title())));

@@ -1,12 +1,12 @@
 //! The bill as text: findings, the breakdown of each method, the bets of each node.
 
 use crate::bench::report::time;
+use crate::bill::bets::{Row, rows};
 use crate::bill::compare::Compared;
 use crate::bill::findings::{Finding, Level, reasons};
 use crate::bill::grid::{counted, grid, grouped, percent};
 use crate::bill::recording::{Line, Recording, Subject};
 use std::io::{self, Write};
-use upbeat_core::bill::bet::BETS;
 
 /// Columns of text that is broken into lines.
 const WIDTH: usize = 96;
@@ -103,30 +103,25 @@ fn breakdown(subject: &Subject, to: &mut impl Write) -> io::Result<()> {
 }
 
 fn bets(recording: &Recording, to: &mut impl Write) -> io::Result<()> {
-    let mut rows = Vec::new();
-    for node in &recording.nodes {
-        for bet in BETS {
-            let (won, lost) = (bet.won(|one| node.count(one)), bet.lost(|one| node.count(one)));
-            let taken = won.saturating_add(lost);
-            if taken == 0 {
-                continue;
-            }
-            rows.push(vec![
-                node.name.clone(),
-                bet.name.into(),
-                grouped(taken),
-                grouped(won),
-                grouped(lost),
-                percent(100.0 * lost as f64 / taken as f64),
-                reasons(node, bet),
-            ]);
-        }
-    }
-    if rows.is_empty() {
+    let (rows, left_out) = rows(recording);
+    if rows.is_empty() && left_out == 0 {
         return Ok(());
     }
+    let cells = |row: &Row<'_>| {
+        let mut cells = vec![row.node.name.clone(), row.bet.name.into()];
+        cells.extend([row.taken(), row.won, row.lost].map(grouped));
+        cells.extend([percent(row.percent()), reasons(row.node, row.bet)]);
+        cells
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
     writeln!(to, "\nBets since the nodes began")?;
-    grid(&["node", "bet on", ">taken", ">won", ">lost", ">part", "lost because"], &rows, "  ", to)
+    grid(&["node", "bet on", ">taken", ">won", ">lost", ">part", "lost because"], &rows, "  ", to)?;
+    match left_out {
+        0 => Ok(()),
+        more => {
+            writeln!(to, "  {} of which none was lost", counted(more as u64, "other", "others"))
+        }
+    }
 }
 
 fn comparison(compared: &[Compared], to: &mut impl Write) -> io::Result<()> {

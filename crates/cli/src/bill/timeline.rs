@@ -19,6 +19,9 @@ pub(crate) struct Step {
     pub(crate) took: f64,
 }
 
+/// What takes less is not told: the stamps' own time was taken off.
+const TOLD_NS: f64 = 0.05;
+
 /// The phases that took any time, in order.
 pub(crate) fn steps(subject: &Subject, told: &Told) -> Vec<Step> {
     let mut from = 0.0;
@@ -28,7 +31,7 @@ pub(crate) fn steps(subject: &Subject, told: &Told) -> Vec<Step> {
         from += took;
         step
     };
-    phases.map(step).filter(|step| step.took > 0.0).collect()
+    phases.map(step).filter(|step| step.took >= TOLD_NS).collect()
 }
 
 /// The typical and the slow message of each subject.

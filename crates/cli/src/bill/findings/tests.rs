@@ -17,11 +17,11 @@ fn of<'a>(found: &'a [Finding], text: &str) -> &'a Finding {
 fn each_thing_that_goes_wrong_is_named() {
     let (_, found) = all();
     let lock = of(&found, "of Bank.transfer: ");
-    assert!(lock.title.starts_with("slowest of 600 samples of Bank.transfer: 5"), "{}", lock.title);
+    assert!(lock.title.starts_with("Slowest of 600 samples of Bank.transfer: 5"), "{}", lock.title);
     assert!(lock.title.contains("us waiting for the lock `accounts`"), "{}", lock.title);
     assert!(lock.detail.contains("12 of 600 sampled waited so: for 50."), "{}", lock.detail);
     let budget = of(&found, "of Bank.audit: ");
-    assert!(budget.title.contains("running the handler (its budget without a pause is 100 us)"));
+    assert!(budget.title.contains("us running the handler without a pause (its budget is 100 us)"));
     assert!(budget.detail.contains("6 of 300 sampled ran over the budget"), "{}", budget.detail);
     let slept = of(&found, "of Prices.price: ");
     assert!(slept.title.contains("us waking `quotes`, which slept"), "{}", slept.title);
@@ -60,12 +60,12 @@ fn what_befell_others_of_a_method_is_told_beside() {
         delay(Cause::Pause, 9_000.0),
     ]);
     let found = findings(&recording);
-    let slept = of(&found, "`bank` slept: waking it took up to 48.00 us");
+    let slept = of(&found, "`bank` slept: waking it took up to 48.0 us");
     assert_eq!(
         slept.detail,
-        "3 of 600 sampled waited so: for 5.00 us at the median, 48.00 us at most."
+        "3 of 600 sampled waited so: for 5.00 us at the median, 48.0 us at most."
     );
-    of(&found, "the handler ran 310.00 us without a pause, its budget is 100 us");
+    of(&found, "the handler ran 310 us without a pause, its budget is 100 us");
     assert!(!found.iter().any(|one| one.title.contains("a step")), "single pauses are usual");
 }
 

@@ -1,0 +1,64 @@
+//! The bets of the nodes, as rows for text and page.
+
+use crate::bill::recording::{Node, Recording};
+use upbeat_core::bill::bet::{BETS, Bet};
+
+/// More rows than this are told only where something was lost.
+const ROWS: usize = 32;
+
+/// A bet of a node.
+pub(crate) struct Row<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) bet: &'static Bet,
+    pub(crate) won: u64,
+    pub(crate) lost: u64,
+}
+
+impl<'a> Row<'a> {
+    /// Of a node, whether it was taken or not.
+    pub(crate) fn of(node: &'a Node, bet: &'static Bet) -> Row<'a> {
+        let (won, lost) = (bet.won(|one| node.count(one)), bet.lost(|one| node.count(one)));
+        Row { node, bet, won, lost }
+    }
+
+    /// How often it was taken.
+    pub(crate) fn taken(&self) -> u64 {
+        self.won.saturating_add(self.lost)
+    }
+
+    /// The part that was lost, in percent.
+    pub(crate) fn percent(&self) -> f64 {
+        100.0 * self.lost as f64 / self.taken().max(1) as f64
+    }
+}
+
+/// Those that were taken, and how many are not told since nothing of them was lost.
+pub(crate) fn rows(recording: &Recording) -> (Vec<Row<'_>>, usize) {
+    let of = |node| BETS.iter().map(move |bet| Row::of(node, bet));
+    let mut rows: Vec<Row<'_>> =
+        recording.nodes.iter().flat_map(of).filter(|row| row.taken() > 0).collect();
+    let all = rows.len();
+    if all > ROWS {
+        rows.retain(|row| row.lost > 0);
+    }
+    let left_out = all - rows.len();
+    (rows, left_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bill::example;
+
+    #[test]
+    fn of_many_bets_only_those_with_a_loss_are_told() {
+        let mut recording = example::recording();
+        let (few, left_out) = rows(&recording);
+        assert!(few.iter().any(|row| row.lost == 0) && left_out == 0);
+        let node = recording.nodes[2].clone();
+        recording.nodes.extend(std::iter::repeat_n(node, ROWS));
+        let (lossy, left_out) = rows(&recording);
+        assert_eq!((lossy.len(), lossy[0].lost, lossy[0].taken()), (1, 1_200, 10_000));
+        assert!(left_out > ROWS && (lossy[0].percent() - 12.0).abs() < 1e-9);
+    }
+}

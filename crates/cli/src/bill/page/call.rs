@@ -1,0 +1,162 @@
+//! One message drawn over its two nodes, and where its time went in one bar.
+
+use super::html::{escaped, name};
+use super::kin::{Kin, kin};
+use crate::bench::report::time;
+use crate::bill::grid::percent;
+use crate::bill::recording::{Leg, Subject, Told};
+use crate::bill::timeline::{Step, steps};
+use std::fmt::Write;
+
+/// A part of a bar that is narrower has no word in it.
+const WORD_PERCENT: f64 = 7.0;
+/// One that is wider has it on a narrow page too.
+const WIDE_PERCENT: f64 = 18.0;
+/// A part that is smaller is not drawn: it would be wider than it is.
+const DRAWN_PERCENT: f64 = 0.2;
+/// Steps that are a smaller part of their message are told together.
+const STEP_PERCENT: f64 = 1.0;
+
+/// A bar of parts, each as long as its share.
+pub(super) fn bar(parts: &[(Kin, f64)]) -> String {
+    let sum: f64 = parts.iter().map(|(_, ns)| ns.max(0.0)).sum();
+    let mut joined: Vec<(Kin, f64)> = Vec::new();
+    for (kin, ns) in parts.iter().filter(|(_, ns)| *ns > 0.0) {
+        match joined.last_mut() {
+            Some((last, before)) if last == kin => *before += ns,
+            _ => joined.push((*kin, *ns)),
+        }
+    }
+    let (mut html, mut said) = (String::new(), Vec::new());
+    for (kin, ns) in joined {
+        let share = 100.0 * ns / sum;
+        if share < DRAWN_PERCENT {
+            continue;
+        }
+        let word = match share {
+            share if share >= WIDE_PERCENT => kin.word.to_owned(),
+            share if share >= WORD_PERCENT => format!("<em>{}</em>", kin.word),
+            _ => String::new(),
+        };
+        let told = format!("{}: {}, {}", kin.sentence, time(ns), percent(share));
+        let _ = write!(
+            html,
+            "<span class=\"{}\" style=\"flex-grow:{share:.3}\" title=\"{told}\">{word}</span>",
+            kin.class
+        );
+        if share >= STEP_PERCENT {
+            said.push(told);
+        }
+    }
+    format!("<div class=\"bar\" role=\"img\" aria-label=\"{}\">{html}</div>", said.join("; "))
+}
+
+/// The bar of one message.
+pub(super) fn told_bar(subject: &Subject, told: &Told) -> String {
+    let parts: Vec<(Kin, f64)> = steps(subject, told)
+        .iter()
+        .map(|step| (kin(step.item, step.leg, step.took), step.took))
+        .collect();
+    bar(&parts)
+}
+
+/// The bar of the means.
+pub(super) fn mean_bar(subject: &Subject) -> String {
+    let parts: Vec<(Kin, f64)> = subject
+        .lines
+        .iter()
+        .map(|line| (kin(line.item, line.leg, line.ns.mean), line.ns.mean))
+        .collect();
+    bar(&parts)
+}
+
+/// A message with its lanes and its steps.
+pub(super) fn panel(subject: &Subject, what: &str, told: &Told) -> String {
+    let (total, steps) = (told.total(), steps(subject, told));
+    let mut happened: Vec<String> = told.events().map(escaped).collect();
+    happened.extend(told.lock.as_ref().map(|lock| format!("lock <code>{}</code>", name(lock))));
+    let happened = match happened.len() {
+        0 => String::new(),
+        _ => format!(" <span class=\"happened\">{}</span>", happened.join(", ")),
+    };
+    format!(
+        "<figure class=\"call\"><figcaption>{what} <strong>{}</strong>{happened}</figcaption>\
+         {}{}</figure>",
+        time(total),
+        lanes(subject, &steps, total),
+        table(subject, &steps, total),
+    )
+}
+
+fn place(step: &Step, total: f64) -> (f64, f64) {
+    let whole = total.max(f64::MIN_POSITIVE);
+    (100.0 * step.from / whole, 100.0 * step.took / whole)
+}
+
+fn block(step: &Step, total: f64) -> String {
+    let (left, width) = place(step, total);
+    format!(
+        "<i class=\"{}\" style=\"left:{left:.3}%;width:{width:.3}%\" title=\"{}: {}\"></i>",
+        kin(step.item, step.leg, step.took).class,
+        step.item.name(),
+        time(step.took)
+    )
+}
+
+/// Three lanes: the caller's node, the wire, the other node.
+fn lanes(subject: &Subject, steps: &[Step], total: f64) -> String {
+    let lane = |title: &str, legs: &[Leg]| {
+        let blocks: String = steps
+            .iter()
+            .filter(|step| legs.contains(&step.leg))
+            .map(|one| block(one, total))
+            .collect();
+        format!("<span class=\"node\">{title}</span><span class=\"track\">{blocks}</span>")
+    };
+    format!(
+        "<div class=\"lanes\" aria-hidden=\"true\">{}{}{}<span></span>\
+         <span class=\"axis\"><b>0</b><b>{}</b><b>{}</b></span></div>",
+        lane(&name(&subject.from), &[Leg::Caller]),
+        lane("wire", &[Leg::Out, Leg::Back]),
+        lane(&name(&subject.to), &[Leg::Callee]),
+        time(total / 2.0),
+        time(total),
+    )
+}
+
+/// The steps that count, one below the other.
+fn table(subject: &Subject, steps: &[Step], total: f64) -> String {
+    let mut rows = String::new();
+    let (mut others, mut rest) = (0_u64, 0.0);
+    for step in steps {
+        let (_, part) = place(step, total);
+        if part < STEP_PERCENT {
+            (others, rest) = (others + 1, rest + step.took);
+            continue;
+        }
+        let node = subject.node_of(step.leg).map_or_else(|| step.leg.name().into(), name);
+        let _ = write!(
+            rows,
+            "<tr><th scope=\"row\">{} <small>{node}</small></th>\
+             <td class=\"track\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
+            step.item.name(),
+            block(step, total),
+            time(step.took),
+            percent(part),
+        );
+    }
+    if others > 0 {
+        let steps = crate::bill::grid::counted(others, "other step", "other steps");
+        let share = percent(100.0 * rest / total.max(f64::MIN_POSITIVE));
+        let _ = write!(
+            rows,
+            "<tr class=\"rest\"><th scope=\"row\">{steps}</th><td></td><td class=\"n\">{}</td>\
+             <td class=\"n\">{share}</td></tr>",
+            time(rest),
+        );
+    }
+    format!(
+        "<table class=\"steps\"><thead class=\"hidden\"><tr><th>step</th><th>when</th>\
+         <th>took</th><th>part</th></tr></thead><tbody>{rows}</tbody></table>"
+    )
+}

@@ -1,0 +1,160 @@
+//! The tables of the page: methods, items, bets, and two recordings side by side.
+
+use super::call::mean_bar;
+use super::chart::{Axis, small};
+use super::html::{escaped, name};
+use super::kin::kin;
+use crate::bench::report::time;
+use crate::bill::bets::rows;
+use crate::bill::compare::Compared;
+use crate::bill::findings::reasons;
+use crate::bill::grid::{counted, grouped, percent};
+use crate::bill::recording::{Recording, Subject};
+use std::fmt::Write;
+
+/// A change of this much is marked.
+const CHANGED_PERCENT: f64 = 10.0;
+
+/// A line for each method, with where its time goes on the whole.
+pub(super) fn methods(recording: &Recording) -> String {
+    let mut rows = String::new();
+    for (at, subject) in recording.subjects.iter().enumerate() {
+        let whole = &subject.whole;
+        let _ = write!(
+            rows,
+            "<tr><th scope=\"row\"><a href=\"#m{at}\">{}</a><small>{} → {}</small></th>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+             <td class=\"n\">{}</td><td class=\"wide\">{}</td></tr>",
+            name(&subject.title()),
+            name(&subject.from),
+            name(&subject.to),
+            grouped(subject.stories.saturating_add(subject.pairs)),
+            time(whole.p50),
+            time(whole.p99),
+            time(whole.p999),
+            mean_bar(subject),
+        );
+    }
+    rows
+}
+
+/// The breakdown of a method.
+pub(super) fn items(subject: &Subject) -> String {
+    let axis = Axis::of(&subject.totals).with_one();
+    let most = subject.lines.iter().map(|line| subject.percent(line)).fold(1.0, f64::max);
+    let mut rows = String::new();
+    let counts = |ns: f64| ns.abs() >= 0.05;
+    for line in subject.lines.iter().filter(|one| counts(one.ns.mean) || counts(one.ns.p999)) {
+        let node = subject.node_of(line.leg).map_or_else(|| line.leg.name().into(), name);
+        let part = subject.percent(line);
+        let _ = write!(
+            rows,
+            "<tr><th scope=\"row\" title=\"{}\">{} <small>{node}</small></th>\
+             <td class=\"part\"><span class=\"{}\" style=\"width:{:.2}%\"></span></td>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>",
+            escaped(line.item.sentence()),
+            line.item.name(),
+            kin(line.item, line.leg, line.ns.mean).class,
+            (100.0 * part / most).clamp(0.0, 100.0),
+            percent(part),
+            time(line.ns.mean),
+            time(line.ns.p50),
+            time(line.ns.p99),
+            time(line.ns.p999),
+            small(&line.spread, axis),
+        );
+    }
+    let whole = &subject.whole;
+    let _ = write!(
+        rows,
+        "<tr class=\"sum\"><th scope=\"row\">all</th><td></td><td class=\"n\">100%</td>\
+         <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+         <td class=\"n\">{}</td><td>{}</td></tr>",
+        time(whole.mean),
+        time(whole.p50),
+        time(whole.p99),
+        time(whole.p999),
+        small(&subject.totals, axis),
+    );
+    rows
+}
+
+/// The bets of each node.
+pub(super) fn bets(recording: &Recording) -> String {
+    let mut html = String::new();
+    let (rows, left_out) = rows(recording);
+    for row in rows {
+        let lost = match row.lost {
+            0 => String::new(),
+            _ => format!("<span class=\"lost\" style=\"width:{:.2}%\"></span>", row.percent()),
+        };
+        let _ = write!(
+            html,
+            "<tr><th scope=\"row\">{} <small>process {}</small></th>\
+             <td title=\"{}\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"part\">{lost}</td>\
+             <td class=\"words\">{}</td></tr>",
+            name(&row.node.name),
+            row.node.pid,
+            escaped(row.bet.sentence),
+            row.bet.name,
+            grouped(row.taken()),
+            grouped(row.won),
+            grouped(row.lost),
+            percent(row.percent()),
+            escaped(&reasons(row.node, row.bet)),
+        );
+    }
+    if left_out > 0 {
+        let others = counted(left_out as u64, "other", "others");
+        let _ = write!(html, "<tr><td colspan=\"8\">{others} of which none was lost</td></tr>");
+    }
+    html
+}
+
+/// Two recordings, figure by figure. The script of the page makes the same of a file.
+pub(super) fn compared(compared: &[Compared]) -> String {
+    let mut html = String::new();
+    for one in compared {
+        let mut rows = String::new();
+        for row in &one.rows {
+            let leg = row.leg.map_or("all", |leg| leg.name());
+            let (class, change) = match row.change() {
+                None => ("", "new".to_owned()),
+                Some(change) => (changed(change), format!("{change:+.1}%")),
+            };
+            let _ = write!(
+                rows,
+                "<tr><th scope=\"row\">{} <small>{leg}</small></th><td class=\"n\">{}</td>\
+                 <td class=\"n\">{}</td><td class=\"n {class}\">{change}</td></tr>",
+                row.name,
+                time(row.before),
+                time(row.now),
+            );
+        }
+        let _ = write!(
+            html,
+            "<h3>{} <small>{} → {}</small></h3><div class=\"scroll\"><table><thead><tr>\
+             <th scope=\"col\">item</th><th scope=\"col\" class=\"n\">before</th>\
+             <th scope=\"col\" class=\"n\">now</th><th scope=\"col\" class=\"n\">change</th></tr>\
+             </thead><tbody>{rows}</tbody></table></div>",
+            name(&one.title),
+            name(&one.from),
+            name(&one.to),
+        );
+    }
+    if html.is_empty() {
+        "<p>The two recordings have no method in common.</p>".into()
+    } else {
+        html
+    }
+}
+
+fn changed(percent: f64) -> &'static str {
+    match percent {
+        more if more >= CHANGED_PERCENT => "worse",
+        less if less <= -CHANGED_PERCENT => "better",
+        _ => "",
+    }
+}
