@@ -1,6 +1,7 @@
 //! Translates the peers' interface files, where their compilers are installed. A peer whose
 //! compiler is missing is left out, and the program says so.
 
+use std::path::Path;
 use std::process::Command;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -19,8 +20,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     } else {
         println!("cargo::warning=tonic is left out: there is no `protoc` (dev/bench/prepare)");
     }
+    if is_there("capnp") && Path::new(STREAM).exists() {
+        println!("cargo::rustc-cfg=has_capnp");
+        capnpc::CompilerCommand::new()
+            .src_prefix("schema")
+            .default_parent_module(vec!["peers".into(), "capnp".into()])
+            .file("schema/echo.capnp")
+            .run()?;
+    } else {
+        println!("cargo::warning=capnp-rpc is left out: `capnp` or {STREAM} is missing");
+    }
     Ok(())
 }
+
+/// What streaming methods are declared with; the compiler finds it there by itself.
+const STREAM: &str = "/usr/include/capnp/stream.capnp";
 
 fn is_there(tool: &str) -> bool {
     Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success())

@@ -85,8 +85,10 @@ pub(crate) enum Open {
         serve: fn(&Place<'_>) -> Result<Box<dyn Serve>, Fault>,
         call: fn(&Place<'_>) -> Result<Box<dyn Call>, Fault>,
     },
-    /// In processes of the peer's own, which are started for each round.
+    /// In two processes that are the peer's own, pinned like the others.
     Own(fn(&Place<'_>) -> Result<Box<dyn Call>, Fault>),
+    /// In a program that comes with the peer and measures by itself: what it says is a round.
+    Told(fn(&Place<'_>) -> Result<Box<dyn Call>, Fault>),
 }
 
 impl Way {

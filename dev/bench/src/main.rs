@@ -11,14 +11,19 @@ mod payload;
 mod tasks;
 mod run;
 mod peers;
+mod summary;
+mod plot;
+mod readme;
 
 use case::Way;
 use clap::{Parser, Subcommand};
 use peers::LeftOut;
+use readme::Readme;
 use run::{BENCH, Sides};
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
+use summary::Summary;
 use upbeat_cli::bench::PeerArguments;
 use upbeat_cli::bench::control::Done;
 use upbeat_cli::bench::error::BenchError;
@@ -46,13 +51,19 @@ enum Process {
     /// The second process.
     #[command(hide = true)]
     BenchPeer(PeerArguments),
+    /// A process of Lamellar's.
+    #[cfg(feature = "lamellar")]
+    #[command(hide = true)]
+    LamellarPe(peers::lamellar::PeArguments),
 }
 
-/// The shortest rounds that are worth something with peers of tens of microseconds.
 const FULL: Schedule =
     Schedule { round: Duration::from_millis(8), total: Duration::from_secs(180) };
 const QUICK: Schedule =
     Schedule { round: Duration::from_millis(4), total: Duration::from_secs(30) };
+
+/// For the tests: how long a run takes, but for the first round of everything.
+const SECONDS: &str = "UPBEAT_BENCH_PEERS_SECONDS";
 
 fn main() -> ExitCode {
     let Peers { process, arguments } = Peers::parse();
@@ -60,6 +71,9 @@ fn main() -> ExitCode {
         Some(Process::BenchPeer(arguments)) => {
             serve(&arguments).map_err(|error| format!("the second process: {error}"))
         }
+        #[cfg(feature = "lamellar")]
+        Some(Process::LamellarPe(arguments)) => peers::lamellar::run_pe(&arguments)
+            .map_err(|error| format!("a process of Lamellar's: {error}")),
         None => run(&arguments).map_err(|error| error.to_string()),
     };
     match done {
@@ -86,16 +100,29 @@ fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let chosen = run::chosen(&ways, &arguments.cases);
     for name in &arguments.cases {
         if run::chosen(&ways, std::slice::from_ref(name)).is_empty() {
-            let hint = "; `upbeat bench peers --list` names them all and what is left out";
-            return Err(BenchError::Case { name: format!("{name}{hint}") });
+            let text =
+                format!("nothing is called `{name}`; `--list` names all, and what is missing");
+            return Err(BenchError::Runtime { act: "choosing cases", text });
         }
     }
     if arguments.list {
         return list(&ways, &arguments.cases).map_err(|error| BenchError::Output { error });
     }
+    let readme = match arguments.write_readme {
+        true => Some(Readme::open().map_err(unwritten)?),
+        false => None,
+    };
     let cpus = Cpus::choose(arguments.pin, &pin::allowed()?)?;
     let rows = measure(&ways, &chosen, cpus, arguments.quick)?;
-    say(&rows, &ways, arguments).map_err(|error| BenchError::Output { error })
+    say(&rows, &ways, arguments).map_err(|error| BenchError::Output { error })?;
+    if let (Some(readme), Some(summary)) = (readme, Summary::of(&ways, &rows)) {
+        readme.write(&summary, arguments.quick).map_err(unwritten)?;
+    }
+    Ok(())
+}
+
+fn unwritten(why: String) -> BenchError {
+    BenchError::Output { error: std::io::Error::other(why) }
 }
 
 fn measure(
@@ -107,7 +134,10 @@ fn measure(
     let mut pair = Pair::start(BENCH, cpus)?;
     let Done = pair.control().receive()?;
     let all: usize = ways.iter().map(|way| way.ops().count()).sum();
-    let schedule = if quick { QUICK } else { FULL }.for_part(chosen.len(), all);
+    let mut schedule = if quick { QUICK } else { FULL }.for_part(chosen.len(), all);
+    if let Some(seconds) = std::env::var(SECONDS).ok().and_then(|text| text.parse().ok()) {
+        schedule = Schedule { total: Duration::from_secs(seconds), ..QUICK };
+    }
     let subjects = run::subjects(ways, chosen, &pair);
     let mut progress = Progress::new();
     let rows = rounds::alternate(BENCH, &mut pair, subjects, schedule, &mut progress)?;
@@ -127,7 +157,7 @@ fn say(rows: &[Row], ways: &[Way], arguments: &Arguments) -> std::io::Result<()>
     }
     to.flush()?;
     let mut to = std::io::stderr().lock();
-    for LeftOut { what, why } in peers::missing().into_iter().chain(peers::absent(ways)) {
+    for LeftOut { what, why } in peers::left_out(ways, &arguments.cases) {
         writeln!(to, "left out: {what}: {why}")?;
     }
     Ok(())
@@ -140,7 +170,7 @@ fn list(ways: &[Way], cases: &[String]) -> std::io::Result<()> {
             writeln!(to, "{:<34} {}: {}", way.path(op), op.about(), way.about)?;
         }
     }
-    for LeftOut { what, why } in peers::missing().into_iter().chain(peers::absent(ways)) {
+    for LeftOut { what, why } in peers::left_out(ways, cases) {
         writeln!(to, "left out: {what}: {why}")?;
     }
     Ok(())

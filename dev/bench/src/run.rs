@@ -86,7 +86,7 @@ impl Case<'_> {
         let Stage { scratch, cpus, .. } = &*self.stage;
         let place = Place { scratch, cpus: *cpus, carrier, mode };
         let side = match self.way.open {
-            Open::Own(call) => call(&place),
+            Open::Own(call) | Open::Told(call) => call(&place),
             Open::Pair { call, .. } => {
                 let job = Job::Case(format!("{OPEN} {}", self.way.id()));
                 pair.round(job, Work::of(0, 0), |_| Ok(()))?;
@@ -104,7 +104,7 @@ impl Subject for Case<'_> {
 
     fn shape(&self) -> Shape {
         match (self.op, self.way.open) {
-            (Op::Stream, _) | (_, Open::Own(_)) => Shape::Bursts(self.way.burst),
+            (Op::Stream, _) | (_, Open::Told(_)) => Shape::Bursts(self.way.burst),
             _ => Shape::Each,
         }
     }
@@ -137,7 +137,7 @@ impl Subject for Case<'_> {
         };
         let mut calls = || side.round(self.op, work).map_err(|fault| named(&self.path, fault));
         match self.way.open {
-            Open::Own(_) => calls(),
+            Open::Own(_) | Open::Told(_) => calls(),
             Open::Pair { .. } => {
                 let job = Job::Case(format!("{} {id}", self.op.word()));
                 pair.round(job, work, |_| calls())

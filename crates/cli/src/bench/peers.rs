@@ -88,7 +88,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["run", "--release", "--quiet", "--manifest-path"]).arg(&manifest);
-    command.args(features()).arg("--").args(arguments.words());
+    command.arg("--target-dir").arg(target(&manifest));
+    command.args(["--features", features()]).arg("--").args(arguments.words());
     eprintln!("upbeat: building the peers' benchmarks; the first time takes some minutes");
     Err(BenchError::Cargo { error: command.exec() })
 }
@@ -100,10 +101,16 @@ fn find(here: &Path) -> Option<PathBuf> {
         .find(|manifest| std::fs::read_to_string(manifest).is_ok_and(|text| text.contains(NAME)))
 }
 
-/// The peers whose crates compile C++, which takes tools that not everybody has.
-fn features() -> Vec<&'static str> {
-    let there = |tool| Command::new(tool).arg("--version").output().is_ok();
-    if there("cmake") && there("c++") { vec!["--features", "zmq"] } else { Vec::new() }
+/// Where they are built. Lamellar is built only below a directory of just this name.
+fn target(manifest: &Path) -> PathBuf {
+    let own = || manifest.parent().unwrap_or(Path::new(".")).to_owned();
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(own, PathBuf::from).join("target")
+}
+
+/// The peers that are not built everywhere: ZeroMQ is C++, of which not everybody has a compiler.
+fn features() -> &'static str {
+    let compiler = Command::new("c++").arg("--version").output();
+    if compiler.is_ok() { "lamellar,zmq" } else { "lamellar" }
 }
 
 #[cfg(test)]

@@ -184,7 +184,7 @@ impl Iterator for Laps {
 }
 
 /// What a round measured, in ticks.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Round {
     /// Operations in a batch.
     pub(crate) size: u32,
@@ -203,6 +203,12 @@ impl Round {
     pub fn of_batches(size: u32, batches: Vec<u64>) -> Round {
         let operations = u64::from(size) * batches.len() as u64;
         Round { size, operations, batches, singles: Vec::new(), least_per_second: None }
+    }
+
+    /// A round of one batch, in which each operation took so long: what somebody else has measured.
+    pub fn told(size: u32, nanoseconds: f64) -> Round {
+        let ticks = nanoseconds * f64::from(size) * ticks_per_second() as f64 / 1e9;
+        Round::of_batches(size, vec![ticks.round() as u64])
     }
 
     /// The nanoseconds of one operation, by the batch below which the part `rank` of them is.
@@ -279,6 +285,7 @@ mod tests {
         assert!((round.ns_at(0.0) - 10.0 * tick).abs() < 1e-9);
         assert!((round.ns_at(1.0) - 50.0 * tick).abs() < 1e-9);
         assert_eq!(Round::of_batches(1, vec![]).median_ns(), 0.0);
+        assert!((Round::told(1000, 250.0).median_ns() - 250.0).abs() < 1.0);
         assert!((nanoseconds(ticks_per_second() as f64) - 1e9).abs() < 1.0);
     }
 }

@@ -1,0 +1,188 @@
+//! The table in README.md and the plot beside it, written from a run.
+
+use crate::plot;
+use crate::summary::{Figure, Summary};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use upbeat_cli::bench::report::{short, time};
+
+/// Between these lines stands what is written.
+const BEGIN: &str = "<!-- PEERS: written by `upbeat bench peers --write-readme` -->";
+const END: &str = "<!-- END OF PEERS -->";
+
+/// The plot, seen from the repository's root.
+const PLOT: &str = "docs/peers.svg";
+
+/// README.md and what stands around the table.
+pub(crate) struct Readme {
+    root: PathBuf,
+    before: String,
+    after: String,
+}
+
+impl Readme {
+    /// Reads it, so that a run is not in vain.
+    pub(crate) fn open() -> Result<Readme, String> {
+        // Cargo says where it has found us; the constant is of where we were built.
+        let here = std::env::var_os("CARGO_MANIFEST_DIR")
+            .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+        let root = here.ancestors().nth(2).unwrap_or(Path::new(".")).to_owned();
+        let path = root.join("README.md");
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        let (before, after) = around(&text).ok_or_else(|| {
+            format!("{} needs the lines `{BEGIN}` and `{END}`, in this order", path.display())
+        })?;
+        Ok(Readme { root, before: before.to_owned(), after: after.to_owned() })
+    }
+
+    /// Writes both.
+    pub(crate) fn write(&self, summary: &Summary, quick: bool) -> Result<(), String> {
+        let text = format!("{}\n{}{}", self.before, section(summary, quick), self.after);
+        for (path, text) in [("README.md", text), (PLOT, plot::svg(summary))] {
+            let path = self.root.join(path);
+            std::fs::write(&path, text)
+                .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+/// What stands before the end of the first line, and from the last on.
+fn around(text: &str) -> Option<(&str, &str)> {
+    let begin = text.find(BEGIN)? + BEGIN.len();
+    let end = begin + text[begin..].find(END)?;
+    Some((&text[..begin], &text[end..]))
+}
+
+/// Table, plot, and where the figures come from.
+fn section(summary: &Summary, quick: bool) -> String {
+    let mut to = String::from(
+        "\n| | waits | call of nothing | in ours that waits alike | 1 KiB each way | one-way, 8 bytes |\n\
+         |---|---|---|---|---|---|\n",
+    );
+    for line in &summary.lines {
+        let name = if line.is_ours() { "**Upbeat**".to_owned() } else { line.label() };
+        let took = |figure: Option<Figure>| figure.map_or("-".into(), |one| time(one.ns));
+        let rate = line.stream.map_or("-".into(), |one| format!("{}/s", short(1e9 / one.ns)));
+        let ratio = line.null.and_then(|figure| figure.of_ours);
+        let ratio = match ratio {
+            Some(ratio) => format!("{ratio:.*}", if ratio < 10.0 { 2 } else { 0 }),
+            None => "1".to_owned(),
+        };
+        let (null, kib1, mode) = (took(line.null), took(line.kib1), line.mode.word());
+        let _ = writeln!(to, "| {name} | {mode} | {null} | {ratio} | {kib1} | {rate} |");
+    }
+    let _ = writeln!(to, "\n![What calls and messages cost on Upbeat and on its peers]({PLOT})\n");
+    let _ = writeln!(to, "{}\n", origin(summary, quick));
+    to
+}
+
+/// The machine, the floors, the versions.
+fn origin(summary: &Summary, quick: bool) -> String {
+    let command = format!("bench peers --write-readme{}", if quick { " --quick" } else { "" });
+    let mut floors = Vec::new();
+    if let Some(ns) = summary.line_ns {
+        floors.push(format!("the round trip of a cache line took {}", time(ns)));
+    }
+    if let Some(ns) = summary.eventfd_ns {
+        floors.push(format!("that of two eventfds, both sides sleeping, {}", time(ns)));
+    }
+    format!(
+        "Medians of one run of `cargo run --release -- {command}` on {}, the two CPUs placed in {};\n\
+         there {}. Versions: {}.",
+        processor(),
+        summary.placement,
+        floors.join(", "),
+        versions(summary).join(", ")
+    )
+}
+
+fn processor() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    name.map_or_else(|| "an unknown processor".to_owned(), |(_, name)| name.trim().to_owned())
+}
+
+/// What was built, by the lock file.
+fn versions(summary: &Summary) -> Vec<String> {
+    let mut peers: Vec<&str> =
+        summary.lines.iter().filter(|line| !line.is_ours()).map(|line| line.peer).collect();
+    peers.sort_unstable();
+    peers.dedup();
+    let version = |peer: &str| match peer {
+        "ucx" => ucx_version(),
+        "zeromq" => locked("zmq"),
+        other => locked(other),
+    };
+    peers.iter().map(|peer| format!("{peer} {}", version(peer).unwrap_or_default())).collect()
+}
+
+fn locked(package: &str) -> Option<String> {
+    let entry = format!("name = \"{package}\"\nversion = \"");
+    let rest = include_str!("../Cargo.lock").split_once(&entry)?.1;
+    Some(rest.split_once('"')?.0.to_owned())
+}
+
+fn ucx_version() -> Option<String> {
+    let output = Command::new("ucx_info").arg("-v").output().ok()?;
+    let said = String::from_utf8(output.stdout).ok()?;
+    let is_version = |word: &&str| word.starts_with(|first: char| first.is_ascii_digit());
+    Some(said.split_whitespace().find(is_version)?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BEGIN, END, around, locked, section};
+    use crate::case::Mode;
+    use crate::plot::svg;
+    use crate::summary::{Figure, Line, Summary};
+    use upbeat_cli::bench::report::Placement;
+
+    fn summary() -> Summary {
+        let line = |peer, mode, ns, of_ours, stream| Line {
+            peer,
+            carrier: "shared",
+            mode,
+            null: Some(Figure { ns, of_ours }),
+            kib1: None,
+            stream,
+        };
+        let stream = Some(Figure { ns: 40.0, of_ours: None });
+        let lines = vec![
+            line("upbeat", Mode::Polling, 150.0, None, stream),
+            line("tarpc", Mode::Sleeping, 31_000.0, Some(0.6), None),
+        ];
+        let (line_ns, eventfd_ns) = (Some(110.0), None);
+        Summary { placement: Placement::OneL3, lines, line_ns, eventfd_ns }
+    }
+
+    #[test]
+    fn what_stands_around_the_table_stays() {
+        let text = format!("above\n{BEGIN}\nold\n{END}\nbelow\n");
+        let (before, after) = around(&text).unwrap();
+        assert_eq!(before, format!("above\n{BEGIN}"));
+        assert_eq!(after, format!("{END}\nbelow\n"));
+        assert!(around("nothing").is_none());
+        assert!(around(&format!("{END}{BEGIN}")).is_none());
+    }
+
+    #[test]
+    fn the_table_has_a_line_for_each_way() {
+        let text = section(&summary(), true);
+        assert!(text.contains("| **Upbeat** | polling | 150.0 ns | 1 | - | 25.0 M/s |"), "{text}");
+        assert!(text.contains("| tarpc | sleeping | 31.00 us | 0.60 | - | - |"), "{text}");
+        assert!(text.contains("--quick` on") && text.contains("took 110.0 ns"), "{text}");
+        assert!(text.contains(&format!("tarpc {}", locked("tarpc").unwrap())), "{text}");
+    }
+
+    #[test]
+    fn the_plot_is_whole_and_follows_the_reader() {
+        let text = svg(&summary());
+        assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"));
+        assert!(text.contains("prefers-color-scheme: dark"));
+        assert_eq!(text.matches("<rect").count(), 3 + 3, "bars and legend");
+        assert!(!text.contains("NaN") && !text.contains("inf\""), "{text}");
+    }
+}

@@ -1,0 +1,87 @@
+//! The rows of a run as one line for each way, in the placement that was seen most.
+
+use crate::case::{Mode, Op, Way};
+use crate::run::OURS;
+use upbeat_cli::bench::report::{Placement, Row};
+
+/// A way and what was measured of it.
+pub(crate) struct Line {
+    pub(crate) peer: &'static str,
+    pub(crate) carrier: &'static str,
+    pub(crate) mode: Mode,
+    pub(crate) null: Option<Figure>,
+    pub(crate) kib1: Option<Figure>,
+    pub(crate) stream: Option<Figure>,
+}
+
+/// What was measured of a case.
+#[derive(Clone, Copy)]
+pub(crate) struct Figure {
+    /// An operation, by the median.
+    pub(crate) ns: f64,
+    /// In operations of ours that waits alike: the median of what each round gave.
+    pub(crate) of_ours: Option<f64>,
+}
+
+impl Line {
+    pub(crate) fn is_ours(&self) -> bool {
+        self.peer == OURS
+    }
+
+    /// What a reader calls it.
+    pub(crate) fn label(&self) -> String {
+        match (self.is_ours(), self.carrier) {
+            (true, _) => "Upbeat".to_owned(),
+            (false, "shared") => self.peer.to_owned(),
+            (false, carrier) => format!("{}, {carrier}", self.peer),
+        }
+    }
+}
+
+/// What was measured, the fastest calls of nothing first.
+pub(crate) struct Summary {
+    pub(crate) placement: Placement,
+    pub(crate) lines: Vec<Line>,
+    /// The round trips of two cache lines and of two eventfds in the same run, in nanoseconds.
+    pub(crate) line_ns: Option<f64>,
+    pub(crate) eventfd_ns: Option<f64>,
+}
+
+impl Summary {
+    /// Sums up rows; there is nothing to sum up where there are none.
+    pub(crate) fn of(ways: &[Way], rows: &[Row]) -> Option<Summary> {
+        let rounds = |placement: Placement| -> u64 {
+            rows.iter().filter(|row| row.placement == placement).map(|row| row.rounds).sum()
+        };
+        let placement = rows.iter().map(|row| row.placement).max_by_key(|&one| rounds(one))?;
+        let row = |way: &Way, op| {
+            let path = way.path(op);
+            rows.iter().find(|row| row.placement == placement && row.case == path)
+        };
+        let figure = |way: &Way, op| {
+            row(way, op).map(|row| Figure { ns: row.p50_ns, of_ours: row.ratio_to_baseline })
+        };
+        let line = |way: &Way| Line {
+            peer: way.peer,
+            carrier: way.carrier,
+            mode: way.mode,
+            null: figure(way, Op::Null),
+            kib1: figure(way, Op::KiB1),
+            stream: figure(way, Op::Stream),
+        };
+        let mut lines: Vec<Line> = ways.iter().map(line).collect();
+        let cost = |line: &Line| line.null.map_or(f64::INFINITY, |figure| figure.ns);
+        lines.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+        let ours = |mode| ways.iter().find(|way| way.peer == OURS && way.mode == mode);
+        let floor = |mode, ratio: fn(&Row) -> Option<f64>| {
+            let row = row(ours(mode)?, Op::Null)?;
+            Some(row.p50_ns / ratio(row)?)
+        };
+        Some(Summary {
+            placement,
+            line_ns: floor(Mode::Polling, |row| row.ratio_to_line),
+            eventfd_ns: floor(Mode::Sleeping, |row| row.ratio_to_eventfd),
+            lines,
+        })
+    }
+}
