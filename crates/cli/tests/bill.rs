@@ -93,6 +93,30 @@ fn a_recording_is_kept_loaded_and_held_against_another() {
 }
 
 #[test]
+fn a_trace_has_spans_within_each_other() {
+    let nodes = program("trace");
+    let scratch = Scratch::new("bill-trace");
+    let file = scratch.path("bill.trace");
+    printed(&bill(&[&nodes[0].name, "--seconds", "0", "--trace", &file]));
+    let trace: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let spans: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
+    assert!(spans.iter().any(|span| span["name"] == "lock"));
+    let mut open: Vec<(&Value, f64)> = Vec::new();
+    let mut last = 0.0;
+    for span in spans {
+        let (from, dur) = (span["ts"].as_f64().unwrap(), span["dur"].as_f64().unwrap());
+        assert!(from >= last, "in order: {span}");
+        last = from;
+        open.retain(|(_, end)| *end > from + 1e-6);
+        let same = |one: &Value| one["pid"] == span["pid"] && one["tid"] == span["tid"];
+        let mut around = open.iter().filter(|(one, _)| same(one));
+        assert!(around.all(|(_, end)| from + dur <= end + 2e-3), "within: {span}");
+        open.push((span, from + dur));
+    }
+}
+
+#[test]
 fn a_program_is_found_by_the_number_of_its_process() {
     let nodes = program("number");
     let pid = std::process::id().to_string();

@@ -18,9 +18,12 @@ const SLOW_TIMES: f64 = 2.0;
 /// A second part of a message is named when it is at least so much of it.
 const SECOND_PART: f64 = 0.2;
 /// Other delays of a method that are told.
-const OTHERS: usize = 3;
-/// A delay is told when it befell one message in so many.
+const OTHERS: usize = 2;
+/// A delay is told when it befell one message in so many, and some at all.
 const ONE_IN: u64 = 1_000;
+const SOME: u64 = 3;
+/// And when it was so much of a slow message.
+const OTHER_PART: f64 = 0.25;
 /// A bet is told when so much of it is lost, and when it was taken often enough to say so.
 const LOST_PART: f64 = 0.01;
 const TAKEN_LEAST: u64 = 100;
@@ -105,11 +108,11 @@ fn headline(subject: &Subject) -> Option<(Finding, Vec<Cause>)> {
         subject.title(),
         time(total),
         time(most),
-        doing(subject, item, leg, most, slow.lock.as_deref()),
+        doing(subject, item, leg, slow),
     );
     let mut told = vec![cause(item, leg)];
     if let Some((item, leg, took)) = parts.next().filter(|part| part.2 >= SECOND_PART * total) {
-        let doing = doing(subject, item, leg, took, slow.lock.as_deref());
+        let doing = doing(subject, item, leg, slow);
         title += &format!(", and {} {doing}", time(took));
         told.push(cause(item, leg));
     }
@@ -141,9 +144,13 @@ fn headline(subject: &Subject) -> Option<(Finding, Vec<Cause>)> {
 }
 
 /// What a message did for so long.
-fn doing(subject: &Subject, item: Item, leg: Leg, took: f64, lock: Option<&str>) -> String {
+fn doing(subject: &Subject, item: Item, leg: Leg, told: &Told) -> String {
     let Subject { from, to, .. } = subject;
-    match (cause(item, leg), lock) {
+    // A handler that waits runs twice: the budget is for each time.
+    let phases = subject.way.phases.iter().zip(&told.phases);
+    let runs = phases.filter(|(phase, _)| phase.item == Item::Execute).map(|(_, took)| *took);
+    let longest_run = runs.fold(0.0, f64::max);
+    match (cause(item, leg), told.lock.as_deref()) {
         (Cause::Room, _) => format!("waiting for room in a full lane to `{to}`"),
         (Cause::CalleeSlept, _) => format!("waking `{to}`, which slept"),
         (Cause::CallerSlept, _) => format!("waking `{from}`, which slept when the answer came"),
@@ -153,7 +160,7 @@ fn doing(subject: &Subject, item: Item, leg: Leg, took: f64, lock: Option<&str>)
         (Cause::CallerBusy, _) => {
             format!("the answer lying before `{from}`, which was busy or had no processor")
         }
-        (Cause::Budget, _) if took > HANDLER_BUDGET_NS as f64 => {
+        (Cause::Budget, _) if longest_run > HANDLER_BUDGET_NS as f64 => {
             format!("running the handler without a pause (its budget is {})", budget())
         }
         (Cause::Budget, _) => "running the handler".into(),
@@ -202,7 +209,10 @@ fn how_often(subject: &Subject, delay: &Delay) -> String {
 }
 
 fn is_told(subject: &Subject, delay: &Delay) -> bool {
-    let often = |one_in: u64| delay.stories.saturating_mul(one_in) >= subject.stories;
+    let often = |one_in: u64| {
+        let much = delay.max >= OTHER_PART * subject.whole.p999;
+        much && delay.stories >= SOME && delay.stories.saturating_mul(one_in) >= subject.stories
+    };
     match delay.cause {
         Cause::Budget => true,
         // Single pauses are the machine's, and come to every program.

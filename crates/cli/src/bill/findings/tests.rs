@@ -70,6 +70,18 @@ fn what_befell_others_of_a_method_is_told_beside() {
 }
 
 #[test]
+fn two_runs_within_the_budget_are_within_it() {
+    let (mut recording, _) = all();
+    let one = &mut recording.subjects[0];
+    let at = one.slow.unwrap();
+    let phases = one.way.phases.iter().zip(&mut one.told[at].phases);
+    phases.for_each(|(phase, took)| *took = if phase.item == Item::Execute { 6e4 } else { 1.0 });
+    let title = format!("of {}: 120 us, of which 120 us running the handler", one.title());
+    let found = findings(&recording);
+    assert!(of(&found, &title).title.ends_with("running the handler"), "{found:?}");
+}
+
+#[test]
 fn of_a_thousand_stories_it_is_p999() {
     let (mut recording, _) = all();
     recording.subjects[0].stories = 1_000;

@@ -28,18 +28,18 @@ pub(super) const KINS: [Kin; 10] = [
     Kin { class: "queue", word: "queue", sentence: "is ready while others run" },
 ];
 
-/// What lies for less before a node lies before one that is on its way, and not busy.
-const BUSY_NS: f64 = 1_000.0;
+/// What takes less than this is a step on the way: nobody has waited.
+const WAITED_NS: f64 = 1_000.0;
 
 /// The one that so many nanoseconds of an item belong to.
 pub(super) fn kin(item: Item, leg: Leg, ns: f64) -> Kin {
     let place = match (item, leg) {
-        (Item::Room, _) => 4,
-        (Item::Wake, _) => 5,
-        (Item::Notice, _) if ns >= BUSY_NS => 6,
+        (Item::Room, _) if ns >= WAITED_NS => 4,
+        (Item::Wake, _) if ns >= WAITED_NS => 5,
+        (Item::Notice, _) if ns >= WAITED_NS => 6,
         (Item::Lock, _) => 7,
         (Item::Wait, _) => 8,
-        (Item::Queue, _) => 9,
+        (Item::Queue, _) if ns >= WAITED_NS => 9,
         (Item::Execute, _) => 3,
         (_, Leg::Out | Leg::Back) => 1,
         (_, Leg::Caller) => 0,
