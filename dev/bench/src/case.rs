@@ -86,6 +86,7 @@ pub(crate) enum Open {
         call: fn(&Place<'_>) -> Result<Box<dyn Call>, Fault>,
     },
     /// In two processes that are the peer's own, pinned like the others.
+    #[cfg_attr(not(feature = "lamellar"), allow(dead_code, reason = "only Lamellar needs them"))]
     Own(fn(&Place<'_>) -> Result<Box<dyn Call>, Fault>),
     /// In a program that comes with the peer and measures by itself: what it says is a round.
     Told(fn(&Place<'_>) -> Result<Box<dyn Call>, Fault>),

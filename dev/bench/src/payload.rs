@@ -38,15 +38,6 @@ impl Payload {
     }
 }
 
-/// Whether an answer to nothing is nothing.
-#[inline]
-pub(crate) fn check_nothing(came: &[u8]) -> Result<(), Fault> {
-    match came.len() {
-        0 => Ok(()),
-        bytes => Err(Fault::new(format!("a call of nothing brought {bytes} bytes"))),
-    }
-}
-
 /// What the receiver of a stream says of it: the messages are 0, 1, 2 and so on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
@@ -74,36 +65,11 @@ impl Tally {
             "of {count} messages {came} came, and they add up to {added} instead of {sum}"
         )))
     }
-
-    /// As it goes over a wire.
-    pub(crate) fn to_bytes(self) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.count.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.sum.to_le_bytes());
-        bytes
-    }
-
-    /// As it came over a wire.
-    pub(crate) fn of_bytes(bytes: &[u8]) -> Result<Tally, Fault> {
-        match bytes.split_at_checked(8) {
-            Some((count, sum)) => Ok(Tally { count: number(count)?, sum: number(sum)? }),
-            None => Err(Fault::new(format!("a tally has {} bytes", bytes.len()))),
-        }
-    }
-}
-
-/// The number that a message of 8 bytes is.
-#[inline]
-pub(crate) fn number(bytes: &[u8]) -> Result<u64, Fault> {
-    match bytes.try_into() {
-        Ok(bytes) => Ok(u64::from_le_bytes(bytes)),
-        Err(_) => Err(Fault::new(format!("a message of 8 bytes came with {}", bytes.len()))),
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Payload, Tally, check_nothing, number};
+    use super::{Payload, Tally};
 
     #[test]
     fn what_comes_back_is_compared() {
@@ -113,8 +79,6 @@ mod tests {
         payload.next();
         assert!(payload.check(&first).unwrap_err().to_string().contains("call 2"));
         assert!(payload.check(&[]).is_err());
-        check_nothing(&[]).unwrap();
-        assert!(check_nothing(&[1]).is_err());
     }
 
     #[test]
@@ -123,13 +87,9 @@ mod tests {
         (0..10).for_each(|n| tally.add(n));
         tally.check(10).unwrap();
         assert!(tally.check(11).is_err());
-        assert_eq!(Tally::of_bytes(&tally.to_bytes()).unwrap(), tally);
-        assert!(Tally::of_bytes(&[1; 9]).is_err());
         tally.add(7);
         let said = tally.check(11).unwrap_err().to_string();
         assert!(said.contains("52 instead of 55"), "{said}");
         Tally::default().check(0).unwrap();
-        assert_eq!(number(&5u64.to_le_bytes()).unwrap(), 5);
-        assert!(number(&[0; 7]).is_err());
     }
 }

@@ -90,8 +90,10 @@ fn origin(summary: &Summary, quick: bool) -> String {
         floors.push(format!("that of two eventfds, both sides sleeping, {}", time(ns)));
     }
     format!(
-        "Medians of one run of `cargo run --release -- {command}` on {}, the two CPUs placed in {};\n\
-         there {}. Versions: {}.",
+        "Medians of one run of `cargo run --release -- {command}`\n\
+         on {}, the two CPUs placed in {};\n\
+         there {}.\n\
+         Versions: {}.",
         processor(),
         summary.placement,
         floors.join(", "),
@@ -111,12 +113,16 @@ fn versions(summary: &Summary) -> Vec<String> {
         summary.lines.iter().filter(|line| !line.is_ours()).map(|line| line.peer).collect();
     peers.sort_unstable();
     peers.dedup();
-    let version = |peer: &str| match peer {
-        "ucx" => ucx_version(),
-        "zeromq" => locked("zmq"),
-        other => locked(other),
+    let said = |&peer: &&str| {
+        let (name, version) = match peer {
+            "ucx" => ("ucx", ucx_version()),
+            // Libzmq comes inside of it.
+            "zeromq" => ("zeromq-src", locked("zeromq-src")),
+            other => (other, locked(other)),
+        };
+        format!("{name} {}", version.as_deref().unwrap_or("unknown"))
     };
-    peers.iter().map(|peer| format!("{peer} {}", version(peer).unwrap_or_default())).collect()
+    peers.iter().map(said).collect()
 }
 
 fn locked(package: &str) -> Option<String> {

@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let manifest = find(&here).ok_or(BenchError::NoPeers { here })?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["run", "--release", "--quiet", "--manifest-path"]).arg(&manifest);
+    command.args(["run", "--release", "--manifest-path"]).arg(&manifest);
     command.arg("--target-dir").arg(target(&manifest));
     command.args(["--features", features()]).arg("--").args(arguments.words());
     eprintln!("upbeat: building the peers' benchmarks; the first time takes some minutes");

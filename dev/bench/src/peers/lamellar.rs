@@ -174,7 +174,8 @@ fn round(world: &LamellarWorld, order: &Order, payload: &mut Payload) -> Result<
         }),
         Some(Op::Stream) => work.try_bursts(|messages| {
             for n in 0..u64::from(messages) {
-                let _ = world.exec_am_pe(SERVER, Hit { n }).spawn();
+                // Its answer is waited for with all others.
+                drop(world.exec_am_pe(SERVER, Hit { n }).spawn());
             }
             world.wait_all();
             let (count, sum) = world.exec_am_pe(SERVER, Tallied {}).block();

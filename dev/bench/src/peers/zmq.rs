@@ -2,7 +2,7 @@
 //! messages, one I/O thread on each side, whose default settings are those for small messages.
 
 use crate::case::{Call, Fault, Mode, Op, Open, Place, Serve, Way, fault};
-use crate::payload::{KIB, Payload, Tally, check_nothing, number};
+use crate::payload::{KIB, Payload, Tally};
 use upbeat_cli::bench::timing::{Round, Work};
 use zmq::{Context, Message, PULL, PUSH, REP, REQ, Socket, SocketType};
 
@@ -97,7 +97,7 @@ impl Ends {
                 tally.add(number(&self.message)?);
             }
             self.calls.recv(&mut self.message, 0).map_err(fault("receiving"))?;
-            self.calls.send(&tally.to_bytes()[..], 0).map_err(fault("sending"))?;
+            self.calls.send(&to_bytes(tally)[..], 0).map_err(fault("sending"))?;
         }
         Ok(())
     }
@@ -108,7 +108,7 @@ impl Ends {
         }
         self.calls.send("", 0).map_err(fault("sending"))?;
         self.calls.recv(&mut self.message, 0).map_err(fault("receiving"))?;
-        Tally::of_bytes(&self.message)?.check(messages)
+        of_bytes(&self.message)?.check(messages)
     }
 }
 
@@ -135,5 +135,55 @@ impl Call for Ends {
             calls.recv(message, 0).map_err(fault("receiving"))?;
             if op == Op::Null { check_nothing(message) } else { payload.check(message) }
         })
+    }
+}
+
+/// A tally as it is sent.
+fn to_bytes(tally: Tally) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&tally.count.to_le_bytes());
+    bytes[8..].copy_from_slice(&tally.sum.to_le_bytes());
+    bytes
+}
+
+/// A tally as it came.
+fn of_bytes(bytes: &[u8]) -> Result<Tally, Fault> {
+    match bytes.split_at_checked(8) {
+        Some((count, sum)) => Ok(Tally { count: number(count)?, sum: number(sum)? }),
+        None => Err(Fault::new(format!("a tally has {} bytes", bytes.len()))),
+    }
+}
+
+/// The number that a message of 8 bytes is.
+#[inline]
+pub(crate) fn number(bytes: &[u8]) -> Result<u64, Fault> {
+    match bytes.try_into() {
+        Ok(bytes) => Ok(u64::from_le_bytes(bytes)),
+        Err(_) => Err(Fault::new(format!("a message of 8 bytes came with {}", bytes.len()))),
+    }
+}
+
+/// Whether an answer to nothing is nothing.
+#[inline]
+pub(crate) fn check_nothing(came: &[u8]) -> Result<(), Fault> {
+    match came.len() {
+        0 => Ok(()),
+        bytes => Err(Fault::new(format!("a call of nothing brought {bytes} bytes"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Tally, check_nothing, number, of_bytes, to_bytes};
+
+    #[test]
+    fn what_came_is_read_or_refused() {
+        let tally = Tally { count: 3, sum: 9 };
+        assert_eq!(of_bytes(&to_bytes(tally)).unwrap(), tally);
+        assert!(of_bytes(&[1; 9]).is_err() && of_bytes(&[1; 7]).is_err());
+        assert_eq!(number(&5u64.to_le_bytes()).unwrap(), 5);
+        assert!(number(&[0; 7]).is_err());
+        check_nothing(&[]).unwrap();
+        assert!(check_nothing(&[1]).is_err());
     }
 }
