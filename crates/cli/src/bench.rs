@@ -23,6 +23,7 @@ mod echo;
 mod hosts;
 mod call;
 mod oneway;
+mod bill;
 
 use clap::{Args, Subcommand};
 use error::BenchError;
@@ -145,6 +146,17 @@ const BENCHES: &[Bench] = &[
         },
         full: schedule(10, 12_000),
         quick: schedule(5, 3_000),
+    },
+    Bench {
+        name: bill::BENCH,
+        about: "where the time of a call goes, item by item, and what the items do not say",
+        list: bill::list,
+        subjects: bill::subjects,
+        serve: |cpus, scratch| {
+            pair::serve(cpus, |control, ground| bill::server(control, ground, scratch))
+        },
+        full: schedule(12, 30_000),
+        quick: schedule(6, 8_000),
     },
 ];
 

@@ -14,6 +14,9 @@
 //!          byte 7     zero
 //! ```
 //!
+//! In a message whose manner is not 0 a stamp stands where it has nothing else: in a one-way
+//! message's call number, and in the lower six bytes of a reply's word 2.
+//!
 //! Words are little-endian on the wire; whoever stores them converts. A kind has a shape: what
 //! does not belong to it is zero. Where a frame lies, its lap and its span are the ring's, payloads
 //! the runtime's. The invariant: `parse` is the inverse of `words`, and any three words give a
@@ -41,6 +44,8 @@ const FLAGS_SHIFT: u32 = 16;
 const COUNT_SHIFT: u32 = 32;
 const MANNER_SHIFT: u32 = 48;
 const RESERVED_SHIFT: u32 = 56;
+/// What a stamped reply has of its stamp, in word 2.
+const STAMP_MASK: u64 = (1 << MANNER_SHIFT) - 1;
 
 /// The number of a call: a place in the caller's table and which use of that place it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -99,33 +104,71 @@ pub struct Head {
     pub count: u16,
     /// How it is stamped for its bill, if it is.
     pub manner: Option<Manner>,
+    /// The stamp that a one-way message or a reply carries if it is stamped; 0 otherwise.
+    pub stamp: u64,
 }
 
 impl Head {
     /// A call of `len` argument bytes.
     #[inline]
     pub const fn call(method: u16, call: CallNumber, len: u32) -> Head {
-        Head { kind: Kind::Call, flags: Flags::NONE, len, call, method, count: 0, manner: None }
+        Head {
+            kind: Kind::Call,
+            flags: Flags::NONE,
+            len,
+            call,
+            method,
+            count: 0,
+            manner: None,
+            stamp: 0,
+        }
     }
 
     /// A one-way message of `len` argument bytes.
     #[inline]
     pub const fn oneway(method: u16, len: u32) -> Head {
         let call = CallNumber::NONE;
-        Head { kind: Kind::Oneway, flags: Flags::NONE, len, call, method, count: 0, manner: None }
+        Head {
+            kind: Kind::Oneway,
+            flags: Flags::NONE,
+            len,
+            call,
+            method,
+            count: 0,
+            manner: None,
+            stamp: 0,
+        }
     }
 
     /// `count` one-way messages of `len` bytes each in one slot; [`packed_max`] says how many fit.
     #[inline]
     pub const fn packed(method: u16, count: u16, len: u32) -> Head {
         let call = CallNumber::NONE;
-        Head { kind: Kind::Packed, flags: Flags::NONE, len, call, method, count, manner: None }
+        Head {
+            kind: Kind::Packed,
+            flags: Flags::NONE,
+            len,
+            call,
+            method,
+            count,
+            manner: None,
+            stamp: 0,
+        }
     }
 
     /// The result of a call, of `len` bytes.
     #[inline]
     pub const fn reply(call: CallNumber, len: u32) -> Head {
-        Head { kind: Kind::Reply, flags: Flags::NONE, len, call, method: 0, count: 0, manner: None }
+        Head {
+            kind: Kind::Reply,
+            flags: Flags::NONE,
+            len,
+            call,
+            method: 0,
+            count: 0,
+            manner: None,
+            stamp: 0,
+        }
     }
 
     /// A call without a result; `len` is [`Failure::len`].
@@ -139,6 +182,7 @@ impl Head {
             method: 0,
             count: 0,
             manner: None,
+            stamp: 0,
         }
     }
 
@@ -153,6 +197,7 @@ impl Head {
             method: 0,
             count: 0,
             manner: None,
+            stamp: 0,
         }
     }
 
@@ -168,6 +213,7 @@ impl Head {
             method: 0,
             count: 0,
             manner: None,
+            stamp: 0,
         }
     }
 
@@ -182,6 +228,7 @@ impl Head {
             method: 0,
             count: 0,
             manner: None,
+            stamp: 0,
         }
     }
 
@@ -197,6 +244,7 @@ impl Head {
             method: 0,
             count: 0,
             manner: None,
+            stamp: 0,
         }
     }
 
@@ -214,6 +262,20 @@ impl Head {
     pub const fn with_manner(mut self, manner: Option<Manner>) -> Head {
         self.manner = manner;
         self
+    }
+
+    /// The words of a one-way message that is stamped, with a stamp.
+    #[inline]
+    #[must_use]
+    pub const fn stamped_oneway(words: [u64; 3], stamp: u64) -> [u64; 3] {
+        [words[0], stamp, words[2]]
+    }
+
+    /// The words of a reply that is stamped, with a stamp, of which the lower 48 bits are carried.
+    #[inline]
+    #[must_use]
+    pub const fn stamped_reply(words: [u64; 3], stamp: u64) -> [u64; 3] {
+        [words[0], words[1], words[2] | stamp & STAMP_MASK]
     }
 
     /// Bytes of payload behind the extensions, all messages together if packed.
@@ -237,14 +299,19 @@ impl Head {
     /// The three words of the head; lap and span, the ring's own, are zero.
     #[inline]
     pub const fn words(&self) -> [u64; 3] {
-        [
+        let words = [
             (self.kind as u64) << KIND_SHIFT | (self.len as u64) << LEN_SHIFT,
             self.call.as_u64(),
             self.method as u64
                 | (self.flags.0 as u64) << FLAGS_SHIFT
                 | (self.count as u64) << COUNT_SHIFT
                 | (manner_byte(self.manner) as u64) << MANNER_SHIFT,
-        ]
+        ];
+        match (self.kind, self.manner) {
+            (Kind::Oneway, Some(_)) => Head::stamped_oneway(words, self.stamp),
+            (Kind::Reply, Some(_)) => Head::stamped_reply(words, self.stamp),
+            _ => words,
+        }
     }
 
     /// The head in three words, or the rule that they break. Lap and span are not looked at.
@@ -299,10 +366,18 @@ impl Head {
         Manner::from_byte((words[2] >> MANNER_SHIFT) as u8)
     }
 
-    /// The words of the same frame if it were not stamped.
+    /// The words of the same frame if it were not stamped, and the stamp that it carries.
     #[inline]
-    pub const fn unstamped(words: &[u64; 3]) -> [u64; 3] {
-        [words[0], words[1], words[2] & !(0xff << MANNER_SHIFT)]
+    pub const fn unstamped(words: &[u64; 3]) -> ([u64; 3], u64) {
+        let kind = (words[0] >> KIND_SHIFT) as u8;
+        let third = words[2] & !(0xff << MANNER_SHIFT);
+        if kind == Kind::Reply as u8 {
+            ([words[0], words[1], third & !STAMP_MASK], third & STAMP_MASK)
+        } else if kind == Kind::Oneway as u8 {
+            ([words[0], 0, third], words[1])
+        } else {
+            ([words[0], words[1], third], 0)
+        }
     }
 
     /// The length that stands in a head's words.
@@ -318,14 +393,20 @@ impl Head {
         let Some(kind) = Kind::from_byte(byte) else {
             return Err(Rule::UnknownKind { kind: byte });
         };
+        let manner = Head::manner_in(&words);
+        let (plain, stamp) = match manner {
+            Some(_) => Head::unstamped(&words),
+            None => (words, 0),
+        };
         let head = Head {
             kind,
-            flags: Flags((words[2] >> FLAGS_SHIFT) as u16),
-            len: (words[0] >> LEN_SHIFT) as u32,
-            call: CallNumber::from_u64(words[1]),
-            method: words[2] as u16,
-            count: (words[2] >> COUNT_SHIFT) as u16,
-            manner: Head::manner_in(&words),
+            flags: Flags((plain[2] >> FLAGS_SHIFT) as u16),
+            len: (plain[0] >> LEN_SHIFT) as u32,
+            call: CallNumber::from_u64(plain[1]),
+            method: plain[2] as u16,
+            count: (plain[2] >> COUNT_SHIFT) as u16,
+            manner,
+            stamp,
         };
         let byte = (words[2] >> MANNER_SHIFT) as u8;
         if byte != manner_byte(head.manner) || byte != 0 && !kind.shape().sampled {

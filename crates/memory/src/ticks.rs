@@ -29,6 +29,20 @@ pub fn ticks() -> u64 {
     counter::now()
 }
 
+/// The counter, once every instruction before has been done. [`ticks`] alone may be read while a
+/// load before it is still under way, and even before it is known that it is reached at all.
+///
+/// ```
+/// use upbeat_memory::ticks::{ticks, ticks_after};
+/// let before = ticks();
+/// assert!(ticks_after() >= before);
+/// ```
+#[inline(always)]
+#[must_use]
+pub fn ticks_after() -> u64 {
+    counter::after()
+}
+
 /// The pace of the counter. The first call takes a few milliseconds, later ones a load.
 #[inline]
 #[must_use]
@@ -136,12 +150,19 @@ fn moment() -> (Instant, u64) {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod counter {
-    use std::arch::x86_64::{__cpuid, _rdtsc};
+    use std::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
 
     #[inline(always)]
     pub(super) fn now() -> u64 {
         // SAFETY: every x86-64 processor has the counter, and Linux lets programs read it.
         unsafe { _rdtsc() }
+    }
+
+    #[inline(always)]
+    pub(super) fn after() -> u64 {
+        // SAFETY: every x86-64 processor has the fence, which has no operands.
+        unsafe { _mm_lfence() };
+        now()
     }
 
     /// What the processor says of its counter's pace. Only bare metal is believed: a hypervisor
@@ -173,6 +194,14 @@ mod counter {
         now
     }
 
+    #[inline(always)]
+    pub(super) fn after() -> u64 {
+        let now;
+        // SAFETY: as above; the barrier has no operands.
+        unsafe { asm!("isb", "mrs {}, cntvct_el0", out(reg) now, options(nostack)) };
+        now
+    }
+
     /// What the firmware says of the counter's pace.
     pub(super) fn told() -> Option<u64> {
         let pace: u64;
@@ -190,6 +219,10 @@ mod counter {
     pub(super) fn now() -> u64 {
         static START: OnceLock<Instant> = OnceLock::new();
         START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+    }
+
+    pub(super) fn after() -> u64 {
+        now()
     }
 
     pub(super) fn told() -> Option<u64> {

@@ -5,7 +5,7 @@
 
 use crate::dispatch::Dispatcher;
 use crate::error::CallError;
-use crate::sample::{Halves, Reason, Sample, Stamps, Unsampled};
+use crate::sample::{Half, Reason, Sample, Stamps, Unsampled};
 use crate::session::{Answer, Prefixed, Put, Session};
 use crate::time::Sleep;
 use crate::wire::Wire;
@@ -85,7 +85,7 @@ enum State<A> {
     Unsent(A),
     Sent(CallNumber),
     /// The same of a call that is sampled.
-    Sampled(CallNumber),
+    Sampled(CallNumber, Box<Sample>),
     Over,
 }
 
@@ -94,7 +94,7 @@ enum State<A> {
 struct Rare {
     deadline: Option<Deadline>,
     /// Of a call that waits for room.
-    sample: Option<Sample>,
+    sample: Option<Box<Sample>>,
 }
 
 struct Deadline {
@@ -172,17 +172,23 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     #[inline(never)]
     fn send_rarely(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
         let waited = self.rare.as_mut().and_then(|rare| rare.sample.take());
-        let Some(mut sample) = waited.or_else(|| self.bound.node.next_sample(CALL)) else {
-            return self.write_rarely(context, &mut Unsampled);
-        };
-        sample.at(Point::Roomed);
-        let sent = self.write_rarely(context, &mut sample);
-        match (&sent, &self.state) {
-            (Ok(true), State::Sent(call)) => {
-                let Bound { session, service, .. } = self.bound;
-                session.begin_sample(Halves::new(*call, (service, self.method), sample));
-                self.state = State::Sampled(*call);
+        let mut sample = match waited {
+            Some(mut sample) => {
+                self.bound.node.put_off_sample();
+                sample.at(Point::Roomed);
+                sample
             }
+            None => match self.bound.node.next_sample(CALL) {
+                Some(mut sample) => {
+                    sample.begin();
+                    sample
+                }
+                None => return self.write_rarely(context, &mut Unsampled),
+            },
+        };
+        let sent = self.write_rarely(context, &mut *sample);
+        match (&sent, &self.state) {
+            (Ok(true), State::Sent(call)) => self.state = State::Sampled(*call, sample),
             (Ok(false), _) => {
                 sample.note(Happened::FULL);
                 self.rare.get_or_insert_default().sample = Some(sample);
@@ -255,8 +261,8 @@ impl<A: Wire, R: Wire> Future for Call<'_, A, R> {
                     return Poll::Ready(Err(*error));
                 }
             }
-        } else if let State::Sampled(call) = this.state {
-            if let Some(result) = this.poll_sampled(call, context) {
+        } else if let State::Sampled(..) = this.state {
+            if let Some(result) = this.poll_sampled(context) {
                 return Poll::Ready(result);
             }
         } else {
@@ -279,22 +285,20 @@ impl<A: Wire, R: Wire> Future for Call<'_, A, R> {
 impl<A, R: Wire> Call<'_, A, R> {
     /// What has become of a call that is sampled.
     #[inline(never)]
-    fn poll_sampled(
-        &mut self,
-        call: CallNumber,
-        context: &mut Context<'_>,
-    ) -> Option<Result<R, CallError>> {
-        let Bound { node, session, .. } = self.bound;
-        session.stamp(call, Point::Reached);
+    fn poll_sampled(&mut self, context: &mut Context<'_>) -> Option<Result<R, CallError>> {
+        let State::Sampled(call, sample) = &mut self.state else { return None };
+        sample.at(Point::Reached);
+        let (call, Bound { node, session, service, .. }) = (*call, self.bound);
         let answer = session.poll_answer(call, || node.waiter(context));
-        session.stamp(call, Point::Done);
+        sample.at(Point::Done);
         let result = match answer {
             Answer::Open => return None,
             Answer::Here(value) => Ok(value),
             Answer::Failed(error) => Err(*error),
         };
-        node.call_done(session, call);
-        self.state = State::Over;
+        if let State::Sampled(_, sample) = std::mem::replace(&mut self.state, State::Over) {
+            node.call_done(session, Half { call, names: (service, self.method), sample });
+        }
         Some(result)
     }
 }
@@ -312,7 +316,7 @@ impl<A, R> Call<'_, A, R> {
 
     #[cold]
     fn give_up(&mut self) {
-        if let State::Sent(call) | State::Sampled(call) =
+        if let State::Sent(call) | State::Sampled(call, _) =
             std::mem::replace(&mut self.state, State::Over)
         {
             let Bound { node, session, .. } = self.bound;
@@ -327,7 +331,7 @@ impl<A, R> Call<'_, A, R> {
 impl<A, R> Drop for Call<'_, A, R> {
     #[inline(always)]
     fn drop(&mut self) {
-        if matches!(self.state, State::Sent(_) | State::Sampled(_)) {
+        if matches!(self.state, State::Sent(_) | State::Sampled(..)) {
             self.give_up();
         }
     }
@@ -404,7 +408,7 @@ impl<A: Wire> Send<'_, A> {
         }
         match session.oneway(self.number, &self.arguments, stamps) {
             Ok(()) => {
-                if let Some(sample) = stamps.sample() {
+                if let Some(sample) = stamps.sample().filter(|sample| sample.needs_frame()) {
                     session.send_stamps(CallNumber::NONE, sample);
                 }
                 node.sent_oneway(session);
@@ -420,15 +424,26 @@ impl<A: Wire> Send<'_, A> {
     #[cold]
     #[inline(never)]
     fn poll_sampled(&mut self, context: &mut Context<'_>) -> Poll<Result<(), CallError>> {
-        let waited = self.sample.take().map(|sample| *sample);
-        let Some(mut sample) = waited.or_else(|| self.bound.node.next_sample(ONEWAY)) else {
-            return self.write(context, &mut Unsampled);
+        let mut sample = match self.sample.take() {
+            Some(mut sample) => {
+                self.bound.node.put_off_sample();
+                sample.at(Point::Roomed);
+                sample
+            }
+            None => match self.bound.node.next_sample(ONEWAY) {
+                Some(mut sample) => {
+                    sample.begin();
+                    sample
+                }
+                None => return self.write(context, &mut Unsampled),
+            },
         };
-        sample.at(Point::Roomed);
-        let sent = self.write(context, &mut sample);
+        let sent = self.write(context, &mut *sample);
         if sent.is_pending() {
             sample.note(Happened::FULL);
-            self.sample = Some(Box::new(sample));
+            self.sample = Some(sample);
+        } else {
+            self.bound.node.free_sample(sample);
         }
         sent
     }

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 use upbeat_core::bill::taken::Taken;
-use upbeat_core::bill::way::{Happened, Manner, Place, Point};
-use upbeat_core::frame::CallNumber;
-use upbeat_memory::ticks::ticks;
+use upbeat_core::bill::way::{Happened, Manner, Point, whole_stamp};
+use upbeat_core::frame::{CallNumber, Head};
+use upbeat_memory::ticks::{ticks, ticks_after};
 
 /// Who takes the stamps.
 pub(crate) trait Stamps {
@@ -17,6 +17,18 @@ pub(crate) trait Stamps {
 
     /// In which manner its head says that it is stamped.
     fn manner(&self) -> Option<Manner>;
+
+    /// The words of the head that is about to be written.
+    #[inline(always)]
+    fn on_head(&mut self, words: [u64; 3]) -> [u64; 3] {
+        words
+    }
+
+    /// The words of a one-way message's head, with the stamp that they carry.
+    fn on_oneway(&self, words: [u64; 3]) -> [u64; 3];
+
+    /// The words of a reply's head, with the stamp that they carry.
+    fn on_reply(&mut self, words: [u64; 3]) -> [u64; 3];
 
     /// The sample itself, to go on with as a task.
     fn sample(&mut self) -> Option<&mut Sample>;
@@ -35,12 +47,57 @@ impl Stamps for Unsampled {
     }
 
     #[inline(always)]
+    fn on_oneway(&self, words: [u64; 3]) -> [u64; 3] {
+        words
+    }
+
+    #[inline(always)]
+    fn on_reply(&mut self, words: [u64; 3]) -> [u64; 3] {
+        words
+    }
+
+    #[inline(always)]
     fn sample(&mut self) -> Option<&mut Sample> {
         None
     }
 }
 
-/// What one side knows of a sampled message.
+/// Who takes the stamps of a reply, which has a point of its own and is else no message with a
+/// bill.
+pub(crate) struct Answering<'a, S>(pub(crate) &'a mut S);
+
+impl<S: Stamps> Stamps for Answering<'_, S> {
+    #[inline(always)]
+    fn at(&mut self, _: Point) {}
+
+    #[inline(always)]
+    fn manner(&self) -> Option<Manner> {
+        self.0.manner()
+    }
+
+    #[inline(always)]
+    fn on_head(&mut self, words: [u64; 3]) -> [u64; 3] {
+        self.0.on_reply(words)
+    }
+
+    #[inline(always)]
+    fn on_oneway(&self, words: [u64; 3]) -> [u64; 3] {
+        words
+    }
+
+    #[inline(always)]
+    fn on_reply(&mut self, words: [u64; 3]) -> [u64; 3] {
+        words
+    }
+
+    #[inline(always)]
+    fn sample(&mut self) -> Option<&mut Sample> {
+        None
+    }
+}
+
+/// What one side knows of a sampled message. It is large and lives on the heap: nodes keep one that
+/// is free, so that to begin with it takes next to nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) manner: Manner,
@@ -51,26 +108,47 @@ pub(crate) struct Sample {
     pub(crate) lock: Option<Arc<str>>,
     /// The number of a one-way message that has come.
     pub(crate) oneway: Option<CallNumber>,
+    /// Whether it only warms up those behind it, and is not written down.
+    pub(crate) warms: bool,
 }
 
 impl Sample {
-    /// Of a message that has come.
-    #[inline]
-    pub(crate) fn of(manner: Manner) -> Sample {
+    /// Of a message of this manner.
+    pub(crate) fn new(manner: Manner) -> Box<Sample> {
         let (wanted, taken) = (manner.points(), Taken::new());
-        Sample { manner, wanted, taken, lock: None, oneway: None }
+        Box::new(Sample { manner, wanted, taken, lock: None, oneway: None, warms: false })
     }
 
-    /// Of a message that begins now.
+    /// One that is free serves again.
     #[inline]
-    pub(crate) fn begin(manner: Manner) -> Sample {
-        let mut sample = Sample::of(manner);
-        sample.at(Point::Begun);
-        if manner == Manner::Pair(0) {
+    pub(crate) fn again(mut self: Box<Sample>, manner: Manner) -> Box<Sample> {
+        self.manner = manner;
+        self.wanted = manner.points();
+        self.taken.clear();
+        self.lock = None;
+        self.oneway = None;
+        self.warms = false;
+        self
+    }
+
+    /// The message begins.
+    #[inline(always)]
+    pub(crate) fn begin(&mut self) {
+        self.at(Point::Begun);
+        self.at(Point::Roomed);
+        if self.manner == Manner::Pair(0) {
             // What a stamp takes: this one is right behind the first.
-            sample.taken.set(Point::Roomed, ticks());
+            self.taken.set(Point::Roomed, ticks_after());
         }
-        sample
+    }
+
+    /// Whether the head cannot carry all that the sender of a one-way message has stamped.
+    pub(crate) fn needs_frame(&self) -> bool {
+        match self.manner {
+            Manner::Whole => true,
+            Manner::Pair(point) => usize::from(point) <= Point::WokeThere.index(),
+            Manner::Marked => false,
+        }
     }
 
     /// Notes when a point was passed, if that is wanted.
@@ -92,15 +170,29 @@ impl Stamps for Sample {
     #[inline(always)]
     fn at(&mut self, point: Point) {
         if self.wanted & 1 << point as u32 != 0 {
-            self.taken.set(point, ticks());
+            self.taken.set(point, ticks_after());
         }
     }
 
     #[inline]
     fn manner(&self) -> Option<Manner> {
-        // Whoever it is for has nothing to do with stamps that are taken before it is sent.
-        let later = self.wanted >> Point::WokeThere as u32 != 0;
-        later.then_some(self.manner)
+        self.manner.marks().then_some(self.manner)
+    }
+
+    #[inline]
+    fn on_oneway(&self, words: [u64; 3]) -> [u64; 3] {
+        Head::stamped_oneway(words, self.taken.at(Point::Begun).unwrap_or(0))
+    }
+
+    #[inline]
+    fn on_reply(&mut self, words: [u64; 3]) -> [u64; 3] {
+        self.at(Point::Replied);
+        let last = self.wanted & ((1 << Point::WokeHere as u32) - 2);
+        let stamp = match self.manner {
+            Manner::Pair(_) if last != 0 => self.taken.at_index(last.ilog2() as usize),
+            _ => None,
+        };
+        Head::stamped_reply(words, stamp.unwrap_or(0))
     }
 
     fn sample(&mut self) -> Option<&mut Sample> {
@@ -125,7 +217,7 @@ pub(crate) enum Reason {
 /// The time of a handler that has become a task, told apart by what it did.
 #[derive(Debug)]
 pub(crate) struct Timed {
-    pub(crate) sample: Sample,
+    pub(crate) sample: Box<Sample>,
     /// When it became a task.
     promoted: u64,
     /// When it was last polled to no end.
@@ -139,7 +231,10 @@ pub(crate) struct Timed {
 
 impl Timed {
     /// A handler has become a task, and waits for this.
-    pub(crate) fn new(mut sample: Sample, (reason, lock): (Reason, Option<Arc<str>>)) -> Timed {
+    pub(crate) fn new(
+        mut sample: Box<Sample>,
+        (reason, lock): (Reason, Option<Arc<str>>),
+    ) -> Timed {
         sample.note(Happened::PROMOTED);
         sample.lock = lock;
         let (promoted, paused) = (ticks(), sample.taken.at(Point::Ran));
@@ -167,7 +262,7 @@ impl Timed {
     }
 
     /// It is done: the sums become stamps, one behind the other.
-    pub(crate) fn finished(mut self) -> Sample {
+    pub(crate) fn finished(mut self) -> Box<Sample> {
         let locked = self.promoted + self.lock;
         let waited = locked + self.wait;
         let points = [
@@ -182,26 +277,54 @@ impl Timed {
     }
 }
 
-/// A sampled call whose two halves are not together yet.
-pub(crate) struct Halves {
+/// A service and a method.
+pub(crate) type Names = (&'static str, &'static str);
+
+/// A sampled message of which one half is there.
+pub(crate) struct Half {
     pub(crate) call: CallNumber,
-    pub(crate) service: &'static str,
-    pub(crate) method: &'static str,
-    pub(crate) sample: Sample,
-    /// Whether the stamps from there have come, or none will.
-    pub(crate) joined: bool,
-    /// Whether the call has its result.
-    pub(crate) done: bool,
+    pub(crate) names: Names,
+    pub(crate) sample: Box<Sample>,
 }
 
-impl Halves {
-    pub(crate) fn new(
-        call: CallNumber,
-        (service, method): (&'static str, &'static str),
-        sample: Sample,
-    ) -> Halves {
-        let joined = !sample.manner.concerns(Place::There);
-        Halves { call, service, method, sample, joined, done: false }
+/// What the dispatcher stamps of a sampled answer before its future is polled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Heard {
+    pub(crate) call: CallNumber,
+    /// When the node last woke.
+    pub(crate) woke: u64,
+    pub(crate) noticed: u64,
+    pub(crate) checked: u64,
+    pub(crate) found: u64,
+    /// The stamp that its head carries.
+    pub(crate) there: u64,
+    /// Whether the dispatcher had been busy.
+    pub(crate) busy: bool,
+    /// Whether the answer was copied before its future was polled.
+    pub(crate) stashed: bool,
+}
+
+impl Sample {
+    /// Takes over what the dispatcher stamped of the answer.
+    pub(crate) fn hear(&mut self, heard: &Heard) {
+        let points = [
+            (Point::WokeHere, heard.woke),
+            (Point::NoticedHere, heard.noticed),
+            (Point::CheckedHere, heard.checked),
+            (Point::FoundHere, heard.found),
+        ];
+        points.into_iter().for_each(|(point, ticks)| self.known(point, ticks));
+        let there = self.wanted & Manner::POINTS_THERE;
+        if matches!(self.manner, Manner::Pair(_)) && there != 0 {
+            let stamp = whole_stamp(heard.there, heard.noticed.max(ticks()));
+            self.taken.set_index(there.ilog2() as usize, stamp);
+        }
+        if heard.busy {
+            self.note(Happened::BUSY_HERE);
+        }
+        if heard.stashed {
+            self.note(Happened::STASHED);
+        }
     }
 }
 
@@ -211,20 +334,24 @@ mod tests {
 
     #[test]
     fn only_what_is_wanted_is_stamped() {
-        let mut sample = Sample::begin(Manner::Pair(4));
+        let mut sample = Sample::new(Manner::Pair(4));
+        sample.begin();
         sample.at(Point::Claimed);
         sample.at(Point::Marshalled);
         assert!(sample.taken.at(Point::Begun).is_some());
         assert_eq!(sample.taken.at(Point::Claimed), None);
         assert!(sample.taken.at(Point::Marshalled).is_some());
         assert_eq!(sample.manner(), None, "its receiver takes no stamp");
-        assert_eq!(Sample::of(Manner::Pair(12)).manner(), Some(Manner::Pair(12)));
-        assert!(Sample::begin(Manner::Pair(0)).taken.at(Point::Roomed).is_some());
+        assert_eq!(Sample::new(Manner::Pair(12)).manner(), Some(Manner::Pair(12)));
+        let mut stamp = sample.again(Manner::Pair(0));
+        assert_eq!(stamp.taken.at(Point::Begun), None, "nothing is left of before");
+        stamp.begin();
+        assert!(stamp.taken.at(Point::Roomed).is_some());
     }
 
     #[test]
     fn a_tasks_time_is_told_apart() {
-        let mut sample = Sample::of(Manner::Whole);
+        let mut sample = Sample::new(Manner::Whole);
         sample.at(Point::Ran);
         let mut timed = Timed::new(sample, (Reason::Lock, Some("accounts".into())));
         let promoted = timed.promoted;
@@ -246,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_wake_that_came_before_the_wait_is_no_wait() {
-        let mut timed = Timed::new(Sample::of(Manner::Whole), (Reason::Other, None));
+        let mut timed = Timed::new(Sample::new(Manner::Whole), (Reason::Other, None));
         timed.resumed(0);
         assert_eq!((timed.wait, timed.lock), (0, 0));
         timed.paused((Reason::Call, None));

@@ -235,18 +235,17 @@ where
                 if self.oneway {
                     session.oneway_finished();
                 } else {
-                    session.reply(call, &result, stamps.manner());
-                    stamps.at(Point::Replied);
+                    session.reply(call, &result, stamps);
                 }
                 node.count(Counter::HandlersInline);
                 slot.future.set(None);
                 self.spare.set(Some(slot));
                 if let Some(sample) = stamps.sample() {
-                    node.served(session, call, self.names, sample.clone());
+                    node.served(session, call, self.names, sample);
                 }
             }
             Poll::Pending => {
-                let sample = stamps.sample().cloned();
+                let sample = stamps.sample().map(|sample| Box::new(sample.clone()));
                 self.promote(from, slot, sample);
             }
         }
@@ -255,7 +254,7 @@ where
     /// The bet is lost: the slot becomes the task.
     #[cold]
     #[inline(never)]
-    fn promote(&self, from: From<'_>, slot: Box<Slot<F>>, sample: Option<Sample>) {
+    fn promote(&self, from: From<'_>, slot: Box<Slot<F>>, sample: Option<Box<Sample>>) {
         let From { node, session, call, deadline_us } = from;
         let (spare, session) = (Rc::clone(&self.spare), Rc::clone(session));
         let call = if self.oneway { None } else { Some(call) };
@@ -288,9 +287,13 @@ struct Billed {
     timed: Timed,
 }
 
-impl Billed {
-    fn finished(self) -> (Rc<Dispatcher>, (&'static str, &'static str), Sample) {
-        (self.node, self.names, self.timed.finished())
+impl<F> Promoted<F> {
+    /// The handler is done.
+    #[inline]
+    fn end<R: Wire>(&self, result: &R, stamps: &mut impl Stamps) {
+        let Some(call) = self.call else { return self.session.end_oneway() };
+        self.session.serving.borrow_mut().remove(call);
+        self.session.reply(call, result, stamps);
     }
 }
 
@@ -307,19 +310,15 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
             }
             return Poll::Pending;
         };
-        let mut billed = self.billed.take().map(|billed| billed.finished());
-        let manner = billed.as_ref().and_then(|(_, _, sample)| sample.manner());
-        match self.call {
-            None => self.session.end_oneway(),
-            Some(call) => {
-                self.session.serving.borrow_mut().remove(call);
-                self.session.reply(call, &result, manner);
+        match self.billed.take() {
+            None => self.end(&result, &mut Unsampled),
+            Some(billed) => {
+                let Billed { node, names, timed } = *billed;
+                let mut sample = timed.finished();
+                self.end(&result, &mut *sample);
+                let call = self.call.unwrap_or(CallNumber::NONE);
+                node.served(&self.session, call, names, &mut sample);
             }
-        }
-        if let Some((node, names, sample)) = &mut billed {
-            sample.at(Point::Replied);
-            let call = self.call.unwrap_or(CallNumber::NONE);
-            node.served(&self.session, call, *names, sample.clone());
         }
         Poll::Ready(())
     }

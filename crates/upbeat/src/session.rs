@@ -80,9 +80,7 @@ pub(crate) struct Session {
     refusals: Cell<u32>,
     oneways: send::Oneways,
     segments: RefCell<VecDeque<GrownSegment>>,
-    samples: RefCell<samples::Open>,
-    /// Sampled one-way messages of the peer.
-    oneway_samples: Cell<u32>,
+    samples: RefCell<samples::Samples>,
     /// The peer said goodbye.
     pub(crate) goodbye: Cell<bool>,
     ended: OnceCell<Lost>,
@@ -111,7 +109,6 @@ impl Session {
             oneways: send::Oneways::default(),
             segments: RefCell::new(VecDeque::new()),
             samples: RefCell::default(),
-            oneway_samples: Cell::new(0),
             goodbye: Cell::new(false),
             ended: OnceCell::new(),
         }

@@ -79,6 +79,9 @@ pub struct Row {
     /// Bytes of memory that each idle session takes, in both processes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_session: Option<f64>,
+    /// Where the time went, item by item.
+    #[serde(flatten)]
+    pub bill: Option<Billed>,
     /// Operations in a batch.
     pub batch: u32,
     /// What p99 and p999 are of: `operations` timed one by one, or `batches`.
@@ -117,6 +120,7 @@ impl Row {
             gigabytes_per_second: None,
             least_per_second: said.least_per_second.map(rounded),
             bytes_per_session: None,
+            bill: None,
             batch: said.batch,
             tails_of: if said.single_tails { "operations" } else { "batches" },
             rounds: said.rounds,
@@ -124,6 +128,54 @@ impl Row {
             cpus: [0, 0],
         }
     }
+}
+
+/// Where the time of an operation went.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Billed {
+    /// What each phase took, in the order in which they come.
+    pub items: Vec<BilledItem>,
+    /// The sum of all items.
+    pub sum_ns: f64,
+    /// The round trip of rounds without samples, which alternate with those with samples.
+    pub measured_ns: f64,
+    /// What the items do not say of that: the median over the rounds.
+    pub residual_percent: f64,
+    /// What one stamp took. It is in no item.
+    pub stamp_ns: f64,
+    /// What a sampled call that is marked took longer. It is in no item.
+    pub mark_ns: f64,
+    /// Samples that the items are made of.
+    pub samples: u64,
+}
+
+/// An item of a bill.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BilledItem {
+    /// Its name.
+    pub item: &'static str,
+    /// `here`, `wire` or `there`.
+    pub place: &'static str,
+    /// Its mean.
+    pub ns: f64,
+    /// Its part of the sum.
+    pub percent: f64,
+}
+
+/// Writes the items of a row for people.
+fn items(row: &Row, billed: &Billed, to: &mut impl Write) -> io::Result<()> {
+    writeln!(to, "  {}: where its time went", row.case)?;
+    for one in &billed.items {
+        let BilledItem { item, place, ns, percent } = one;
+        writeln!(to, "    {place:<6} {item:<13} {:>10} {percent:>6.1}%", time(*ns))?;
+    }
+    let Billed { sum_ns, measured_ns, residual_percent, stamp_ns, mark_ns, samples, .. } = billed;
+    writeln!(to, "    {:<20} {:>10}", "sum", time(*sum_ns))?;
+    writeln!(to, "    {:<20} {:>10}", "measured", time(*measured_ns))?;
+    writeln!(to, "    {:<20} {:>9.1}%", "residual", residual_percent)?;
+    writeln!(to, "    {:<20} {:>10} each, in no item", "stamps", time(*stamp_ns))?;
+    writeln!(to, "    {:<20} {:>10} a marked call, in no item", "marks", time(*mark_ns))?;
+    writeln!(to, "    from {} samples", short(*samples as f64))
 }
 
 /// Three decimals are more than is known.
@@ -154,6 +206,11 @@ pub fn table(rows: &[Row], to: &mut impl Write) -> io::Result<()> {
         let [client, server] = group[0].cpus;
         writeln!(to, "{bench} on CPUs {client} and {server}: {placement}")?;
         grid(&group, to)?;
+        for row in group {
+            if let Some(billed) = &row.bill {
+                items(row, billed, to)?;
+            }
+        }
         writeln!(to)?;
     }
     Ok(())

@@ -70,6 +70,10 @@ pub trait Subject {
     /// Does a round, both sides of it.
     fn round(&mut self, pair: &mut Pair, work: Work) -> Result<Round, BenchError>;
 
+    /// The rounds since the last time were all done in this placement, or are dropped if there is
+    /// none: for subjects that keep something of their own.
+    fn settle(&mut self, _placement: Option<Placement>) {}
+
     /// Adds to a row what only the subject knows.
     fn finish(&mut self, _row: &mut Row) {}
 }
@@ -257,6 +261,7 @@ impl<'a, 'p> Alternation<'a, 'p> {
     fn settle(&mut self, before: Placement, after: Placement) {
         for entry in &mut self.entries {
             entry.ledger.settle(before, after);
+            entry.subject.settle((before == after).then_some(before));
         }
         self.before = None;
         if before != after {

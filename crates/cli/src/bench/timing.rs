@@ -221,6 +221,18 @@ impl Round {
         nanoseconds(ticks as f64 / f64::from(self.size.max(1)))
     }
 
+    /// The mean of the nanoseconds of one operation, without the least and the greatest 5% of the
+    /// batches.
+    pub(crate) fn mean_ns(&self) -> f64 {
+        let mut batches = self.batches.clone();
+        batches.sort_unstable();
+        let out = batches.len() / 20;
+        let middle = &batches[out..batches.len() - out];
+        let sum: u64 = middle.iter().sum();
+        let operations = middle.len() as f64 * f64::from(self.size);
+        nanoseconds(sum as f64 / operations.max(1.0))
+    }
+
     /// The median of the nanoseconds of one operation.
     pub(crate) fn median_ns(&self) -> f64 {
         self.ns_at(0.5)

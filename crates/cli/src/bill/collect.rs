@@ -115,18 +115,9 @@ impl Collector {
             collected: Collected::new(way, ticks_per_second),
             locks: Vec::new(),
         });
-        match manner {
-            Manner::Pair(point) => {
-                // What one stamp takes is told by a second one right behind the first.
-                let end = record.stamps.get(usize::from(point.max(1)))?;
-                group.collected.pair(point, end.checked_sub(record.stamps[0])?).ok()
-            }
-            Manner::Whole => {
-                let lock = source.text(record.note).map(|name| cleaned(&name));
-                let note = lock.map_or(0, |name| group.lock(name));
-                group.collected.story(&record.stamps, Happened(record.flags), note).ok()
-            }
-        }
+        let lock = source.text(record.note).map(|name| cleaned(&name));
+        let note = lock.map_or(0, |name| group.lock(name));
+        group.collected.sample(manner, &record.stamps, Happened(record.flags), note).ok()
     }
 
     /// How many samples were taken in so far.

@@ -2,13 +2,14 @@
 //!
 //! A phase that takes less than a stamp cannot be timed by two stamps around it. So pairs begin
 //! where the message begins and end at each point in turn; what a phase takes is the difference of
-//! two means, and a stamp's own cost, which is in both, falls out. Whole stories have a stamp at
-//! every point: they say how phases are spread, and what happened to one message. Where a
-//! message takes so long that its stamps do not matter, its means come from stories too.
+//! two means, and a stamp's own cost, which is in both, falls out. What a mark costs is told by
+//! pairs over the whole way, with a mark and without. Whole stories have a stamp at every point:
+//! they say how phases are spread, and what happened to one message. Where a message takes so long
+//! that its stamps do not matter, its means come from stories too.
 //!
 //! Invariant: the items of a breakdown add up to its whole.
 
-use super::way::{Happened, Place, Point, Way};
+use super::way::{Happened, Manner, Place, Point, Way};
 use super::{Bill, Item};
 
 /// The most stories kept of one kind; after that the oldest is given up for each new one.
@@ -59,6 +60,8 @@ pub struct Collected {
     way: &'static Way,
     ns_per_tick: f64,
     pairs: Vec<Kept<f64>>,
+    /// From beginning to end of messages that were marked without need.
+    marked: Kept<f64>,
     stories: Kept<Story>,
 }
 
@@ -90,7 +93,8 @@ impl Collected {
     pub fn new(way: &'static Way, ticks_per_second: u64) -> Collected {
         let ns_per_tick = 1e9 / ticks_per_second.max(1) as f64;
         let pairs = (0..way.points()).map(|_| Kept::new(PAIRS_MAX)).collect();
-        Collected { way, ns_per_tick, pairs, stories: Kept::new(STORIES_MAX) }
+        let (marked, stories) = (Kept::new(PAIRS_MAX), Kept::new(STORIES_MAX));
+        Collected { way, ns_per_tick, pairs, marked, stories }
     }
 
     /// The way of these messages.
@@ -117,6 +121,31 @@ impl Collected {
         Ok(())
     }
 
+    /// Takes in a sample as it was written down: a story's stamps, or a pair's first and that of
+    /// its point. What one stamp takes is told by a second one right behind the first.
+    pub fn sample(
+        &mut self,
+        manner: Manner,
+        stamps: &[u64],
+        happened: Happened,
+        note: u64,
+    ) -> Result<(), Refused> {
+        let point = match manner {
+            Manner::Whole => return self.story(stamps, happened, note),
+            Manner::Pair(point) => usize::from(point.max(1)),
+            Manner::Marked => Point::Done.index(),
+        };
+        let end = stamps.get(point).ok_or(Refused::Short)?;
+        let ticks = end.checked_sub(stamps[0]).ok_or(Refused::Backwards)?;
+        match manner {
+            Manner::Pair(point) => self.pair(point, ticks),
+            _ => {
+                self.marked.push(ticks as f64 * self.ns_per_tick);
+                Ok(())
+            }
+        }
+    }
+
     /// How many pairs and stories there are.
     pub fn counts(&self) -> (usize, usize) {
         (self.pairs.iter().map(|pairs| pairs.values.len()).sum(), self.stories.values.len())
@@ -125,6 +154,13 @@ impl Collected {
     /// What one stamp takes, in nanoseconds: the pairs that end where they begin.
     pub fn stamp(&self) -> f64 {
         location(&self.pairs[0].values).unwrap_or(0.0)
+    }
+
+    /// What a message takes from beginning to end, a stamp's own taken off: from pairs alone, and
+    /// from however few there are.
+    pub fn whole_mean(&self) -> Option<f64> {
+        let last = self.way.rungs().last()?;
+        Some(location(&self.pairs[usize::from(last)].values)? - self.stamp())
     }
 
     /// The stories, with what a busy node was waited for told apart from the wire, and without what
@@ -171,17 +207,37 @@ impl Collected {
             phases: phases.collect(),
             whole: Charged { mean: means.iter().sum(), spread: Spread::of(totals) },
             stamp,
+            mark: self.mark(),
         })
     }
 
-    /// The mean time to each rung, a stamp's own taken off, or None where some rung has too few.
+    /// What a marked message takes longer than another, in nanoseconds, both sides together; 0 if
+    /// that is not known.
+    pub fn mark(&self) -> f64 {
+        let unmarked = self.pairs.get(Point::Done.index()).map_or(&[][..], |pairs| &pairs.values);
+        match (location(&self.marked.values), location(unmarked)) {
+            (Some(marked), Some(unmarked)) => (marked - unmarked).max(0.0),
+            _ => 0.0,
+        }
+    }
+
+    /// The mean time to each rung, or None where some rung has too few. What a stamp takes is taken
+    /// off, and what the mark takes: half of it before the message is noticed there, the
+    /// other half before its answer is noticed here, for that is where marked frames part from
+    /// others.
     fn ladder(&self) -> Option<Vec<(usize, f64)>> {
         let rung = |at: u8| {
             let pairs = &self.pairs[usize::from(at)].values;
             (pairs.len() >= PAIRS_MIN).then(|| location(pairs)).flatten()
         };
-        let stamp = rung(0)?;
-        self.way.rungs().map(|at| Some((usize::from(at), rung(at)? - stamp))).collect()
+        let (stamp, mark) = (rung(0)?, self.mark());
+        let noticed = |at: u8| {
+            let by_whom = [Point::NoticedThere as u8, Point::NoticedHere as u8];
+            by_whom.iter().filter(|point| at >= **point).count()
+        };
+        let marks = |at: u8| if Manner::Pair(at).marks() { noticed(at) as f64 / 2.0 } else { 0.0 };
+        let without = |at: u8| Some((usize::from(at), rung(at)? - stamp - mark * marks(at)));
+        self.way.rungs().map(without).collect()
     }
 }
 
@@ -280,6 +336,8 @@ pub struct Breakdown {
     pub whole: Charged,
     /// What one stamp took. It is in no phase.
     pub stamp: f64,
+    /// What a marked message took longer than another. It is in no phase.
+    pub mark: f64,
 }
 
 impl Breakdown {

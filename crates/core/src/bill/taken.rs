@@ -47,13 +47,35 @@ impl Taken {
         self.stamps[point as usize] = ticks;
     }
 
+    /// The same by the point's place in its way.
+    #[inline]
+    pub const fn set_index(&mut self, point: usize, ticks: u64) {
+        if point < POINTS_MAX {
+            self.points |= 1 << point;
+            self.stamps[point] = ticks;
+        }
+    }
+
+    /// Forgets all of them.
+    #[inline]
+    pub const fn clear(&mut self) {
+        self.points = 0;
+        self.happened = Happened(0);
+    }
+
+    /// When it passed the point at this place of its way, if that was noted.
+    #[inline]
+    pub const fn at_index(&self, point: usize) -> Option<u64> {
+        if point >= POINTS_MAX || self.points & 1 << point == 0 {
+            return None;
+        }
+        Some(self.stamps[point])
+    }
+
     /// When it passed a point, if that was noted.
     #[inline]
     pub const fn at(&self, point: Point) -> Option<u64> {
-        if self.points & 1 << point as u32 == 0 {
-            return None;
-        }
-        Some(self.stamps[point as usize])
+        self.at_index(point as usize)
     }
 
     /// Takes over the peer's stamps of the points that were not ours to take.
@@ -109,9 +131,18 @@ impl Taken {
     /// first and that of the pair. None where a stamp is missing that the manner needs.
     pub fn finish(&self, way: &Way, manner: Manner, billed: Billed) -> Option<[u64; POINTS_MAX]> {
         let mut stamps = self.stamps;
+        for (point, stamp) in stamps.iter_mut().enumerate() {
+            // What was not taken is of another message.
+            *stamp = if self.points & 1 << point == 0 { 0 } else { *stamp };
+        }
+        if manner == Manner::Pair(0) {
+            // The second one is right behind the first.
+            stamps[1] = self.at(Point::Roomed)?;
+        }
         match manner {
-            Manner::Pair(rung) => {
-                let (wanted, rung) = (manner.points(), usize::from(rung));
+            Manner::Pair(_) | Manner::Marked => {
+                let wanted = manner.points();
+                let rung = wanted.ilog2() as usize;
                 if wanted & !self.points != 0 || rung >= way.points() {
                     return None;
                 }
@@ -130,9 +161,17 @@ impl Taken {
                 let (begun, bound) = (self.at(Point::Begun)?, self.at(bound)?);
                 stamps[peers].iter_mut().for_each(|stamp| *stamp = (*stamp).min(bound));
                 let mut last = begun.min(bound);
+                let mut points = self.points;
+                // When it could have been seen is not known yet: not before it was.
+                for seen in [Point::SeenThere.index(), Point::SeenHere.index()] {
+                    if points >> (seen + 1) & 1 != 0 {
+                        points |= 1 << seen;
+                        stamps[seen] = stamps[seen + 1];
+                    }
+                }
                 for (point, stamp) in stamps.iter_mut().enumerate().take(way.points()) {
                     // What was not stamped took no time.
-                    let taken = self.points & 1 << point != 0;
+                    let taken = points & 1 << point != 0;
                     last = if taken { last.max(*stamp) } else { last };
                     *stamp = last;
                 }

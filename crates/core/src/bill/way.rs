@@ -4,11 +4,13 @@
 //! `n + 1`, happens at one place, and is charged to one item. Everything else about bills works
 //! on any way, so a new primitive only names its phases here.
 //!
-//! A sampled message is stamped in one of two manners, which its head names ([`Manner`]): at a pair
-//! of points, of which the first is always where the message begins, or at all of them. A stamp
-//! takes about 10 ns, so pairs tell what a phase takes when nobody looks on, and whole stories what
-//! happened to one message. Invariant: a manner fits in a byte, 0 is "not sampled", and any byte
-//! gives a manner or none.
+//! A sampled message is stamped in one of two manners ([`Manner`]): at a pair of points, of which
+//! the first is always where the message begins, or at all of them. A stamp takes about 10 ns, so
+//! pairs tell what a phase takes when nobody looks on, and whole stories what happened to one
+//! message. Where others than its sender's future take a stamp, the message's head is marked with
+//! the manner, and then goes another way through the dispatchers than most; what that costs, a
+//! third manner tells. Invariant: a manner fits in a byte, 0 is "not sampled", and any byte gives a
+//! manner or none.
 
 use super::Item;
 
@@ -98,7 +100,7 @@ pub enum Point {
     Queued,
     /// The handler was done.
     Finished,
-    /// The answer's head was written.
+    /// The answer was written but for its head's first word.
     Replied,
     /// The caller's node was awake.
     WokeHere,
@@ -189,6 +191,13 @@ impl Way {
         WAYS.iter().position(|way| *way == self).unwrap_or(0) as u8
     }
 
+    /// All manners in which messages of this way are stamped, but for whole stories.
+    pub fn pairs(&self) -> impl Iterator<Item = Manner> + '_ {
+        let ends_here = self.points() > Point::Done.index();
+        let marked = ends_here.then_some(Manner::Marked);
+        self.rungs().map(Manner::Pair).chain(marked)
+    }
+
     /// The points at which pairs end, in order. The first is the beginning: such a pair is what a
     /// stamp takes.
     pub fn rungs(&self) -> impl Iterator<Item = u8> + '_ {
@@ -204,6 +213,8 @@ pub enum Manner {
     Pair(u8),
     /// At every point.
     Whole,
+    /// Where it begins and where it ends, as a pair that needs no mark, and marked nonetheless.
+    Marked,
 }
 
 impl Manner {
@@ -213,6 +224,7 @@ impl Manner {
         match self {
             Manner::Pair(point) => point + 1,
             Manner::Whole => u8::MAX,
+            Manner::Marked => u8::MAX - 1,
         }
     }
 
@@ -222,6 +234,7 @@ impl Manner {
         match byte {
             0 => None,
             u8::MAX => Some(Manner::Whole),
+            0xfe => Some(Manner::Marked),
             byte if byte as usize <= POINTS_MAX => Some(Manner::Pair(byte - 1)),
             _ => None,
         }
@@ -234,6 +247,7 @@ impl Manner {
         const WAKINGS: u32 = 1 << Point::WokeThere as u32 | 1 << Point::WokeHere as u32;
         match self {
             Manner::Whole => u32::MAX,
+            Manner::Marked => 1 | 1 << Point::Done as u32,
             Manner::Pair(point) => {
                 let end = 1 << (point as u32 % u32::BITS);
                 1 | end | (end & WAKINGS) >> 1
@@ -241,19 +255,41 @@ impl Manner {
         }
     }
 
+    /// Whether a call has to be marked: somebody but its future takes a stamp.
+    #[inline]
+    pub const fn marks(self) -> bool {
+        const OTHERS: u32 = (1 << Point::Reached as u32) - (1 << Point::WokeThere as u32);
+        matches!(self, Manner::Marked) || self.points() & OTHERS != 0
+    }
+
     /// Whether somebody at this place takes a stamp.
     pub const fn concerns(self, place: Place) -> bool {
         self.points() & Manner::taken_at(place) != 0
     }
 
+    /// The points that are stamped there, a bit each.
+    pub const POINTS_THERE: u32 = (1 << Point::WokeHere as u32) - (1 << Point::WokeThere as u32);
+
     /// The points that are stamped at a place, a bit each.
     const fn taken_at(place: Place) -> u32 {
-        const THERE: u32 = (1 << Point::WokeHere as u32) - (1 << Point::WokeThere as u32);
         match place {
-            Place::Here => !THERE,
-            Place::There => THERE,
+            Place::Here => !Manner::POINTS_THERE,
+            Place::There => Manner::POINTS_THERE,
             Place::Wire => 0,
         }
+    }
+}
+
+/// The ticks whose lower 48 bits these are, next to `now`.
+pub const fn whole_stamp(low: u64, now: u64) -> u64 {
+    const SPAN: u64 = 1 << 48;
+    let stamp = now & !(SPAN - 1) | low & (SPAN - 1);
+    if stamp > now.saturating_add(SPAN / 2) {
+        stamp.wrapping_sub(SPAN)
+    } else if now > stamp.saturating_add(SPAN / 2) {
+        stamp.wrapping_add(SPAN)
+    } else {
+        stamp
     }
 }
 
@@ -329,11 +365,34 @@ mod tests {
     }
 
     #[test]
+    fn what_only_the_callers_future_stamps_is_not_marked() {
+        for rung in CALL.rungs() {
+            let own = rung <= Point::Published as u8 || rung >= Point::Reached as u8;
+            assert_eq!(Manner::Pair(rung).marks(), !own, "{rung}");
+        }
+        assert!(Manner::Whole.marks() && Manner::Marked.marks());
+        assert_eq!(Manner::Marked.points(), Manner::Pair(Point::Done as u8).points());
+        let manners: Vec<Manner> = CALL.pairs().collect();
+        assert_eq!((manners.len(), manners.last()), (21, Some(&Manner::Marked)));
+        assert!(!ONEWAY.pairs().any(|manner| manner == Manner::Marked));
+    }
+
+    #[test]
     fn places_are_known_from_the_manner() {
         assert!(!Manner::Pair(5).concerns(Place::There) && Manner::Pair(5).concerns(Place::Here));
         assert!(Manner::Pair(6).concerns(Place::There), "the node there wakes");
         assert!(Manner::Pair(18).concerns(Place::There) && Manner::Pair(19).concerns(Place::There));
         assert!(!Manner::Pair(20).concerns(Place::There) && Manner::Whole.concerns(Place::There));
+    }
+
+    #[test]
+    fn a_stamp_is_whole_again_next_to_now() {
+        let span = 1_u64 << 48;
+        for now in [span * 5 + 3, span * 5 - 3, span / 2, 7] {
+            for stamp in [now, now + 1000, now.saturating_sub(5), now + span / 4] {
+                assert_eq!(whole_stamp(stamp & (span - 1), now), stamp, "{now}");
+            }
+        }
     }
 
     #[test]

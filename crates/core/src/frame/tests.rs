@@ -31,7 +31,14 @@ fn head() -> impl Strategy<Value = Head> {
         (number(), 8..=STAMPS_BYTES_MAX as u32).prop_map(|(n, l)| Head::stamps(n, l)),
         (any::<u16>(), number(), len(), 1..28u8)
             .prop_map(|(m, n, l, p)| { Head::call(m, n, l).with_manner(Some(Manner::Pair(p))) }),
-        (number(), len()).prop_map(|(n, l)| Head::reply(n, l).with_manner(Some(Manner::Whole))),
+        (number(), len(), 0..1_u64 << 48).prop_map(|(n, l, stamp)| {
+            let head = Head::reply(n, l).with_manner(Some(Manner::Whole));
+            Head { stamp, ..head }
+        }),
+        (any::<u16>(), len(), any::<u64>()).prop_map(|(m, l, stamp)| {
+            let head = Head::oneway(m, l).with_manner(Some(Manner::Pair(9)));
+            Head { stamp, ..head }
+        }),
         any::<u32>().prop_map(Head::switch),
         Just(Head::goodbye()),
     ]

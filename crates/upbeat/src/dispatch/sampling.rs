@@ -5,7 +5,7 @@
 //! they say is written into a page that observers map; the first sample makes it.
 
 use super::Dispatcher;
-use crate::sample::{Halves, Reason, Sample, Stamps};
+use crate::sample::{Half, Heard, Names, Reason, Sample, Stamps};
 use crate::session::{Fault, Session, misbehaved};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
@@ -17,8 +17,14 @@ use upbeat_core::bill::way::{CALL, Happened, Manner, ONEWAY, Point, WAYS, Way};
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::limits::STAMPS_BYTES_MAX;
 use upbeat_memory::samples::{Record, SUBJECTS_MAX, Samples};
-use upbeat_memory::ticks::ticks;
+use upbeat_memory::ticks::{ticks, ticks_after};
 use upbeat_transport::carrier::Peer;
+
+/// Samples come in runs of so many messages, all of one manner, so that the processor has seen the
+/// way that sampled messages go.
+const RUN: u32 = 8;
+/// The first ones of a run only warm that way up.
+const WARMING: u32 = 2;
 
 /// What a node's bill is made of.
 pub(super) struct Sampling {
@@ -27,16 +33,22 @@ pub(super) struct Sampling {
     /// One in so many; 0 for none.
     every: Cell<u32>,
     random: Cell<u64>,
+    /// Samples that are left of the run.
+    run: Cell<u32>,
     /// Samples so far of each way.
     turns: [Cell<usize>; WAYS.len()],
     /// When the node last woke, in ticks.
     woke: Cell<u64>,
     /// Whether the last look that found a frame was not the first: the frame has not waited.
     fresh: Cell<bool>,
+    /// Whether the last frame was stamps, for which no message has waited that is not sampled.
+    after_stamps: Cell<bool>,
     /// What the future that is polled waits for.
     reason: Cell<Reason>,
     lock: Cell<Option<Arc<str>>>,
     page: OnceCell<Option<Page>>,
+    /// One that is free.
+    spare: Cell<Option<Box<Sample>>>,
 }
 
 /// Where samples are written.
@@ -88,12 +100,15 @@ impl Sampling {
             left: Cell::new(0),
             every: Cell::new(0),
             random: Cell::new(seed | 1),
+            run: Cell::new(0),
             turns: Default::default(),
             woke: Cell::new(0),
             fresh: Cell::new(true),
+            after_stamps: Cell::new(false),
             reason: Cell::default(),
             lock: Cell::default(),
             page: OnceCell::new(),
+            spare: Cell::new(None),
         };
         sampling.set(every);
         sampling
@@ -104,7 +119,7 @@ impl Sampling {
         self.left.set(self.stride());
     }
 
-    /// Messages up to the next sampled one: `every` on average.
+    /// Messages up to the next run, so that one in `every` is sampled on average.
     fn stride(&self) -> u32 {
         match self.every.get() {
             0 => u32::MAX,
@@ -115,8 +130,8 @@ impl Sampling {
                 random ^= random >> 7;
                 random ^= random << 17;
                 self.random.set(random);
-                let most = u64::from(every) * 2 - 1;
-                (1 + random % most).min(u64::from(u32::MAX)) as u32
+                let unsampled = u64::from(every - 1) * u64::from(RUN);
+                (1 + random % (2 * unsampled + 1)).min(u64::from(u32::MAX)) as u32
             }
         }
     }
@@ -127,27 +142,39 @@ impl Sampling {
         if !cfg!(feature = "bill") {
             return false;
         }
-        let left = self.left.get() - 1;
+        let left = self.left.get().wrapping_sub(1);
         self.left.set(left);
         left == 0
     }
 
-    /// In which manner the message is to be sampled that was just counted, if it is.
-    fn next(&self, way: &Way) -> Option<Manner> {
+    /// The message that was just counted has a sample already: it is the next one's turn.
+    fn put_off(&self) {
+        if self.left.get() == 0 {
+            self.left.set(1);
+        }
+    }
+
+    /// In which manner the message is to be sampled that was just counted, if it is, and whether
+    /// it only warms up those behind it.
+    fn next(&self, way: &Way) -> Option<(Manner, bool)> {
         if self.left.get() != 0 {
             return None;
         }
-        self.left.set(self.stride());
         if self.every.get() == 0 {
+            self.left.set(u32::MAX);
             return None;
         }
+        let run = if self.run.get() == 0 { RUN } else { self.run.get() } - 1;
+        self.run.set(run);
+        self.left.set(if run == 0 { self.stride() } else { 1 });
         let turns = &self.turns[usize::from(way.number())];
-        let turn = turns.get();
-        turns.set(turn.wrapping_add(1));
+        let turn = turns.get() / RUN as usize;
+        turns.set(turns.get().wrapping_add(1));
+        let warms = self.every.get() > 1 && run >= RUN - WARMING;
         if turn.is_multiple_of(2) {
-            return Some(Manner::Whole);
+            return Some((Manner::Whole, warms));
         }
-        way.rungs().nth(turn / 2 % way.rungs().count()).map(Manner::Pair)
+        way.pairs().nth(turn / 2 % way.pairs().count()).map(|pair| (pair, warms))
     }
 
     /// The node is awake again.
@@ -177,7 +204,7 @@ impl Sampling {
     /// Whether the frame that has just been looked at has lain before a busy node; the next one
     /// of the same turn has.
     fn was_busy(&self) -> bool {
-        !self.fresh.replace(false)
+        !self.fresh.replace(false) & !self.after_stamps.take()
     }
 }
 
@@ -189,8 +216,30 @@ impl Dispatcher {
     }
 
     /// The sample that begins with the message that was just counted.
-    pub(crate) fn next_sample(&self, way: &Way) -> Option<Sample> {
-        self.sampling.next(way).map(Sample::begin)
+    pub(crate) fn next_sample(&self, way: &Way) -> Option<Box<Sample>> {
+        let (manner, warms) = self.sampling.next(way)?;
+        let mut sample = self.sample(manner);
+        sample.warms = warms;
+        Some(sample)
+    }
+
+    /// The message that was just counted goes on with the sample that it has.
+    pub(crate) fn put_off_sample(&self) {
+        self.sampling.put_off();
+    }
+
+    /// A sample of this manner, with nothing in it.
+    #[inline]
+    fn sample(&self, manner: Manner) -> Box<Sample> {
+        match self.sampling.spare.take() {
+            Some(spare) => spare.again(manner),
+            None => Sample::new(manner),
+        }
+    }
+
+    /// A sample is done with.
+    pub(crate) fn free_sample(&self, sample: Box<Sample>) {
+        self.sampling.spare.set(Some(sample));
     }
 
     /// One message in so many is sampled; 0 for none.
@@ -234,16 +283,16 @@ impl Dispatcher {
         manner: Manner,
         main: super::Main<'_>,
     ) -> Result<(), Fault> {
-        let plain = Head::unstamped(words);
+        let (plain, stamp) = Head::unstamped(words);
         if Head::is_plain_reply(&plain) {
-            self.sampled_answer(session, &plain, main)?;
+            self.sampled_answer(session, &plain, (manner, stamp), main)?;
         } else if Head::is_plain_call(&plain) || Head::is_plain_oneway(&plain) {
-            self.sampled_request(session, &plain, manner)?;
+            self.sampled_request(session, &plain, (manner, stamp))?;
         } else {
             // Failures and calls with a deadline: rare enough to go the long way.
             let head = Head::parse(*words).map_err(misbehaved)?;
             if head.kind.is_request() {
-                self.sampled_request(session, &plain, manner)?;
+                self.sampled_request(session, &plain, (manner, stamp))?;
             } else {
                 self.answer(session, &head, main)?;
             }
@@ -257,9 +306,9 @@ impl Dispatcher {
         self: &Rc<Self>,
         session: &Rc<Session>,
         plain: &[u64; 3],
-        manner: Manner,
+        (manner, stamp): (Manner, u64),
     ) -> Result<(), Fault> {
-        let mut sample = Sample::of(manner);
+        let mut sample = self.sample(manner);
         sample.at(Point::NoticedThere);
         sample.known(Point::WokeThere, self.sampling.woke.get());
         let head = Head::parse(*plain).map_err(misbehaved)?;
@@ -275,11 +324,13 @@ impl Dispatcher {
         };
         if head.call == CallNumber::NONE {
             sample.oneway = Some(session.oneway_sample_came());
+            sample.known(Point::Begun, stamp);
         }
         sample.at(Point::FoundThere);
         self.running.set(super::Running::Handler(head.call));
         entry.method.sampled(self, session, &head, &mut sample);
         self.ran();
+        self.free_sample(sample);
         Ok(())
     }
 
@@ -288,25 +339,41 @@ impl Dispatcher {
         self: &Rc<Self>,
         session: &Rc<Session>,
         plain: &[u64; 3],
+        (manner, there): (Manner, u64),
         main: super::Main<'_>,
     ) -> Result<(), Fault> {
+        let wanted = manner.points();
+        let stamp = |point: Point| if wanted & 1 << point as u32 != 0 { ticks_after() } else { 0 };
+        let noticed = stamp(Point::NoticedHere);
         let call = CallNumber::from_u64(plain[1]);
-        session.stamp(call, Point::NoticedHere);
         let head = Head::reply(call, Head::len_in(plain));
-        session.with_sample(call, |sample| {
-            sample.known(Point::WokeHere, self.sampling.woke.get());
-            if self.sampling.was_busy() {
-                sample.note(Happened::BUSY_HERE);
-            }
-            sample.at(Point::CheckedHere);
+        let (woke, busy) = (self.sampling.woke.get(), self.sampling.was_busy());
+        let checked = stamp(Point::CheckedHere);
+        let found = 0;
+        session.set_heard(Heard {
+            call,
+            woke,
+            noticed,
+            checked,
+            found,
+            there,
+            busy,
+            stashed: false,
         });
-        self.answer_with(session, &head, main, || session.stamp(call, Point::FoundHere))
+        self.answer_with(session, &head, main, || session.set_found(stamp(Point::FoundHere)))
     }
 
     /// A sampled call has its result. It is billed when its other half is there.
-    pub(crate) fn call_done(&self, session: &Session, call: CallNumber) {
-        if let Some(halves) = session.end_sample(call) {
-            self.bill_call(session, &halves);
+    pub(crate) fn call_done(&self, session: &Session, mut half: Half) {
+        if half.sample.manner().is_none() {
+            // Its callee knows of no sample.
+            return self.bill_call(session, half);
+        }
+        let Some(heard) = session.heard(half.call) else { return self.count(Counter::SamplesLost) };
+        half.sample.hear(&heard);
+        match half.sample.manner {
+            Manner::Whole => session.keep_half(half),
+            Manner::Pair(_) | Manner::Marked => self.bill_call(session, half),
         }
     }
 
@@ -315,44 +382,56 @@ impl Dispatcher {
         self: &Rc<Self>,
         session: &Rc<Session>,
         call: CallNumber,
-        names: (&'static str, &'static str),
-        sample: Sample,
+        names: Names,
+        sample: &mut Sample,
     ) {
-        let Some(number) = sample.oneway else { return session.send_stamps(call, &sample) };
-        if let Some(halves) = session.end_oneway_sample(Halves::new(number, names, sample)) {
-            self.bill_oneway(session, &halves);
+        match (sample.oneway, sample.manner) {
+            (None, Manner::Whole) => session.send_stamps(call, sample),
+            (None, Manner::Pair(_) | Manner::Marked) => {}
+            (Some(call), _) => {
+                let half = Half { call, names, sample: Box::new(sample.clone()) };
+                if !sample.needs_frame() {
+                    return self.bill_oneway(session, half);
+                }
+                if let Some(half) = session.end_oneway_sample(half) {
+                    self.bill_oneway(session, half);
+                }
+            }
         }
     }
 
     /// Stamps of the peer have come. They lie open.
     pub(super) fn stamps_arrived(&self, session: &Session, head: &Head) -> Result<(), Fault> {
+        self.sampling.after_stamps.set(true);
         let mut payload = [0; STAMPS_BYTES_MAX];
         // A head is held against its kind's bounds when it is parsed.
         let payload = &mut payload[..head.len as usize];
         session.carrier.lanes.reader().read(0, payload);
         let (taken, lock) = Taken::decode(payload).map_err(misbehaved)?;
-        let joined = session.join_sample(head.call, &taken, lock);
-        if let Some(halves) = joined {
+        if let Some(half) = session.join_sample(head.call, &taken, lock) {
             if head.call == CallNumber::NONE {
-                self.bill_oneway(session, &halves);
+                self.bill_oneway(session, half);
             } else {
-                self.bill_call(session, &halves);
+                self.bill_call(session, half);
             }
         }
         Ok(())
     }
 
-    fn bill_call(&self, session: &Session, halves: &Halves) {
-        self.bill(CALL, Billed::Here, session, halves);
+    fn bill_call(&self, session: &Session, half: Half) {
+        self.bill(CALL, Billed::Here, session, half);
     }
 
-    fn bill_oneway(&self, session: &Session, halves: &Halves) {
-        self.bill(ONEWAY, Billed::There, session, halves);
+    fn bill_oneway(&self, session: &Session, half: Half) {
+        self.bill(ONEWAY, Billed::There, session, half);
     }
 
     /// Writes a sample down.
-    fn bill(&self, way: &Way, billed: Billed, session: &Session, halves: &Halves) {
-        let Halves { sample, service, method, .. } = halves;
+    fn bill(&self, way: &Way, billed: Billed, session: &Session, half: Half) {
+        let Half { sample, names: (service, method), .. } = half;
+        if sample.warms {
+            return self.free_sample(sample);
+        }
         let stamps = sample.taken.finish(way, sample.manner, billed);
         let page = self.sampling.page.get_or_init(|| self.make_page());
         let (Some(stamps), Some(page)) = (stamps, page) else {
@@ -370,6 +449,7 @@ impl Dispatcher {
             stamps,
         });
         self.count(Counter::SamplesTaken);
+        self.free_sample(sample);
     }
 
     fn make_page(&self) -> Option<Page> {
@@ -392,11 +472,11 @@ mod tests {
     fn one_in_so_many_is_sampled_and_none_if_none_is_wanted() {
         for every in [1, 2, 10, 1000] {
             let sampling = Sampling::new(every, 7);
-            let messages = 200 * every;
+            let messages = 2000 * every;
             let sampled =
                 (0..messages).filter(|_| sampling.is_due() && sampling.next(CALL).is_some());
             let sampled = sampled.count() as u32;
-            let about = if every == 1 { 200..=200 } else { 150..=250 };
+            let about = if every == 1 { 2000..=2000 } else { 1600..=2400 };
             assert!(about.contains(&sampled), "{sampled} of {messages}, one in {every}");
         }
         let sampling = Sampling::new(0, 7);
@@ -406,15 +486,46 @@ mod tests {
     }
 
     #[test]
+    fn samples_come_in_runs_and_their_first_ones_warm_up() {
+        let sampling = Sampling::new(1000, 7);
+        let mut due = 0;
+        while !sampling.is_due() {
+            due += 1;
+            assert!(due < 2 * 1000 * RUN, "a run must begin");
+        }
+        let run: Vec<_> = std::iter::from_fn(|| {
+            let sample = sampling.next(CALL)?;
+            sampling.is_due();
+            Some(sample)
+        })
+        .collect();
+        assert_eq!(run.len(), RUN as usize);
+        assert!(run.iter().all(|(manner, _)| *manner == run[0].0));
+        let warming = run.iter().take_while(|(_, warms)| *warms).count() as u32;
+        assert_eq!(warming, WARMING);
+    }
+
+    #[test]
+    fn a_message_that_has_a_sample_takes_nobodys_turn() {
+        let sampling = Sampling::new(1, 7);
+        assert!(sampling.is_due());
+        sampling.put_off();
+        assert!(sampling.is_due() && sampling.next(CALL).is_some());
+    }
+
+    #[test]
     fn whole_stories_and_every_pair_have_their_turns() {
         let sampling = Sampling::new(1, 7);
         let mut manners = Vec::new();
-        for _ in 0..2 * CALL.rungs().count() {
+        let pairs = CALL.pairs().count();
+        for _ in 0..2 * RUN as usize * pairs {
             assert!(sampling.is_due());
-            manners.push(sampling.next(CALL).unwrap());
+            let (manner, warms) = sampling.next(CALL).unwrap();
+            assert!(!warms, "where all are sampled all are warm");
+            manners.push(manner);
         }
         let wholes = manners.iter().filter(|manner| **manner == Manner::Whole).count();
-        assert_eq!(wholes, CALL.rungs().count());
-        assert!(CALL.rungs().all(|rung| manners.contains(&Manner::Pair(rung))));
+        assert_eq!(wholes, RUN as usize * pairs);
+        assert!(CALL.pairs().all(|pair| manners.contains(&pair)));
     }
 }

@@ -146,6 +146,7 @@ impl Session {
             Answered::Waiting(waiting) => {
                 let mut payload = vec![0; (len - skip) as usize].into_boxed_slice();
                 self.carrier.lanes.reader().read(skip as usize, &mut payload);
+                self.set_stashed(call);
                 let kept = Waiting::Other(Box::new(Other::Kept(kind, payload)));
                 Ok(std::mem::replace(waiting, kept).into_waiter())
             }
@@ -202,7 +203,6 @@ impl Session {
             return false;
         }
         let abandoned = self.calls.borrow_mut().abandon(call);
-        self.drop_sample(call);
         if matches!(abandoned, Abandon::Cancel(_)) && self.ended().is_none() {
             self.send_surely(Head::cancel(call), Vec::new());
             return true;

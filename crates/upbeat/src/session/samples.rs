@@ -1,120 +1,115 @@
-//! Sampled messages of a session whose two halves are not together yet.
+//! Sampled messages of a session of which one half is there.
 //!
-//! A call's half from there comes behind its answer; a one-way message's half from its sender comes
-//! right behind it. A half that never comes, because there was no room for it or the peer takes no
-//! stamps, is forgotten when newer ones need the place.
+//! Of whole stories each side has a half. A call's other half comes behind its answer; a one-way
+//! message's comes right behind it, and waits here if its handler is a task. A half whose other
+//! never comes, because there was no room for it or the peer takes no stamps, is forgotten when
+//! newer ones need the place. Pairs need none of this: their stamps travel in heads.
 
 use super::Session;
-use crate::sample::{Halves, Sample, Stamps};
+use crate::sample::{Half, Heard, Sample};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use upbeat_core::bill::taken::Taken;
-use upbeat_core::bill::way::{Manner, Point};
+use upbeat_core::bill::way::Manner;
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::limits::{CONTROL_SLOTS, STAMPS_BYTES_MAX};
 use upbeat_memory::ring::span_of;
 
-/// The most that wait for their other half; samples are rare.
-const OPEN_MAX: usize = 16;
+/// The most halves that wait for their other ones; samples are rare.
+const HALVES_MAX: usize = 16;
 
-/// What waits for its other half.
-pub(super) type Open = VecDeque<Halves>;
+/// What is known of sampled messages.
+#[derive(Default)]
+pub(super) struct Samples {
+    /// Ours, which wait for the peer's.
+    ours: VecDeque<Half>,
+    /// Of one-way messages, the peer's, which wait for ours.
+    peers: VecDeque<Half>,
+    /// Sampled one-way messages that have come.
+    oneways: u32,
+    /// Of the sampled answer that came last.
+    heard: Heard,
+}
+
+fn keep(halves: &mut VecDeque<Half>, half: Half) {
+    if halves.len() == HALVES_MAX {
+        halves.pop_front();
+    }
+    halves.push_back(half);
+}
+
+fn take(halves: &mut VecDeque<Half>, call: CallNumber) -> Option<Half> {
+    let at = halves.iter().position(|half| half.call == call)?;
+    halves.remove(at)
+}
 
 impl Session {
-    /// A sampled call was sent.
-    pub(crate) fn begin_sample(&self, halves: Halves) {
-        let mut open = self.samples.borrow_mut();
-        if open.len() == OPEN_MAX {
-            open.pop_front();
-        }
-        open.push_back(halves);
+    /// A sampled answer has come.
+    pub(crate) fn set_heard(&self, heard: Heard) {
+        self.samples.borrow_mut().heard = heard;
     }
 
-    /// A sampled call passes a point.
-    #[inline]
-    pub(crate) fn stamp(&self, call: CallNumber, point: Point) {
-        self.with_sample(call, |sample| sample.at(point));
+    /// It is known who waits for it.
+    pub(crate) fn set_found(&self, ticks: u64) {
+        self.samples.borrow_mut().heard.found = ticks;
     }
 
-    /// Does something with the sample of a call, if there is one.
-    #[inline]
-    pub(crate) fn with_sample(&self, call: CallNumber, act: impl FnOnce(&mut Sample)) {
-        let mut open = self.samples.borrow_mut();
-        if let Some(halves) = open.iter_mut().find(|halves| halves.call == call) {
-            act(&mut halves.sample);
-        }
+    /// The answer of this call was copied.
+    pub(super) fn set_stashed(&self, call: CallNumber) {
+        let heard = &mut self.samples.borrow_mut().heard;
+        heard.stashed |= heard.call == call;
     }
 
-    /// A sampled call is given up.
-    pub(crate) fn drop_sample(&self, call: CallNumber) {
-        self.samples.borrow_mut().retain(|halves| halves.call != call);
+    /// What was stamped of the answer of this call.
+    pub(crate) fn heard(&self, call: CallNumber) -> Option<Heard> {
+        Some(self.samples.borrow().heard).filter(|heard| heard.call == call)
     }
 
-    /// A sampled call has its result. Gives the sample if both halves are there.
-    pub(crate) fn end_sample(&self, call: CallNumber) -> Option<Halves> {
-        let mut open = self.samples.borrow_mut();
-        let at = open.iter().position(|halves| halves.call == call && !halves.done)?;
-        if open[at].joined {
-            return open.remove(at);
-        }
-        open[at].done = true;
-        None
+    /// Our half of a message is whole; the peer's is to come.
+    pub(crate) fn keep_half(&self, half: Half) {
+        keep(&mut self.samples.borrow_mut().ours, half);
     }
 
-    /// A sampled one-way message has come, under a number of its own. The stamps of its sender
-    /// come right behind it.
+    /// A sampled one-way message has come, under a number of its own.
     pub(crate) fn oneway_sample_came(&self) -> CallNumber {
-        self.oneway_samples.set(self.oneway_samples.get().wrapping_add(1));
-        self.last_oneway_sample()
+        let mut samples = self.samples.borrow_mut();
+        samples.oneways = samples.oneways.wrapping_add(1);
+        // No call has such a number: their generations begin at 1.
+        CallNumber { index: samples.oneways, generation: 0 }
     }
 
-    /// No call has such a number: their generations begin at 1.
-    fn last_oneway_sample(&self) -> CallNumber {
-        CallNumber { index: self.oneway_samples.get(), generation: 0 }
+    /// A sampled one-way message is handled. Gives it back if its sender's half is there.
+    pub(crate) fn end_oneway_sample(&self, mut half: Half) -> Option<Half> {
+        let mut samples = self.samples.borrow_mut();
+        let Some(peers) = take(&mut samples.peers, half.call) else {
+            keep(&mut samples.ours, half);
+            return None;
+        };
+        half.sample.taken.join(&peers.sample.taken);
+        Some(half)
     }
 
-    /// A sampled one-way message is handled. Gives the sample if its sender's half is there.
-    pub(crate) fn end_oneway_sample(&self, mut halves: Halves) -> Option<Halves> {
-        let mut open = self.samples.borrow_mut();
-        if let Some(at) = open.iter().position(|other| other.call == halves.call) {
-            let other = open.remove(at)?;
-            halves.sample.taken.join(&other.sample.taken);
-            return Some(halves);
-        }
-        drop(open);
-        halves.done = true;
-        self.begin_sample(halves);
-        None
-    }
-
-    /// The peer's stamps have come: of a call, or of the last one-way message. Gives the sample if
-    /// both halves are there.
-    pub(crate) fn join_sample(
-        &self,
-        call: CallNumber,
-        taken: &Taken,
-        lock: &str,
-    ) -> Option<Halves> {
+    /// The peer's half has come: of a call, or of the last one-way message. Gives the sample if ours
+    /// is there.
+    pub(crate) fn join_sample(&self, call: CallNumber, taken: &Taken, lock: &str) -> Option<Half> {
+        let mut samples = self.samples.borrow_mut();
         let oneway = call == CallNumber::NONE;
-        let call = if oneway { self.last_oneway_sample() } else { call };
-        let mut open = self.samples.borrow_mut();
-        let Some(at) = open.iter().position(|halves| halves.call == call && !halves.joined) else {
-            drop(open);
+        let last = CallNumber { index: samples.oneways, generation: 0 };
+        let call = if oneway { last } else { call };
+        let Some(mut half) = take(&mut samples.ours, call) else {
             if oneway {
                 // Its handler is a task.
-                let mut sample = Sample::of(Manner::Whole);
+                let mut sample = Sample::new(Manner::Whole);
                 sample.taken = taken.clone();
-                self.begin_sample(Halves { joined: true, ..Halves::new(call, ("", ""), sample) });
+                keep(&mut samples.peers, Half { call, names: ("", ""), sample });
             }
             return None;
         };
-        let halves = &mut open[at];
-        halves.sample.taken.join(taken);
-        halves.joined = true;
+        half.sample.taken.join(taken);
         if !lock.is_empty() {
-            halves.sample.lock = Some(Arc::from(lock));
+            half.sample.lock = Some(Arc::from(lock));
         }
-        if halves.done { open.remove(at) } else { None }
+        Some(half)
     }
 
     /// Sends the stamps that were taken here, if there is room for them.

@@ -7,12 +7,12 @@
 
 use super::{Fault, Session, broken, misbehaved};
 use crate::error::Why;
-use crate::sample::{Stamps, Unsampled};
+use crate::sample::{Answering, Stamps};
 use crate::wire::{Output, Wire, WireError};
 use rustix::io::Errno;
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
-use upbeat_core::bill::way::{Manner, Point};
+use upbeat_core::bill::way::Point;
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Head};
 use upbeat_core::limits::{
@@ -199,8 +199,8 @@ impl Session {
         }
         stamps.at(Point::Opened);
         let manner = stamps.sample().map(|sample| sample.manner);
-        let head = Head::oneway(method, 0).with_manner(manner);
-        self.request(head.words(), value, stamps)?;
+        let words = Head::oneway(method, 0).with_manner(manner).words();
+        self.request(stamps.on_oneway(words), value, stamps)?;
         self.oneways.sent.set(self.oneways.sent.get() + 1);
         Ok(())
     }
@@ -241,7 +241,7 @@ impl Session {
         }
         let len = out.len();
         stamps.at(Point::Marshalled);
-        out.commit(with_len(head, len), len);
+        out.commit(stamps.on_head(with_len(head, len)), len);
         stamps.at(Point::Published);
         self.unflushed.set(self.unflushed.get() + 1);
         Ok(())
@@ -315,12 +315,12 @@ impl Session {
 
     /// Answers a call of the peer.
     #[inline(always)]
-    pub(crate) fn reply<T: Content>(&self, call: CallNumber, value: &T, manner: Option<Manner>) {
-        let head = Head::reply(call, 0).with_manner(manner).words();
+    pub(crate) fn reply<T: Content>(&self, call: CallNumber, value: &T, stamps: &mut impl Stamps) {
+        let head = Head::reply(call, 0).with_manner(stamps.manner()).words();
         if self.barred.get() {
             return self.reply_slowly(call, value, Put::Full);
         }
-        if let Err(put) = self.put(head, value, 0, &mut Unsampled) {
+        if let Err(put) = self.put(head, value, 0, &mut Answering(stamps)) {
             self.reply_slowly(call, value, put);
         }
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::bill::way::Manner;
 use crate::bill::way::{CALL, ONEWAY};
 
 /// A call whose every phase takes ten ticks, a stamp three, on a clock of a tick a nanosecond.
@@ -105,6 +106,49 @@ fn what_cannot_be_is_refused() {
 }
 
 const POINTS: usize = CALL.points();
+
+#[test]
+fn what_a_mark_takes_falls_out() {
+    let mut collected = calls();
+    const MARK: u64 = 8;
+    let whole = STAMP + PHASE * CALL.phases.len() as u64;
+    let mut marked = Collected::new(CALL, 1_000_000_000);
+    for _ in 0..PAIRS_MIN {
+        for rung in CALL.rungs() {
+            let noticed = [Point::NoticedThere as u8, Point::NoticedHere as u8];
+            let sides = noticed.iter().filter(|point| rung >= **point).count() as u64;
+            let sides = if Manner::Pair(rung).marks() { sides } else { 0 };
+            marked.pair(rung, STAMP + PHASE * u64::from(rung) + sides * MARK / 2).unwrap();
+        }
+        marked.story(&stamps(|_| PHASE), Happened::default(), 0).unwrap();
+        let mut stamps = [0; POINTS];
+        stamps[Point::Done.index()] = whole + MARK;
+        marked.sample(Manner::Marked, &stamps, Happened::default(), 0).unwrap();
+        collected.sample(Manner::Marked, &stamps, Happened::default(), 0).unwrap();
+    }
+    let breakdown = marked.breakdown().unwrap();
+    assert_eq!((breakdown.mark, collected.mark()), (MARK as f64, MARK as f64));
+    for charged in &breakdown.phases {
+        assert!((charged.mean - PHASE as f64).abs() < 1e-6, "{charged:?}");
+    }
+    let bill = breakdown.bill();
+    assert!((bill.time() - (whole - STAMP) as f64).abs() < 1e-6);
+    assert!((bill[Item::Check] - 2.0 * PHASE as f64).abs() < 1e-6);
+}
+
+#[test]
+fn samples_are_taken_in_as_they_were_written() {
+    let mut collected = Collected::new(CALL, 1_000_000_000);
+    let none = Happened::default();
+    let stamps = stamps(|_| PHASE);
+    for manner in [Manner::Whole, Manner::Pair(0), Manner::Pair(5)] {
+        assert_eq!(collected.sample(manner, &stamps, none, 0), Ok(()));
+    }
+    assert_eq!(collected.stamp(), (stamps[1] - stamps[0]) as f64);
+    assert_eq!(collected.pairs[5].values, [(stamps[5] - stamps[0]) as f64]);
+    assert_eq!(collected.sample(Manner::Pair(5), &stamps[..3], none, 0), Err(Refused::Short));
+    assert_eq!(collected.sample(Manner::Pair(1), &[2, 1], none, 0), Err(Refused::Backwards));
+}
 
 #[test]
 fn only_the_last_are_kept() {

@@ -32,6 +32,7 @@ fn a_whole_call_is_put_together_from_both_sides() {
     let at = |point: Point| stamps[point.index()];
     assert_eq!((at(Point::Begun), at(Point::Roomed), at(Point::Opened)), (100, 100, 110));
     assert_eq!((at(Point::WokeThere), at(Point::NoticedThere)), (150, 170));
+    assert_eq!((at(Point::SeenThere), at(Point::SeenHere)), (170, 300));
     // The caller did not sleep, so its last waking was long ago.
     assert_eq!((at(Point::Replied), at(Point::WokeHere)), (210, 210));
     assert_eq!((at(Point::NoticedHere), at(Point::Done)), (300, 330));
@@ -110,6 +111,7 @@ proptest! {
             match manner {
                 Manner::Whole => prop_assert!(stamps[..way.points()].is_sorted()),
                 Manner::Pair(rung) => prop_assert!(stamps[usize::from(rung)] >= stamps[0]),
+                Manner::Marked => prop_assert!(stamps[Point::Done.index()] >= stamps[0]),
             }
         }
     }
