@@ -26,6 +26,9 @@ const RUN: u32 = 8;
 /// The first ones of a run only warm that way up.
 const WARMING: u32 = 2;
 
+/// The most free samples that are kept.
+const SPARES_MAX: usize = 16;
+
 /// What a node's bill is made of.
 pub(super) struct Sampling {
     /// Messages until the next that is sampled; none is when this is never 0.
@@ -47,8 +50,8 @@ pub(super) struct Sampling {
     reason: Cell<Reason>,
     lock: Cell<Option<Arc<str>>>,
     page: OnceCell<Option<Page>>,
-    /// One that is free.
-    spare: Cell<Option<Box<Sample>>>,
+    /// Those that are free.
+    spares: RefCell<Vec<Box<Sample>>>,
 }
 
 /// Where samples are written.
@@ -108,7 +111,7 @@ impl Sampling {
             reason: Cell::default(),
             lock: Cell::default(),
             page: OnceCell::new(),
-            spare: Cell::new(None),
+            spares: RefCell::new(Vec::new()),
         };
         sampling.set(every);
         sampling
@@ -231,7 +234,7 @@ impl Dispatcher {
     /// A sample of this manner, with nothing in it.
     #[inline]
     fn sample(&self, manner: Manner) -> Box<Sample> {
-        match self.sampling.spare.take() {
+        match self.sampling.spares.borrow_mut().pop() {
             Some(spare) => spare.again(manner),
             None => Sample::new(manner),
         }
@@ -239,7 +242,10 @@ impl Dispatcher {
 
     /// A sample is done with.
     pub(crate) fn free_sample(&self, sample: Box<Sample>) {
-        self.sampling.spare.set(Some(sample));
+        let mut spares = self.sampling.spares.borrow_mut();
+        if spares.len() < SPARES_MAX {
+            spares.push(sample);
+        }
     }
 
     /// One message in so many is sampled; 0 for none.
