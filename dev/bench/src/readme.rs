@@ -179,7 +179,7 @@ mod tests {
         let text = section(&summary(), true);
         assert!(text.contains("| **Upbeat** | polling | 150.0 ns | 1 | - | 25.0 M/s |"), "{text}");
         assert!(text.contains("| tarpc | sleeping | 31.00 us | 0.60 | - | - |"), "{text}");
-        assert!(text.contains("--quick` on") && text.contains("took 110.0 ns"), "{text}");
+        assert!(text.contains("--quick`\non ") && text.contains("took 110.0 ns"), "{text}");
         assert!(text.contains(&format!("tarpc {}", locked("tarpc").unwrap())), "{text}");
     }
 
