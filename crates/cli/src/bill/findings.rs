@@ -22,8 +22,9 @@ const OTHERS: usize = 2;
 /// A delay is told when it befell one message in so many, and some at all.
 const ONE_IN: u64 = 1_000;
 const SOME: u64 = 3;
-/// And when it was so much of a slow message.
+/// And when it was so much of a slow message, or made late more messages than single outliers do.
 const OTHER_PART: f64 = 0.25;
+const ONE_IN_MANY: u64 = 250;
 /// A bet is told when so much of it is lost, and when it was taken often enough to say so.
 const LOST_PART: f64 = 0.01;
 const TAKEN_LEAST: u64 = 100;
@@ -68,7 +69,10 @@ pub(crate) fn findings(recording: &Recording) -> Vec<Finding> {
             .iter()
             .filter(|delay| !told.contains(&delay.cause) && is_told(subject, delay))
             .collect();
-        others.sort_by(|one, other| other.max.total_cmp(&one.max));
+        // The slowest message is told already; these are the ones that many have.
+        others.sort_by(|one, other| {
+            other.stories.cmp(&one.stories).then(other.max.total_cmp(&one.max))
+        });
         let others = others.into_iter().take(OTHERS);
         found.extend(others.map(|delay| Finding { subject: Some(at), ..other(subject, delay) }));
     }
@@ -210,8 +214,11 @@ fn how_often(subject: &Subject, delay: &Delay) -> String {
 
 fn is_told(subject: &Subject, delay: &Delay) -> bool {
     let often = |one_in: u64| {
-        let much = delay.max >= OTHER_PART * subject.whole.p999;
-        much && delay.stories >= SOME && delay.stories.saturating_mul(one_in) >= subject.stories
+        let befell = |one_in: u64| delay.stories.saturating_mul(one_in) >= subject.stories;
+        // Where the machine is busy, its pauses are longer than what the program does wrong.
+        let late = delay.p50 >= SLOW_TIMES * subject.whole.p50 && befell(ONE_IN_MANY);
+        let much = delay.max >= OTHER_PART * subject.whole.p999 || late;
+        much && delay.stories >= SOME && befell(one_in)
     };
     match delay.cause {
         Cause::Budget => true,

@@ -70,6 +70,20 @@ fn what_befell_others_of_a_method_is_told_beside() {
 }
 
 #[test]
+fn what_befalls_many_is_told_however_long_the_pauses_of_a_busy_machine_are() {
+    let (mut recording, _) = all();
+    let one = recording.subjects.iter_mut().find(|one| one.method == "transfer").unwrap();
+    (one.slow, one.whole.p999) = (None, 14e6);
+    let told = |recording: &Recording| {
+        let found = findings(recording);
+        found.iter().any(|one| one.title.contains("us for the lock `accounts`"))
+    };
+    assert!(told(&recording), "12 of 600 waited for 50 us, and some paused for 14 ms");
+    recording.subjects.iter_mut().for_each(|one| one.stories *= 10);
+    assert!(!told(&recording), "12 of 6,000 are outliers too");
+}
+
+#[test]
 fn two_runs_within_the_budget_are_within_it() {
     let (mut recording, _) = all();
     let one = &mut recording.subjects[0];
