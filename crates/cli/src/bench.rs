@@ -24,6 +24,7 @@ mod hosts;
 mod call;
 mod oneway;
 mod bill;
+mod papers;
 
 use clap::{Args, Subcommand};
 use error::BenchError;
@@ -32,7 +33,7 @@ use pin::{Cpus, Wanted};
 use progress::Progress;
 use report::Row;
 use rounds::{Schedule, Subject};
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -80,6 +81,7 @@ Examples:
   upbeat bench call/null             calls of nothing, of every kind
   upbeat bench line unix --pin 2,3   some cases, on two CPUs of your choice
   upbeat bench peers --quick         what one would pick instead, beside ours
+  upbeat bench papers --quick        the tables of old papers, and today's figures beside them
   upbeat bench --json > today.jsonl  for a program";
 
 /// What the second process is told.
@@ -108,7 +110,15 @@ struct Bench {
     serve: fn(Cpus, &Path) -> Result<(), BenchError>,
     full: Schedule,
     quick: Schedule,
+    /// Whether it is left out where nothing is named: it measures again what others do.
+    on_demand: bool,
+    /// How its rows are said, for people or for programs.
+    tell: fn(&[Row], bool, &mut Output) -> std::io::Result<()>,
+    /// What a reader should know of the figures, said once for those that share it.
+    notes: &'static str,
 }
+
+type Output = BufWriter<StdoutLock<'static>>;
 
 const fn schedule(round_ms: u64, total_ms: u64) -> Schedule {
     let (round, total) = (Duration::from_millis(round_ms), Duration::from_millis(total_ms));
@@ -123,7 +133,10 @@ const BENCHES: &[Bench] = &[
         subjects: limits::subjects,
         serve: |cpus, _| pair::serve(cpus, limits::server),
         full: schedule(6, 50_000),
-        quick: schedule(2, 7_000),
+        quick: schedule(2, 6_000),
+        on_demand: false,
+        tell: tell_rows,
+        notes: report::NOTES,
     },
     Bench {
         name: call::BENCH,
@@ -134,7 +147,10 @@ const BENCHES: &[Bench] = &[
             pair::serve(cpus, |control, ground| call::server(control, ground, scratch, cpus))
         },
         full: schedule(6, 60_000),
-        quick: schedule(2, 13_000),
+        quick: schedule(2, 10_000),
+        on_demand: false,
+        tell: tell_rows,
+        notes: report::NOTES,
     },
     Bench {
         name: oneway::BENCH,
@@ -146,6 +162,9 @@ const BENCHES: &[Bench] = &[
         },
         full: schedule(10, 12_000),
         quick: schedule(5, 3_000),
+        on_demand: false,
+        tell: tell_rows,
+        notes: report::NOTES,
     },
     Bench {
         name: bill::BENCH,
@@ -156,7 +175,24 @@ const BENCHES: &[Bench] = &[
             pair::serve(cpus, |control, ground| bill::server(control, ground, scratch))
         },
         full: schedule(12, 30_000),
+        quick: schedule(6, 6_000),
+        on_demand: false,
+        tell: tell_rows,
+        notes: report::NOTES,
+    },
+    Bench {
+        name: papers::BENCH,
+        about: "the tables of the papers, and today's figures beside them",
+        list: papers::list,
+        subjects: papers::subjects,
+        serve: |cpus, scratch| {
+            pair::serve(cpus, |control, ground| papers::server(control, ground, scratch, cpus))
+        },
+        full: schedule(12, 30_000),
         quick: schedule(6, 8_000),
+        on_demand: true,
+        tell: |rows, json, to| papers::tell(rows, json, to),
+        notes: "",
     },
 ];
 
@@ -198,19 +234,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let allowed = pin::allowed()?;
     let cpus = Cpus::choose(arguments.pin, &allowed)?;
     let mut progress = Progress::new();
-    let mut said = false;
-    for bench in BENCHES {
+    let mut notes = "";
+    for bench in BENCHES.iter().filter(|bench| !bench.on_demand || !names.is_empty()) {
         let wanted = |case: &str| is_wanted(&names, bench.name, case);
         if !(bench.list)().iter().any(|(case, _)| wanted(case)) {
             continue;
         }
         let rows = measure(bench, cpus, arguments.quick, &wanted, &mut progress)?;
         progress.end();
-        print(&rows, arguments.json).or_else(unless_closed)?;
-        said |= !rows.is_empty();
+        print(bench, &rows, arguments.json).or_else(unless_closed)?;
+        if !rows.is_empty() && !bench.notes.is_empty() {
+            notes = bench.notes;
+        }
     }
-    if said && !arguments.json {
-        write!(std::io::stdout(), "{}", report::NOTES).or_else(unless_closed)?;
+    if !arguments.json {
+        write!(std::io::stdout(), "{notes}").or_else(unless_closed)?;
     }
     Ok(())
 }
@@ -239,14 +277,15 @@ fn measure(
     Ok(rows)
 }
 
-fn print(rows: &[Row], json: bool) -> std::io::Result<()> {
+fn print(bench: &Bench, rows: &[Row], json: bool) -> std::io::Result<()> {
     let mut to = BufWriter::new(std::io::stdout().lock());
-    if json {
-        report::json(rows, &mut to)?
-    } else {
-        report::table(rows, &mut to)?
-    }
+    (bench.tell)(rows, json, &mut to)?;
     to.flush()
+}
+
+/// Rows as they were measured.
+fn tell_rows(rows: &[Row], json: bool, to: &mut Output) -> std::io::Result<()> {
+    if json { report::json(rows, to) } else { report::table(rows, to) }
 }
 
 fn list(names: &[String]) -> std::io::Result<()> {
@@ -324,7 +363,8 @@ mod tests {
 
     #[test]
     fn quick_is_quick() {
-        let total: Duration = BENCHES.iter().map(|bench| bench.quick.total).sum();
+        let all = BENCHES.iter().filter(|bench| !bench.on_demand);
+        let total: Duration = all.map(|bench| bench.quick.total).sum();
         assert!(total <= Duration::from_secs(25), "the rest of 30 s is for starting and ending");
     }
 }

@@ -103,6 +103,8 @@ pub(crate) struct Sample {
     pub(crate) manner: Manner,
     /// The points where stamps are taken, a bit each.
     wanted: u32,
+    /// Whether they wait until what comes before them is done.
+    waits: bool,
     pub(crate) taken: Taken,
     /// The lock that was waited for.
     pub(crate) lock: Option<Arc<str>>,
@@ -115,8 +117,9 @@ pub(crate) struct Sample {
 impl Sample {
     /// Of a message of this manner.
     pub(crate) fn new(manner: Manner) -> Box<Sample> {
-        let (wanted, taken) = (manner.points(), Taken::new());
-        Box::new(Sample { manner, wanted, taken, lock: None, oneway: None, warms: false })
+        let (wanted, waits, taken) = (manner.points(), manner.waits(), Taken::new());
+        let (lock, oneway, warms) = (None, None, false);
+        Box::new(Sample { manner, wanted, waits, taken, lock, oneway, warms })
     }
 
     /// One that is free serves again.
@@ -124,6 +127,7 @@ impl Sample {
     pub(crate) fn again(mut self: Box<Sample>, manner: Manner) -> Box<Sample> {
         self.manner = manner;
         self.wanted = manner.points();
+        self.waits = manner.waits();
         self.taken.clear();
         self.lock = None;
         self.oneway = None;
@@ -136,10 +140,15 @@ impl Sample {
     pub(crate) fn begin(&mut self) {
         self.at(Point::Begun);
         self.at(Point::Roomed);
-        if self.manner == Manner::Pair(0) {
+        if self.wanted == 1 {
             // What a stamp takes: this one is right behind the first.
-            self.taken.set(Point::Roomed, ticks_after());
+            self.stamp(Point::Roomed);
         }
+    }
+
+    #[inline(always)]
+    fn stamp(&mut self, point: Point) {
+        self.taken.set(point, if self.waits { ticks_after() } else { ticks() });
     }
 
     /// Whether the head cannot carry all that the sender of a one-way message has stamped.
@@ -147,7 +156,8 @@ impl Sample {
         match self.manner {
             Manner::Whole => true,
             Manner::Pair(point) => usize::from(point) <= Point::WokeThere.index(),
-            Manner::Marked => false,
+            Manner::Marked | Manner::Thrice => false,
+            Manner::Waiting => true,
         }
     }
 
@@ -170,7 +180,7 @@ impl Stamps for Sample {
     #[inline(always)]
     fn at(&mut self, point: Point) {
         if self.wanted & 1 << point as u32 != 0 {
-            self.taken.set(point, ticks_after());
+            self.stamp(point);
         }
     }
 

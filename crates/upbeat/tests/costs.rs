@@ -121,7 +121,8 @@ fn call(place: &Path, calls: u64) {
             let ours = ALLOCATOR.allocations() - ours;
             (ours, costs.allocations().await.unwrap() - theirs)
         };
-        run(1000).await;
+        // Until whatever grows has grown: samples in flight too.
+        run(20_000).await;
         // What asking costs is not the calls'.
         let none = run(0).await;
         let began = Instant::now();

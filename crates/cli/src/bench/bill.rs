@@ -25,9 +25,18 @@ use upbeat_memory::ticks::ticks_per_second;
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "bill";
 
-/// One call in so many is sampled in the second half of a round: rarely enough that a sampled
-/// call does not meet what the last one left behind.
-const SAMPLING: u32 = 16;
+/// One call in so many is sampled in the second half of a round.
+const fn sampling(policy: Policy) -> u32 {
+    match policy {
+        // All: what a sampled call leaves behind is done before the next one wakes anybody.
+        Policy::Sleeping => 1,
+        // Rarely enough that a sampled call does not meet what the last one left behind.
+        Policy::Polling | Policy::Adaptive => 16,
+    }
+}
+
+/// One in so many stories is left out at either end.
+const TRIMMED: usize = 20;
 
 /// Items of less are left out.
 const LEAST_NS: f64 = 0.05;
@@ -204,7 +213,7 @@ impl Subject for BillSubject {
 
     fn round(&mut self, pair: &mut Pair, work: Work) -> Result<Round, BenchError> {
         let measured = self.half(pair, work, 0)?;
-        self.half(pair, work, SAMPLING)?;
+        self.half(pair, work, sampling(self.case.policy))?;
         self.fresh.measured.push(measured.mean_ns());
         self.take_samples()?;
         Ok(measured)
@@ -224,8 +233,22 @@ impl Subject for BillSubject {
 }
 
 impl Kept {
+    /// Leaves out the shortest and the longest stories, as rounds leave out batches.
+    fn trim_stories(&mut self) {
+        let whole = Manner::Whole.byte();
+        let lasted = |one: &Record| one.stamps[CALL.phases.len()].saturating_sub(one.stamps[0]);
+        let stories = self.samples.iter().filter(|one| one.rung == whole);
+        let mut lasts: Vec<u64> = stories.map(lasted).collect();
+        lasts.sort_unstable();
+        let out = lasts.len() / TRIMMED;
+        let Some(middle) = lasts.get(out..lasts.len() - out) else { return };
+        let (Some(least), Some(most)) = (middle.first(), middle.last()) else { return };
+        self.samples.retain(|one| one.rung != whole || (*least..=*most).contains(&lasted(one)));
+    }
+
     fn billed(&mut self) -> Option<Billed> {
         let mut collected = Collected::new(CALL, ticks_per_second());
+        self.trim_stories();
         for Record { rung, stamps, flags, .. } in &self.samples {
             if let Some(manner) = Manner::from_byte(*rung) {
                 // One that goes backwards says nothing; there are others.

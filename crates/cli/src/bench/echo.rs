@@ -17,6 +17,8 @@ pub(crate) trait Echo {
     async fn bytes64(&self, bytes: [u8; 64]) -> [u8; 64];
     /// 256 bytes there and back.
     async fn bytes256(&self, bytes: [u8; 256]) -> [u8; 256];
+    /// 1000 bytes there and back, as in LYNX's bigop.
+    async fn bytes1000(&self, bytes: [u8; 1000]) -> [u8; 1000];
     /// 1 KiB there and back.
     async fn bytes1024(&self, bytes: [u8; 1024]) -> [u8; 1024];
     /// 4 KiB there and back.
@@ -63,6 +65,10 @@ impl Echo for EchoService {
     }
 
     async fn bytes256(&self, bytes: [u8; 256]) -> [u8; 256] {
+        bytes
+    }
+
+    async fn bytes1000(&self, bytes: [u8; 1000]) -> [u8; 1000] {
         bytes
     }
 

@@ -11,7 +11,7 @@ use crate::bench::pin;
 use crate::bench::timing::{Round, Work};
 use std::cell::OnceCell;
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use upbeat::{CallError, Node, Waiting};
 
@@ -183,14 +183,24 @@ pub(crate) struct LocalHost {
 }
 
 impl LocalHost {
-    /// Starts the thread, and waits for its node.
+    /// Starts the thread, and waits for its node, which no other process can reach.
     pub(crate) fn start(name: String, policy: Policy, cpu: usize) -> Result<LocalHost, BenchError> {
+        LocalHost::start_in(name, None, policy, cpu)
+    }
+
+    /// The same with a node that others can reach if there is a directory.
+    pub(crate) fn start_in(
+        name: String,
+        directory: Option<PathBuf>,
+        policy: Policy,
+        cpu: usize,
+    ) -> Result<LocalHost, BenchError> {
         let (orders, ordered) = channel::<()>();
         let (say, done) = channel();
         std::thread::spawn(move || {
             let host = pin::pin(cpu)
                 .map_err(BenchError::from)
-                .and_then(|()| Host::new(&name, None, policy, None));
+                .and_then(|()| Host::new(&name, directory.as_deref(), policy, None));
             let host = match host {
                 Ok(host) => host,
                 Err(error) => {

@@ -62,6 +62,10 @@ pub struct Collected {
     pairs: Vec<Kept<f64>>,
     /// From beginning to end of messages that were marked without need.
     marked: Kept<f64>,
+    /// Twice where messages begin, by stamps that wait.
+    waiting: Kept<f64>,
+    /// From beginning to end of messages with a stamp more.
+    thrice: Kept<f64>,
     stories: Kept<Story>,
 }
 
@@ -93,8 +97,9 @@ impl Collected {
     pub fn new(way: &'static Way, ticks_per_second: u64) -> Collected {
         let ns_per_tick = 1e9 / ticks_per_second.max(1) as f64;
         let pairs = (0..way.points()).map(|_| Kept::new(PAIRS_MAX)).collect();
-        let (marked, stories) = (Kept::new(PAIRS_MAX), Kept::new(STORIES_MAX));
-        Collected { way, ns_per_tick, pairs, marked, stories }
+        let [marked, waiting, thrice] = [(); 3].map(|()| Kept::new(PAIRS_MAX));
+        let stories = Kept::new(STORIES_MAX);
+        Collected { way, ns_per_tick, pairs, marked, waiting, thrice, stories }
     }
 
     /// The way of these messages.
@@ -133,17 +138,19 @@ impl Collected {
         let point = match manner {
             Manner::Whole => return self.story(stamps, happened, note),
             Manner::Pair(point) => usize::from(point.max(1)),
-            Manner::Marked => Point::Done.index(),
+            Manner::Marked | Manner::Thrice => Point::Done.index(),
+            Manner::Waiting => 1,
         };
         let end = stamps.get(point).ok_or(Refused::Short)?;
         let ticks = end.checked_sub(stamps[0]).ok_or(Refused::Backwards)?;
+        let nanoseconds = ticks as f64 * self.ns_per_tick;
         match manner {
-            Manner::Pair(point) => self.pair(point, ticks),
-            _ => {
-                self.marked.push(ticks as f64 * self.ns_per_tick);
-                Ok(())
-            }
+            Manner::Pair(point) => return self.pair(point, ticks),
+            Manner::Waiting => self.waiting.push(nanoseconds),
+            Manner::Thrice => self.thrice.push(nanoseconds),
+            Manner::Marked | Manner::Whole => self.marked.push(nanoseconds),
         }
+        Ok(())
     }
 
     /// How many pairs and stories there are.
@@ -156,11 +163,23 @@ impl Collected {
         location(&self.pairs[0].values).unwrap_or(0.0)
     }
 
-    /// What a message takes from beginning to end, a stamp's own taken off: from pairs alone, and
-    /// from however few there are.
-    pub fn whole_mean(&self) -> Option<f64> {
-        let last = self.way.rungs().last()?;
-        Some(location(&self.pairs[usize::from(last)].values)? - self.stamp())
+    /// What one stamp takes among other work, which the processor does meanwhile: a message with
+    /// one more held against a message without.
+    pub fn stamp_among(&self) -> f64 {
+        match (location(&self.thrice.values), self.unmarked()) {
+            (Some(thrice), Some(twice)) => (thrice - twice).clamp(0.0, self.stamp()),
+            _ => self.stamp(),
+        }
+    }
+
+    /// From beginning to end of messages that are not marked, one stamp included.
+    fn unmarked(&self) -> Option<f64> {
+        location(&self.pairs.get(Point::Done.index())?.values)
+    }
+
+    /// What a stamp takes that waits until all that comes before it is done.
+    pub fn waiting_stamp(&self) -> f64 {
+        location(&self.waiting.values).unwrap_or_else(|| self.stamp())
     }
 
     /// The stories, with what a busy node was waited for told apart from the wire, and without what
@@ -173,7 +192,7 @@ impl Collected {
         ] {
             part_notice(&mut stories, wire, busy);
         }
-        let stamp = self.stamp();
+        let stamp = self.waiting_stamp();
         for lasted in stories.iter_mut().flat_map(|story| &mut story.phases) {
             *lasted = (*lasted - stamp).max(0.0);
         }
@@ -212,11 +231,15 @@ impl Collected {
     }
 
     /// What a marked message takes longer than another, in nanoseconds, both sides together; 0 if
-    /// that is not known.
+    /// that is not known. It goes another way through the dispatchers, and its stamps wait while
+    /// the processor would have run ahead.
     pub fn mark(&self) -> f64 {
-        let unmarked = self.pairs.get(Point::Done.index()).map_or(&[][..], |pairs| &pairs.values);
-        match (location(&self.marked.values), location(unmarked)) {
-            (Some(marked), Some(unmarked)) => (marked - unmarked).max(0.0),
+        match (location(&self.marked.values), self.unmarked()) {
+            (Some(marked), Some(unmarked)) => {
+                let unmarked = unmarked - self.stamp_among();
+                let marked = marked - self.waiting_stamp();
+                (marked - unmarked).max(0.0)
+            }
             _ => 0.0,
         }
     }
@@ -230,13 +253,20 @@ impl Collected {
             let pairs = &self.pairs[usize::from(at)].values;
             (pairs.len() >= PAIRS_MIN).then(|| location(pairs)).flatten()
         };
-        let (stamp, mark) = (rung(0)?, self.mark());
+        let (stamp, waiting, mark) = (rung(0)?, self.waiting_stamp(), self.mark());
+        let among = self.stamp_among();
         let noticed = |at: u8| {
             let by_whom = [Point::NoticedThere as u8, Point::NoticedHere as u8];
             by_whom.iter().filter(|point| at >= **point).count()
         };
-        let marks = |at: u8| if Manner::Pair(at).marks() { noticed(at) as f64 / 2.0 } else { 0.0 };
-        let without = |at: u8| Some((usize::from(at), rung(at)? - stamp - mark * marks(at)));
+        let without = |at: u8| {
+            let off = match Manner::Pair(at).marks() {
+                true => waiting + mark * noticed(at) as f64 / 2.0,
+                false if at >= Point::Reached as u8 => among,
+                false => stamp,
+            };
+            Some((usize::from(at), rung(at)? - off))
+        };
         self.way.rungs().map(without).collect()
     }
 }

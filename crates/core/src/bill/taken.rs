@@ -135,12 +135,12 @@ impl Taken {
             // What was not taken is of another message.
             *stamp = if self.points & 1 << point == 0 { 0 } else { *stamp };
         }
-        if manner == Manner::Pair(0) {
+        if manner.points() == 1 {
             // The second one is right behind the first.
-            stamps[1] = self.at(Point::Roomed)?;
+            stamps[1] = self.at(Point::Roomed)?.max(self.at(Point::Begun)?);
         }
         match manner {
-            Manner::Pair(_) | Manner::Marked => {
+            Manner::Pair(_) | Manner::Marked | Manner::Waiting | Manner::Thrice => {
                 let wanted = manner.points();
                 let rung = wanted.ilog2() as usize;
                 if wanted & !self.points != 0 || rung >= way.points() {

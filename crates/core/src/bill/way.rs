@@ -194,8 +194,8 @@ impl Way {
     /// All manners in which messages of this way are stamped, but for whole stories.
     pub fn pairs(&self) -> impl Iterator<Item = Manner> + '_ {
         let ends_here = self.points() > Point::Done.index();
-        let marked = ends_here.then_some(Manner::Marked);
-        self.rungs().map(Manner::Pair).chain(marked)
+        let whole = [Manner::Thrice, Manner::Marked].into_iter().filter(move |_| ends_here);
+        self.rungs().map(Manner::Pair).chain([Manner::Waiting]).chain(whole)
     }
 
     /// The points at which pairs end, in order. The first is the beginning: such a pair is what a
@@ -215,6 +215,11 @@ pub enum Manner {
     Whole,
     /// Where it begins and where it ends, as a pair that needs no mark, and marked nonetheless.
     Marked,
+    /// Twice where it begins, by stamps that wait: what such a stamp takes.
+    Waiting,
+    /// Where it begins, where it has its number, and where it ends: what a stamp takes among other
+    /// work, with which the processor overlaps it.
+    Thrice,
 }
 
 impl Manner {
@@ -225,6 +230,8 @@ impl Manner {
             Manner::Pair(point) => point + 1,
             Manner::Whole => u8::MAX,
             Manner::Marked => u8::MAX - 1,
+            Manner::Waiting => u8::MAX - 2,
+            Manner::Thrice => u8::MAX - 3,
         }
     }
 
@@ -235,6 +242,8 @@ impl Manner {
             0 => None,
             u8::MAX => Some(Manner::Whole),
             0xfe => Some(Manner::Marked),
+            0xfd => Some(Manner::Waiting),
+            0xfc => Some(Manner::Thrice),
             byte if byte as usize <= POINTS_MAX => Some(Manner::Pair(byte - 1)),
             _ => None,
         }
@@ -248,6 +257,8 @@ impl Manner {
         match self {
             Manner::Whole => u32::MAX,
             Manner::Marked => 1 | 1 << Point::Done as u32,
+            Manner::Waiting => 1,
+            Manner::Thrice => 1 | 1 << Point::Opened as u32 | 1 << Point::Done as u32,
             Manner::Pair(point) => {
                 let end = 1 << (point as u32 % u32::BITS);
                 1 | end | (end & WAKINGS) >> 1
@@ -260,6 +271,14 @@ impl Manner {
     pub const fn marks(self) -> bool {
         const OTHERS: u32 = (1 << Point::Reached as u32) - (1 << Point::WokeThere as u32);
         matches!(self, Manner::Marked) || self.points() & OTHERS != 0
+    }
+
+    /// Whether its stamps wait until all that comes before them is done. A processor runs ahead
+    /// while it waits for a line, and takes a stamp that does not wait before what it is to
+    /// follow. Pairs of the sender's own do not: they are ahead by as much at either end.
+    #[inline]
+    pub const fn waits(self) -> bool {
+        self.marks() || matches!(self, Manner::Waiting)
     }
 
     /// Whether somebody at this place takes a stamp.
@@ -373,7 +392,8 @@ mod tests {
         assert!(Manner::Whole.marks() && Manner::Marked.marks());
         assert_eq!(Manner::Marked.points(), Manner::Pair(Point::Done as u8).points());
         let manners: Vec<Manner> = CALL.pairs().collect();
-        assert_eq!((manners.len(), manners.last()), (21, Some(&Manner::Marked)));
+        assert_eq!((manners.len(), manners.last()), (23, Some(&Manner::Marked)));
+        assert!(Manner::Waiting.waits() && !Manner::Waiting.marks() && !Manner::Pair(25).waits());
         assert!(!ONEWAY.pairs().any(|manner| manner == Manner::Marked));
     }
 

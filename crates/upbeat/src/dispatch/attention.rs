@@ -93,6 +93,7 @@ impl Dispatcher {
     /// Writes what is owed, and wakes who waits, wherever there is room now.
     #[cold]
     pub(super) fn settle_all(&self) {
+        self.send_halves();
         let mut pressed = false;
         for session in self.hot.borrow().iter().filter(|session| session.is_pressed()) {
             session.settle();

@@ -27,7 +27,9 @@ const RUN: u32 = 8;
 const WARMING: u32 = 2;
 
 /// The most free samples that are kept.
-const SPARES_MAX: usize = 16;
+const SPARES_MAX: usize = 64;
+/// The most halves that are kept back at once.
+const OUTGOING_MAX: usize = 32;
 
 /// What a node's bill is made of.
 pub(super) struct Sampling {
@@ -50,7 +52,10 @@ pub(super) struct Sampling {
     reason: Cell<Reason>,
     lock: Cell<Option<Arc<str>>>,
     page: OnceCell<Option<Page>>,
+    /// Halves of calls that are to be sent when nothing else is to be done.
+    outgoing: RefCell<Vec<(Rc<Session>, Half)>>,
     /// Those that are free.
+    #[expect(clippy::vec_box, reason = "they go from hand to hand, and are large")]
     spares: RefCell<Vec<Box<Sample>>>,
 }
 
@@ -111,6 +116,7 @@ impl Sampling {
             reason: Cell::default(),
             lock: Cell::default(),
             page: OnceCell::new(),
+            outgoing: RefCell::new(Vec::new()),
             spares: RefCell::new(Vec::new()),
         };
         sampling.set(every);
@@ -243,7 +249,10 @@ impl Dispatcher {
     /// A sample is done with.
     pub(crate) fn free_sample(&self, sample: Box<Sample>) {
         let mut spares = self.sampling.spares.borrow_mut();
-        if spares.len() < SPARES_MAX {
+        let room = SPARES_MAX.saturating_sub(spares.len());
+        if room > 0 {
+            // All its memory at once, and not by and by.
+            spares.reserve_exact(room);
             spares.push(sample);
         }
     }
@@ -377,10 +386,10 @@ impl Dispatcher {
         }
         let Some(heard) = session.heard(half.call) else { return self.count(Counter::SamplesLost) };
         half.sample.hear(&heard);
-        match half.sample.manner {
-            Manner::Whole => session.keep_half(half),
-            Manner::Pair(_) | Manner::Marked => self.bill_call(session, half),
+        if half.sample.manner == Manner::Whole {
+            return session.keep_half(half);
         }
+        self.bill_call(session, half);
     }
 
     /// A handler is done: its half goes to the caller; of a one-way message it stays.
@@ -392,8 +401,20 @@ impl Dispatcher {
         sample: &mut Sample,
     ) {
         match (sample.oneway, sample.manner) {
-            (None, Manner::Whole) => session.send_stamps(call, sample),
-            (None, Manner::Pair(_) | Manner::Marked) => {}
+            (None, Manner::Whole) => {
+                let mut own = self.sample(sample.manner);
+                *own = sample.clone();
+                let half = Half { call, names, sample: own };
+                let mut outgoing = self.sampling.outgoing.borrow_mut();
+                let room = OUTGOING_MAX.saturating_sub(outgoing.len());
+                if room > 0 {
+                    outgoing.reserve_exact(room);
+                    outgoing.push((Rc::clone(session), half));
+                }
+                // Seen to when the answer is on its way.
+                self.pressed.set(true);
+            }
+            (None, _) => {}
             (Some(call), _) => {
                 let half = Half { call, names, sample: Box::new(sample.clone()) };
                 if !sample.needs_frame() {
@@ -422,6 +443,20 @@ impl Dispatcher {
             }
         }
         Ok(())
+    }
+
+    /// Sends the halves that were kept back. Nobody is rung for them.
+    pub(super) fn send_halves(&self) {
+        while let Some((session, half)) = self.next_outgoing() {
+            if session.ended().is_none() {
+                session.send_stamps(half.call, &half.sample);
+            }
+            self.free_sample(half.sample);
+        }
+    }
+
+    fn next_outgoing(&self) -> Option<(Rc<Session>, Half)> {
+        self.sampling.outgoing.borrow_mut().pop()
     }
 
     fn bill_call(&self, session: &Session, half: Half) {

@@ -32,6 +32,7 @@ pub(super) struct Samples {
 }
 
 fn keep(halves: &mut VecDeque<Half>, half: Half) {
+    halves.reserve_exact(HALVES_MAX - halves.len());
     if halves.len() == HALVES_MAX {
         halves.pop_front();
     }
@@ -112,7 +113,7 @@ impl Session {
         Some(half)
     }
 
-    /// Sends the stamps that were taken here, if there is room for them.
+    /// Sends the stamps that were taken here, if there is room for them. They ring nobody.
     pub(crate) fn send_stamps(&self, call: CallNumber, sample: &Sample) {
         if self.barred.get() {
             return;
@@ -122,7 +123,6 @@ impl Session {
         if let Ok(mut claim) = self.carrier.lanes.claim(span_of(len), CONTROL_SLOTS as u32) {
             claim.write(0, &payload[..len]);
             claim.commit(Head::stamps(call, len as u32).words(), len);
-            self.unflushed.set(self.unflushed.get() + 1);
         }
     }
 }

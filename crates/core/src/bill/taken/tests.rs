@@ -111,7 +111,8 @@ proptest! {
             match manner {
                 Manner::Whole => prop_assert!(stamps[..way.points()].is_sorted()),
                 Manner::Pair(rung) => prop_assert!(stamps[usize::from(rung)] >= stamps[0]),
-                Manner::Marked => prop_assert!(stamps[Point::Done.index()] >= stamps[0]),
+                Manner::Waiting => prop_assert!(stamps[1] >= stamps[0]),
+                Manner::Marked | Manner::Thrice => prop_assert!(stamps[Point::Done.index()] >= stamps[0]),
             }
         }
     }

@@ -1,0 +1,156 @@
+//! What the papers say: each figure once, in the unit in which it is printed, with the paper, the
+//! table and the row that it stands in.
+
+/// The unit of a paper's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// Milliseconds.
+    Ms,
+    /// Microseconds.
+    Us,
+    /// Percent.
+    Percent,
+}
+
+/// A table of a paper, or those of its rows that there is something to hold against.
+#[derive(Debug)]
+pub(super) struct Printed {
+    /// The system that was measured.
+    pub(super) system: &'static str,
+    /// The paper.
+    pub(super) paper: &'static str,
+    /// Where in the paper.
+    pub(super) table: &'static str,
+    /// The unit of all rows.
+    pub(super) unit: Unit,
+    /// What a row is called, and what it says.
+    pub(super) rows: &'static [(&'static str, f64)],
+}
+
+const LYNX: &str =
+    "M. L. Scott, A. L. Cox: An Empirical Study of Message-Passing Overhead, Rochester 1986";
+const NECTAR: &str = "P. Steenkiste: Analyzing Communication Latency using the Nectar \
+                      Communication Processor, SIGCOMM 1992";
+
+/// Remote operations with nothing and with 1000 bytes each way, by a thread made for each.
+pub(super) const LYNX_TIMES: Printed = Printed {
+    system: "LYNX",
+    paper: LYNX,
+    table: "section 7, implicit receipt",
+    unit: Unit::Ms,
+    rows: &[
+        ("nullop, different nodes", 2.04),
+        ("nullop, same node", 2.76),
+        ("bigop, different nodes", 3.72),
+        ("bigop, same node", 4.42),
+    ],
+};
+
+/// The length of the timeline, and the time that section 5.2 holds it against: that of nullop on
+/// separate nodes without acknowledgments, by explicit receipt.
+pub(super) const LYNX_TIMELINE: Printed = Printed {
+    system: "LYNX",
+    paper: LYNX,
+    table: "figure 4 and section 4, explicit receipt",
+    unit: Unit::Ms,
+    rows: &[("sum of the timeline", 2.00), ("measured", 1.96)],
+};
+
+/// By how much the two differ: "just over two percent".
+pub(super) const LYNX_DIFFERENCE: Printed = Printed {
+    system: "LYNX",
+    paper: LYNX,
+    table: "section 5.2",
+    unit: Unit::Percent,
+    rows: &[("difference", 2.0)],
+};
+
+/// Half of a round trip by the request-response protocol, between two CABs.
+pub(super) const NECTAR_BREAKUP: Printed = Printed {
+    system: "Nectar",
+    paper: NECTAR,
+    table: "table 3-1, RR",
+    unit: Unit::Us,
+    rows: &[
+        ("send: datalink protocol", 12.0),
+        ("send: transport protocol", 7.0),
+        ("send: mailbox put", 8.0),
+        ("send: other", 9.0),
+        ("receive: interrupt handling", 7.0),
+        ("receive: datalink protocol", 24.0),
+        ("receive: transport protocol", 18.0),
+        ("receive: mailbox put + get", 35.0),
+        ("receive: conditions", 10.0),
+        ("receive: thread switch", 0.0),
+        ("receive: register windows", 24.0),
+        ("total", 154.0),
+    ],
+};
+
+/// The same by what it is for.
+pub(super) const NECTAR_SUMMARY: Printed = Printed {
+    system: "Nectar",
+    paper: NECTAR,
+    table: "table 3-4, RR",
+    unit: Unit::Percent,
+    rows: &[
+        ("datalink protocol", 23.0),
+        ("transport protocol", 16.0),
+        ("mailbox", 34.0),
+        ("context switching", 27.0),
+    ],
+};
+
+impl Printed {
+    /// What a row says: nanoseconds, or percent.
+    pub(super) fn value(&self, row: &str) -> Option<f64> {
+        let (_, value) = self.rows.iter().find(|(name, _)| *name == row)?;
+        Some(match self.unit {
+            Unit::Ms => value * 1e6,
+            Unit::Us => value * 1e3,
+            Unit::Percent => *value,
+        })
+    }
+
+    /// The sum of the rows whose names begin so, in nanoseconds or percent.
+    pub(super) fn sum(&self, begin: &[&str]) -> f64 {
+        let names = self.rows.iter().map(|(name, _)| *name);
+        let named = names.filter(|name| begin.iter().any(|begin| name.starts_with(begin)));
+        named.filter_map(|name| self.value(name)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: &[&Printed] =
+        &[&LYNX_TIMES, &LYNX_TIMELINE, &LYNX_DIFFERENCE, &NECTAR_BREAKUP, &NECTAR_SUMMARY];
+
+    #[test]
+    fn every_figure_names_its_source() {
+        for printed in ALL {
+            assert!(printed.paper.ends_with(|last: char| last.is_ascii_digit()), "the year");
+            assert!(printed.table.contains(|one: char| one.is_ascii_digit()), "the place");
+            assert!(!printed.rows.is_empty());
+            for (at, (row, _)) in printed.rows.iter().enumerate() {
+                assert!(printed.rows[..at].iter().all(|(other, _)| other != row), "{row} twice");
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_papers_add_up_adds_up() {
+        let parts = NECTAR_BREAKUP.sum(&["send", "receive"]);
+        assert_eq!(Some(parts), NECTAR_BREAKUP.value("total"));
+        assert_eq!(NECTAR_SUMMARY.sum(&[""]), 100.0);
+        let datalink = NECTAR_BREAKUP.sum(&["send: datalink", "receive: datalink"]);
+        assert_eq!((100.0 * datalink / parts).round(), 23.0);
+        let sum = LYNX_TIMELINE.value("sum of the timeline").unwrap();
+        let measured = LYNX_TIMELINE.value("measured").unwrap();
+        let difference = LYNX_DIFFERENCE.value("difference").unwrap();
+        assert!((100.0 * (sum / measured - 1.0) - difference).abs() < 0.5);
+        assert_eq!(LYNX_TIMES.value("nullop, same node"), Some(2.76e6));
+        assert_eq!(LYNX_TIMES.value("nullop, explicit receipt"), None);
+    }
+}

@@ -1,0 +1,289 @@
+//! The tables: rows of the papers and what was measured today, side by side.
+//!
+//! Today's figures are those of the rows that a run has given; what a run has not measured has no
+//! line. An item of a bill is charged to one row of each table and to no other.
+
+use super::figures::{
+    LYNX_DIFFERENCE, LYNX_TIMELINE, LYNX_TIMES, NECTAR_BREAKUP, NECTAR_SUMMARY, Printed, Unit,
+};
+use crate::bench::report::{Billed, BilledItem, Placement, Row, rounded};
+use serde::Serialize;
+
+/// A row of a paper's table, and of today's.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Line {
+    pub(super) bench: &'static str,
+    pub(super) system: &'static str,
+    pub(super) paper: &'static str,
+    pub(super) table: &'static str,
+    pub(super) row: String,
+    /// `ns` or `percent`: of all the figures.
+    pub(super) unit: &'static str,
+    /// What the paper says, where it has such a row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) then: Option<f64>,
+    /// What was measured, where there is something to measure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) today: Option<f64>,
+    /// The paper's figure in today's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ratio: Option<f64>,
+    /// Where the two directions of a call are told apart: today's figure of each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) request: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) answer: Option<f64>,
+    /// In a timeline: what went before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) begins: Option<f64>,
+    /// In a timeline: `here`, `wire` or `there`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) place: Option<&'static str>,
+    /// What was measured.
+    pub(super) case: String,
+    pub(super) placement: Placement,
+    pub(super) cpus: [usize; 2],
+}
+
+impl Line {
+    fn new(printed: &Printed, row: &Row, name: &str, today: Option<f64>) -> Line {
+        let then = printed.value(name);
+        Line {
+            bench: super::BENCH,
+            system: printed.system,
+            paper: printed.paper,
+            table: printed.table,
+            row: name.to_owned(),
+            unit: if printed.unit == Unit::Percent { "percent" } else { "ns" },
+            then,
+            today: today.map(rounded),
+            ratio: then.zip(today).and_then(ratio),
+            request: None,
+            answer: None,
+            begins: None,
+            place: None,
+            case: row.case.clone(),
+            placement: row.placement,
+            cpus: row.cpus,
+        }
+    }
+
+    /// The same with another figure of the paper.
+    fn with_then(mut self, then: f64) -> Line {
+        self.then = Some(then);
+        self.ratio = self.today.and_then(|today| ratio((then, today)));
+        self
+    }
+}
+
+/// What is smaller, in nanoseconds or percent, is not told apart from nothing.
+const LEAST: f64 = 0.2;
+
+fn ratio((then, today): (f64, f64)) -> Option<f64> {
+    (today >= LEAST).then(|| rounded(then / today))
+}
+
+/// What there is to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Table {
+    /// LYNX's nullop and bigop.
+    Times,
+    /// LYNX's timeline of one invocation.
+    Timeline,
+    /// Nectar's breakdown of a latency, and the same in percent.
+    Breakdown,
+}
+
+/// LYNX's rows and the cases that stand for them.
+const TIMES: &[(&str, &str)] = &[
+    ("nullop, different nodes", "null/shared/polling"),
+    ("nullop, different nodes", "null/shared/sleeping"),
+    ("nullop, same node", "nullop/shared/one-cpu"),
+    ("nullop, same node", "null/local/polling"),
+    ("bigop, different nodes", "bigop/shared/polling"),
+    ("bigop, different nodes", "bigop/shared/sleeping"),
+    ("bigop, same node", "bigop/shared/one-cpu"),
+    ("bigop, same node", "bigop/local/polling"),
+];
+
+const TIMELINES: &[&str] = &["null/shared/polling", "null/shared/sleeping"];
+
+/// The transports, polled and slept at.
+const TRANSPORTS: &[&str] =
+    &["null/shared/polling", "null/local/polling", "null/shared/sleeping", "null/local/sleeping"];
+
+impl Table {
+    pub(super) const ALL: [Table; 3] = [Table::Times, Table::Timeline, Table::Breakdown];
+
+    /// Its path.
+    pub(super) fn path(self) -> &'static str {
+        match self {
+            Table::Times => "lynx/times",
+            Table::Timeline => "lynx/timeline",
+            Table::Breakdown => "nectar/breakdown",
+        }
+    }
+
+    /// What it is.
+    pub(super) fn about(self) -> &'static str {
+        match self {
+            Table::Times => "LYNX's nullop and bigop, by implicit receipt, beside today's calls",
+            Table::Timeline => "a timeline of one call as in LYNX's figure 4, and its sum",
+            Table::Breakdown => "Nectar's breakdown of a latency, beside each transport's",
+        }
+    }
+
+    /// What has to be measured for it.
+    pub(super) fn cases(self) -> Vec<&'static str> {
+        match self {
+            Table::Times => TIMES.iter().map(|(_, case)| *case).collect(),
+            Table::Timeline => TIMELINES.to_vec(),
+            Table::Breakdown => TRANSPORTS.to_vec(),
+        }
+    }
+
+    /// Its lines, in groups that belong together: as far as these rows, which are of one
+    /// placement, have what it takes.
+    pub(super) fn groups(self, rows: &[&Row]) -> Vec<Vec<Line>> {
+        let find = |case: &str| rows.iter().find(|row| row.case == case).copied();
+        let billed = |case: &&str| find(case).and_then(|row| Some((row, row.bill.as_ref()?)));
+        let mut groups: Vec<Vec<Line>> = match self {
+            Table::Times => vec![times(&find)],
+            Table::Timeline => {
+                TIMELINES.iter().filter_map(billed).map(|(row, bill)| timeline(row, bill)).collect()
+            }
+            Table::Breakdown => {
+                let all = TRANSPORTS.iter().filter_map(billed);
+                all.flat_map(|(row, bill)| [breakup(row, bill), summary(row, bill)]).collect()
+            }
+        };
+        groups.retain(|lines| !lines.is_empty());
+        groups
+    }
+}
+
+fn times<'a>(find: &dyn Fn(&str) -> Option<&'a Row>) -> Vec<Line> {
+    let line = |(name, case): &(&str, &str)| {
+        find(case).map(|row| Line::new(&LYNX_TIMES, row, name, Some(row.p50_ns)))
+    };
+    TIMES.iter().filter_map(line).collect()
+}
+
+/// The items in order, then their sum against what was measured.
+fn timeline(row: &Row, billed: &Billed) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut begins = 0.0;
+    for BilledItem { item, place, ns, .. } in &billed.items {
+        let line = Line::new(&LYNX_TIMELINE, row, item, Some(*ns));
+        lines.push(Line { begins: Some(rounded(begins)), place: Some(place), ..line });
+        begins += ns;
+    }
+    let (sum, measured) = (billed.sum_ns, billed.measured_ns);
+    lines.push(Line::new(&LYNX_TIMELINE, row, "sum of the timeline", Some(sum)));
+    lines.push(Line::new(&LYNX_TIMELINE, row, "measured", Some(measured)));
+    let difference = 100.0 * (sum - measured).abs() / measured;
+    lines.push(Line::new(&LYNX_DIFFERENCE, row, "difference", Some(difference)));
+    lines
+}
+
+/// What of an item a row of Nectar's is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    SendDatalink,
+    SendTransport,
+    SendMailbox,
+    /// An answer's sending is one item.
+    SendAnswer,
+    Datalink,
+    Transport,
+    Mailbox,
+    Context,
+    Handler,
+}
+
+/// To which row an item is charged. What has to do with a thread that waits or is woken is
+/// switching of contexts: Nectar's interrupts, conditions, threads and register windows.
+fn part(item: &str) -> Part {
+    match item {
+        "claim" | "copy" | "publish" => Part::SendDatalink,
+        "room" | "flow control" => Part::SendTransport,
+        "marshal" => Part::SendMailbox,
+        "reply" => Part::SendAnswer,
+        "wire" => Part::Datalink,
+        "check" | "dispatch" => Part::Transport,
+        "notice" | "decode" => Part::Mailbox,
+        "execute" => Part::Handler,
+        _ => Part::Context,
+    }
+}
+
+/// What the request and the answer took in some parts.
+fn directions(billed: &Billed, parts: &[Part]) -> [f64; 2] {
+    let mut took = [0.0, 0.0];
+    let mut answered = false;
+    for BilledItem { item, place, ns, .. } in &billed.items {
+        answered |= *item == "reply" || *place == "here" && !is_of_sending(item);
+        if parts.contains(&part(item)) {
+            took[usize::from(answered)] += ns;
+        }
+    }
+    took
+}
+
+fn is_of_sending(item: &str) -> bool {
+    matches!(part(item), Part::SendDatalink | Part::SendTransport | Part::SendMailbox)
+}
+
+const SENDING: &[Part] =
+    &[Part::SendDatalink, Part::SendTransport, Part::SendMailbox, Part::SendAnswer];
+
+/// Nectar's table 3-1: half of a round trip, so that today's figure is the mean of the directions
+/// wherever both are told.
+fn breakup(row: &Row, billed: &Billed) -> Vec<Line> {
+    let of_request = |name, parts: &[Part]| {
+        let [request, _] = directions(billed, parts);
+        let line = Line::new(&NECTAR_BREAKUP, row, name, Some(request));
+        Line { request: Some(rounded(request)), ..line }
+    };
+    let of_both = |name, parts: &[Part]| {
+        let [request, answer] = directions(billed, parts);
+        let line = Line::new(&NECTAR_BREAKUP, row, name, Some((request + answer) / 2.0));
+        Line { request: Some(rounded(request)), answer: Some(rounded(answer)), ..line }
+    };
+    let contexts = ["receive: interrupt", "receive: cond", "receive: thread", "receive: register"];
+    vec![
+        of_request("send: datalink protocol", &[Part::SendDatalink]),
+        of_request("send: transport protocol", &[Part::SendTransport]),
+        of_request("send: mailbox put", &[Part::SendMailbox]),
+        Line::new(&NECTAR_BREAKUP, row, "send: other", None),
+        of_both("send, all of it", SENDING).with_then(NECTAR_BREAKUP.sum(&["send"])),
+        of_both("receive: datalink protocol", &[Part::Datalink]),
+        of_both("receive: transport protocol", &[Part::Transport]),
+        of_both("receive: mailbox put + get", &[Part::Mailbox]),
+        of_both("receive: context switching", &[Part::Context])
+            .with_then(NECTAR_BREAKUP.sum(&contexts)),
+        of_both("handler", &[Part::Handler]),
+        Line::new(&NECTAR_BREAKUP, row, "total", Some(billed.sum_ns / 2.0)),
+        Line::new(&NECTAR_BREAKUP, row, "measured", Some(billed.measured_ns / 2.0))
+            .with_then(NECTAR_BREAKUP.sum(&["total"])),
+    ]
+}
+
+/// Nectar's table 3-4: what takes which part of it.
+fn summary(row: &Row, billed: &Billed) -> Vec<Line> {
+    let line = |name, parts: &[Part]| {
+        let took: f64 = directions(billed, parts).iter().sum();
+        Line::new(&NECTAR_SUMMARY, row, name, Some(100.0 * took / billed.sum_ns))
+    };
+    vec![
+        line("datalink protocol", &[Part::SendDatalink, Part::Datalink]),
+        line("transport protocol", &[Part::SendTransport, Part::Transport]),
+        line("mailbox", &[Part::SendMailbox, Part::Mailbox]),
+        line("context switching", &[Part::Context]),
+        line("sending an answer", &[Part::SendAnswer]),
+        line("handler", &[Part::Handler]),
+    ]
+}
+
+#[cfg(test)]
+mod tests;
