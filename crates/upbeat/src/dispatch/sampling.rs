@@ -28,6 +28,8 @@ const WARMING: u32 = 2;
 
 /// The most free samples that are kept.
 const SPARES_MAX: usize = 64;
+/// Those that there are from the first.
+const SPARES_FIRST: usize = 12;
 /// The most halves that are kept back at once.
 const OUTGOING_MAX: usize = 32;
 
@@ -240,19 +242,26 @@ impl Dispatcher {
     /// A sample of this manner, with nothing in it.
     #[inline]
     fn sample(&self, manner: Manner) -> Box<Sample> {
-        match self.sampling.spares.borrow_mut().pop() {
-            Some(spare) => spare.again(manner),
-            None => Sample::new(manner),
+        let spare = self.sampling.spares.borrow_mut().pop();
+        spare.map_or_else(|| self.new_sample(manner), |spare| spare.again(manner))
+    }
+
+    /// One more sample. The first comes with some to spare: how many are under way at once depends
+    /// on how threads are scheduled, and later ones are to ask for no memory.
+    #[cold]
+    fn new_sample(&self, manner: Manner) -> Box<Sample> {
+        let mut spares = self.sampling.spares.borrow_mut();
+        if spares.capacity() == 0 {
+            spares.reserve_exact(SPARES_MAX);
+            spares.extend((0..SPARES_FIRST).map(|_| Sample::new(manner)));
         }
+        Sample::new(manner)
     }
 
     /// A sample is done with.
     pub(crate) fn free_sample(&self, sample: Box<Sample>) {
         let mut spares = self.sampling.spares.borrow_mut();
-        let room = SPARES_MAX.saturating_sub(spares.len());
-        if room > 0 {
-            // All its memory at once, and not by and by.
-            spares.reserve_exact(room);
+        if spares.len() < SPARES_MAX {
             spares.push(sample);
         }
     }
