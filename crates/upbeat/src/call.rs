@@ -85,7 +85,7 @@ enum State<A> {
     Unsent(A),
     Sent(CallNumber),
     /// The same of a call that is sampled.
-    Sampled(CallNumber, Box<Sample>),
+    Sampled(CallNumber),
     Over,
 }
 
@@ -188,7 +188,11 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
         };
         let sent = self.write_rarely(context, &mut *sample);
         match (&sent, &self.state) {
-            (Ok(true), State::Sent(call)) => self.state = State::Sampled(*call, sample),
+            (Ok(true), State::Sent(call)) => {
+                let (call, Bound { session, service, .. }) = (*call, self.bound);
+                session.open_sample(Half { call, names: (service, self.method), sample });
+                self.state = State::Sampled(call);
+            }
             (Ok(false), _) => {
                 sample.note(Happened::FULL);
                 self.rare.get_or_insert_default().sample = Some(sample);
@@ -261,8 +265,8 @@ impl<A: Wire, R: Wire> Future for Call<'_, A, R> {
                     return Poll::Ready(Err(*error));
                 }
             }
-        } else if let State::Sampled(..) = this.state {
-            if let Some(result) = this.poll_sampled(context) {
+        } else if let State::Sampled(call) = this.state {
+            if let Some(result) = this.poll_sampled(call, context) {
                 return Poll::Ready(result);
             }
         } else {
@@ -285,20 +289,27 @@ impl<A: Wire, R: Wire> Future for Call<'_, A, R> {
 impl<A, R: Wire> Call<'_, A, R> {
     /// What has become of a call that is sampled.
     #[inline(never)]
-    fn poll_sampled(&mut self, context: &mut Context<'_>) -> Option<Result<R, CallError>> {
-        let State::Sampled(call, sample) = &mut self.state else { return None };
-        sample.at(Point::Reached);
-        let (call, Bound { node, session, service, .. }) = (*call, self.bound);
+    fn poll_sampled(
+        &mut self,
+        call: CallNumber,
+        context: &mut Context<'_>,
+    ) -> Option<Result<R, CallError>> {
+        let Bound { node, session, .. } = self.bound;
+        let mut half = session.take_open_sample(call);
+        let mut at = |point| half.iter_mut().for_each(|half| half.sample.at(point));
+        at(Point::Reached);
         let answer = session.poll_answer(call, || node.waiter(context));
-        sample.at(Point::Done);
+        at(Point::Done);
         let result = match answer {
-            Answer::Open => return None,
+            Answer::Open => {
+                half.into_iter().for_each(|half| session.open_sample(half));
+                return None;
+            }
             Answer::Here(value) => Ok(value),
             Answer::Failed(error) => Err(*error),
         };
-        if let State::Sampled(_, sample) = std::mem::replace(&mut self.state, State::Over) {
-            node.call_done(session, Half { call, names: (service, self.method), sample });
-        }
+        node.call_done(session, half);
+        self.state = State::Over;
         Some(result)
     }
 }
@@ -316,7 +327,7 @@ impl<A, R> Call<'_, A, R> {
 
     #[cold]
     fn give_up(&mut self) {
-        if let State::Sent(call) | State::Sampled(call, _) =
+        if let State::Sent(call) | State::Sampled(call) =
             std::mem::replace(&mut self.state, State::Over)
         {
             let Bound { node, session, .. } = self.bound;
@@ -331,7 +342,7 @@ impl<A, R> Call<'_, A, R> {
 impl<A, R> Drop for Call<'_, A, R> {
     #[inline(always)]
     fn drop(&mut self) {
-        if matches!(self.state, State::Sent(_) | State::Sampled(..)) {
+        if matches!(self.state, State::Sent(_) | State::Sampled(_)) {
             self.give_up();
         }
     }

@@ -388,7 +388,8 @@ impl Dispatcher {
     }
 
     /// A sampled call has its result. It is billed when its other half is there.
-    pub(crate) fn call_done(&self, session: &Session, mut half: Half) {
+    pub(crate) fn call_done(&self, session: &Session, half: Option<Half>) {
+        let Some(mut half) = half else { return self.count(Counter::SamplesLost) };
         if half.sample.manner().is_none() {
             // Its callee knows of no sample.
             return self.bill_call(session, half);

@@ -203,6 +203,7 @@ impl Session {
             return false;
         }
         let abandoned = self.calls.borrow_mut().abandon(call);
+        drop(self.take_open_sample(call));
         if matches!(abandoned, Abandon::Cancel(_)) && self.ended().is_none() {
             self.send_surely(Head::cancel(call), Vec::new());
             return true;

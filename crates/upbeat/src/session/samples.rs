@@ -21,6 +21,8 @@ const HALVES_MAX: usize = 16;
 /// What is known of sampled messages.
 #[derive(Default)]
 pub(super) struct Samples {
+    /// Of calls that have no answer yet.
+    open: VecDeque<Half>,
     /// Ours, which wait for the peer's.
     ours: VecDeque<Half>,
     /// Of one-way messages, the peer's, which wait for ours.
@@ -45,6 +47,16 @@ fn take(halves: &mut VecDeque<Half>, call: CallNumber) -> Option<Half> {
 }
 
 impl Session {
+    /// A sampled call is open.
+    pub(crate) fn open_sample(&self, half: Half) {
+        keep(&mut self.samples.borrow_mut().open, half);
+    }
+
+    /// The sample of an open call, unless there were too many.
+    pub(crate) fn take_open_sample(&self, call: CallNumber) -> Option<Half> {
+        take(&mut self.samples.borrow_mut().open, call)
+    }
+
     /// A sampled answer has come.
     pub(crate) fn set_heard(&self, heard: Heard) {
         self.samples.borrow_mut().heard = heard;
