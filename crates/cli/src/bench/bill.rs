@@ -1,8 +1,9 @@
 //! Where the time of a call goes: its bill, held against calls that nobody looked at.
 //!
-//! Each round has two halves, one without samples and one with. The first says what a call takes,
-//! the second what its items take; what is left between them is the residual. The samples come out
-//! of the page that observers map, so they are those that `upbeat bill` shows.
+//! Each round has three parts: without samples, with many, and with as few as by default. The first
+//! says what a call takes, the second what its items take; what is left between them is the
+//! residual. The third says what being sampled costs a program. The samples come out of the page
+//! that observers map, so they are those that `upbeat bill` shows.
 
 use crate::bench::control::{Control, Done, Job};
 use crate::bench::echo::EchoClient;
@@ -25,7 +26,10 @@ use upbeat_memory::ticks::ticks_per_second;
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "bill";
 
-/// One call in so many is sampled in the second half of a round.
+/// One call in so many is sampled where nobody says.
+const SAMPLING_DEFAULT: u32 = 1000;
+
+/// One call in so many is sampled in the second part of a round.
 const fn sampling(policy: Policy) -> u32 {
     match policy {
         // All: what a sampled call leaves behind is done before the next one wakes anybody.
@@ -139,8 +143,12 @@ struct BillSubject {
 #[derive(Default)]
 struct Kept {
     samples: Vec<Record>,
-    /// What a call took in each half without samples.
+    /// So many of them are of parts with many samples.
+    taken: usize,
+    /// What a call took in each part without samples.
     measured: Vec<f64>,
+    /// How much longer, in percent, it took with as many samples as by default.
+    sampled: Vec<f64>,
 }
 
 impl BillSubject {
@@ -158,8 +166,8 @@ impl BillSubject {
         Ok(Doing { caller, host, page: None })
     }
 
-    /// One half of a round: so many calls, of which one in `sampling` is sampled.
-    fn half(&mut self, pair: &mut Pair, work: Work, sampling: u32) -> Result<Round, BenchError> {
+    /// One part of a round: so many calls, of which one in `sampling` is sampled.
+    fn part(&mut self, pair: &mut Pair, work: Work, sampling: u32) -> Result<Round, BenchError> {
         let doing = match self.doing.take() {
             Some(doing) => doing,
             None => self.begin()?,
@@ -212,10 +220,17 @@ impl Subject for BillSubject {
     }
 
     fn round(&mut self, pair: &mut Pair, work: Work) -> Result<Round, BenchError> {
-        let measured = self.half(pair, work, 0)?;
-        self.half(pair, work, sampling(self.case.policy))?;
-        self.fresh.measured.push(measured.mean_ns());
+        let measured = self.part(pair, work, 0)?;
         self.take_samples()?;
+        // What the round before has left in the page is of another rate.
+        self.fresh.samples.truncate(self.fresh.taken);
+        self.part(pair, work, sampling(self.case.policy))?;
+        self.take_samples()?;
+        self.fresh.taken = self.fresh.samples.len();
+        let sampled = self.part(pair, work, SAMPLING_DEFAULT)?;
+        let (plain_ns, sampled_ns) = (measured.mean_ns(), sampled.mean_ns());
+        self.fresh.measured.push(plain_ns);
+        self.fresh.sampled.push(100.0 * (sampled_ns - plain_ns) / plain_ns);
         Ok(measured)
     }
 
@@ -225,6 +240,7 @@ impl Subject for BillSubject {
         let kept = self.kept.entry(placement).or_default();
         kept.samples.extend(fresh.samples);
         kept.measured.extend(fresh.measured);
+        kept.sampled.extend(fresh.sampled);
     }
 
     fn finish(&mut self, row: &mut Row) {
@@ -270,6 +286,7 @@ impl Kept {
             sum_ns: rounded(sum),
             measured_ns: rounded(measured),
             residual_percent: rounded(100.0 * (measured - sum) / measured),
+            sampled_percent: rounded(median(&mut self.sampled)),
             stamp_ns: rounded(breakdown.stamp),
             mark_ns: rounded(breakdown.mark),
             samples: self.samples.len() as u64,
