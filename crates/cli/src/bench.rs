@@ -112,11 +112,13 @@ struct Bench {
     quick: Schedule,
     /// Whether it is left out where nothing is named: it measures again what others do.
     on_demand: bool,
-    /// How its rows are said, for people or for programs.
-    tell: fn(&[Row], bool, &mut Output) -> std::io::Result<()>,
+    /// How its rows are said, for people or for programs, of the cases that are wanted.
+    tell: Tell,
     /// What a reader should know of the figures, said once for those that share it.
     notes: &'static str,
 }
+
+type Tell = fn(&[Row], &dyn Fn(&str) -> bool, bool, &mut Output) -> std::io::Result<()>;
 
 type Output = BufWriter<StdoutLock<'static>>;
 
@@ -135,7 +137,7 @@ const BENCHES: &[Bench] = &[
         full: schedule(6, 50_000),
         quick: schedule(2, 6_000),
         on_demand: false,
-        tell: tell_rows,
+        tell: |rows, _, json, to| tell_rows(rows, json, to),
         notes: report::NOTES,
     },
     Bench {
@@ -149,7 +151,7 @@ const BENCHES: &[Bench] = &[
         full: schedule(6, 60_000),
         quick: schedule(2, 10_000),
         on_demand: false,
-        tell: tell_rows,
+        tell: |rows, _, json, to| tell_rows(rows, json, to),
         notes: report::NOTES,
     },
     Bench {
@@ -163,7 +165,7 @@ const BENCHES: &[Bench] = &[
         full: schedule(10, 12_000),
         quick: schedule(5, 3_000),
         on_demand: false,
-        tell: tell_rows,
+        tell: |rows, _, json, to| tell_rows(rows, json, to),
         notes: report::NOTES,
     },
     Bench {
@@ -177,7 +179,7 @@ const BENCHES: &[Bench] = &[
         full: schedule(12, 30_000),
         quick: schedule(6, 6_000),
         on_demand: false,
-        tell: tell_rows,
+        tell: |rows, _, json, to| tell_rows(rows, json, to),
         notes: report::NOTES,
     },
     Bench {
@@ -191,7 +193,7 @@ const BENCHES: &[Bench] = &[
         full: schedule(12, 30_000),
         quick: schedule(6, 8_000),
         on_demand: true,
-        tell: |rows, json, to| papers::tell(rows, json, to),
+        tell: |rows, wanted, json, to| papers::tell(rows, wanted, json, to),
         notes: "",
     },
 ];
@@ -242,7 +244,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
         }
         let rows = measure(bench, cpus, arguments.quick, &wanted, &mut progress)?;
         progress.end();
-        print(bench, &rows, arguments.json).or_else(unless_closed)?;
+        print(bench, &rows, &wanted, arguments.json).or_else(unless_closed)?;
         if !rows.is_empty() && !bench.notes.is_empty() {
             notes = bench.notes;
         }
@@ -277,9 +279,14 @@ fn measure(
     Ok(rows)
 }
 
-fn print(bench: &Bench, rows: &[Row], json: bool) -> std::io::Result<()> {
+fn print(
+    bench: &Bench,
+    rows: &[Row],
+    wanted: &dyn Fn(&str) -> bool,
+    json: bool,
+) -> std::io::Result<()> {
     let mut to = BufWriter::new(std::io::stdout().lock());
-    (bench.tell)(rows, json, &mut to)?;
+    (bench.tell)(rows, wanted, json, &mut to)?;
     to.flush()
 }
 

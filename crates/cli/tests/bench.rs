@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A case that hangs must not hold up the tests for ever.
@@ -21,8 +23,9 @@ fn upbeat(arguments: &[&str]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    // A long output does not fit the pipes: it is read while the run goes on.
+    let [stdout, stderr] = [drained(child.stdout.take()), drained(child.stderr.take())];
     let start = Instant::now();
-    // The output of a run fits the pipes, so nobody waits for us to read it.
     while child.try_wait().unwrap().is_none() {
         if start.elapsed() > PATIENCE {
             child.kill().unwrap();
@@ -30,7 +33,16 @@ fn upbeat(arguments: &[&str]) -> Output {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    child.wait_with_output().unwrap()
+    let status = child.wait().unwrap();
+    Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
+}
+
+fn drained(from: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut all = Vec::new();
+        from.unwrap().read_to_end(&mut all).unwrap();
+        all
+    })
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -149,6 +161,28 @@ fn the_peers_are_measured_in_the_repository_alone() {
     assert!(said.contains(&*elsewhere.to_string_lossy()), "{said}");
     let help = text(&upbeat(&["bench", "peers", "--help"]).stdout);
     assert!(help.contains("--write-readme") && help.contains("dev/bench/prepare"), "{help}");
+}
+
+#[test]
+fn the_tables_of_the_papers_are_held_against_today() {
+    if !two_cpus() {
+        return;
+    }
+    let lines = rows(&upbeat(&["bench", "papers", "--quick", "--json"]));
+    for line in &lines {
+        assert_eq!(line["bench"], "papers");
+        assert!(line["paper"].as_str().unwrap().contains("19") && line["table"].is_string());
+        assert!(line["then"].is_f64() || line["today"].is_f64(), "{line}");
+        assert!(line.get("ratio").is_none_or(|ratio| ratio.as_f64().unwrap() > 0.0), "{line}");
+    }
+    let named = |name: &str| lines.iter().filter(|line| line["row"] == name).count();
+    for row in ["nullop, different nodes", "nullop, same node", "bigop, same node"] {
+        assert!(named(row) >= 2, "{row}");
+    }
+    assert_eq!(named("nullop, explicit receipt"), 0, "absent, not faked");
+    let text = text(&upbeat(&["bench", "papers/lynx/times", "--quick"]).stdout);
+    assert!(text.contains("2.04 ms") && text.contains("instructions --categories"), "{text}");
+    assert!(!text.contains("SIGCOMM"), "{text}");
 }
 
 #[test]

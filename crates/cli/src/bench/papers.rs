@@ -102,9 +102,15 @@ pub(crate) fn subjects(
     Ok(subjects)
 }
 
-/// Prints the tables that these rows make.
-pub(crate) fn tell(rows: &[Row], json: bool, to: &mut dyn Write) -> io::Result<()> {
-    tell::tell(rows, json, to)
+/// Prints the wanted tables as far as these rows make them.
+pub(crate) fn tell(
+    rows: &[Row],
+    wanted: &dyn Fn(&str) -> bool,
+    json: bool,
+    to: &mut dyn Write,
+) -> io::Result<()> {
+    let tables: Vec<Table> = Table::ALL.into_iter().filter(|one| wanted(one.path())).collect();
+    tell::tell(&tables, rows, json, to)
 }
 
 /// A case as a subject.

@@ -4,8 +4,13 @@ use super::tables::{Line, Table};
 use crate::bench::report::{Placement, Row, short, time};
 use std::io::{self, Write};
 
-/// Prints the tables that these rows make: as text, or one JSON object a line.
-pub(super) fn tell(rows: &[Row], json: bool, to: &mut dyn Write) -> io::Result<()> {
+/// Prints these tables as far as the rows make them: as text, or one JSON object a line.
+pub(super) fn tell(
+    tables: &[Table],
+    rows: &[Row],
+    json: bool,
+    to: &mut dyn Write,
+) -> io::Result<()> {
     let mut placements: Vec<Placement> = Vec::new();
     for row in rows {
         if !placements.contains(&row.placement) {
@@ -14,7 +19,7 @@ pub(super) fn tell(rows: &[Row], json: bool, to: &mut dyn Write) -> io::Result<(
     }
     for placement in placements {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.placement == placement).collect();
-        for table in Table::ALL {
+        for &table in tables {
             for lines in table.groups(&rows) {
                 if json {
                     objects(&lines, to)?;

@@ -14,10 +14,7 @@ fn billed(items: &[(&'static str, &'static str, f64)]) -> Billed {
         items: items.iter().map(item).collect(),
         sum_ns,
         measured_ns: 98.0,
-        residual_percent: 0.0,
-        stamp_ns: 9.0,
-        mark_ns: 2.0,
-        samples: 1000,
+        ..Billed::default()
     }
 }
 
