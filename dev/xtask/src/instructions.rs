@@ -8,22 +8,29 @@ mod callgrind;
 mod figures;
 mod outside;
 mod gate;
+mod inlined;
+mod categories;
 
 use crate::command::{Command, Outcome};
 use crate::repository;
+use categories::{Recipe, Shares};
 use figures::Figures;
 use gate::{Gate, Verdict};
-use outside::Billed;
+use outside::{Billed, Lines};
+use std::path::Path;
 
 pub(crate) const COMMAND: Command = Command {
     name: "instructions",
     about: "Counts the instructions of a null call: client, server, both, by function.",
-    usage: "usage: cargo xtask instructions [--json] [--all] [--check | --write-gate]\n\n  \
+    usage: "usage: cargo xtask instructions [--json] [--all] [--check | --write-gate]\n       \
+            cargo xtask instructions --categories [--json]\n\n  \
             --json          print one JSON object a line: a case with its functions\n  \
             --all           list functions of less than one instruction a call as well\n  \
             --check         fail if a case takes over 3% more than dev/xtask/instructions.gate says,\n                  \
                             or the bill, while it samples nothing, over 1%\n  \
-            --write-gate    write down there what was counted now\n\n\
+            --write-gate    write down there what was counted now\n  \
+            --categories    say instead what they are for, in percent of all work, beside the figures of\n                  \
+                            a paper; dev/xtask/instructions.categories is the recipe\n\n\
             Client and server take turns in one thread, one look each, in the default release\n\
             profile. Between processes (`null/shared`) each side is counted in its own. What a\n\
             node does at a tick, once in 256 turns and by the clock, is left out.\n",
@@ -37,6 +44,7 @@ struct Wish {
     all: bool,
     check: bool,
     write_gate: bool,
+    categories: bool,
 }
 
 impl Wish {
@@ -48,6 +56,7 @@ impl Wish {
                 "--all" => &mut wish.all,
                 "--check" => &mut wish.check,
                 "--write-gate" => &mut wish.write_gate,
+                "--categories" => &mut wish.categories,
                 unknown => {
                     return Err(format!(
                         "instructions does not know `{unknown}`; see `cargo xtask instructions \
@@ -60,6 +69,9 @@ impl Wish {
         if wish.check && wish.write_gate {
             return Err("--check and --write-gate exclude each other".into());
         }
+        if wish.categories && (wish.all || wish.check || wish.write_gate) {
+            return Err("with --categories goes --json alone".into());
+        }
         Ok(wish)
     }
 }
@@ -67,11 +79,14 @@ impl Wish {
 fn run(arguments: &[String]) -> Result<Outcome, String> {
     let wish = Wish::read(arguments)?;
     let root = repository::root();
+    if wish.categories {
+        return say_categories(&root, wish.json);
+    }
     let gate = if wish.check { Some(Gate::read(&root)?) } else { None };
     outside::find_valgrind()?;
     let mut all = Vec::new();
     for (billed, name) in [(Billed::Yes, ""), (Billed::No, "/unbilled")] {
-        let program = outside::build(&root, billed)?;
+        let program = outside::build(&root, billed, Lines::No)?;
         for carrier in ["local", "shared"] {
             let client = program.count(carrier, "client")?;
             let server = program.count(carrier, "server")?;
@@ -96,6 +111,35 @@ fn run(arguments: &[String]) -> Result<Outcome, String> {
         },
         None => Ok(Outcome::Passed),
     }
+}
+
+/// Says what the instructions are for.
+fn say_categories(root: &Path, json: bool) -> Result<Outcome, String> {
+    let recipe = Recipe::read(root)?;
+    outside::find_valgrind()?;
+    let plain = outside::build(root, Billed::Yes, Lines::No)?;
+    let lined = outside::build(root, Billed::Yes, Lines::Yes)?;
+    let mut all = Vec::new();
+    for carrier in ["local", "shared"] {
+        let mut shares = Shares::new(format!("null/{carrier}"), &recipe);
+        for side in ["client", "server"] {
+            let (counted, usual) = (lined.count(carrier, side)?, plain.count(carrier, side)?);
+            if counted.profile.total != usual.profile.total {
+                return Err(format!(
+                    "with lines the {side} of null/{carrier} takes {} instructions and without {}: \
+                     it is not the same program",
+                    counted.profile.total, usual.profile.total
+                ));
+            }
+            let addresses = counted.profile.addresses.keys().copied();
+            let frames = inlined::frames(&lined.binary, &[&lined.directory, root], addresses)?;
+            shares.add(&recipe, &counted, &frames);
+        }
+        all.push(shares);
+    }
+    let text = if json { categories::json } else { categories::table };
+    print!("{}", text(&recipe, &all));
+    Ok(Outcome::Passed)
 }
 
 /// The most that a call may take for the bill while nothing is sampled, in parts of what it takes
@@ -151,5 +195,7 @@ mod tests {
     fn wrong_flags_are_refused() {
         assert!(read("--jsno").unwrap_err().contains("`--jsno`"));
         assert!(read("--check --write-gate").is_err());
+        assert!(read("--categories --check").is_err());
+        assert!(read("--categories --json").is_ok_and(|wish| wish.categories && wish.json));
     }
 }

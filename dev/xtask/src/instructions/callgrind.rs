@@ -12,6 +12,8 @@ pub(crate) struct Profile {
     pub(crate) total: u64,
     /// By name. Functions of one name are one.
     pub(crate) functions: BTreeMap<String, u64>,
+    /// By address, where the profile has addresses: those of the program itself.
+    pub(crate) addresses: BTreeMap<u64, u64>,
 }
 
 impl Profile {
@@ -34,6 +36,14 @@ struct Reader {
     current: Option<String>,
     /// The next cost is a callee's.
     of_callee: bool,
+    /// Whether lines begin with addresses, and the last of them.
+    by_address: bool,
+    address: u64,
+    /// The objects by number, and whether what comes is of the program: of the first that was
+    /// run, whose name the profile begins with.
+    objects: BTreeMap<u64, String>,
+    program: String,
+    in_program: bool,
     totals: Option<u64>,
     profile: Profile,
 }
@@ -49,8 +59,16 @@ impl Reader {
             self.name(name)?;
         } else if line.starts_with("calls=") {
             self.of_callee = true;
+        } else if let Some(object) = line.strip_prefix("ob=") {
+            self.in_program = self.object(object)?;
+        } else if let Some(object) = line.strip_prefix("cob=") {
+            self.object(object)?;
+        } else if let Some(command) = line.strip_prefix("cmd:") {
+            let program = command.split_whitespace().next().unwrap_or_default();
+            self.program = last(program).to_owned();
         } else if let Some(positions) = line.strip_prefix("positions:") {
             self.positions = positions.split_whitespace().count();
+            self.by_address = positions.split_whitespace().next() == Some("instr");
         } else if let Some(events) = line.strip_prefix("events:") {
             if events.split_whitespace().next() != Some("Ir") {
                 return Err(format!("instructions (Ir) come first, not `{}`", events.trim()));
@@ -64,6 +82,9 @@ impl Reader {
     fn cost(&mut self, line: &str) -> Result<(), String> {
         // A line without a cost stands for none.
         let cost = line.split_whitespace().nth(self.positions).map_or(Ok(0), number)?;
+        if self.by_address {
+            self.move_to(line.split_whitespace().next().unwrap_or_default())?;
+        }
         if std::mem::take(&mut self.of_callee) {
             return Ok(());
         }
@@ -71,8 +92,42 @@ impl Reader {
             return Err("a cost before any function".into());
         };
         self.profile.total += cost;
+        if self.by_address && self.in_program && cost > 0 {
+            *self.profile.addresses.entry(self.address).or_default() += cost;
+        }
         *self.profile.functions.entry(name.clone()).or_default() += cost;
         Ok(())
+    }
+
+    /// Reads `0x1f`, `+3`, `-3` or `*`, which is where the last line was.
+    fn move_to(&mut self, position: &str) -> Result<(), String> {
+        let (sign, digits) = match position.as_bytes().first() {
+            Some(b'*') => return Ok(()),
+            Some(sign @ (b'+' | b'-')) => (Some(*sign), &position[1..]),
+            _ => (None, position),
+        };
+        let by = match digits.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16).map_err(|_| format!("`{hex}` is no address")),
+            None => number(digits),
+        }?;
+        self.address = match sign {
+            Some(b'+') => self.address.wrapping_add(by),
+            Some(_) => self.address.wrapping_sub(by),
+            None => by,
+        };
+        Ok(())
+    }
+
+    /// Reads the name of an object, or its number. Gives whether it is the program.
+    fn object(&mut self, text: &str) -> Result<bool, String> {
+        let Some((id, name)) = text.strip_prefix('(').and_then(|rest| rest.split_once(')')) else {
+            return Ok(last(text) == self.program);
+        };
+        let id = number(id)?;
+        if !name.trim().is_empty() {
+            self.objects.insert(id, last(name.trim()).to_owned());
+        }
+        Ok(self.objects.get(&id) == Some(&self.program))
     }
 
     /// Reads `(12) name`, `(12)` or `name`.
@@ -104,6 +159,11 @@ impl Reader {
         self.profile.functions.retain(|_, cost| *cost > 0);
         Ok(self.profile)
     }
+}
+
+/// The last word of a path.
+fn last(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 fn number(text: &str) -> Result<u64, String> {
@@ -174,6 +234,7 @@ totals: 126
             profile.functions.iter().map(|(name, cost)| (name.as_str(), *cost)).collect();
         assert_eq!(functions, [("outside::measured_turn", 10), ("upbeat::node::Node::turn", 116)]);
         assert_eq!(profile.total, 126);
+        assert!(profile.addresses.is_empty());
     }
 
     #[test]
@@ -183,6 +244,16 @@ totals: 126
         assert_eq!(Profile::read(text).unwrap().functions["f"], 12);
         let swapped = text.replace("Ir Dr", "Dr Ir");
         assert!(Profile::read(&swapped).unwrap_err().contains("line 2"));
+    }
+
+    #[test]
+    fn addresses_are_of_the_program_itself() {
+        let text = "cmd: ./outside local\npositions: instr\nevents: Ir\nob=(1) /lib/ld.so\nfn=f\n\
+                    0x10 3\nob=(2) /x/outside\nfn=g\n0x20 4\n+5 1\ncalls=1 0x10\n* 3\n-0x1 2\n\
+                    ob=(1)\nfn=f\n0x20 1\nob=(2)\nfn=h\n0x20 6\ntotals: 17\n";
+        let profile = Profile::read(text).unwrap();
+        let addresses: Vec<(u64, u64)> = profile.addresses.into_iter().collect();
+        assert_eq!(addresses, [(0x20, 10), (0x24, 2), (0x25, 1)]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    fn per_call(&self, cost: u64) -> f64 {
+    pub(super) fn per_call(&self, cost: u64) -> f64 {
         cost as f64 / self.calls as f64
     }
 }
@@ -119,7 +119,7 @@ pub(crate) fn rounded(value: f64) -> f64 {
 }
 
 /// A JSON string.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for next in text.chars() {
         match next {
@@ -141,7 +141,7 @@ mod tests {
     fn counted(calls: u64, costs: &[(&str, u64)]) -> Counted {
         let functions = costs.iter().map(|(name, cost)| ((*name).into(), *cost)).collect();
         let total = costs.iter().map(|(_, cost)| cost).sum();
-        Counted { calls, profile: Profile { total, functions } }
+        Counted { calls, profile: Profile { total, functions, ..Profile::default() } }
     }
 
     fn figures() -> Figures {

@@ -2,6 +2,7 @@
 
 use super::callgrind::Profile;
 use super::figures::Counted;
+
 use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
@@ -16,8 +17,10 @@ const COLLECT: &str = "*measured_turn*";
 
 /// The program, built.
 pub(crate) struct Program {
-    directory: PathBuf,
-    binary: PathBuf,
+    /// Where its source is.
+    pub(crate) directory: PathBuf,
+    pub(crate) binary: PathBuf,
+    lines: Lines,
 }
 
 /// Complains, with what to do, if valgrind cannot be run.
@@ -43,14 +46,25 @@ pub(crate) enum Billed {
     No,
 }
 
+/// How the program is built.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Lines {
+    /// As a user would.
+    No,
+    /// With the lines of what was inlined beside the same code.
+    Yes,
+}
+
 /// Writes the program down below the target directory and builds it as a user would.
-pub(crate) fn build(root: &Path, billed: Billed) -> Result<Program, String> {
+pub(crate) fn build(root: &Path, billed: Billed, lines: Lines) -> Result<Program, String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
     let directory = root.join(target);
-    let (directory, features) = match billed {
-        Billed::Yes => (directory.join("outside"), "true"),
-        Billed::No => (directory.join("outside-unbilled"), "false"),
+    let (name, features) = match billed {
+        Billed::Yes => ("outside", "true"),
+        Billed::No => ("outside-unbilled", "false"),
     };
+    let lined = if lines == Lines::Yes { "-lines" } else { "" };
+    let directory = directory.join(format!("{name}{lined}"));
     fs::create_dir_all(&directory)
         .map_err(|error| format!("cannot make {}: {error}", directory.display()))?;
     let upbeat = root.join("crates/upbeat");
@@ -73,13 +87,16 @@ pub(crate) fn build(root: &Path, billed: Billed) -> Result<Program, String> {
     for name in std::env::vars_os().map(|(name, _)| name).filter(changes_the_build) {
         command.env_remove(name);
     }
+    if lines == Lines::Yes {
+        command.env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only");
+    }
     eprintln!("instructions: building the program that is counted ({})", directory.display());
     let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;
     if !status.success() {
         return Err(format!("the program in {} could not be built", directory.display()));
     }
     let binary = directory.join("target/release/outside");
-    Ok(Program { directory, binary })
+    Ok(Program { directory, binary, lines })
 }
 
 impl Program {
@@ -91,6 +108,7 @@ impl Program {
         let what = format!("valgrind --tool=callgrind {} {carrier} {side}", self.binary.display());
         let output = Command::new("valgrind")
             .args(["--tool=callgrind", "--quiet"])
+            .args((self.lines == Lines::Yes).then_some("--dump-instr=yes"))
             .arg(format!("--toggle-collect={COLLECT}"))
             .arg(to)
             .arg(&self.binary)
@@ -134,7 +152,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-fn failure(what: &str, output: &Output) -> String {
+pub(super) fn failure(what: &str, output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
     format!("{what} failed ({}):\n{}", output.status, said.trim_end())
 }
