@@ -141,6 +141,8 @@ pub struct Billed {
     pub measured_ns: f64,
     /// What the items do not say of that: the median over the rounds.
     pub residual_percent: f64,
+    /// How much longer calls take where one in 1,000 is sampled: the median over the rounds.
+    pub sampled_percent: f64,
     /// What one stamp took. It is in no item.
     pub stamp_ns: f64,
     /// What a sampled call that is marked took longer. It is in no item.
@@ -169,10 +171,20 @@ fn items(row: &Row, billed: &Billed, to: &mut impl Write) -> io::Result<()> {
         let BilledItem { item, place, ns, percent } = one;
         writeln!(to, "    {place:<6} {item:<13} {:>10} {percent:>6.1}%", time(*ns))?;
     }
-    let Billed { sum_ns, measured_ns, residual_percent, stamp_ns, mark_ns, samples, .. } = billed;
+    let Billed {
+        sum_ns,
+        measured_ns,
+        residual_percent,
+        stamp_ns,
+        sampled_percent,
+        mark_ns,
+        samples,
+        ..
+    } = billed;
     writeln!(to, "    {:<20} {:>10}", "sum", time(*sum_ns))?;
     writeln!(to, "    {:<20} {:>10}", "measured", time(*measured_ns))?;
     writeln!(to, "    {:<20} {:>9.1}%", "residual", residual_percent)?;
+    writeln!(to, "    {:<20} {:>+9.1}% where one in 1,000 is", "sampled", sampled_percent)?;
     writeln!(to, "    {:<20} {:>10} each, in no item", "stamps", time(*stamp_ns))?;
     writeln!(to, "    {:<20} {:>10} a marked call, in no item", "marks", time(*mark_ns))?;
     writeln!(to, "    from {} samples", short(*samples as f64))
