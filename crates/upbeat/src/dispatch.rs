@@ -279,6 +279,7 @@ impl Dispatcher {
     /// was anything.
     #[inline]
     pub(crate) fn turn(self: &Rc<Self>, main: Main<'_>) -> bool {
+        self.come_back();
         let turn = || {
             let came = self.resume();
             self.turn_once(1, main) | came
@@ -515,6 +516,7 @@ impl Dispatcher {
             if id == MAIN { main() } else { self.run(id) }
         }
         self.woken.replace(woken.into_empty());
+        self.sampling.drained();
     }
 
     /// Looks at the promises of all to whom something was sent.
