@@ -301,6 +301,8 @@ pub(crate) struct Half {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Heard {
     pub(crate) call: CallNumber,
+    /// As it stands in the answer's head.
+    pub(crate) manner: u8,
     /// When the node last woke.
     pub(crate) woke: u64,
     pub(crate) noticed: u64,

@@ -295,7 +295,9 @@ impl Dispatcher {
 
     /// What the future that was polled waits for, as far as it said, and the name of the lock.
     pub(crate) fn waited_for(&self) -> (Reason, Option<Arc<str>>) {
-        (self.sampling.reason.get(), self.sampling.lock.take())
+        let (reason, lock) = (self.sampling.reason.get(), self.sampling.lock.take());
+        // A future before that was asked nothing may have left its lock's name.
+        (reason, lock.filter(|_| reason == Reason::Lock))
     }
 
     /// Takes over a frame whose head says that it is stamped.
@@ -376,6 +378,7 @@ impl Dispatcher {
         let found = 0;
         session.set_heard(Heard {
             call,
+            manner: manner.byte(),
             woke,
             noticed,
             checked,
@@ -394,12 +397,19 @@ impl Dispatcher {
             // Its callee knows of no sample.
             return self.bill_call(session, half);
         }
-        let Some(heard) = session.heard(half.call) else { return self.count(Counter::SamplesLost) };
+        // A peer may answer in another manner than it was asked, or in none.
+        let manner = half.sample.manner.byte();
+        let Some(heard) = session.heard(half.call).filter(|heard| heard.manner == manner) else {
+            return self.count(Counter::SamplesLost);
+        };
         half.sample.hear(&heard);
-        if half.sample.manner == Manner::Whole {
-            return session.keep_half(half);
+        let half = match half.sample.manner {
+            Manner::Whole => session.end_sample(half),
+            _ => Some(half),
+        };
+        if let Some(half) = half {
+            self.bill_call(session, half);
         }
-        self.bill_call(session, half);
     }
 
     /// A handler is done: its half goes to the caller; of a one-way message it stays.
@@ -430,7 +440,7 @@ impl Dispatcher {
                 if !sample.needs_frame() {
                     return self.bill_oneway(session, half);
                 }
-                if let Some(half) = session.end_oneway_sample(half) {
+                if let Some(half) = session.end_sample(half) {
                     self.bill_oneway(session, half);
                 }
             }
@@ -439,7 +449,8 @@ impl Dispatcher {
 
     /// Stamps of the peer have come. They lie open.
     pub(super) fn stamps_arrived(&self, session: &Session, head: &Head) -> Result<(), Fault> {
-        self.sampling.after_stamps.set(true);
+        // What comes behind a one-way message and its stamps has waited for both.
+        self.sampling.after_stamps.set(head.call != CallNumber::NONE);
         let mut payload = [0; STAMPS_BYTES_MAX];
         // A head is held against its kind's bounds when it is parsed.
         let payload = &mut payload[..head.len as usize];

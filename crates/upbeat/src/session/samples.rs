@@ -1,7 +1,8 @@
 //! Sampled messages of a session of which one half is there.
 //!
-//! Of whole stories each side has a half. A call's other half comes behind its answer; a one-way
-//! message's comes right behind it, and waits here if its handler is a task. A half whose other
+//! Of whole stories each side has a half. A call's other half comes behind its answer, and waits
+//! here if that was copied and nobody has polled for it yet; a one-way message's comes right behind
+//! it, and waits here if its handler is a task. A half whose other
 //! never comes, because there was no room for it or the peer takes no stamps, is forgotten when
 //! newer ones need the place. Pairs need none of this: their stamps travel in heads.
 
@@ -25,7 +26,7 @@ pub(super) struct Samples {
     open: VecDeque<Half>,
     /// Ours, which wait for the peer's.
     ours: VecDeque<Half>,
-    /// Of one-way messages, the peer's, which wait for ours.
+    /// The peer's, which wait for ours.
     peers: VecDeque<Half>,
     /// Sampled one-way messages that have come.
     oneways: u32,
@@ -78,11 +79,6 @@ impl Session {
         Some(self.samples.borrow().heard).filter(|heard| heard.call == call)
     }
 
-    /// Our half of a message is whole; the peer's is to come.
-    pub(crate) fn keep_half(&self, half: Half) {
-        keep(&mut self.samples.borrow_mut().ours, half);
-    }
-
     /// A sampled one-way message has come, under a number of its own.
     pub(crate) fn oneway_sample_came(&self) -> CallNumber {
         let mut samples = self.samples.borrow_mut();
@@ -91,14 +87,16 @@ impl Session {
         CallNumber { index: samples.oneways, generation: 0 }
     }
 
-    /// A sampled one-way message is handled. Gives it back if its sender's half is there.
-    pub(crate) fn end_oneway_sample(&self, mut half: Half) -> Option<Half> {
+    /// Our half of a message is whole. Gives the sample if the peer's is there: an answer that was
+    /// copied is overtaken by it, and so is a handler that is a task.
+    pub(crate) fn end_sample(&self, mut half: Half) -> Option<Half> {
         let mut samples = self.samples.borrow_mut();
         let Some(peers) = take(&mut samples.peers, half.call) else {
             keep(&mut samples.ours, half);
             return None;
         };
         half.sample.taken.join(&peers.sample.taken);
+        half.sample.lock = peers.sample.lock.or(half.sample.lock.take());
         Some(half)
     }
 
@@ -109,19 +107,15 @@ impl Session {
         let oneway = call == CallNumber::NONE;
         let last = CallNumber { index: samples.oneways, generation: 0 };
         let call = if oneway { last } else { call };
+        let lock = (!lock.is_empty()).then(|| Arc::from(lock));
         let Some(mut half) = take(&mut samples.ours, call) else {
-            if oneway {
-                // Its handler is a task.
-                let mut sample = Sample::new(Manner::Whole);
-                sample.taken = taken.clone();
-                keep(&mut samples.peers, Half { call, names: ("", ""), sample });
-            }
+            let mut sample = Sample::new(Manner::Whole);
+            (sample.taken, sample.lock) = (taken.clone(), lock);
+            keep(&mut samples.peers, Half { call, names: ("", ""), sample });
             return None;
         };
         half.sample.taken.join(taken);
-        if !lock.is_empty() {
-            half.sample.lock = Some(Arc::from(lock));
-        }
+        half.sample.lock = lock.or(half.sample.lock.take());
         Some(half)
     }
 

@@ -8,6 +8,7 @@ mod flow;
 mod meeting;
 mod nodes;
 mod panics;
+mod samples;
 mod values;
 
 /// The other process's parts. Without one this is a test of nothing.

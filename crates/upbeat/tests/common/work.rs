@@ -44,6 +44,8 @@ pub(crate) trait Work {
     async fn blob(&self, bytes: u64) -> Vec<u8>;
     /// Waits, and says what it was given.
     async fn nap(&self, ms: u64, value: u64) -> u64;
+    /// Waits, takes a lock, and holds it for so long.
+    async fn locked(&self, after_ms: u64, for_ms: u64);
     /// Never ends by itself.
     async fn forever(&self);
     /// Never ends by itself, and calls on for ever somewhere else.
@@ -86,6 +88,16 @@ pub(crate) struct Worker {
     count: Cell<u64>,
     last: Cell<u64>,
     disorder: Cell<u64>,
+    vault: Vault,
+}
+
+/// What is locked.
+struct Vault(upbeat::Mutex<()>);
+
+impl Default for Vault {
+    fn default() -> Vault {
+        Vault(upbeat::Mutex::named("vault", ()))
+    }
 }
 
 /// Counts while it stands.
@@ -172,6 +184,16 @@ impl Work for Worker {
         let _standing = self.stand();
         sleep(Duration::from_millis(ms)).await;
         value
+    }
+
+    async fn locked(&self, after_ms: u64, for_ms: u64) {
+        if after_ms > 0 {
+            sleep(Duration::from_millis(after_ms)).await;
+        }
+        let _held = self.vault.0.lock().await;
+        if for_ms > 0 {
+            sleep(Duration::from_millis(for_ms)).await;
+        }
     }
 
     async fn forever(&self) {

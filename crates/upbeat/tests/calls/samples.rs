@@ -1,0 +1,312 @@
+//! Sampled messages: what is written down of them, where, and what is not.
+
+use crate::common::server::{KINDS, Kind, Stand};
+use crate::common::work::{Division, WorkClient};
+use crate::common::{Watchdog, until};
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+use upbeat::{CallError, Counter, Waiting, within};
+use upbeat_core::bill::way::{CALL, Happened, Manner, ONEWAY, Point, WAYS};
+use upbeat_memory::samples::{Record, SamplesView, observe};
+use upbeat_memory::ticks::ticks_per_second;
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// A record, with its texts instead of their numbers.
+struct Written {
+    record: Record,
+    manner: Manner,
+    subject: String,
+    lock: Option<String>,
+}
+
+impl Written {
+    fn is_whole(&self) -> bool {
+        self.manner == Manner::Whole
+    }
+
+    fn has(&self, happened: Happened) -> bool {
+        Happened(self.record.flags).has(happened)
+    }
+
+    /// Microseconds from the point before this one.
+    fn us_until(&self, point: Point) -> u64 {
+        let at = point.index();
+        let ticks = self.record.stamps[at] - self.record.stamps[at - 1];
+        ticks * 1_000_000 / ticks_per_second()
+    }
+}
+
+/// A node's page, if it has one.
+fn page(pid: u32, node: &str) -> Option<SamplesView> {
+    observe(pid).unwrap().into_iter().find(|view| view.node() == node)
+}
+
+/// All records of a page, each of which keeps the rules.
+fn written(view: &SamplesView) -> Vec<Written> {
+    let read = |number| {
+        let record = view.read(number).expect("nobody writes meanwhile");
+        let manner = Manner::from_byte(record.rung).expect("a manner");
+        let stamps = &record.stamps[..WAYS[usize::from(record.kind)].points()];
+        match manner {
+            Manner::Whole => assert!(stamps.is_sorted() && stamps[0] > 0, "{record:?}"),
+            Manner::Pair(point) => {
+                assert!(stamps[usize::from(point.max(1))] >= stamps[0], "{record:?}");
+            }
+            _ => {}
+        }
+        let subject = view.subject(record.subject).expect("a text");
+        Written { record, manner, subject, lock: view.subject(record.note) }
+    };
+    (view.oldest()..view.written()).map(read).collect()
+}
+
+impl Stand {
+    /// What the caller has written, when it is so much.
+    async fn taken(&self, samples: u64) -> Vec<Written> {
+        until(|| self.node.counted(Counter::SamplesTaken) >= samples).await;
+        let view = page(std::process::id(), &self.node.name()).expect("a page");
+        assert_eq!(view.written(), self.node.counted(Counter::SamplesTaken));
+        written(&view)
+    }
+
+    fn server_pid(&mut self) -> u32 {
+        match &mut self.server {
+            crate::common::server::Server::Shared(other) => other.child.id(),
+            crate::common::server::Server::Local(..) => std::process::id(),
+        }
+    }
+
+    async fn work(&self) -> WorkClient {
+        self.node.connect(&self.name()).await.unwrap()
+    }
+}
+
+#[test]
+fn every_sampled_call_is_written_down_at_its_caller_until_none_is_wanted() {
+    let _watchdog = Watchdog::new("samples of calls", 120);
+    for kind in KINDS {
+        let stand = Stand::new(kind, Waiting::Adaptive);
+        stand.node.block_on(async {
+            let work = stand.work().await;
+            assert!(page(std::process::id(), &stand.node.name()).is_none(), "none is asked for");
+            stand.node.set_sampling(1);
+            for n in 1..=400 {
+                assert_eq!(work.add(n, 1).await, Ok(n + 1));
+                assert_eq!(work.divide(n, 1).await, Ok(n));
+                let failed = work.divide(n, 0).await;
+                assert_eq!(failed, Err(CallError::Method(Division::ByZero)));
+                assert_eq!(work.add(n, 2).deadline(LONG).await, Ok(n + 2));
+            }
+            stand.node.set_sampling(0);
+            let all = stand.taken(1600).await;
+            assert_eq!((all.len(), stand.node.counted(Counter::SamplesLost)), (1600, 0));
+            let of = |method: &str| {
+                let subject = format!("{}\nWork\n{method}", stand.name());
+                all.iter().filter(|one| one.subject == subject).count()
+            };
+            assert_eq!((of("add"), of("divide")), (800, 800));
+            assert!(all.iter().all(|one| one.record.kind == CALL.number()));
+            assert!(!all.iter().any(|one| one.has(Happened::PROMOTED) || one.lock.is_some()));
+            let manners: BTreeSet<u8> = all.iter().map(|one| one.record.rung).collect();
+            let wanted = CALL.pairs().chain([Manner::Whole]).map(Manner::byte);
+            assert_eq!(manners, wanted.collect());
+
+            for n in 0..300 {
+                assert_eq!(work.add(n, 1).await, Ok(n + 1));
+            }
+            assert_eq!(stand.taken(1600).await.len(), 1600, "none is wanted any more");
+        });
+    }
+}
+
+#[test]
+fn one_way_messages_are_written_down_at_their_receiver() {
+    let _watchdog = Watchdog::new("samples of one-way messages", 120);
+    for kind in KINDS {
+        let mut stand = Stand::new(kind, Waiting::Adaptive);
+        let (pid, server) = (stand.server_pid(), stand.name());
+        stand.node.block_on(async {
+            let work = stand.work().await;
+            stand.node.set_sampling(1);
+            for number in 1..=400 {
+                work.note(number).await.unwrap();
+                // So that the lane is never full, and loses no stamps.
+                assert_eq!(work.noted().await, Ok((number, number, 0)));
+            }
+            for number in 401..=440 {
+                work.note_late(number, 2).await.unwrap();
+                while work.noted().await != Ok((number, number, 0)) {
+                    upbeat::sleep(Duration::from_millis(1)).await;
+                }
+            }
+            stand.node.set_sampling(0);
+            while work.counted(Counter::SamplesTaken as u64).await != Ok(440) {}
+            assert_eq!(work.counted(Counter::SamplesLost as u64).await, Ok(0));
+            assert_eq!(work.counted(Counter::PromotedByTimer as u64).await, Ok(40));
+            let all = written(&page(pid, &server).expect("a page"));
+            assert_eq!(all.len(), 440);
+            assert!(all.iter().all(|one| one.record.kind == ONEWAY.number()));
+            let of = |method: &str| {
+                let subject = format!("{}\nWork\n{method}", stand.node.name());
+                all.iter().filter(move |one| one.subject == subject).collect::<Vec<_>>()
+            };
+            assert!(!of("note").iter().any(|one| one.has(Happened::PROMOTED)));
+            let late = of("note_late");
+            assert_eq!((of("note").len(), late.len()), (400, 40));
+            // Its receiver is told of a message's manner in all cases, so it knows of each.
+            assert!(late.iter().all(|one| one.has(Happened::PROMOTED)));
+            let mut wholes = late.iter().filter(|one| one.is_whole()).peekable();
+            assert!(wholes.peek().is_some());
+            assert!(wholes.all(|one| one.us_until(Point::Waited) >= 1_000));
+        });
+    }
+}
+
+#[test]
+fn promoted_handlers_say_what_they_waited_for() {
+    let _watchdog = Watchdog::new("samples of promoted handlers", 120);
+    for kind in KINDS {
+        let stand = Stand::new(kind, Waiting::Adaptive);
+        stand.node.block_on(async {
+            let work = stand.work().await;
+            // Two of whom nobody takes samples, of whom one waits for the lock when it is a task.
+            let held = stand.node.spawn({
+                let work = work.clone();
+                async move { work.locked(0, 20).await }
+            });
+            assert_eq!(work.locked(1, 0).await, Ok(()));
+            assert_eq!(held.await.unwrap(), Ok(()));
+            stand.node.set_sampling(1);
+            for n in 0..32 {
+                assert_eq!(work.nap(2, n).await, Ok(n));
+            }
+            let before = work.counted(Counter::PromotedByLock as u64).await.unwrap();
+            for _ in 0..32 {
+                let held = stand.node.spawn({
+                    let work = work.clone();
+                    async move { work.locked(0, 3).await }
+                });
+                crate::common::yield_now().await;
+                assert_eq!(work.locked(0, 0).await, Ok(()));
+                assert_eq!(held.await.unwrap(), Ok(()));
+            }
+            stand.node.set_sampling(0);
+            let after = work.counted(Counter::PromotedByLock as u64).await.unwrap();
+            assert_eq!(after - before, 32);
+            let all = stand.taken(32 + 1 + 64).await;
+            let of = |method: &str| {
+                let subject = format!("{}\nWork\n{method}", stand.name());
+                all.iter().filter(move |one| one.subject == subject && one.is_whole())
+            };
+            let naps: Vec<_> = of("nap").collect();
+            assert!(naps.len() >= 8);
+            for nap in naps {
+                assert!(nap.has(Happened::PROMOTED));
+                assert!(nap.us_until(Point::Waited) >= 1_000 && nap.us_until(Point::Locked) == 0);
+                assert_eq!(nap.lock, None, "it waited for no lock");
+            }
+            let waited: Vec<_> = of("locked").filter(|one| one.lock.is_some()).collect();
+            assert!(waited.len() >= 8, "{}", waited.len());
+            for one in waited {
+                assert!(one.has(Happened::PROMOTED));
+                assert_eq!(one.lock.as_deref(), Some("vault"));
+                assert!(one.us_until(Point::Locked) >= 1_000, "{:?}", one.record);
+            }
+        });
+    }
+}
+
+#[test]
+fn calls_that_fail_or_are_given_up_are_lost_and_harm_no_others() {
+    let _watchdog = Watchdog::new("samples of failures", 120);
+    for kind in KINDS {
+        let stand = Stand::new(kind, Waiting::Adaptive);
+        stand.node.block_on(async {
+            let work = stand.work().await;
+            stand.node.set_sampling(1);
+            for n in 0..200 {
+                assert!(matches!(
+                    work.panics("no".into(), n % 2 == 0).await,
+                    Err(CallError::Failed { .. })
+                ));
+                let _ = within(Duration::from_micros(200), work.forever()).await;
+                let late = work.forever().deadline(Duration::from_micros(200)).await;
+                assert_eq!(late, Err(CallError::Deadline));
+                assert_eq!(work.add(n, 1).await, Ok(n + 1));
+            }
+            stand.node.set_sampling(0);
+            let view = || page(std::process::id(), &stand.node.name()).expect("a page");
+            let add = format!("{}\nWork\nadd", stand.name());
+            let adds = || written(&view()).iter().filter(|one| one.subject == add).count();
+            until(|| adds() == 200).await;
+            let all = written(&view());
+            let lost = stand.node.counted(Counter::SamplesLost);
+            // What their own futures stamp is known of those that failed.
+            let failed = all.iter().filter(|one| one.subject.ends_with("panics")).count() as u64;
+            assert!(failed > 0 && lost > 0 && failed + lost >= 200, "{failed} {lost}");
+            assert_eq!(all.len() as u64, stand.node.counted(Counter::SamplesTaken));
+        });
+    }
+}
+
+/// A waker that is not the node's own.
+struct Around(Waker);
+
+impl Wake for Around {
+    fn wake(self: Arc<Self>) {
+        self.0.wake_by_ref();
+    }
+}
+
+/// A future that is polled with such a waker, so that nobody polls it while its answer lies open.
+struct Elsewhere<F>(F);
+
+impl<F: Future + Unpin> Future for Elsewhere<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let waker = Waker::from(Arc::new(Around(context.waker().clone())));
+        Pin::new(&mut self.0).poll(&mut Context::from_waker(&waker))
+    }
+}
+
+#[test]
+fn an_answer_that_was_copied_says_so() {
+    let _watchdog = Watchdog::new("samples of copied answers", 60);
+    for kind in KINDS {
+        let stand = Stand::new(kind, Waiting::Adaptive);
+        stand.node.block_on(async {
+            let work = stand.work().await;
+            stand.node.set_sampling(1);
+            for n in 0..200 {
+                assert_eq!(Elsewhere(work.add(n, 1)).await, Ok(n + 1));
+            }
+            stand.node.set_sampling(0);
+            let all = stand.taken(200).await;
+            assert_eq!((all.len(), stand.node.counted(Counter::SamplesLost)), (200, 0));
+            let mut wholes = all.iter().filter(|one| one.is_whole()).peekable();
+            assert!(wholes.peek().is_some() && wholes.all(|one| one.has(Happened::STASHED)));
+        });
+    }
+}
+
+#[test]
+fn one_in_so_many_is_sampled() {
+    let _watchdog = Watchdog::new("one in so many", 60);
+    let stand = Stand::new(Kind::Shared, Waiting::Adaptive);
+    stand.node.block_on(async {
+        let work = stand.work().await;
+        stand.node.set_sampling(20);
+        assert_eq!(stand.node.sampling(), 20);
+        for n in 0..20_000 {
+            assert_eq!(work.add(n, 1).await, Ok(n + 1));
+        }
+        let taken = stand.node.counted(Counter::SamplesTaken);
+        assert!((400..1600).contains(&taken), "{taken}");
+    });
+}
