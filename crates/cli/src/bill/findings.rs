@@ -25,6 +25,7 @@ const SOME: u64 = 3;
 /// And when it was so much of a slow message, or made late more messages than single outliers do.
 const OTHER_PART: f64 = 0.25;
 const ONE_IN_MANY: u64 = 250;
+const MUCH_MORE: f64 = 0.5;
 /// A bet is told when so much of it is lost, and when it was taken often enough to say so.
 const LOST_PART: f64 = 0.01;
 const TAKEN_LEAST: u64 = 100;
@@ -69,9 +70,13 @@ pub(crate) fn findings(recording: &Recording) -> Vec<Finding> {
             .iter()
             .filter(|delay| !told.contains(&delay.cause) && is_told(subject, delay))
             .collect();
-        // The slowest message is told already; these are the ones that many have.
+        // The slowest message is told already. What the program does comes before what the machine
+        // does to it, and what befalls many before what befalls few.
+        let machines =
+            |one: &Delay| matches!(one.cause, Cause::Pause | Cause::CalleeBusy | Cause::CallerBusy);
         others.sort_by(|one, other| {
-            other.stories.cmp(&one.stories).then(other.max.total_cmp(&one.max))
+            let many = other.stories.cmp(&one.stories);
+            machines(one).cmp(&machines(other)).then(many).then(other.max.total_cmp(&one.max))
         });
         let others = others.into_iter().take(OTHERS);
         found.extend(others.map(|delay| Finding { subject: Some(at), ..other(subject, delay) }));
@@ -216,7 +221,7 @@ fn is_told(subject: &Subject, delay: &Delay) -> bool {
     let often = |one_in: u64| {
         let befell = |one_in: u64| delay.stories.saturating_mul(one_in) >= subject.stories;
         // Where the machine is busy, its pauses are longer than what the program does wrong.
-        let late = delay.p50 >= SLOW_TIMES * subject.whole.p50 && befell(ONE_IN_MANY);
+        let late = delay.p50 >= MUCH_MORE * subject.whole.p50 && befell(ONE_IN_MANY);
         let much = delay.max >= OTHER_PART * subject.whole.p999 || late;
         much && delay.stories >= SOME && befell(one_in)
     };
