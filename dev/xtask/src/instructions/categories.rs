@@ -78,20 +78,24 @@ pub(crate) fn table(recipe: &Recipe, all: &[Shares]) -> String {
          Overhead, 1986\n",
     );
     let titles: String = all.iter().map(|shares| format!(" {:>12}", shares.case)).collect();
-    let mut line = |name: &str, paper: Option<f64>, today: &dyn Fn(&Shares) -> f64| {
-        let paper = paper.map_or("-".to_owned(), |paper| format!("{paper:.1}"));
-        let today: String = all.iter().map(|shares| format!(" {:>12.1}", today(shares))).collect();
+    let mut line = |name: &str, paper: Option<f64>, today: &dyn Fn(&Shares) -> Option<f64>| {
+        let figure = |today: Option<f64>| today.map_or("-".to_owned(), |one| format!("{one:.1}"));
+        let paper = figure(paper);
+        let cell = |shares: &Shares| format!(" {:>12}", figure(today(shares)));
+        let today: String = all.iter().map(cell).collect();
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{name:<54} {paper:>6}{today}");
     };
     for (number, group) in recipe.groups.iter().enumerate() {
-        line(&group.name, Some(group.paper), &|shares| shares.of_group(recipe, number));
+        line(&group.name, Some(group.paper), &|shares| Some(shares.of_group(recipe, number)));
         for (at, row) in recipe.rows.iter().enumerate().filter(|(_, row)| row.group == number) {
             let name = format!("  {}", row.name);
-            line(&name, row.paper, &|shares| shares.percent(shares.rows[at]));
+            line(&name, row.paper, &|shares| {
+                recipe.has_rules(at).then(|| shares.percent(shares.rows[at]))
+            });
         }
     }
-    line("other: the recipe does not know it", None, &Shares::of_other);
+    line("other: the recipe does not know it", None, &|shares| Some(shares.of_other()));
     let mut text = text.replacen('\n', &format!("\n{:<54} {:>6}{titles}\n", "", "paper"), 1);
     for shares in all {
         let _ = writeln!(text, "{}: {:.1} instructions a call", shares.case, shares.all);
@@ -100,9 +104,9 @@ pub(crate) fn table(recipe: &Recipe, all: &[Shares]) -> String {
         }
     }
     text.push_str(
-        "A row of 0.0 has no instructions of its own: types are compared and links checked when a\n\
-         session opens, a panic's table costs nothing until it is used, and what calls and\n\
-         registers take is in the rows of the functions that they are for.\n",
+        "Without a figure of today are rows that have no instructions of their own: types are compared\n\
+         when a session opens, a panic's table costs nothing until it is used, and what calls\n\
+         and registers take is in the rows of the functions that they are for.\n",
     );
     text
 }
@@ -126,7 +130,9 @@ pub(crate) fn json(recipe: &Recipe, all: &[Shares]) -> String {
                 rounded(today)
             );
         };
-        for (Row { group, name, paper, .. }, cost) in recipe.rows.iter().zip(&shares.rows) {
+        let rows = recipe.rows.iter().zip(&shares.rows).enumerate();
+        for (_, (Row { group, name, paper }, cost)) in rows.filter(|(at, _)| recipe.has_rules(*at))
+        {
             object(&recipe.groups[*group].name, name, *paper, shares.percent(*cost));
         }
         for (function, cost) in &shares.other {

@@ -61,7 +61,8 @@ impl Recipe {
         let mut recipe = Recipe::default();
         let mut row = None;
         for (index, line) in text.lines().enumerate() {
-            let line = line.split('#').next().unwrap_or_default().trim_end();
+            // Within a line it is part of a closure's name.
+            let line = if line.starts_with('#') { "" } else { line.trim_end() };
             let wrong = |what: &str| format!("{PATH}:{}: `{}` {what}", index + 1, line.trim());
             if line.is_empty() {
                 continue;
@@ -127,6 +128,11 @@ impl Recipe {
             Some(row) => Taken::By(row),
             None => Taken::ByNobody(format!("{SYMBOL} {}", last.function)),
         }
+    }
+
+    /// Whether any rule gives something to a row.
+    pub(super) fn has_rules(&self, row: usize) -> bool {
+        self.rules.iter().any(|rule| rule.row == Some(row))
     }
 
     /// The files that it names.
