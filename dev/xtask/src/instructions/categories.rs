@@ -67,7 +67,8 @@ impl Shares {
     }
 
     fn of_other(&self) -> f64 {
-        self.percent(self.other.values().sum())
+        // The sum of nothing is less than zero by its sign.
+        self.percent(self.other.values().sum::<f64>() + 0.0)
     }
 }
 
