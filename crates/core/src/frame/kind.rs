@@ -19,7 +19,7 @@ pub enum Kind {
     Packed = 3,
     /// The result of a call.
     Reply = 4,
-    /// A call that has no result; its payload is a [`Failure`].
+    /// A call that has no result; its payload is a [`Failure`](super::Failure).
     Failed = 5,
     /// The caller no longer wants the answer, which must come all the same.
     Cancel = 6,
