@@ -135,6 +135,26 @@ fn calls_of_every_kind_are_measured_against_their_floors() {
 }
 
 #[test]
+fn a_bill_comes_with_an_estimate_from_its_parts() {
+    if !two_cpus() {
+        return;
+    }
+    let cases = ["bill/null/local/polling", "bill/null/shared/sleeping"];
+    let arguments: Vec<&str> = ["bench", "--quick", "--json"].into_iter().chain(cases).collect();
+    let rows = rows(&upbeat(&arguments));
+    rows.iter().for_each(check);
+    for row in &rows {
+        let parts = row["parts"].as_array().unwrap();
+        assert!(parts.iter().all(|part| part["part"].is_string() && number(part, "ns") > 0.0));
+        let sum: f64 = parts.iter().map(|part| number(part, "ns") * number(part, "times")).sum();
+        let (estimate, measured) = (number(row, "estimate_ns"), number(row, "measured_ns"));
+        assert!((sum - estimate).abs() < 0.01, "{row}");
+        let error = 100.0 * (estimate - measured) / measured;
+        assert!((error - number(row, "estimate_error_percent")).abs() < 0.1, "{row}");
+    }
+}
+
+#[test]
 fn a_table_has_a_line_for_the_case_that_was_asked_for() {
     if !two_cpus() {
         return;

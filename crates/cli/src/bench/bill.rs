@@ -3,7 +3,10 @@
 //! Each round has three parts: without samples, with many, and with as few as by default. The first
 //! says what a call takes, the second what its items take; what is left between them is the
 //! residual. The third says what being sampled costs a program. The samples come out of the page
-//! that observers map, so they are those that `upbeat bill` shows.
+//! that observers map, so they are those that `upbeat bill` shows. Behind it stands an estimate
+//! (`parts`) from what was measured alone, in the same round.
+
+mod parts;
 
 use crate::bench::control::{Control, Done, Job};
 use crate::bench::echo::EchoClient;
@@ -15,8 +18,11 @@ use crate::bench::pin::Cpus;
 use crate::bench::report::{Billed, BilledItem, Placement, Row, rounded};
 use crate::bench::rounds::{Floor, Subject};
 use crate::bench::timing::{Round, Shape, Work};
+use parts::{Parts, Taken, Tools, estimate};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
 use upbeat::CallError;
 use upbeat::bill::collected::{Charged, Collected};
 use upbeat::bill::way::{CALL, Happened, Manner, Phase};
@@ -41,6 +47,9 @@ const fn sampling(policy: Policy) -> u32 {
 
 /// One in so many stories is left out at either end.
 const TRIMMED: usize = 20;
+
+/// A part is measured for this part of the time of the calls.
+const PARTS: u32 = 6;
 
 /// Items of less are left out.
 const LEAST_NS: f64 = 0.05;
@@ -104,12 +113,23 @@ pub(crate) fn subjects(
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<Box<dyn Subject>>, BenchError> {
     let Done = pair.control().receive()?;
+    let tools = Rc::new(Tools::offer(pair.control())?);
     let mut subjects: Vec<Box<dyn Subject>> = Vec::new();
     for case in cases().into_iter().filter(|case| wanted(&case.path())) {
         let (cpus, scratch) = (pair.cpus, pair.scratch().to_owned());
         let (path, doing) = (case.path(), None);
         let (fresh, kept) = (Kept::default(), HashMap::new());
-        subjects.push(Box::new(BillSubject { case, path, cpus, scratch, doing, fresh, kept }));
+        let parts = Parts::new(case, cpus, &tools)?;
+        subjects.push(Box::new(BillSubject {
+            case,
+            path,
+            cpus,
+            scratch,
+            doing,
+            parts,
+            fresh,
+            kept,
+        }));
     }
     Ok(subjects)
 }
@@ -134,6 +154,7 @@ struct BillSubject {
     cpus: Cpus,
     scratch: PathBuf,
     doing: Option<Doing>,
+    parts: Parts,
     /// Of rounds whose placement is not known yet.
     fresh: Kept,
     kept: HashMap<Placement, Kept>,
@@ -149,6 +170,7 @@ struct Kept {
     measured: Vec<f64>,
     /// How much longer, in percent, it took with as many samples as by default.
     sampled: Vec<f64>,
+    parts: Taken,
 }
 
 impl BillSubject {
@@ -231,6 +253,8 @@ impl Subject for BillSubject {
         let (plain_ns, sampled_ns) = (measured.mean_ns(), sampled.mean_ns());
         self.fresh.measured.push(plain_ns);
         self.fresh.sampled.push(100.0 * (sampled_ns - plain_ns) / plain_ns);
+        let lasted = Duration::from_nanos((measured.mean_ns() * work.total() as f64) as u64);
+        self.fresh.parts.push(self.parts.round(pair, lasted / PARTS)?);
         Ok(measured)
     }
 
@@ -241,10 +265,12 @@ impl Subject for BillSubject {
         kept.samples.extend(fresh.samples);
         kept.measured.extend(fresh.measured);
         kept.sampled.extend(fresh.sampled);
+        kept.parts.extend(fresh.parts);
     }
 
     fn finish(&mut self, row: &mut Row) {
-        row.bill = self.kept.get_mut(&row.placement).and_then(Kept::billed);
+        let policy = self.case.policy;
+        row.bill = self.kept.get_mut(&row.placement).and_then(|kept| kept.billed(policy));
     }
 }
 
@@ -262,7 +288,7 @@ impl Kept {
         self.samples.retain(|one| one.rung != whole || (*least..=*most).contains(&lasted(one)));
     }
 
-    fn billed(&mut self) -> Option<Billed> {
+    fn billed(&mut self, policy: Policy) -> Option<Billed> {
         let mut collected = Collected::new(CALL, ticks_per_second());
         self.trim_stories();
         for Record { rung, stamps, flags, .. } in &self.samples {
@@ -273,6 +299,8 @@ impl Kept {
         }
         let breakdown = collected.breakdown()?;
         let (sum, measured) = (breakdown.whole.mean, median(&mut self.measured));
+        let parts = self.parts.parts(policy);
+        let estimated = estimate(&parts);
         let phases = CALL.phases.iter().zip(&breakdown.phases);
         let item = |(phase, charged): (&Phase, &Charged)| BilledItem {
             item: phase.item.name(),
@@ -287,6 +315,9 @@ impl Kept {
             measured_ns: rounded(measured),
             residual_percent: rounded(100.0 * (measured - sum) / measured),
             sampled_percent: rounded(median(&mut self.sampled)),
+            estimate_ns: rounded(estimated),
+            estimate_error_percent: rounded(100.0 * (estimated - measured) / measured),
+            parts,
             stamp_ns: rounded(breakdown.stamp),
             mark_ns: rounded(breakdown.mark),
             samples: self.samples.len() as u64,
@@ -302,6 +333,7 @@ fn median(values: &mut [f64]) -> f64 {
 /// The second process's nodes.
 pub(crate) struct BillServer {
     hosts: HashMap<&'static str, Host>,
+    tools: Tools,
 }
 
 /// The second process's side.
@@ -316,11 +348,14 @@ pub(crate) fn server(
         hosts.insert(policy.word(), host);
     }
     control.send(&Done)?;
-    Ok(BillServer { hosts })
+    Ok(BillServer { hosts, tools: Tools::accept(control)? })
 }
 
 impl Server for BillServer {
-    fn round(&mut self, case: &str, _: Work, _: &mut Ground) -> Result<(), BenchError> {
+    fn round(&mut self, case: &str, work: Work, _: &mut Ground) -> Result<(), BenchError> {
+        if self.tools.answer(case, work)? {
+            return Ok(());
+        }
         let unknown = || BenchError::protocol(format!("no bill `{case}` needs a second process"));
         let policy = cases().into_iter().find(|one| one.path() == case).map(|one| one.policy);
         self.hosts.get(policy.ok_or_else(unknown)?.word()).ok_or_else(unknown)?.round();

@@ -143,6 +143,12 @@ pub struct Billed {
     pub residual_percent: f64,
     /// How much longer calls take where one in 1,000 is sampled: the median over the rounds.
     pub sampled_percent: f64,
+    /// Parts that were each measured alone.
+    pub parts: Vec<BilledPart>,
+    /// What the parts come to: the sum of each as often as a call has it.
+    pub estimate_ns: f64,
+    /// By how much that is more than the round trip of rounds without samples.
+    pub estimate_error_percent: f64,
     /// What one stamp took. It is in no item.
     pub stamp_ns: f64,
     /// What a sampled call that is marked took longer. It is in no item.
@@ -164,6 +170,17 @@ pub struct BilledItem {
     pub percent: f64,
 }
 
+/// A part of an estimate, measured alone.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BilledPart {
+    /// Its name.
+    pub part: &'static str,
+    /// What it takes once.
+    pub ns: f64,
+    /// How often a call has it; less than nothing where another part has too much of it.
+    pub times: f64,
+}
+
 /// Writes the items of a row for people.
 fn items(row: &Row, billed: &Billed, to: &mut impl Write) -> io::Result<()> {
     writeln!(to, "  {}: where its time went", row.case)?;
@@ -181,13 +198,20 @@ fn items(row: &Row, billed: &Billed, to: &mut impl Write) -> io::Result<()> {
         samples,
         ..
     } = billed;
+    let Billed { parts, estimate_ns, estimate_error_percent, .. } = billed;
     writeln!(to, "    {:<20} {:>10}", "sum", time(*sum_ns))?;
     writeln!(to, "    {:<20} {:>10}", "measured", time(*measured_ns))?;
     writeln!(to, "    {:<20} {:>9.1}%", "residual", residual_percent)?;
     writeln!(to, "    {:<20} {:>+9.1}% where one in 1,000 is", "sampled", sampled_percent)?;
     writeln!(to, "    {:<20} {:>10} each, in no item", "stamps", time(*stamp_ns))?;
     writeln!(to, "    {:<20} {:>10} a marked call, in no item", "marks", time(*mark_ns))?;
-    writeln!(to, "    from {} samples", short(*samples as f64))
+    writeln!(to, "    from {} samples", short(*samples as f64))?;
+    writeln!(to, "    estimated from parts measured alone")?;
+    for BilledPart { part, ns, times } in parts {
+        writeln!(to, "    {part:<20} {:>10} x {times:>4}", time(*ns))?;
+    }
+    writeln!(to, "    {:<20} {:>10}", "estimate", time(*estimate_ns))?;
+    writeln!(to, "    {:<20} {:>+9.1}%", "error", estimate_error_percent)
 }
 
 /// Three decimals are more than is known.

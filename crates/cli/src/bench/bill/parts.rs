@@ -1,0 +1,299 @@
+//! An estimate of a call from parts that were each measured alone, never fitted to the whole.
+//!
+//! Where both sides look,
+//!
+//! ```text
+//! call = lanes apart + call in one thread - lanes in one thread - 2 idle turns
+//! ```
+//!
+//! - *lanes apart*: a round trip of bare lanes between the two CPUs, with frames as long as the
+//!   call's: publish, wire and notice twice, and the copies into and out of the lanes.
+//! - *call in one thread*: two nodes take turns in one thread, so all lines are at hand: the work of
+//!   both sides, from the taking of a frame to the end of the turn. The other CPU looks in vain
+//!   meanwhile, as a node there would: two threads of one core take from each other.
+//! - *lanes in one thread*: what of that is the lanes' and stands in the first part already: claim,
+//!   copies and commit, progress, the fence, the look at flags. The last three lie behind the
+//!   publishing, beside the wire; taken off here, they are counted once, where they overlap.
+//! - *idle turn*: what a turn is without a message. The loop that looks has paid for it before the
+//!   frame comes, and `Node::turn` adds entering and leaving the node, which that loop does not.
+//!
+//! What the runtime does behind the publishing beyond the lanes (some nanoseconds to a side) also
+//! lies beside the wire and is not told apart: the estimate is too long by that.
+//!
+//! Where both sleep, a round trip of *bells* comes to it: each side is rung behind its frame, so the
+//! wakes are beside nothing.
+
+mod bells;
+mod lanes;
+mod turns;
+
+use crate::bench::bill::{Case, median};
+use crate::bench::control::{Control, Job};
+use crate::bench::error::BenchError;
+use crate::bench::hosts::Policy;
+use crate::bench::pair::Pair;
+use crate::bench::pin::{self, Cpus};
+use crate::bench::report::{BilledPart, rounded};
+use crate::bench::timing::{Round, Shape, Work};
+use bells::Bell;
+use lanes::{Apart, Sides, Together};
+use std::collections::HashMap;
+use std::hint::spin_loop;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use turns::Turns;
+
+/// What the second process calls its sides of parts.
+const LANES_NOTHING: &str = "part/lanes/null";
+const LANES_KIB: &str = "part/lanes/1KiB";
+const BELLS: &str = "part/bells";
+
+/// How much a frame carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Size {
+    Nothing,
+    Kib,
+}
+
+/// A part of an estimate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Part {
+    /// A round trip of bare lanes between the two CPUs.
+    LanesApart,
+    /// A call between two nodes of one thread.
+    CallTogether,
+    /// A round trip of bare lanes in one thread.
+    LanesTogether,
+    /// A turn of a node to which nothing has come.
+    IdleTurn,
+    /// A round trip of bells, both sides sleeping.
+    Bells,
+}
+
+impl Part {
+    fn name(self) -> &'static str {
+        match self {
+            Part::LanesApart => "lanes apart",
+            Part::CallTogether => "call in one thread",
+            Part::LanesTogether => "lanes in one thread",
+            Part::IdleTurn => "idle turn",
+            Part::Bells => "bells",
+        }
+    }
+}
+
+/// The parts of a call, and how often it has each.
+fn model(policy: Policy) -> &'static [(Part, f64)] {
+    const POLLING: &[(Part, f64)] = &[
+        (Part::LanesApart, 1.0),
+        (Part::CallTogether, 1.0),
+        (Part::LanesTogether, -1.0),
+        (Part::IdleTurn, -2.0),
+    ];
+    const SLEEPING: &[(Part, f64)] = &[
+        (Part::Bells, 1.0),
+        (Part::LanesApart, 1.0),
+        (Part::CallTogether, 1.0),
+        (Part::LanesTogether, -1.0),
+        (Part::IdleTurn, -2.0),
+    ];
+    if policy == Policy::Sleeping { SLEEPING } else { POLLING }
+}
+
+/// What parts are measured with between the two processes.
+pub(super) struct Tools {
+    sides: Sides,
+    bell: Bell,
+}
+
+impl Tools {
+    /// Of the first process.
+    pub(super) fn offer(control: &Control) -> Result<Tools, BenchError> {
+        let sides = Sides::between(control)?;
+        Ok(Tools { sides, bell: Bell::offer(control)? })
+    }
+
+    /// Of the second process.
+    pub(super) fn accept(control: &Control) -> Result<Tools, BenchError> {
+        let sides = Sides::between(control)?;
+        Ok(Tools { sides, bell: Bell::accept(control)? })
+    }
+
+    /// The other side of a round; false if this is no part.
+    pub(super) fn answer(&self, part: &str, work: Work) -> Result<bool, BenchError> {
+        match part {
+            BELLS => self.bell.answer(work)?,
+            LANES_NOTHING => self.sides.answer(Size::Nothing, work)?,
+            LANES_KIB => self.sides.answer(Size::Kib, work)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// The parts of one case.
+pub(super) struct Parts {
+    case: Case,
+    size: Size,
+    cpus: Cpus,
+    tools: Rc<Tools>,
+    /// Lanes to another thread, where the callee is one.
+    apart: Option<Apart>,
+    together: Together,
+    bells: (Bell, Bell),
+    turns: Turns,
+    /// What each took lately.
+    lately: HashMap<Part, f64>,
+}
+
+impl Parts {
+    pub(super) fn new(case: Case, cpus: Cpus, tools: &Rc<Tools>) -> Result<Parts, BenchError> {
+        let size = if case.kib { Size::Kib } else { Size::Nothing };
+        Ok(Parts {
+            case,
+            size,
+            cpus,
+            tools: Rc::clone(tools),
+            apart: case.local.then(|| Apart::start(size, cpus.server)).transpose()?,
+            together: Together::new(),
+            bells: Bell::pair()?,
+            turns: Turns::new(&format!("bench-parts/{}", case.path()), size)?,
+            lately: HashMap::new(),
+        })
+    }
+
+    /// Measures every part once, each for about so long. What an operation of each took, in the
+    /// order of the model.
+    pub(super) fn round(
+        &mut self,
+        pair: &mut Pair,
+        each: Duration,
+    ) -> Result<Vec<f64>, BenchError> {
+        let mut taken = Vec::new();
+        for (part, _) in model(self.case.policy) {
+            let lately = self.lately.get(part).copied();
+            let ns = lately.unwrap_or(if *part == Part::Bells { 50_000.0 } else { 500.0 });
+            let each = if *part == Part::Bells { 3 * each } else { each };
+            let shape = Shape::Each;
+            let work = Work::planned(shape, Work::size(shape, ns), ns, each);
+            let ns = self.measure(*part, pair, Work { singles: 0, ..work })?.mean_ns();
+            self.lately.insert(*part, ns);
+            taken.push(ns);
+        }
+        Ok(taken)
+    }
+
+    fn measure(&mut self, part: Part, pair: &mut Pair, work: Work) -> Result<Round, BenchError> {
+        let (size, cpu) = (self.size, self.cpus.server);
+        match part {
+            Part::LanesApart => match &self.apart {
+                Some(apart) => apart.round(size, work),
+                None => {
+                    let name = if self.case.kib { LANES_KIB } else { LANES_NOTHING };
+                    let job = Job::Case(name.to_owned());
+                    pair.round(job, work, |_| self.tools.sides.ask(size, work))
+                }
+            },
+            Part::Bells if self.case.local => {
+                let (own, other) = &self.bells;
+                bells::apart((own, other), cpu, work)
+            }
+            Part::Bells => {
+                let tools = &self.tools;
+                pair.round(Job::Case(BELLS.to_owned()), work, |_| tools.bell.ask(work))
+            }
+            Part::LanesTogether => beside_a_looker(cpu, || self.together.round(size, work)),
+            Part::CallTogether => beside_a_looker(cpu, || self.turns.calls(work)),
+            Part::IdleTurn => beside_a_looker(cpu, || Ok(self.turns.idle(work))),
+        }
+    }
+}
+
+/// Does something while the other CPU looks at a line in vain, as a node there would: two threads
+/// of one core take from each other.
+fn beside_a_looker<T>(
+    cpu: usize,
+    act: impl FnOnce() -> Result<T, BenchError>,
+) -> Result<T, BenchError> {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let looker = scope.spawn(|| {
+            let pinned = pin::pin(cpu);
+            while !done.load(Ordering::Relaxed) {
+                spin_loop();
+            }
+            pinned
+        });
+        let acted = act();
+        done.store(true, Ordering::Relaxed);
+        looker.join().map_err(|_| BenchError::protocol("a thread that looks panicked"))??;
+        acted
+    })
+}
+
+/// The parts of one placement's rounds, and what they come to.
+#[derive(Default)]
+pub(super) struct Taken {
+    rounds: Vec<Vec<f64>>,
+}
+
+impl Taken {
+    pub(super) fn push(&mut self, round: Vec<f64>) {
+        self.rounds.push(round);
+    }
+
+    pub(super) fn extend(&mut self, other: Taken) {
+        self.rounds.extend(other.rounds);
+    }
+
+    /// The median of each part, and how often a call has it.
+    pub(super) fn parts(&self, policy: Policy) -> Vec<BilledPart> {
+        let of = |at: usize, (part, times): (Part, f64)| {
+            let mut all: Vec<f64> =
+                self.rounds.iter().filter_map(|round| round.get(at).copied()).collect();
+            BilledPart { part: part.name(), ns: rounded(median(&mut all)), times }
+        };
+        model(policy).iter().enumerate().map(|(at, part)| of(at, *part)).collect()
+    }
+}
+
+/// What the parts come to.
+pub(super) fn estimate(parts: &[BilledPart]) -> f64 {
+    parts.iter().map(|part| part.ns * part.times).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BilledPart, Part, Policy, Taken, estimate, model};
+
+    #[test]
+    fn an_estimate_is_the_sum_of_its_parts_as_often_as_a_call_has_them() {
+        let part = |part, ns, times| BilledPart { part, ns, times };
+        let parts = [part("a", 100.0, 1.0), part("b", 30.5, 1.0), part("c", 6.5, -2.0)];
+        assert_eq!(estimate(&parts), 117.5);
+        assert_eq!(estimate(&[]), 0.0);
+    }
+
+    #[test]
+    fn parts_are_medians_over_rounds_in_the_order_of_the_model() {
+        let mut taken = Taken::default();
+        let mut first = Taken::default();
+        first.push(vec![100.0, 80.0, 15.0, 6.0]);
+        taken.extend(first);
+        taken.push(vec![900.0, 82.0, 14.0, 7.0]);
+        taken.push(vec![110.0, 81.0, 16.0, 5.0]);
+        let parts = taken.parts(Policy::Polling);
+        let told: Vec<_> = parts.iter().map(|part| (part.ns, part.times)).collect();
+        assert_eq!(told, [(110.0, 1.0), (81.0, 1.0), (15.0, -1.0), (6.0, -2.0)]);
+        assert_eq!(estimate(&parts), 164.0);
+    }
+
+    #[test]
+    fn a_sleeping_call_is_one_that_looks_and_its_bells() {
+        let of = |policy| model(policy).to_vec();
+        let mut sleeping = of(Policy::Sleeping);
+        assert_eq!(sleeping.remove(0), (Part::Bells, 1.0));
+        assert_eq!(sleeping, of(Policy::Polling));
+    }
+}
