@@ -279,7 +279,6 @@ impl Dispatcher {
     /// was anything.
     #[inline]
     pub(crate) fn turn(self: &Rc<Self>, main: Main<'_>) -> bool {
-        self.come_back();
         let turn = || {
             let came = self.resume();
             self.turn_once(1, main) | came
@@ -341,12 +340,13 @@ impl Dispatcher {
                     return Some(Rc::clone(session));
                 }
             }
-            self.sampling.looked_in_vain();
             left -= 1;
             if left == 0 || self.roster.any() || self.home.board().is_marked() {
                 *from = hot.len();
                 return None;
             }
+            // Not where there is but one look: who knows how long its loop will be elsewhere.
+            self.sampling.looked_in_vain();
             std::hint::spin_loop();
         }
     }

@@ -37,6 +37,7 @@ fn words() -> impl Strategy<Value = u64> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "two thousand records take it two minutes; a small page goes through it")]
 fn a_view_sees_what_the_owner_writes() {
     let samples = Samples::heap("a/1", 7);
     let view = samples.view();
@@ -152,6 +153,7 @@ proptest! {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "generating a page takes it a minute; `recent` has the same test")]
     fn a_view_survives_any_words(
         page in proptest::collection::vec(words(), words_of(SMALL)),
         sequences in any::<[Option<u8>; 4]>(),

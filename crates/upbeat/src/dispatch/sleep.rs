@@ -9,33 +9,23 @@ use std::rc::Rc;
 use std::time::Instant;
 use upbeat_core::bill::Counter;
 use upbeat_core::limits::WATCHES_PER_SECOND_MAX;
-use upbeat_memory::ticks::{ticks, ticks_per_second};
 
 const NS: u64 = 1_000_000_000;
 /// Between two looks at the sockets while the node is awake.
 const WATCH_NS: u64 = NS / WATCHES_PER_SECOND_MAX;
 /// Between two looks at every lane, for notes that were lost.
 const SWEEP_NS: u64 = NS / 20;
-/// A loop of the application's own that comes so often looks all the time.
-const AWAY_PER_SECOND: u64 = 500_000;
 
 /// The node's own clock: nanoseconds since it began, as of the last reading.
 pub(super) struct Clock {
     began: Instant,
     watched: Cell<u64>,
     swept: Cell<u64>,
-    /// When a loop of the application's own last had a turn, in ticks.
-    turned: Cell<u64>,
 }
 
 impl Clock {
     pub(super) fn new() -> Clock {
-        Clock {
-            began: Instant::now(),
-            watched: Cell::new(0),
-            swept: Cell::new(0),
-            turned: Cell::new(0),
-        }
+        Clock { began: Instant::now(), watched: Cell::new(0), swept: Cell::new(0) }
     }
 }
 
@@ -147,18 +137,6 @@ impl Dispatcher {
         self.show_counters();
         // Without an alarm the loop may not wait for what happens at a time.
         self.reactor.set_alarm(self.next_timer()).is_ok()
-    }
-
-    /// Such a loop has a turn again. What has come while it was elsewhere has waited for it.
-    #[inline]
-    pub(super) fn come_back(&self) {
-        if cfg!(feature = "bill") {
-            let now = ticks();
-            let away = now.saturating_sub(self.clock.turned.replace(now));
-            if away > ticks_per_second() / AWAY_PER_SECOND {
-                self.sampling.drained();
-            }
-        }
     }
 
     /// Sees to what such a loop was woken by. Gives whether there was anything: the application may
