@@ -5,7 +5,7 @@
 
 use crate::dispatch::Dispatcher;
 use crate::error::CallError;
-use crate::sample::{Half, Reason, Sample, Stamps, Unsampled};
+use crate::sample::{Half, Reason, Sample, Stamps, Unsampled, Wants};
 use crate::session::{Answer, Prefixed, Put, Session};
 use crate::time::Sleep;
 use crate::wire::Wire;
@@ -85,7 +85,7 @@ enum State<A> {
     Unsent(A),
     Sent(CallNumber),
     /// The same of a call that is sampled.
-    Sampled(CallNumber),
+    Sampled(CallNumber, Wants),
     Over,
 }
 
@@ -190,8 +190,8 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
         match (&sent, &self.state) {
             (Ok(true), State::Sent(call)) => {
                 let (call, Bound { session, service, .. }) = (*call, self.bound);
+                self.state = State::Sampled(call, sample.wants());
                 session.open_sample(Half { call, names: (service, self.method), sample });
-                self.state = State::Sampled(call);
             }
             (Ok(false), _) => {
                 sample.note(Happened::FULL);
@@ -265,8 +265,8 @@ impl<A: Wire, R: Wire> Future for Call<'_, A, R> {
                     return Poll::Ready(Err(*error));
                 }
             }
-        } else if let State::Sampled(call) = this.state {
-            if let Some(result) = this.poll_sampled(call, context) {
+        } else if let State::Sampled(call, wants) = this.state {
+            if let Some(result) = this.poll_sampled(call, wants, context) {
                 return Poll::Ready(result);
             }
         } else {
@@ -292,22 +292,23 @@ impl<A, R: Wire> Call<'_, A, R> {
     fn poll_sampled(
         &mut self,
         call: CallNumber,
+        wants: Wants,
         context: &mut Context<'_>,
     ) -> Option<Result<R, CallError>> {
         let Bound { node, session, .. } = self.bound;
-        let mut half = session.take_open_sample(call);
-        let mut at = |point| half.iter_mut().for_each(|half| half.sample.at(point));
-        at(Point::Reached);
+        let reached = wants.at(Point::Reached);
         let answer = session.poll_answer(call, || node.waiter(context));
-        at(Point::Done);
+        let done = wants.at(Point::Done);
         let result = match answer {
-            Answer::Open => {
-                half.into_iter().for_each(|half| session.open_sample(half));
-                return None;
-            }
+            Answer::Open => return None,
             Answer::Here(value) => Ok(value),
             Answer::Failed(error) => Err(*error),
         };
+        let mut half = session.take_open_sample(call);
+        if let Some(half) = &mut half {
+            half.sample.known(Point::Reached, reached);
+            half.sample.known(Point::Done, done);
+        }
         node.call_done(session, half);
         self.state = State::Over;
         Some(result)
@@ -327,7 +328,7 @@ impl<A, R> Call<'_, A, R> {
 
     #[cold]
     fn give_up(&mut self) {
-        if let State::Sent(call) | State::Sampled(call) =
+        if let State::Sent(call) | State::Sampled(call, _) =
             std::mem::replace(&mut self.state, State::Over)
         {
             let Bound { node, session, .. } = self.bound;
@@ -342,7 +343,7 @@ impl<A, R> Call<'_, A, R> {
 impl<A, R> Drop for Call<'_, A, R> {
     #[inline(always)]
     fn drop(&mut self) {
-        if matches!(self.state, State::Sent(_) | State::Sampled(_)) {
+        if matches!(self.state, State::Sent(_) | State::Sampled(..)) {
             self.give_up();
         }
     }

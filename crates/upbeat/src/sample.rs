@@ -161,6 +161,12 @@ impl Sample {
         }
     }
 
+    /// Where stamps are wanted, for who has not got the sample at hand.
+    #[inline]
+    pub(crate) fn wants(&self) -> Wants {
+        Wants { points: self.wanted, waits: self.waits }
+    }
+
     /// Notes when a point was passed, if that is wanted.
     #[inline]
     pub(crate) fn known(&mut self, point: Point, ticks: u64) {
@@ -284,6 +290,24 @@ impl Timed {
         points.into_iter().for_each(|(point, ticks)| self.sample.known(point, ticks));
         self.sample.at(Point::Finished);
         self.sample
+    }
+}
+
+/// Where stamps of a message are wanted.
+#[derive(Clone, Copy)]
+pub(crate) struct Wants {
+    points: u32,
+    waits: bool,
+}
+
+impl Wants {
+    /// A stamp, if one is wanted at this point.
+    #[inline(always)]
+    pub(crate) fn at(self, point: Point) -> u64 {
+        if self.points & 1 << point as u32 == 0 {
+            return 0;
+        }
+        if self.waits { ticks_after() } else { ticks() }
     }
 }
 
