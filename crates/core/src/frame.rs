@@ -109,143 +109,71 @@ pub struct Head {
 }
 
 impl Head {
+    /// What a head is where a kind says nothing else.
+    const BARE: Head = Head {
+        kind: Kind::Goodbye,
+        flags: Flags::NONE,
+        len: 0,
+        call: CallNumber::NONE,
+        method: 0,
+        count: 0,
+        manner: None,
+        stamp: 0,
+    };
+
     /// A call of `len` argument bytes.
     #[inline]
     pub const fn call(method: u16, call: CallNumber, len: u32) -> Head {
-        Head {
-            kind: Kind::Call,
-            flags: Flags::NONE,
-            len,
-            call,
-            method,
-            count: 0,
-            manner: None,
-            stamp: 0,
-        }
+        Head { kind: Kind::Call, len, call, method, ..Head::BARE }
     }
 
     /// A one-way message of `len` argument bytes.
     #[inline]
     pub const fn oneway(method: u16, len: u32) -> Head {
-        let call = CallNumber::NONE;
-        Head {
-            kind: Kind::Oneway,
-            flags: Flags::NONE,
-            len,
-            call,
-            method,
-            count: 0,
-            manner: None,
-            stamp: 0,
-        }
+        Head { kind: Kind::Oneway, len, method, ..Head::BARE }
     }
 
     /// `count` one-way messages of `len` bytes each in one slot; [`packed_max`] says how many fit.
     #[inline]
     pub const fn packed(method: u16, count: u16, len: u32) -> Head {
-        let call = CallNumber::NONE;
-        Head {
-            kind: Kind::Packed,
-            flags: Flags::NONE,
-            len,
-            call,
-            method,
-            count,
-            manner: None,
-            stamp: 0,
-        }
+        Head { kind: Kind::Packed, len, method, count, ..Head::BARE }
     }
 
     /// The result of a call, of `len` bytes.
     #[inline]
     pub const fn reply(call: CallNumber, len: u32) -> Head {
-        Head {
-            kind: Kind::Reply,
-            flags: Flags::NONE,
-            len,
-            call,
-            method: 0,
-            count: 0,
-            manner: None,
-            stamp: 0,
-        }
+        Head { kind: Kind::Reply, len, call, ..Head::BARE }
     }
 
     /// A call without a result; `len` is [`Failure::len`].
     #[inline]
     pub const fn failed(call: CallNumber, len: u32) -> Head {
-        Head {
-            kind: Kind::Failed,
-            flags: Flags::NONE,
-            len,
-            call,
-            method: 0,
-            count: 0,
-            manner: None,
-            stamp: 0,
-        }
+        Head { kind: Kind::Failed, len, call, ..Head::BARE }
     }
 
     /// The caller no longer wants the answer.
     #[inline]
     pub const fn cancel(call: CallNumber) -> Head {
-        Head {
-            kind: Kind::Cancel,
-            flags: Flags::NONE,
-            len: 0,
-            call,
-            method: 0,
-            count: 0,
-            manner: None,
-            stamp: 0,
-        }
+        Head { kind: Kind::Cancel, call, ..Head::BARE }
     }
 
     /// The lane goes on in the segment of this generation.
     #[inline]
     pub const fn switch(generation: u32) -> Head {
         let call = CallNumber { index: 0, generation };
-        Head {
-            kind: Kind::Switch,
-            flags: Flags::NONE,
-            len: 0,
-            call,
-            method: 0,
-            count: 0,
-            manner: None,
-            stamp: 0,
-        }
+        Head { kind: Kind::Switch, call, ..Head::BARE }
     }
 
     /// Stamps of a call, or of a one-way message if the number is none.
     #[inline]
     pub const fn stamps(call: CallNumber, len: u32) -> Head {
-        Head {
-            kind: Kind::Stamps,
-            flags: Flags::NONE,
-            len,
-            call,
-            method: 0,
-            count: 0,
-            manner: None,
-            stamp: 0,
-        }
+        Head { kind: Kind::Stamps, len, call, ..Head::BARE }
     }
 
     /// No more requests will come.
     #[inline]
     pub const fn goodbye() -> Head {
-        let call = CallNumber::NONE;
-        Head {
-            kind: Kind::Goodbye,
-            flags: Flags::NONE,
-            len: 0,
-            call,
-            method: 0,
-            count: 0,
-            manner: None,
-            stamp: 0,
-        }
+        Head { kind: Kind::Goodbye, ..Head::BARE }
     }
 
     /// The same head with flags added; its length must count their extensions already.

@@ -25,13 +25,22 @@ pub(crate) trait Stamps {
     }
 
     /// The words of a one-way message's head, with the stamp that they carry.
-    fn on_oneway(&self, words: [u64; 3]) -> [u64; 3];
+    #[inline(always)]
+    fn on_oneway(&self, words: [u64; 3]) -> [u64; 3] {
+        words
+    }
 
     /// The words of a reply's head, with the stamp that they carry.
-    fn on_reply(&mut self, words: [u64; 3]) -> [u64; 3];
+    #[inline(always)]
+    fn on_reply(&mut self, words: [u64; 3]) -> [u64; 3] {
+        words
+    }
 
     /// The sample itself, to go on with as a task.
-    fn sample(&mut self) -> Option<&mut Sample>;
+    #[inline(always)]
+    fn sample(&mut self) -> Option<&mut Sample> {
+        None
+    }
 }
 
 /// Nobody.
@@ -43,21 +52,6 @@ impl Stamps for Unsampled {
 
     #[inline(always)]
     fn manner(&self) -> Option<Manner> {
-        None
-    }
-
-    #[inline(always)]
-    fn on_oneway(&self, words: [u64; 3]) -> [u64; 3] {
-        words
-    }
-
-    #[inline(always)]
-    fn on_reply(&mut self, words: [u64; 3]) -> [u64; 3] {
-        words
-    }
-
-    #[inline(always)]
-    fn sample(&mut self) -> Option<&mut Sample> {
         None
     }
 }
@@ -78,21 +72,6 @@ impl<S: Stamps> Stamps for Answering<'_, S> {
     #[inline(always)]
     fn on_head(&mut self, words: [u64; 3]) -> [u64; 3] {
         self.0.on_reply(words)
-    }
-
-    #[inline(always)]
-    fn on_oneway(&self, words: [u64; 3]) -> [u64; 3] {
-        words
-    }
-
-    #[inline(always)]
-    fn on_reply(&mut self, words: [u64; 3]) -> [u64; 3] {
-        words
-    }
-
-    #[inline(always)]
-    fn sample(&mut self) -> Option<&mut Sample> {
-        None
     }
 }
 
