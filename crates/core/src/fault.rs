@@ -185,6 +185,26 @@ pub enum Rule {
         /// What was sent.
         out: u64,
     },
+    /// A frame about a place that has nothing to do with it: a refusal or a grant of a request that
+    /// is not on its way, a request that was not granted, a withdrawal of none.
+    StrayPlace {
+        /// The kind of the frame.
+        kind: u8,
+        /// The number of the request.
+        number: u64,
+    },
+    /// More requests than a receiver keeps places for.
+    TooManyPlaces {
+        /// How many places there are.
+        max: u32,
+    },
+    /// A request longer than the room that was asked for.
+    BeyondReserved {
+        /// What it is charged with.
+        len: u64,
+        /// What was asked for.
+        reserved: u64,
+    },
     /// A payload that does not decode to the types of its method.
     Undecodable {
         /// The method whose arguments or result these were.
@@ -406,6 +426,16 @@ impl Rule {
             Rule::CreditAhead { seen, out } => {
                 write!(f, "progress ahead of sender: {seen} read of {out} sent")
             }
+            Rule::StrayPlace { kind, number } => {
+                let name = kind_name(kind);
+                write!(f, "stray place: a {name} for request {number}, which waits for none")
+            }
+            Rule::TooManyPlaces { max } => {
+                write!(f, "too many places: more than {max} requests wait to be accepted")
+            }
+            Rule::BeyondReserved { len, reserved } => {
+                write!(f, "beyond reserved: {len} bytes where room for {reserved} was asked for")
+            }
             Rule::SwitchWithoutSegment { generation } => {
                 write!(f, "switch without segment: generation {generation} was not handed over")
             }
@@ -471,6 +501,12 @@ pub(crate) const fn kind_name(kind: u8) -> &'static str {
         7 => "switch",
         8 => "goodbye",
         9 => "stamps",
+        10 => "nack",
+        11 => "reserve",
+        12 => "grant",
+        13 => "withdraw",
+        14 => "slab",
+        15 => "retire",
         _ => "frame of unknown kind",
     }
 }

@@ -29,7 +29,7 @@ mod failure;
 use std::fmt;
 
 pub use self::failure::{FailCode, Failure};
-pub use self::flags::Flags;
+pub use self::flags::{Flags, Placed};
 pub use self::kind::Kind;
 use self::kind::LEN_MAX;
 use crate::bill::way::Manner;
@@ -162,6 +162,44 @@ impl Head {
     pub const fn switch(generation: u32) -> Head {
         let call = CallNumber { index: 0, generation };
         Head { kind: Kind::Switch, call, ..Head::BARE }
+    }
+
+    /// There is no room for the request of this number.
+    #[inline]
+    pub const fn nack(number: u64) -> Head {
+        Head { kind: Kind::Nack, call: CallNumber::from_u64(number), ..Head::BARE }
+    }
+
+    /// Asks for room for the next request.
+    #[inline]
+    pub const fn reserve() -> Head {
+        Head { kind: Kind::Reserve, len: 8, ..Head::BARE }
+    }
+
+    /// There is room for the request of this number.
+    #[inline]
+    pub const fn grant(number: u64) -> Head {
+        Head { kind: Kind::Grant, call: CallNumber::from_u64(number), ..Head::BARE }
+    }
+
+    /// Room is no longer wanted for the request of this number.
+    #[inline]
+    pub const fn withdraw(number: u64) -> Head {
+        Head { kind: Kind::Withdraw, call: CallNumber::from_u64(number), ..Head::BARE }
+    }
+
+    /// The slab of this index stands ready.
+    #[inline]
+    pub const fn slab(index: u32) -> Head {
+        let call = CallNumber { index, generation: 0 };
+        Head { kind: Kind::Slab, len: 8, call, ..Head::BARE }
+    }
+
+    /// The slab of this index is not used any more.
+    #[inline]
+    pub const fn retire(index: u32) -> Head {
+        let call = CallNumber { index, generation: 0 };
+        Head { kind: Kind::Retire, call, ..Head::BARE }
     }
 
     /// Stamps of a call, or of a one-way message if the number is none.
@@ -366,8 +404,12 @@ impl Head {
             return Some(Rule::StrayMethod { kind, method });
         }
         let (index, generation) = (call.index, call.generation);
-        let stray_index = matches!(self.kind, Kind::Switch) && index != 0;
-        if stray_index || !shape.number && call.as_u64() != 0 {
+        let stray_half = match self.kind {
+            Kind::Switch => index != 0,
+            Kind::Slab | Kind::Retire => generation != 0,
+            _ => false,
+        };
+        if stray_half || !shape.number && call.as_u64() != 0 {
             return Some(Rule::StrayNumber { kind, index, generation });
         }
         if matches!(self.kind, Kind::Packed) {
@@ -380,14 +422,18 @@ impl Head {
         if count != 0 {
             return Some(Rule::StrayCount { kind, count });
         }
-        if len < extensions + shape.len_min {
-            return Some(Rule::LengthBelowMin { kind, len, min: extensions + shape.len_min });
+        let (min, max) = match flags.has(Flags::PLACED) {
+            true => (extensions, 0),
+            false => (extensions + shape.len_min, shape.len_max),
+        };
+        if len < min {
+            return Some(Rule::LengthBelowMin { kind, len, min });
         }
-        if len - extensions > shape.len_max {
-            return Some(if shape.len_max == 0 {
+        if len - extensions > max {
+            return Some(if max == 0 {
                 Rule::StrayPayload { kind, len }
             } else {
-                Rule::LengthBeyondMax { len, max: extensions + shape.len_max }
+                Rule::LengthBeyondMax { len, max: extensions + max }
             });
         }
         None

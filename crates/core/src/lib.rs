@@ -20,4 +20,5 @@ mod record;
 pub mod hello;
 pub mod signal;
 pub mod bind;
+pub mod flow;
 pub mod call;

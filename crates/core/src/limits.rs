@@ -65,6 +65,35 @@ pub const CALLS_PER_SESSION_MAX: usize = 4096;
 /// One-way messages of one session that have become tasks and are not yet finished.
 pub const ONEWAYS_UNFINISHED_MAX: usize = 65_536;
 
+/// Payload bytes of the longest request that may be sent without asking for room: what a lost bet
+/// costs over a byte stream. A longer one is asked for first.
+pub const MEDIUM_BYTES_MAX: usize = 64 << 10;
+
+/// Requests of one session that may be on their way without room having been asked for. The paper's
+/// threshold: it bounds the places of refused ones at the receiver.
+pub const OPTIMISM: usize = 1024;
+
+/// Places beyond those, for short requests that go straight into them and for reservations.
+pub const PLACES_RESERVED: usize = 64;
+
+/// Places that a receiver keeps for the requests of one session that it has heard of and not
+/// accepted.
+pub const PLACES_MAX: usize = OPTIMISM + PLACES_RESERVED;
+
+/// Reservations of one session that are granted before the first of them is made use of: one is
+/// filled while another is read.
+pub const GRANTS_AHEAD: usize = 4;
+
+/// Bytes that an accepted request is counted with beyond its payload: its task, its place.
+pub const REQUEST_BYTES: usize = 256;
+
+/// Bytes of accepted requests that a node holds before it refuses more, unless it is told
+/// otherwise.
+pub const BUDGET_BYTES: u64 = 256 << 20;
+
+/// The same of one session: a quarter, so that one peer does not take all.
+pub const SESSION_BUDGET_BYTES: u64 = BUDGET_BYTES / 4;
+
 /// Bytes of a node's board: one page.
 pub const BOARD_BYTES: usize = PAGE_BYTES;
 

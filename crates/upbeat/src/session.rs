@@ -178,10 +178,8 @@ impl Session {
 
     /// The microseconds until the deadline that the open frame carries.
     pub(crate) fn deadline_us(&self, head: &Head) -> Option<u64> {
-        if !head.flags.has(Flags::DEADLINE) {
-            return None;
-        }
-        Some(self.carrier.lanes.reader().read_value::<u64>(head.flags.deadline_offset()? as usize))
+        let at = head.flags.offset_of(Flags::DEADLINE)?;
+        Some(self.carrier.lanes.reader().read_value::<u64>(at as usize))
     }
 
     /// Tells the peer how far this side has come. Once per drained batch.

@@ -11,6 +11,10 @@ impl Flags {
     pub const NONE: Flags = Flags(0);
     /// The microseconds that remained until the deadline when the frame was sent, as a `u64`.
     pub const DEADLINE: Flags = Flags(1);
+    /// The payload behind the extensions does not lie here but in a buffer: a [`Placed`].
+    pub const PLACED: Flags = Flags(2);
+    /// The number of the request, as a `u64`, whose place was kept and granted.
+    pub const GRANTED: Flags = Flags(4);
 
     /// These flags and those.
     #[inline]
@@ -37,9 +41,35 @@ impl Flags {
         self.0.count_ones() * EXTENSION_BYTES as u32
     }
 
-    /// Where in the payload the deadline stands, if there is one.
+    /// Where in the payload the one extension stands that this is, if it is there.
     #[inline]
-    pub const fn deadline_offset(self) -> Option<u32> {
-        if self.has(Flags::DEADLINE) { Some(0) } else { None }
+    pub const fn offset_of(self, extension: Flags) -> Option<u32> {
+        let before = Flags(self.0 & (extension.0 - 1));
+        if self.has(extension) { Some(before.extension_bytes()) } else { None }
+    }
+}
+
+/// Where a payload lies that is not in its frame: in a buffer of a slab of its sender's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The slab.
+    pub slab: u16,
+    /// The buffer in it.
+    pub index: u16,
+    /// Bytes of the payload.
+    pub len: u32,
+}
+
+impl Placed {
+    /// As it stands in the payload.
+    #[inline]
+    pub const fn as_u64(self) -> u64 {
+        self.slab as u64 | (self.index as u64) << 16 | (self.len as u64) << 32
+    }
+
+    /// What stands in a payload.
+    #[inline]
+    pub const fn from_u64(word: u64) -> Placed {
+        Placed { slab: word as u16, index: (word >> 16) as u16, len: (word >> 32) as u32 }
     }
 }

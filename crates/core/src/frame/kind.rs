@@ -7,6 +7,9 @@ use crate::limits::{ERROR_TEXT_BYTES_MAX, EXTENSION_BYTES, MESSAGE_BYTES_MAX, ST
 /// The longest payload.
 pub(super) const LEN_MAX: u32 = MESSAGE_BYTES_MAX as u32;
 
+/// What may stand before the payload of a request.
+const REQUEST: Flags = Flags::DEADLINE.with(Flags::PLACED).with(Flags::GRANTED);
+
 /// What a frame is. Byte 0 is padding of the ring and never a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -29,11 +32,24 @@ pub enum Kind {
     Goodbye = 8,
     /// The stamps that its sender took of a call of this number, or of the one-way message before.
     Stamps = 9,
+    /// There is no room for the request of this number, which keeps its place.
+    Nack = 10,
+    /// Asks for room for a request, which takes its place by this; the payload says how many bytes.
+    Reserve = 11,
+    /// There is room for the request of this number.
+    Grant = 12,
+    /// Room is no longer wanted for the request of this number.
+    Withdraw = 13,
+    /// A segment with buffers stands ready; the number's index is the slab's, the payload says how
+    /// many bytes a buffer has and how many buffers there are.
+    Slab = 14,
+    /// The slab of this index is not used any more; all of its buffers are back.
+    Retire = 15,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 9] = [
+    pub const ALL: [Kind; 15] = [
         Kind::Call,
         Kind::Oneway,
         Kind::Packed,
@@ -43,6 +59,12 @@ impl Kind {
         Kind::Switch,
         Kind::Goodbye,
         Kind::Stamps,
+        Kind::Nack,
+        Kind::Reserve,
+        Kind::Grant,
+        Kind::Withdraw,
+        Kind::Slab,
+        Kind::Retire,
     ];
 
     /// The kind of a byte, if there is one.
@@ -58,6 +80,12 @@ impl Kind {
             7 => Some(Kind::Switch),
             8 => Some(Kind::Goodbye),
             9 => Some(Kind::Stamps),
+            10 => Some(Kind::Nack),
+            11 => Some(Kind::Reserve),
+            12 => Some(Kind::Grant),
+            13 => Some(Kind::Withdraw),
+            14 => Some(Kind::Slab),
+            15 => Some(Kind::Retire),
             _ => None,
         }
     }
@@ -77,23 +105,29 @@ impl Kind {
     /// which may take the last slots of a ring and are not ordered against requests.
     #[inline]
     pub const fn is_request(self) -> bool {
-        matches!(self, Kind::Call | Kind::Oneway | Kind::Packed)
+        matches!(self, Kind::Call | Kind::Oneway | Kind::Packed | Kind::Reserve)
     }
 
     pub(super) const fn shape(self) -> Shape {
         match self {
-            Kind::Call => Shape { number: true, method: true, ..Shape::SAMPLED },
-            Kind::Oneway => Shape { method: true, ..Shape::SAMPLED },
+            Kind::Call => Shape { number: true, method: true, flags: REQUEST, ..Shape::SAMPLED },
+            Kind::Oneway => Shape { method: true, flags: REQUEST, ..Shape::SAMPLED },
             Kind::Packed => Shape { method: true, ..Shape::BARE },
-            Kind::Reply => Shape { number: true, flags: Flags::NONE, ..Shape::SAMPLED },
+            Kind::Reply => Shape { number: true, flags: Flags::PLACED, ..Shape::SAMPLED },
             Kind::Failed => Shape {
                 number: true,
-                flags: Flags::NONE,
                 len_min: 1,
                 len_max: 1 + ERROR_TEXT_BYTES_MAX as u32,
                 ..Shape::SAMPLED
             },
-            Kind::Cancel | Kind::Switch => Shape { number: true, len_max: 0, ..Shape::BARE },
+            Kind::Cancel
+            | Kind::Switch
+            | Kind::Nack
+            | Kind::Grant
+            | Kind::Withdraw
+            | Kind::Retire => Shape { number: true, len_max: 0, ..Shape::BARE },
+            Kind::Reserve => Shape { len_min: 8, len_max: 8, ..Shape::BARE },
+            Kind::Slab => Shape { number: true, len_min: 8, len_max: 8, ..Shape::BARE },
             Kind::Goodbye => Shape { len_max: 0, ..Shape::BARE },
             Kind::Stamps => Shape {
                 number: true,
@@ -124,5 +158,5 @@ impl Shape {
         len_min: 0,
         len_max: LEN_MAX,
     };
-    const SAMPLED: Shape = Shape { flags: Flags::DEADLINE, sampled: true, ..Shape::BARE };
+    const SAMPLED: Shape = Shape { sampled: true, ..Shape::BARE };
 }

@@ -151,6 +151,9 @@ fn spans_and_lengths_agree() {
 #[test]
 fn extensions_stand_before_the_body() {
     let deadline = Head::call(1, CallNumber::NONE, 24).with_flags(Flags::DEADLINE);
-    assert_eq!((deadline.flags.deadline_offset(), Flags::NONE.deadline_offset()), (Some(0), None));
+    assert_eq!(
+        (deadline.flags.offset_of(Flags::DEADLINE), Flags::NONE.offset_of(Flags::DEADLINE)),
+        (Some(0), None)
+    );
     assert_eq!(deadline.body_bytes(), 16);
 }
