@@ -1,8 +1,8 @@
 //! A pair of lanes: what one side of a session writes, and what it reads.
 //!
 //! A lane begins with eight lines that its writer keeps about itself (who it is; how far it has
-//! read the other lane; whether it looks at the other lane each turn), then comes the ring. Each
-//! side writes its own lane alone, so a peer can spoil what it says and never what we hold.
+//! read the other lane; whether it looks at the other lane each turn; which buffers of the other
+//! side's slabs it has returned), then comes the ring. Each side writes its own lane alone, so a peer can spoil what it says and never what we hold.
 
 use crate::probe::{Count, Watched};
 use crate::region::Region;
@@ -17,13 +17,22 @@ pub const HEAD_LINES: usize = 8;
 
 const LINE_WORDS: usize = 8;
 const SESSION: usize = 0;
-/// The owner's progress in the other lane: slots consumed, one-way messages finished.
+/// The owner's progress in the other lane: slots consumed, one-way messages finished, requests
+/// accepted.
 const IN: usize = LINE_WORDS;
 const FINISHED: usize = LINE_WORDS + 1;
+const ACCEPTED: usize = LINE_WORDS + 2;
 /// Whether the owner looks at the other lane each turn.
 const ATTENTION: usize = 2 * LINE_WORDS;
 /// Whether the owner found the ring full and wants to hear of room.
 const WANTS_ROOM: usize = 2 * LINE_WORDS + 1;
+/// A word for each slab of the peer's, in which the owner notes the buffers that it returns.
+const RETURNS: usize = 4 * LINE_WORDS;
+
+/// The most slabs that a side of a session has at a time.
+pub const SLABS_MAX: usize = 32;
+
+const _: () = assert!(RETURNS + SLABS_MAX <= HEAD_LINES * LINE_WORDS);
 
 /// The slot at which the ring of session `session` starts. Rings that all started at one offset
 /// of a page would fall into one set of the cache.
@@ -48,6 +57,7 @@ pub struct Lanes {
     reader_grown: Cell<u8>,
     published_in: Cell<u64>,
     progress: Watched,
+    returned: [Watched; SLABS_MAX],
 }
 
 impl Lanes {
@@ -75,6 +85,7 @@ impl Lanes {
             reader_grown: Cell::new(0),
             published_in: Cell::new(0),
             progress: Watched::default(),
+            returned: Default::default(),
         }
     }
 
@@ -163,6 +174,41 @@ impl Lanes {
     #[inline(always)]
     pub fn peer_finished(&self) -> u64 {
         self.theirs.load(FINISHED)
+    }
+
+    /// Tells the peer how many of its requests were accepted, in their order: all of them up to
+    /// this number.
+    #[inline(always)]
+    pub fn publish_accepted(&self, accepted: u64) {
+        self.ours.publish(ACCEPTED, accepted);
+    }
+
+    /// How many of our requests, in their order, the peer says it has accepted.
+    #[inline(always)]
+    pub fn peer_accepted(&self) -> u64 {
+        self.theirs.load(ACCEPTED)
+    }
+
+    /// The word of our lane in which we note the buffers of the peer's slab `slab` that go back.
+    ///
+    /// # Panics
+    /// When there are no more than `slab` slabs.
+    #[must_use]
+    pub fn returns_for(&self, slab: usize) -> Region {
+        assert!(slab < SLABS_MAX, "slab {slab} of {SLABS_MAX}");
+        self.ours.part(RETURNS + slab, 1)
+    }
+
+    /// The peer's word on the buffers of our slab `slab` that have come back. It says anything.
+    ///
+    /// # Panics
+    /// When there are no more than `slab` slabs.
+    #[inline]
+    pub fn peer_returned(&self, slab: usize) -> u64 {
+        assert!(slab < SLABS_MAX, "slab {slab} of {SLABS_MAX}");
+        let returned = self.theirs.load(RETURNS + slab);
+        self.returned[slab].loaded(Count::ProgressLines, returned);
+        returned
     }
 
     /// Says whether we look at the peer's lane each turn. Having said no, look once more: what the

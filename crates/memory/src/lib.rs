@@ -1,5 +1,5 @@
-//! Shared bytes: segments, rings of cache-line slots, lanes, node pages, boards, counters,
-//! samples, pools.
+//! Shared bytes: segments, rings of cache-line slots, slabs of buffers, lanes, node pages, boards,
+//! counters, samples, pools.
 //!
 //! The one home of `unsafe`. This crate moves words and bytes and checks where they lie; what a
 //! frame means is decided elsewhere. Invariant: nothing that another process writes into shared
@@ -38,6 +38,8 @@ pub mod ring;
 pub mod page;
 
 pub mod board;
+
+pub mod slab;
 
 pub mod lane;
 

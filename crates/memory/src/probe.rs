@@ -7,6 +7,9 @@
 
 #[cfg(feature = "testing")]
 use std::cell::Cell;
+// No part of a model: what is counted is this crate's own.
+#[cfg(feature = "testing")]
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// What is counted, by its place in a `tally` (feature `testing`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +21,7 @@ pub enum Count {
     LinesLoaded,
     /// Lines that were loaded and said that the rest of the ring is empty.
     PaddingLines,
-    /// Lines with a reader's progress that had changed since they were last loaded.
+    /// Lines with a reader's progress or returns that had changed since they were last loaded.
     ProgressLines,
     /// Lines with a promise that had changed since they were last loaded.
     PromiseLines,
@@ -227,6 +230,65 @@ impl Watched {
     }
 }
 
+/// The lines of one buffer of a slab, each counted once. Others may be written, read and counted
+/// between two pieces of this one.
+#[derive(Default)]
+pub(crate) struct Lines {
+    /// The line behind the last that was touched, and the byte behind the last.
+    #[cfg(feature = "testing")]
+    next: AtomicUsize,
+    #[cfg(feature = "testing")]
+    end: AtomicUsize,
+    #[cfg(feature = "testing")]
+    lines: AtomicU64,
+}
+
+impl Lines {
+    /// Payload was stored at byte `at` of the buffer; it is about to be copied.
+    #[inline(always)]
+    pub(crate) fn stored(&self, at: usize, bytes: usize) {
+        let _ = (at, bytes);
+        #[cfg(feature = "testing")]
+        {
+            self.touched(at, bytes, |probe| &probe.into);
+        }
+    }
+
+    /// The buffer is lent with what was stored.
+    #[inline(always)]
+    pub(crate) fn lent(&self) {
+        #[cfg(feature = "testing")]
+        {
+            add(Count::LinesStored, self.lines.load(Relaxed));
+            add(Count::Bytes, self.end.load(Relaxed) as u64);
+        }
+    }
+
+    /// Payload was loaded at byte `at` of the buffer; it is about to be copied.
+    #[inline(always)]
+    pub(crate) fn loaded(&self, at: usize, bytes: usize) {
+        let _ = (at, bytes);
+        #[cfg(feature = "testing")]
+        add(Count::LinesLoaded, self.touched(at, bytes, |probe| &probe.out));
+    }
+
+    /// Counts lines, and begins a pass where these are the first.
+    #[cfg(feature = "testing")]
+    fn touched(&self, at: usize, bytes: usize, pass: fn(&Probe) -> &Cell<usize>) -> u64 {
+        if bytes == 0 {
+            return 0;
+        }
+        if self.end.fetch_max(at + bytes, Relaxed) == 0 {
+            PROBE.with(|probe| pass(probe).set(0));
+        }
+        let (first, behind) = (at / LINE, (at + bytes).div_ceil(LINE));
+        let next = self.next.fetch_max(behind, Relaxed);
+        let new = behind.saturating_sub(first.max(next)) as u64;
+        self.lines.fetch_add(new, Relaxed);
+        new
+    }
+}
+
 #[cfg(all(test, feature = "testing"))]
 mod tests {
     use super::*;
@@ -246,6 +308,22 @@ mod tests {
             (tally[Count::LinesStored as usize], tally[Count::LinesLoaded as usize]),
             (2, 3)
         );
+    }
+
+    #[test]
+    fn lines_of_a_buffer_are_counted_apart_and_once() {
+        let (written, read, before) = (Lines::default(), Lines::default(), tally());
+        written.stored(0, 100);
+        claimed(0);
+        written.stored(100, 29);
+        committed(0);
+        read.loaded(0, 64);
+        read.loaded(56, 8);
+        read.loaded(128, 1);
+        let count = |count: Count| tally()[count as usize] - before[count as usize];
+        assert_eq!(count(Count::LinesStored), 1);
+        written.lent();
+        assert_eq!([Count::LinesStored, Count::Bytes, Count::LinesLoaded].map(count), [4, 129, 2]);
     }
 
     #[test]

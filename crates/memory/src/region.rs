@@ -218,6 +218,15 @@ mod plain {
             self.word_mut(at).swap(0, Ordering::AcqRel)
         }
 
+        /// Flips the bits of `mask` in a word, in one step, behind every earlier read and write.
+        ///
+        /// # Panics
+        /// When the region is read-only, or `at` is outside.
+        #[inline]
+        pub fn toggle(&self, at: usize, mask: u64) {
+            self.word_mut(at).fetch_xor(mask, Ordering::Release);
+        }
+
         /// Loads the eight bytes of a word that others store byte by byte.
         ///
         /// # Panics
@@ -411,6 +420,13 @@ mod model {
         /// Takes a word: loads it and leaves 0, in one step that is ordered like a lock.
         pub fn take(&self, at: usize) -> u64 {
             self.word(at).swap(0, Ordering::AcqRel)
+        }
+
+        /// Flips the bits of `mask` in a word, in one step, behind every earlier read and write.
+        pub fn toggle(&self, at: usize, mask: u64) {
+            if self.spend() {
+                self.word(at).fetch_xor(mask, Ordering::Release);
+            }
         }
 
         /// Loads the eight bytes of a word that others store byte by byte.

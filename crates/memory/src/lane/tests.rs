@@ -37,6 +37,8 @@ fn each_side_writes_its_own_lane() {
     }
     one.publish_finished(5);
     assert_eq!((other.peer_finished(), one.peer_finished()), (5, 0));
+    one.publish_accepted(9);
+    assert_eq!((other.peer_accepted(), one.peer_accepted()), (9, 0));
     assert!(one.peer_is_attentive());
     other.set_attention(false);
     assert!(!one.peer_is_attentive() && other.peer_is_attentive());
@@ -111,4 +113,32 @@ fn progress_that_cannot_be_is_refused() {
     theirs.store(IN, slots + 2);
     let fault = Refused::Progress { now: slots + 2, known: 1, out: slots + 1 };
     assert_eq!(send(&lanes, 0), Err(fault));
+}
+
+#[test]
+fn each_slab_has_a_word_for_its_returns() {
+    let (one, other) = lanes();
+    for slab in 0..SLABS_MAX {
+        assert_eq!(other.peer_returned(slab), 0);
+        one.returns_for(slab).toggle(0, 1 << slab | 1 << 63);
+    }
+    for slab in 0..SLABS_MAX {
+        assert_eq!(other.peer_returned(slab), 1 << slab | 1 << 63);
+        assert_eq!((one.peer_returned(slab), one.returns_for(slab).words()), (0, 1));
+    }
+    // Nothing else of a lane is touched.
+    assert!(other.peer_is_attentive() && !other.peer_wants_room());
+    assert_eq!((other.peer_finished(), other.peer_accepted()), (0, 0));
+    send(&one, 1).unwrap();
+    assert_eq!(receive(&other), Some(1));
+}
+
+#[test]
+fn a_lane_has_no_more_words_for_returns() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    let (one, _other) = lanes();
+    let refused = |act: &dyn Fn()| catch_unwind(AssertUnwindSafe(act)).is_err();
+    assert!(refused(&|| _ = one.peer_returned(SLABS_MAX)));
+    assert!(refused(&|| _ = one.returns_for(SLABS_MAX)));
+    assert!(refused(&|| _ = one.returns_for(usize::MAX)));
 }

@@ -81,6 +81,7 @@ fn what_lies_outside_is_refused() {
     assert!(refused(&mut || region.store_byte(32, 0)));
     assert!(refused(&mut || _ = region.take_byte(32)));
     assert!(refused(&mut || _ = region.take(4)));
+    assert!(refused(&mut || region.toggle(4, 1)));
     assert!(refused(&mut || region.write(31, &[0; 2])));
     assert!(refused(&mut || region.write(usize::MAX, &[0; 2])));
     assert!(refused(&mut || region.read(24, &mut room[..9])));
@@ -97,4 +98,5 @@ fn what_lies_outside_is_refused() {
     assert!(refused(&mut || read_only.write(0, &[0])));
     assert!(refused(&mut || _ = read_only.take_byte(0)));
     assert!(refused(&mut || _ = read_only.take(0)));
+    assert!(refused(&mut || read_only.toggle(0, 1)));
 }
