@@ -217,25 +217,6 @@ impl<W> CallTable<W> {
         }
     }
 
-    /// Puts another waiter in the place of the old one, which it gives back. Gives back the new
-    /// one as an error if there is no such call.
-    #[inline]
-    pub fn set_waiter(&mut self, call: CallNumber, waiter: W) -> Result<W, W> {
-        match self.waiter_mut(call) {
-            Some(old) => Ok(std::mem::replace(old, waiter)),
-            None => Err(waiter),
-        }
-    }
-
-    /// Whether a call was answered and is not closed yet.
-    #[inline]
-    pub fn is_answered(&self, call: CallNumber) -> bool {
-        self.entries.get(call.index as usize).is_some_and(|entry| {
-            entry.generation == call.generation
-                && matches!(entry.state, State::Open { answered: true, .. })
-        })
-    }
-
     /// Ends every call that has no answer, because none can come any more, and yields the waiters.
     ///
     /// Abandoned calls end silently; answered ones stay until they are closed. Calls that were not

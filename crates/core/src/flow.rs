@@ -86,6 +86,8 @@ pub struct Sender {
     safe: u64,
     /// Requests beyond `safe` that may go without asking.
     optimism: u64,
+    /// Requests beyond `safe` that may be on their way at all.
+    window: u64,
     /// Requests that did not simply go.
     special: BTreeMap<u64, Special>,
     inquired: bool,
@@ -97,6 +99,7 @@ enum Special {
     Refused,
     Reserved,
     Granted,
+    Transferred,
     Withdrawn,
 }
 
@@ -107,7 +110,7 @@ pub enum Granted {
     Reserved,
     /// A request that was refused: it goes again.
     Refused,
-    /// A reservation that was withdrawn meanwhile; the receiver hears of that.
+    /// A request that was withdrawn meanwhile; the receiver hears of that, or has heard.
     Withdrawn,
 }
 
@@ -115,8 +118,15 @@ impl Sender {
     /// A direction in which nothing was sent. Without optimism every medium request asks first, as
     /// in the protocol that the paper compares itself with.
     pub const fn new(optimistic: bool) -> Sender {
-        let optimism = if optimistic { OPTIMISM as u64 } else { 0 };
-        Sender { out: 0, safe: 0, optimism, special: BTreeMap::new(), inquired: false }
+        Sender::with_window(if optimistic { OPTIMISM } else { 0 }, PLACES_RESERVED)
+    }
+
+    /// The same with other bounds than those of [`limits`](crate::limits), which both sides must
+    /// know: the receiver keeps as many places as both together.
+    pub const fn with_window(optimism: usize, reserved: usize) -> Sender {
+        let window = (optimism + reserved) as u64;
+        let special = BTreeMap::new();
+        Sender { out: 0, safe: 0, optimism: optimism as u64, window, special, inquired: false }
     }
 
     /// Requests that the receiver is not known to have accepted.
@@ -143,7 +153,7 @@ impl Sender {
         let open = self.open();
         match size {
             Size::Short | Size::Medium if open < self.optimism => Way::Optimistic,
-            _ if open >= self.optimism + PLACES_RESERVED as u64 => Way::Wait,
+            _ if open >= self.window => Way::Wait,
             Size::Short => Way::Direct,
             Size::Medium | Size::Long => Way::Reserve,
         }
@@ -164,7 +174,7 @@ impl Sender {
     }
 
     /// The receiver says that it has accepted all requests before number `accepted`. Gives whether
-    /// that was new.
+    /// that was new. It cannot have accepted one for which room was asked and which did not go.
     pub fn heard(&mut self, accepted: u64) -> Result<bool, Rule> {
         if accepted < self.safe || accepted > self.out {
             let (seen, before, out) = (accepted, self.safe, self.out);
@@ -176,11 +186,16 @@ impl Sender {
         if accepted == self.safe {
             return Ok(false);
         }
-        self.safe = accepted;
-        self.inquired = false;
         if !self.special.is_empty() {
+            let waits = |special| matches!(special, Special::Reserved | Special::Granted);
+            let mut passed = self.special.range(..accepted);
+            if let Some((&number, _)) = passed.find(|&(_, &special)| waits(special)) {
+                return Err(Rule::CreditAhead { seen: accepted, out: number });
+            }
             self.special = self.special.split_off(&accepted);
         }
+        self.safe = accepted;
+        self.inquired = false;
         Ok(true)
     }
 
@@ -191,9 +206,12 @@ impl Sender {
         ask
     }
 
-    /// The receiver had no room for a request.
+    /// The receiver had no room for a request. In memory its progress may be seen before the frame
+    /// that says so: then the request has been accepted since.
     pub fn refused(&mut self, number: u64) -> Result<(), Rule> {
-        self.check(Kind::Nack, number)?;
+        if self.is_past(Kind::Nack, number)? {
+            return Ok(());
+        }
         if self.special.contains_key(&number) {
             return Err(stray(Kind::Nack, number));
         }
@@ -201,9 +219,12 @@ impl Sender {
         Ok(())
     }
 
-    /// The receiver keeps room for a request: it is to be sent as [`Sender::transferred`].
+    /// The receiver keeps room for a request: it is to be sent as [`Sender::transferred`]. In memory
+    /// the receiver's progress may be seen first: then the request was withdrawn, and passed over.
     pub fn granted(&mut self, number: u64) -> Result<Granted, Rule> {
-        self.check(Kind::Grant, number)?;
+        if self.is_past(Kind::Grant, number)? {
+            return Ok(Granted::Withdrawn);
+        }
         match self.special.get_mut(&number) {
             Some(Special::Withdrawn) => Ok(Granted::Withdrawn),
             Some(special @ Special::Reserved) => {
@@ -214,16 +235,22 @@ impl Sender {
                 *special = Special::Granted;
                 Ok(Granted::Refused)
             }
-            Some(Special::Granted) | None => Err(stray(Kind::Grant, number)),
+            Some(Special::Granted | Special::Transferred) | None => Err(stray(Kind::Grant, number)),
         }
     }
 
     /// A granted request goes.
     pub fn transferred(&mut self, number: u64) {
-        self.special.remove(&number);
+        let special = self.special.get_mut(&number);
+        debug_assert_eq!(special, Some(&mut Special::Granted), "request {number} was not granted");
+        if let Some(special) = special {
+            *special = Special::Transferred;
+        }
     }
 
-    /// Nobody wants a reservation any more. Gives whether the receiver is to be told.
+    /// Nobody wants a request any more that was reserved or granted and has not gone. Gives whether
+    /// the receiver is to be told. One that was refused may wait where it was refused: over a byte
+    /// stream, where it does not, it is withdrawn when it is granted.
     pub fn withdraw(&mut self, number: u64) -> bool {
         match self.special.get_mut(&number) {
             Some(special @ (Special::Reserved | Special::Granted)) => {
@@ -234,9 +261,10 @@ impl Sender {
         }
     }
 
-    /// Whether a frame of this kind may be about this request: one that is on its way.
-    fn check(&self, kind: Kind, number: u64) -> Result<(), Rule> {
-        if number < self.safe || number >= self.out { Err(stray(kind, number)) } else { Ok(()) }
+    /// Whether a request that a frame of this kind is about is known to be accepted or passed over;
+    /// an error if it was never sent.
+    fn is_past(&self, kind: Kind, number: u64) -> Result<bool, Rule> {
+        if number >= self.out { Err(stray(kind, number)) } else { Ok(number < self.safe) }
     }
 }
 
@@ -255,6 +283,7 @@ pub struct Receiver<P> {
     places: VecDeque<Place<P>>,
     /// Places that are granted and not yet filled.
     granted: usize,
+    places_max: usize,
 }
 
 /// A request that was heard of and not accepted.
@@ -285,7 +314,12 @@ pub enum Step<P> {
 impl<P> Receiver<P> {
     /// A direction in which nothing has come.
     pub const fn new() -> Receiver<P> {
-        Receiver { accepted: 0, places: VecDeque::new(), granted: 0 }
+        Receiver::with_places(PLACES_MAX)
+    }
+
+    /// The same with so many places, which the sender must know: [`Sender::with_window`].
+    pub const fn with_places(places_max: usize) -> Receiver<P> {
+        Receiver { accepted: 0, places: VecDeque::new(), granted: 0, places_max }
     }
 
     /// All requests before this number have been accepted.
@@ -318,8 +352,8 @@ impl<P> Receiver<P> {
     }
 
     fn push(&mut self, place: Place<P>) -> Result<u64, Rule> {
-        if self.places.len() >= PLACES_MAX {
-            return Err(Rule::TooManyPlaces { max: PLACES_MAX as u32 });
+        if self.places.len() >= self.places_max {
+            return Err(Rule::TooManyPlaces { max: self.places_max as u32 });
         }
         let number = self.accepted + self.places.len() as u64;
         self.places.push_back(place);
@@ -450,3 +484,6 @@ impl<P> Default for Receiver<P> {
         Receiver::new()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,13 +1,12 @@
 //! What the socket carries after the handshake: bells, and segments for lanes that grow.
 //!
 //! A bell is a byte 0; a segment is a [`Record::Segment`] with one descriptor beside it. Reading
-//! the socket and keeping the descriptors is the transport's. The invariant: whatever comes, no
-//! more is kept than part of one record and [`PENDING_SEGMENTS_MAX`] announced segments, and a lane
-//! goes on only in segments that were announced, in their order.
+//! the socket and keeping the descriptors is the transport's, which segment a lane goes on in is the
+//! session's. The invariant: whatever comes, no more is kept than part of one record.
 
 use crate::fault::Rule;
 use crate::hello::{Parsed, Record, Segment};
-use crate::limits::{PENDING_SEGMENTS_MAX, RECORD_HEADER_BYTES};
+use crate::limits::RECORD_HEADER_BYTES;
 
 /// The byte that rings a sleeper's bell.
 pub const BELL: u8 = 0;
@@ -80,73 +79,6 @@ impl Signals {
     }
 }
 
-/// The growth of a peer's lane: which segments were announced, and which one the lane is in.
-///
-/// A segment and the switch to it come by different ways. The socket must be read before a switch
-/// is held against the peer, since the announcement was sent first.
-///
-/// ```
-/// use upbeat_core::hello::Segment;
-/// use upbeat_core::signal::Growth;
-///
-/// let mut growth = Growth::new();
-/// assert!(growth.switch(1).is_err());
-/// growth.announce(Segment { generation: 1, bytes: 65_536 }).unwrap();
-/// growth.switch(1).unwrap();
-/// assert_eq!(growth.generation(), 1);
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct Growth {
-    current: u32,
-    waiting: u32,
-}
-
-impl Growth {
-    /// In the segment of the handshake.
-    pub const fn new() -> Growth {
-        Growth { current: 0, waiting: 0 }
-    }
-
-    /// The generation of the segment that the lane is in.
-    pub const fn generation(&self) -> u32 {
-        self.current
-    }
-
-    /// Segments that were announced and not switched to.
-    pub const fn waiting(&self) -> usize {
-        self.waiting as usize
-    }
-
-    /// Takes note of a segment.
-    pub fn announce(&mut self, segment: Segment) -> Result<(), Rule> {
-        let waiting = self.waiting + 1;
-        let max = PENDING_SEGMENTS_MAX as u32;
-        if waiting > max {
-            return Err(Rule::TooManySegments { waiting, max });
-        }
-        let (seen, next) = (segment.generation, self.current.wrapping_add(waiting));
-        if seen != next {
-            return Err(Rule::SegmentOutOfOrder { seen, next });
-        }
-        self.waiting = waiting;
-        Ok(())
-    }
-
-    /// Takes note of a switch.
-    pub fn switch(&mut self, generation: u32) -> Result<(), Rule> {
-        let next = self.current.wrapping_add(1);
-        if generation != next {
-            return Err(Rule::SegmentOutOfOrder { seen: generation, next });
-        }
-        if self.waiting == 0 {
-            return Err(Rule::SwitchWithoutSegment { generation });
-        }
-        self.current = next;
-        self.waiting -= 1;
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -202,29 +134,6 @@ mod tests {
             bytes.truncate(start);
             bytes.extend(tail);
             let _ = hear(&mut Signals::new(), &bytes, &mut Vec::new());
-        }
-
-        #[test]
-        fn a_lane_goes_on_only_in_announced_segments(
-            acts in prop::collection::vec((any::<bool>(), 0..8u32), 0..60),
-        ) {
-            let (mut growth, mut waiting, mut current) = (Growth::new(), Vec::new(), 0);
-            for (announces, generation) in acts {
-                if announces {
-                    let segment = Segment { generation, bytes: 8192 };
-                    let last = waiting.last().copied().unwrap_or(current);
-                    let allowed = waiting.len() < PENDING_SEGMENTS_MAX && generation == last + 1;
-                    prop_assert_eq!(growth.announce(segment).is_ok(), allowed);
-                    waiting.extend(allowed.then_some(generation));
-                } else {
-                    let allowed = waiting.first() == Some(&generation);
-                    prop_assert_eq!(growth.switch(generation).is_ok(), allowed);
-                    if allowed {
-                        current = waiting.remove(0);
-                    }
-                }
-                prop_assert_eq!((growth.generation(), growth.waiting()), (current, waiting.len()));
-            }
         }
     }
 

@@ -8,6 +8,10 @@ use crate::limits::{BUDGET_BYTES, MEDIUM_BYTES_MAX, REQUEST_BYTES, SESSION_BUDGE
 /// one request more. A session that holds nothing is admitted always, unless its request is long:
 /// a peer whose requests are dealt with at once does not feel that others overload the node.
 ///
+/// What waits for an answer of another node must not be counted meanwhile: it is released, and
+/// charged again, admitted or not, when the answer has come. Otherwise two nodes whose budgets are
+/// full of handlers that call each other wait for ever. The tables of open calls bound it.
+///
 /// ```
 /// use upbeat_core::flow::{Budget, Share};
 ///

@@ -11,19 +11,23 @@ fn number() -> impl Strategy<Value = CallNumber> {
 
 fn extended(head: Head, flags: u16, len: u32) -> Head {
     let flags = Flags(flags & head.kind.shape().flags.0);
-    Head { len: len.max(flags.extension_bytes()), ..head.with_flags(flags) }
+    let len = match flags.has(Flags::PLACED) {
+        true => flags.extension_bytes(),
+        false => len.max(flags.extension_bytes()),
+    };
+    Head { len, ..head.with_flags(flags) }
 }
 
 fn head() -> impl Strategy<Value = Head> {
     let len = || prop_oneof![0..=LEN_MAX, 0..=64u32, Just(LEN_MAX)];
     prop_oneof![
-        (any::<u16>(), number(), len(), 0..4u16).prop_map(|(m, n, l, f)| extended(
+        (any::<u16>(), number(), len(), 0..8u16).prop_map(|(m, n, l, f)| extended(
             Head::call(m, n, l),
             f,
             l
         )),
-        (any::<u16>(), len(), 0..4u16).prop_map(|(m, l, f)| extended(Head::oneway(m, l), f, l)),
-        (number(), len(), 0..4u16).prop_map(|(n, l, f)| extended(Head::reply(n, l), f, l)),
+        (any::<u16>(), len(), 0..8u16).prop_map(|(m, l, f)| extended(Head::oneway(m, l), f, l)),
+        (number(), len(), 0..8u16).prop_map(|(n, l, f)| extended(Head::reply(n, l), f, l)),
         (any::<u16>(), 1..=SHORT_BYTES as u32, any::<u16>())
             .prop_map(|(m, l, c)| { Head::packed(m, 1 + c % packed_max(l) as u16, l) }),
         (number(), 1..=1 + ERROR_TEXT_BYTES_MAX as u32).prop_map(|(n, l)| Head::failed(n, l)),
@@ -40,6 +44,12 @@ fn head() -> impl Strategy<Value = Head> {
             Head { stamp, ..head }
         }),
         any::<u32>().prop_map(Head::switch),
+        any::<u64>().prop_map(Head::nack),
+        Just(Head::reserve()),
+        any::<u64>().prop_map(Head::grant),
+        any::<u64>().prop_map(Head::withdraw),
+        any::<u32>().prop_map(Head::slab),
+        any::<u32>().prop_map(Head::retire),
         Just(Head::goodbye()),
     ]
 }
@@ -97,14 +107,35 @@ fn every_broken_shape_names_its_rule() {
     let one = CallNumber { index: 1, generation: 1 };
     let call = Head::call(1, one, 8);
     let stamped = Some(Manner::Whole);
-    let cases: [(Head, Rule); 13] = [
+    let cases: [(Head, Rule); 22] = [
         (Head::cancel(one).with_manner(stamped), Rule::StrayManner { kind: 6, manner: 255 }),
         (Head::stamps(one, 7), Rule::LengthBelowMin { kind: 9, len: 7, min: 8 }),
         (
             Head { len: LEN_MAX + 1, ..call },
             Rule::LengthBeyondMax { len: LEN_MAX + 1, max: LEN_MAX },
         ),
-        (Head { flags: Flags(2), ..call }, Rule::UnknownFlags { kind: 1, flags: 2 }),
+        (Head { flags: Flags(8), ..call }, Rule::UnknownFlags { kind: 1, flags: 8 }),
+        (Head::reply(one, 16).with_flags(Flags::GRANTED), Rule::UnknownFlags { kind: 4, flags: 4 }),
+        (Head { len: 9, ..call.with_flags(Flags::PLACED) }, Rule::StrayPayload { kind: 1, len: 9 }),
+        (
+            call.with_flags(Flags::PLACED.with(Flags::GRANTED)),
+            Rule::LengthBelowMin { kind: 1, len: 8, min: 16 },
+        ),
+        (Head { len: 1, ..Head::nack(5) }, Rule::StrayPayload { kind: 10, len: 1 }),
+        (Head { len: 4, ..Head::reserve() }, Rule::LengthBelowMin { kind: 11, len: 4, min: 8 }),
+        (
+            Head { call: one, ..Head::reserve() },
+            Rule::StrayNumber { kind: 11, index: 1, generation: 1 },
+        ),
+        (Head { method: 1, ..Head::grant(5) }, Rule::StrayMethod { kind: 12, method: 1 }),
+        (
+            Head { call: one, ..Head::slab(1) },
+            Rule::StrayNumber { kind: 14, index: 1, generation: 1 },
+        ),
+        (
+            Head { call: one, ..Head::retire(1) },
+            Rule::StrayNumber { kind: 15, index: 1, generation: 1 },
+        ),
         (Head::reply(one, 8).with_flags(Flags::DEADLINE), Rule::UnknownFlags { kind: 4, flags: 1 }),
         (
             Head { call: one, ..Head::oneway(1, 8) },
@@ -156,4 +187,14 @@ fn extensions_stand_before_the_body() {
         (Some(0), None)
     );
     assert_eq!(deadline.body_bytes(), 16);
+    let all = Flags::DEADLINE.with(Flags::PLACED).with(Flags::GRANTED);
+    let offsets = [Flags::DEADLINE, Flags::PLACED, Flags::GRANTED].map(|flag| all.offset_of(flag));
+    assert_eq!((offsets, all.extension_bytes()), ([Some(0), Some(8), Some(16)], 24));
+}
+
+proptest! {
+    #[test]
+    fn a_placed_payload_is_its_word(word: u64) {
+        prop_assert_eq!(Placed::from_u64(word).as_u64(), word);
+    }
 }
