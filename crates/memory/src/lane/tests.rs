@@ -142,3 +142,67 @@ fn a_lane_has_no_more_words_for_returns() {
     assert!(refused(&|| _ = one.returns_for(SLABS_MAX)));
     assert!(refused(&|| _ = one.returns_for(usize::MAX)));
 }
+
+#[test]
+fn buffers_cross_to_other_threads_and_come_back() {
+    use crate::slab::{Borrowed, Loan, Slab};
+    use std::sync::{Arc, mpsc};
+    use std::thread;
+    const EACH: usize = 512;
+    const COUNT: u32 = 3;
+    const SLAB: usize = 5;
+    let messages: u64 = if cfg!(miri) { 40 } else { 50_000 };
+    let (one, other) = lanes();
+    let region = Region::heap(EACH / WORD * COUNT as usize);
+    let slab = Slab::new(region.clone(), EACH, COUNT, one.peer_returned(SLAB));
+    let borrowed = Borrowed::new(region.read_only(), EACH, COUNT, other.returns_for(SLAB));
+    let content = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+    let reader = move |loans: mpsc::Receiver<(Loan, u64)>| {
+        for (loan, number) in loans {
+            let mut bytes = vec![0; loan.len()];
+            loan.read(0, &mut bytes);
+            assert!(bytes.chunks(WORD).all(|word| word == &content(number)[..word.len()]));
+        }
+    };
+    thread::scope(|scope| {
+        let (first, at_first) = mpsc::channel();
+        let (second, at_second) = mpsc::channel();
+        scope.spawn(move || reader(at_first));
+        scope.spawn(move || reader(at_second));
+        let peer = scope.spawn(move || {
+            let borrowed = Arc::new(borrowed);
+            for number in 0..messages {
+                let head = loop {
+                    match other.look().unwrap() {
+                        Some(head) => break head,
+                        None => thread::yield_now(),
+                    }
+                };
+                let loan = borrowed.take(head[1] as u32, head[2] as usize).unwrap();
+                other.reader().advance();
+                other.publish_progress();
+                [&first, &second][number as usize % 2].send((loan, number)).unwrap();
+            }
+            borrowed
+        });
+        for number in 0..messages {
+            let mut buffer = loop {
+                match slab.claim(|| one.peer_returned(SLAB)) {
+                    Some(buffer) => break buffer,
+                    None => thread::yield_now(),
+                }
+            };
+            let len = EACH - number as usize % 99;
+            buffer.write(0, &content(number).repeat(EACH / WORD)[..len]);
+            let head = [0x100, u64::from(buffer.lend()), len as u64];
+            while let Err(refused) = one.claim(1, 0).map(|claim| claim.commit(head, 0)) {
+                assert_eq!(refused, Refused::Full);
+                thread::yield_now();
+            }
+        }
+        let borrowed = peer.join().unwrap();
+        while borrowed.held() != 0 || !slab.is_idle(one.peer_returned(SLAB)) {
+            thread::yield_now();
+        }
+    });
+}
