@@ -151,7 +151,7 @@ fn buffers_cross_to_other_threads_and_come_back() {
     const EACH: usize = 512;
     const COUNT: u32 = 3;
     const SLAB: usize = 5;
-    let messages: u64 = if cfg!(miri) { 40 } else { 50_000 };
+    let messages: u64 = if cfg!(miri) { 12 } else { 20_000 };
     let (one, other) = lanes();
     let region = Region::heap(EACH / WORD * COUNT as usize);
     let slab = Slab::new(region.clone(), EACH, COUNT, one.peer_returned(SLAB));
@@ -165,10 +165,10 @@ fn buffers_cross_to_other_threads_and_come_back() {
         }
     };
     thread::scope(|scope| {
-        let (first, at_first) = mpsc::channel();
-        let (second, at_second) = mpsc::channel();
-        scope.spawn(move || reader(at_first));
-        scope.spawn(move || reader(at_second));
+        let (to_first, at_first) = mpsc::channel();
+        let (to_second, at_second) = mpsc::channel();
+        let first = scope.spawn(move || reader(at_first));
+        let second = scope.spawn(move || reader(at_second));
         let peer = scope.spawn(move || {
             let borrowed = Arc::new(borrowed);
             for number in 0..messages {
@@ -181,15 +181,19 @@ fn buffers_cross_to_other_threads_and_come_back() {
                 let loan = borrowed.take(head[1] as u32, head[2] as usize).unwrap();
                 other.reader().advance();
                 other.publish_progress();
-                [&first, &second][number as usize % 2].send((loan, number)).unwrap();
+                [&to_first, &to_second][number as usize % 2].send((loan, number)).unwrap();
             }
             borrowed
         });
+        let wait = |peer: &thread::ScopedJoinHandle<'_, _>| {
+            assert!(!peer.is_finished(), "the peer ended early");
+            thread::yield_now();
+        };
         for number in 0..messages {
             let mut buffer = loop {
                 match slab.claim(|| one.peer_returned(SLAB)) {
                     Some(buffer) => break buffer,
-                    None => thread::yield_now(),
+                    None => wait(&peer),
                 }
             };
             let len = EACH - number as usize % 99;
@@ -197,12 +201,11 @@ fn buffers_cross_to_other_threads_and_come_back() {
             let head = [0x100, u64::from(buffer.lend()), len as u64];
             while let Err(refused) = one.claim(1, 0).map(|claim| claim.commit(head, 0)) {
                 assert_eq!(refused, Refused::Full);
-                thread::yield_now();
+                wait(&peer);
             }
         }
         let borrowed = peer.join().unwrap();
-        while borrowed.held() != 0 || !slab.is_idle(one.peer_returned(SLAB)) {
-            thread::yield_now();
-        }
+        (first.join().unwrap(), second.join().unwrap());
+        assert!(borrowed.held() == 0 && slab.is_idle(one.peer_returned(SLAB)));
     });
 }

@@ -254,7 +254,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => index().prop_map(Step::Again),
         1 => Just(Step::Replace),
     ];
-    proptest::collection::vec(step, 0..if cfg!(miri) { 60 } else { 300 })
+    proptest::collection::vec(step, 0..if cfg!(miri) { 12 } else { 300 })
 }
 
 /// What a side that knew everything would know.
@@ -322,7 +322,7 @@ proptest! {
         standing in any::<u64>(),
         acts in proptest::collection::vec(
             (any::<u64>(), any::<prop::sample::Index>(), any::<bool>(), any::<bool>()),
-            0..if cfg!(miri) { 60 } else { 400 },
+            0..if cfg!(miri) { 20 } else { 400 },
         ),
     ) {
         let slab = Slab::new(Region::heap(count as usize), WORD, count, standing);
@@ -354,7 +354,7 @@ proptest! {
         count in 1_u32..=64,
         acts in proptest::collection::vec(
             (0_u32..70, 0_usize..50, any::<prop::sample::Index>(), any::<bool>()),
-            0..if cfg!(miri) { 60 } else { 400 },
+            0..if cfg!(miri) { 20 } else { 400 },
         ),
     ) {
         let bench = Bench::new(words * WORD, count, 0);
