@@ -14,7 +14,7 @@ use std::fmt;
 
 use crate::fault::Rule;
 use crate::frame::CallNumber;
-use crate::limits::{CALLS_PER_SESSION_MAX, ONEWAYS_UNFINISHED_MAX};
+use crate::limits::CALLS_PER_SESSION_MAX;
 
 /// No place: the end of the free list.
 const NIL: u32 = u32::MAX;
@@ -391,14 +391,8 @@ impl<K> Serving<K> {
     }
 
     /// Counts a one-way message that became a task.
-    pub fn begin_oneway(&mut self) -> Result<(), Rule> {
-        let unfinished = self.oneways + 1;
-        let max = ONEWAYS_UNFINISHED_MAX as u32;
-        if unfinished > max {
-            return Err(Rule::TooManyOneways { unfinished, max });
-        }
-        self.oneways = unfinished;
-        Ok(())
+    pub const fn begin_oneway(&mut self) {
+        self.oneways += 1;
     }
 
     /// Counts one that is finished.

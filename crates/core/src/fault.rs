@@ -164,13 +164,6 @@ pub enum Rule {
         /// Indexes must be below it.
         max: u32,
     },
-    /// More one-way messages than may be unfinished at a time.
-    TooManyOneways {
-        /// How many are unfinished, the new one included.
-        unfinished: u32,
-        /// How many may be.
-        max: u32,
-    },
     /// The receiver's progress went backwards.
     CreditBackwards {
         /// The `in` seen.
@@ -417,9 +410,6 @@ impl Rule {
             Rule::TooManyCalls { index, max } => {
                 write!(f, "too many calls: index {index}, at most {max} may be unfinished")
             }
-            Rule::TooManyOneways { unfinished, max } => {
-                write!(f, "too many one-ways: {unfinished} unfinished, at most {max} may be")
-            }
             Rule::CreditBackwards { seen, before } => {
                 write!(f, "progress went backwards: from {before} to {seen}")
             }
@@ -443,7 +433,7 @@ impl Rule {
                 write!(f, "segment out of order: generation {seen} where {next} comes next")
             }
             Rule::SegmentSize { bytes, min, max } => {
-                write!(f, "segment size: {bytes} bytes, a lane has {min} to {max} in whole pages")
+                write!(f, "segment size: {bytes} bytes where {min} to {max} in whole pages may be")
             }
             Rule::TooManySegments { waiting, max } => {
                 write!(f, "too many segments: {waiting} wait, at most {max} may")

@@ -166,6 +166,18 @@ impl Sender {
         self.out - 1
     }
 
+    /// So many requests may go at once by what is known.
+    #[inline]
+    pub const fn headroom(&self) -> u64 {
+        self.optimism.saturating_sub(self.open())
+    }
+
+    /// So many of them went.
+    pub fn went(&mut self, requests: u64) {
+        debug_assert!(requests <= self.headroom(), "more went than might");
+        self.out += requests;
+    }
+
     /// Room is asked for; gives the request's number.
     pub fn reserved(&mut self) -> u64 {
         let number = self.sent();
@@ -334,11 +346,11 @@ impl<P> Receiver<P> {
         self.places.len()
     }
 
-    /// Accepts a request that has come while none waits.
+    /// Accepts requests that have come while none waited.
     #[inline]
-    pub fn accept(&mut self) {
-        debug_assert!(self.places.is_empty(), "a request passes those that wait");
-        self.accepted += 1;
+    pub fn accept(&mut self, requests: u64) {
+        debug_assert!(requests == 0 || self.places.is_empty(), "a request passes those that wait");
+        self.accepted += requests;
     }
 
     /// Keeps a place for a request that is here, or that can be fetched when it is its turn.

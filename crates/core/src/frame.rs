@@ -11,7 +11,7 @@
 //!          bytes 2-3  flags    Flags: which extensions stand at the payload's start
 //!          bytes 4-5  count    messages in the slot, if packed
 //!          byte 6     manner   how the message is stamped for its bill; 0 if it is not
-//!          byte 7     zero
+//!          byte 7     1 if the payload lies in a buffer, which an extension names; else 0
 //! ```
 //!
 //! In a message whose manner is not 0 a stamp stands where it has nothing else: in a one-way
@@ -43,7 +43,7 @@ const LEN_SHIFT: u32 = 32;
 const FLAGS_SHIFT: u32 = 16;
 const COUNT_SHIFT: u32 = 32;
 const MANNER_SHIFT: u32 = 48;
-const RESERVED_SHIFT: u32 = 56;
+const PLACED_SHIFT: u32 = 56;
 /// What a stamped reply has of its stamp, in word 2.
 const STAMP_MASK: u64 = (1 << MANNER_SHIFT) - 1;
 
@@ -269,7 +269,7 @@ impl Head {
             (self.kind as u64) << KIND_SHIFT | (self.len as u64) << LEN_SHIFT,
             self.call.as_u64(),
             self.method as u64
-                | (self.flags.0 as u64) << FLAGS_SHIFT
+                | self.flags.in_head()
                 | (self.count as u64) << COUNT_SHIFT
                 | (manner_byte(self.manner) as u64) << MANNER_SHIFT,
         ];
@@ -326,6 +326,22 @@ impl Head {
             && words[2] >> FLAGS_SHIFT == 0
     }
 
+    /// The words of the same frame with a flag.
+    #[inline]
+    #[must_use]
+    pub const fn flagged(words: [u64; 3], flags: Flags) -> [u64; 3] {
+        [words[0], words[1], words[2] | flags.in_head()]
+    }
+
+    /// Whether the payload of the frame of these words may lie in a buffer.
+    #[inline]
+    pub const fn may_be_placed(words: &[u64; 3]) -> bool {
+        match Kind::from_byte((words[0] >> KIND_SHIFT) as u8) {
+            Some(kind) => kind.shape().flags.has(Flags::PLACED),
+            None => false,
+        }
+    }
+
     /// In which manner the frame of these words is stamped, if it is.
     #[inline]
     pub const fn manner_in(words: &[u64; 3]) -> Option<Manner> {
@@ -366,7 +382,7 @@ impl Head {
         };
         let head = Head {
             kind,
-            flags: Flags((plain[2] >> FLAGS_SHIFT) as u16),
+            flags: Flags::from_head(plain[2]),
             len: (plain[0] >> LEN_SHIFT) as u32,
             call: CallNumber::from_u64(plain[1]),
             method: plain[2] as u16,
@@ -378,7 +394,7 @@ impl Head {
         if byte != manner_byte(head.manner) || byte != 0 && !kind.shape().sampled {
             return Err(Rule::StrayManner { kind: kind.byte(), manner: byte });
         }
-        let reserved = (words[2] >> RESERVED_SHIFT) as u32;
+        let reserved = (words[2] >> PLACED_SHIFT) as u32 & !1;
         if reserved != 0 {
             return Err(Rule::ReservedBits { bits: reserved });
         }

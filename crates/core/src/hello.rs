@@ -22,8 +22,9 @@ mod refusal;
 pub use self::refusal::{Refusal, RefusalCode};
 use crate::fault::Rule;
 use crate::limits::{
-    HELLO_BYTES_MAX, LANE_BYTES_FIRST, LANE_BYTES_MAX, NAME_BYTES_MAX, PAGE_BYTES,
-    PROGRAM_BYTES_MAX, RECORD_HEADER_BYTES, SESSIONS_PER_NODE_MAX,
+    HELLO_BYTES_MAX, LANE_BYTES_FIRST, LANE_BYTES_MAX, LONG_STEP_BYTES, MESSAGE_BYTES_MAX,
+    NAME_BYTES_MAX, PAGE_BYTES, PROGRAM_BYTES_MAX, RECORD_HEADER_BYTES, SESSIONS_PER_NODE_MAX,
+    SLAB_GENERATION,
 };
 use crate::name::{NodeName, ProgramId, ProgramName};
 use crate::record::{Fields, push_text};
@@ -255,10 +256,12 @@ impl Segments {
     }
 }
 
-/// A bigger segment in which the sender's lane will go on; its descriptor rides beside it.
+/// A bigger segment in which the sender's lane will go on, or a slab of its sender's; its descriptor
+/// rides beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Which segment of the lane it is; the first, of the handshake, is 0.
+    /// Which segment of the lane it is; the first, of the handshake, is 0. Slabs count from
+    /// [`SLAB_GENERATION`].
     pub generation: u32,
     /// Its bytes.
     pub bytes: u32,
@@ -273,7 +276,11 @@ impl Segment {
     fn parse(mut fields: Fields<'_>) -> Result<Segment, Rule> {
         let generation = fields.u32("generation")?;
         let bytes = fields.u32("bytes of the segment")?;
-        check_lane_bytes(u64::from(bytes))?;
+        let most = match generation < SLAB_GENERATION {
+            true => LANE_BYTES_MAX,
+            false => MESSAGE_BYTES_MAX + LONG_STEP_BYTES,
+        };
+        check_bytes(u64::from(bytes), PAGE_BYTES, most)?;
         fields.end()?;
         Ok(Segment { generation, bytes })
     }
@@ -418,7 +425,11 @@ fn parse_header(header: &[u8; RECORD_HEADER_BYTES]) -> Result<(RecordKind, usize
 
 /// That a segment of this size may be a lane: for the number announced and for the file's own.
 pub fn check_lane_bytes(bytes: u64) -> Result<(), Rule> {
-    let (min, max) = (LANE_BYTES_FIRST as u32, LANE_BYTES_MAX as u32);
+    check_bytes(bytes, LANE_BYTES_FIRST, LANE_BYTES_MAX)
+}
+
+fn check_bytes(bytes: u64, min: usize, max: usize) -> Result<(), Rule> {
+    let (min, max) = (min as u32, max as u32);
     let fits = bytes >= u64::from(min) && bytes <= u64::from(max);
     if fits && bytes.is_multiple_of(PAGE_BYTES as u64) {
         return Ok(());

@@ -39,12 +39,39 @@ pub const LANE_BYTES_MAX: usize = RING_SLOTS_MAX * SLOT_BYTES;
 /// nodes can still answer each other.
 pub const CONTROL_SLOTS: usize = 8;
 
-/// Payload bytes of the longest message, extensions included: one MiB less the KiB that a lane's
-/// header and its control slots take, so that two such messages fit the biggest ring.
-pub const MESSAGE_BYTES_MAX: usize = (1 << 20) - 1024;
+/// Payload bytes of the longest message.
+pub const MESSAGE_BYTES_MAX: usize = 1 << 30;
 
-/// Slots that the longest message takes.
-pub const MESSAGE_SLOTS_MAX: usize = (HEAD_BYTES + MESSAGE_BYTES_MAX).div_ceil(SLOT_BYTES);
+/// Elements of a sequence whose elements may take no byte of a message.
+pub const EMPTY_ELEMENTS_MAX: usize = 1 << 20;
+
+/// Slabs of one direction of a session: segments with buffers in which payloads lie that are too
+/// long for a slot.
+pub const SLABS_MAX: usize = 32;
+
+/// Bytes of the buffers of a slab, from the smallest; the last are those of the longest requests
+/// that go unasked.
+pub const BUFFER_BYTES: [usize; 4] = [512, 2048, 8192, MEDIUM_BYTES_MAX];
+
+/// Buffers of a slab of each of those sizes.
+pub const BUFFERS: [u32; 4] = [64, 64, 32, 16];
+
+/// Slabs of one size for requests; and as many for answers, which must not wait for requests.
+pub const SLABS_PER_SIZE_MAX: usize = 2;
+
+/// Slabs of a single buffer each, for long requests; and as many for long answers.
+pub const SLABS_LONG_MAX: usize = 6;
+
+/// Bytes by which the size of a single buffer is measured.
+pub const LONG_STEP_BYTES: usize = 256 << 10;
+
+/// Bytes of single buffers that one direction of a session has at most, beyond the first: what
+/// a peer that does not read can make its sender keep.
+pub const LONG_BYTES_MAX: usize = 256 << 20;
+
+/// The generation of the first slab's segment. Those of the segments in which a lane goes on are
+/// far below.
+pub const SLAB_GENERATION: u32 = 1 << 16;
 
 /// Bytes of one extension at the start of a payload (a deadline, a time stamp).
 pub const EXTENSION_BYTES: usize = 8;
@@ -61,9 +88,6 @@ pub const FLUSH_MESSAGES: usize = 32;
 
 /// Open calls of one direction of a session. The callee accepts no call number beyond it.
 pub const CALLS_PER_SESSION_MAX: usize = 4096;
-
-/// One-way messages of one session that have become tasks and are not yet finished.
-pub const ONEWAYS_UNFINISHED_MAX: usize = 65_536;
 
 /// Payload bytes of the longest request that may be sent without asking for room: what a lost bet
 /// costs over a byte stream. A longer one is asked for first.
@@ -140,8 +164,9 @@ pub const HANDSHAKE_MS_MAX: u64 = 2_000;
 /// Handshakes that a listening node keeps unfinished at a time; one more and the oldest goes.
 pub const PENDING_HANDSHAKES_MAX: usize = 64;
 
-/// Grown segments announced on the socket whose `switch` frame has not been read yet.
-pub const PENDING_SEGMENTS_MAX: usize = 2;
+/// Segments that came over the socket and whose frame in the lane has not been read yet: those in
+/// which the lane goes on, and slabs.
+pub const PENDING_SEGMENTS_MAX: usize = 2 + SLABS_MAX;
 
 /// Bytes of the text of a failed call or of a refusal.
 pub const ERROR_TEXT_BYTES_MAX: usize = 1024;
@@ -167,12 +192,13 @@ const _: () = assert!(LANE_BYTES_MAX.is_multiple_of(PAGE_BYTES));
 const _: () = assert!(RING_SLOTS_FIRST == 60);
 const _: () = assert!(LANE_BYTES_FIRST < LANE_BYTES_MAX && LANE_BYTES_MAX <= u32::MAX as usize);
 
-// Two of the longest messages fit the biggest ring beside header and control slots: a message
-// that does not fit before the end of the ring fits after it.
-const _: () = assert!(2 * MESSAGE_SLOTS_MAX + LANE_HEADER_SLOTS + CONTROL_SLOTS <= RING_SLOTS_MAX);
-// The head's `span` field can say any span, its length field any length.
-const _: () = assert!(MESSAGE_SLOTS_MAX <= u16::MAX as usize);
-const _: () = assert!(MESSAGE_BYTES_MAX <= u32::MAX as usize);
+// A buffer's reference and a segment's record can say any length, and a single buffer's pages too.
+const _: () = assert!(MESSAGE_BYTES_MAX + LONG_STEP_BYTES <= u32::MAX as usize);
+// Every slab has a number.
+const _: () = assert!(2 * (BUFFER_BYTES.len() * SLABS_PER_SIZE_MAX + SLABS_LONG_MAX) <= SLABS_MAX);
+// The smallest buffer holds more than a slot, the biggest what may go unasked.
+const _: () = assert!(BUFFER_BYTES[0] > SHORT_BYTES && BUFFER_BYTES[3] >= MEDIUM_BYTES_MAX);
+const _: () = assert!(BUFFERS[0] <= 64 && LONG_STEP_BYTES.is_multiple_of(PAGE_BYTES));
 
 // A flush of short messages fits the first ring beside the control slots.
 const _: () = assert!(FLUSH_MESSAGES + CONTROL_SLOTS <= RING_SLOTS_FIRST);

@@ -164,18 +164,6 @@ impl Lanes {
         }
     }
 
-    /// Tells the peer how many of its one-way messages are done with.
-    #[inline(always)]
-    pub fn publish_finished(&self, finished: u64) {
-        self.ours.publish(FINISHED, finished);
-    }
-
-    /// How many of our one-way messages the peer says are done with.
-    #[inline(always)]
-    pub fn peer_finished(&self) -> u64 {
-        self.theirs.load(FINISHED)
-    }
-
     /// Tells the peer how many of its requests were accepted, in their order: all of them up to
     /// this number.
     #[inline(always)]

@@ -86,17 +86,24 @@ impl Slab {
         self.count
     }
 
+    /// Whether a buffer is free. `returned` is asked for the peer's word, and only when none is
+    /// known to be.
+    #[inline]
+    pub fn has_free(&self, returned: impl FnOnce() -> u64) -> bool {
+        if self.free.get() == 0 {
+            self.learn(returned());
+        }
+        self.free.get() != 0
+    }
+
     /// Claims a free buffer: the lowest of those that are known to be free. `returned` is asked
     /// for the peer's word, and only when none is.
     #[inline]
     pub fn claim(&self, returned: impl FnOnce() -> u64) -> Option<Buffer<'_>> {
-        if self.free.get() == 0 {
-            self.learn(returned());
-        }
-        let free = self.free.get();
-        if free == 0 {
+        if !self.has_free(returned) {
             return None;
         }
+        let free = self.free.get();
         let bit = free & free.wrapping_neg();
         self.free.set(free ^ bit);
         self.claimed.set(self.claimed.get() | bit);

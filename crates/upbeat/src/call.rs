@@ -6,19 +6,19 @@
 use crate::dispatch::Dispatcher;
 use crate::error::CallError;
 use crate::sample::{Half, Reason, Sample, Stamps, Unsampled, Wants};
-use crate::session::{Answer, Prefixed, Put, Session};
+use crate::session::{Answer, Extensions, Put, Session};
 use crate::time::Sleep;
 use crate::wire::Wire;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::{CALL, Happened, ONEWAY, Point};
-use upbeat_core::frame::{CallNumber, Flags, Head};
-use upbeat_core::limits::{CALLS_PER_SESSION_MAX, MESSAGE_BYTES_MAX};
+use upbeat_core::frame::{CallNumber, Head};
+use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 
 /// A method that the callee does not have.
 pub(crate) const MISSING: u16 = u16::MAX;
@@ -66,7 +66,7 @@ impl Bound {
     #[inline(always)]
     pub fn send<A: Wire>(&self, index: usize, method: &'static str, arguments: A) -> Send<'_, A> {
         let number = self.numbers.get(index).copied().unwrap_or(MISSING);
-        Send { bound: self, number, method, arguments, sample: None }
+        Send { bound: self, number, method, arguments, rare: None }
     }
 }
 
@@ -93,8 +93,15 @@ enum State<A> {
 #[derive(Default)]
 struct Rare {
     deadline: Option<Deadline>,
-    /// Of a call that waits for room.
+    waits: Waits,
+}
+
+/// What a message has that waits for room.
+#[derive(Default)]
+struct Waits {
     sample: Option<Box<Sample>>,
+    /// The number of the request, where room was asked for.
+    asked: Option<u64>,
 }
 
 struct Deadline {
@@ -134,18 +141,64 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
             return self.send_rarely(context);
         }
         self.write(context, |session, head, arguments| {
-            session.request(head.words(), arguments, &mut Unsampled)
+            session.request(head.words(), Extensions::NONE, arguments, &mut Unsampled)
         })
     }
 
-    /// Takes a number and has the request written under it. False if there is no room yet.
+    /// Sends the call now, or says [`CallError::Full`] where it would have to wait. What comes back
+    /// is to be awaited for the answer. A message of more than 64 KiB asks its callee for room
+    /// before it is sent: it is not sent by this.
+    ///
+    /// ```
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # async fn of(counter: &CounterClient) -> Result<u64, upbeat::CallError> {
+    /// counter.add(1).try_send()?.await
+    /// # }
+    /// ```
+    pub fn try_send(mut self) -> Result<Self, CallError> {
+        // Whoever awaits it later is woken: the poll says by whom.
+        let mut context = Context::from_waker(Waker::noop());
+        let sent = self.put(&mut context, |session, head, arguments| {
+            session.request(head.words(), Extensions::NONE, arguments, &mut Unsampled)
+        })?;
+        match sent {
+            Ok(()) => Ok(self),
+            Err(put) => Err(not_waiting(&self.bound.node, &self.bound.session, put)),
+        }
+    }
+
+    /// Has the request written. False if there is no room yet.
     #[inline(always)]
     fn write(
         &mut self,
         context: &mut Context<'_>,
         write: impl FnOnce(&Session, Head, &A) -> Result<(), Put>,
     ) -> Result<bool, CallError> {
-        let State::Unsent(arguments) = &self.state else { return Ok(true) };
+        match self.put(context, write)? {
+            Ok(()) => Ok(true),
+            Err(put) => {
+                let Bound { node, session, .. } = self.bound;
+                if let Some(asked) = not_sent(node, session, put, context)? {
+                    self.rare.get_or_insert_default().waits.asked = Some(asked);
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    /// Takes a number and has the request written under it, if it was not.
+    #[inline(always)]
+    fn put(
+        &mut self,
+        context: &mut Context<'_>,
+        write: impl FnOnce(&Session, Head, &A) -> Result<(), Put>,
+    ) -> Result<Result<(), Put>, CallError> {
+        let State::Unsent(arguments) = &self.state else { return Ok(Ok(())) };
         let Bound { node, session, .. } = self.bound;
         if self.number == MISSING {
             return Err(CallError::NoSuchMethod { method: self.method });
@@ -153,25 +206,25 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
         let Ok(call) = session.open_call(node.waiter(context)) else {
             return Err(CallError::TooManyCalls { most: CALLS_PER_SESSION_MAX });
         };
-        match write(session, Head::call(self.number, call, 0), arguments) {
-            Ok(()) => {
-                node.count(Counter::CallsSent);
-                node.sent(session);
-                self.state = State::Sent(call);
-                Ok(true)
-            }
-            Err(put) => {
-                session.close_unsent(call);
-                not_sent(node, session, put, context).map(|()| false)
-            }
+        let written = write(session, Head::call(self.number, call, 0), arguments);
+        if written.is_ok() {
+            node.count(Counter::CallsSent);
+            node.sent(session);
+            self.state = State::Sent(call);
+        } else {
+            session.close_unsent(call);
         }
+        Ok(written)
     }
 
     /// The same for a call that has a deadline, or is sampled.
     #[cold]
     #[inline(never)]
     fn send_rarely(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
-        let waited = self.rare.as_mut().and_then(|rare| rare.sample.take());
+        if self.waits_for_grant(context)? {
+            return Ok(false);
+        }
+        let waited = self.rare.as_mut().and_then(|rare| rare.waits.sample.take());
         let mut sample = match waited {
             Some(mut sample) => {
                 self.bound.node.put_off_sample();
@@ -195,11 +248,20 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
             }
             (Ok(false), _) => {
                 sample.note(Happened::FULL);
-                self.rare.get_or_insert_default().sample = Some(sample);
+                self.rare.get_or_insert_default().waits.sample = Some(sample);
             }
             _ => {}
         }
         sent
+    }
+
+    /// Whether the call waits for room that was asked for.
+    fn waits_for_grant(&self, context: &mut Context<'_>) -> Result<bool, CallError> {
+        let asked = self.rare.as_ref().and_then(|rare| rare.waits.asked);
+        match asked.filter(|_| matches!(self.state, State::Unsent(_))) {
+            None => Ok(false),
+            Some(number) => still_asks(&self.bound.session, number, context),
+        }
     }
 
     #[inline(always)]
@@ -208,41 +270,77 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
         context: &mut Context<'_>,
         stamps: &mut impl Stamps,
     ) -> Result<bool, CallError> {
-        let deadline = self.rare.as_ref().and_then(|rare| rare.deadline.as_ref());
-        let word = deadline.map(|deadline| deadline.after.as_micros());
-        self.write(context, |session, head, arguments| {
+        let rare = self.rare.as_ref();
+        let deadline = rare.and_then(|rare| rare.deadline.as_ref());
+        let micros = deadline.map(|deadline| deadline.after.as_micros());
+        let deadline = micros.map(|micros| u64::try_from(micros).unwrap_or(u64::MAX));
+        let granted = rare.and_then(|rare| rare.waits.asked);
+        let sent = self.write(context, |session, head, arguments| {
             stamps.at(Point::Opened);
-            let head = head.with_manner(stamps.manner());
-            let Some(word) = word else { return session.request(head.words(), arguments, stamps) };
-            let word = u64::try_from(word).unwrap_or(u64::MAX);
-            let head = head.with_flags(Flags::DEADLINE);
-            session.request(head.words(), &Prefixed { word, value: arguments }, stamps)
-        })
+            let words = head.with_manner(stamps.manner()).words();
+            let extensions = Extensions { deadline, granted };
+            match granted {
+                None => session.request(words, extensions, arguments, stamps),
+                Some(_) => session.request_granted(words, extensions, arguments, stamps),
+            }
+        });
+        if let (Ok(true), Some(rare)) = (&sent, &mut self.rare) {
+            rare.waits.asked = None;
+        }
+        sent
     }
 }
 
-/// What is to be done with a message for which there was no room, or an error.
+/// Whether there is no room yet for the request of this number.
+fn still_asks(
+    session: &Session,
+    number: u64,
+    context: &mut Context<'_>,
+) -> Result<bool, CallError> {
+    match session.ended() {
+        Some(lost) => Err(CallError::NotSent(Box::new(lost.clone()))),
+        None => Ok(!session.is_granted(number, context.waker())),
+    }
+}
+
+/// What is to be done with a message that was not sent: it waits for room, perhaps for room that
+/// was asked for under a number, or there is an error.
 #[cold]
 fn not_sent(
     node: &Rc<Dispatcher>,
     session: &Rc<Session>,
     put: Put,
     context: &mut Context<'_>,
-) -> Result<(), CallError> {
+) -> Result<Option<u64>, CallError> {
+    let put = match put {
+        Put::Ask(bytes) => match session.ask(bytes, context.waker()) {
+            Ok(number) => {
+                node.count(Counter::RoomAsked);
+                node.sent(session);
+                return Ok(Some(number));
+            }
+            Err(put) => put,
+        },
+        put => put,
+    };
     match put {
         Put::Full => {
             node.count(Counter::LaneFull);
             session.wait_for_room(context.waker());
             node.sent(session);
-            Ok(())
+            Ok(None)
         }
-        Put::Value(error) => Err(CallError::Value { text: error.to_string().into() }),
-        Put::TooLarge(bytes) => Err(CallError::TooLarge { bytes, most: MESSAGE_BYTES_MAX }),
-        Put::Ended(why) => {
-            node.lose(session, *why);
-            Err(CallError::NotSent(Box::new(session.lost())))
-        }
+        put => Err(not_waiting(node, session, put)),
     }
+}
+
+/// The error of a message that was not sent and does not wait.
+#[cold]
+fn not_waiting(node: &Rc<Dispatcher>, session: &Rc<Session>, put: Put) -> CallError {
+    put.into_error(|why| {
+        node.lose(session, *why);
+        session.lost()
+    })
 }
 
 impl<A: Wire, R: Wire> Future for Call<'_, A, R> {
@@ -337,13 +435,18 @@ impl<A, R> Call<'_, A, R> {
                 node.sent(session);
             }
         }
+        if let Some(number) = self.rare.as_mut().and_then(|rare| rare.waits.asked.take()) {
+            self.bound.session.withdraw(number);
+            self.bound.node.sent(&self.bound.session);
+        }
     }
 }
 
 impl<A, R> Drop for Call<'_, A, R> {
     #[inline(always)]
     fn drop(&mut self) {
-        if matches!(self.state, State::Sent(_) | State::Sampled(..)) {
+        let sent = matches!(self.state, State::Sent(_) | State::Sampled(..));
+        if sent || matches!(self.state, State::Unsent(_)) && self.rare.is_some() {
             self.give_up();
         }
     }
@@ -359,6 +462,11 @@ impl<A: Wire, T: Wire, E: Wire> TryCall<'_, A, T, E> {
     /// Gives the call up after `after`, here and at the callee, to whom the deadline travels.
     pub fn deadline(self, after: Duration) -> Self {
         TryCall { call: self.call.deadline(after) }
+    }
+
+    /// Sends the call now, or says [`CallError::Full`]: see [`Call::try_send`].
+    pub fn try_send(self) -> Result<Self, CallError> {
+        Ok(TryCall { call: self.call.try_send()? })
     }
 }
 
@@ -388,8 +496,7 @@ pub struct Send<'c, A> {
     number: u16,
     method: &'static str,
     arguments: A,
-    /// Of a message that waits for room.
-    sample: Option<Box<Sample>>,
+    rare: Option<Box<Waits>>,
 }
 
 // Nothing in it is pinned: the arguments are moved into the lane.
@@ -400,14 +507,33 @@ impl<A: Wire> Future for Send<'_, A> {
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.bound.node.sample_is_due() || self.sample.is_some() {
-            return self.poll_sampled(context);
+        if self.bound.node.sample_is_due() || self.rare.is_some() {
+            return self.poll_rarely(context);
         }
         self.write(context, &mut Unsampled)
     }
 }
 
 impl<A: Wire> Send<'_, A> {
+    /// Sends the message now, or says [`CallError::Full`] where it would have to wait. A message of
+    /// more than 64 KiB asks for room before it is sent: it is not sent by this.
+    ///
+    /// ```
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # fn of(counter: &CounterClient) -> Result<(), upbeat::CallError> {
+    /// counter.reset().try_send()
+    /// # }
+    /// ```
+    pub fn try_send(self) -> Result<(), CallError> {
+        let Bound { node, session, .. } = self.bound;
+        self.put(&mut Unsampled)?.map_err(|put| not_waiting(node, session, put))
+    }
+
     #[inline(always)]
     fn write(
         &mut self,
@@ -415,28 +541,56 @@ impl<A: Wire> Send<'_, A> {
         stamps: &mut impl Stamps,
     ) -> Poll<Result<(), CallError>> {
         let Bound { node, session, .. } = self.bound;
-        if self.number == MISSING {
-            return Poll::Ready(Err(CallError::NoSuchMethod { method: self.method }));
-        }
-        match session.oneway(self.number, &self.arguments, stamps) {
-            Ok(()) => {
-                if let Some(sample) = stamps.sample().filter(|sample| sample.needs_frame()) {
-                    session.send_stamps(CallNumber::NONE, sample);
+        match self.put(stamps) {
+            Ok(Ok(())) => Poll::Ready(Ok(())),
+            Ok(Err(put)) => match not_sent(node, session, put, context) {
+                Ok(None) => Poll::Pending,
+                Ok(asked) => {
+                    self.rare.get_or_insert_default().asked = asked;
+                    Poll::Pending
                 }
-                node.sent_oneway(session);
-                Poll::Ready(Ok(()))
-            }
-            Err(put) => match not_sent(node, session, put, context) {
-                Ok(()) => Poll::Pending,
                 Err(error) => Poll::Ready(Err(error)),
             },
+            Err(error) => Poll::Ready(Err(error)),
         }
+    }
+
+    /// Has the message written.
+    #[inline(always)]
+    fn put(&self, stamps: &mut impl Stamps) -> Result<Result<(), Put>, CallError> {
+        let Bound { node, session, .. } = self.bound;
+        if self.number == MISSING {
+            return Err(CallError::NoSuchMethod { method: self.method });
+        }
+        stamps.at(Point::Opened);
+        let manner = stamps.sample().map(|sample| sample.manner);
+        let words = stamps.on_oneway(Head::oneway(self.number, 0).with_manner(manner).words());
+        let granted = self.rare.as_ref().and_then(|rare| rare.asked);
+        let written = match granted {
+            None => session.request(words, Extensions::NONE, &self.arguments, stamps),
+            Some(_) => {
+                let extensions = Extensions { granted, ..Extensions::NONE };
+                session.request_granted(words, extensions, &self.arguments, stamps)
+            }
+        };
+        if written.is_ok() {
+            if let Some(sample) = stamps.sample().filter(|sample| sample.needs_frame()) {
+                session.send_stamps(CallNumber::NONE, sample);
+            }
+            node.sent_oneway(session);
+        }
+        Ok(written)
     }
 
     #[cold]
     #[inline(never)]
-    fn poll_sampled(&mut self, context: &mut Context<'_>) -> Poll<Result<(), CallError>> {
-        let mut sample = match self.sample.take() {
+    fn poll_rarely(&mut self, context: &mut Context<'_>) -> Poll<Result<(), CallError>> {
+        if let Some(number) = self.rare.as_ref().and_then(|rare| rare.asked)
+            && still_asks(&self.bound.session, number, context)?
+        {
+            return Poll::Pending;
+        }
+        let mut sample = match self.rare.as_mut().and_then(|rare| rare.sample.take()) {
             Some(mut sample) => {
                 self.bound.node.put_off_sample();
                 sample.at(Point::Roomed);
@@ -447,16 +601,37 @@ impl<A: Wire> Send<'_, A> {
                     sample.begin();
                     sample
                 }
-                None => return self.write(context, &mut Unsampled),
+                None => {
+                    let sent = self.write(context, &mut Unsampled);
+                    return self.written(sent);
+                }
             },
         };
         let sent = self.write(context, &mut *sample);
         if sent.is_pending() {
             sample.note(Happened::FULL);
-            self.sample = Some(sample);
+            self.rare.get_or_insert_default().sample = Some(sample);
         } else {
             self.bound.node.free_sample(sample);
         }
+        self.written(sent)
+    }
+
+    /// A message that went has no number to give back.
+    fn written(&mut self, sent: Poll<Result<(), CallError>>) -> Poll<Result<(), CallError>> {
+        if let (Poll::Ready(Ok(())), Some(rare)) = (&sent, &mut self.rare) {
+            rare.asked = None;
+        }
         sent
+    }
+}
+
+impl<A> Drop for Send<'_, A> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(number) = self.rare.as_mut().and_then(|rare| rare.asked.take()) {
+            self.bound.session.withdraw(number);
+            self.bound.node.sent(&self.bound.session);
+        }
     }
 }

@@ -15,6 +15,8 @@ mod attention;
 
 mod requests;
 
+mod places;
+
 mod sockets;
 
 mod recover;
@@ -32,8 +34,9 @@ use crate::task::{Task, Tasks};
 use crate::timer::Timers;
 use crate::wait::Pace;
 use crate::wake::{MAIN, Roster, TaskId};
+use crate::wire::Input;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -43,11 +46,12 @@ use upbeat_core::bill::Counter;
 use upbeat_core::frame::{CallNumber, Head, Kind};
 use upbeat_core::limits::{FLUSH_MESSAGES, SESSIONS_PER_NODE_MAX};
 use upbeat_memory::counters::Counters;
-use upbeat_memory::pool::Pool;
+use upbeat_memory::pool::{Key, Pool};
 use upbeat_memory::sync::fence_full;
 use upbeat_transport::home::Home;
 
 pub(crate) use driven::Enter;
+pub(crate) use promoted::Charge;
 pub(crate) use sessions::{Connecting, OnLost, Settings};
 use sessions::{Door, Place};
 
@@ -60,17 +64,27 @@ pub(crate) trait Method {
     /// passes; or the plain one-way message, whose number is none.
     fn call(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, call: CallNumber, len: u32);
 
-    /// The same for any request.
-    fn arrive(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, head: &Head);
+    /// Runs any call or one-way message, wherever its payload lies.
+    fn arrive(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, request: Request<'_>);
 
-    /// The same for a call, or a one-way message, that is sampled.
+    /// The same for one that is sampled.
     fn sampled(
         &self,
         node: &Rc<Dispatcher>,
         session: &Rc<Session>,
-        head: &Head,
+        request: Request<'_>,
         sample: &mut Sample,
     );
+}
+
+/// A call or a one-way message that has come.
+pub(crate) struct Request<'a> {
+    pub(crate) kind: Kind,
+    /// None of a one-way message.
+    pub(crate) call: CallNumber,
+    /// The microseconds until its deadline.
+    pub(crate) deadline_us: Option<u64>,
+    pub(crate) payload: Input<'a>,
 }
 
 /// A method as it is offered to clients.
@@ -93,8 +107,10 @@ struct Current {
 #[derive(Clone, Copy)]
 enum Running {
     Nothing,
-    /// The handler of this call; of a one-way message if the number is none.
+    /// The handler of this call, whose frame lies open; of a one-way message if the number is none.
     Handler(CallNumber),
+    /// The same of a request of this session that had to wait.
+    Kept(Key, CallNumber),
     /// A task.
     Task(TaskId),
 }
@@ -130,6 +146,9 @@ pub(crate) struct Dispatcher {
     reactor: Reactor,
     pace: RefCell<Pace>,
     expiries: promoted::Expiries,
+    purse: Rc<promoted::Purse>,
+    /// Sessions in which requests wait to be accepted.
+    waiting: RefCell<VecDeque<Rc<Session>>>,
     sources: Cell<Vec<Source>>,
     applications: Applications,
     next_descriptor: Cell<u32>,
@@ -156,6 +175,7 @@ impl Dispatcher {
         reactor.add(&*roster, Source::Roster)?;
         let pace = RefCell::new(Pace::new(settings.waiting));
         let sampling = sampling::Sampling::new(settings.sampling, home.incarnation());
+        let purse = Rc::new(promoted::Purse::new(settings.budget));
         let dispatcher = Dispatcher {
             home,
             settings,
@@ -172,6 +192,8 @@ impl Dispatcher {
             pressed: Cell::new(false),
             timers: RefCell::default(),
             expiries: RefCell::default(),
+            purse,
+            waiting: RefCell::default(),
             reactor,
             sources: Cell::default(),
             applications: RefCell::default(),
@@ -308,6 +330,9 @@ impl Dispatcher {
         if self.pressed.get() {
             self.settle_all();
         }
+        if self.purse.was_freed() {
+            self.accept_waiting();
+        }
         if self.roster.any() {
             busy = true;
             self.run_woken(main);
@@ -372,7 +397,9 @@ impl Dispatcher {
             && let Some(words) = session.look()?
         {
             frames += 1;
-            if Head::is_plain_call(&words) || Head::is_plain_oneway(&words) {
+            let plain = Head::is_plain_call(&words) || Head::is_plain_oneway(&words);
+            if plain && session.is_clear() {
+                session.accept();
                 self.call(session, &words);
                 session.advance();
             } else if Head::is_plain_reply(&words) {
@@ -406,7 +433,9 @@ impl Dispatcher {
         }
         let head = Head::parse(words).map_err(misbehaved)?;
         match head.kind {
-            Kind::Call | Kind::Oneway | Kind::Packed => self.request(session, &head),
+            Kind::Call | Kind::Oneway | Kind::Packed | Kind::Reserve => {
+                self.request_came(session, &head)?;
+            }
             Kind::Reply | Kind::Failed => self.answer(session, &head, main)?,
             _ => return self.control(session, head),
         }
@@ -425,22 +454,12 @@ impl Dispatcher {
             let oneway = call == CallNumber::NONE;
             let head =
                 if oneway { Head::oneway(number, len) } else { Head::call(number, call, len) };
-            return self.request_slowly(session, &head);
+            let payload = session.plain_payload(len);
+            let request = Request { kind: head.kind, call, deadline_us: None, payload };
+            return self.request_slowly(session, &head, request);
         };
         self.running.set(Running::Handler(call));
         entry.method.call(self, session, call, len);
-        self.ran();
-    }
-
-    /// Runs a request where it lies.
-    fn request(self: &Rc<Self>, session: &Rc<Session>, head: &Head) {
-        let methods = self.methods.borrow();
-        let Some(entry) = methods.get(usize::from(head.method).wrapping_sub(1)) else {
-            drop(methods);
-            return self.request_slowly(session, head);
-        };
-        self.running.set(Running::Handler(head.call));
-        entry.method.arrive(self, session, head);
         self.ran();
     }
 
@@ -517,6 +536,8 @@ impl Dispatcher {
         }
         self.woken.replace(woken.into_empty());
         self.sampling.drained();
+        // A task may have given back what a peer waits for.
+        self.relieve_all();
     }
 
     /// Looks at the promises of all to whom something was sent.

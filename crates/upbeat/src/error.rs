@@ -62,6 +62,15 @@ pub enum CallError<E = Infallible> {
         /// The most bytes that are carried.
         most: usize,
     },
+    /// There is no room for the message now, and it was not to wait. It was not sent.
+    Full,
+    /// There is no memory for the message.
+    NoMemory {
+        /// Bytes that were wanted.
+        bytes: usize,
+        /// What the system says.
+        text: Box<str>,
+    },
     /// Too many calls of this session are open.
     TooManyCalls {
         /// The most that may be open.
@@ -138,6 +147,8 @@ impl<E> CallError<E> {
             CallError::NoSuchMethod { method } => CallError::NoSuchMethod { method },
             CallError::Value { text } => CallError::Value { text },
             CallError::TooLarge { bytes, most } => CallError::TooLarge { bytes, most },
+            CallError::Full => CallError::Full,
+            CallError::NoMemory { bytes, text } => CallError::NoMemory { bytes, text },
             CallError::TooManyCalls { most } => CallError::TooManyCalls { most },
             CallError::NotConnected { text } => CallError::NotConnected { text },
             CallError::WouldBlockNode => CallError::WouldBlockNode,
@@ -197,6 +208,13 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
             CallError::Value { text } => write!(f, "the value cannot be carried: {text}"),
             CallError::TooLarge { bytes, most } => {
                 write!(f, "the message has {bytes} bytes; at most {most} are carried")
+            }
+            CallError::Full => write!(
+                f,
+                "there is no room for the message now, and it was not sent: await it, or try again"
+            ),
+            CallError::NoMemory { bytes, text } => {
+                write!(f, "there is no memory for a buffer of {bytes} bytes: {text}")
             }
             CallError::TooManyCalls { most } => {
                 write!(f, "{most} calls of this session are open: wait for some of them")

@@ -28,7 +28,7 @@ use crate::setup::{place, program_id};
 use crate::wait::Waiting;
 use crate::wire::Wire;
 use caller::{Caller, To};
-use side::Side;
+use side::{Asked, Side};
 use std::cell::RefCell;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -258,7 +258,13 @@ impl BoundHandle {
         arguments: A,
     ) -> HandleCall<'_, A, R> {
         let state = State::Unsent(arguments);
-        HandleCall { handle: self, to: To { index, method }, state, result: PhantomData }
+        HandleCall {
+            handle: self,
+            to: To { index, method },
+            state,
+            asked: None,
+            result: PhantomData,
+        }
     }
 
     /// Calls a method whose result is the user's `Result`.
@@ -278,7 +284,7 @@ impl BoundHandle {
         method: &'static str,
         arguments: A,
     ) -> HandleSend<'_, A> {
-        HandleSend { handle: self, to: To { index, method }, arguments }
+        HandleSend { handle: self, to: To { index, method }, arguments, asked: None }
     }
 
     /// Calls that block this thread. Keep it while you call: it keeps a session.
@@ -396,6 +402,7 @@ pub struct HandleCall<'h, A, R> {
     handle: &'h BoundHandle,
     to: To,
     state: State<A>,
+    asked: Option<Asked>,
     result: PhantomData<fn() -> R>,
 }
 
@@ -412,15 +419,15 @@ impl<A: Wire, R: Wire> Future for HandleCall<'_, A, R> {
     type Output = Result<R, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let waker = context.waker();
-        if let State::Unsent(arguments) = &self.state {
-            let side = self.handle.shared.side()?;
-            match side.send_call(self.to, arguments, waker)? {
+        let (this, waker) = (&mut *self, context.waker());
+        if let State::Unsent(arguments) = &this.state {
+            let side = side_of(this.handle, &this.asked)?;
+            match side.send_call(this.to, arguments, &mut this.asked, waker)? {
                 None => return Poll::Pending,
-                Some(call) => self.state = State::Sent(side, call),
+                Some(call) => this.state = State::Sent(side, call),
             }
         }
-        let State::Sent(side, call) = &self.state else { return Poll::Pending };
+        let State::Sent(side, call) = &this.state else { return Poll::Pending };
         match side.poll(*call, waker) {
             None => Poll::Pending,
             Some(result) => {
@@ -459,6 +466,15 @@ pub struct HandleSend<'h, A> {
     handle: &'h BoundHandle,
     to: To,
     arguments: A,
+    asked: Option<Asked>,
+}
+
+/// The session of a handle's message: that in which room was asked for, if it was.
+fn side_of(handle: &BoundHandle, asked: &Option<Asked>) -> Result<Arc<Side>, CallError> {
+    match asked {
+        Some(asked) => Ok(Arc::clone(asked.side())),
+        None => handle.shared.side(),
+    }
 }
 
 // Nothing in it is pinned: the arguments are moved into the lane.
@@ -467,9 +483,10 @@ impl<A> Unpin for HandleSend<'_, A> {}
 impl<A: Wire> Future for HandleSend<'_, A> {
     type Output = Result<(), CallError>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let side = self.handle.shared.side()?;
-        match side.try_send(self.to, &self.arguments, context.waker())? {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let side = side_of(this.handle, &this.asked)?;
+        match side.try_send(this.to, &this.arguments, &mut this.asked, context.waker())? {
             true => Poll::Ready(Ok(())),
             false => Poll::Pending,
         }

@@ -145,5 +145,5 @@ pub use upbeat_core::bill::{self, Counter};
 pub use upbeat_core::quote;
 pub use upbeat_macros::{Wire, service};
 pub use wait::Waiting;
-pub use wire::Wire;
+pub use wire::{InPlace, Wire};
 pub use zerocopy;

@@ -7,7 +7,7 @@
 //! Invariant: a call that was accepted is answered once: by the method's result, or by the reason
 //! why there is none.
 
-use crate::dispatch::{Dispatcher, Entry, Method};
+use crate::dispatch::{Charge, Dispatcher, Entry, Method, Request};
 use crate::sample::{Reason, Sample, Stamps, Timed, Unsampled};
 use crate::session::Session;
 use crate::task::{Caller, Cancelled, Task};
@@ -21,7 +21,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::Point;
-use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
+use upbeat_core::flow::Budget;
+use upbeat_core::frame::{CallNumber, FailCode, Kind};
 
 /// A service that a node can serve: what `#[upbeat::service]` makes of a trait.
 pub trait Serve {
@@ -128,53 +129,22 @@ where
             return refuse(session, call, if self.oneway { ONEWAY } else { CALLED });
         }
         let arguments = read::<A>(&mut session.plain_payload(len));
-        self.run(From { node, session, call, deadline_us: None }, arguments, &mut Unsampled);
+        let from = From { node, session, call, deadline_us: None, bytes: len as usize };
+        self.run(from, arguments, &mut Unsampled);
+    }
+
+    fn arrive(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, request: Request<'_>) {
+        self.arrive_with(node, session, request, &mut Unsampled);
     }
 
     fn sampled(
         &self,
         node: &Rc<Dispatcher>,
         session: &Rc<Session>,
-        head: &Head,
+        request: Request<'_>,
         sample: &mut Sample,
     ) {
-        let call = head.call;
-        if self.oneway != (head.kind == Kind::Oneway) {
-            return refuse(session, call, if self.oneway { ONEWAY } else { CALLED });
-        }
-        let deadline_us = session.deadline_us(head);
-        if deadline_us == Some(0) && !self.oneway {
-            return session.fail(call, FailCode::Deadline, "");
-        }
-        let arguments = read::<A>(&mut session.payload(head));
-        sample.at(Point::Decoded);
-        self.run(From { node, session, call, deadline_us }, arguments, sample);
-    }
-
-    fn arrive(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, head: &Head) {
-        match (head.kind, self.oneway) {
-            (Kind::Call, false) | (Kind::Oneway, true) => {
-                let deadline_us = session.deadline_us(head);
-                if deadline_us == Some(0) && head.kind == Kind::Call {
-                    return session.fail(head.call, FailCode::Deadline, "");
-                }
-                let arguments = read::<A>(&mut session.payload(head));
-                let from = From { node, session, call: head.call, deadline_us };
-                self.run(from, arguments, &mut Unsampled);
-            }
-            (Kind::Packed, true) => {
-                for number in 0..head.count as usize {
-                    let arguments = read::<A>(&mut session.packed(head, number));
-                    let from = From { node, session, call: CallNumber::NONE, deadline_us: None };
-                    self.run(from, arguments, &mut Unsampled);
-                }
-            }
-            (Kind::Packed, false) => {
-                (0..head.count).for_each(|_| refuse(session, CallNumber::NONE, CALLED));
-            }
-            (_, true) => refuse(session, head.call, ONEWAY),
-            (_, false) => refuse(session, CallNumber::NONE, CALLED),
-        }
+        self.arrive_with(node, session, request, sample);
     }
 }
 
@@ -186,6 +156,8 @@ struct From<'a> {
     /// None of a one-way message.
     call: CallNumber,
     deadline_us: Option<u64>,
+    /// Of its payload.
+    bytes: usize,
 }
 
 const ONEWAY: &str = "the method is one-way";
@@ -201,9 +173,7 @@ fn read<A: Wire>(input: &mut Input<'_>) -> Result<A, WireError> {
 /// Refuses a call, or forgets a one-way message, whose number is none.
 #[cold]
 fn refuse(session: &Session, call: CallNumber, text: &str) {
-    if call == CallNumber::NONE {
-        session.oneway_finished();
-    } else {
+    if call != CallNumber::NONE {
         session.fail(call, FailCode::BadArguments, text);
     }
 }
@@ -215,6 +185,29 @@ where
     M: Fn(A) -> F,
     F: Future<Output = R> + 'static,
 {
+    #[inline(always)]
+    fn arrive_with(
+        &self,
+        node: &Rc<Dispatcher>,
+        session: &Rc<Session>,
+        request: Request<'_>,
+        stamps: &mut impl Stamps,
+    ) {
+        let Request { kind, call, deadline_us, mut payload } = request;
+        match (kind, self.oneway) {
+            (Kind::Call, false) | (Kind::Oneway, true) => {}
+            (_, true) => return refuse(session, call, ONEWAY),
+            (_, false) => return refuse(session, CallNumber::NONE, CALLED),
+        }
+        if deadline_us == Some(0) && !self.oneway {
+            return session.fail(call, FailCode::Deadline, "");
+        }
+        let bytes = payload.remaining();
+        let arguments = read::<A>(&mut payload);
+        stamps.at(Point::Decoded);
+        self.run(From { node, session, call, deadline_us, bytes }, arguments, stamps);
+    }
+
     #[inline(always)]
     fn run(&self, from: From<'_>, arguments: Result<A, WireError>, stamps: &mut impl Stamps) {
         let From { node, session, call, .. } = from;
@@ -232,9 +225,7 @@ where
         match polled {
             Poll::Ready(result) => {
                 stamps.at(Point::Finished);
-                if self.oneway {
-                    session.oneway_finished();
-                } else {
+                if !self.oneway {
                     session.reply(call, &result, stamps);
                 }
                 node.count(Counter::HandlersInline);
@@ -255,7 +246,8 @@ where
     #[cold]
     #[inline(never)]
     fn promote(&self, from: From<'_>, slot: Box<Slot<F>>, sample: Option<Box<Sample>>) {
-        let From { node, session, call, deadline_us } = from;
+        let From { node, session, call, deadline_us, bytes } = from;
+        let charge = node.charge(session, Budget::price(bytes));
         let (spare, session) = (Rc::clone(&self.spare), Rc::clone(session));
         let call = if self.oneway { None } else { Some(call) };
         let (reason, lock) = node.waited_for();
@@ -264,7 +256,8 @@ where
             let timed = Timed::new(sample, (reason, lock));
             Box::new(Billed { node: Rc::clone(node), names: self.names, timed })
         });
-        let task = Promoted { slot, spare, session: Rc::clone(&session), call, billed };
+        let task =
+            Promoted { slot, spare, session: Rc::clone(&session), call, _charge: charge, billed };
         node.promote(&session, Box::new(task), deadline_us, reason);
     }
 }
@@ -276,6 +269,7 @@ struct Promoted<F> {
     session: Rc<Session>,
     /// None for a one-way message.
     call: Option<CallNumber>,
+    _charge: Charge,
     /// What is to be billed, if its message is sampled.
     billed: Option<Box<Billed>>,
 }

@@ -6,10 +6,14 @@
 
 mod reply;
 mod samples;
+mod pool;
+mod lent;
 mod send;
+mod flow;
 
+pub(crate) use flow::{Kept, Next, Terms};
 pub(crate) use reply::Answer;
-pub(crate) use send::{Prefixed, Put};
+pub(crate) use send::{Extensions, Put};
 
 use crate::error::{Lost, Why};
 use crate::wake::TaskId;
@@ -57,6 +61,8 @@ pub(crate) struct Session {
     pub(crate) hot: Cell<bool>,
     /// Frames since the node last asked who was idle.
     pub(crate) frames: Cell<u32>,
+    /// Whether the node looks at it when room is made for requests that wait.
+    pub(crate) awaits_turn: Cell<bool>,
     calls: RefCell<CallTable<Waiting>>,
     /// The answer that lies open in the lane while its waiter is polled.
     arrived: reply::Arrived,
@@ -77,8 +83,12 @@ pub(crate) struct Session {
     room: RefCell<Vec<Waker>>,
     /// Whether something is owed or somebody waits for room.
     pressed: Cell<bool>,
+    /// What those who wait for room lack, a bit each.
+    lacking: Cell<u8>,
     refusals: Cell<u32>,
-    oneways: send::Oneways,
+    flow: flow::Flow,
+    pool: pool::Pool,
+    lent: lent::Lent,
     segments: RefCell<VecDeque<GrownSegment>>,
     samples: RefCell<samples::Samples>,
     /// The peer said goodbye.
@@ -87,13 +97,14 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(carrier: Carrier) -> Session {
+    pub(crate) fn new(carrier: Carrier, terms: Terms) -> Session {
         Session {
             carrier,
             key: Cell::new(None),
             watched: Cell::new(false),
             hot: Cell::new(false),
             frames: Cell::new(0),
+            awaits_turn: Cell::new(false),
             calls: RefCell::new(CallTable::new()),
             arrived: reply::Arrived::default(),
             serving: RefCell::new(Serving::new()),
@@ -105,8 +116,11 @@ impl Session {
             barred: Cell::new(false),
             room: RefCell::new(Vec::new()),
             pressed: Cell::new(false),
+            lacking: Cell::new(0),
             refusals: Cell::new(0),
-            oneways: send::Oneways::default(),
+            flow: flow::Flow::new(terms),
+            pool: pool::Pool::default(),
+            lent: lent::Lent::default(),
             segments: RefCell::new(VecDeque::new()),
             samples: RefCell::default(),
             goodbye: Cell::new(false),
@@ -186,22 +200,13 @@ impl Session {
     #[inline(always)]
     pub(crate) fn publish_progress(&self) {
         self.carrier.lanes.publish_progress();
-        self.oneways.publish_finished(&self.carrier.lanes);
+        self.publish_accepted();
     }
 
-    /// A one-way message of the peer is done with.
-    #[inline(always)]
-    pub(crate) fn oneway_finished(&self) {
-        self.oneways.finished();
-    }
-
-    /// A one-way message of the peer that had become a task is done with. The peer may wait for
-    /// that and send nothing meanwhile.
+    /// A one-way message of the peer that had become a task is done with.
     pub(crate) fn end_oneway(&self) {
         if self.ended().is_none() {
             self.serving.borrow_mut().end_oneway();
-            self.oneways.finished();
-            self.oneways.publish_finished(&self.carrier.lanes);
         }
     }
 
@@ -255,7 +260,7 @@ impl Session {
                 let mut segments = self.segments.borrow_mut();
                 segments.extend(drained.segments);
                 if segments.len() > upbeat_core::limits::PENDING_SEGMENTS_MAX {
-                    return Err(broken(&"more segments than a lane grows into"));
+                    return Err(broken(&"more segments than lanes and slabs have use for"));
                 }
                 match drained.closed {
                     true => Err(self.fault.take().unwrap_or_else(|| Box::new(Why::Died))),
@@ -270,20 +275,10 @@ impl Session {
 
     /// Follows the peer's lane into its next segment. The frame that says so lies open.
     pub(crate) fn follow(&self, generation: u32) -> Result<(), Fault> {
-        // What came before the end of the socket counts; the end is heard again.
-        let heard = if self.segments.borrow().is_empty() { self.hear() } else { Ok(()) };
-        if self.segments.borrow().is_empty() {
-            heard?;
-        }
+        let segment = self.segment(generation)?;
         let lanes = &self.carrier.lanes;
-        let segment = self.segments.borrow_mut().pop_front();
-        let (Some(segment), Some((next, bytes))) = (segment, lanes.next_peer_growth()) else {
-            return Err(misbehaved(Rule::SwitchWithoutSegment { generation }));
-        };
-        if generation != u32::from(next)
-            || segment.generation != generation
-            || segment.bytes as usize != bytes
-        {
+        let next = lanes.next_peer_growth();
+        if next != u8::try_from(generation).ok().map(|next| (next, segment.bytes as usize)) {
             return Err(misbehaved(Rule::SwitchWithoutSegment { generation }));
         }
         let region = segment.open().map_err(|error| broken(&error))?;
@@ -312,7 +307,7 @@ impl Session {
         let waiters: Vec<_> =
             self.calls.borrow_mut().drain().filter_map(|(_, call)| call.into_waiter()).collect();
         waiters.into_iter().for_each(&mut wake);
-        self.wake_senders(|waker| wake(Waiter::Waker(waker)));
+        self.wake_senders(&mut wake);
         self.owed.take();
         self.samples.take();
         self.barred.set(true);
@@ -330,7 +325,7 @@ impl Session {
 
     /// Whether every call of the peer was answered and nothing is owed.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.serving.borrow().is_empty() && self.owed.borrow().is_empty()
+        self.serving.borrow().is_empty() && self.owed.borrow().is_empty() && self.waiting() == 0
     }
 
     /// Whether requests of the peer have become tasks that are not done.

@@ -25,6 +25,16 @@ pub(crate) fn sampling(one_in: Option<u32>) -> Result<u32, BuildError> {
     one_in.map_or(parsed, Ok)
 }
 
+/// The environment variable by which requests ask for room before they go, where it is not 0: what
+/// optimism gains is measured against that.
+const CONSERVATIVE_VARIABLE: &str = "UPBEAT_CONSERVATIVE";
+
+/// Whether requests ask for room before they go: from the application, the environment, or not.
+pub(crate) fn conservative(conservative: Option<bool>) -> bool {
+    let of_environment = || std::env::var_os(CONSERVATIVE_VARIABLE).is_some_and(|text| text != "0");
+    conservative.unwrap_or_else(of_environment)
+}
+
 /// The program's identity, from its name, the environment, or the default.
 pub(crate) fn program_id(program: Option<&str>) -> Result<ProgramId, BuildError> {
     let of_environment = || std::env::var(PROGRAM_VARIABLE).ok();

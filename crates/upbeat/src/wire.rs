@@ -11,11 +11,14 @@
 mod describe;
 mod forms;
 mod shallow;
+mod in_place;
 mod input;
 mod output;
 
 pub use describe::{Describe, signature, signature_text};
 pub use forms::Plain;
+pub(crate) use in_place::Hold;
+pub use in_place::InPlace;
 pub use input::Input;
 pub use output::Output;
 pub use upbeat_core::method::Signature;

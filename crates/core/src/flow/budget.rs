@@ -45,6 +45,12 @@ impl Budget {
         self.held
     }
 
+    /// Whether less than the budget is taken.
+    #[inline]
+    pub const fn has_room(&self) -> bool {
+        self.held < self.limit
+    }
+
     /// What a request of so many payload bytes is charged with.
     #[inline]
     pub const fn price(payload: usize) -> u64 {

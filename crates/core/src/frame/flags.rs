@@ -1,5 +1,6 @@
 //! The extensions of a frame: fields that few messages have, in front of the payload.
 
+use super::{FLAGS_SHIFT, PLACED_SHIFT};
 use crate::limits::EXTENSION_BYTES;
 
 /// Which extensions stand at the start of a payload, in the order of their bits, eight bytes each.
@@ -16,6 +17,9 @@ impl Flags {
     /// The number of the request, as a `u64`, whose place was kept and granted.
     pub const GRANTED: Flags = Flags(4);
 
+    /// A bit that no kind has.
+    const NOWHERE: u16 = 1 << 15;
+
     /// These flags and those.
     #[inline]
     #[must_use]
@@ -29,10 +33,27 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// The bits, as they stand in the head.
+    /// The bits.
     #[inline]
     pub const fn bits(self) -> u16 {
         self.0
+    }
+
+    /// As they stand in a head's third word: where a payload lies has a byte of its own, for a
+    /// stamped reply has no room for flags.
+    #[inline]
+    pub(super) const fn in_head(self) -> u64 {
+        let placed = (self.0 & Flags::PLACED.0 != 0) as u64;
+        ((self.0 & !Flags::PLACED.0) as u64) << FLAGS_SHIFT | placed << PLACED_SHIFT
+    }
+
+    /// What stands in a head's third word; a bit that may not stand there is none that exists.
+    #[inline]
+    pub(super) const fn from_head(word: u64) -> Flags {
+        let flags = (word >> FLAGS_SHIFT) as u16;
+        let stray = if flags & Flags::PLACED.0 != 0 { Flags::NOWHERE } else { 0 };
+        let placed = if word >> PLACED_SHIFT & 1 == 0 { 0 } else { Flags::PLACED.0 };
+        Flags(flags & !Flags::PLACED.0 | stray | placed)
     }
 
     /// Bytes that the extensions take at the payload's start.

@@ -21,6 +21,7 @@ impl Dispatcher {
 
     /// Stops looking each turn at sessions in which nothing has come since the last time.
     pub(super) fn cool(&self) {
+        self.hot.borrow().iter().for_each(|session| session.retire_unused_slabs());
         let mut hot = self.hot.borrow_mut();
         if hot.len() <= HOT_ALWAYS {
             return;

@@ -1,4 +1,4 @@
-//! Handlers that have become tasks, and their deadlines.
+//! Handlers that have become tasks: what they hold of the node's budget, and their deadlines.
 
 use super::Dispatcher;
 use crate::error::Why;
@@ -6,16 +6,81 @@ use crate::sample::Reason;
 use crate::session::Session;
 use crate::task::{Cancelled, Task};
 use crate::wake::TaskId;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
+use upbeat_core::flow::Budget;
 
 /// Handlers that must end at a time.
 pub(super) type Expiries = RefCell<BinaryHeap<Reverse<(u64, TaskId)>>>;
 
+/// What the node may hold of requests that were accepted and are not finished.
+pub(super) struct Purse {
+    budget: Cell<Budget>,
+    /// Whether something was given back, or taken back, since requests that wait were looked at.
+    freed: Cell<bool>,
+}
+
+impl Purse {
+    pub(super) fn new(budget: u64) -> Purse {
+        Purse { budget: Cell::new(Budget::new(budget)), freed: Cell::new(false) }
+    }
+
+    pub(super) fn budget(&self) -> Budget {
+        self.budget.get()
+    }
+
+    pub(super) fn with<R>(&self, with: impl FnOnce(&mut Budget) -> R) -> R {
+        let mut budget = self.budget.get();
+        let result = with(&mut budget);
+        self.budget.set(budget);
+        result
+    }
+
+    /// Requests that wait are to be looked at.
+    pub(super) fn look_again(&self) {
+        self.freed.set(true);
+    }
+
+    /// Whether they are.
+    #[inline(always)]
+    pub(super) fn was_freed(&self) -> bool {
+        self.freed.get() && self.freed.replace(false)
+    }
+}
+
+/// What an accepted request holds until it is finished.
+pub(crate) struct Charge {
+    purse: Rc<Purse>,
+    session: Rc<Session>,
+    bytes: u64,
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        let Charge { purse, session, bytes } = self;
+        purse.with(|budget| session.with_share(|share| budget.release(share, *bytes)));
+        purse.look_again();
+    }
+}
+
 impl Dispatcher {
+    /// Takes room for a request of so many bytes that goes on as a task.
+    pub(crate) fn charge(&self, session: &Rc<Session>, bytes: u64) -> Charge {
+        let had_room = self.purse.budget().has_room();
+        self.purse.with(|budget| session.with_share(|share| budget.charge(share, bytes)));
+        let budget = self.purse.budget();
+        session.look_clear(&budget);
+        if had_room && !budget.has_room() {
+            for session in self.sessions() {
+                session.look_clear(&budget);
+            }
+        }
+        Charge { purse: Rc::clone(&self.purse), session: Rc::clone(session), bytes }
+    }
+
     /// A handler has to wait: it goes on as a task, until a deadline if its caller set one.
     #[cold]
     pub(crate) fn promote(
@@ -41,7 +106,10 @@ impl Dispatcher {
         };
         let entered = match call {
             Some(call) => session.serving.borrow_mut().insert(call, id),
-            None => session.serving.borrow_mut().begin_oneway(),
+            None => {
+                session.serving.borrow_mut().begin_oneway();
+                Ok(())
+            }
         };
         if let Err(rule) = entered {
             self.tasks.remove(id);

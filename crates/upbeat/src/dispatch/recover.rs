@@ -26,6 +26,10 @@ impl Dispatcher {
                 let call = Some(call).filter(|call| *call != CallNumber::NONE);
                 Some(Caller { session: hand, call })
             }
+            Running::Kept(key, call) => {
+                let call = Some(call).filter(|call| *call != CallNumber::NONE);
+                Some(Caller { session: Some(key), call })
+            }
             Running::Task(id) => self.tasks.remove_panicked(id),
             Running::Nothing => None,
         };
@@ -39,7 +43,7 @@ impl Dispatcher {
                     session.fail(call, FailCode::Panicked, &text);
                 }
                 None if promoted => session.end_oneway(),
-                None => session.oneway_finished(),
+                None => {}
             }
         }
         if let Some(session) = open {

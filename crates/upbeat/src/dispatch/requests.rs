@@ -1,6 +1,6 @@
 //! Frames off the common path: control, binding, requests that are refused.
 
-use super::Dispatcher;
+use super::{Dispatcher, Request};
 use crate::sample::Unsampled;
 use crate::session::{Fault, Session};
 use crate::task::Cancelled;
@@ -14,7 +14,12 @@ impl Dispatcher {
     /// A request that the common path does not take.
     #[cold]
     #[inline(never)]
-    pub(super) fn request_slowly(self: &Rc<Self>, session: &Rc<Session>, head: &Head) {
+    pub(super) fn request_slowly(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        head: &Head,
+        request: Request<'_>,
+    ) {
         self.unflushed.set(true);
         if !self.offered.borrow().is_empty() {
             self.methods.borrow_mut().append(&mut self.offered.borrow_mut());
@@ -22,25 +27,24 @@ impl Dispatcher {
         let (code, text) = if self.closing.get() {
             (FailCode::Closing, String::new())
         } else if head.method == BIND && head.kind == Kind::Call {
-            return self.bind(session, head);
+            return self.bind(session, request);
         } else {
             (FailCode::NoSuchMethod, format!("method {}", head.method))
         };
-        match head.kind {
-            Kind::Call => session.fail(head.call, code, &text),
-            Kind::Packed => (0..head.count).for_each(|_| session.oneway_finished()),
-            _ => session.oneway_finished(),
+        if head.kind == Kind::Call {
+            session.fail(head.call, code, &text);
         }
     }
 
     /// Tells a client the numbers of the methods that it wants to call.
-    fn bind(self: &Rc<Self>, session: &Rc<Session>, head: &Head) {
-        let bytes = Vec::<u8>::take(&mut session.payload(head)).map_err(|error| error.to_string());
+    fn bind(self: &Rc<Self>, session: &Rc<Session>, request: Request<'_>) {
+        let Request { call, mut payload, .. } = request;
+        let bytes = Vec::<u8>::take(&mut payload).map_err(|error| error.to_string());
         let request =
             bytes.and_then(|bytes| BindRequest::decode(&bytes).map_err(|rule| rule.to_string()));
         let request = match request {
             Ok(request) => request,
-            Err(text) => return session.fail(head.call, FailCode::BadArguments, &text),
+            Err(text) => return session.fail(call, FailCode::BadArguments, &text),
         };
         let methods = self.methods.borrow();
         let offered: Vec<Offered<'_>> = methods
@@ -49,7 +53,7 @@ impl Dispatcher {
             .map(|(entry, number)| Offered::new(entry.service, entry.name, &entry.text, number))
             .collect();
         let reply = bind(&request, &offered).encode();
-        session.reply(head.call, &reply, &mut Unsampled);
+        session.reply(call, &reply, &mut Unsampled);
     }
 
     /// A frame that is neither request nor answer. It lies open, and is passed here.
@@ -63,13 +67,28 @@ impl Dispatcher {
             }
             Kind::Cancel => {
                 let task = session.serving.borrow_mut().task_mut(head.call).copied();
-                // Without a task the answer is on its way already.
+                // Without a task the answer is on its way already, or the call waits for its turn.
                 if let Some(task) = task {
                     self.count(Counter::CancelsHonoured);
                     self.cancel(task, Cancelled::ByCaller);
+                } else if self.purse.with(|budget| session.cancel_kept(head.call, budget)) {
+                    self.count(Counter::CancelsHonoured);
+                    session.fail(head.call, FailCode::Cancelled, "");
+                    self.purse.look_again();
                 }
             }
             Kind::Stamps => self.stamps_arrived(session, &head)?,
+            Kind::Withdraw => {
+                self.purse.with(|budget| session.withdrawn(&head, budget))?;
+                self.purse.look_again();
+            }
+            Kind::Nack => {
+                self.count(Counter::Refused);
+                session.refused(&head)?;
+            }
+            Kind::Grant => session.granted(&head)?,
+            Kind::Slab => session.slab_came(&head)?,
+            Kind::Retire => session.slab_went(&head)?,
             _ => session.goodbye.set(true),
         }
         session.advance();

@@ -4,9 +4,10 @@
 //! falls into step. Samples take turns: a whole story, a pair, a whole story, the next pair. What
 //! they say is written into a page that observers map; the first sample makes it.
 
-use super::Dispatcher;
+use super::{Dispatcher, Request};
 use crate::sample::{Half, Heard, Names, Reason, Sample, Stamps};
 use crate::session::{Fault, Session, misbehaved};
+use crate::wire::Input;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::taken::{Billed, Taken};
 use upbeat_core::bill::way::{CALL, Happened, Manner, ONEWAY, Point, WAYS, Way};
-use upbeat_core::frame::{CallNumber, Head};
+use upbeat_core::frame::{CallNumber, Flags, Head, Kind};
 use upbeat_core::limits::STAMPS_BYTES_MAX;
 use upbeat_memory::samples::{Record, SUBJECTS_MAX, Samples};
 use upbeat_memory::ticks::{ticks, ticks_after};
@@ -311,16 +312,17 @@ impl Dispatcher {
     ) -> Result<(), Fault> {
         let (plain, stamp) = Head::unstamped(words);
         if Head::is_plain_reply(&plain) {
-            self.sampled_answer(session, &plain, (manner, stamp), main)?;
+            let head = Head::reply(CallNumber::from_u64(plain[1]), Head::len_in(&plain));
+            self.sampled_answer(session, &head, (manner, stamp), main)?;
         } else if Head::is_plain_call(&plain) || Head::is_plain_oneway(&plain) {
             self.sampled_request(session, &plain, (manner, stamp))?;
         } else {
-            // Failures and calls with a deadline: rare enough to go the long way.
+            // What lies in a buffer, failures, calls with a deadline: they go the long way.
             let head = Head::parse(*words).map_err(misbehaved)?;
-            if head.kind.is_request() {
-                self.sampled_request(session, &plain, (manner, stamp))?;
-            } else {
-                self.answer(session, &head, main)?;
+            match head.kind {
+                Kind::Reply => self.sampled_answer(session, &head, (manner, stamp), main)?,
+                Kind::Failed => self.answer(session, &head, main)?,
+                _ => self.sampled_request(session, &plain, (manner, stamp))?,
             }
         }
         session.advance();
@@ -343,18 +345,26 @@ impl Dispatcher {
         }
         sample.at(Point::CheckedThere);
         let methods = self.methods.borrow();
-        let Some(entry) = methods.get(usize::from(head.method).wrapping_sub(1)) else {
+        let entry = methods.get(usize::from(head.method).wrapping_sub(1));
+        let (Some(entry), true) = (entry, session.is_clear() && !head.flags.has(Flags::GRANTED))
+        else {
+            // What is refused, or waits for its turn, is no longer sampled.
             drop(methods);
-            self.request_slowly(session, &head);
-            return Ok(());
+            self.free_sample(sample);
+            return self.request_came(session, &head);
         };
+        session.accept();
         if head.call == CallNumber::NONE {
             sample.oneway = Some(session.oneway_sample_came());
             sample.known(Point::Begun, stamp);
         }
         sample.at(Point::FoundThere);
         self.running.set(super::Running::Handler(head.call));
-        entry.method.sampled(self, session, &head, &mut sample);
+        let hold = session.hold(&head)?;
+        let payload = hold.as_ref().map_or_else(|| session.payload(&head), Input::lent);
+        let deadline_us = session.deadline_us(&head);
+        let request = Request { kind: head.kind, call: head.call, deadline_us, payload };
+        entry.method.sampled(self, session, request, &mut sample);
         self.ran();
         self.free_sample(sample);
         Ok(())
@@ -364,15 +374,14 @@ impl Dispatcher {
     fn sampled_answer(
         self: &Rc<Self>,
         session: &Rc<Session>,
-        plain: &[u64; 3],
+        head: &Head,
         (manner, there): (Manner, u64),
         main: super::Main<'_>,
     ) -> Result<(), Fault> {
         let wanted = manner.points();
         let stamp = |point: Point| if wanted & 1 << point as u32 != 0 { ticks_after() } else { 0 };
         let noticed = stamp(Point::NoticedHere);
-        let call = CallNumber::from_u64(plain[1]);
-        let head = Head::reply(call, Head::len_in(plain));
+        let call = head.call;
         let (woke, busy) = (self.sampling.woke.get(), self.sampling.was_busy());
         let checked = stamp(Point::CheckedHere);
         let found = 0;
@@ -387,7 +396,7 @@ impl Dispatcher {
             busy,
             stashed: false,
         });
-        self.answer_with(session, &head, main, || session.set_found(stamp(Point::FoundHere)))
+        self.answer_with(session, head, main, || session.set_found(stamp(Point::FoundHere)))
     }
 
     /// A sampled call has its result. It is billed when its other half is there.

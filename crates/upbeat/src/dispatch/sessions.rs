@@ -3,7 +3,7 @@
 use super::Dispatcher;
 use crate::error::{Lost, Why};
 use crate::reactor::Source;
-use crate::session::{Session, Waiter};
+use crate::session::{Session, Terms, Waiter};
 use crate::task::Cancelled;
 use crate::wait::Waiting;
 use crate::wake::TaskId;
@@ -33,6 +33,10 @@ pub(crate) struct Settings {
     pub(crate) place: Option<SocketPlace>,
     /// One message in so many is sampled for the bill; 0 for none.
     pub(crate) sampling: u32,
+    /// Bytes of accepted requests that the node holds.
+    pub(crate) budget: u64,
+    /// On what terms its sessions send and accept.
+    pub(crate) terms: Terms,
     pub(crate) on_lost: Option<OnLost>,
 }
 
@@ -194,7 +198,7 @@ impl Dispatcher {
         };
         let opened = match stepped {
             Ok(Step::Waiting) => return,
-            Ok(Step::Done(carrier)) => Ok(Rc::new(Session::new(carrier))),
+            Ok(Step::Done(carrier)) => Ok(Rc::new(Session::new(carrier, self.settings.terms))),
             Err(error) => Err(error),
         };
         self.openings.set(self.openings.get() - 1);
@@ -258,6 +262,8 @@ impl Dispatcher {
         for (_, task) in session.serving.take().drain() {
             self.cancel(task, Cancelled::Lost);
         }
+        drop(self.purse.with(|budget| session.forget_kept(budget)));
+        self.purse.look_again();
         if let (Some(on_lost), Some(lost)) = (&self.settings.on_lost, session.ended()) {
             on_lost(lost);
         }

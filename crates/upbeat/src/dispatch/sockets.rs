@@ -64,6 +64,11 @@ impl Dispatcher {
     /// calls have nobody left to answer.
     fn lose_after_last_words(self: &Rc<Self>, session: &Rc<Session>, why: Why) {
         let mut why = why;
+        for kept in self.purse.with(|budget| session.forget_kept(budget)) {
+            if kept.head.kind != Kind::Call {
+                self.run_kept(session, &kept);
+            }
+        }
         // A peer that is not gone may go on writing behind the end of its socket.
         for _ in 0..RING_SLOTS_MAX {
             match session.look_whole() {
@@ -82,7 +87,15 @@ impl Dispatcher {
                     }
                 }
                 Ok(Some(head)) if matches!(head.kind, Kind::Oneway | Kind::Packed) => {
-                    self.request(session, &head);
+                    if self.request(session, &head).is_err() {
+                        break;
+                    }
+                    session.advance();
+                }
+                Ok(Some(head)) if head.kind == Kind::Slab => {
+                    if session.slab_came(&head).is_err() {
+                        break;
+                    }
                     session.advance();
                 }
                 Ok(Some(head)) => {

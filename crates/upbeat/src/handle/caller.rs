@@ -5,7 +5,7 @@ use crate::call::MISSING;
 use crate::client::{numbers, request};
 use crate::error::{CallError, ConnectError, Lost, Why};
 use crate::sample::Unsampled;
-use crate::session::{Answer, Fault, Put, Session, Waiter};
+use crate::session::{Answer, Extensions, Fault, Put, Session, Terms, Waiter};
 use crate::wait::{Idle, Pace};
 use crate::wake::MAIN;
 use crate::wire::Wire;
@@ -15,7 +15,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 use upbeat_core::bind::{BIND, BindRequest};
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
-use upbeat_core::limits::{CALLS_PER_SESSION_MAX, MESSAGE_BYTES_MAX};
+use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 use upbeat_core::method::Signature;
 use upbeat_memory::sync::fence_full;
 use upbeat_transport::error::OpenError;
@@ -59,7 +59,7 @@ impl Caller {
         let carrier = wait_open(target, &home).map_err(ConnectError::Open)?;
         let mut caller = Caller {
             home,
-            session: Session::new(carrier),
+            session: Session::new(carrier, Terms::default()),
             numbers: Box::new([BIND]),
             pace: Pace::new(target.waiting),
             watched: Instant::now(),
@@ -76,10 +76,11 @@ impl Caller {
     /// Calls, and waits for the answer.
     #[inline]
     pub(super) fn call<A: Wire, R: Wire>(&mut self, to: To, arguments: A) -> Result<R, CallError> {
+        let mut asked = None;
         let call = loop {
-            match self.send_call(to, &arguments, || Waiter::Task(MAIN))? {
+            match self.send_call(to, &arguments, &mut asked, Waker::noop(), Waiter::Task(MAIN))? {
                 Some(call) => break call,
-                None => self.wait_for_room(),
+                None => self.wait_to_send(asked),
             }
         };
         loop {
@@ -119,47 +120,85 @@ impl Caller {
 
     /// Sends a one-way message, waiting for room.
     pub(super) fn send<A: Wire>(&mut self, to: To, arguments: &A) -> Result<(), CallError> {
-        while !self.try_send(to, arguments)? {
-            self.wait_for_room();
+        let mut asked = None;
+        while !self.try_send(to, arguments, &mut asked, Waker::noop())? {
+            self.wait_to_send(asked);
         }
         Ok(())
     }
 
-    /// Writes a call. None if there is no room now.
+    /// Writes a call. None if there is no room now; where that had to be asked for, it is noted
+    /// under which number, and the waker is woken when there is.
     #[inline]
     pub(super) fn send_call<A: Wire>(
         &mut self,
         to: To,
         arguments: &A,
-        waiter: impl FnOnce() -> Waiter,
+        asked: &mut Option<u64>,
+        waker: &Waker,
+        waiter: Waiter,
     ) -> Result<Option<CallNumber>, CallError> {
         let number = self.number(to)?;
-        let Ok(call) = self.session.open_call(waiter()) else {
+        let Ok(call) = self.session.open_call(waiter) else {
             return Err(CallError::TooManyCalls { most: CALLS_PER_SESSION_MAX });
         };
-        let words = Head::call(number, call, 0).words();
-        match self.session.request(words, arguments, &mut Unsampled) {
+        match self.put(Head::call(number, call, 0), arguments, *asked, waker) {
             Ok(()) => {
+                *asked = None;
                 self.flush();
                 Ok(Some(call))
             }
             Err(put) => {
                 self.session.close_unsent(call);
-                self.refused(put).map(|()| None)
+                self.refused(put, asked, waker).map(|()| None)
             }
         }
     }
 
-    /// Writes a one-way message. False if there is no room now.
-    pub(super) fn try_send<A: Wire>(&mut self, to: To, arguments: &A) -> Result<bool, CallError> {
+    /// Writes a one-way message. False if there is no room now, as with a call.
+    pub(super) fn try_send<A: Wire>(
+        &mut self,
+        to: To,
+        arguments: &A,
+        asked: &mut Option<u64>,
+        waker: &Waker,
+    ) -> Result<bool, CallError> {
         let number = self.number(to)?;
-        match self.session.oneway(number, arguments, &mut Unsampled) {
+        match self.put(Head::oneway(number, 0), arguments, *asked, waker) {
             Ok(()) => {
+                *asked = None;
                 // No turn ends here: what is not said now, nobody says later.
                 self.flush();
                 Ok(true)
             }
-            Err(put) => self.refused(put).map(|()| false),
+            Err(put) => self.refused(put, asked, waker).map(|()| false),
+        }
+    }
+
+    #[inline]
+    fn put<A: Wire>(
+        &self,
+        head: Head,
+        arguments: &A,
+        asked: Option<u64>,
+        waker: &Waker,
+    ) -> Result<(), Put> {
+        let (session, words) = (&self.session, head.words());
+        let Some(number) = asked else {
+            return session.request(words, Extensions::NONE, arguments, &mut Unsampled);
+        };
+        if session.ended().is_none() && !session.is_granted(number, waker) {
+            return Err(Put::Full);
+        }
+        let extensions = Extensions { granted: asked, ..Extensions::NONE };
+        session.request_granted(words, extensions, arguments, &mut Unsampled)
+    }
+
+    /// Nobody waits any more for room that was asked for.
+    pub(super) fn withdraw(&mut self, asked: Option<u64>) {
+        if let Some(number) = asked {
+            self.session.withdraw(number);
+            self.flush();
         }
     }
 
@@ -177,15 +216,29 @@ impl Caller {
     }
 
     #[cold]
-    fn refused(&mut self, put: Put) -> Result<(), CallError> {
+    fn refused(
+        &mut self,
+        put: Put,
+        asked: &mut Option<u64>,
+        waker: &Waker,
+    ) -> Result<(), CallError> {
+        let put = match put {
+            Put::Ask(bytes) => match self.session.ask(bytes, waker) {
+                Ok(number) => {
+                    *asked = Some(number);
+                    self.flush();
+                    return Ok(());
+                }
+                Err(put) => put,
+            },
+            put => put,
+        };
         match put {
             Put::Full => Ok(()),
-            Put::Value(error) => Err(CallError::Value { text: error.to_string().into() }),
-            Put::TooLarge(bytes) => Err(CallError::TooLarge { bytes, most: MESSAGE_BYTES_MAX }),
-            Put::Ended(why) => {
+            put => Err(put.into_error(|why| {
                 self.end(*why);
-                Err(CallError::NotSent(Box::new(self.session.lost())))
-            }
+                self.session.lost()
+            })),
         }
     }
 
@@ -252,7 +305,16 @@ impl Caller {
             Kind::Call => {
                 session.fail(head.call, FailCode::NoSuchMethod, "a handle serves nothing")
             }
-            Kind::Oneway | Kind::Packed | Kind::Cancel | Kind::Stamps => {}
+            Kind::Oneway
+            | Kind::Packed
+            | Kind::Reserve
+            | Kind::Withdraw
+            | Kind::Cancel
+            | Kind::Stamps => {}
+            Kind::Nack => session.refused(head)?,
+            Kind::Grant => session.granted(head)?,
+            Kind::Slab => session.slab_came(head)?,
+            Kind::Retire => session.slab_went(head)?,
             Kind::Goodbye => session.goodbye.set(true),
         }
         session.advance();
@@ -282,16 +344,20 @@ impl Caller {
         }
     }
 
-    /// Waits until the peer has read something, or is gone.
-    fn wait_for_room(&mut self) {
-        self.session.wait_for_room(Waker::noop());
+    /// Waits until the peer has read something, or has room where that was asked for, or is gone.
+    fn wait_to_send(&mut self, asked: Option<u64>) {
+        if asked.is_none_or(|number| self.session.is_granted(number, Waker::noop())) {
+            self.session.wait_for_room(Waker::noop());
+        }
         self.flush();
-        while self.session.is_pressed() && self.session.ended().is_none() {
+        while self.session.ended().is_none() {
             self.drain();
             self.session.settle();
-            if self.session.is_pressed() {
-                self.idle();
+            let waits = asked.is_some_and(|number| !self.session.is_granted(number, Waker::noop()));
+            if !waits && !self.session.is_pressed() {
+                break;
             }
+            self.idle();
         }
     }
 

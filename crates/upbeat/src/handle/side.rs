@@ -44,30 +44,51 @@ impl Side {
 
     /// Writes a call. None if there is no room; then the waker is woken when there may be.
     pub(super) fn send_call<A: Wire>(
-        &self,
+        self: &Arc<Self>,
         to: To,
         arguments: &A,
+        asked: &mut Option<Asked>,
         waker: &Waker,
     ) -> Result<Option<CallNumber>, CallError> {
-        let mut caller = self.lock();
-        let sent = caller.send_call(to, arguments, || Waiter::Waker(waker.clone()))?;
-        if sent.is_none() {
-            wait_for_room(&mut caller, waker);
-        }
-        Ok(sent)
+        self.send(asked, waker, |caller, asked| {
+            caller.send_call(to, arguments, asked, waker, Waiter::Waker(waker.clone()))
+        })
     }
 
     /// Writes a one-way message. False if there is no room; then the waker is woken when there may
     /// be.
     pub(super) fn try_send<A: Wire>(
-        &self,
+        self: &Arc<Self>,
         to: To,
         arguments: &A,
+        asked: &mut Option<Asked>,
         waker: &Waker,
     ) -> Result<bool, CallError> {
+        let sent = self.send(asked, waker, |caller, asked| {
+            Ok(caller.try_send(to, arguments, asked, waker)?.then_some(()))
+        });
+        sent.map(|sent| sent.is_some())
+    }
+
+    fn send<T>(
+        self: &Arc<Self>,
+        asked: &mut Option<Asked>,
+        waker: &Waker,
+        send: impl FnOnce(&mut Caller, &mut Option<u64>) -> Result<Option<T>, CallError>,
+    ) -> Result<Option<T>, CallError> {
         let mut caller = self.lock();
-        let sent = caller.try_send(to, arguments)?;
-        if !sent {
+        let before = asked.as_ref().and_then(|asked| asked.number);
+        let mut number = before;
+        let sent = send(&mut caller, &mut number);
+        match asked {
+            Some(asked) => asked.number = number,
+            None if number.is_some() => *asked = Some(Asked { side: Arc::clone(self), number }),
+            None => {}
+        }
+        let sent = sent?;
+        // What asks for room is woken by the grant.
+        if sent.is_none() && !number.is_some_and(|number| !caller.session.is_granted(number, waker))
+        {
             wait_for_room(&mut caller, waker);
         }
         Ok(sent)
@@ -96,6 +117,27 @@ impl Side {
         let caller = self.lock();
         if caller.session.abandon(call) {
             caller.flush();
+        }
+    }
+}
+
+/// Room that was asked for in a session; dropped, it is no longer wanted.
+pub(super) struct Asked {
+    side: Arc<Side>,
+    number: Option<u64>,
+}
+
+impl Asked {
+    /// The session.
+    pub(super) fn side(&self) -> &Arc<Side> {
+        &self.side
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if self.number.is_some() {
+            self.side.lock().withdraw(self.number);
         }
     }
 }

@@ -3,11 +3,13 @@
 use super::{End, Node};
 use crate::dispatch::{Dispatcher, OnLost, Settings};
 use crate::error::{BuildError, Lost};
-use crate::setup::{place, program_id, sampling};
+use crate::session::Terms;
+use crate::setup::{conservative, place, program_id, sampling};
 use crate::wait::Waiting;
 use std::path::PathBuf;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
+use upbeat_core::limits::BUDGET_BYTES;
 use upbeat_core::name::NodeName;
 use upbeat_memory::counters::Counters;
 use upbeat_transport::home::Home;
@@ -39,6 +41,9 @@ pub struct Builder {
     directory: Option<PathBuf>,
     local_only: bool,
     sampling: Option<u32>,
+    conservative: Option<bool>,
+    budget: u64,
+    session_budget: Option<u64>,
     on_lost: Option<OnLost>,
 }
 
@@ -51,6 +56,9 @@ impl Builder {
             directory: None,
             local_only: false,
             sampling: None,
+            conservative: None,
+            budget: BUDGET_BYTES,
+            session_budget: None,
             on_lost: None,
         }
     }
@@ -97,6 +105,56 @@ impl Builder {
     /// ```
     pub fn sampling(mut self, one_in: u32) -> Builder {
         self.sampling = Some(one_in);
+        self
+    }
+
+    /// Bytes of requests that the node holds which were accepted and are not finished: the arguments
+    /// of handlers that have become tasks, and 256 bytes for each. Beyond it, requests wait until
+    /// some have finished, and their senders wait with them; a session of which nothing is held is
+    /// still listened to, so that who overloads a node does not shut out others. 256 MiB if nobody
+    /// says.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/budget").budget(1 << 20).local_only().build()?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Panics
+    /// When it is 0.
+    pub fn budget(mut self, bytes: u64) -> Builder {
+        assert!(bytes > 0, "a node without a budget accepts nothing");
+        self.budget = bytes;
+        self
+    }
+
+    /// The same of a single session: a quarter of the node's budget if nobody says.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/share").session_budget(64 << 10).local_only().build()?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Panics
+    /// When it is 0.
+    pub fn session_budget(mut self, bytes: u64) -> Builder {
+        assert!(bytes > 0, "a session without a budget accepts nothing");
+        self.session_budget = Some(bytes);
+        self
+    }
+
+    /// Has every request that does not fit a slot ask for room before it goes. Without, they go at
+    /// once, and ask where they were refused, which is what pays; this is to measure against. If
+    /// nobody says, it is what the environment variable `UPBEAT_CONSERVATIVE` says.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/careful").conservative(true).local_only().build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn conservative(mut self, conservative: bool) -> Builder {
+        self.conservative = Some(conservative);
         self
     }
 
@@ -166,8 +224,10 @@ impl Builder {
         };
         let local = local::Listener::bind(&home).map_err(BuildError::Bind)?;
         let sampling = sampling(self.sampling)?;
-        let Builder { waiting, on_lost, .. } = self;
-        let settings = Settings { waiting, place, sampling, on_lost };
+        let Builder { waiting, budget, on_lost, .. } = self;
+        let share = self.session_budget.unwrap_or(budget.div_ceil(4));
+        let terms = Terms { optimistic: !conservative(self.conservative), share };
+        let settings = Settings { waiting, place, sampling, budget, terms, on_lost };
         let inner = Dispatcher::new(home, settings, counters).map_err(BuildError::System)?;
         inner.open_door(shared, Some(local)).map_err(BuildError::System)?;
         Ok(Node { _end: Rc::new(End(Rc::clone(&inner))), inner })

@@ -2,17 +2,19 @@
 //!
 //! The bet: whoever waits for an answer is a task of this node, so the dispatcher polls it while the
 //! answer lies open, and it reads its result in place. Lost when the waiter is somebody else, or
-//! polls something else first; then the payload is copied into the call's entry.
+//! polls something else first; then the call's entry takes the payload over: a copy of it, or a hold on
+//! the buffer in which it lies.
 
+use super::lent::Body;
 use super::{Fault, Session, Waiter, misbehaved};
 use crate::error::CallError;
 use crate::wake::TaskId;
-use crate::wire::{Input, Wire};
+use crate::wire::{Hold, Input, Wire};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::task::Waker;
 use upbeat_core::call::{Abandon, Answered, TableFull};
-use upbeat_core::frame::{CallNumber, FailCode, Failure, Head, Kind};
+use upbeat_core::frame::{CallNumber, FailCode, Failure, Flags, Head, Kind};
 
 /// An open call, as its caller's table keeps it: the task that waits, or what is rarer.
 pub(crate) enum Waiting {
@@ -26,8 +28,8 @@ pub(crate) enum Waiting {
 pub(crate) enum Other {
     /// Anybody else waits.
     Waker(Waker),
-    /// The answer has come and was copied.
-    Kept(Kind, Box<[u8]>),
+    /// The answer has come and was taken over.
+    Kept(Kind, Body),
 }
 
 impl Waiting {
@@ -63,9 +65,12 @@ impl From<Waiter> for Waiting {
 #[derive(Default)]
 pub(super) struct Arrived {
     call: Cell<CallNumber>,
+    /// Whether it is a result that lies in its frame; the rest is rare.
+    is_plain: Cell<bool>,
     is_reply: Cell<bool>,
-    skip: Cell<u32>,
     len: Cell<u32>,
+    /// Its payload, if that lies in a buffer.
+    hold: Cell<Option<Hold>>,
 }
 
 /// What has become of a call.
@@ -102,12 +107,17 @@ impl Session {
         if let Some(Waiting::Task(task)) = self.calls.borrow_mut().waiter_mut(head.call) {
             let arrived = &self.arrived;
             arrived.call.set(head.call);
-            arrived.is_reply.set(head.kind == Kind::Reply);
-            arrived.skip.set(head.flags.extension_bytes());
+            let is_plain = head.kind == Kind::Reply && head.flags == Flags::NONE;
+            arrived.is_plain.set(is_plain);
             arrived.len.set(head.len);
+            if !is_plain {
+                arrived.is_reply.set(head.kind == Kind::Reply);
+                arrived.hold.set(self.hold(head)?);
+            }
             return Ok(Some(Waiter::Task(*task)));
         }
-        self.keep(head.call, head.kind, head.flags.extension_bytes(), head.len)
+        let body = self.take_body(head)?;
+        self.keep(head.call, head.kind, body)
     }
 
     /// Copies the answer that was not taken where it lay. Gives whether there was one.
@@ -121,33 +131,35 @@ impl Session {
     fn keep_arrived(&self) -> Result<bool, Fault> {
         let arrived = &self.arrived;
         let call = arrived.call.take();
-        let kind = if arrived.is_reply.get() { Kind::Reply } else { Kind::Failed };
-        self.keep(call, kind, arrived.skip.get(), arrived.len.get()).map(|_| true)
+        let is_reply = arrived.is_plain.get() || arrived.is_reply.get();
+        let kind = if is_reply { Kind::Reply } else { Kind::Failed };
+        let body = match arrived.hold.take() {
+            Some(hold) => Body::Held(hold),
+            None => {
+                let mut bytes = vec![0; arrived.len.get() as usize].into_boxed_slice();
+                self.carrier.lanes.reader().read(0, &mut bytes);
+                Body::Copied(bytes)
+            }
+        };
+        self.keep(call, kind, body).map(|_| true)
     }
 
-    /// Copies an answer that comes when the session is about to end.
+    /// Takes over an answer that comes when the session is about to end.
     pub(crate) fn keep_late(&self, head: &Head) -> Result<Option<Waiter>, Fault> {
-        self.keep(head.call, head.kind, head.flags.extension_bytes(), head.len)
+        let body = self.take_body(head)?;
+        self.keep(head.call, head.kind, body)
     }
 
-    /// Copies an answer into its call's entry and gives who waits for it.
+    /// Puts an answer into its call's entry and gives who waits for it.
     #[cold]
     #[inline(never)]
-    fn keep(
-        &self,
-        call: CallNumber,
-        kind: Kind,
-        skip: u32,
-        len: u32,
-    ) -> Result<Option<Waiter>, Fault> {
+    fn keep(&self, call: CallNumber, kind: Kind, body: Body) -> Result<Option<Waiter>, Fault> {
         let mut calls = self.calls.borrow_mut();
         match calls.answer(call).map_err(misbehaved)? {
             Answered::Abandoned => Ok(None),
             Answered::Waiting(waiting) => {
-                let mut payload = vec![0; (len - skip) as usize].into_boxed_slice();
-                self.carrier.lanes.reader().read(skip as usize, &mut payload);
                 self.set_stashed(call);
-                let kept = Waiting::Other(Box::new(Other::Kept(kind, payload)));
+                let kept = Waiting::Other(Box::new(Other::Kept(kind, body)));
                 Ok(std::mem::replace(waiting, kept).into_waiter())
             }
         }
@@ -166,9 +178,24 @@ impl Session {
         let arrived = &self.arrived;
         arrived.call.set(CallNumber::NONE);
         self.calls.borrow_mut().close(call);
+        if !arrived.is_plain.get() {
+            return self.read_arrived();
+        }
         let reader = self.carrier.lanes.reader();
-        let (skip, len) = (arrived.skip.get() as usize, arrived.len.get() as usize);
-        read(arrived.is_reply.get(), &mut Input::lane(reader, skip, len))
+        read(true, &mut Input::lane(reader, 0, arrived.len.get() as usize))
+    }
+
+    /// Reads the answer that lies open and is not plain.
+    #[inline(never)]
+    fn read_arrived<R: Wire>(&self) -> Answer<R> {
+        let (arrived, reader) = (&self.arrived, self.carrier.lanes.reader());
+        match arrived.hold.take() {
+            Some(hold) => read(arrived.is_reply.get(), &mut Input::lent(&hold)),
+            None => {
+                let mut input = Input::lane(reader, 0, arrived.len.get() as usize);
+                read(arrived.is_reply.get(), &mut input)
+            }
+        }
     }
 
     #[inline(never)]
@@ -185,7 +212,7 @@ impl Session {
         drop(calls);
         let Some(Waiting::Other(other)) = closed else { return Answer::Open };
         match *other {
-            Other::Kept(kind, payload) => read(kind == Kind::Reply, &mut Input::own(&payload)),
+            Other::Kept(kind, body) => read(kind == Kind::Reply, &mut body.input()),
             Other::Waker(_) => Answer::Open,
         }
     }
@@ -199,6 +226,7 @@ impl Session {
     pub(crate) fn abandon(&self, call: CallNumber) -> bool {
         if self.arrived.call.get() == call {
             self.arrived.call.set(CallNumber::NONE);
+            drop(self.arrived.hold.take());
             self.calls.borrow_mut().close(call);
             return false;
         }

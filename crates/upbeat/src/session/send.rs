@@ -1,25 +1,27 @@
 //! Writing: requests, answers, control; what is done when there is no room.
 //!
-//! A request that finds no room is not sent, and its sender waits. An answer or a control frame
+//! A short message lies in its slot, a longer one in a buffer of a slab. A request that finds no room
+//! is not sent, and its sender waits. An answer or a control frame
 //! may not be refused: it uses the slots kept for its kind, and where those are taken too it is
 //! owed, and written before anything else as soon as there is room. Owed answers are bounded by the
 //! calls that the peer may have open.
 
-use super::{Fault, Session, broken, misbehaved};
-use crate::error::Why;
-use crate::sample::{Answering, Stamps};
+use super::pool::Use;
+use super::{Fault, Session, Waiter, broken, misbehaved};
+use crate::error::{CallError, Lost, Why};
+use crate::sample::{Answering, Stamps, Unsampled};
 use crate::wire::{Output, Wire, WireError};
 use rustix::io::Errno;
-use std::cell::{Cell, RefCell};
 use std::task::Waker;
 use upbeat_core::bill::way::Point;
 use upbeat_core::fault::Rule;
-use upbeat_core::frame::{CallNumber, FailCode, Failure, Head};
+use upbeat_core::flow::Way;
+use upbeat_core::frame::{CallNumber, FailCode, Failure, Flags, Head, Placed};
 use upbeat_core::limits::{
-    CALLS_PER_SESSION_MAX, CONTROL_SLOTS, MESSAGE_BYTES_MAX, ONEWAYS_UNFINISHED_MAX,
+    CALLS_PER_SESSION_MAX, CONTROL_SLOTS, EXTENSION_BYTES, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX,
+    SHORT_BYTES, SLOT_BYTES,
 };
-use upbeat_memory::lane::Lanes;
-use upbeat_memory::ring::{Refused, span_of};
+use upbeat_memory::ring::{Claim, Refused, span_of};
 use upbeat_memory::segment::{Segment, Writers};
 use upbeat_transport::carrier::BellFault;
 
@@ -35,12 +37,46 @@ const REFUSALS_BEFORE_GROWTH: u32 = 4;
 pub(crate) enum Put {
     /// There is no room now.
     Full,
+    /// It may not go before room was asked for, for so many bytes.
+    Ask(usize),
     /// The value cannot be carried.
     Value(Box<WireError>),
     /// It is longer than messages may be.
     TooLarge(usize),
+    /// There is no memory for it.
+    Memory {
+        /// Bytes that were wanted.
+        bytes: usize,
+        /// What the system says.
+        text: Box<str>,
+    },
     /// The session has ended, or ends with this.
     Ended(Fault),
+}
+
+impl Put {
+    /// The error of a message that does not wait; `end` ends the session.
+    #[cold]
+    pub(crate) fn into_error(self, end: impl FnOnce(Fault) -> Lost) -> CallError {
+        match self {
+            Put::Full | Put::Ask(_) => CallError::Full,
+            Put::Value(error) => CallError::Value { text: error.to_string().into() },
+            Put::TooLarge(bytes) => CallError::TooLarge { bytes, most: MESSAGE_BYTES_MAX },
+            Put::Memory { bytes, text } => CallError::NoMemory { bytes, text },
+            Put::Ended(why) => CallError::NotSent(Box::new(end(why))),
+        }
+    }
+}
+
+/// What a message that has to wait waits for.
+#[derive(Clone, Copy)]
+pub(super) enum Lack {
+    /// A slot of the lane.
+    Slot = 1,
+    /// A buffer.
+    Buffer = 2,
+    /// A place at the receiver.
+    Place = 4,
 }
 
 /// What is written behind a head.
@@ -64,28 +100,77 @@ impl<T: Wire> Content for T {
     }
 }
 
-/// A value behind an extension of its frame.
-pub(crate) struct Prefixed<'a, T> {
-    /// The extension.
-    pub(crate) word: u64,
-    /// The value.
-    pub(crate) value: &'a T,
+/// What stands before a payload, in its slot.
+#[derive(Clone, Copy)]
+pub(crate) struct Extensions {
+    /// The microseconds until the deadline.
+    pub(crate) deadline: Option<u64>,
+    /// The number of the request, for which room was granted.
+    pub(crate) granted: Option<u64>,
 }
 
-impl<T: Wire> Content for Prefixed<'_, T> {
+impl Extensions {
+    pub(crate) const NONE: Extensions = Extensions { deadline: None, granted: None };
+
+    /// Writes them, in the order of their flags: the head with those, and the bytes written.
+    #[inline(always)]
+    fn write(self, head: Words, placed: Option<Placed>, claim: &mut Claim<'_>) -> (Words, usize) {
+        let placed = placed.map(Placed::as_u64);
+        let words = [
+            (self.deadline, Flags::DEADLINE),
+            (placed, Flags::PLACED),
+            (self.granted, Flags::GRANTED),
+        ];
+        words.into_iter().fold((head, 0), |(head, at), (word, flag)| match word {
+            None => (head, at),
+            Some(word) => {
+                claim.write(at, &word.to_le_bytes());
+                (Head::flagged(head, flag), at + EXTENSION_BYTES)
+            }
+        })
+    }
+
+    #[inline(always)]
+    fn bytes(self) -> usize {
+        (usize::from(self.deadline.is_some()) + usize::from(self.granted.is_some()))
+            * EXTENSION_BYTES
+    }
+}
+
+/// How messages of a kind are carried.
+#[derive(Clone, Copy)]
+struct Domain {
+    /// Slots that are left to others.
+    keep: u32,
+    usage: Use,
+    /// Bytes of payload that go without asking for room.
+    most: usize,
+}
+
+const REQUESTS: Domain =
+    Domain { keep: CONTROL_SLOTS as u32, usage: Use::Requests, most: MEDIUM_BYTES_MAX };
+/// Requests when too many are on their way.
+const DIRECT: Domain = Domain { most: SHORT_BYTES, ..REQUESTS };
+const GRANTED: Domain = Domain { most: MESSAGE_BYTES_MAX, ..REQUESTS };
+const ANSWERS: Domain = Domain { keep: 0, usage: Use::Answers, most: MESSAGE_BYTES_MAX };
+
+/// Bytes that are written as they are: what is owed, a failure's text.
+struct Bytes<'a>(&'a [u8]);
+
+impl Content for Bytes<'_> {
     fn bytes_likely(&self) -> usize {
-        8 + self.value.bytes_likely()
+        self.0.len()
     }
 
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
-        Wire::put(&self.word, out)?;
-        Wire::put(self.value, out)
+        out.bytes(self.0);
+        Ok(())
     }
 }
 
 /// The payload of a message, written apart from any lane.
 fn encoded<T: Content>(value: &T) -> Result<Vec<u8>, Put> {
-    let mut out = Output::buffer(MESSAGE_BYTES_MAX);
+    let mut out = Output::own(MESSAGE_BYTES_MAX);
     value.put(&mut out).map_err(bad_value)?;
     if out.fits() { Ok(out.into_bytes()) } else { Err(Put::TooLarge(out.len())) }
 }
@@ -101,12 +186,19 @@ fn lost_progress(now: u64, known: u64, out: u64) -> Put {
 }
 
 /// What a segment that could not be sent means for the message that needs it.
-fn growth_error(fault: BellFault) -> Put {
+pub(super) fn growth_error(fault: BellFault) -> Put {
     match fault {
         BellFault::System { error: Errno::AGAIN | Errno::NOBUFS, .. } => Put::Full,
         BellFault::System { .. } => Put::Ended(Box::new(Why::Died)),
         fault => Put::Ended(broken(&fault)),
     }
+}
+
+/// Bytes that a value takes in a message.
+fn counted<T: Content>(value: &T) -> Result<usize, Put> {
+    let mut out = Output::counted();
+    value.put(&mut out).map_err(bad_value)?;
+    Ok(out.len())
 }
 
 /// The words of a head whose length is not known yet.
@@ -124,120 +216,105 @@ pub(super) struct Owed {
     payload: Vec<u8>,
 }
 
-/// What is known of one-way messages in both directions.
-#[derive(Default)]
-pub(super) struct Oneways {
-    sent: Cell<u64>,
-    known_finished: Cell<u64>,
-    finished: Cell<u64>,
-    published: Cell<u64>,
-    /// Whether the last one was refused because the peer holds so many.
-    refused: Cell<bool>,
-    /// Who waits until the peer has finished some.
-    waiting: RefCell<Vec<Waker>>,
-}
-
-impl Oneways {
-    #[inline(always)]
-    pub(super) fn finished(&self) {
-        self.finished.set(self.finished.get() + 1);
-    }
-
-    #[inline(always)]
-    pub(super) fn publish_finished(&self, lanes: &Lanes) {
-        let finished = self.finished.get();
-        if finished != self.published.replace(finished) {
-            lanes.publish_finished(finished);
-        }
-    }
-
-    /// Whether one more may be sent: the peer holds so many unfinished ones at most.
-    #[inline(always)]
-    fn may_send(&self, lanes: &Lanes) -> Result<bool, Fault> {
-        const MOST: u64 = ONEWAYS_UNFINISHED_MAX as u64;
-        let sent = self.sent.get();
-        if sent - self.known_finished.get() < MOST {
-            return Ok(true);
-        }
-        let now = lanes.peer_finished();
-        if now < self.known_finished.get() || now > sent {
-            return Err(broken(&format_args!(
-                "it says that {now} one-way messages are finished where {sent} were sent"
-            )));
-        }
-        self.known_finished.set(now);
-        Ok(sent - now < MOST)
-    }
-}
-
 impl Session {
     /// Sends a request, in order behind those before it.
     #[inline(always)]
     pub(crate) fn request<T: Content>(
         &self,
         head: Words,
+        extensions: Extensions,
+        value: &T,
+        stamps: &mut impl Stamps,
+    ) -> Result<(), Put> {
+        if !self.flow.may_go() || self.barred.get() {
+            return self.request_carefully(head, extensions, value, stamps);
+        }
+        self.put(head, extensions, value, REQUESTS, stamps)?;
+        self.flow.went();
+        Ok(())
+    }
+
+    /// The same where it has to be found out whether it may go.
+    #[cold]
+    #[inline(never)]
+    fn request_carefully<T: Content>(
+        &self,
+        head: Words,
+        extensions: Extensions,
         value: &T,
         stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
         if self.barred.get() {
             return Err(self.not_now());
         }
-        self.put(head, value, CONTROL_SLOTS as u32, stamps)
+        match self.ways()? {
+            Way::Optimistic => {
+                self.put(head, extensions, value, REQUESTS, stamps)?;
+                self.flow.went();
+            }
+            Way::Direct => {
+                self.put(head, extensions, value, DIRECT, stamps)?;
+                self.went_directly();
+            }
+            Way::Reserve | Way::Wait => return Err(self.lacks(Lack::Place)),
+        }
+        Ok(())
     }
 
-    /// Sends a one-way message.
-    #[inline(always)]
-    pub(crate) fn oneway<T: Content>(
+    /// Sends a request for which room was granted.
+    pub(crate) fn request_granted<T: Content>(
         &self,
-        method: u16,
+        head: Words,
+        extensions: Extensions,
         value: &T,
         stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
-        if !self.oneways.may_send(&self.carrier.lanes).map_err(Put::Ended)? {
-            self.oneways.refused.set(true);
-            return Err(Put::Full);
+        if self.barred.get() {
+            return Err(self.not_now());
         }
-        stamps.at(Point::Opened);
-        let manner = stamps.sample().map(|sample| sample.manner);
-        let words = Head::oneway(method, 0).with_manner(manner).words();
-        self.request(stamps.on_oneway(words), value, stamps)?;
-        self.oneways.sent.set(self.oneways.sent.get() + 1);
+        self.put(head, extensions, value, GRANTED, stamps)?;
+        extensions.granted.into_iter().for_each(|number| self.transferred(number));
         Ok(())
     }
 
     #[cold]
-    fn not_now(&self) -> Put {
+    pub(super) fn not_now(&self) -> Put {
         match self.ended() {
             Some(lost) => Put::Ended(Box::new(lost.why.clone())),
-            None => Put::Full,
+            None => self.lacks(Lack::Slot),
         }
     }
 
-    /// Writes a frame where there is room for it.
+    /// Notes what there was none of.
+    #[cold]
+    pub(super) fn lacks(&self, what: Lack) -> Put {
+        self.lacking.set(self.lacking.get() | what as u8);
+        Put::Full
+    }
+
+    /// Writes a message: short, into its slot; longer, into a buffer.
     #[inline(always)]
     fn put<T: Content>(
         &self,
         head: Words,
+        extensions: Extensions,
         value: &T,
-        keep: u32,
+        domain: Domain,
         stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
-        let claim = match self.carrier.lanes.claim(span_of(value.bytes_likely()), keep) {
-            Ok(claim) => claim,
-            Err(refused) => {
-                self.put_slowly(head, value, keep, Some(refused))?;
-                stamps.at(Point::Published);
-                return Ok(());
-            }
-        };
+        let likely = value.bytes_likely();
+        if extensions.bytes() + likely > SHORT_BYTES {
+            return self.put_placed(head, extensions, value, likely, domain, stamps);
+        }
+        let mut claim = self.slot(domain.keep)?;
         stamps.at(Point::Claimed);
-        let mut out = Output::lane(claim);
+        let (head, at) = extensions.write(head, None, &mut claim);
+        let mut out = Output::lane(claim, at);
         value.put(&mut out).map_err(bad_value)?;
         if !out.fits() {
+            let len = out.len() - at;
             drop(out);
-            self.put_slowly(head, value, keep, None)?;
-            stamps.at(Point::Published);
-            return Ok(());
+            return self.put_placed(head, extensions, value, len, domain, stamps);
         }
         let len = out.len();
         stamps.at(Point::Marshalled);
@@ -247,51 +324,99 @@ impl Session {
         Ok(())
     }
 
-    /// Finds out how long the message is, and makes room for it or says why there is none.
-    #[cold]
+    /// Writes a message into a buffer, of which its frame tells.
     #[inline(never)]
-    fn put_slowly<T: Content>(
+    fn put_placed<T: Content>(
         &self,
         head: Words,
+        extensions: Extensions,
         value: &T,
-        keep: u32,
-        refused: Option<Refused>,
+        likely: usize,
+        domain: Domain,
+        stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
-        if let Some(Refused::Progress { now, known, out }) = refused {
-            return Err(lost_progress(now, known, out));
+        let mut len = likely;
+        loop {
+            if len > domain.most {
+                len = counted(value)?;
+            }
+            match len {
+                _ if len > MESSAGE_BYTES_MAX => return Err(Put::TooLarge(len)),
+                _ if len > domain.most => return Err(Put::Ask(len)),
+                _ => {}
+            }
+            let number = self.slab_for(domain.usage, len)?;
+            let slabs = self.pool.slabs();
+            let own = slabs.get(number).and_then(Option::as_ref);
+            let returned = || self.carrier.lanes.peer_returned(number);
+            let Some((own, buffer)) = own.and_then(|own| Some((own, own.slab.claim(returned)?)))
+            else {
+                return Err(self.lacks(Lack::Buffer));
+            };
+            let mut claim = self.slot(domain.keep)?;
+            stamps.at(Point::Claimed);
+            let mut out = Output::lent(buffer);
+            value.put(&mut out).map_err(bad_value)?;
+            if !out.fits() {
+                len = out.len();
+                continue;
+            }
+            own.touch();
+            len = out.len();
+            stamps.at(Point::Marshalled);
+            let placed = Placed { slab: number as u16, index: out.lend() as u16, len: len as u32 };
+            let (head, bytes) = extensions.write(head, Some(placed), &mut claim);
+            claim.commit(stamps.on_head(with_len(head, bytes)), bytes);
+            stamps.at(Point::Published);
+            self.unflushed.set(self.unflushed.get() + 1);
+            return Ok(());
         }
-        self.put_bytes(head, &encoded(value)?, keep)
     }
 
-    /// Writes a frame whose payload lies ready.
-    fn put_bytes(&self, head: Words, payload: &[u8], keep: u32) -> Result<(), Put> {
-        loop {
-            match self.carrier.lanes.claim(span_of(payload.len()), keep) {
-                Ok(mut claim) => {
-                    claim.write(0, payload);
-                    let len = payload.len();
-                    claim.commit(with_len(head, len), len);
-                    self.unflushed.set(self.unflushed.get() + 1);
-                    return Ok(());
+    /// Claims a slot of our lane.
+    #[inline(always)]
+    pub(super) fn slot(&self, keep: u32) -> Result<Claim<'_>, Put> {
+        match self.carrier.lanes.claim(1, keep) {
+            Ok(claim) => Ok(claim),
+            Err(refused) => self.slots_slowly(1, keep, refused),
+        }
+    }
+
+    /// Has the lane grow if it is full too often, and claims slots of it.
+    #[cold]
+    #[inline(never)]
+    fn slots_slowly(&self, span: u32, keep: u32, refused: Refused) -> Result<Claim<'_>, Put> {
+        match refused {
+            Refused::Full | Refused::Claimed => {
+                let refusals = self.refusals.get() + 1;
+                self.refusals.set(refusals);
+                if refusals < REFUSALS_BEFORE_GROWTH || !self.grow()? {
+                    return Err(self.lacks(Lack::Slot));
                 }
-                Err(Refused::Full | Refused::Claimed) => {
-                    let refusals = self.refusals.get() + 1;
-                    self.refusals.set(refusals);
-                    if refusals < REFUSALS_BEFORE_GROWTH || !self.grow()? {
-                        return Err(Put::Full);
-                    }
-                    self.refusals.set(0);
-                }
-                Err(Refused::TooLong { .. }) => {
-                    if !self.grow()? {
-                        return Err(Put::TooLarge(payload.len()));
-                    }
-                }
-                Err(Refused::Progress { now, known, out }) => {
-                    return Err(lost_progress(now, known, out));
+                self.refusals.set(0);
+            }
+            Refused::TooLong { span, .. } => {
+                if !self.grow()? {
+                    return Err(Put::TooLarge(span as usize * SLOT_BYTES));
                 }
             }
+            Refused::Progress { now, known, out } => return Err(lost_progress(now, known, out)),
         }
+        self.carrier.lanes.claim(span, keep).map_err(|_| self.lacks(Lack::Slot))
+    }
+
+    /// Writes a frame whose payload lies ready: that of an answer or of control.
+    fn put_bytes(&self, head: Words, payload: &[u8]) -> Result<(), Put> {
+        if Head::may_be_placed(&head) {
+            return self.put(head, Extensions::NONE, &Bytes(payload), ANSWERS, &mut Unsampled);
+        }
+        let span = span_of(payload.len());
+        let claim = self.carrier.lanes.claim(span, 0);
+        let mut claim = claim.or_else(|refused| self.slots_slowly(span, 0, refused))?;
+        claim.write(0, payload);
+        claim.commit(with_len(head, payload.len()), payload.len());
+        self.unflushed.set(self.unflushed.get() + 1);
+        Ok(())
     }
 
     /// Goes on in a larger segment. False where lanes do not grow further; Full where there is no
@@ -300,7 +425,7 @@ impl Session {
         let lanes = &self.carrier.lanes;
         let Some((generation, bytes)) = lanes.next_growth() else { return Ok(false) };
         // Claimed first: once the segment has been sent it must be announced.
-        let Ok(claim) = lanes.claim(1, 0) else { return Err(Put::Full) };
+        let Ok(claim) = lanes.claim(1, 0) else { return Err(self.lacks(Lack::Slot)) };
         let segment = Segment::create("upbeat-lane", bytes, Writers::Owner)
             .and_then(Segment::reserve)
             .map_err(|error| Put::Ended(broken(&error)))?;
@@ -320,7 +445,8 @@ impl Session {
         if self.barred.get() {
             return self.reply_slowly(call, value, Put::Full);
         }
-        if let Err(put) = self.put(head, value, 0, &mut Answering(stamps)) {
+        let none = Extensions::NONE;
+        if let Err(put) = self.put(head, none, value, ANSWERS, &mut Answering(stamps)) {
             self.reply_slowly(call, value, put);
         }
     }
@@ -344,8 +470,12 @@ impl Session {
                 let text = format!("{bytes} bytes; at most {MESSAGE_BYTES_MAX} are carried");
                 self.fail(call, FailCode::TooLarge, &text);
             }
+            Put::Memory { bytes, text } => {
+                let text = format!("no memory for {bytes} bytes of the result: {text}");
+                self.fail(call, FailCode::Overloaded, &text);
+            }
             Put::Ended(fault) => self.give_up(fault),
-            Put::Full => {}
+            Put::Full | Put::Ask(_) => {}
         }
     }
 
@@ -359,7 +489,7 @@ impl Session {
     /// Sends a frame that may not be refused.
     pub(crate) fn send_surely(&self, head: Head, payload: Vec<u8>) {
         let head = head.words();
-        if !self.barred.get() && self.put_bytes(head, &payload, 0).is_ok() {
+        if !self.barred.get() && self.put_bytes(head, &payload).is_ok() {
             return;
         }
         self.owe(head, payload);
@@ -392,8 +522,7 @@ impl Session {
 
     /// Wakes this one when there may be room.
     pub(crate) fn wait_for_room(&self, waker: &Waker) {
-        let for_oneways = self.oneways.refused.take();
-        let mut room = if for_oneways { &self.oneways.waiting } else { &self.room }.borrow_mut();
+        let mut room = self.room.borrow_mut();
         if !room.iter().any(|other| other.will_wake(waker)) {
             room.push(waker.clone());
         }
@@ -416,7 +545,7 @@ impl Session {
     /// Writes what is owed and wakes who waits, if the peer has made room.
     pub(crate) fn settle(&self) {
         while let Some(owed) = self.next_owed() {
-            if let Err(put) = self.put_bytes(owed.head, &owed.payload, 0) {
+            if let Err(put) = self.put_bytes(owed.head, &owed.payload) {
                 if let Put::Ended(fault) = put {
                     self.give_up(fault);
                 }
@@ -425,38 +554,41 @@ impl Session {
             self.owed_bytes.set(self.owed_bytes.get() - owed.payload.len());
         }
         self.barred.set(self.ended().is_some());
-        let (room, oneways) = (&self.room, &self.oneways.waiting);
-        // Waiters are requests: they need room beyond the slots that are kept.
-        if !room.borrow().is_empty() && self.has_room() {
-            room.take().into_iter().for_each(Waker::wake);
-        }
-        // A fault is told to the one that tries again.
-        let may_send = || !matches!(self.oneways.may_send(&self.carrier.lanes), Ok(false));
-        if !oneways.borrow().is_empty() && may_send() {
-            oneways.take().into_iter().for_each(Waker::wake);
-        }
-        if room.borrow().is_empty() && oneways.borrow().is_empty() {
+        if self.has_room() {
+            self.lacking.set(0);
+            self.room.take().into_iter().for_each(Waker::wake);
             self.pressed.set(false);
             self.carrier.lanes.set_wants_room(false);
         }
     }
 
     /// Wakes everybody who waits to send.
-    pub(super) fn wake_senders(&self, mut wake: impl FnMut(Waker)) {
-        self.room.take().into_iter().for_each(&mut wake);
-        self.oneways.waiting.take().into_iter().for_each(&mut wake);
+    pub(super) fn wake_senders(&self, mut wake: impl FnMut(Waiter)) {
+        self.room.take().into_iter().for_each(|waker| wake(Waiter::Waker(waker)));
+        self.wake_asking(wake);
     }
 
     fn next_owed(&self) -> Option<Owed> {
         self.owed.borrow_mut().pop_front()
     }
 
-    /// Whether a good part of the lane is free, or whatever the waiters wait for.
+    /// Whether any of what is lacking may be there now.
     fn has_room(&self) -> bool {
+        let lacks = |what: Lack| self.lacking.get() & what as u8 != 0;
+        let lanes = &self.carrier.lanes;
+        lacks(Lack::Slot) && self.has_slots()
+            || lacks(Lack::Buffer) && self.pool.has_more(lanes)
+            || lacks(Lack::Place) && self.places_came()
+            || self.room.borrow().is_empty()
+    }
+
+    /// Whether a good part of the lane is free.
+    fn has_slots(&self) -> bool {
         let lanes = &self.carrier.lanes;
         let keep = CONTROL_SLOTS as u32;
         let enough = (lanes.writer().slots() / 4).clamp(1, lanes.writer().longest(keep));
         match lanes.claim(enough, keep) {
+            // A fault is told to the one that tries again.
             Ok(_) | Err(Refused::Progress { .. } | Refused::TooLong { .. }) => true,
             Err(Refused::Full | Refused::Claimed) => false,
         }

@@ -4,6 +4,7 @@ use super::{Describe, Input, Output, Wire, WireError};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
+use upbeat_core::limits::EMPTY_ELEMENTS_MAX;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Plain data: any bytes are a value, and there is nothing in it but its bytes.
@@ -170,10 +171,9 @@ impl<T: Wire> Wire for Vec<T> {
     }
 
     fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
-        // The smallest element of a sequence that is not plain takes a byte, or is empty; the
-        // latter are bounded by what a message may hold.
+        // An element takes a byte of the message, or may be empty: then they are bounded as such.
         let count = input.count(0)?;
-        if count > upbeat_core::limits::MESSAGE_BYTES_MAX {
+        if count > input.remaining() && count > EMPTY_ELEMENTS_MAX {
             return Err(WireError::Count { count: count as u64, left: input.remaining() });
         }
         T::take_all(count, input)

@@ -1,18 +1,21 @@
-//! Where a value is read from: the open frame of a lane, or bytes of our own.
+//! Where a value is read from: the open frame of a lane, a buffer of the peer's, or bytes of our own.
 
 use super::WireError;
+use super::in_place::Hold;
 use super::shallow::Shallow;
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
+use std::sync::Arc;
 use upbeat_memory::probe;
 use upbeat_memory::ring::Reader;
+use upbeat_memory::slab::Loan;
 use zerocopy::FromBytes;
 
 const WORD: usize = 8;
 
 /// A message being read.
 ///
-/// A frame in a lane may change under the reader, so every byte of it is loaded once: plain values
+/// What the peer can write may change under the reader, so every byte of it is loaded once: plain values
 /// straight to where they belong, text and sequences into the memory they will live in, and what
 /// serde reads into a buffer first.
 pub struct Input<'a> {
@@ -23,6 +26,7 @@ pub struct Input<'a> {
 
 enum From<'a> {
     Lane(&'a Reader),
+    Lent(&'a Hold),
     Own(&'a [u8]),
 }
 
@@ -34,9 +38,22 @@ impl<'a> Input<'a> {
         Input { from: From::Lane(reader), at, end }
     }
 
+    /// Reads a buffer of the peer's.
+    #[inline]
+    pub(crate) fn lent(hold: &'a Hold) -> Input<'a> {
+        Input { from: From::Lent(hold), at: 0, end: hold.len() }
+    }
+
     /// Reads bytes of our own.
     pub(crate) fn own(bytes: &'a [u8]) -> Input<'a> {
         Input { from: From::Own(bytes), at: 0, end: bytes.len() }
+    }
+
+    /// So many bytes of it, from byte `at`.
+    pub(crate) fn part(mut self, at: usize, bytes: usize) -> Input<'a> {
+        self.at = at.min(self.end);
+        self.end = (self.at + bytes).min(self.end);
+        self
     }
 
     /// Bytes that are left.
@@ -74,6 +91,7 @@ impl<'a> Input<'a> {
         let at = self.pass(size_of::<T>())?;
         match self.from {
             From::Lane(reader) => Ok(reader.read_value(at)),
+            From::Lent(hold) => Ok(hold.with(|loan| loan.read_value(at))),
             From::Own(bytes) => {
                 probe::copied_apart(at, size_of::<T>());
                 T::read_from_prefix(&bytes[at..]).map(|(value, _)| value).map_err(|_| {
@@ -88,12 +106,21 @@ impl<'a> Input<'a> {
         let at = self.pass(to.len())?;
         match self.from {
             From::Lane(reader) => reader.read(at, to),
+            From::Lent(hold) => hold.with(|loan| loan.read(at, to)),
             From::Own(bytes) => {
                 probe::copied_apart(at, to.len());
                 to.copy_from_slice(&bytes[at..at + to.len()]);
             }
         }
         Ok(())
+    }
+
+    /// Passes bytes that stay where they are, if they lie in a buffer: the buffer, and where in it
+    /// they begin.
+    pub(super) fn lend(&mut self, bytes: usize) -> Result<Option<(Arc<Loan>, usize)>, WireError> {
+        let From::Lent(hold) = self.from else { return Ok(None) };
+        let at = self.pass(bytes)?;
+        Ok(Some((hold.share(), at)))
     }
 
     /// Reads a length that so many bytes at least must follow.
@@ -116,9 +143,13 @@ impl<'a> Input<'a> {
         let copy;
         let bytes = match self.from {
             From::Own(bytes) => &bytes[at..],
-            From::Lane(reader) => {
+            From::Lane(_) | From::Lent(_) => {
                 let mut buffer = vec![0; left];
-                reader.read(at, &mut buffer);
+                match self.from {
+                    From::Lent(hold) => hold.with(|loan| loan.read(at, &mut buffer)),
+                    From::Lane(reader) => reader.read(at, &mut buffer),
+                    From::Own(_) => {}
+                }
                 copy = buffer;
                 &copy[..]
             }

@@ -1,9 +1,11 @@
-//! Where a value is written: the slots that were claimed for it, or a buffer.
+//! Where a value is written: the slot that was claimed for it, a buffer that is lent to its reader,
+//! or memory of our own.
 
 use super::WireError;
 use serde::Serialize;
 use upbeat_memory::probe;
 use upbeat_memory::ring::Claim;
+use upbeat_memory::slab::Buffer;
 
 const WORD: usize = 8;
 
@@ -17,20 +19,34 @@ pub struct Output<'a> {
 
 enum To<'a> {
     Lane(Claim<'a>),
-    Buffer(Vec<u8>),
+    Lent(Buffer<'a>),
+    Own(Vec<u8>),
+    /// Nowhere: it is only counted.
+    Counted,
 }
 
 impl<'a> Output<'a> {
-    /// Writes into claimed slots.
+    /// Writes into a claimed slot, behind so many bytes that are there.
     #[inline(always)]
-    pub(crate) fn lane(claim: Claim<'a>) -> Output<'a> {
+    pub(crate) fn lane(claim: Claim<'a>, at: usize) -> Output<'a> {
         let room = claim.room();
-        Output { to: To::Lane(claim), at: 0, room }
+        Output { to: To::Lane(claim), at, room }
     }
 
-    /// Writes into a buffer, of at most `room` bytes.
-    pub(crate) fn buffer(room: usize) -> Output<'static> {
-        Output { to: To::Buffer(Vec::new()), at: 0, room }
+    /// Writes into a buffer that is to be lent.
+    pub(crate) fn lent(buffer: Buffer<'a>) -> Output<'a> {
+        let room = buffer.room();
+        Output { to: To::Lent(buffer), at: 0, room }
+    }
+
+    /// Writes into memory of our own, at most `room` bytes.
+    pub(crate) fn own(room: usize) -> Output<'static> {
+        Output { to: To::Own(Vec::new()), at: 0, room }
+    }
+
+    /// Counts only.
+    pub(crate) fn counted() -> Output<'static> {
+        Output { to: To::Counted, at: 0, room: 0 }
     }
 
     /// Bytes written or counted so far.
@@ -53,11 +69,19 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// What was written into the buffer.
+    /// Lends the buffer that was written: its index in its slab.
+    pub(crate) fn lend(self) -> u32 {
+        match self.to {
+            To::Lent(buffer) => buffer.lend(),
+            _ => unreachable!("what is lent was written into a buffer"),
+        }
+    }
+
+    /// What was written into memory of our own.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         match self.to {
-            To::Lane(_) => Vec::new(),
-            To::Buffer(bytes) => bytes,
+            To::Own(bytes) => bytes,
+            _ => Vec::new(),
         }
     }
 
@@ -78,10 +102,12 @@ impl<'a> Output<'a> {
         if end <= self.room {
             match &mut self.to {
                 To::Lane(claim) => claim.write(self.at, bytes),
-                To::Buffer(buffer) => {
+                To::Lent(buffer) => buffer.write(self.at, bytes),
+                To::Own(own) => {
                     probe::copied_apart(self.at, bytes.len());
-                    buffer.extend_from_slice(bytes);
+                    own.extend_from_slice(bytes);
                 }
+                To::Counted => {}
             }
         }
         self.at = end;

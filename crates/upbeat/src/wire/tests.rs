@@ -18,7 +18,7 @@ struct Chain {
 }
 
 fn encode<T: Wire>(value: &T) -> Vec<u8> {
-    let mut out = Output::buffer(1 << 20);
+    let mut out = Output::own(1 << 20);
     value.put(&mut out).unwrap();
     assert!(out.fits());
     out.into_bytes()

@@ -1,0 +1,150 @@
+//! Requests that may have to wait for their turn, or for room.
+//!
+//! A request is accepted when all before it in its session were and less than the budget is held.
+//! Until then its session keeps its place. What frees room has the sessions looked at, one request of
+//! each in turn, so that none is passed over for ever.
+
+use super::{Dispatcher, Request, Running};
+use crate::session::{Fault, Kept, Next, Session};
+use crate::wire::Input;
+use std::rc::Rc;
+use upbeat_core::bill::Counter;
+use upbeat_core::frame::{CallNumber, Flags, Head, Kind};
+
+impl Dispatcher {
+    /// A request lies open that the common path does not take: it is run, or kept.
+    #[inline(never)]
+    pub(super) fn request_came(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        head: &Head,
+    ) -> Result<(), Fault> {
+        if head.kind == Kind::Reserve {
+            session.keep_reservation()?;
+        } else if !head.flags.has(Flags::GRANTED) && self.may_accept(session) {
+            session.accept();
+            return self.request(session, head);
+        } else {
+            session.keep_request(head, self.now_ns())?;
+            if !head.flags.has(Flags::GRANTED) {
+                self.count(Counter::RefusedHere);
+            }
+        }
+        self.unflushed.set(true);
+        self.accept_next(session);
+        self.await_turn(session);
+        Ok(())
+    }
+
+    /// Whether a request of this session is accepted when it comes.
+    pub(super) fn may_accept(&self, session: &Session) -> bool {
+        session.is_clear() || session.look_clear(&self.purse.budget())
+    }
+
+    /// Runs the request that lies open.
+    pub(super) fn request(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        head: &Head,
+    ) -> Result<(), Fault> {
+        if head.kind == Kind::Packed {
+            let oneway = Head::oneway(head.method, head.len);
+            for number in 0..head.count as usize {
+                let (call, deadline_us) = (CallNumber::NONE, None);
+                let payload = session.packed(head, number);
+                let request = Request { kind: Kind::Oneway, call, deadline_us, payload };
+                self.run_request(session, &oneway, request, Running::Handler(call));
+            }
+            return Ok(());
+        }
+        let deadline_us = session.deadline_us(head);
+        let hold = session.hold(head)?;
+        let payload = hold.as_ref().map_or_else(|| session.payload(head), Input::lent);
+        let request = Request { kind: head.kind, call: head.call, deadline_us, payload };
+        self.run_request(session, head, request, Running::Handler(head.call));
+        Ok(())
+    }
+
+    fn run_request(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        head: &Head,
+        request: Request<'_>,
+        running: Running,
+    ) {
+        let methods = self.methods.borrow();
+        let Some(entry) = methods.get(usize::from(head.method).wrapping_sub(1)) else {
+            drop(methods);
+            return self.request_slowly(session, head, request);
+        };
+        self.running.set(running);
+        entry.method.arrive(self, session, request);
+        self.ran();
+    }
+
+    /// Accepts what can be accepted of the requests that wait in this session. Gives whether
+    /// anything was done.
+    fn accept_next(self: &Rc<Self>, session: &Rc<Session>) -> bool {
+        let mut any = false;
+        while self.step_places(session) {
+            any = true;
+        }
+        any
+    }
+
+    fn step_places(self: &Rc<Self>, session: &Rc<Session>) -> bool {
+        let Some(step) = self.purse.with(|budget| session.next_step(budget)) else { return false };
+        self.unflushed.set(true);
+        match step {
+            Next::Grant(number) => session.send_surely(Head::grant(number), Vec::new()),
+            Next::Accept { request, .. } => self.run_kept(session, &request),
+        }
+        true
+    }
+
+    /// Runs a request that had to wait.
+    pub(super) fn run_kept(self: &Rc<Self>, session: &Rc<Session>, kept: &Kept) {
+        let Kept { head, .. } = kept;
+        let Some(key) = session.key.get() else { return };
+        let deadline_us = kept.deadline_us(self.now_ns());
+        let request = |payload| Request { kind: head.kind, call: head.call, deadline_us, payload };
+        let running = Running::Kept(key, head.call);
+        if head.kind != Kind::Packed {
+            return self.run_request(session, head, request(kept.payload()), running);
+        }
+        for number in 0..head.count as usize {
+            let oneway = Head::oneway(head.method, head.len);
+            let payload = kept.payload().part(number * head.len as usize, head.len as usize);
+            let request = Request { kind: Kind::Oneway, ..request(payload) };
+            self.run_request(session, &oneway, request, running);
+        }
+    }
+
+    /// Has the session looked at when room is made, if requests wait in it.
+    fn await_turn(&self, session: &Rc<Session>) {
+        if session.waiting() == 0 {
+            session.look_clear(&self.purse.budget());
+        } else if !session.awaits_turn.replace(true) {
+            self.waiting.borrow_mut().push_back(Rc::clone(session));
+        }
+    }
+
+    /// Accepts what waited for room, a request of each session in turn.
+    #[cold]
+    pub(super) fn accept_waiting(self: &Rc<Self>) {
+        let mut idle = 0;
+        while idle < self.waiting.borrow().len() {
+            let Some(session) = self.waiting.borrow_mut().pop_front() else { break };
+            session.awaits_turn.set(false);
+            let lost = session.ended().is_some();
+            idle = if !lost && self.step_places(&session) { 0 } else { idle + 1 };
+            if !lost {
+                session.publish_progress();
+                self.await_turn(&session);
+                if session.peer_wants_room() {
+                    self.relieve(&session);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! Flow control of a session: `core::flow` between the lanes and those who send and serve.
+//!
+//! On the common way nothing is decided. A sender has been told how many requests may go without a
+//! thought, and counts them down; a receiver knows that nothing waits and that there is room, and
+//! counts up. All else goes through the machine, which is told those counts first.
+
+use super::lent::Body;
+use super::send::Lack;
+use super::{Fault, Put, Session, Waiter, misbehaved};
+use crate::wire::Input;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::task::Waker;
+use upbeat_core::fault::Rule;
+use upbeat_core::flow::{Budget, Granted, Receiver, Sender, Share, Size, Step, Way};
+use upbeat_core::frame::{CallNumber, Flags, Head, Kind};
+use upbeat_core::limits::{
+    CONTROL_SLOTS, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX, SESSION_BUDGET_BYTES,
+};
+
+/// On what terms a node's sessions send and accept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// Whether requests go without asking for room.
+    pub(crate) optimistic: bool,
+    /// Bytes of accepted requests that a session holds.
+    pub(crate) share: u64,
+}
+
+impl Default for Terms {
+    fn default() -> Terms {
+        Terms { optimistic: true, share: SESSION_BUDGET_BYTES }
+    }
+}
+
+/// A request that was heard of and has to wait.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) head: Head,
+    body: Body,
+    /// When it came, and the microseconds that it had.
+    deadline: Option<(u64, u64)>,
+}
+
+impl Kept {
+    /// Its payload.
+    pub(crate) fn payload(&self) -> Input<'_> {
+        self.body.input()
+    }
+
+    /// The microseconds that are left until its deadline.
+    pub(crate) fn deadline_us(&self, now_ns: u64) -> Option<u64> {
+        let (came, had) = self.deadline?;
+        Some(had.saturating_sub(now_ns.saturating_sub(came) / 1000))
+    }
+}
+
+/// The flow control of both directions.
+pub(super) struct Flow {
+    machine: RefCell<Machine>,
+    /// Requests that may go without a thought.
+    ahead: Cell<u32>,
+    /// As many as there were when the machine was asked last.
+    given: Cell<u32>,
+    /// Requests of the peer's that were accepted.
+    accepted: Cell<u64>,
+    published: Cell<u64>,
+    /// Whether a request may be accepted at once.
+    clear: Cell<bool>,
+}
+
+struct Machine {
+    sender: Sender,
+    receiver: Receiver<Kept>,
+    share: Share,
+    /// Who asked for room, by the numbers of the requests.
+    asked: BTreeMap<u64, Asked>,
+}
+
+enum Asked {
+    Waits(Waker),
+    Granted,
+}
+
+/// What is to be done for requests that wait.
+pub(crate) type Next = Step<Kept>;
+
+impl Flow {
+    pub(super) fn new(terms: Terms) -> Flow {
+        let machine = Machine {
+            sender: Sender::new(terms.optimistic),
+            receiver: Receiver::new(),
+            share: Share::new(terms.share),
+            asked: BTreeMap::new(),
+        };
+        let given = machine.sender.headroom() as u32;
+        Flow {
+            machine: RefCell::new(machine),
+            ahead: Cell::new(given),
+            given: Cell::new(given),
+            accepted: Cell::new(0),
+            published: Cell::new(0),
+            clear: Cell::new(true),
+        }
+    }
+
+    /// Whether a request may go without a thought.
+    #[inline(always)]
+    pub(super) fn may_go(&self) -> bool {
+        self.ahead.get() != 0
+    }
+
+    /// It went.
+    #[inline(always)]
+    pub(super) fn went(&self) {
+        self.ahead.set(self.ahead.get() - 1);
+    }
+
+    /// The machine, told what went and came without it.
+    fn machine(&self) -> std::cell::RefMut<'_, Machine> {
+        let mut machine = self.machine.borrow_mut();
+        machine.sender.went(u64::from(self.given.replace(0) - self.ahead.replace(0)));
+        let behind = self.accepted.get() - machine.receiver.accepted();
+        machine.receiver.accept(behind);
+        machine
+    }
+
+    /// Lets requests go without a thought, as many as may.
+    fn go_on(&self, machine: &Machine) {
+        let headroom = machine.sender.headroom() as u32;
+        self.ahead.set(headroom);
+        self.given.set(headroom);
+    }
+}
+
+impl Session {
+    /// A request may be accepted at once.
+    #[inline(always)]
+    pub(crate) fn is_clear(&self) -> bool {
+        self.flow.clear.get()
+    }
+
+    /// A request is accepted at once.
+    #[inline(always)]
+    pub(crate) fn accept(&self) {
+        self.flow.accepted.set(self.flow.accepted.get() + 1);
+    }
+
+    /// Tells the peer how many of its requests were accepted.
+    #[inline(always)]
+    pub(super) fn publish_accepted(&self) {
+        let accepted = self.flow.accepted.get();
+        if accepted != self.flow.published.replace(accepted) {
+            self.carrier.lanes.publish_accepted(accepted);
+        }
+    }
+
+    /// How a request may go for which the machine has to be asked: all of a medium size, only short
+    /// ones, or none.
+    pub(super) fn ways(&self) -> Result<Way, Put> {
+        let mut machine = self.flow.machine();
+        let accepted = self.carrier.lanes.peer_accepted();
+        machine.sender.heard(accepted).map_err(|rule| Put::Ended(misbehaved(rule)))?;
+        self.flow.go_on(&machine);
+        Ok(machine.sender.way(Size::Short))
+    }
+
+    /// A request has gone directly into the room for short ones.
+    pub(super) fn went_directly(&self) {
+        self.flow.machine().sender.sent();
+    }
+
+    /// Whether more requests may go than when one had to wait.
+    pub(super) fn places_came(&self) -> bool {
+        self.carrier.lanes.peer_accepted() != self.flow.machine.borrow().sender.safe()
+    }
+
+    /// Asks for room for a request of so many bytes, which takes its place by this: its number.
+    pub(crate) fn ask(&self, bytes: usize, waker: &Waker) -> Result<u64, Put> {
+        if self.barred.get() {
+            return Err(self.not_now());
+        }
+        if self.ways()? == Way::Wait {
+            return Err(self.lacks(Lack::Place));
+        }
+        let mut claim = self.slot(CONTROL_SLOTS as u32)?;
+        let mut machine = self.flow.machine();
+        claim.write(0, &Budget::price(bytes).to_le_bytes());
+        claim.commit(Head::reserve().words(), 8);
+        self.unflushed.set(self.unflushed.get() + 1);
+        let number = machine.sender.reserved();
+        machine.asked.insert(number, Asked::Waits(waker.clone()));
+        self.flow.go_on(&machine);
+        Ok(number)
+    }
+
+    /// Whether there is room for the request of this number; if not, the waker is woken then.
+    pub(crate) fn is_granted(&self, number: u64, waker: &Waker) -> bool {
+        match self.flow.machine.borrow_mut().asked.get_mut(&number) {
+            Some(Asked::Waits(waits)) => {
+                waits.clone_from(waker);
+                false
+            }
+            Some(Asked::Granted) | None => true,
+        }
+    }
+
+    /// The request of this number has gone.
+    pub(super) fn transferred(&self, number: u64) {
+        let mut machine = self.flow.machine.borrow_mut();
+        machine.sender.transferred(number);
+        machine.asked.remove(&number);
+    }
+
+    /// Room is no longer wanted for the request of this number.
+    pub(crate) fn withdraw(&self, number: u64) {
+        let mut machine = self.flow.machine.borrow_mut();
+        machine.asked.remove(&number);
+        let tell = machine.sender.withdraw(number);
+        drop(machine);
+        if tell && self.ended().is_none() {
+            self.send_surely(Head::withdraw(number), Vec::new());
+        }
+    }
+
+    /// The peer has no room for a request of ours. It fetches it when it has.
+    pub(crate) fn refused(&self, head: &Head) -> Result<(), Fault> {
+        let number = head.call.as_u64();
+        let mut machine = self.flow.machine();
+        let refused = machine.sender.refused(number).map_err(misbehaved);
+        self.flow.go_on(&machine);
+        refused
+    }
+
+    /// The peer has room for a request of ours.
+    pub(crate) fn granted(&self, head: &Head) -> Result<(), Fault> {
+        let number = head.call.as_u64();
+        let mut machine = self.flow.machine();
+        let granted = machine.sender.granted(number).map_err(misbehaved)?;
+        self.flow.go_on(&machine);
+        match granted {
+            Granted::Withdrawn => Ok(()),
+            // A peer that reads our memory fetches what it has refused.
+            Granted::Refused => {
+                Err(misbehaved(Rule::StrayPlace { kind: Kind::Grant.byte(), number }))
+            }
+            Granted::Reserved => {
+                if let Some(Asked::Waits(waker)) = machine.asked.insert(number, Asked::Granted) {
+                    waker.wake();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Wakes everybody who waits for room that was asked for.
+    pub(super) fn wake_asking(&self, mut wake: impl FnMut(Waiter)) {
+        for (_, asked) in std::mem::take(&mut self.flow.machine.borrow_mut().asked) {
+            if let Asked::Waits(waker) = asked {
+                wake(Waiter::Waker(waker));
+            }
+        }
+    }
+
+    /// Requests of the peer's that wait to be accepted.
+    pub(crate) fn waiting(&self) -> usize {
+        self.flow.machine.borrow().receiver.waiting()
+    }
+
+    /// Finds out anew whether a request may be accepted at once.
+    pub(crate) fn look_clear(&self, budget: &Budget) -> bool {
+        let machine = self.flow.machine.borrow();
+        let clear = machine.receiver.waiting() == 0 && budget.admits(&machine.share, 0);
+        self.flow.clear.set(clear);
+        clear
+    }
+
+    /// The request that lies open waits: in its place if it is short, else in its sender's buffer.
+    pub(crate) fn keep_request(&self, head: &Head, now_ns: u64) -> Result<(), Fault> {
+        let reader = self.carrier.lanes.reader();
+        let deadline = self.deadline_us(head).map(|had| (now_ns, had));
+        let body = self.take_body(head)?;
+        let (len, nack) = (body.input().remaining(), matches!(body, Body::Held(_)));
+        let kept = Kept { head: *head, body, deadline };
+        let mut machine = self.flow.machine();
+        let placed = match head.flags.offset_of(Flags::GRANTED) {
+            None if len > MEDIUM_BYTES_MAX => {
+                let (len, reserved) = (len as u64, MEDIUM_BYTES_MAX as u64);
+                Err(Rule::BeyondReserved { len, reserved })
+            }
+            None => machine.receiver.keep(kept, Budget::price(len)).map(Some),
+            Some(at) => {
+                let number = reader.read_value::<u64>(at as usize);
+                machine.receiver.fill(number, kept, Budget::price(len)).map(|()| None)
+            }
+        };
+        self.flow.go_on(&machine);
+        self.flow.clear.set(false);
+        drop(machine);
+        match placed.map_err(misbehaved)? {
+            Some(number) if nack => self.send_surely(Head::nack(number), Vec::new()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The peer asks for room for a request.
+    pub(crate) fn keep_reservation(&self) -> Result<(), Fault> {
+        let bytes = self.carrier.lanes.reader().read_value::<u64>(0);
+        let most = Budget::price(MESSAGE_BYTES_MAX);
+        if bytes > most {
+            return Err(misbehaved(Rule::BeyondReserved { len: bytes, reserved: most }));
+        }
+        let mut machine = self.flow.machine();
+        let placed = machine.receiver.await_grant(bytes).map_err(misbehaved);
+        self.flow.go_on(&machine);
+        self.flow.clear.set(false);
+        placed.map(drop)
+    }
+
+    /// The peer takes a reservation back.
+    pub(crate) fn withdrawn(&self, head: &Head, budget: &mut Budget) -> Result<(), Fault> {
+        let machine = &mut *self.flow.machine.borrow_mut();
+        let voided = machine.receiver.void(head.call.as_u64(), budget, &mut machine.share);
+        voided.map(drop).map_err(misbehaved)
+    }
+
+    /// Gives up a call that waits here. False if none does.
+    pub(crate) fn cancel_kept(&self, call: CallNumber, budget: &mut Budget) -> bool {
+        let machine = &mut *self.flow.machine.borrow_mut();
+        let is_it = |kept: &Kept| kept.head.kind == Kind::Call && kept.head.call == call;
+        let Some(number) = machine.receiver.find(is_it) else { return false };
+        machine.receiver.void(number, budget, &mut machine.share).is_ok()
+    }
+
+    /// What can be done now for requests that wait.
+    pub(crate) fn next_step(&self, budget: &mut Budget) -> Option<Next> {
+        let machine = &mut *self.flow.machine();
+        let step = machine.receiver.step(budget, &mut machine.share);
+        self.flow.accepted.set(machine.receiver.accepted());
+        self.flow.go_on(machine);
+        step
+    }
+
+    /// Forgets all requests that wait.
+    pub(crate) fn forget_kept(&self, budget: &mut Budget) -> Vec<Kept> {
+        let machine = &mut *self.flow.machine.borrow_mut();
+        machine.receiver.clear(budget, &mut machine.share)
+    }
+
+    /// Takes room for a request that goes on as a task, or gives it back.
+    pub(crate) fn with_share<R>(&self, with: impl FnOnce(&mut Share) -> R) -> R {
+        with(&mut self.flow.machine.borrow_mut().share)
+    }
+}

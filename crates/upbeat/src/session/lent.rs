@@ -1,0 +1,133 @@
+//! The peer's slabs, and payloads that lie in them.
+
+use super::{Fault, Session, broken, misbehaved};
+use crate::wire::{Hold, Input};
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use upbeat_core::fault::Rule;
+use upbeat_core::frame::{Flags, Head, Placed};
+use upbeat_core::limits::{SLAB_GENERATION, SLABS_MAX};
+use upbeat_memory::slab::{Borrowed, is_slab};
+use upbeat_transport::carrier::Segment;
+
+/// The peer's slabs, by its numbers.
+#[derive(Default)]
+pub(super) struct Lent {
+    slabs: RefCell<Vec<Option<Arc<Borrowed>>>>,
+    /// Slabs that were ever announced.
+    announced: Cell<u32>,
+}
+
+/// A payload that was taken over with its frame.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// It lay in the frame.
+    Copied(Box<[u8]>),
+    /// It lies in a buffer.
+    Held(Hold),
+}
+
+impl Body {
+    /// To read it.
+    pub(crate) fn input(&self) -> Input<'_> {
+        match self {
+            Body::Copied(bytes) => Input::own(bytes),
+            Body::Held(hold) => Input::lent(hold),
+        }
+    }
+}
+
+impl Session {
+    /// The segment of this generation, which the peer has sent over the socket before the frame that
+    /// names it.
+    pub(super) fn segment(&self, generation: u32) -> Result<Segment, Fault> {
+        let find = || {
+            let mut segments = self.segments.borrow_mut();
+            let at = segments.iter().position(|segment| segment.generation == generation)?;
+            segments.remove(at)
+        };
+        if let Some(segment) = find() {
+            return Ok(segment);
+        }
+        // What came before the end of the socket counts; the end is heard again.
+        let heard = self.hear();
+        match find() {
+            Some(segment) => Ok(segment),
+            None => {
+                heard?;
+                Err(misbehaved(Rule::SwitchWithoutSegment { generation }))
+            }
+        }
+    }
+
+    /// A slab of the peer's stands ready. The frame that says so lies open.
+    pub(crate) fn slab_came(&self, head: &Head) -> Result<(), Fault> {
+        let lent = &self.lent;
+        let number = head.call.index as usize;
+        let shape = self.carrier.lanes.reader().read_value::<u64>(0);
+        let (each, count) = (shape as u32 as usize, (shape >> 32) as u32);
+        let segment = self.segment(SLAB_GENERATION.wrapping_add(lent.announced.get()))?;
+        let bytes = segment.bytes as usize;
+        let mut slabs = lent.slabs.borrow_mut();
+        let known = slabs.get(number).is_some_and(Option::is_some);
+        if number >= SLABS_MAX || known || !is_slab(bytes, each, count) {
+            return Err(broken(&format_args!(
+                "slab {number} of {count} buffers of {each} bytes in a segment of {bytes}"
+            )));
+        }
+        let region = segment.open().map_err(|error| broken(&error))?;
+        lent.announced.set(lent.announced.get().wrapping_add(1));
+        if slabs.len() <= number {
+            slabs.resize_with(number + 1, || None);
+        }
+        let returns = self.carrier.lanes.returns_for(number);
+        slabs[number] = Some(Arc::new(Borrowed::new(region, each, count, returns)));
+        Ok(())
+    }
+
+    /// A slab of the peer's is not used any more.
+    pub(crate) fn slab_went(&self, head: &Head) -> Result<(), Fault> {
+        let mut slabs = self.lent.slabs.borrow_mut();
+        let place = slabs.get_mut(head.call.index as usize);
+        match place.and_then(|place| place.take_if(|slab| slab.held() == 0)) {
+            Some(_) => Ok(()),
+            None => Err(broken(&format_args!(
+                "slab {} was given up, which it does not have or which is in use",
+                head.call.index
+            ))),
+        }
+    }
+
+    /// Takes hold of the payload of the frame that lies open, if it lies in a buffer.
+    #[inline(always)]
+    pub(crate) fn hold(&self, head: &Head) -> Result<Option<Hold>, Fault> {
+        match head.flags.offset_of(Flags::PLACED) {
+            None => Ok(None),
+            Some(at) => self.hold_placed(at as usize).map(Some),
+        }
+    }
+
+    /// Takes over the payload of the frame that lies open.
+    pub(super) fn take_body(&self, head: &Head) -> Result<Body, Fault> {
+        if let Some(hold) = self.hold(head)? {
+            return Ok(Body::Held(hold));
+        }
+        let from = head.flags.extension_bytes() as usize;
+        let mut bytes = vec![0; head.len as usize - from].into_boxed_slice();
+        self.carrier.lanes.reader().read(from, &mut bytes);
+        Ok(Body::Copied(bytes))
+    }
+
+    fn hold_placed(&self, at: usize) -> Result<Hold, Fault> {
+        let word = self.carrier.lanes.reader().read_value::<u64>(at);
+        let Placed { slab, index, len } = Placed::from_u64(word);
+        let slabs = self.lent.slabs.borrow();
+        let Some(Some(lender)) = slabs.get(slab as usize) else {
+            return Err(broken(&format_args!(
+                "a buffer was lent of slab {slab}, which is not known"
+            )));
+        };
+        let loan = lender.take(index.into(), len as usize).map_err(|fault| broken(&fault))?;
+        Ok(Hold::new(loan))
+    }
+}

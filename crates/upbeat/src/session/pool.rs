@@ -1,0 +1,187 @@
+//! Our slabs: buffers in which payloads lie that are too long for a slot.
+//!
+//! A slab is made when a message needs it, handed over on the socket and announced in the lane.
+//! Requests and answers have slabs of their own: requests that the peer has no room for keep
+//! theirs, and answers must not wait behind them. A payload beyond the biggest buffer has a slab of
+//! one buffer, which the next of about its length uses again; one that nobody used for a while is
+//! given up. What has come back is looked at when a buffer is wanted and none is known to be free.
+
+use super::send::{Lack, growth_error};
+use super::{Put, Session};
+
+use std::cell::{Cell, RefCell};
+use upbeat_core::frame::Head;
+use upbeat_core::limits::{
+    BUFFER_BYTES, BUFFERS, LONG_BYTES_MAX, LONG_STEP_BYTES, SLAB_GENERATION, SLABS_LONG_MAX,
+    SLABS_MAX, SLABS_PER_SIZE_MAX,
+};
+use upbeat_memory::lane::Lanes;
+use upbeat_memory::segment::{Segment, Writers};
+use upbeat_memory::slab::Slab;
+
+/// What a buffer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    Requests,
+    Answers,
+}
+
+/// The slabs, by their numbers.
+#[derive(Default)]
+pub(super) struct Pool {
+    slabs: RefCell<Vec<Option<Own>>>,
+    /// Slabs that were ever made.
+    made: Cell<u32>,
+    /// What the peer had returned when there was no buffer.
+    seen: Cell<u64>,
+}
+
+pub(super) struct Own {
+    pub(super) slab: Slab,
+    usage: Use,
+    /// Whether it was used since the last look for slabs that are not.
+    used: Cell<bool>,
+}
+
+impl Own {
+    fn is_long(&self) -> bool {
+        self.slab.count() == 1
+    }
+}
+
+/// The shape of the slab for a payload: bytes of a buffer, and how many.
+fn shape(len: usize) -> (usize, u32) {
+    let sizes = BUFFER_BYTES.iter().zip(BUFFERS);
+    let fits =
+        sizes.filter(|(bytes, _)| **bytes >= len).map(|(bytes, count)| (*bytes, count)).next();
+    fits.unwrap_or_else(|| (len.next_multiple_of(LONG_STEP_BYTES), 1))
+}
+
+impl Pool {
+    /// The slabs, to claim a buffer of one.
+    pub(super) fn slabs(&self) -> std::cell::Ref<'_, Vec<Option<Own>>> {
+        self.slabs.borrow()
+    }
+
+    /// A slab that may have a free buffer for so many bytes.
+    fn find(&self, usage: Use, len: usize, lanes: &Lanes) -> Option<usize> {
+        let (each, count) = shape(len);
+        self.slabs.borrow().iter().enumerate().position(|(number, own)| {
+            let Some(own) = own.as_ref().filter(|own| own.usage == usage) else { return false };
+            let fits = match count {
+                // A buffer much longer than its payload is kept for one that needs it.
+                1 => own.is_long() && own.slab.each() >= each && own.slab.each() / 4 <= each,
+                _ => own.slab.each() == each && !own.is_long(),
+            };
+            fits && own.slab.has_free(|| lanes.peer_returned(number))
+        })
+    }
+
+    /// Whether one more slab of this shape may be made, and under which number.
+    fn next(&self, usage: Use, each: usize, count: u32) -> Option<usize> {
+        let slabs = self.slabs.borrow();
+        let alike = slabs.iter().flatten().filter(|own| {
+            own.usage == usage
+                && own.is_long() == (count == 1)
+                && (count == 1 || own.slab.each() == each)
+        });
+        let (number, bytes) =
+            alike.fold((0, 0), |(n, bytes), own| (n + 1, bytes + own.slab.each()));
+        let may = match count {
+            1 => number == 0 || (number < SLABS_LONG_MAX && bytes + each <= LONG_BYTES_MAX),
+            _ => number < SLABS_PER_SIZE_MAX,
+        };
+        let free = slabs.iter().position(Option::is_none).unwrap_or(slabs.len());
+        (may && free < SLABS_MAX).then_some(free)
+    }
+
+    /// Notes that there was no buffer.
+    pub(super) fn lacks(&self, lanes: &Lanes) {
+        self.seen.set(self.returned(lanes));
+    }
+
+    /// Whether a buffer has come back since there was none.
+    pub(super) fn has_more(&self, lanes: &Lanes) -> bool {
+        self.seen.get() != self.returned(lanes)
+    }
+
+    /// What the peer has returned, as one word that changes with it.
+    fn returned(&self, lanes: &Lanes) -> u64 {
+        let words = (0..self.slabs.borrow().len()).map(|number| lanes.peer_returned(number));
+        words.fold(0, |all: u64, word| all.rotate_left(7).wrapping_mul(31) ^ word)
+    }
+}
+
+impl Session {
+    /// The number of one of our slabs that has a free buffer for so many bytes; a new one, if there
+    /// may be one more.
+    pub(super) fn slab_for(&self, usage: Use, len: usize) -> Result<usize, Put> {
+        let lanes = &self.carrier.lanes;
+        if let Some(number) = self.pool.find(usage, len, lanes) {
+            return Ok(number);
+        }
+        self.make_slab(usage, len)
+    }
+
+    #[cold]
+    fn make_slab(&self, usage: Use, len: usize) -> Result<usize, Put> {
+        let (pool, lanes) = (&self.pool, &self.carrier.lanes);
+        let (each, count) = shape(len);
+        let mut next = pool.next(usage, each, count);
+        if next.is_none() && count == 1 {
+            // Those of other lengths, if they lie idle, make room.
+            self.retire_slabs(|own| own.is_long() && own.usage == usage);
+            next = pool.next(usage, each, count);
+        }
+        let Some(number) = next else {
+            pool.lacks(lanes);
+            return Err(self.lacks(Lack::Buffer));
+        };
+        let bytes = each * count as usize;
+        let segment = Segment::create("upbeat-slab", bytes, Writers::Owner)
+            .and_then(Segment::reserve)
+            .map_err(|error| Put::Memory { bytes, text: error.to_string().into() })?;
+        // A value that is being written is none that a slab is made for.
+        let Ok(mut slabs) = pool.slabs.try_borrow_mut() else { return Err(self.lacks(Lack::Slot)) };
+        // Claimed first: once the segment has been sent it must be announced.
+        let Ok(mut claim) = lanes.claim(1, 0) else { return Err(self.lacks(Lack::Slot)) };
+        let made = pool.made.get();
+        self.carrier.bell.send_segment(SLAB_GENERATION + made, &segment).map_err(growth_error)?;
+        pool.made.set(made + 1);
+        claim.write(0, &(each as u64 | u64::from(count) << 32).to_le_bytes());
+        claim.commit(Head::slab(number as u32).words(), 8);
+        let slab = Slab::new(segment.into_region(), each, count, lanes.peer_returned(number));
+        if number == slabs.len() {
+            slabs.push(None);
+        }
+        slabs[number] = Some(Own { slab, usage, used: Cell::new(true) });
+        self.unflushed.set(self.unflushed.get() + 1);
+        Ok(number)
+    }
+
+    /// Gives up slabs of a single buffer that were not used since the last time.
+    pub(crate) fn retire_unused_slabs(&self) {
+        self.retire_slabs(|own| own.is_long() && !own.used.replace(false));
+    }
+
+    fn retire_slabs(&self, unwanted: impl Fn(&Own) -> bool) {
+        let lanes = &self.carrier.lanes;
+        let Ok(mut slabs) = self.pool.slabs.try_borrow_mut() else { return };
+        for (number, place) in slabs.iter_mut().enumerate() {
+            let Some(own) = place.as_ref() else { continue };
+            if unwanted(own) && own.slab.is_idle(lanes.peer_returned(number)) {
+                let Ok(claim) = lanes.claim(1, 0) else { return };
+                claim.commit(Head::retire(number as u32).words(), 0);
+                *place = None;
+                self.unflushed.set(self.unflushed.get() + 1);
+            }
+        }
+    }
+}
+
+impl Own {
+    /// It is being used.
+    pub(super) fn touch(&self) {
+        self.used.set(true);
+    }
+}

@@ -1,0 +1,258 @@
+//! Plain data that is read where its sender wrote it.
+
+use super::{Describe, Input, Output, Plain, Wire, WireError};
+use std::cell::RefCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::replace;
+use std::sync::Arc;
+use upbeat_memory::slab::Loan;
+use zerocopy::IntoBytes;
+
+/// A payload in a buffer of its sender's. It goes back when the last one who reads it is done.
+pub(crate) struct Hold(RefCell<State>);
+
+enum State {
+    Own(Loan),
+    Shared(Arc<Loan>),
+    Moving,
+}
+
+impl Hold {
+    pub(crate) fn new(loan: Loan) -> Hold {
+        Hold(RefCell::new(State::Own(loan)))
+    }
+
+    /// Does something with the buffer.
+    #[inline]
+    pub(crate) fn with<R>(&self, with: impl FnOnce(&Loan) -> R) -> R {
+        match &*self.0.borrow() {
+            State::Own(loan) => with(loan),
+            State::Shared(loan) => with(loan),
+            State::Moving => unreachable!("a hold moves within a function of its own"),
+        }
+    }
+
+    /// Bytes of the payload.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.with(Loan::len)
+    }
+
+    /// Lets somebody read it for longer than the message is handled.
+    pub(super) fn share(&self) -> Arc<Loan> {
+        let mut state = self.0.borrow_mut();
+        let shared = match replace(&mut *state, State::Moving) {
+            State::Own(loan) => Arc::new(loan),
+            State::Shared(loan) => loan,
+            State::Moving => unreachable!("a hold moves within a function of its own"),
+        };
+        *state = State::Shared(Arc::clone(&shared));
+        shared
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Hold({} bytes)", self.len())
+    }
+}
+
+/// A sequence of plain data that its receiver reads where its sender wrote it.
+///
+/// As an argument or a result it looks like a `Vec<T>` on the wire, and is not copied out of the
+/// message: the receiver owns the sender's buffer until it drops this, after its handler has
+/// become a task as well, and on another thread too. What is longer than a slot of a lane lies in
+/// such a buffer; shorter sequences are copied, for their slots are needed.
+///
+/// The sender of a message is trusted with nothing: it may change the bytes while they are read.
+/// So no reference to them is given out, and each method loads them anew.
+///
+/// ```
+/// use upbeat::InPlace;
+///
+/// let samples = InPlace::from(vec![1_u32, 2, 3]);
+/// assert_eq!((samples.len(), samples.get(2), samples.get(3)), (3, Some(3), None));
+/// assert_eq!(samples.iter().sum::<u32>(), 6);
+/// assert_eq!(samples.to_vec(), [1, 2, 3]);
+/// ```
+pub struct InPlace<T> {
+    from: From<T>,
+    count: usize,
+}
+
+enum From<T> {
+    Own(Box<[T]>),
+    /// The items begin at this byte.
+    Lent(Arc<Loan>, usize, PhantomData<T>),
+}
+
+/// Bytes that are copied out at a time where items are gone through: they stay in the nearest cache.
+const PIECE_BYTES: usize = 4096;
+
+impl<T: Plain + Default> InPlace<T> {
+    /// How many items there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Item `index`.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<T> {
+        let mut item = T::default();
+        (index < self.count).then(|| {
+            self.copy_to(index, std::slice::from_mut(&mut item));
+            item
+        })
+    }
+
+    /// Copies items out, from item `first` on.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    pub fn copy_to(&self, first: usize, to: &mut [T]) {
+        assert!(
+            first <= self.count && to.len() <= self.count - first,
+            "items {first}..+{} of {}",
+            to.len(),
+            self.count
+        );
+        match &self.from {
+            From::Own(items) => to.copy_from_slice(&items[first..first + to.len()]),
+            From::Lent(loan, start, _) => read(loan, start + first * size_of::<T>(), to),
+        }
+    }
+
+    /// A copy of all items.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<T> {
+        let mut items = vec![T::default(); self.count];
+        self.copy_to(0, &mut items);
+        items
+    }
+
+    /// Goes through the items in pieces that are copied to the nearest cache: the fastest way to
+    /// read all of them.
+    ///
+    /// ```
+    /// let samples = upbeat::InPlace::from(vec![1.0_f64; 10_000]);
+    /// let mut sum = 0.0;
+    /// samples.for_each_piece(|piece| sum += piece.iter().sum::<f64>());
+    /// assert_eq!(sum, 10_000.0);
+    /// ```
+    pub fn for_each_piece(&self, mut take: impl FnMut(&[T])) {
+        if let From::Own(items) = &self.from {
+            return take(items);
+        }
+        let most = (PIECE_BYTES / size_of::<T>().max(1)).max(1);
+        let mut piece = vec![T::default(); most.min(self.count)];
+        let mut first = 0;
+        while first < self.count {
+            let next = most.min(self.count - first);
+            self.copy_to(first, &mut piece[..next]);
+            take(&piece[..next]);
+            first += next;
+        }
+    }
+
+    /// Goes through the items.
+    pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
+        let most = (PIECE_BYTES / size_of::<T>().max(1)).max(1);
+        let mut piece = Vec::new();
+        let (mut first, mut at) = (0, 0);
+        std::iter::from_fn(move || {
+            if at == piece.len() {
+                first += at;
+                at = 0;
+                piece.resize(most.min(self.count - first), T::default());
+                self.copy_to(first, &mut piece);
+            }
+            at += 1;
+            piece.get(at - 1).copied()
+        })
+    }
+
+    /// Whether the items lie in their sender's memory.
+    #[must_use]
+    pub fn is_lent(&self) -> bool {
+        matches!(self.from, From::Lent(..))
+    }
+}
+
+/// Copies items out of a buffer, where they may begin anywhere.
+fn read<T: Plain>(loan: &Loan, at: usize, to: &mut [T]) {
+    const WORD: usize = 8;
+    let skip = at % WORD;
+    let bytes = to.as_mut_bytes();
+    if skip == 0 {
+        return loan.read(at, bytes);
+    }
+    // Loads begin at whole words: the first ones go another way.
+    let mut word = [0; WORD];
+    let head = (WORD - skip).min(bytes.len());
+    let have = (loan.len() - (at - skip)).min(WORD);
+    loan.read(at - skip, &mut word[..have]);
+    let (first, rest) = bytes.split_at_mut(head);
+    first.copy_from_slice(&word[skip..skip + head]);
+    if !rest.is_empty() {
+        loan.read(at + head, rest);
+    }
+}
+
+impl<T> std::convert::From<Vec<T>> for InPlace<T> {
+    fn from(items: Vec<T>) -> InPlace<T> {
+        InPlace { count: items.len(), from: From::Own(items.into_boxed_slice()) }
+    }
+}
+
+impl<T: Plain + Default + fmt::Debug> fmt::Debug for InPlace<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<T: Plain + Default> Wire for InPlace<T> {
+    const BYTES_LIKELY: usize = 8;
+
+    #[inline]
+    fn bytes_likely(&self) -> usize {
+        8 + self.count * size_of::<T>()
+    }
+
+    fn describe(out: &mut Describe) {
+        out.text("Vec<");
+        out.of::<T>();
+        out.text(">");
+    }
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        (self.count as u64).put(out)?;
+        match &self.from {
+            From::Own(items) => T::put_all(items, out),
+            From::Lent(..) => {
+                out.align();
+                self.for_each_piece(|piece| out.bytes(piece.as_bytes()));
+                Ok(())
+            }
+        }
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+        let count = input.count(size_of::<T>())?;
+        match input.lend(count * size_of::<T>())? {
+            Some((loan, at)) => Ok(InPlace { from: From::Lent(loan, at, PhantomData), count }),
+            None => {
+                let mut items = vec![T::default(); count];
+                input.bytes(items.as_mut_bytes())?;
+                Ok(InPlace::from(items))
+            }
+        }
+    }
+}
