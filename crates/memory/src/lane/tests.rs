@@ -203,7 +203,8 @@ fn buffers_cross_to_other_threads_and_come_back() {
             }
         }
         let borrowed = peer.join().unwrap();
-        (first.join().unwrap(), second.join().unwrap());
+        first.join().unwrap();
+        second.join().unwrap();
         assert!(borrowed.held() == 0 && slab.is_idle(one.peer_returned(SLAB)));
     });
 }
