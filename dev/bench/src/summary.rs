@@ -2,7 +2,7 @@
 
 use crate::case::{Mode, Op, Way};
 use crate::run::OURS;
-use upbeat_cli::bench::report::{Placement, Row};
+use upbeat_cli::bench::report::{Placement, Row, placements};
 
 /// A way and what was measured of it.
 pub(crate) struct Line {
@@ -50,10 +50,7 @@ pub(crate) struct Summary {
 impl Summary {
     /// Sums up rows; there is nothing to sum up where there are none.
     pub(crate) fn of(ways: &[Way], rows: &[Row]) -> Option<Summary> {
-        let rounds = |placement: Placement| -> u64 {
-            rows.iter().filter(|row| row.placement == placement).map(|row| row.rounds).sum()
-        };
-        let placement = rows.iter().map(|row| row.placement).max_by_key(|&one| rounds(one))?;
+        let placement = *placements(rows).first()?;
         let row = |way: &Way, op| {
             let path = way.path(op);
             rows.iter().find(|row| row.placement == placement && row.case == path)
