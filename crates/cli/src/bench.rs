@@ -10,21 +10,27 @@ pub mod timing;
 mod stats;
 pub mod report;
 mod ledger;
+mod sizes;
 pub mod progress;
 pub mod control;
 pub mod ground;
 mod line;
+mod pipe;
 pub mod pair;
 mod placement;
 pub mod rounds;
 pub(crate) mod yardstick;
 mod limits;
+pub mod plot;
+mod message;
 mod echo;
 mod hosts;
 mod call;
 mod oneway;
 mod bill;
 mod papers;
+mod size;
+mod throughput;
 
 use clap::{Args, Subcommand};
 use error::BenchError;
@@ -33,6 +39,7 @@ use pin::{Cpus, Wanted};
 use progress::Progress;
 use report::Row;
 use rounds::{Schedule, Subject};
+use std::fs::File;
 use std::io::{BufWriter, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -59,6 +66,12 @@ pub(crate) struct Arguments {
     /// The CPUs of the measuring process and of the other [default: the first two allowed]
     #[arg(long, value_name = "A,B")]
     pin: Option<Wanted>,
+    /// Draw the lines of `size` or of `throughput` into an SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Of `size` and `throughput`, leave out what is sent optimistically
+    #[arg(long)]
+    conservative: bool,
 }
 
 /// What is measured elsewhere.
@@ -82,6 +95,8 @@ Examples:
   upbeat bench line unix --pin 2,3   some cases, on two CPUs of your choice
   upbeat bench peers --quick         what one would pick instead, beside ours
   upbeat bench papers --quick        the tables of old papers, and today's figures beside them
+  upbeat bench size --plot size.svg  round trips by the size of the message, and their picture
+  upbeat bench throughput            one-way messages by their size, beside bare rings
   upbeat bench --json > today.jsonl  for a program";
 
 /// What the second process is told.
@@ -114,6 +129,8 @@ struct Bench {
     on_demand: bool,
     /// How its rows are said, for people or for programs, of the cases that are wanted.
     tell: Tell,
+    /// How they are drawn, if they are.
+    plot: Option<fn(&[Row]) -> String>,
     /// What a reader should know of the figures, said once for those that share it.
     notes: &'static str,
 }
@@ -138,6 +155,7 @@ const BENCHES: &[Bench] = &[
         quick: schedule(2, 6_000),
         on_demand: false,
         tell: |rows, _, json, to| tell_rows(rows, json, to),
+        plot: None,
         notes: report::NOTES,
     },
     Bench {
@@ -152,6 +170,7 @@ const BENCHES: &[Bench] = &[
         quick: schedule(2, 10_000),
         on_demand: false,
         tell: |rows, _, json, to| tell_rows(rows, json, to),
+        plot: None,
         notes: report::NOTES,
     },
     Bench {
@@ -166,6 +185,7 @@ const BENCHES: &[Bench] = &[
         quick: schedule(5, 3_000),
         on_demand: false,
         tell: |rows, _, json, to| tell_rows(rows, json, to),
+        plot: None,
         notes: report::NOTES,
     },
     Bench {
@@ -180,6 +200,7 @@ const BENCHES: &[Bench] = &[
         quick: schedule(6, 6_000),
         on_demand: false,
         tell: |rows, _, json, to| tell_rows(rows, json, to),
+        plot: None,
         notes: report::NOTES,
     },
     Bench {
@@ -194,6 +215,37 @@ const BENCHES: &[Bench] = &[
         quick: schedule(6, 8_000),
         on_demand: true,
         tell: |rows, wanted, json, to| papers::tell(rows, wanted, json, to),
+        plot: None,
+        notes: "",
+    },
+    Bench {
+        name: size::BENCH,
+        about: "round trips by the size of the message, optimistic and conservative",
+        list: size::list,
+        subjects: size::subjects,
+        serve: |cpus, scratch| {
+            pair::serve(cpus, |control, ground| size::server(control, ground, scratch))
+        },
+        full: schedule(6, 40_000),
+        quick: schedule(2, 5_000),
+        on_demand: true,
+        tell: |rows, _, json, to| size::tell(rows, json, to),
+        plot: Some(size::plot),
+        notes: "",
+    },
+    Bench {
+        name: throughput::BENCH,
+        about: "one-way messages by their size, optimistic and conservative, beside bare rings",
+        list: throughput::list,
+        subjects: throughput::subjects,
+        serve: |cpus, scratch| {
+            pair::serve(cpus, |control, ground| throughput::server(control, ground, scratch))
+        },
+        full: schedule(8, 40_000),
+        quick: schedule(3, 5_000),
+        on_demand: true,
+        tell: |rows, _, json, to| throughput::tell(rows, json, to),
+        plot: Some(throughput::plot),
         notes: "",
     },
 ];
@@ -233,18 +285,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     if arguments.list {
         return list(&names).or_else(unless_closed);
     }
+    let mut picture = match &arguments.plot {
+        Some(path) => Some(Picture::open(path, &names)?),
+        None => None,
+    };
     let allowed = pin::allowed()?;
     let cpus = Cpus::choose(arguments.pin, &allowed)?;
     let mut progress = Progress::new();
     let mut notes = "";
     for bench in BENCHES.iter().filter(|bench| !bench.on_demand || !names.is_empty()) {
-        let wanted = |case: &str| is_wanted(&names, bench.name, case);
+        let left_out = |case: &str| arguments.conservative && case.ends_with("/optimistic");
+        let wanted = |case: &str| is_wanted(&names, bench.name, case) && !left_out(case);
         if !(bench.list)().iter().any(|(case, _)| wanted(case)) {
             continue;
         }
         let rows = measure(bench, cpus, arguments.quick, &wanted, &mut progress)?;
         progress.end();
         print(bench, &rows, &wanted, arguments.json).or_else(unless_closed)?;
+        if let (Some(picture), Some(plot)) = (&mut picture, bench.plot) {
+            picture.write(&plot(&rows))?;
+        }
         if !rows.is_empty() && !bench.notes.is_empty() {
             notes = bench.notes;
         }
@@ -253,6 +313,33 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
         write!(std::io::stdout(), "{notes}").or_else(unless_closed)?;
     }
     Ok(())
+}
+
+/// The file that a picture goes into.
+struct Picture {
+    path: PathBuf,
+    file: File,
+}
+
+impl Picture {
+    /// Opens it before anything is measured, if that is what can be drawn.
+    fn open(path: &Path, names: &[String]) -> Result<Picture, BenchError> {
+        let is_meant = |bench: &&Bench| {
+            let cases = (bench.list)();
+            !names.is_empty() && cases.iter().any(|(case, _)| is_wanted(names, bench.name, case))
+        };
+        let meant: Vec<&Bench> = BENCHES.iter().filter(is_meant).collect();
+        match meant[..] {
+            [one] if one.plot.is_some() => {}
+            _ => return Err(BenchError::Plot),
+        }
+        let file = File::create(path).map_err(BenchError::picture(path))?;
+        Ok(Picture { path: path.to_owned(), file })
+    }
+
+    fn write(&mut self, text: &str) -> Result<(), BenchError> {
+        self.file.write_all(text.as_bytes()).map_err(BenchError::picture(&self.path))
+    }
 }
 
 /// A reader that has seen enough, like `head`, is no fault.

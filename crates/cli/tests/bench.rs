@@ -205,6 +205,88 @@ fn the_tables_of_the_papers_are_held_against_today() {
     assert!(!text.contains("SIGCOMM"), "{text}");
 }
 
+/// A path for a picture that goes away with the test.
+struct Picture(std::path::PathBuf);
+
+impl Picture {
+    fn new(name: &str) -> Picture {
+        Picture(std::env::temp_dir().join(format!("upbeat-{name}-{}.svg", std::process::id())))
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(&self.0).unwrap()
+    }
+}
+
+impl Drop for Picture {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// The rows of every size, by the last word of their case.
+fn by_word<'r>(rows: &'r [Value], word: &str) -> Vec<&'r Value> {
+    let ends = |row: &&Value| row["case"].as_str().unwrap().ends_with(&format!("/{word}"));
+    rows.iter().filter(ends).collect()
+}
+
+#[test]
+fn round_trips_of_every_size_are_measured_both_ways_and_drawn() {
+    if !two_cpus() {
+        return;
+    }
+    let picture = Picture::new("size");
+    let rows = rows(&upbeat(&["bench", "size", "--quick", "--json", "--plot", picture.path()]));
+    rows.iter().for_each(check);
+    let [optimistic, conservative] =
+        ["optimistic", "conservative"].map(|word| by_word(&rows, word));
+    assert!(optimistic.len() >= 16 && optimistic.len() == conservative.len());
+    for (one, other) in optimistic.iter().zip(&conservative) {
+        assert_eq!(one["bytes"], other["bytes"]);
+        assert_eq!(other["baseline"], one["case"]);
+        assert!(number(one, "ratio_to_line") > 0.0 && number(other, "ratio_to_baseline") > 0.0);
+    }
+    let asleep = by_word(&rows, "asleep");
+    assert!(asleep.iter().all(|row| number(row, "bytes") <= 2000.0) && asleep.len() >= 8);
+    let drawn = picture.text();
+    assert!(drawn.starts_with("<svg ") && drawn.contains("line ours"), "{drawn}");
+
+    let output = upbeat(&["bench", "size/100B", "size/200B", "--quick", "--conservative"]);
+    let table = text(&output.stdout);
+    assert!(output.status.success() && table.contains("conservative: 200 bytes take"), "{table}");
+    assert!(!table.contains("optimistic: 200 bytes"), "{table}");
+}
+
+#[test]
+fn messages_of_every_size_are_measured_beside_bare_rings() {
+    if !two_cpus() {
+        return;
+    }
+    let picture = Picture::new("throughput");
+    let arguments = ["bench", "throughput", "--quick", "--json", "--plot", picture.path()];
+    let rows = rows(&upbeat(&arguments));
+    rows.iter().for_each(check);
+    for word in ["optimistic", "conservative", "two-copies", "one-copy"] {
+        let found = by_word(&rows, word);
+        assert!(found.len() >= 9, "{word}");
+        for row in found {
+            let (many, bytes) = (number(row, "per_second"), number(row, "bytes"));
+            let rate = number(row, "gigabytes_per_second") * 1e9;
+            assert!((many * bytes - rate).abs() < 1e6 + rate / 100.0, "{row}");
+            assert_eq!(row.get("ring_bytes").is_some(), ["two-copies", "one-copy"].contains(&word));
+            assert_eq!(row.get("ratio_to_baseline").is_some(), word != "two-copies", "{row}");
+        }
+    }
+    assert!(picture.text().contains("line floor"));
+    let output = upbeat(&["bench", "throughput/500B", "--quick"]);
+    let table = text(&output.stdout);
+    assert!(table.contains("0.24") && table.contains("88%"), "{table}");
+}
+
 #[test]
 fn mistakes_are_named() {
     let refused = |arguments: &[&str]| {
@@ -213,6 +295,13 @@ fn mistakes_are_named() {
         text(&output.stderr)
     };
     assert!(refused(&["bench", "limits/lien"]).contains("no case is called `limits/lien`"));
+    for arguments in [&["limits"][..], &[], &["size", "throughput"]] {
+        let all: Vec<&str> =
+            ["bench", "--plot", "/dev/null"].iter().chain(arguments).copied().collect();
+        assert!(refused(&all).contains("name one of them"), "{arguments:?}");
+    }
+    let nowhere = refused(&["bench", "size", "--plot", "/dev/null/size.svg"]);
+    assert!(nowhere.contains("/dev/null/size.svg"), "{nowhere}");
     assert!(refused(&["bench", "--pin", "0"]).contains("`0` does not name two CPUs"));
     assert!(refused(&["bench", "--pin", "0,0"]).contains("not 0 twice"));
     assert!(refused(&["bench", "--pin", "0,1000"]).contains("CPU 1000 is not among those"));

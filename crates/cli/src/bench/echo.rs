@@ -1,7 +1,9 @@
 //! The service that calls and messages are measured with.
 
+use crate::bench::message::Message;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::hint::black_box;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use upbeat_memory::region::Region;
@@ -23,12 +25,17 @@ pub(crate) trait Echo {
     async fn bytes1024(&self, bytes: [u8; 1024]) -> [u8; 1024];
     /// 4 KiB there and back.
     async fn bytes4096(&self, bytes: [u8; 4096]) -> [u8; 4096];
+    /// Any number of bytes there and back.
+    async fn bounce(&self, message: Message) -> Message;
     /// A message of 8 bytes.
     #[oneway]
     async fn hit(&self, n: u64);
     /// A message of 64 bytes.
     #[oneway]
     async fn hit64(&self, bytes: [u8; 64]);
+    /// A message of any number of bytes.
+    #[oneway]
+    async fn land(&self, message: Message);
     /// A message that is answered by a store into a line of the callee's.
     #[oneway]
     async fn mark(&self, n: u64);
@@ -80,11 +87,20 @@ impl Echo for EchoService {
         bytes
     }
 
+    async fn bounce(&self, message: Message) -> Message {
+        message
+    }
+
     async fn hit(&self, _n: u64) {
         self.hits.set(self.hits.get() + 1);
     }
 
     async fn hit64(&self, _bytes: [u8; 64]) {
+        self.hits.set(self.hits.get() + 1);
+    }
+
+    async fn land(&self, message: Message) {
+        black_box(message.bytes());
         self.hits.set(self.hits.get() + 1);
     }
 

@@ -3,7 +3,7 @@
 use crate::bench::pin::PinError;
 use rustix::io::Errno;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use upbeat_memory::segment::SegmentError;
 
 /// Why a benchmark cannot be run, or was broken off.
@@ -59,6 +59,15 @@ pub enum BenchError {
         /// Why not.
         error: std::io::Error,
     },
+    /// What was asked for has no picture.
+    Plot,
+    /// A picture could not be written.
+    Picture {
+        /// Where it should go.
+        path: PathBuf,
+        /// Why not.
+        error: std::io::Error,
+    },
     /// The results could not be written.
     Output {
         /// Why not.
@@ -75,6 +84,12 @@ impl BenchError {
     /// For `map_err`: the segment called `label` could not be made or opened.
     pub(crate) fn segment(label: &'static str) -> impl FnOnce(SegmentError) -> BenchError {
         move |error| BenchError::Segment { label, error }
+    }
+
+    /// For `map_err`: the picture could not be written there.
+    pub(crate) fn picture(path: &Path) -> impl FnOnce(std::io::Error) -> BenchError {
+        let path = path.to_owned();
+        move |error| BenchError::Picture { path, error }
     }
 
     /// A fault of this program in how its two processes talk.
@@ -115,6 +130,14 @@ impl fmt::Display for BenchError {
                 "cargo, which builds the peers' benchmarks, cannot be started: {error}; \
                  install Rust, or set CARGO to its path"
             ),
+            BenchError::Plot => write!(
+                f,
+                "there is a picture of `size` and one of `throughput`: name one of them, \
+                 and nothing else, with --plot"
+            ),
+            BenchError::Picture { path, error } => {
+                write!(f, "the picture cannot be written to {}: {error}", path.display())
+            }
             BenchError::Output { error } => write!(f, "the results cannot be written: {error}"),
         }
     }

@@ -26,6 +26,8 @@ pub(crate) const PROGRESS_LINE: usize = 7 * LINE_WORDS;
 pub(crate) const MARK_LINE: usize = 9 * LINE_WORDS;
 /// Where the second process says what its nodes of a ring have done: a word for each.
 pub(crate) const RING_LINE: usize = 11 * LINE_WORDS;
+/// Where the second process says what it has counted: a word for each count.
+pub(crate) const COUNT_LINE: usize = 13 * LINE_WORDS;
 /// Where the lines begin that are written to be loaded by the other side.
 pub(crate) const DIRTY: usize = PAGE / WORD;
 /// From one of those to the next that is loaded: odd, so all are, and far, so none is foreseen.

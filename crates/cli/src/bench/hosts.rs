@@ -51,6 +51,28 @@ impl Policy {
     }
 }
 
+/// How the nodes of a case send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// Without asking for room: this is what nodes do by themselves.
+    Optimistic,
+    /// Whatever is not short only where room was reserved.
+    Conservative,
+}
+
+impl Flow {
+    /// Both.
+    pub(crate) const BOTH: [Flow; 2] = [Flow::Optimistic, Flow::Conservative];
+
+    /// The word for it in a case's path.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Flow::Optimistic => "optimistic",
+            Flow::Conservative => "conservative",
+        }
+    }
+}
+
 /// The name of the node of the second process that serves with this policy.
 pub(crate) fn host_name(policy: Policy) -> String {
     format!("bench/{}", policy.word())
@@ -66,6 +88,16 @@ pub(crate) fn node(
     name: &str,
     directory: Option<&Path>,
     policy: Policy,
+) -> Result<Node, BenchError> {
+    flowing(name, directory, policy, Flow::Optimistic)
+}
+
+/// Makes a node that sends so.
+fn flowing(
+    name: &str,
+    directory: Option<&Path>,
+    policy: Policy,
+    _flow: Flow,
 ) -> Result<Node, BenchError> {
     let builder = Node::builder(name).program(PROGRAM).waiting(policy.waiting());
     let builder = match directory {
@@ -91,11 +123,24 @@ impl Host {
         policy: Policy,
         ground: Option<&Ground>,
     ) -> Result<Host, BenchError> {
-        let node = node(name, directory, policy)?;
+        Ok(Host::of(node(name, directory, policy)?, ground))
+    }
+
+    /// The same, which sends so.
+    pub(crate) fn flowing(
+        name: &str,
+        directory: &Path,
+        policy: Policy,
+        flow: Flow,
+    ) -> Result<Host, BenchError> {
+        Ok(Host::of(flowing(name, Some(directory), policy, flow)?, None))
+    }
+
+    fn of(node: Node, ground: Option<&Ground>) -> Host {
         let rest = Rest::default();
         let marks = ground.map(|ground| (ground.ours.clone(), MARK_LINE));
         node.serve(EchoServer::new(EchoService::new(rest.clone(), marks)));
-        Ok(Host { node, rest })
+        Host { node, rest }
     }
 
     /// Serves until the caller says that the round is over.
@@ -119,8 +164,22 @@ impl Caller {
         directory: Option<&Path>,
         policy: Policy,
     ) -> Result<Caller, BenchError> {
-        let (node, peer) = (node(name, directory, policy)?, peer.to_owned());
-        Ok(Caller { node, peer, client: OnceCell::new() })
+        Ok(Caller::of(node(name, directory, policy)?, peer))
+    }
+
+    /// The same, which sends so.
+    pub(crate) fn flowing(
+        name: &str,
+        peer: &str,
+        directory: &Path,
+        policy: Policy,
+        flow: Flow,
+    ) -> Result<Caller, BenchError> {
+        Ok(Caller::of(flowing(name, Some(directory), policy, flow)?, peer))
+    }
+
+    fn of(node: Node, peer: &str) -> Caller {
+        Caller { node, peer: peer.to_owned(), client: OnceCell::new() }
     }
 
     /// The node.

@@ -136,7 +136,7 @@ impl Subject for Oneway {
 }
 
 /// Bursts of messages, each with a call behind it, which must find them all.
-fn burst(
+pub(crate) fn burst(
     sender: &Caller,
     work: Work,
     send: impl AsyncFn(&EchoClient, u64) -> Result<(), CallError>,

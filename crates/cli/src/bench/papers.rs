@@ -4,7 +4,7 @@
 //! The figures of the papers stand in `figures` and nowhere else; today's are of this run. A row
 //! whose primitive is not here is absent.
 
-mod figures;
+pub(crate) mod figures;
 mod tables;
 mod tell;
 

@@ -79,6 +79,18 @@ pub struct Row {
     /// Bytes of memory that each idle session takes, in both processes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_session: Option<f64>,
+    /// Bytes of each message, where cases differ by them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// Bytes of the ring that was the best of those tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ring_bytes: Option<u64>,
+    /// Frames of the protocol's own, of both sides, for each message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol_frames_per_message: Option<f64>,
+    /// The part of the messages that were sent without reserving room, in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub optimistic_percent: Option<f64>,
     /// Where the time went, item by item.
     #[serde(flatten)]
     pub bill: Option<Billed>,
@@ -120,6 +132,10 @@ impl Row {
             gigabytes_per_second: None,
             least_per_second: said.least_per_second.map(rounded),
             bytes_per_session: None,
+            bytes: None,
+            ring_bytes: None,
+            protocol_frames_per_message: None,
+            optimistic_percent: None,
             bill: None,
             batch: said.batch,
             tails_of: if said.single_tails { "operations" } else { "batches" },
@@ -217,6 +233,19 @@ fn items(row: &Row, billed: &Billed, to: &mut impl Write) -> io::Result<()> {
 /// Three decimals are more than is known.
 pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
+}
+
+/// The placements of rows, that of most rounds first.
+pub fn placements(rows: &[Row]) -> Vec<Placement> {
+    let mut all: Vec<(Placement, u64)> = Vec::new();
+    for row in rows {
+        match all.iter_mut().find(|(placement, _)| *placement == row.placement) {
+            Some((_, rounds)) => *rounds += row.rounds,
+            None => all.push((row.placement, row.rounds)),
+        }
+    }
+    all.sort_by_key(|(_, rounds)| std::cmp::Reverse(*rounds));
+    all.into_iter().map(|(placement, _)| placement).collect()
 }
 
 /// Writes rows for a program.

@@ -2,8 +2,8 @@
 
 use super::tools::{BULK_BYTES, Limit, RingEnd, Tools};
 use crate::bench::error::BenchError;
-use crate::bench::ground::{Ground, PROGRESS_LINE, SECOND_LINE};
-use crate::bench::line::await_word;
+use crate::bench::ground::{Ground, PROGRESS_LINE};
+use crate::bench::pipe::{self, Cut};
 use crate::bench::rounds::{Floor, Rate};
 use crate::bench::timing::{Round, Shape, Work};
 use std::hint::{black_box, spin_loop};
@@ -58,28 +58,7 @@ fn send_bulk<const BYTES: usize>(
     ground: &mut Ground,
     work: Work,
 ) -> Result<Round, BenchError> {
-    let slots = (BULK_BYTES / BYTES) as u64;
-    let (bulk, from) = (&tools.bulk, &tools.from[..BYTES]);
-    let (ours, theirs) = (&ground.ours, &ground.theirs);
-    let mut turn = ground.turn;
-    let mut taken = turn;
-    let round = work.try_bursts(|messages| {
-        for _ in 0..messages {
-            while turn - taken >= slots {
-                taken = taken.max(theirs.load(SECOND_LINE));
-                spin_loop();
-            }
-            bulk.write((turn % slots) as usize * BYTES, from);
-            turn += 1;
-            ours.publish(SECOND_LINE, turn);
-        }
-        // The burst is over when all of it is out of the ring.
-        await_word::<1>(theirs, SECOND_LINE, turn);
-        taken = turn;
-        Ok(())
-    });
-    ground.turn = turn;
-    round
+    pipe::send(&tools.bulk, Cut::of(BULK_BYTES, BYTES, 1), &tools.from, ground, work)
 }
 
 fn receive_bulk<const BYTES: usize>(
@@ -87,21 +66,7 @@ fn receive_bulk<const BYTES: usize>(
     ground: &mut Ground,
     work: Work,
 ) -> Result<(), BenchError> {
-    let slots = (BULK_BYTES / BYTES) as u64;
-    let (bulk, to) = (&tools.bulk, &mut tools.to[..BYTES]);
-    let last = ground.turn + work.total();
-    let mut there = ground.turn;
-    for turn in ground.turn..last {
-        while there <= turn {
-            there = there.max(ground.theirs.load(SECOND_LINE));
-            spin_loop();
-        }
-        std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
-        bulk.read((turn % slots) as usize * BYTES, to);
-        black_box(&mut *to);
-        ground.ours.publish(SECOND_LINE, turn + 1);
-    }
-    ground.turn = last;
+    pipe::copy_out(&tools.bulk, Cut::of(BULK_BYTES, BYTES, 1), &mut tools.to, ground, work);
     Ok(())
 }
 

@@ -1,0 +1,103 @@
+//! A message of any number of bytes, for benchmarks that go by size.
+//!
+//! The frame carries just these bytes: a `Vec<u8>` has eight more, its length. Who sends keeps his
+//! bytes and may send them again; who receives has a vector of his own. So a message is copied once
+//! into the lane and once out of it, and nothing else is.
+
+use std::rc::Rc;
+use upbeat::wire::{Describe, Input, Output, Wire, WireError};
+use upbeat_core::limits::MESSAGE_BYTES_MAX;
+
+/// A message.
+#[derive(Clone)]
+pub(crate) enum Message {
+    /// Bytes that are sent.
+    Kept(Rc<[u8]>),
+    /// Bytes that have come.
+    Come(Vec<u8>),
+}
+
+impl Message {
+    /// One of so many bytes, no two runs of which are alike.
+    pub(crate) fn of(bytes: usize) -> Message {
+        let pattern = |at: usize| (at ^ (at >> 8) ^ (at >> 16)) as u8;
+        Message::Kept((0..bytes).map(pattern).collect())
+    }
+
+    /// Its bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Message::Kept(bytes) => bytes,
+            Message::Come(bytes) => bytes,
+        }
+    }
+}
+
+impl Wire for Message {
+    fn bytes_likely(&self) -> usize {
+        self.bytes().len()
+    }
+
+    fn describe(out: &mut Describe) {
+        out.text("the rest");
+    }
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        out.bytes(self.bytes());
+        Ok(())
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Message, WireError> {
+        let mut bytes = vec![0; input.remaining()];
+        input.bytes(&mut bytes)?;
+        Ok(Message::Come(bytes))
+    }
+}
+
+/// Those of the sizes that a message may have. If some may not, the longest that may be is the last.
+pub(crate) fn possible(sizes: &[usize]) -> Vec<usize> {
+    clipped(sizes, MESSAGE_BYTES_MAX)
+}
+
+fn clipped(sizes: &[usize], most: usize) -> Vec<usize> {
+    let mut all: Vec<usize> = sizes.iter().map(|&size| size.min(most)).collect();
+    all.dedup();
+    all
+}
+
+/// A size as it stands in a case's path.
+pub(crate) fn size_word(bytes: usize) -> String {
+    const KIB: usize = 1 << 10;
+    const MIB: usize = 1 << 20;
+    match bytes {
+        mib if mib >= MIB && mib.is_multiple_of(MIB) => format!("{}MiB", mib / MIB),
+        kib if kib >= 4 * KIB && kib.is_multiple_of(KIB) => format!("{}KiB", kib / KIB),
+        bytes => format!("{bytes}B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Message, clipped, size_word};
+
+    #[test]
+    fn sizes_end_at_the_longest_message() {
+        assert_eq!(clipped(&[0, 8, 1024, 4096], 1 << 20), [0, 8, 1024, 4096]);
+        assert_eq!(clipped(&[8, 1024, 4096, 8192], 3000), [8, 1024, 3000]);
+        assert_eq!(clipped(&[8, 1024], 1024), [8, 1024]);
+    }
+
+    #[test]
+    fn sizes_have_short_words() {
+        let words = [0, 105, 1000, 1024, 4096, 65 << 10, (1 << 20) - 1024, 64 << 20].map(size_word);
+        let wanted = ["0B", "105B", "1000B", "1024B", "4KiB", "65KiB", "1023KiB", "64MiB"];
+        assert_eq!(words, wanted);
+    }
+
+    #[test]
+    fn a_message_is_not_the_same_everywhere() {
+        let message = Message::of(70_000);
+        let pages: Vec<&[u8]> = message.bytes().chunks_exact(4096).collect();
+        assert!(pages.windows(2).all(|two| two[0] != two[1]));
+    }
+}

@@ -1,0 +1,175 @@
+//! A bare ring in shared memory through which messages pass in one direction, piece by piece, with
+//! no library in between: what moving bytes costs.
+//!
+//! The first process writes, the second one reads. How far each is stands in a line of its own, and
+//! both count pieces from the ground's turn on, which goes on from round to round.
+
+use crate::bench::error::BenchError;
+use crate::bench::ground::{Ground, LINE_WORDS, SECOND_LINE};
+use crate::bench::line::await_word;
+use crate::bench::timing::{Round, Work};
+use std::hint::{black_box, spin_loop};
+use std::sync::atomic::{Ordering, fence};
+use upbeat_memory::region::{Region, WORD};
+
+/// Bytes of a cache line: a piece begins at one.
+const LINE: usize = LINE_WORDS * WORD;
+
+/// Bytes that are looked at at a time where they are not copied out.
+const WINDOW: usize = 1024;
+
+/// How a ring is cut up for messages of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// Bytes of each message.
+    message: usize,
+    /// Bytes of a piece of one; the last is shorter.
+    piece: usize,
+    /// Bytes from one piece to the next.
+    stride: usize,
+    /// Pieces that the ring holds.
+    slots: u64,
+    /// Pauses of the reader when there is nothing: who reads on the writer's heels takes away the
+    /// lines that it writes, and slows both down.
+    patience: u32,
+}
+
+impl Cut {
+    /// Of a ring of so many bytes: messages go whole if so many of them fit.
+    pub(crate) fn of(ring: usize, message: usize, fit: usize) -> Cut {
+        let piece = message.min(ring / fit);
+        let (lines, full) = (piece.next_multiple_of(LINE), ring / fit);
+        // A processor takes a load for one of a store before it whose address has the same last
+        // bits: pieces of whole pages would all lie like the bytes that they are copied from.
+        let stride = if lines > LINE && lines < full { lines + LINE } else { lines };
+        Cut { message, piece, stride, slots: (ring / stride) as u64, patience: 1 }
+    }
+
+    /// The same for a reader that pauses so often when there is nothing.
+    pub(crate) fn with_patience(self, patience: u32) -> Cut {
+        Cut { patience, ..self }
+    }
+
+    fn pieces(self) -> u64 {
+        self.message.div_ceil(self.piece) as u64
+    }
+
+    /// Where a piece lies in the ring.
+    fn place(self, turn: u64) -> usize {
+        (turn % self.slots) as usize * self.stride
+    }
+}
+
+/// Our side of a round: copies messages into the ring.
+pub(crate) fn send(
+    ring: &Region,
+    cut: Cut,
+    from: &[u8],
+    ground: &mut Ground,
+    work: Work,
+) -> Result<Round, BenchError> {
+    let (ours, theirs) = (&ground.ours, &ground.theirs);
+    let mut turn = ground.turn;
+    let mut taken = turn;
+    let round = work.try_bursts(|messages| {
+        for _ in 0..messages {
+            for piece in from[..cut.message].chunks(cut.piece) {
+                while turn - taken >= cut.slots {
+                    taken = taken.max(theirs.load(SECOND_LINE));
+                    spin_loop();
+                }
+                ring.write(cut.place(turn), piece);
+                turn += 1;
+                ours.publish(SECOND_LINE, turn);
+            }
+        }
+        // The burst is over when all of it is out of the ring.
+        await_word::<1>(theirs, SECOND_LINE, turn);
+        taken = turn;
+        Ok(())
+    });
+    ground.turn = turn;
+    round
+}
+
+/// The second process's side: copies them out of it.
+pub(crate) fn copy_out(ring: &Region, cut: Cut, to: &mut [u8], ground: &mut Ground, work: Work) {
+    receive(cut, ground, work, |place, at, bytes| {
+        ring.read(place, &mut to[at..at + bytes]);
+        black_box(&mut *to);
+    });
+}
+
+/// The second process's side: adds up their words, through a window that stays in its first cache.
+pub(crate) fn sum_up(ring: &Region, cut: Cut, ground: &mut Ground, work: Work) {
+    let mut sum = 0_u64;
+    receive(cut, ground, work, |place, _, bytes| {
+        let mut window = [0_u8; WINDOW];
+        for at in (0..bytes).step_by(WINDOW) {
+            let part = &mut window[..WINDOW.min(bytes - at)];
+            ring.read(place + at, part);
+            let (words, rest) = part.as_chunks::<WORD>();
+            let words = words.iter().map(|word| u64::from_ne_bytes(*word));
+            let rest = rest.iter().map(|byte| u64::from(*byte));
+            sum = words.chain(rest).fold(sum, u64::wrapping_add);
+        }
+    });
+    black_box(sum);
+}
+
+/// Passes each piece on: its place in the ring, its place in the message, its length.
+fn receive(cut: Cut, ground: &mut Ground, work: Work, mut take: impl FnMut(usize, usize, usize)) {
+    let (ours, theirs) = (&ground.ours, &ground.theirs);
+    let last = ground.turn + work.total() * cut.pieces();
+    let mut there = ground.turn;
+    let mut at = 0;
+    for turn in ground.turn..last {
+        while there <= turn {
+            (0..cut.patience).for_each(|_| spin_loop());
+            there = there.max(theirs.load(SECOND_LINE));
+        }
+        fence(Ordering::Acquire);
+        let bytes = cut.piece.min(cut.message - at);
+        take(cut.place(turn), at, bytes);
+        at = if at + bytes == cut.message { 0 } else { at + bytes };
+        // Not for each small one: it is a line that the sender then loads.
+        let done = turn + 1;
+        if done == there || done.is_multiple_of((cut.slots / 4).max(1)) {
+            ours.publish(SECOND_LINE, done);
+        }
+    }
+    ground.turn = last;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cut, copy_out, send, sum_up};
+    use crate::bench::ground::tests::both_sides;
+    use crate::bench::timing::Work;
+    use upbeat_memory::region::Region;
+
+    #[test]
+    fn messages_pass_in_pieces_that_fit_and_arrive_whole() {
+        let cut = Cut::of(1 << 10, 300, 4);
+        assert_eq!((cut.piece, cut.slots, cut.pieces()), (256, 4, 2));
+        let whole = Cut::of(1 << 10, 100, 4);
+        assert_eq!((whole.piece, whole.stride, whole.slots), (100, 192, 5));
+        let (mut client, mut server) = both_sides();
+        let ring = Region::heap(128);
+        let from: Vec<u8> = (0..300).map(|at| at as u8).collect();
+        let work = Work::of(3, 5);
+        let theirs = ring.clone();
+        let reader = std::thread::spawn(move || {
+            let mut to = vec![0; 300];
+            copy_out(&theirs, cut, &mut to, &mut server, work);
+            sum_up(&theirs, cut, &mut server, work);
+            (to, server.turn)
+        });
+        let round = send(&ring, cut, &from, &mut client, work).unwrap();
+        assert_eq!(round.operations, 15);
+        send(&ring, cut, &from, &mut client, work).unwrap();
+        let (to, turn) = reader.join().unwrap();
+        assert_eq!(to, from);
+        assert_eq!((turn, client.turn), (80, 80));
+    }
+}

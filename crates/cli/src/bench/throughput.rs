@@ -1,0 +1,305 @@
+//! One-way messages by their size: figure 3 of the paper on Express Messages, anew.
+//!
+//! One node sends, another consumes at once: optimistically, conservatively, and beside both the
+//! floors of the same run, bare rings through which the same bytes pass with two copies and with
+//! one. Of each floor the best of a few sizes of the ring is taken.
+
+mod rings;
+mod tell;
+
+pub(crate) use tell::{plot, tell};
+
+use crate::bench::control::{Control, Done, Job};
+use crate::bench::error::BenchError;
+use crate::bench::ground::{COUNT_LINE, Ground};
+use crate::bench::hosts::{Caller, Flow, Host, Policy};
+use crate::bench::message::{Message, possible, size_word};
+use crate::bench::oneway::burst;
+use crate::bench::pair::{Pair, Server};
+use crate::bench::report::{Row, rounded};
+use crate::bench::rounds::{Floor, Rate, Subject};
+use crate::bench::timing::{Round, Shape, Work};
+use rings::{Copies, RingFloor, RingServer, Rings};
+use std::path::Path;
+use std::rc::Rc;
+use upbeat::{Counter, Node};
+
+/// The name of this benchmark.
+pub(crate) const BENCH: &str = "throughput";
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+const SIZES: &[usize] =
+    &[8, 64, 500, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB];
+
+/// Bytes in a burst, as far as the next two allow.
+const BURST_BYTES: usize = 8 * MIB;
+/// The most messages in a burst, and the least.
+const BURST_MOST: usize = 16_384;
+const BURST_LEAST: usize = 2;
+
+/// The way of the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Nodes(Flow),
+    Ring(Copies),
+}
+
+impl Way {
+    /// A baseline stands before what is compared with it.
+    const ALL: [Way; 4] = [
+        Way::Ring(Copies::Two),
+        Way::Ring(Copies::One),
+        Way::Nodes(Flow::Optimistic),
+        Way::Nodes(Flow::Conservative),
+    ];
+
+    fn word(self) -> &'static str {
+        match self {
+            Way::Nodes(flow) => flow.word(),
+            Way::Ring(copies) => copies.word(),
+        }
+    }
+
+    fn baseline(self) -> Option<Way> {
+        match self {
+            Way::Ring(Copies::Two) => None,
+            Way::Ring(Copies::One) | Way::Nodes(Flow::Optimistic) => Some(Way::Ring(Copies::Two)),
+            Way::Nodes(Flow::Conservative) => Some(Way::Nodes(Flow::Optimistic)),
+        }
+    }
+}
+
+/// A case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Case {
+    bytes: usize,
+    way: Way,
+}
+
+impl Case {
+    fn path(self) -> String {
+        format!("{}/{}", size_word(self.bytes), self.way.word())
+    }
+
+    fn about(self) -> String {
+        let bytes = self.bytes;
+        match self.way {
+            Way::Nodes(flow) => format!("messages of {bytes} bytes, {}", flow.word()),
+            Way::Ring(Copies::Two) => {
+                format!("{bytes} bytes copied into a bare ring and out of it")
+            }
+            Way::Ring(Copies::One) => format!("{bytes} bytes copied in, and read where they lie"),
+        }
+    }
+
+    fn burst(self) -> u32 {
+        (BURST_BYTES / self.bytes).clamp(BURST_LEAST, BURST_MOST) as u32
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let all = possible(SIZES).into_iter();
+    all.flat_map(|bytes| Way::ALL.map(|way| Case { bytes, way })).collect()
+}
+
+/// The cases and what each is.
+pub(crate) fn list() -> Vec<(String, String)> {
+    cases().into_iter().map(|case| (case.path(), case.about())).collect()
+}
+
+fn host_name(flow: Flow) -> String {
+    format!("bench-throughput/{}", flow.word())
+}
+
+/// What is counted of messages, by the names of the counters: those that the runtime has.
+const COUNTS: [&str; 2] = ["protocol frames", "sent optimistically"];
+
+fn counter(name: &str) -> Option<Counter> {
+    Counter::ALL.iter().copied().find(|counter| counter.name() == name)
+}
+
+/// What a node has counted so far; nothing of what it does not count.
+fn counted(node: &Node) -> [u64; 2] {
+    COUNTS.map(|name| counter(name).map_or(0, |counter| node.counted(counter)))
+}
+
+/// The cases that are wanted.
+pub(crate) fn subjects(
+    pair: &Pair,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<Box<dyn Subject>>, BenchError> {
+    let rings = Rc::new(Rings::make(pair.control())?);
+    let Done = pair.control().receive()?;
+    let mut senders: Vec<(Flow, Rc<Caller>)> = Vec::new();
+    for flow in Flow::BOTH {
+        let name = format!("bench-throughput-sender/{}", flow.word());
+        let (peer, policy) = (host_name(flow), Policy::Polling);
+        let sender = Caller::flowing(&name, &peer, pair.scratch(), policy, flow)?;
+        senders.push((flow, Rc::new(sender)));
+    }
+    let mut subjects: Vec<Box<dyn Subject>> = Vec::new();
+    for case in cases().into_iter().filter(|case| wanted(&case.path())) {
+        let baseline = case.way.baseline().map(|way| Case { way, ..case }.path());
+        let message = Message::of(case.bytes);
+        let doing = match case.way {
+            Way::Ring(_) => Doing::Ring(RingFloor::new(Rc::clone(&rings), case.bytes)),
+            Way::Nodes(flow) => match senders.iter().find(|(one, _)| *one == flow) {
+                Some((_, sender)) => Doing::Nodes(Rc::clone(sender)),
+                None => return Err(BenchError::protocol("a sender is missing")),
+            },
+        };
+        let (path, tally) = (case.path(), Tally::default());
+        subjects.push(Box::new(Stream { case, path, baseline, message, doing, tally }));
+    }
+    Ok(subjects)
+}
+
+/// What a case works with.
+enum Doing {
+    Nodes(Rc<Caller>),
+    Ring(RingFloor),
+}
+
+/// Messages so far, and what both nodes counted meanwhile.
+#[derive(Default)]
+struct Tally {
+    messages: u64,
+    counts: [u64; 2],
+}
+
+/// A case as a subject.
+struct Stream {
+    case: Case,
+    path: String,
+    baseline: Option<String>,
+    message: Message,
+    doing: Doing,
+    tally: Tally,
+}
+
+impl Subject for Stream {
+    fn case(&self) -> &str {
+        &self.path
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Bursts(self.case.burst())
+    }
+
+    fn floor(&self) -> Floor {
+        Floor::Nothing
+    }
+
+    fn rate(&self) -> Rate {
+        Rate::Bytes(self.case.bytes as u64)
+    }
+
+    fn baseline(&self) -> Option<&str> {
+        self.baseline.as_deref()
+    }
+
+    fn round(&mut self, pair: &mut Pair, work: Work) -> Result<Round, BenchError> {
+        let sender = match &mut self.doing {
+            Doing::Ring(floor) => return floor.round(pair, &self.path, self.message.bytes(), work),
+            Doing::Nodes(sender) => sender,
+        };
+        let message = &self.message;
+        let before = counted(sender.node());
+        let round = pair.round(Job::Case(self.path.clone()), work, |_| {
+            burst(sender, work, async |client, _| client.land(message.clone()).await)
+        })?;
+        let after = counted(sender.node());
+        self.tally.messages += work.total();
+        for (at, sum) in self.tally.counts.iter_mut().enumerate() {
+            *sum += after[at] - before[at] + pair.ground.theirs.load(COUNT_LINE + at);
+        }
+        Ok(round)
+    }
+
+    fn finish(&mut self, row: &mut Row) {
+        row.bytes = Some(self.case.bytes as u64);
+        row.per_second = Some(rounded(1e9 / row.p50_ns));
+        if let Doing::Ring(floor) = &self.doing {
+            row.ring_bytes = floor.best();
+            return;
+        }
+        let each = |at: usize| {
+            let sum = self.tally.counts[at] as f64 / self.tally.messages.max(1) as f64;
+            counter(COUNTS[at]).map(|_| sum)
+        };
+        row.protocol_frames_per_message = each(0).map(rounded);
+        row.optimistic_percent = each(1).map(|part| rounded(100.0 * part));
+    }
+}
+
+/// The second process's nodes and its ends of the rings.
+pub(crate) struct ThroughputServer {
+    hosts: Vec<(Flow, Host)>,
+    rings: RingServer,
+}
+
+/// The second process's side.
+pub(crate) fn server(
+    control: &Control,
+    _: &Ground,
+    scratch: &Path,
+) -> Result<ThroughputServer, BenchError> {
+    let rings = RingServer::join(control)?;
+    let mut hosts = Vec::new();
+    for flow in Flow::BOTH {
+        hosts.push((flow, Host::flowing(&host_name(flow), scratch, Policy::Polling, flow)?));
+    }
+    control.send(&Done)?;
+    Ok(ThroughputServer { hosts, rings })
+}
+
+impl Server for ThroughputServer {
+    fn round(&mut self, job: &str, work: Work, ground: &mut Ground) -> Result<(), BenchError> {
+        let unknown = || BenchError::protocol(format!("nobody receives `{job}`"));
+        // Which ring it is stands behind the case.
+        let (path, ring) = job.split_once('@').unwrap_or((job, ""));
+        let case = cases().into_iter().find(|case| case.path() == path).ok_or_else(unknown)?;
+        let flow = match case.way {
+            Way::Ring(copies) => {
+                return self.rings.round(copies, ring, case.bytes, ground, work);
+            }
+            Way::Nodes(flow) => flow,
+        };
+        let (_, host) = self.hosts.iter().find(|(one, _)| *one == flow).ok_or_else(unknown)?;
+        let before = counted(&host.node);
+        host.round();
+        let after = counted(&host.node);
+        for at in 0..COUNTS.len() {
+            ground.ours.publish(COUNT_LINE + at, after[at] - before[at]);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Case, Way, cases};
+
+    #[test]
+    fn a_baseline_stands_before_what_is_compared_with_it() {
+        let all = cases();
+        for (at, case) in all.iter().enumerate() {
+            assert!(all[..at].iter().all(|other| other.path() != case.path()), "no path twice");
+            if let Some(way) = case.way.baseline() {
+                assert!(all[..at].contains(&Case { way, ..*case }), "{}", case.path());
+            }
+        }
+        assert!(all.iter().any(|case| case.path() == "500B/conservative"));
+        assert!(Way::ALL.iter().all(|way| !way.word().contains('@')));
+    }
+
+    #[test]
+    fn bursts_are_neither_long_nor_lonely() {
+        for case in cases() {
+            let bytes = case.burst() as usize * case.bytes;
+            assert!(case.burst() >= 2 && bytes <= (8 << 20).max(2 * case.bytes));
+        }
+    }
+}

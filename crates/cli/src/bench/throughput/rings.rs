@@ -1,0 +1,185 @@
+//! The floors: bare rings of a few sizes, of which the best is kept.
+
+use crate::bench::control::{Control, Job, Offer};
+use crate::bench::error::BenchError;
+use crate::bench::ground::{self, Ground};
+use crate::bench::pair::Pair;
+use crate::bench::pipe::{self, Cut};
+use crate::bench::timing::{Round, Work};
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use upbeat_memory::region::Region;
+use upbeat_memory::segment::{Segment, Writers};
+
+/// The sizes of the ring that are tried: within a first cache, a second, a third, and none.
+const RINGS: [usize; 4] = [32 << 10, 256 << 10, 1 << 20, 8 << 20];
+/// How patient the reader is: tried as well.
+const PATIENCE: [u32; 2] = [1, 100];
+/// Bytes of the segment that holds the largest of them.
+const BYTES: usize = RINGS[RINGS.len() - 1];
+/// So many pieces fit a ring at the least: both sides work at once.
+const FIT: usize = 8;
+/// How often each ring is tried; the fastest try counts.
+const TRIES: u32 = 3;
+
+const LABEL: &str = "upbeat-bench-pipe";
+
+/// How often bytes are copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Copies {
+    /// Into the ring and out of it.
+    Two,
+    /// Into the ring; the reader adds up words where they lie.
+    One,
+}
+
+impl Copies {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Copies::Two => "two-copies",
+            Copies::One => "one-copy",
+        }
+    }
+}
+
+/// A ring as it is tried: its bytes, and how patient its reader is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ring {
+    bytes: usize,
+    patience: u32,
+}
+
+impl Ring {
+    fn all() -> impl Iterator<Item = Ring> {
+        RINGS.iter().flat_map(|&bytes| PATIENCE.map(|patience| Ring { bytes, patience }))
+    }
+
+    /// As it stands behind a case's path, for the second process.
+    fn word(self) -> String {
+        format!("{}+{}", self.bytes, self.patience)
+    }
+
+    fn cut(self, message: usize) -> Cut {
+        Cut::of(self.bytes, message, FIT).with_patience(self.patience)
+    }
+}
+
+/// The segment that all rings lie in, as the first process has it.
+pub(super) struct Rings {
+    ring: Region,
+}
+
+impl Rings {
+    /// Makes it, and hands it to the second process.
+    pub(super) fn make(control: &Control) -> Result<Rings, BenchError> {
+        let ring = Segment::create(LABEL, BYTES, Writers::Owner)
+            .and_then(Segment::reserve)
+            .map_err(BenchError::segment(LABEL))?;
+        control.send_with(&Offer { segments: vec![BYTES] }, &[ring.descriptor()])?;
+        Ok(Rings { ring: ring.into_region() })
+    }
+}
+
+/// A floor as a case has it.
+pub(super) struct RingFloor {
+    rings: Rc<Rings>,
+    bytes: usize,
+    best: Option<Ring>,
+}
+
+impl RingFloor {
+    /// Nothing is tried before the first round.
+    pub(super) fn new(rings: Rc<Rings>, bytes: usize) -> RingFloor {
+        RingFloor { rings, bytes, best: None }
+    }
+
+    /// The bytes of the ring that is used.
+    pub(super) fn best(&self) -> Option<u64> {
+        self.best.map(|ring| ring.bytes as u64)
+    }
+
+    /// Does a round through the best ring.
+    pub(super) fn round(
+        &mut self,
+        pair: &mut Pair,
+        path: &str,
+        from: &[u8],
+        work: Work,
+    ) -> Result<Round, BenchError> {
+        let ring = match self.best {
+            Some(ring) => ring,
+            None => self.find(pair, path, from, work.size)?,
+        };
+        self.best = Some(ring);
+        self.through(ring, pair, path, from, work)
+    }
+
+    fn find(
+        &self,
+        pair: &mut Pair,
+        path: &str,
+        from: &[u8],
+        burst: u32,
+    ) -> Result<Ring, BenchError> {
+        let mut best: Option<(f64, Ring)> = None;
+        for ring in Ring::all() {
+            let work = Work::of(TRIES, burst);
+            let took = self.through(ring, pair, path, from, work)?.ns_at(0.0);
+            if best.is_none_or(|(least, _)| took < least) {
+                best = Some((took, ring));
+            }
+        }
+        best.map(|(_, ring)| ring).ok_or_else(|| BenchError::protocol("there is no ring to try"))
+    }
+
+    fn through(
+        &self,
+        ring: Ring,
+        pair: &mut Pair,
+        path: &str,
+        from: &[u8],
+        work: Work,
+    ) -> Result<Round, BenchError> {
+        let cut = ring.cut(self.bytes);
+        let job = Job::Case(format!("{path}@{}", ring.word()));
+        let ring = &self.rings.ring;
+        pair.round(job, work, |ground| pipe::send(ring, cut, from, ground, work))
+    }
+}
+
+/// The second process's end.
+pub(super) struct RingServer {
+    ring: Region,
+    /// Private bytes to copy to.
+    to: Vec<u8>,
+}
+
+impl RingServer {
+    /// Takes what the first process hands over.
+    pub(super) fn join(control: &Control) -> Result<RingServer, BenchError> {
+        let [ring] = ground::receive(control)?;
+        Ok(RingServer { ring: ground::open(LABEL, ring.as_fd(), BYTES)?, to: Vec::new() })
+    }
+
+    /// Does the other side of a round.
+    pub(super) fn round(
+        &mut self,
+        copies: Copies,
+        ring: &str,
+        bytes: usize,
+        ground: &mut Ground,
+        work: Work,
+    ) -> Result<(), BenchError> {
+        let found = Ring::all().find(|one| one.word() == ring);
+        let found = found.ok_or_else(|| BenchError::protocol(format!("no ring is `{ring}`")))?;
+        let cut = found.cut(bytes);
+        match copies {
+            Copies::Two => {
+                self.to.resize(self.to.len().max(bytes), 0);
+                pipe::copy_out(&self.ring, cut, &mut self.to[..bytes], ground, work);
+            }
+            Copies::One => pipe::sum_up(&self.ring, cut, ground, work),
+        }
+        Ok(())
+    }
+}

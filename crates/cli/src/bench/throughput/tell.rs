@@ -1,0 +1,185 @@
+//! How one-way messages by size are told: a table, what the paper counted, and a picture.
+
+use super::{Copies, Flow, Way};
+use crate::bench::message::size_word;
+use crate::bench::papers::figures::EXPRESS_500;
+use crate::bench::plot::{self, Series};
+use crate::bench::report::{Placement, Row, json, placements, short};
+use crate::bench::sizes::Sizes;
+use std::io::{self, Write};
+
+/// The size of the messages that the paper counts frames of.
+const COUNTED: u64 = 500;
+
+/// Prints what was measured.
+pub(crate) fn tell(rows: &[Row], as_json: bool, to: &mut impl Write) -> io::Result<()> {
+    if as_json {
+        return json(rows, to);
+    }
+    let all = placements(rows);
+    for &placement in &all {
+        table(&Sizes::of(rows, placement), to)?;
+    }
+    if let Some(&usual) = all.first() {
+        paper(&Sizes::of(rows, usual), to)?;
+    }
+    Ok(())
+}
+
+/// Draws it.
+pub(crate) fn plot(rows: &[Row]) -> String {
+    let usual = placements(rows).first().copied().unwrap_or(Placement::Unsettled);
+    let sizes = Sizes::of(rows, usual);
+    let line = |name, class, way: Way| {
+        let rate = |row: &Row| row.gigabytes_per_second.map(|rate| rate * 1e9);
+        Series { name, class, points: sizes.points(way.word(), rate) }
+    };
+    let series = [
+        line("optimistic", "ours", Way::Nodes(Flow::Optimistic)),
+        line("conservative", "polling", Way::Nodes(Flow::Conservative)),
+        line("bare ring, two copies", "floor", Way::Ring(Copies::Two)),
+        line("one copy", "floor dashed", Way::Ring(Copies::One)),
+    ];
+    plot::by_size("one-way messages: bytes a second, by their size", &series, rate_name)
+}
+
+/// A power of ten of bytes a second.
+fn rate_name(rate: f64) -> String {
+    match rate {
+        rate if rate < 1e9 => format!("{:.0} MB/s", rate / 1e6),
+        rate => format!("{:.0} GB/s", rate / 1e9),
+    }
+}
+
+fn table(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
+    let Some(first) = sizes.rows.first() else { return Ok(()) };
+    let [client, server] = first.cpus;
+    writeln!(to, "throughput on CPUs {client} and {server}: {}", first.placement)?;
+    writeln!(
+        to,
+        "  {:>8}  {:>10} {:>8} {:>8}  {:>12} {:>8} {:>8}  {:>10} {:>8} {:>8} {:>8}",
+        "", "optimistic", "", "", "conservative", "", "", "two copies", "", "one copy", ""
+    )?;
+    writeln!(
+        to,
+        "  {:>8}  {:>10} {:>8} {:>8}  {:>12} {:>8} {:>8}  {:>10} {:>8} {:>8} {:>8}",
+        "bytes",
+        "per second",
+        "GB/s",
+        "/ two",
+        "per second",
+        "GB/s",
+        "/ optim.",
+        "GB/s",
+        "ring",
+        "GB/s",
+        "ring"
+    )?;
+    for bytes in sizes.all() {
+        let [two, one, optimistic, conservative] =
+            Way::ALL.map(|way| sizes.find(bytes, way.word()));
+        let many = |row: Option<&Row>| row.and_then(|row| row.per_second).map_or(dash(), short);
+        let rate = |row: Option<&Row>| {
+            let rate = row.and_then(|row| row.gigabytes_per_second);
+            rate.map_or(dash(), |rate| format!("{rate:.2}"))
+        };
+        let ratio = |row: Option<&Row>| {
+            let ratio = row.and_then(|row| row.ratio_to_baseline);
+            ratio.map_or(dash(), |ratio| format!("{ratio:.2}"))
+        };
+        let ring = |row: Option<&Row>| {
+            let ring = row.and_then(|row| row.ring_bytes);
+            ring.map_or(dash(), |bytes| size_word(bytes as usize))
+        };
+        writeln!(
+            to,
+            "  {bytes:>8}  {:>10} {:>8} {:>8}  {:>12} {:>8} {:>8}  {:>10} {:>8} {:>8} {:>8}",
+            many(optimistic),
+            rate(optimistic),
+            ratio(optimistic),
+            many(conservative),
+            rate(conservative),
+            ratio(conservative),
+            rate(two),
+            ring(two),
+            rate(one),
+            ring(one),
+        )?;
+    }
+    writeln!(to)
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+/// What the paper counted at 500 bytes, and the same of today.
+fn paper(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
+    writeln!(to, "{}, {}", EXPRESS_500.system, EXPRESS_500.table)?;
+    writeln!(to, "  {}", EXPRESS_500.paper)?;
+    let [optimistic, conservative] = Flow::BOTH.map(|flow| sizes.find(COUNTED, flow.word()));
+    let frames = |row: Option<&Row>| row?.protocol_frames_per_message;
+    let said = |value: Option<f64>| value.map_or("not counted".into(), |one| format!("{one:.3}"));
+    let then = |name| EXPRESS_500.value(name).unwrap_or(0.0);
+    writeln!(to, "  {:<46} {:>8} {:>12}", "", "paper", "today")?;
+    for (name, then, today) in [
+        ("protocol frames a message, optimistic", then("protocol messages"), frames(optimistic)),
+        (
+            "protocol frames a message, conservative",
+            then("protocol messages of the native library"),
+            frames(conservative),
+        ),
+    ] {
+        writeln!(to, "  {name:<46} {:>8.2} {:>12}", then / 100.0, said(today))?;
+    }
+    let part = optimistic.and_then(|row| row.optimistic_percent);
+    let part = part.map_or("not counted".into(), |part| format!("{part:.1}%"));
+    let name = "sent optimistically";
+    writeln!(to, "  {name:<46} {:>7.0}% {part:>12}", then(name))?;
+    write!(to, "{NOTES}")
+}
+
+const NOTES: &str = "
+`/ two` is what a message costs in messages through the bare ring with two copies, `/ optim.` in
+those sent optimistically, of rounds by turns. The rings move the same bytes between the same two
+processes, copied in and out, or copied in and added up where they lie; of four sizes of the ring the
+best. A receiver of ours has a vector of its own for each message, made when it comes.
+The paper's conservative figure is that of the native library, at more than 100 bytes.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::{plot, tell};
+    use crate::bench::report::{Placement, Row};
+    use crate::bench::stats::{Figures, Ratios};
+    use crate::bench::timing::Round;
+
+    fn row(way: &str, bytes: u64, ns: f64) -> Row {
+        let mut figures = Figures::new(1);
+        figures.add(&Round::told(1, ns), Ratios::default());
+        let case = format!("{bytes}B/{way}");
+        let row = Row::new("throughput", &case, Placement::OneL3, &figures.summary());
+        let gigabytes_per_second = Some(bytes as f64 / ns);
+        Row { bytes: Some(bytes), gigabytes_per_second, ..row }
+    }
+
+    #[test]
+    fn what_the_paper_counted_stands_beside_what_was_counted() {
+        let counted = Row {
+            protocol_frames_per_message: Some(0.03125),
+            optimistic_percent: Some(99.5),
+            ..row("optimistic", 500, 100.0)
+        };
+        let ring = Row { ring_bytes: Some(256 << 10), ..row("two-copies", 500, 50.0) };
+        let rows = [ring, counted, row("conservative", 500, 130.0)];
+        let mut text = Vec::new();
+        tell(&rows, false, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        for wanted in ["0.24        0.031", "2.00  not counted", "88%        99.5%", "256KiB"] {
+            assert!(text.contains(wanted), "`{wanted}` is not in {text}");
+        }
+        let drawn = plot(&rows);
+        assert!(drawn.contains("line floor\"") && drawn.contains("GB/s"), "{drawn}");
+        assert!(!drawn.contains("one copy"), "{drawn}");
+    }
+}
