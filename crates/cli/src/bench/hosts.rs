@@ -13,7 +13,7 @@ use std::cell::OnceCell;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use upbeat::{CallError, Node, Waiting};
+use upbeat::{Builder, CallError, Node, Waiting};
 
 /// The program that all nodes of a benchmark belong to.
 const PROGRAM: &str = "upbeat-bench";
@@ -89,22 +89,21 @@ pub(crate) fn node(
     directory: Option<&Path>,
     policy: Policy,
 ) -> Result<Node, BenchError> {
-    flowing(name, directory, policy, Flow::Optimistic)
+    builder(name, directory, policy).build().map_err(refused("a node"))
 }
 
-/// Makes a node that sends so.
-fn flowing(
-    name: &str,
-    directory: Option<&Path>,
-    policy: Policy,
-    _flow: Flow,
-) -> Result<Node, BenchError> {
+/// Makes a node that sends so, whatever the environment says.
+fn flowing(name: &str, directory: &Path, policy: Policy, flow: Flow) -> Result<Node, BenchError> {
+    let builder = builder(name, Some(directory), policy);
+    builder.conservative(flow == Flow::Conservative).build().map_err(refused("a node"))
+}
+
+fn builder(name: &str, directory: Option<&Path>, policy: Policy) -> Builder {
     let builder = Node::builder(name).program(PROGRAM).waiting(policy.waiting());
-    let builder = match directory {
+    match directory {
         Some(directory) => builder.directory(directory),
         None => builder.local_only(),
-    };
-    builder.build().map_err(refused("a node"))
+    }
 }
 
 /// A node that serves.
@@ -133,7 +132,7 @@ impl Host {
         policy: Policy,
         flow: Flow,
     ) -> Result<Host, BenchError> {
-        Ok(Host::of(flowing(name, Some(directory), policy, flow)?, None))
+        Ok(Host::of(flowing(name, directory, policy, flow)?, None))
     }
 
     fn of(node: Node, ground: Option<&Ground>) -> Host {
@@ -175,7 +174,7 @@ impl Caller {
         policy: Policy,
         flow: Flow,
     ) -> Result<Caller, BenchError> {
-        Ok(Caller::of(flowing(name, Some(directory), policy, flow)?, peer))
+        Ok(Caller::of(flowing(name, directory, policy, flow)?, peer))
     }
 
     fn of(node: Node, peer: &str) -> Caller {

@@ -91,6 +91,9 @@ pub struct Row {
     /// The part of the messages that were sent without reserving room, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimistic_percent: Option<f64>,
+    /// The part of the messages that the receiver had no room for at first, in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_percent: Option<f64>,
     /// Where the time went, item by item.
     #[serde(flatten)]
     pub bill: Option<Billed>,
@@ -136,6 +139,7 @@ impl Row {
             ring_bytes: None,
             protocol_frames_per_message: None,
             optimistic_percent: None,
+            refused_percent: None,
             bill: None,
             batch: said.batch,
             tails_of: if said.single_tails { "operations" } else { "batches" },

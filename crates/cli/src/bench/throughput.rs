@@ -114,14 +114,14 @@ fn host_name(flow: Flow) -> String {
 }
 
 /// What is counted of messages, by the names of the counters: those that the runtime has.
-const COUNTS: [&str; 2] = ["protocol frames", "sent optimistically"];
+const COUNTS: [&str; 3] = ["protocol frames", "room asked", "refused"];
 
 fn counter(name: &str) -> Option<Counter> {
     Counter::ALL.iter().copied().find(|counter| counter.name() == name)
 }
 
 /// What a node has counted so far; nothing of what it does not count.
-fn counted(node: &Node) -> [u64; 2] {
+fn counted(node: &Node) -> [u64; COUNTS.len()] {
     COUNTS.map(|name| counter(name).map_or(0, |counter| node.counted(counter)))
 }
 
@@ -166,7 +166,7 @@ enum Doing {
 #[derive(Default)]
 struct Tally {
     messages: u64,
-    counts: [u64; 2],
+    counts: [u64; COUNTS.len()],
 }
 
 /// A case as a subject.
@@ -230,7 +230,8 @@ impl Subject for Stream {
             counter(COUNTS[at]).map(|_| sum)
         };
         row.protocol_frames_per_message = each(0).map(rounded);
-        row.optimistic_percent = each(1).map(|part| rounded(100.0 * part));
+        row.optimistic_percent = each(1).map(|asked| rounded(100.0 * (1.0 - asked)));
+        row.refused_percent = each(2).map(|part| rounded(100.0 * part));
     }
 }
 

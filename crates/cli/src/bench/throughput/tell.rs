@@ -132,10 +132,13 @@ fn paper(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
     ] {
         writeln!(to, "  {name:<46} {:>8.2} {:>12}", then / 100.0, said(today))?;
     }
-    let part = optimistic.and_then(|row| row.optimistic_percent);
-    let part = part.map_or("not counted".into(), |part| format!("{part:.1}%"));
-    let name = "sent optimistically";
-    writeln!(to, "  {name:<46} {:>7.0}% {part:>12}", then(name))?;
+    for (name, part) in [
+        ("sent optimistically", optimistic.and_then(|row| row.optimistic_percent)),
+        ("failed", optimistic.and_then(|row| row.refused_percent)),
+    ] {
+        let part = part.map_or("not counted".into(), |part| format!("{part:.1}%"));
+        writeln!(to, "  {name:<46} {:>7.0}% {part:>12}", then(name))?;
+    }
     write!(to, "{NOTES}")
 }
 
