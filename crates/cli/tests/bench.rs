@@ -267,12 +267,14 @@ fn messages_of_every_size_are_measured_beside_bare_rings() {
         return;
     }
     let picture = Picture::new("throughput");
-    let arguments = ["bench", "throughput", "--quick", "--json", "--plot", picture.path()];
+    let sizes = ["8B", "500B", "4KiB", "64KiB", "1MiB"].map(|size| format!("throughput/{size}"));
+    let mut arguments = vec!["bench", "--quick", "--json", "--plot", picture.path()];
+    arguments.extend(sizes.iter().map(String::as_str));
     let rows = rows(&upbeat(&arguments));
     rows.iter().for_each(check);
     for word in ["optimistic", "conservative", "two-copies", "one-copy"] {
         let found = by_word(&rows, word);
-        assert!(found.len() >= 9, "{word}");
+        assert!(found.len() >= sizes.len(), "{word}");
         for row in found {
             let (many, bytes) = (number(row, "per_second"), number(row, "bytes"));
             let rate = number(row, "gigabytes_per_second") * 1e9;

@@ -19,8 +19,9 @@ const PATIENCE: [u32; 2] = [1, 100];
 const BYTES: usize = RINGS[RINGS.len() - 1];
 /// So many pieces fit a ring at the least: both sides work at once.
 const FIT: usize = 8;
-/// How often each ring is tried; the fastest try counts.
+/// How often each ring is tried; the fastest try counts. Once, if a burst is longer than this.
 const TRIES: u32 = 3;
+const TRIED_BYTES: usize = 16 << 20;
 
 const LABEL: &str = "upbeat-bench-pipe";
 
@@ -123,7 +124,8 @@ impl RingFloor {
     ) -> Result<Ring, BenchError> {
         let mut best: Option<(f64, Ring)> = None;
         for ring in Ring::all() {
-            let work = Work::of(TRIES, burst);
+            let tries = if burst as usize * self.bytes > TRIED_BYTES { 1 } else { TRIES };
+            let work = Work { warm: 1, ..Work::of(tries, burst) };
             let took = self.through(ring, pair, path, from, work)?.ns_at(0.0);
             if best.is_none_or(|(least, _)| took < least) {
                 best = Some((took, ring));
