@@ -22,7 +22,7 @@
 
 use crate::bill::Item;
 use crate::frame::slots;
-use crate::limits::{HEAD_BYTES, LINE_BYTES, MESSAGE_BYTES_MAX};
+use crate::limits::{HEAD_BYTES, LINE_BYTES, MESSAGE_BYTES_MAX, SHORT_BYTES};
 use std::fmt;
 
 /// Lines that are loaded to see that a reader sleeps.
@@ -161,9 +161,12 @@ const fn message(payload: Payload, reader: Reader) -> Option<Quote> {
     })
 }
 
-/// Lines that a frame takes.
+/// Lines that a frame takes, and the buffer in which its payload lies if that is too long for it.
 const fn lines(payload: usize) -> u64 {
-    (HEAD_BYTES + payload).div_ceil(LINE_BYTES) as u64
+    match payload <= SHORT_BYTES {
+        true => (HEAD_BYTES + payload).div_ceil(LINE_BYTES) as u64,
+        false => 1 + payload.div_ceil(LINE_BYTES) as u64,
+    }
 }
 
 impl Quote {
@@ -273,7 +276,7 @@ mod tests {
     fn a_line_more_begins_where_a_line_ends() {
         let lines = |bytes| quote(CALL, Payload::plain(bytes), Payload::NONE).unwrap().cache_lines;
         let sizes = [0, 40, 41, 104, 105, MESSAGE_BYTES_MAX];
-        assert_eq!(sizes.map(lines), [2, 2, 3, 3, 4, 16_370]);
+        assert_eq!(sizes.map(lines), [2, 2, 3, 3, 4, 16_777_218]);
         assert_eq!(quote(CALL, Payload::NONE, Payload::plain(MESSAGE_BYTES_MAX + 1)), None);
         assert_eq!(quote(CALL, Payload::sequence(usize::MAX), Payload::NONE), None);
     }

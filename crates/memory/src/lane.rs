@@ -17,11 +17,9 @@ pub const HEAD_LINES: usize = 8;
 
 const LINE_WORDS: usize = 8;
 const SESSION: usize = 0;
-/// The owner's progress in the other lane: slots consumed, one-way messages finished, requests
-/// accepted.
+/// The owner's progress in the other lane: slots consumed, requests accepted.
 const IN: usize = LINE_WORDS;
-const FINISHED: usize = LINE_WORDS + 1;
-const ACCEPTED: usize = LINE_WORDS + 2;
+const ACCEPTED: usize = LINE_WORDS + 1;
 /// Whether the owner looks at the other lane each turn.
 const ATTENTION: usize = 2 * LINE_WORDS;
 /// Whether the owner found the ring full and wants to hear of room.

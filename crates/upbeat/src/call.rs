@@ -5,7 +5,7 @@
 
 use crate::dispatch::Dispatcher;
 use crate::error::CallError;
-use crate::sample::{Half, Reason, Sample, Stamps, Unsampled, Wants};
+use crate::sample::{Half, Sample, Stamps, Unsampled, Wants};
 use crate::session::{Answer, Extensions, Put, Session};
 use crate::time::Sleep;
 use crate::wire::Wire;
@@ -379,7 +379,7 @@ impl<A: Wire, R: Wire> Future for Call<'_, A, R> {
         if this.rare.is_some() {
             return this.poll_deadline(context);
         }
-        this.bound.node.waits_for(Reason::Call);
+        this.bound.node.awaits_answer();
         Poll::Pending
     }
 }
@@ -416,7 +416,7 @@ impl<A, R: Wire> Call<'_, A, R> {
 impl<A, R> Call<'_, A, R> {
     #[cold]
     fn poll_deadline<T>(&mut self, context: &mut Context<'_>) -> Poll<Result<T, CallError>> {
-        self.bound.node.waits_for(Reason::Call);
+        self.bound.node.awaits_answer();
         let deadline = self.rare.as_mut().and_then(|rare| rare.deadline.as_mut());
         let Some(deadline) = deadline else { return Poll::Pending };
         ready!(Pin::new(&mut deadline.sleep).poll(context));

@@ -28,7 +28,7 @@ mod sleep;
 mod sampling;
 
 use crate::reactor::{Reactor, Source};
-use crate::sample::Sample;
+use crate::sample::{Reason, Sample};
 use crate::session::{Fault, Session, Waiter, misbehaved};
 use crate::task::{Task, Tasks};
 use crate::timer::Timers;
@@ -136,6 +136,8 @@ pub(crate) struct Dispatcher {
     roster: Arc<Roster>,
     woken: RefCell<Vec<TaskId>>,
     current: Cell<Current>,
+    /// Whether the future that is polled waits for an answer of another node.
+    awaits_answer: Cell<bool>,
     /// What is being run, should it panic.
     running: Cell<Running>,
     /// Whether something was sent, so that promises are to be looked at.
@@ -187,6 +189,7 @@ impl Dispatcher {
             roster,
             woken: RefCell::new(Vec::new()),
             current: Cell::new(NOBODY),
+            awaits_answer: Cell::new(false),
             running: Cell::new(Running::Nothing),
             unflushed: Cell::new(false),
             pressed: Cell::new(false),
@@ -265,6 +268,13 @@ impl Dispatcher {
 
     pub(crate) fn roster(&self) -> &Arc<Roster> {
         &self.roster
+    }
+
+    /// The future that is polled waits for an answer of another node.
+    #[inline(always)]
+    pub(crate) fn awaits_answer(&self) {
+        self.awaits_answer.set(true);
+        self.waits_for(Reason::Call);
     }
 
     /// Who is polled now, as one that waits for an answer.

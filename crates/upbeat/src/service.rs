@@ -8,7 +8,7 @@
 //! why there is none.
 
 use crate::dispatch::{Charge, Dispatcher, Entry, Method, Request};
-use crate::sample::{Reason, Sample, Stamps, Timed, Unsampled};
+use crate::sample::{Sample, Stamps, Timed, Unsampled};
 use crate::session::Session;
 use crate::task::{Caller, Cancelled, Task};
 use crate::wake::{Roster, Wakeup};
@@ -219,7 +219,7 @@ where
         slot.future.set(Some((self.make)(arguments)));
         let Slot { future, waker, .. } = &mut *slot;
         let Some(running) = future.as_mut().as_pin_mut() else { return };
-        node.waits_for(Reason::Other);
+        node.polls_handler();
         let polled = running.poll(&mut Context::from_waker(waker));
         stamps.at(Point::Ran);
         match polled {
@@ -254,10 +254,17 @@ where
         let billed = sample.map(|sample| {
             slot.wakeup.ask();
             let timed = Timed::new(sample, (reason, lock));
-            Box::new(Billed { node: Rc::clone(node), names: self.names, timed })
+            Box::new(Billed { names: self.names, timed })
         });
-        let task =
-            Promoted { slot, spare, session: Rc::clone(&session), call, _charge: charge, billed };
+        let task = Promoted {
+            slot,
+            spare,
+            session: Rc::clone(&session),
+            call,
+            charge,
+            node: Rc::clone(node),
+            billed,
+        };
         node.promote(&session, Box::new(task), deadline_us, reason);
     }
 }
@@ -269,14 +276,14 @@ struct Promoted<F> {
     session: Rc<Session>,
     /// None for a one-way message.
     call: Option<CallNumber>,
-    _charge: Charge,
+    charge: Charge,
+    node: Rc<Dispatcher>,
     /// What is to be billed, if its message is sampled.
     billed: Option<Box<Billed>>,
 }
 
 /// A sampled handler's time, and whose it is.
 struct Billed {
-    node: Rc<Dispatcher>,
     names: (&'static str, &'static str),
     timed: Timed,
 }
@@ -295,11 +302,12 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if let Some(billed) = &mut self.billed {
             billed.timed.resumed(self.slot.wakeup.woken());
-            billed.node.waits_for(Reason::Other);
         }
+        self.node.polls_handler();
         let Poll::Ready(result) = self.slot.poll(context) else {
+            self.node.charge_again(&mut self.charge);
             if let Some(billed) = &mut self.billed {
-                billed.timed.paused(billed.node.waited_for());
+                billed.timed.paused(self.node.waited_for());
                 self.slot.wakeup.ask();
             }
             return Poll::Pending;
@@ -307,11 +315,11 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
         match self.billed.take() {
             None => self.end(&result, &mut Unsampled),
             Some(billed) => {
-                let Billed { node, names, timed } = *billed;
+                let Billed { names, timed } = *billed;
                 let mut sample = timed.finished();
                 self.end(&result, &mut *sample);
                 let call = self.call.unwrap_or(CallNumber::NONE);
-                node.served(&self.session, call, names, &mut sample);
+                self.node.served(&self.session, call, names, &mut sample);
             }
         }
         Poll::Ready(())

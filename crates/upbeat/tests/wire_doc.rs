@@ -39,7 +39,6 @@ fn the_bounds_are_those_of_the_code() {
         ("CONTROL_SLOTS", limits::CONTROL_SLOTS),
         ("MESSAGE_BYTES_MAX", limits::MESSAGE_BYTES_MAX),
         ("CALLS_PER_SESSION_MAX", limits::CALLS_PER_SESSION_MAX),
-        ("ONEWAYS_UNFINISHED_MAX", limits::ONEWAYS_UNFINISHED_MAX),
         ("SESSIONS_PER_NODE_MAX", limits::SESSIONS_PER_NODE_MAX),
         ("BOARD_HEADER_BYTES", limits::BOARD_HEADER_BYTES),
         ("METHODS_PER_SESSION_MAX", limits::METHODS_PER_SESSION_MAX),

@@ -159,7 +159,7 @@ impl Pair {
             Some(Forth::Request { id, size }) => {
                 let bytes = price(size);
                 if self.receiver.waiting() == 0 && self.node.admits(&self.share, bytes) {
-                    self.receiver.accept();
+                    self.receiver.accept(1);
                     self.accept(id, bytes);
                 } else if size == Size::Short || !self.stream {
                     let number = self.receiver.keep(id, bytes)?;

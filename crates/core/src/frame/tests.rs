@@ -95,7 +95,6 @@ fn check(words: [u64; 3]) {
         Ok(head) => {
             let [first, second, third] = head.words();
             assert_eq!([first, second, third], [words[0] & !0xffff_00ff, words[1], words[2]]);
-            assert!(head.slots() as usize <= crate::limits::MESSAGE_SLOTS_MAX);
             assert!(head.body_bytes() <= LEN_MAX);
         }
         Err(rule) => assert!(!rule.to_string().is_empty()),
@@ -162,6 +161,10 @@ fn every_broken_shape_names_its_rule() {
     let mut words = call.words();
     words[2] |= 1 << 63;
     assert_eq!(Head::parse(words), Err(Rule::ReservedBits { bits: 0x80 }));
+    // Where a payload lies does not stand among the flags.
+    let mut words = call.words();
+    words[2] |= 2 << 16;
+    assert_eq!(Head::parse(words), Err(Rule::UnknownFlags { kind: 1, flags: 1 << 15 }));
 }
 
 #[test]

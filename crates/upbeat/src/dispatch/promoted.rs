@@ -52,23 +52,53 @@ impl Purse {
 }
 
 /// What an accepted request holds until it is finished.
+///
+/// While its handler waits for an answer of another node it holds nothing: two nodes whose budgets
+/// are full of handlers that call each other would wait for ever. The tables of open calls bound it
+/// meanwhile.
 pub(crate) struct Charge {
     purse: Rc<Purse>,
     session: Rc<Session>,
     bytes: u64,
+    held: bool,
+}
+
+impl Charge {
+    /// Gives back what is held, for a while.
+    fn release(&mut self) {
+        if std::mem::take(&mut self.held) {
+            let Charge { purse, session, bytes, .. } = self;
+            purse.with(|budget| session.with_share(|share| budget.release(share, *bytes)));
+            purse.look_again();
+        }
+    }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        let Charge { purse, session, bytes } = self;
-        purse.with(|budget| session.with_share(|share| budget.release(share, *bytes)));
-        purse.look_again();
+        self.release();
     }
 }
 
 impl Dispatcher {
-    /// Takes room for a request of so many bytes that goes on as a task.
+    /// Takes room for a request of so many bytes that goes on as a task. Its handler was polled.
     pub(crate) fn charge(&self, session: &Rc<Session>, bytes: u64) -> Charge {
+        let (purse, session) = (Rc::clone(&self.purse), Rc::clone(session));
+        let mut charge = Charge { purse, session, bytes, held: false };
+        self.charge_again(&mut charge);
+        charge
+    }
+
+    /// The handler that holds this was polled, and waits on: for an answer, or for something here.
+    pub(crate) fn charge_again(&self, charge: &mut Charge) {
+        if self.awaits_answer.get() {
+            charge.release();
+        } else if !std::mem::replace(&mut charge.held, true) {
+            self.hold(&charge.session, charge.bytes);
+        }
+    }
+
+    fn hold(&self, session: &Session, bytes: u64) {
         let had_room = self.purse.budget().has_room();
         self.purse.with(|budget| session.with_share(|share| budget.charge(share, bytes)));
         let budget = self.purse.budget();
@@ -78,7 +108,6 @@ impl Dispatcher {
                 session.look_clear(&budget);
             }
         }
-        Charge { purse: Rc::clone(&self.purse), session: Rc::clone(session), bytes }
     }
 
     /// A handler has to wait: it goes on as a task, until a deadline if its caller set one.

@@ -277,6 +277,13 @@ impl Dispatcher {
         self.sampling.every.get()
     }
 
+    /// A handler is polled next: what it waits for it says itself.
+    #[inline(always)]
+    pub(crate) fn polls_handler(&self) {
+        self.awaits_answer.set(false);
+        self.waits_for(Reason::Other);
+    }
+
     /// The future that is polled waits for this.
     #[inline(always)]
     pub(crate) fn waits_for(&self, reason: Reason) {

@@ -15,7 +15,7 @@ use upbeat_core::fault::Rule;
 use upbeat_core::flow::{Budget, Granted, Receiver, Sender, Share, Size, Step, Way};
 use upbeat_core::frame::{CallNumber, Flags, Head, Kind};
 use upbeat_core::limits::{
-    CONTROL_SLOTS, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX, SESSION_BUDGET_BYTES,
+    CONTROL_SLOTS, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX, SESSION_BUDGET_BYTES, SHORT_BYTES,
 };
 
 /// On what terms a node's sessions send and accept.
@@ -278,6 +278,11 @@ impl Session {
     /// The request that lies open waits: in its place if it is short, else in its sender's buffer.
     pub(crate) fn keep_request(&self, head: &Head, now_ns: u64) -> Result<(), Fault> {
         let reader = self.carrier.lanes.reader();
+        let placed = head.flags.has(Flags::PLACED);
+        if !placed && head.len > SHORT_BYTES as u32 {
+            let (len, max) = (head.len, SHORT_BYTES as u32);
+            return Err(misbehaved(Rule::LengthBeyondMax { len, max }));
+        }
         let deadline = self.deadline_us(head).map(|had| (now_ns, had));
         let body = self.take_body(head)?;
         let (len, nack) = (body.input().remaining(), matches!(body, Body::Held(_)));
