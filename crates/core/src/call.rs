@@ -15,6 +15,7 @@ use std::fmt;
 use crate::fault::Rule;
 use crate::frame::CallNumber;
 use crate::limits::CALLS_PER_SESSION_MAX;
+use crate::mutant::{Mutant, mutated};
 
 /// No place: the end of the free list.
 const NIL: u32 = u32::MAX;
@@ -119,7 +120,9 @@ impl<W> CallTable<W> {
         };
         self.free = next;
         self.len += 1;
-        entry.generation = next_generation(entry.generation);
+        if !mutated(Mutant::GenerationReused) {
+            entry.generation = next_generation(entry.generation);
+        }
         entry.state = State::Open { waiter, answered: false };
         Ok(CallNumber { index, generation: entry.generation })
     }
@@ -167,10 +170,13 @@ impl<W> CallTable<W> {
         let Some(entry) = self.entries.get_mut(call.index as usize) else {
             return Err(not_open(call));
         };
-        if entry.generation != call.generation
+        if entry.generation != call.generation && !mutated(Mutant::GenerationUnchecked)
             || matches!(entry.state, State::Free { .. } | State::Open { answered: true, .. })
         {
             return Err(entry.refusal(call));
+        }
+        if matches!(entry.state, State::Abandoned) && mutated(Mutant::AbandonedStays) {
+            return Ok(None);
         }
         Ok(self.release(call.index))
     }
@@ -195,7 +201,12 @@ impl<W> CallTable<W> {
             return Abandon::Gone;
         }
         match std::mem::replace(&mut entry.state, State::Abandoned) {
-            State::Open { waiter, answered: false } => Abandon::Cancel(waiter),
+            State::Open { waiter, answered: false } => {
+                if mutated(Mutant::AbandonFrees) {
+                    self.release(call.index);
+                }
+                Abandon::Cancel(waiter)
+            }
             State::Open { waiter, answered: true } => {
                 self.release(call.index);
                 Abandon::Answered(waiter)
@@ -230,6 +241,9 @@ impl<W> CallTable<W> {
                 let ends =
                     matches!(entry.state, State::Abandoned | State::Open { answered: false, .. });
                 index += 1;
+                if mutated(Mutant::DrainForgets) && index == 2 {
+                    continue;
+                }
                 if ends && let Some(waiter) = self.release(call.index) {
                     return Some((call, waiter));
                 }
@@ -336,8 +350,14 @@ impl<K> Serving<K> {
         if place >= CALLS_PER_SESSION_MAX {
             return Err(Rule::TooManyCalls { index, max: CALLS_PER_SESSION_MAX as u32 });
         }
+        if mutated(Mutant::ServingForgotten) {
+            return Ok(());
+        }
         if place >= self.calls.len() {
             self.calls.resize_with(place + 1, || None);
+        }
+        if mutated(Mutant::DuplicateServed) && self.calls[place].is_some() {
+            return Ok(());
         }
         if self.calls[place].is_some() {
             return Err(Rule::DuplicateCall { index, generation });
@@ -355,7 +375,9 @@ impl<K> Serving<K> {
             return Err(Rule::TooManyCalls { index, max: CALLS_PER_SESSION_MAX as u32 });
         }
         match self.calls.get(index as usize) {
-            Some(Some(_)) => Err(Rule::DuplicateCall { index, generation }),
+            Some(Some(_)) if !mutated(Mutant::DuplicateServed) => {
+                Err(Rule::DuplicateCall { index, generation })
+            }
             _ => Ok(()),
         }
     }
@@ -371,6 +393,9 @@ impl<K> Serving<K> {
     /// Removes a call because it is being answered.
     pub fn remove(&mut self, call: CallNumber) -> Option<K> {
         self.task_mut(call)?;
+        if mutated(Mutant::ServingStays) {
+            return None;
+        }
         self.len -= 1;
         self.calls[call.index as usize].take().map(|(_, task)| task)
     }
@@ -401,6 +426,9 @@ impl<K> Serving<K> {
     ///
     /// If none is unfinished.
     pub fn end_oneway(&mut self) {
+        if mutated(Mutant::OnewayUncounted) {
+            return;
+        }
         self.oneways = self.oneways.checked_sub(1).expect("a one-way message ended twice");
     }
 }

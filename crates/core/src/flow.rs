@@ -24,6 +24,7 @@ use crate::frame::Kind;
 use crate::limits::{
     GRANTS_AHEAD, MEDIUM_BYTES_MAX, OPTIMISM, PLACES_MAX, PLACES_RESERVED, SHORT_BYTES,
 };
+use crate::mutant::{Mutant, mutated};
 use std::collections::{BTreeMap, VecDeque};
 
 /// How flow control sees the length of a request.
@@ -149,11 +150,12 @@ impl Sender {
 
     /// How a request of this size may go, by what is known.
     #[inline]
-    pub const fn way(&self, size: Size) -> Way {
+    pub fn way(&self, size: Size) -> Way {
         let open = self.open();
         match size {
+            Size::Long if mutated(Mutant::LongGoes) => Way::Optimistic,
             Size::Short | Size::Medium if open < self.optimism => Way::Optimistic,
-            _ if open >= self.window => Way::Wait,
+            _ if open >= self.window && !mutated(Mutant::WayNeverWaits) => Way::Wait,
             Size::Short => Way::Direct,
             Size::Medium | Size::Long => Way::Reserve,
         }
@@ -161,8 +163,8 @@ impl Sender {
 
     /// A request goes; gives its number.
     #[inline]
-    pub const fn sent(&mut self) -> u64 {
-        self.out += 1;
+    pub fn sent(&mut self) -> u64 {
+        self.out += if mutated(Mutant::NumberSkipped) && self.out == 5 { 2 } else { 1 };
         self.out - 1
     }
 
@@ -181,7 +183,9 @@ impl Sender {
     /// Room is asked for; gives the request's number.
     pub fn reserved(&mut self) -> u64 {
         let number = self.sent();
-        self.special.insert(number, Special::Reserved);
+        if !mutated(Mutant::ReserveForgotten) {
+            self.special.insert(number, Special::Reserved);
+        }
         number
     }
 
@@ -207,7 +211,10 @@ impl Sender {
             self.special = self.special.split_off(&accepted);
         }
         self.safe = accepted;
-        self.inquired = false;
+        if mutated(Mutant::SafeBeyond) && accepted < self.out {
+            self.safe += 1;
+        }
+        self.inquired &= mutated(Mutant::InquiryForgotten);
         Ok(true)
     }
 
@@ -221,7 +228,7 @@ impl Sender {
     /// The receiver had no room for a request. In memory its progress may be seen before the frame
     /// that says so: then the request has been accepted since.
     pub fn refused(&mut self, number: u64) -> Result<(), Rule> {
-        if self.is_past(Kind::Nack, number)? {
+        if self.is_past(Kind::Nack, number)? && !mutated(Mutant::NackStray) {
             return Ok(());
         }
         if self.special.contains_key(&number) {
@@ -234,7 +241,7 @@ impl Sender {
     /// The receiver keeps room for a request: it is to be sent as [`Sender::transferred`]. In memory
     /// the receiver's progress may be seen first: then the request was withdrawn, and passed over.
     pub fn granted(&mut self, number: u64) -> Result<Granted, Rule> {
-        if self.is_past(Kind::Grant, number)? {
+        if self.is_past(Kind::Grant, number)? || mutated(Mutant::GrantIgnored) {
             return Ok(Granted::Withdrawn);
         }
         match self.special.get_mut(&number) {
@@ -267,7 +274,7 @@ impl Sender {
         match self.special.get_mut(&number) {
             Some(special @ (Special::Reserved | Special::Granted)) => {
                 *special = Special::Withdrawn;
-                true
+                !mutated(Mutant::WithdrawUntold)
             }
             _ => false,
         }
@@ -350,7 +357,7 @@ impl<P> Receiver<P> {
     #[inline]
     pub fn accept(&mut self, requests: u64) {
         debug_assert!(requests == 0 || self.places.is_empty(), "a request passes those that wait");
-        self.accepted += requests;
+        self.accepted += if mutated(Mutant::AcceptUncounted) { 0 } else { requests };
     }
 
     /// Keeps a place for a request that is here, or that can be fetched when it is its turn.
@@ -368,6 +375,11 @@ impl<P> Receiver<P> {
             return Err(Rule::TooManyPlaces { max: self.places_max as u32 });
         }
         let number = self.accepted + self.places.len() as u64;
+        let place = if mutated(Mutant::PlaceForgotten) { Place::Void } else { place };
+        if mutated(Mutant::PlaceInFront) {
+            self.places.push_front(place);
+            return Ok(number);
+        }
         self.places.push_back(place);
         Ok(number)
     }
@@ -381,8 +393,8 @@ impl<P> Receiver<P> {
         if len > bytes {
             return Err(Rule::BeyondReserved { len, reserved: bytes });
         }
-        *place = Place::Here { request, bytes, charged: true };
-        self.granted -= 1;
+        *place = Place::Here { request, bytes, charged: !mutated(Mutant::FillUncharged) };
+        self.granted -= usize::from(!mutated(Mutant::FillKeepsGrant));
         Ok(())
     }
 
@@ -395,11 +407,20 @@ impl<P> Receiver<P> {
         share: &mut Share,
     ) -> Result<Option<P>, Rule> {
         let place = self.place(number).ok_or_else(|| stray(Kind::Withdraw, number))?;
-        match std::mem::replace(place, Place::Void) {
+        let old = std::mem::replace(place, Place::Void);
+        if mutated(Mutant::VoidRemoves) {
+            self.places.remove((number - self.accepted) as usize);
+        }
+        match old {
             Place::Away { bytes, granted } => {
                 if granted {
                     self.granted -= 1;
-                    node.release(share, bytes);
+                    if !mutated(Mutant::VoidKeepsCharge) {
+                        node.release(share, bytes);
+                    }
+                    if mutated(Mutant::VoidReleasesTwice) {
+                        node.release(share, bytes);
+                    }
                 }
                 Ok(None)
             }
@@ -427,11 +448,16 @@ impl<P> Receiver<P> {
 
     /// What can be done now, as long as there is anything.
     pub fn step(&mut self, node: &mut Budget, share: &mut Share) -> Option<Step<P>> {
-        while let Some(Place::Void) = self.places.front() {
+        while let Some(Place::Void) = self.places.front()
+            && !mutated(Mutant::VoidStays)
+        {
             self.pass();
         }
+        if mutated(Mutant::StepPassesFront) && self.places.len() > 1 {
+            self.places.swap(0, 1);
+        }
         if let Some(&Place::Here { bytes, charged, .. }) = self.places.front()
-            && (charged || node.admits(share, bytes))
+            && (charged || node.admits(share, bytes) || mutated(Mutant::StepIgnoresBudget))
             && let Some(Place::Here { request, .. }) = self.pass()
         {
             if charged {
@@ -443,7 +469,7 @@ impl<P> Receiver<P> {
     }
 
     fn pass(&mut self) -> Option<Place<P>> {
-        self.accepted += 1;
+        self.accepted += u64::from(!mutated(Mutant::PassUncounted));
         self.places.pop_front()
     }
 
@@ -455,11 +481,13 @@ impl<P> Receiver<P> {
         for (number, place) in (self.accepted..).zip(&mut self.places).take(GRANTS_AHEAD) {
             match place {
                 Place::Away { bytes, granted: granted @ false } => {
-                    if !node.admits(share, *bytes) {
+                    if !node.admits(share, *bytes) && !mutated(Mutant::GrantIgnoresBudget) {
                         return None;
                     }
-                    node.charge(share, *bytes);
-                    *granted = true;
+                    if !mutated(Mutant::GrantUncharged) {
+                        node.charge(share, *bytes);
+                    }
+                    *granted = !mutated(Mutant::GrantTwice);
                     self.granted += 1;
                     return Some(number);
                 }
@@ -482,6 +510,7 @@ impl<P> Receiver<P> {
                     }
                     requests.push(request);
                 }
+                Place::Away { .. } if mutated(Mutant::ClearKeepsCharge) => {}
                 Place::Away { bytes, granted: true } => node.release(share, bytes),
                 Place::Away { .. } | Place::Void => {}
             }

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod limits;
+pub mod mutant;
 pub mod name;
 pub mod method;
 pub mod fault;

@@ -1,6 +1,7 @@
 //! What a node may hold of requests that it has accepted and not finished.
 
 use crate::limits::{BUDGET_BYTES, MEDIUM_BYTES_MAX, REQUEST_BYTES, SESSION_BUDGET_BYTES};
+use crate::mutant::{Mutant, mutated};
 
 /// A node's budget of bytes, all sessions together.
 ///
@@ -59,8 +60,13 @@ impl Budget {
 
     /// Whether a request may be accepted that is charged with so many bytes.
     #[inline]
-    pub const fn admits(&self, share: &Share, bytes: u64) -> bool {
-        let spare = bytes <= Budget::price(MEDIUM_BYTES_MAX) && share.held == 0;
+    pub fn admits(&self, share: &Share, bytes: u64) -> bool {
+        let spare = bytes <= Budget::price(MEDIUM_BYTES_MAX)
+            && share.held == 0
+            && !mutated(Mutant::NoSpare);
+        if mutated(Mutant::AdmitsAll) {
+            return true;
+        }
         share.held < share.limit && (self.held < self.limit || spare)
     }
 
@@ -74,10 +80,10 @@ impl Budget {
     ///
     /// # Panics
     /// When more is given back than was taken.
-    pub const fn release(&mut self, share: &mut Share, bytes: u64) {
+    pub fn release(&mut self, share: &mut Share, bytes: u64) {
         assert!(share.held >= bytes && self.held >= bytes, "more is given back than was taken");
         self.held -= bytes;
-        share.held -= bytes;
+        share.held -= if mutated(Mutant::ShareForgotten) { 0 } else { bytes };
     }
 }
 

@@ -1,0 +1,88 @@
+//! Faults that a test can put into this crate, to see that it finds them.
+//!
+//! With the feature `mutants`, which is for tests alone, a thread may [`put`] one in; without it
+//! none can be, and the question is folded away. The simulator (`dev/sim`) runs histories under
+//! each. The invariant: with no fault put in, the crate does what it does without the feature.
+
+#[cfg(feature = "mutants")]
+use std::cell::Cell;
+
+macro_rules! mutants {
+    ($($name:ident, $what:literal;)*) => {
+        /// A fault that can be put in.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Mutant {
+            $(#[doc = $what] $name,)*
+        }
+
+        impl Mutant {
+            /// Every fault, with what it does.
+            pub const ALL: &[(Mutant, &'static str)] = &[$((Mutant::$name, $what),)*];
+        }
+    };
+}
+
+mutants! {
+    NumberSkipped, "the sender skips a number";
+    ReserveForgotten, "the sender forgets that it has asked for room";
+    WayNeverWaits, "the sender never waits for progress";
+    LongGoes, "a long request goes without asking";
+    SafeBeyond, "the sender takes one request too many for accepted";
+    InquiryForgotten, "the sender inquires once and never again";
+    GrantIgnored, "the sender takes every grant for one of a withdrawn request";
+    WithdrawUntold, "a reservation is taken back and the receiver not told";
+    NackStray, "a nack that comes after the progress is taken for a fault";
+    PlaceForgotten, "a place is counted and what is in it forgotten";
+    PlaceInFront, "a place is taken in front of those that wait";
+    AcceptUncounted, "a request is accepted and not counted";
+    PassUncounted, "a request that waited is accepted and not counted";
+    FillKeepsGrant, "a grant stays open though its request has come";
+    FillUncharged, "a request that was granted forgets its charge";
+    VoidKeepsCharge, "a granted place that is given up keeps its charge";
+    VoidReleasesTwice, "a granted place that is given up gives its charge back twice";
+    VoidRemoves, "a place that is given up moves those behind it";
+    VoidStays, "a place that was given up is never passed";
+    StepIgnoresBudget, "what waits is accepted without room";
+    StepPassesFront, "what waits passes those in front of it";
+    GrantTwice, "a request is granted twice";
+    GrantUncharged, "a grant takes nothing of the budget";
+    GrantIgnoresBudget, "a grant is given without room";
+    ClearKeepsCharge, "a session that ends keeps what it was charged";
+    AdmitsAll, "the budget has no limit";
+    NoSpare, "a session that holds nothing waits for the others";
+    ShareForgotten, "what is given back is not given back to the session";
+    GenerationReused, "a call's place is used again under the same number";
+    GenerationUnchecked, "an answer is taken for a later use of its number";
+    AbandonFrees, "an abandoned call gives up its place before its answer";
+    AbandonedStays, "an abandoned call that is answered keeps its place";
+    DrainForgets, "a call of a lost session is forgotten";
+    ServingForgotten, "a call that became a task is not entered";
+    ServingStays, "a call that was answered stays entered";
+    DuplicateServed, "a call whose number is being served is served again";
+    OnewayUncounted, "a one-way message that is finished stays counted";
+}
+
+#[cfg(feature = "mutants")]
+thread_local! {
+    static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
+}
+
+/// Puts a fault into what this thread runs from now on, in place of the one before.
+#[cfg(feature = "mutants")]
+pub fn put(mutant: Option<Mutant>) {
+    ACTIVE.set(mutant);
+}
+
+/// Whether this fault is in.
+#[cfg(feature = "mutants")]
+#[inline]
+pub(crate) fn mutated(mutant: Mutant) -> bool {
+    ACTIVE.get() == Some(mutant)
+}
+
+/// Whether this fault is in: none can be.
+#[cfg(not(feature = "mutants"))]
+#[inline(always)]
+pub(crate) const fn mutated(_: Mutant) -> bool {
+    false
+}

@@ -1,0 +1,240 @@
+//! The checker: what was asked, what ran, what was answered, kept apart from the world that is
+//! checked, which only reports. The invariant: it knows nothing of frames, numbers or places.
+
+use std::fmt;
+
+/// What was asked of a node, by its number.
+pub(crate) type Id = u32;
+
+/// How a call ended for its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Replied,
+    /// The callee says that nobody wanted it any more, or that it was too late.
+    Failed,
+    Deadline,
+    Dropped,
+    Unknown,
+    NotSent,
+    /// The caller itself is no more.
+    CallerDied,
+}
+
+/// What came of running it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Run {
+    Not,
+    Running,
+    Finished,
+    /// It was cancelled, or its node died.
+    Ended,
+}
+
+/// A broken invariant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Violation(pub(crate) String);
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+pub(crate) fn violated<T>(what: impl Into<String>) -> Result<T, Violation> {
+    Err(Violation(what.into()))
+}
+
+#[derive(Clone, Debug)]
+struct Asked {
+    from: usize,
+    to: usize,
+    oneway: bool,
+    /// Its caller or its callee says things twice, so that only its caller's side is held to rules.
+    of_liar: bool,
+    /// The session and its place in the order of what was sent there.
+    sent: Option<(u64, u64)>,
+    end: Option<End>,
+    run: Run,
+    /// It was told that this has not been sent, or taken back before it was.
+    never: bool,
+    /// The session was lost: a one-way message may not have come.
+    lost: bool,
+}
+
+/// What is known of everything that was asked.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Check {
+    asked: Vec<Asked>,
+    /// Of each session and direction: the next place in its order, and the last that ran.
+    orders: Vec<Order>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    session: u64,
+    from: usize,
+    next: u64,
+    ran: u64,
+}
+
+impl Check {
+    pub(crate) fn ask(&mut self, from: usize, to: usize, oneway: bool, of_liar: bool) -> Id {
+        self.asked.push(Asked {
+            from,
+            to,
+            oneway,
+            of_liar,
+            sent: None,
+            end: None,
+            run: Run::Not,
+            never: false,
+            lost: false,
+        });
+        self.asked.len() as Id - 1
+    }
+
+    fn order(&mut self, session: u64, from: usize) -> &mut Order {
+        let is_it = |order: &Order| order.session == session && order.from == from;
+        if let Some(at) = self.orders.iter().rposition(is_it) {
+            return &mut self.orders[at];
+        }
+        self.orders.push(Order { session, from, next: 1, ran: 0 });
+        self.orders.last_mut().expect("it was just put there")
+    }
+
+    /// It is given to a session, to be sent in its order.
+    pub(crate) fn queued(&mut self, id: Id, session: u64) {
+        let from = self.asked[id as usize].from;
+        let order = self.order(session, from);
+        let place = order.next;
+        order.next += 1;
+        self.asked[id as usize].sent = Some((session, place));
+    }
+
+    /// Its handler is polled for the first time.
+    pub(crate) fn started(&mut self, id: Id, at: usize, session: u64) -> Result<(), Violation> {
+        let Some(asked) = self.asked.get_mut(id as usize) else {
+            return violated(format!("something runs that nobody asked for: {id}"));
+        };
+        if asked.to != at {
+            return violated(format!("{id} was asked of node {} and runs at {at}", asked.to));
+        }
+        if asked.of_liar {
+            asked.run = Run::Running;
+            return Ok(());
+        }
+        if asked.run != Run::Not {
+            return violated(format!("{id} runs twice"));
+        }
+        if asked.never {
+            return violated(format!("{id} runs, and its caller was told that it was never sent"));
+        }
+        asked.run = Run::Running;
+        let from = asked.from;
+        match asked.sent {
+            Some((its, place)) if its == session => {
+                let order = self.order(session, from);
+                if place <= order.ran {
+                    return violated(format!(
+                        "{id} is number {place} of its session and runs after number {}",
+                        order.ran
+                    ));
+                }
+                order.ran = place;
+                Ok(())
+            }
+            sent => violated(format!("{id} was sent in {sent:?} and runs in session {session}")),
+        }
+    }
+
+    pub(crate) fn finished(&mut self, id: Id) -> Result<(), Violation> {
+        let asked = &mut self.asked[id as usize];
+        if asked.run != Run::Running && !asked.of_liar {
+            return violated(format!("{id} is finished and does not run: {:?}", asked.run));
+        }
+        asked.run = Run::Finished;
+        Ok(())
+    }
+
+    /// It runs no more and has no result.
+    pub(crate) fn stopped(&mut self, id: Id) {
+        self.asked[id as usize].run = Run::Ended;
+    }
+
+    /// Nobody will ever send it, or it was taken back.
+    pub(crate) fn never(&mut self, id: Id) -> Result<(), Violation> {
+        let asked = &mut self.asked[id as usize];
+        asked.never = true;
+        if asked.run != Run::Not && !asked.of_liar {
+            return violated(format!(
+                "{id} has run, and its caller is told that it was never sent"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Its caller gets a result, which says what it is the result of.
+    pub(crate) fn replied(&mut self, id: Id, result: Id) -> Result<(), Violation> {
+        if id != result {
+            return violated(format!("{id} is answered with the result of {result}"));
+        }
+        let asked = &self.asked[id as usize];
+        if asked.run != Run::Finished && !asked.of_liar {
+            return violated(format!("{id} is answered and has not finished: {:?}", asked.run));
+        }
+        self.ended(id, End::Replied)
+    }
+
+    /// Its caller's future is done.
+    pub(crate) fn ended(&mut self, id: Id, end: End) -> Result<(), Violation> {
+        let asked = &mut self.asked[id as usize];
+        if let Some(before) = asked.end {
+            return violated(format!("{id} has ended as {before:?} and ends again as {end:?}"));
+        }
+        asked.end = Some(end);
+        match end {
+            End::NotSent => self.never(id),
+            _ => Ok(()),
+        }
+    }
+
+    /// Its caller's node died.
+    pub(crate) fn died(&mut self, node: usize) {
+        for asked in &mut self.asked {
+            if asked.from == node && asked.end.is_none() {
+                asked.end = Some(End::CallerDied);
+            }
+            if asked.to == node && asked.run == Run::Running {
+                asked.run = Run::Ended;
+            }
+        }
+    }
+
+    /// A session ended other than by a goodbye.
+    pub(crate) fn lost(&mut self, session: u64) {
+        for asked in &mut self.asked {
+            asked.lost |= asked.sent.is_some_and(|(its, _)| its == session);
+        }
+    }
+
+    /// A one-way message whose session was lost before it ran.
+    pub(crate) fn excuse(&mut self, id: Id) {
+        self.asked[id as usize].lost = true;
+    }
+
+    /// What is not done, if anything is not.
+    pub(crate) fn unfinished(&self) -> Option<String> {
+        let position = |asked: &Asked| {
+            let ended = asked.end.is_some() || asked.oneway;
+            let came = !asked.oneway || asked.run != Run::Not || asked.lost || asked.of_liar;
+            !(ended && came && asked.run != Run::Running)
+        };
+        let at = self.asked.iter().position(position)?;
+        Some(format!("{at} is not done: {:?}", self.asked[at]))
+    }
+
+    /// How many ended in which way.
+    pub(crate) fn ends(&self, end: End) -> u64 {
+        self.asked.iter().filter(|asked| asked.end == Some(end)).count() as u64
+    }
+}

@@ -1,0 +1,180 @@
+//! Histories by the million: explored by seeds, replayed, and run with faults put in.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::check::Violation;
+use crate::count::Counts;
+use crate::mutant::Mutant;
+use crate::world::World;
+
+/// Events that are printed of a history that failed.
+const EVENTS: usize = 60;
+
+/// Seeds that are always replayed, each with a word on why.
+const CORPUS: &str = include_str!("../corpus.txt");
+
+/// How far to explore.
+pub(crate) struct Extent {
+    pub(crate) time: Duration,
+    pub(crate) histories: Option<u64>,
+    pub(crate) seed: Option<u64>,
+    pub(crate) threads: Option<usize>,
+}
+
+/// Runs one history. A panic of what is simulated is a violation.
+fn history(seed: u64) -> (Counts, Result<(), Violation>) {
+    let mut world = World::new(seed, false);
+    let result = guarded(&mut world);
+    (world.counts, result)
+}
+
+fn guarded(world: &mut World) -> Result<(), Violation> {
+    catch_unwind(AssertUnwindSafe(|| world.run())).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(Violation(format!("panic: {}", text.unwrap_or_default())))
+    })
+}
+
+/// Panics are violations and reported as such, not printed as they happen.
+fn silence() {
+    std::panic::set_hook(Box::new(|_| {}));
+}
+
+/// Runs the seeds of a thread's share until the time or the number is reached, or one fails.
+pub(crate) fn explore(extent: &Extent) -> bool {
+    silence();
+    let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let first = extent.seed.unwrap_or(day.as_micros() as u64);
+    let threads = extent
+        .threads
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
+    let begun = Instant::now();
+    let next = AtomicU64::new(0);
+    let failed = AtomicBool::new(false);
+    let total = Mutex::new((0, Counts::default(), None));
+    let done = || match extent.histories {
+        Some(most) => next.load(Ordering::Relaxed) >= most,
+        None => begun.elapsed() >= extent.time,
+    };
+    let work = || {
+        let (mut histories, mut counts, mut fault) = (0, Counts::default(), None);
+        while !failed.load(Ordering::Relaxed) && !done() {
+            let seed = first.wrapping_add(next.fetch_add(1, Ordering::Relaxed));
+            let (its, result) = history(seed);
+            histories += 1;
+            counts.add(&its);
+            if let Err(violation) = result {
+                failed.store(true, Ordering::Relaxed);
+                fault = Some((seed, violation));
+            }
+        }
+        let mut total = total.lock().expect("nobody panics with it");
+        total.0 += histories;
+        total.1.add(&counts);
+        total.2 = total.2.take().or(fault);
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    let (histories, counts, fault) = total.into_inner().expect("nobody panicked with it");
+    let seconds = begun.elapsed().as_secs_f64();
+    for (what, many) in counts.each() {
+        println!("{many:>14}  {what}");
+    }
+    println!(
+        "{histories} histories from seed {first} in {seconds:.1} s, {:.0} a second; {} violations",
+        histories as f64 / seconds,
+        u32::from(fault.is_some()),
+    );
+    if let Some((seed, _)) = fault {
+        replay(seed, false);
+        return false;
+    }
+    true
+}
+
+/// Runs one history again, and prints what happened around its fault.
+pub(crate) fn replay(seed: u64, all: bool) -> bool {
+    silence();
+    let mut world = World::new(seed, true);
+    let result = guarded(&mut world);
+    if all || result.is_err() {
+        println!("{:?}", world.plan);
+        let skipped = if all { 0 } else { world.trace().len().saturating_sub(EVENTS) };
+        for event in &world.trace()[skipped..] {
+            println!("{event}");
+        }
+    }
+    match result {
+        Ok(()) => {
+            println!("seed {seed}: no violation in {} events", world.trace().len());
+            true
+        }
+        Err(violation) => {
+            println!("seed {seed}: VIOLATION: {violation}");
+            println!("again: cargo run --release -p sim -- replay {seed}");
+            false
+        }
+    }
+}
+
+/// The seeds of the corpus, and why each is there.
+fn seeds() -> impl Iterator<Item = (u64, &'static str)> {
+    let lines = CORPUS.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    lines.map(|line| {
+        let (seed, why) = line.split_once(' ').unwrap_or((line, ""));
+        (seed.parse().expect("a line of the corpus begins with a seed"), why.trim())
+    })
+}
+
+/// Replays the corpus.
+pub(crate) fn corpus() -> bool {
+    silence();
+    let mut fine = true;
+    let mut many = 0;
+    for (seed, why) in seeds() {
+        many += 1;
+        if let (_, Err(violation)) = history(seed) {
+            println!("{seed} ({why}): {violation}");
+            fine &= replay(seed, false);
+        }
+    }
+    println!("corpus: {many} seeds replayed");
+    fine
+}
+
+/// Puts each fault in and runs histories until one fails. Gives whether each was caught.
+pub(crate) fn mutants(most: u64, only: Option<&str>) -> bool {
+    silence();
+    let mutants = Mutant::all();
+    let chosen = mutants
+        .iter()
+        .filter(|(mutant, _)| only.is_none_or(|only| mutant.to_string().contains(only)));
+    let (mut caught, mut all) = (0, 0);
+    for (mutant, what) in chosen {
+        all += 1;
+        Mutant::put(Some(*mutant));
+        let fault = (0..most).find_map(|seed| Some((seed, history(seed).1.err()?)));
+        Mutant::put(None);
+        let name = mutant.to_string();
+        match fault {
+            Some((seed, violation)) => {
+                caught += 1;
+                println!("caught after {:>6}  {name:<28} {what}", seed + 1);
+                println!("                     {violation}");
+            }
+            None => println!("NOT CAUGHT in {most}  {name:<28} {what}"),
+        }
+    }
+    println!("{caught} of {all} mutants caught");
+    caught == all
+}
+
+#[cfg(test)]
+mod tests;

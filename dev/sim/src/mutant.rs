@@ -1,0 +1,112 @@
+//! Faults that are put in, to see that the checker finds them: those of `upbeat-core`, and those of
+//! decisions that are the runtime's, which the world makes in its stead.
+
+use std::cell::Cell;
+use std::fmt;
+
+use upbeat_core::mutant as core;
+
+/// A fault in a decision of the runtime's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Own {
+    NackDropped,
+    ReplyDropped,
+    CancelDropped,
+    GrantDropped,
+    WithdrawDropped,
+    RetainedDropped,
+    BufferEarly,
+    BufferForgotten,
+    BufferShared,
+    WaitingCounted,
+    Overtaking,
+    InquiryUnanswered,
+    StepOwnOnly,
+    DeadlineUnchecked,
+    IncarnationUnchecked,
+    LostKeepsTasks,
+    LostKeepsCalls,
+    NotSentForSent,
+    HintsTrusted,
+    ReplyTwice,
+    AbandonedRuns,
+    GenerationCut,
+    GrantedFlagLost,
+    TransferTwice,
+    RoomUnchecked,
+}
+
+impl Own {
+    pub(crate) const ALL: [(Own, &'static str); 25] = [
+        (Own::NackDropped, "a request is refused and its sender not told"),
+        (Own::ReplyDropped, "a reply that finds no room is dropped"),
+        (Own::CancelDropped, "a cancel that finds no room is dropped"),
+        (Own::GrantDropped, "a grant that finds no room is dropped"),
+        (Own::WithdrawDropped, "a withdrawal is not sent"),
+        (Own::RetainedDropped, "a stream's sender forgets the payload that was refused"),
+        (Own::BufferEarly, "a buffer is returned before it was read"),
+        (Own::BufferForgotten, "the buffer of a request that was cancelled is not returned"),
+        (Own::BufferShared, "a buffer is used again before it was returned"),
+        (Own::WaitingCounted, "who waits for another node is counted against the budget"),
+        (Own::Overtaking, "a short request passes a longer one that waits to be sent"),
+        (Own::InquiryUnanswered, "an inquiry that comes before there is news is not answered"),
+        (Own::StepOwnOnly, "room that one session gives back is not offered to the others"),
+        (Own::DeadlineUnchecked, "a call whose deadline is past is begun"),
+        (Own::IncarnationUnchecked, "a session goes on with another incarnation"),
+        (Own::LostKeepsTasks, "tasks on a dead peer's behalf go on"),
+        (Own::LostKeepsCalls, "the calls to a dead peer stay open"),
+        (Own::NotSentForSent, "a call that was sent to a dead peer is said not to have been"),
+        (Own::HintsTrusted, "what no hint has told of is never looked at"),
+        (Own::ReplyTwice, "a call that is cancelled is answered twice"),
+        (Own::AbandonedRuns, "a call that was refused and abandoned is sent again"),
+        (Own::GenerationCut, "the generation of a head is not read"),
+        (Own::GrantedFlagLost, "a granted request goes without its number"),
+        (Own::TransferTwice, "a granted request goes twice"),
+        (Own::RoomUnchecked, "a frame is written where there is no room"),
+    ];
+}
+
+thread_local! {
+    static ACTIVE: Cell<Option<Own>> = const { Cell::new(None) };
+}
+
+/// Whether this fault is in.
+pub(crate) fn mutated(own: Own) -> bool {
+    ACTIVE.get() == Some(own)
+}
+
+/// A fault of either home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mutant {
+    Core(core::Mutant),
+    World(Own),
+}
+
+impl Mutant {
+    /// Every one, with what it does.
+    pub(crate) fn all() -> Vec<(Mutant, &'static str)> {
+        let core = core::Mutant::ALL.iter().map(|&(it, what)| (Mutant::Core(it), what));
+        core.chain(Own::ALL.iter().map(|&(it, what)| (Mutant::World(it), what))).collect()
+    }
+
+    /// Puts it into what this thread runs from now on, alone; none takes out what is in.
+    pub(crate) fn put(mutant: Option<Mutant>) {
+        core::put(match mutant {
+            Some(Mutant::Core(it)) => Some(it),
+            _ => None,
+        });
+        ACTIVE.set(match mutant {
+            Some(Mutant::World(it)) => Some(it),
+            _ => None,
+        });
+    }
+}
+
+impl fmt::Display for Mutant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mutant::Core(it) => write!(f, "core {it:?}"),
+            Mutant::World(it) => write!(f, "world {it:?}"),
+        }
+    }
+}

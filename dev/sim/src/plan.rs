@@ -1,0 +1,156 @@
+//! What a history is made of: how many nodes, over which carriers, within which bounds, and what is
+//! asked of whom. All of it follows from the seed.
+
+use upbeat_core::limits::{CONTROL_SLOTS, MEDIUM_BYTES_MAX, SHORT_BYTES};
+
+use crate::random::Random;
+
+/// The bounds and the weather of one history.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) nodes: usize,
+    /// For each pair, whether a byte stream carries it.
+    pub(crate) streams: u64,
+    pub(crate) ring_slots: usize,
+    pub(crate) stream_bytes: usize,
+    pub(crate) buffers: usize,
+    pub(crate) optimism: usize,
+    pub(crate) reserved: usize,
+    pub(crate) budget: u64,
+    pub(crate) share: u64,
+    /// Whether handlers read in place until they are done.
+    pub(crate) in_place: bool,
+    /// Of a thousand hints so many are lost, and so many doubled.
+    pub(crate) hints_lost: u64,
+    pub(crate) hints_doubled: u64,
+    pub(crate) crashes: bool,
+    pub(crate) jumps: bool,
+    /// The node that says again what it has said, if there is one.
+    pub(crate) liar: Option<usize>,
+    /// Steps before all heals.
+    pub(crate) steps: u64,
+    /// How slow nodes are: of a thousand steps so many are a turn of one.
+    pub(crate) turns: u64,
+}
+
+impl Plan {
+    pub(crate) fn new(random: &mut Random) -> Plan {
+        let nodes = random.pick(&[2, 2, 2, 3, 3, 4]);
+        let budget = random.pick(&[1, 400, 1_000, 3_000, 20_000, 200_000, 4_000_000]);
+        let share = random.pick(&[budget, budget, budget / 2 + 1, budget / 4 + 1]);
+        Plan {
+            nodes,
+            streams: random.pick(&[0, u64::MAX, random.clone().next()]),
+            ring_slots: CONTROL_SLOTS + random.pick(&[1, 1, 2, 3, 6, 20]),
+            stream_bytes: random.pick(&[1, 300, 2_000, 70_000, 400_000]),
+            buffers: random.pick(&[1, 1, 2, 3, 8]),
+            optimism: random.pick(&[0, 1, 2, 3, 5, 16]),
+            reserved: random.pick(&[1, 1, 2, 4]),
+            budget,
+            share,
+            in_place: random.permille(500),
+            hints_lost: random.pick(&[0, 0, 100, 700]),
+            hints_doubled: random.pick(&[0, 100, 500]),
+            crashes: random.permille(400),
+            jumps: random.permille(300),
+            liar: random.permille(150).then(|| random.index(nodes)),
+            steps: random.within(100, 700),
+            turns: random.pick(&[300, 500, 700]),
+        }
+    }
+
+    pub(crate) const fn places(&self) -> usize {
+        self.optimism + self.reserved
+    }
+}
+
+/// What a handler does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Behaviour {
+    /// It is done when it is first polled.
+    Now,
+    /// It is done after so many microseconds.
+    Wait(u64),
+    /// It calls this node and waits for the answer; that handler does the same, so many times.
+    Back { to: usize, depth: u32 },
+    /// It is never done, until somebody cancels it.
+    Never,
+}
+
+/// What is asked of a node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    pub(crate) to: usize,
+    pub(crate) oneway: bool,
+    /// Bytes of arguments.
+    pub(crate) bytes: u32,
+    /// Bytes of the result.
+    pub(crate) answer: u32,
+    pub(crate) behaviour: Behaviour,
+    /// Microseconds until nobody wants the answer.
+    pub(crate) deadline: Option<u64>,
+    /// Microseconds until the caller drops the call.
+    pub(crate) dropped: Option<u64>,
+}
+
+impl Ask {
+    /// What the program at `from` asks next.
+    pub(crate) fn new(random: &mut Random, plan: &Plan, from: usize) -> Ask {
+        let other =
+            |random: &mut Random, not: usize| (not + 1 + random.index(plan.nodes - 1)) % plan.nodes;
+        let to = other(random, from);
+        let oneway = random.permille(250);
+        let behaviour = match random.below(10) {
+            0..=3 => Behaviour::Now,
+            4..=5 => Behaviour::Wait(random.within(1, 300)),
+            6 if !oneway => Behaviour::Never,
+            _ => {
+                let back = if random.permille(700) { from } else { other(random, to) };
+                Behaviour::Back { to: back, depth: random.below(4) as u32 }
+            }
+        };
+        let mut ask = Ask {
+            to,
+            oneway,
+            bytes: bytes(random),
+            answer: random.pick(&[0, 8, 100, 300]),
+            behaviour,
+            deadline: (!oneway && random.permille(200)).then(|| random.within(0, 800)),
+            dropped: (!oneway && random.permille(200)).then(|| random.within(0, 600)),
+        };
+        if behaviour == Behaviour::Never && ask.deadline.is_none() {
+            ask.dropped = Some(ask.dropped.unwrap_or(400));
+        }
+        ask
+    }
+
+    /// What the handler at `from` asks of `to`.
+    pub(crate) fn nested(random: &mut Random, from: usize, to: usize, depth: u32) -> Ask {
+        let behaviour = match depth.checked_sub(1) {
+            Some(depth) => Behaviour::Back { to: from, depth },
+            None if random.permille(200) => Behaviour::Never,
+            None => random.pick(&[Behaviour::Now, Behaviour::Wait(20)]),
+        };
+        let never = behaviour == Behaviour::Never;
+        Ask {
+            to,
+            oneway: false,
+            bytes: bytes(random),
+            answer: 8,
+            behaviour,
+            deadline: (never || random.permille(100)).then(|| random.within(1, 300)),
+            dropped: None,
+        }
+    }
+}
+
+fn bytes(random: &mut Random) -> u32 {
+    let (short, medium) = (SHORT_BYTES as u64, MEDIUM_BYTES_MAX as u64);
+    let bytes = match random.below(10) {
+        0..=4 => random.below(short),
+        5..=6 => random.within(short + 1, 2_000),
+        7 => random.within(short + 1, medium),
+        _ => random.within(medium + 1, 4 * medium),
+    };
+    bytes as u32
+}

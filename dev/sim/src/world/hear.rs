@@ -1,0 +1,303 @@
+//! What a node hears: every frame goes through its head, every decision through flow control and
+//! the tables of calls.
+
+use upbeat_core::fault::Rule;
+use upbeat_core::flow::{Budget, Granted, Size, Step};
+use upbeat_core::frame::{Flags, Head, Kind, Placed};
+
+use super::{Fault, Held, Payload, World, send};
+use crate::check::{End as Fate, violated};
+use crate::mutant::{Own, mutated};
+use crate::wire::{Body, Frame, What};
+
+impl World {
+    /// Reads what has come from a peer, at most so many packets.
+    pub(super) fn read(&mut self, node: usize, peer: usize, most: usize) -> Result<(), Fault> {
+        for _ in 0..most {
+            if self.nodes[node].ends[peer].is_none() {
+                return Ok(());
+            }
+            let Some((what, progress)) = self.wire(peer, node).read() else { break };
+            self.moved = true;
+            self.note(|| format!("{node} < {peer}  {}", send::say(&what)));
+            if let Some((end, _)) = self.end(node, peer)
+                && end.stream
+                && end.sender.heard(progress)?
+            {
+                end.kept = end.kept.split_off(&end.sender.safe());
+            }
+            self.hear(node, peer, what)?;
+        }
+        self.step(node, peer)
+    }
+
+    fn hear(&mut self, node: usize, peer: usize, what: What) -> Result<(), Fault> {
+        let frame = match what {
+            What::Frame(frame) => frame,
+            What::Progress => return Ok(()),
+            What::Inquiry(beyond) => {
+                let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
+                let news = end.receiver.accepted() > beyond;
+                if news {
+                    self.owe_what(node, peer, What::Progress);
+                } else if !mutated(Own::InquiryUnanswered) {
+                    end.asked = Some(beyond);
+                }
+                return Ok(());
+            }
+        };
+        let mut words = frame.words;
+        if mutated(Own::GenerationCut) {
+            words[1] &= 0xffff_0000_ffff_ffff | 1 << 32;
+        }
+        let head = Head::parse(words)?;
+        let number = head.call.as_u64();
+        match head.kind {
+            Kind::Call | Kind::Oneway => self.request_came(node, peer, head, &frame),
+            Kind::Reserve => {
+                let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
+                let number = end.receiver.await_grant(frame.extensions[0])?;
+                end.away.insert(number, (frame.extensions[0], false));
+                Ok(())
+            }
+            Kind::Withdraw => self.void(node, peer, number),
+            Kind::Nack => {
+                self.counts.nacks += 1;
+                let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
+                end.sender.refused(number)?;
+                if mutated(Own::RetainedDropped) {
+                    end.kept.remove(&number);
+                }
+                if let Some(out) = end.kept.get_mut(&number) {
+                    out.refused = true;
+                }
+                Ok(())
+            }
+            Kind::Grant => self.grant_came(node, peer, number),
+            Kind::Reply | Kind::Failed => self.answer_came(node, peer, head, frame.body),
+            Kind::Cancel => self.cancel_came(node, peer, head),
+            _ => violated(format!("a frame that nobody sends: {head:?}"))?,
+        }
+    }
+
+    fn request_came(
+        &mut self,
+        node: usize,
+        peer: usize,
+        head: Head,
+        frame: &Frame,
+    ) -> Result<(), Fault> {
+        let extension = |flag: Flags| {
+            let offset = head.flags.offset_of(flag)?;
+            Some(frame.extensions[offset as usize / 8])
+        };
+        let placed = extension(Flags::PLACED).map(Placed::from_u64);
+        let (what, len) = match (placed, frame.body) {
+            (Some(placed), _) => (Payload::Buffer(placed.index as usize), placed.len),
+            (None, Body::Request(id)) => (Payload::Here(id), head.body_bytes()),
+            (None, body) => return violated(format!("a request without arguments: {body:?}"))?,
+        };
+        let now = self.clock(node);
+        let deadline = extension(Flags::DEADLINE).map_or(u64::MAX, |left| now + left);
+        let bytes = Budget::price(len as usize);
+        let call = (head.kind == Kind::Call).then_some(head.call);
+        let held = Held { what, call, deadline, bytes };
+        if let Some(number) = extension(Flags::GRANTED) {
+            let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
+            end.receiver.fill(number, held, bytes)?;
+            return Ok(());
+        }
+        let size = Size::of(len as usize);
+        if size == Size::Long {
+            return violated("a long request comes without having asked")?;
+        }
+        let may = self.may(node, peer, bytes);
+        let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
+        if end.receiver.waiting() == 0 {
+            let admits = budget.admits(&end.share, bytes);
+            if admits != may {
+                return violated(format!("a request of {bytes}: admitted is {admits}, not {may}"))?;
+            }
+            if admits {
+                end.receiver.accept();
+                return self.start(node, peer, held);
+            }
+        }
+        let stays = end.stream && size != Size::Short;
+        let number = match stays {
+            true => end.receiver.await_grant(bytes)?,
+            false => end.receiver.keep(held, bytes)?,
+        };
+        if stays {
+            end.away.insert(number, (bytes, false));
+        }
+        self.counts.kept += 1;
+        if mutated(Own::BufferEarly) {
+            self.give_back(node, peer, held);
+        }
+        if size != Size::Short && !mutated(Own::NackDropped) {
+            self.owe(node, peer, Head::nack(number), Body::None);
+        }
+        Ok(())
+    }
+
+    /// Accepts and grants what can be.
+    pub(super) fn step(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
+        loop {
+            let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
+            if end.receiver.waiting() == 0 {
+                return Ok(());
+            }
+            match end.receiver.step(budget, &mut end.share) {
+                None => return Ok(()),
+                Some(Step::Grant(number)) => {
+                    let Some(&(bytes, before)) = end.away.get(&number) else {
+                        return violated(format!("{number} is granted, which is not away"))?;
+                    };
+                    if before || !self.may(node, peer, bytes) {
+                        return violated(format!("{number} is granted without room, or twice"))?;
+                    }
+                    if let Some((end, _)) = self.end(node, peer) {
+                        end.away.insert(number, (bytes, true));
+                    }
+                    self.owe(node, peer, Head::grant(number), Body::None);
+                }
+                Some(Step::Accept { request, bytes }) => {
+                    let number = end.receiver.accepted() - 1;
+                    let granted = end.away.remove(&number).is_some_and(|(_, granted)| granted);
+                    if !granted && !self.may(node, peer, bytes) {
+                        return violated(format!("{number} is accepted without room"))?;
+                    }
+                    self.start(node, peer, request)?;
+                }
+            }
+            self.moved = true;
+        }
+    }
+
+    /// A request is given up that waits here or away.
+    fn void(&mut self, node: usize, peer: usize, number: u64) -> Result<(), Fault> {
+        let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
+        let held = end.receiver.void(number, budget, &mut end.share)?;
+        end.away.remove(&number);
+        self.nodes[node].room = true;
+        if let Some(held) = held
+            && !mutated(Own::BufferForgotten)
+        {
+            self.give_back(node, peer, held);
+        }
+        Ok(())
+    }
+
+    fn give_back(&mut self, node: usize, peer: usize, held: Held) {
+        if let Payload::Buffer(buffer) = held.what {
+            self.wire(peer, node).buffers[buffer].returned = true;
+        }
+    }
+
+    fn grant_came(&mut self, node: usize, peer: usize, number: u64) -> Result<(), Fault> {
+        self.counts.grants += 1;
+        let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
+        let granted = end.sender.granted(number)?;
+        if granted == Granted::Withdrawn {
+            return Ok(());
+        }
+        let Some(&out) = end.kept.get(&number) else {
+            if self.plan.liar == Some(node) {
+                // It has said things twice, and is out of step with its own numbers.
+                return Err(Rule::StrayPlace { kind: Kind::Grant.byte(), number }.into());
+            }
+            return violated(format!("{number} is granted, and its payload is gone"))?;
+        };
+        if let Some(call) = out.call
+            && granted == Granted::Refused
+            && end.calls.waiter_mut(call).is_none()
+            && !mutated(Own::AbandonedRuns)
+        {
+            // Nobody wants it any more, and nobody will answer: its callee never had it.
+            if !end.sender.withdraw(number) {
+                return violated(format!("{number} was granted and cannot be withdrawn"))?;
+            }
+            end.kept.remove(&number);
+            end.calls.take(call)?;
+            self.check.never(out.id)?;
+            self.withdrawn(node, peer, number);
+            return Ok(());
+        }
+        end.ready.push_back(number);
+        Ok(())
+    }
+
+    fn answer_came(
+        &mut self,
+        node: usize,
+        peer: usize,
+        head: Head,
+        body: Body,
+    ) -> Result<(), Fault> {
+        let call = head.call;
+        let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
+        let Some(waiter) = end.calls.take(call)? else { return Ok(()) };
+        self.nodes[node].open.retain(|open| !(open.peer == peer && open.call == call));
+        match body {
+            Body::Result(id) => self.check.replied(waiter.id, id)?,
+            _ => self.check.ended(waiter.id, Fate::Failed)?,
+        }
+        match waiter.task {
+            Some(task) => self.resume(node, task),
+            None => Ok(()),
+        }
+    }
+
+    fn cancel_came(&mut self, node: usize, peer: usize, head: Head) -> Result<(), Fault> {
+        let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
+        let call = head.call;
+        if let Some(&mut task) = end.serving.task_mut(call) {
+            if mutated(Own::ReplyTwice) {
+                self.owe(node, peer, Head::failed(call, 1), Body::Failure);
+            }
+            return self.stop(node, task, true);
+        }
+        let Some(number) = end.receiver.find(|held| held.call == Some(call)) else {
+            return Ok(());
+        };
+        self.void(node, peer, number)?;
+        self.owe(node, peer, Head::failed(call, 1), Body::Failure);
+        Ok(())
+    }
+
+    /// Whether a request may be accepted now, by what the node holds in fact.
+    fn may(&self, node: usize, peer: usize, bytes: u64) -> bool {
+        let (all, own) = self.holds(node, peer);
+        let spare = own == 0 && bytes <= Budget::price(upbeat_core::limits::MEDIUM_BYTES_MAX);
+        own < self.plan.share && (all < self.plan.budget || spare)
+    }
+
+    /// The bytes of what a node holds and does not wait for others: of all, and of a session.
+    pub(super) fn holds(&self, node: usize, peer: usize) -> (u64, u64) {
+        let mut held = (0, 0);
+        let mut add = |of: usize, bytes: u64| {
+            held.0 += bytes;
+            held.1 += if of == peer { bytes } else { 0 };
+        };
+        for task in self.nodes[node].tasks.iter().flatten().filter(|task| task.counts()) {
+            add(task.peer, task.bytes);
+        }
+        for (of, end) in self.nodes[node].ends.iter().enumerate() {
+            for (bytes, granted) in end.iter().flat_map(|end| end.away.values()) {
+                add(of, if *granted { *bytes } else { 0 });
+            }
+        }
+        held
+    }
+
+    /// A rule was broken: between honest nodes that must not be.
+    pub(super) fn broken(&mut self, node: usize, peer: usize, rule: Rule) -> Result<(), Fault> {
+        if !self.lies(node, peer) {
+            return violated(format!("node {node} finds a rule broken by {peer}: {rule}"))?;
+        }
+        self.counts.rules += 1;
+        self.note(|| format!("{node} finds a rule broken by {peer}: {rule}"));
+        self.part(node, peer)
+    }
+}

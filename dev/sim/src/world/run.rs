@@ -1,0 +1,248 @@
+//! Handlers: begun where their request is accepted, kept as tasks if they are not done, charged
+//! while they do not wait for another node.
+
+use upbeat_core::frame::{CallNumber, Head};
+
+use super::{Fault, Held, Payload, State, Task, World};
+use crate::check::{End as Fate, Id, violated};
+use crate::mutant::{Own, mutated};
+use crate::plan::{Ask, Behaviour};
+use crate::wire::Body;
+
+impl Task {
+    /// Whether it is charged to the budget.
+    pub(super) fn counts(&self) -> bool {
+        !matches!(self.state, State::Calls { .. }) || mutated(Own::WaitingCounted)
+    }
+}
+
+impl World {
+    /// Polls the handler of a request that was accepted.
+    pub(super) fn start(&mut self, node: usize, peer: usize, held: Held) -> Result<(), Fault> {
+        let session = self.wire(peer, node).session;
+        let (id, buffer) = match held.what {
+            Payload::Here(id) => (id, None),
+            Payload::Buffer(buffer) => {
+                let Some(there) = self.wire(peer, node).buffers.get(buffer).copied() else {
+                    return violated("a payload in a buffer that does not exist")?;
+                };
+                if !there.lent && !self.lies(node, peer) {
+                    return violated("a payload is read in a buffer that was taken back")?;
+                }
+                (there.content, Some(buffer))
+            }
+        };
+        if let Some(call) = held.call {
+            self.nodes[node].ends[peer].as_ref().map_or(Ok(()), |end| end.serving.admits(call))?;
+        }
+        if held.deadline <= self.clock(node)
+            && let Some(call) = held.call
+            && !mutated(Own::DeadlineUnchecked)
+        {
+            self.note(|| format!("{node} comes too late to run {id}"));
+            self.return_buffer(node, peer, buffer);
+            self.owe(node, peer, Head::failed(call, 1), Body::Failure);
+            return Ok(());
+        }
+        if held.deadline <= self.clock(node) && !self.lies(node, peer) {
+            return violated(format!("{id} runs, and its deadline is past"))?;
+        }
+        self.note(|| format!("{node} runs {id} for {peer}"));
+        self.check.started(id, node, session)?;
+        let ask = self.asks[id as usize];
+        if ask.behaviour == Behaviour::Now {
+            self.return_buffer(node, peer, buffer);
+            self.check.finished(id)?;
+            if let Some(call) = held.call {
+                self.owe(node, peer, Head::reply(call, ask.answer), Body::Result(id));
+            }
+            return Ok(());
+        }
+        self.keep(node, peer, held, id, buffer, ask)
+    }
+
+    /// A handler was not done when it was first polled: it is a task.
+    fn keep(
+        &mut self,
+        node: usize,
+        peer: usize,
+        held: Held,
+        id: Id,
+        buffer: Option<usize>,
+        ask: Ask,
+    ) -> Result<(), Fault> {
+        let in_place = self.plan.in_place && !matches!(ask.behaviour, Behaviour::Back { .. });
+        if !in_place {
+            self.return_buffer(node, peer, buffer);
+        }
+        let state = match ask.behaviour {
+            Behaviour::Wait(time) => State::Until(self.clock(node) + time),
+            Behaviour::Never => State::Never,
+            _ => State::Until(self.clock(node)),
+        };
+        let buffer = buffer.filter(|_| in_place);
+        let task = Task { id, peer, call: held.call, bytes: held.bytes, buffer, state };
+        let tasks = &mut self.nodes[node].tasks;
+        let at = tasks.iter().position(Option::is_none).unwrap_or_else(|| {
+            tasks.push(None);
+            tasks.len() - 1
+        });
+        tasks[at] = Some(task);
+        let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
+        match held.call {
+            Some(call) => end.serving.insert(call, at)?,
+            None => end.serving.begin_oneway()?,
+        }
+        budget.charge(&mut end.share, held.bytes);
+        if let Behaviour::Back { to, depth } = ask.behaviour {
+            self.call_back(node, at, to, depth)?;
+        }
+        Ok(())
+    }
+
+    /// A handler calls a node and waits for the answer.
+    fn call_back(&mut self, node: usize, at: usize, to: usize, depth: u32) -> Result<(), Fault> {
+        self.counts.nested += 1;
+        let ask = Ask::nested(&mut self.random, node, to, depth);
+        if let Some(call) = self.issue(node, ask, Some(at))? {
+            let task = self.nodes[node].tasks[at].as_mut().expect("it was just kept");
+            let (peer, bytes) = (task.peer, task.bytes);
+            task.state = State::Calls { peer: to, call };
+            if !mutated(Own::WaitingCounted) {
+                self.release(node, peer, bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, node: usize, peer: usize, bytes: u64) {
+        if let Some((end, budget)) = self.end(node, peer) {
+            budget.release(&mut end.share, bytes);
+            self.nodes[node].room = true;
+        }
+    }
+
+    /// What a handler waited for has come, or never will.
+    pub(super) fn resume(&mut self, node: usize, at: usize) -> Result<(), Fault> {
+        let Some(task) = self.nodes[node].tasks[at].as_mut() else {
+            return violated("an answer comes to a task that is no more")?;
+        };
+        let (peer, bytes) = (task.peer, task.bytes);
+        let counted = task.counts();
+        task.state = State::Until(0);
+        if !counted && let Some((end, budget)) = self.end(node, peer) {
+            budget.charge(&mut end.share, bytes);
+        }
+        Ok(())
+    }
+
+    /// A handler is done.
+    pub(super) fn finish(&mut self, node: usize, at: usize) -> Result<(), Fault> {
+        let Some(task) = self.nodes[node].tasks[at] else { return Ok(()) };
+        self.check.finished(task.id)?;
+        self.note(|| format!("{node} is done with {}", task.id));
+        let answer = self.asks[task.id as usize].answer;
+        self.leave(node, at)?;
+        if let Some(call) = task.call {
+            self.owe(node, task.peer, Head::reply(call, answer), Body::Result(task.id));
+        }
+        Ok(())
+    }
+
+    /// A handler is stopped, because nobody wants it or its session is lost.
+    pub(super) fn stop(&mut self, node: usize, at: usize, answers: bool) -> Result<(), Fault> {
+        let Some(task) = self.nodes[node].tasks.get(at).copied().flatten() else {
+            return violated("a task is stopped that is no more")?;
+        };
+        self.check.stopped(task.id);
+        self.note(|| format!("{node} stops {}", task.id));
+        self.leave(node, at)?;
+        if let Some(call) = task.call
+            && answers
+        {
+            self.owe(node, task.peer, Head::failed(call, 1), Body::Failure);
+        }
+        if let State::Calls { peer, call } = task.state {
+            self.give_up(node, peer, call, Fate::Dropped)?;
+        }
+        Ok(())
+    }
+
+    /// A task is no more: what it held goes back.
+    fn leave(&mut self, node: usize, at: usize) -> Result<(), Fault> {
+        self.moved = true;
+        let Some(task) = self.nodes[node].tasks[at].take() else { return Ok(()) };
+        if task.counts() {
+            self.release(node, task.peer, task.bytes);
+        }
+        self.return_buffer(node, task.peer, task.buffer);
+        let Some((end, _)) = self.end(node, task.peer) else { return Ok(()) };
+        match task.call {
+            Some(call) if end.serving.remove(call) != Some(at) => {
+                violated(format!("{call} ends and is not the one that is served"))?
+            }
+            Some(_) => {}
+            None => end.serving.end_oneway(),
+        }
+        Ok(())
+    }
+
+    fn return_buffer(&mut self, node: usize, peer: usize, buffer: Option<usize>) {
+        if let Some(buffer) = buffer {
+            self.wire(peer, node).buffers[buffer].returned = true;
+        }
+    }
+
+    /// Timers: handlers that are done, callers that wait no longer.
+    pub(super) fn timers(&mut self, node: usize) -> Result<(), Fault> {
+        let now = self.clock(node);
+        for at in 0..self.nodes[node].tasks.len() {
+            let task = self.nodes[node].tasks[at];
+            if task.is_some_and(|task| matches!(task.state, State::Until(time) if time <= now)) {
+                self.finish(node, at)?;
+            }
+        }
+        let mut at = 0;
+        while let Some(open) = self.nodes[node].open.get(at).copied() {
+            if open.deadline > now && open.dropped > now {
+                at += 1;
+                continue;
+            }
+            let fate = if open.deadline <= now { Fate::Deadline } else { Fate::Dropped };
+            if let Some(task) = self.give_up(node, open.peer, open.call, fate)? {
+                self.resume(node, task)?;
+            }
+            at = 0;
+        }
+        Ok(())
+    }
+
+    /// When the next timer of a node goes off, in the world's time.
+    pub(super) fn next_timer(&self, node: usize) -> Option<u64> {
+        let node = &self.nodes[node];
+        let tasks = node.tasks.iter().flatten().filter_map(|task| match task.state {
+            State::Until(time) => Some(time),
+            _ => None,
+        });
+        let open = node.open.iter().map(|open| open.deadline.min(open.dropped));
+        let next = tasks.chain(open).filter(|&time| time != u64::MAX).min()?;
+        Some(next.saturating_sub(node.ahead))
+    }
+
+    /// Ends the calls of this node in a session that is lost.
+    pub(super) fn end_calls(
+        &mut self,
+        node: usize,
+        peer: usize,
+        calls: Vec<(CallNumber, super::Waiter, Fate)>,
+    ) -> Result<(), Fault> {
+        for (call, waiter, fate) in calls {
+            self.nodes[node].open.retain(|open| !(open.peer == peer && open.call == call));
+            self.check.ended(waiter.id, fate)?;
+            if let Some(task) = waiter.task {
+                self.resume(node, task)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,300 @@
+//! What happens next: anything may, as long as the weather lasts; then all heals, and everything
+//! must finish.
+
+use super::{Fault, World};
+use crate::check::{End as Fate, Violation, violated};
+use crate::mutant::{Own, mutated};
+use crate::plan::Ask;
+
+/// Rounds of healing after which a history that still moves goes round in a circle.
+const ROUNDS_MAX: u32 = 20_000;
+
+impl World {
+    /// Runs the history.
+    pub(crate) fn run(&mut self) -> Result<(), Violation> {
+        let result = self.weather().and_then(|()| self.heal()).and_then(|()| self.settled());
+        for (count, fate) in [
+            (&mut self.counts.replies, Fate::Replied),
+            (&mut self.counts.failures, Fate::Failed),
+            (&mut self.counts.deadlines, Fate::Deadline),
+            (&mut self.counts.drops, Fate::Dropped),
+            (&mut self.counts.unknown, Fate::Unknown),
+            (&mut self.counts.unsent, Fate::NotSent),
+        ] {
+            *count = self.check.ends(fate);
+        }
+        match result {
+            Ok(()) => Ok(()),
+            Err(Fault::Violation(violation)) => Err(violation),
+            Err(Fault::Rule(rule)) => violated(format!("a rule broken by nobody: {rule}")),
+        }
+    }
+
+    fn weather(&mut self) -> Result<(), Fault> {
+        for one in 0..self.plan.nodes {
+            for other in 0..one {
+                self.connect(other, one)?;
+            }
+        }
+        for _ in 0..self.plan.steps {
+            self.happen()?;
+        }
+        Ok(())
+    }
+
+    /// One thing happens.
+    fn happen(&mut self) -> Result<(), Fault> {
+        let node = self.random.index(self.plan.nodes);
+        let peer = (node + 1 + self.random.index(self.plan.nodes - 1)) % self.plan.nodes;
+        match self.random.below(1000) {
+            at if at < self.plan.turns => {
+                let sweep = self.random.permille(50);
+                self.turn(node, sweep)?;
+            }
+            at if at < self.plan.turns + 120 && self.nodes[node].up => {
+                let ask = Ask::new(&mut self.random, &self.plan, node);
+                self.issue(node, ask, None)?;
+                self.pump_all(node)?;
+            }
+            at if at < self.plan.turns + 190 => self.time += self.random.within(1, 40),
+            990.. if self.plan.crashes => match self.nodes[node].up {
+                true if self.random.permille(300) => self.crash(node),
+                true => {}
+                false => self.restart(node),
+            },
+            985.. if self.plan.jumps => {
+                self.counts.jumps += 1;
+                let far = self.random.within(1, 2_000);
+                let ahead = &mut self.nodes[node].ahead;
+                *ahead = if far % 3 == 0 { ahead.saturating_sub(far) } else { *ahead + far };
+            }
+            960.. if self.plan.liar.is_some() => self.lie(),
+            940.. if self.nodes[node].up && self.bereft(node, peer) => self.lose(node, peer)?,
+            930.. if self.may_connect(node, peer) => self.connect(node, peer)?,
+            _ => self.arrive(node, peer),
+        }
+        Ok(())
+    }
+
+    /// Some of what is under way between two nodes arrives.
+    fn arrive(&mut self, from: usize, to: usize) {
+        let random = &mut self.random;
+        if let Some(wire) = &mut self.wires[from * self.plan.nodes + to]
+            && wire.arrived < wire.packets.len()
+        {
+            wire.arrived += 1 + random.index(wire.packets.len() - wire.arrived);
+            self.hint(from, to);
+        }
+    }
+
+    /// The liar says again what it has said.
+    fn lie(&mut self) {
+        let Some(liar) = self.plan.liar else { return };
+        if self.said.is_empty() {
+            return;
+        }
+        let at = self.random.index(self.said.len());
+        let (peer, session, what) = self.said[at];
+        let its = self.nodes[liar].ends[peer].as_ref().map(|end| end.session);
+        if its == Some(session) && self.wire(liar, peer).fits(&what) {
+            self.counts.lies += 1;
+            let text = || format!("{liar} lies to {peer}: {}", super::send::say(&what));
+            self.note(text);
+            self.wire(liar, peer).write(what, 0);
+            let last = self.wire(liar, peer).packets.len() - 1;
+            let before = last.checked_sub(1).map(|before| self.wire(liar, peer).packets[before].1);
+            let progress = before.unwrap_or_else(|| self.accepted(liar, peer));
+            self.wire(liar, peer).packets[last].1 = progress;
+            self.hint(liar, peer);
+        }
+    }
+
+    fn accepted(&mut self, node: usize, peer: usize) -> u64 {
+        self.end(node, peer).map_or(0, |(end, _)| end.receiver.accepted())
+    }
+
+    /// A node's dispatcher takes a turn: what it was told of, or at times everything.
+    pub(super) fn turn(&mut self, node: usize, sweep: bool) -> Result<(), Fault> {
+        if !self.nodes[node].up {
+            return Ok(());
+        }
+        let sweep = sweep && !mutated(Own::HintsTrusted);
+        for peer in self.peers(node) {
+            if !std::mem::take(&mut self.nodes[node].noted[peer]) && !sweep {
+                continue;
+            }
+            let most = if self.healing { usize::MAX } else { 1 + self.random.index(8) };
+            let result = self.read(node, peer, most);
+            self.or_broken(node, peer, result)?;
+        }
+        self.timers(node)?;
+        self.offer(node)?;
+        self.pump_all(node)?;
+        self.conserved(node)
+    }
+
+    /// A broken rule of the peer's ends the session, a violation the history.
+    fn or_broken(
+        &mut self,
+        node: usize,
+        peer: usize,
+        result: Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        match result {
+            Err(Fault::Rule(rule)) => self.broken(node, peer, rule),
+            result => result,
+        }
+    }
+
+    /// Room that was given back is offered to all who wait for it.
+    fn offer(&mut self, node: usize) -> Result<(), Fault> {
+        while std::mem::take(&mut self.nodes[node].room) && !mutated(Own::StepOwnOnly) {
+            for peer in self.peers(node) {
+                let result = self.step(node, peer);
+                self.or_broken(node, peer, result)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pump_all(&mut self, node: usize) -> Result<(), Fault> {
+        for peer in self.peers(node) {
+            self.say_progress(node, peer);
+            let result = self.pump(node, peer);
+            self.or_broken(node, peer, result)?;
+        }
+        Ok(())
+    }
+
+    /// Says how far this side is: in memory by a store, over a stream when it was asked.
+    fn say_progress(&mut self, node: usize, peer: usize) {
+        let Some((end, _)) = self.end(node, peer) else { return };
+        let (accepted, session) = (end.receiver.accepted(), end.session);
+        if end.asked.is_some_and(|beyond| accepted > beyond) {
+            end.asked = None;
+            self.owe_what(node, peer, crate::wire::What::Progress);
+        }
+        if self.wire(peer, node).session == session {
+            self.wire(peer, node).publish(accepted);
+        }
+        let waits = self.nodes[peer].ends[node].as_ref().is_some_and(|end| !end.idle());
+        if waits {
+            self.hint(node, peer);
+        }
+    }
+
+    /// What a node holds is what its budget says, and what its rings hold fits them.
+    fn conserved(&self, node: usize) -> Result<(), Fault> {
+        let (held, _) = self.holds(node, node);
+        let says = self.nodes[node].budget.held();
+        if held != says {
+            return violated(format!("node {node} holds {held} bytes, its budget says {says}"))?;
+        }
+        for peer in self.peers(node) {
+            let wire = self.wires[node * self.plan.nodes + peer].as_ref();
+            if wire.is_some_and(crate::wire::Wire::overfull) {
+                return violated(format!("the ring from {node} to {peer} holds more than it can"))?;
+            }
+            let Some(end) = &self.nodes[node].ends[peer] else { continue };
+            if end.receiver.waiting() > self.plan.places() {
+                return violated(format!("node {node} has too many places for {peer}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All heals: who died comes back, who lied is honest, nothing is lost any more.
+    fn heal(&mut self) -> Result<(), Fault> {
+        self.note(|| "all heals".into());
+        self.healing = true;
+        for node in 0..self.plan.nodes {
+            if !self.nodes[node].up {
+                self.restart(node);
+            }
+        }
+        if let Some(liar) = self.plan.liar {
+            for peer in self.peers(liar) {
+                self.part(liar, peer)?;
+            }
+        }
+        for _ in 0..ROUNDS_MAX {
+            self.moved = false;
+            self.round()?;
+            if self.moved {
+                continue;
+            }
+            let next = (0..self.plan.nodes).filter_map(|node| self.next_timer(node)).min();
+            match next {
+                Some(next) => self.time = self.time.max(next) + 1,
+                None => return Ok(()),
+            }
+        }
+        violated("what happens goes round in a circle")?
+    }
+
+    fn round(&mut self) -> Result<(), Fault> {
+        for node in 0..self.plan.nodes {
+            for peer in self.peers(node) {
+                if self.bereft(node, peer) {
+                    self.lose(node, peer)?;
+                }
+                if self.may_connect(node, peer) {
+                    self.connect(node, peer)?;
+                }
+                if let Some(wire) = &mut self.wires[node * self.plan.nodes + peer] {
+                    self.moved |= wire.arrived < wire.packets.len();
+                    wire.arrived = wire.packets.len();
+                }
+            }
+            self.turn(node, true)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing moves any more: is everything done, and is everything back?
+    fn settled(&mut self) -> Result<(), Fault> {
+        if let Some(what) = self.check.unfinished() {
+            return violated(format!("nothing moves, and {what}"))?;
+        }
+        for node in 0..self.plan.nodes {
+            let held = self.nodes[node].budget.held();
+            let tasks = self.nodes[node].tasks.iter().flatten().count();
+            if held != 0 || tasks != 0 {
+                return violated(format!("node {node} is left with {held} bytes, {tasks} tasks"))?;
+            }
+            for peer in self.peers(node) {
+                self.settled_session(node, peer)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn settled_session(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
+        let accepted = self.accepted(peer, node);
+        let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
+        let left = [
+            ("bytes", end.share.held() as usize),
+            ("places", end.receiver.waiting()),
+            ("open calls", end.calls.len()),
+            ("served calls", end.serving.len()),
+            ("one-way messages", end.serving.oneways()),
+            ("requests unsent", end.queue.len() + end.ready.len()),
+            ("frames owed", end.owed.len()),
+            ("room asked for", end.kept.values().filter(|out| out.reserved).count()),
+            ("places away", end.away.len()),
+            ("payloads retained and safe", end.kept.range(..end.sender.safe()).count()),
+        ];
+        if let Some((what, many)) = left.iter().find(|(_, many)| *many > 0) {
+            return violated(format!("node {node} is left with {many} {what} for {peer}"))?;
+        }
+        if end.sender.out() != accepted {
+            let out = end.sender.out();
+            return violated(format!("{node} has sent {out}, and {peer} has accepted {accepted}"))?;
+        }
+        let lent = self.wire(node, peer).lent();
+        if lent > 0 {
+            return violated(format!("{lent} buffers of {node} were not returned by {peer}"))?;
+        }
+        Ok(())
+    }
+}

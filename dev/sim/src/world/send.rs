@@ -1,0 +1,378 @@
+//! What a node sends: requests in their order, by the way that flow control says, and what it owes.
+
+use upbeat_core::call::Abandon;
+use upbeat_core::flow::{Budget, Size, Way};
+use upbeat_core::frame::{CallNumber, Flags, Head, Placed};
+
+use super::{Fault, Open, Out, Waiter, World};
+use crate::check::{End as Fate, Id, violated};
+use crate::mutant::{Own, mutated};
+use crate::plan::Ask;
+use crate::wire::{Body, Frame, What};
+
+/// The number of the method that is called: the programs of the world know one.
+const METHOD: u16 = 1;
+
+/// Of a lane's buffers: which slab the short-lived ones are of, and which the long ones.
+const POOL: u16 = 0;
+
+impl World {
+    /// A program or a handler asks something of a node.
+    pub(super) fn issue(
+        &mut self,
+        node: usize,
+        ask: Ask,
+        task: Option<usize>,
+    ) -> Result<Option<CallNumber>, Fault> {
+        let of_liar = self.plan.liar.is_some_and(|liar| liar == node || liar == ask.to);
+        let id = self.check.ask(node, ask.to, ask.oneway, of_liar);
+        self.asks.push(ask);
+        self.counts.requests += 1;
+        self.note(|| format!("{node} asks {id} of {}: {ask:?}", ask.to));
+        let now = self.clock(node);
+        let at = |after: Option<u64>| after.map_or(u64::MAX, |after| now + after);
+        let (deadline, dropped) = (at(ask.deadline), at(ask.dropped));
+        let Some((end, _)) = self.end(node, ask.to) else {
+            if ask.oneway {
+                self.check.excuse(id);
+            } else {
+                self.check.ended(id, Fate::NotSent)?;
+            }
+            return Ok(None);
+        };
+        let call = match ask.oneway {
+            true => None,
+            false => Some(end.calls.open(Waiter { id, task }).expect("tables are not full here")),
+        };
+        let out = Out { id, call, deadline, reserved: false, refused: false };
+        if mutated(Own::Overtaking) && Size::of(ask.bytes as usize) == Size::Short {
+            end.queue.push_front(out);
+        } else {
+            end.queue.push_back(out);
+        }
+        let session = end.session;
+        self.check.queued(id, session);
+        if let Some(call) = call {
+            self.nodes[node].open.push(Open { peer: ask.to, call, deadline, dropped });
+        }
+        Ok(call)
+    }
+
+    /// Sends what can be sent to a peer.
+    pub(super) fn pump(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
+        let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
+        if !end.stream {
+            self.look_at_progress(node, peer)?;
+        }
+        self.pay(node, peer);
+        while let Some((end, _)) = self.end(node, peer)
+            && end.owed.is_empty()
+            && let Some(&number) = end.ready.front()
+        {
+            if !self.transfer(node, peer, number) {
+                return Ok(());
+            }
+        }
+        while let Some((end, _)) = self.end(node, peer)
+            && end.owed.is_empty()
+            && let Some(&out) = end.queue.front()
+        {
+            if !self.send(node, peer, out) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// In memory the peer's progress is read when it is wanted.
+    fn look_at_progress(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
+        let accepted = self.wire(node, peer).accepted;
+        let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
+        end.sender.heard(accepted)?;
+        Ok(())
+    }
+
+    /// Writes what is owed, as far as there is room.
+    fn pay(&mut self, node: usize, peer: usize) {
+        while let Some((end, _)) = self.end(node, peer)
+            && let Some(&what) = end.owed.front()
+        {
+            if !self.write(node, peer, what) && !drops(&what) {
+                return;
+            }
+            if let Some((end, _)) = self.end(node, peer) {
+                end.owed.pop_front();
+            }
+        }
+    }
+
+    /// Writes a frame if there is room, and hints at it.
+    fn write(&mut self, node: usize, peer: usize, what: What) -> bool {
+        if !self.wire(node, peer).fits(&what) && !mutated(Own::RoomUnchecked) {
+            self.counts.full += 1;
+            return false;
+        }
+        let Some((end, _)) = self.end(node, peer) else { return false };
+        let (progress, session) = (end.receiver.accepted(), end.session);
+        self.wire(node, peer).write(what, progress);
+        self.moved = true;
+        self.note(|| format!("{node} > {peer}  {}", say(&what)));
+        if self.plan.liar == Some(node) {
+            self.said.push_back((peer, session, what));
+            if self.said.len() > 24 {
+                self.said.pop_front();
+            }
+        }
+        self.hint(node, peer);
+        true
+    }
+
+    /// Tells a peer where to look, which may be lost or said twice.
+    pub(super) fn hint(&mut self, node: usize, peer: usize) {
+        if !self.healing && self.random.permille(self.plan.hints_lost) {
+            self.counts.hints_lost += 1;
+            return;
+        }
+        self.nodes[peer].noted[node] = true;
+        if !self.healing && self.random.permille(self.plan.hints_doubled) {
+            self.counts.hints_doubled += 1;
+            let other = self.random.index(self.plan.nodes);
+            self.nodes[peer].noted[other] = true;
+        }
+    }
+
+    /// Something that must come, whatever room there is.
+    pub(super) fn owe(&mut self, node: usize, peer: usize, head: Head, body: Body) {
+        let frame = Frame { words: head.words(), extensions: [0; 3], body };
+        self.owe_what(node, peer, What::Frame(frame));
+    }
+
+    pub(super) fn owe_what(&mut self, node: usize, peer: usize, what: What) {
+        if let Some((end, _)) = self.end(node, peer) {
+            end.owed.push_back(what);
+        }
+    }
+
+    /// Sends the request that is first, by the way that is open to it. Gives whether it went.
+    fn send(&mut self, node: usize, peer: usize, out: Out) -> bool {
+        let bytes = self.asks[out.id as usize].bytes as usize;
+        let size = Size::of(bytes);
+        let Some((end, _)) = self.end(node, peer) else { return false };
+        match end.sender.way(size) {
+            Way::Wait => {
+                let inquires = end.stream && end.sender.inquire();
+                let safe = end.sender.safe();
+                self.counts.waits += 1;
+                if inquires {
+                    self.counts.inquiries += 1;
+                    self.owe_what(node, peer, What::Inquiry(safe));
+                    self.pay(node, peer);
+                }
+                false
+            }
+            Way::Reserve => {
+                let price = Budget::price(bytes);
+                let head = Head::reserve();
+                let extensions = [price, 0, 0];
+                let frame = Frame { words: head.words(), extensions, body: Body::None };
+                if !self.write(node, peer, What::Frame(frame)) {
+                    return false;
+                }
+                self.counts.reserves += 1;
+                let Some((end, _)) = self.end(node, peer) else { return false };
+                let number = end.sender.reserved();
+                end.kept.insert(number, Out { reserved: true, ..out });
+                end.queue.pop_front();
+                true
+            }
+            Way::Optimistic | Way::Direct => {
+                let stream = end.stream;
+                let Some(buffer) = self.place(node, peer, out.id, size, stream) else {
+                    self.counts.no_buffer += 1;
+                    return false;
+                };
+                let what = self.request(node, out, buffer, None);
+                if !self.write(node, peer, what) {
+                    self.unplace(node, peer, buffer);
+                    return false;
+                }
+                let Some((end, _)) = self.end(node, peer) else { return false };
+                let number = end.sender.sent();
+                if stream && size != Size::Short {
+                    end.kept.insert(number, out);
+                }
+                end.queue.pop_front();
+                true
+            }
+        }
+    }
+
+    /// A buffer for a payload that needs one: none is needed, this one, or there is none.
+    fn place(
+        &mut self,
+        node: usize,
+        peer: usize,
+        id: Id,
+        size: Size,
+        stream: bool,
+    ) -> Option<Option<usize>> {
+        let buffers = self.plan.buffers;
+        let wire = self.wire(node, peer);
+        match size {
+            _ if stream => Some(None),
+            Size::Short => Some(None),
+            Size::Medium => wire.borrow(id, mutated(Own::BufferShared)).map(Some),
+            Size::Long => Some(Some(wire.borrow_long(id, buffers))),
+        }
+    }
+
+    fn unplace(&mut self, node: usize, peer: usize, buffer: Option<usize>) {
+        if let Some(buffer) = buffer {
+            self.wire(node, peer).buffers[buffer].lent = false;
+        }
+    }
+
+    /// The frame of a request.
+    fn request(&self, node: usize, out: Out, buffer: Option<usize>, granted: Option<u64>) -> What {
+        let bytes = self.asks[out.id as usize].bytes;
+        let mut flags = Flags::NONE;
+        let mut extensions = [0; 3];
+        let mut put = |flag: Flags, value: u64| {
+            extensions[flags.extension_bytes() as usize / 8] = value;
+            flags = flags.with(flag);
+        };
+        if out.deadline != u64::MAX {
+            put(Flags::DEADLINE, out.deadline.saturating_sub(self.clock(node)));
+        }
+        if let Some(buffer) = buffer {
+            let placed = Placed { slab: POOL, index: buffer as u16, len: bytes };
+            put(Flags::PLACED, placed.as_u64());
+        }
+        if let Some(number) = granted.filter(|_| !mutated(Own::GrantedFlagLost)) {
+            put(Flags::GRANTED, number);
+        }
+        let inline = if buffer.is_some() { 0 } else { bytes };
+        let len = flags.extension_bytes() + inline;
+        let head = match out.call {
+            Some(call) => Head::call(METHOD, call, len),
+            None => Head::oneway(METHOD, len),
+        };
+        let body = if buffer.is_some() { Body::None } else { Body::Request(out.id) };
+        What::Frame(Frame { words: head.with_flags(flags).words(), extensions, body })
+    }
+
+    /// Sends a request that was granted. Gives whether it went.
+    fn transfer(&mut self, node: usize, peer: usize, number: u64) -> bool {
+        let Some((end, _)) = self.end(node, peer) else { return false };
+        let Some(&out) = end.kept.get(&number) else {
+            end.ready.pop_front();
+            return true;
+        };
+        let stream = end.stream;
+        // It has a buffer of its own, whatever its length: those of the pool may all be lent to
+        // requests that wait behind it.
+        let buffer = self.place(node, peer, out.id, Size::Long, stream).flatten();
+        let what = self.request(node, out, buffer, Some(number));
+        if !self.write(node, peer, what) {
+            self.unplace(node, peer, buffer);
+            return false;
+        }
+        if mutated(Own::TransferTwice) {
+            self.write(node, peer, what);
+        }
+        let Some((end, _)) = self.end(node, peer) else { return false };
+        end.sender.transferred(number);
+        end.ready.pop_front();
+        match end.kept.get_mut(&number) {
+            Some(out) if stream => (out.reserved, out.refused) = (false, false),
+            _ => drop(end.kept.remove(&number)),
+        }
+        true
+    }
+
+    /// The caller of a call wants no answer any more. Gives the task that waited for it.
+    pub(super) fn give_up(
+        &mut self,
+        node: usize,
+        peer: usize,
+        call: CallNumber,
+        fate: Fate,
+    ) -> Result<Option<usize>, Fault> {
+        self.nodes[node].open.retain(|open| !(open.peer == peer && open.call == call));
+        self.moved = true;
+        let Some((end, _)) = self.end(node, peer) else { return Ok(None) };
+        let queued = end.queue.iter().position(|out| out.call == Some(call));
+        let kept = end.kept.iter().find(|(_, out)| out.call == Some(call));
+        let kept = kept.map(|(&number, out)| (number, *out));
+        let waiter = if let Some(at) = queued {
+            end.queue.remove(at);
+            end.calls.close(call)
+        } else if let Some((number, _)) = kept
+            && end.sender.withdraw(number)
+        {
+            end.kept.remove(&number);
+            end.ready.retain(|&ready| ready != number);
+            let waiter = end.calls.close(call);
+            self.withdrawn(node, peer, number);
+            waiter
+        } else {
+            // What waits refused over a byte stream is at no callee that could hear of a cancel.
+            let tells = kept.is_none_or(|(_, out)| !out.refused);
+            let waiter = match end.calls.abandon(call) {
+                Abandon::Cancel(waiter) => waiter,
+                other => return violated(format!("{call} is given up and was {other:?}"))?,
+            };
+            if tells {
+                self.owe(node, peer, Head::cancel(call), Body::None);
+            }
+            self.note(|| format!("{node} gives up {call}, which was sent to {peer}: {fate:?}"));
+            self.check.ended(waiter.id, fate)?;
+            return Ok(waiter.task);
+        };
+        let Some(waiter) = waiter else {
+            return violated(format!("{call} is given up and not open"))?;
+        };
+        self.note(|| format!("{node} gives up {call}, which was not sent to {peer}: {fate:?}"));
+        self.check.ended(waiter.id, fate)?;
+        self.check.never(waiter.id)?;
+        Ok(waiter.task)
+    }
+
+    pub(super) fn withdrawn(&mut self, node: usize, peer: usize, number: u64) {
+        self.counts.withdrawals += 1;
+        if !mutated(Own::WithdrawDropped) {
+            self.owe(node, peer, Head::withdraw(number), Body::None);
+        }
+    }
+}
+
+/// Whether what finds no room is dropped, under a mutant.
+fn drops(what: &What) -> bool {
+    use upbeat_core::frame::Kind;
+    let What::Frame(frame) = what else { return false };
+    match Kind::from_byte((frame.words[0] >> 8) as u8) {
+        Some(Kind::Reply) => mutated(Own::ReplyDropped),
+        Some(Kind::Cancel) => mutated(Own::CancelDropped),
+        Some(Kind::Grant) => mutated(Own::GrantDropped),
+        _ => false,
+    }
+}
+
+/// A packet in words.
+pub(super) fn say(what: &What) -> String {
+    match what {
+        What::Frame(frame) => match Head::parse(frame.words) {
+            Ok(head) => format!(
+                "{} {} len {} flags {} {:?} {:?}",
+                head.kind.name(),
+                head.call,
+                head.len,
+                head.flags.bits(),
+                frame.extensions,
+                frame.body
+            ),
+            Err(rule) => format!("{rule}"),
+        },
+        other => format!("{other:?}"),
+    }
+}
