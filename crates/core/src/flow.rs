@@ -228,8 +228,11 @@ impl Sender {
     /// The receiver had no room for a request. In memory its progress may be seen before the frame
     /// that says so: then the request has been accepted since.
     pub fn refused(&mut self, number: u64) -> Result<(), Rule> {
-        if self.is_past(Kind::Nack, number)? && !mutated(Mutant::NackStray) {
-            return Ok(());
+        if self.is_past(Kind::Nack, number)? {
+            return match mutated(Mutant::NackStray) {
+                true => Err(stray(Kind::Nack, number)),
+                false => Ok(()),
+            };
         }
         if self.special.contains_key(&number) {
             return Err(stray(Kind::Nack, number));

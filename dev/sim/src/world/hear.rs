@@ -13,6 +13,7 @@ use crate::wire::{Body, Frame, What};
 impl World {
     /// Reads what has come from a peer, at most so many packets.
     pub(super) fn read(&mut self, node: usize, peer: usize, most: usize) -> Result<(), Fault> {
+        let mut heard = false;
         for _ in 0..most {
             if self.nodes[node].ends[peer].is_none() {
                 return Ok(());
@@ -27,8 +28,9 @@ impl World {
                 end.kept = end.kept.split_off(&end.sender.safe());
             }
             self.hear(node, peer, what)?;
+            heard = true;
         }
-        self.step(node, peer)
+        if heard { self.step(node, peer) } else { Ok(()) }
     }
 
     fn hear(&mut self, node: usize, peer: usize, what: What) -> Result<(), Fault> {
@@ -168,6 +170,8 @@ impl World {
                     if !granted && !self.may(node, peer, bytes) {
                         return violated(format!("{number} is accepted without room"))?;
                     }
+                    // What was charged for a grant has been given back, and may not be taken again.
+                    self.nodes[node].room |= granted;
                     self.start(node, peer, request)?;
                 }
             }

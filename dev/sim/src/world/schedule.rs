@@ -148,7 +148,7 @@ impl World {
 
     /// Room that was given back is offered to all who wait for it.
     fn offer(&mut self, node: usize) -> Result<(), Fault> {
-        while std::mem::take(&mut self.nodes[node].room) && !mutated(Own::StepOwnOnly) {
+        while std::mem::take(&mut self.nodes[node].room) && !mutated(Own::RoomUnoffered) {
             for peer in self.peers(node) {
                 let result = self.step(node, peer);
                 self.or_broken(node, peer, result)?;

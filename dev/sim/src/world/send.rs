@@ -24,8 +24,7 @@ impl World {
         ask: Ask,
         task: Option<usize>,
     ) -> Result<Option<CallNumber>, Fault> {
-        let of_liar = self.plan.liar.is_some_and(|liar| liar == node || liar == ask.to);
-        let id = self.check.ask(node, ask.to, ask.oneway, of_liar);
+        let id = self.check.ask(node, ask.to, ask.oneway, self.plan.liar);
         self.asks.push(ask);
         self.counts.requests += 1;
         self.note(|| format!("{node} asks {id} of {}: {ask:?}", ask.to));
