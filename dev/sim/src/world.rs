@@ -5,11 +5,11 @@
 //! It leaves to others what is right: [`Check`] is told what happens. The invariant: a history
 //! follows from its seed alone.
 
+mod send;
+mod run;
 mod hear;
 mod life;
-mod run;
 mod schedule;
-mod send;
 
 use std::collections::{BTreeMap, VecDeque};
 

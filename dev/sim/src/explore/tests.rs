@@ -1,8 +1,37 @@
-//! The corpus, and that a history follows from its seed.
+//! The corpus, that a history follows from its seed, and that a fault that is put in is found.
 
 use super::*;
+use crate::mutant::Own;
 
 #[test]
 fn the_corpus_has_no_violation() {
     assert!(corpus());
+}
+
+#[test]
+fn a_history_follows_from_its_seed() {
+    for seed in 0..20 {
+        let traces = [(), ()].map(|()| {
+            let mut world = World::new(seed, true);
+            assert_eq!(world.run(), Ok(()));
+            world.trace().to_vec()
+        });
+        assert!(traces[0] == traces[1] && traces[0].len() > 20, "seed {seed}");
+    }
+}
+
+/// All of them, in a release build: `cargo run --release -p sim -- mutants`.
+#[test]
+fn faults_that_are_put_in_are_found() {
+    silence();
+    for mutant in [
+        Mutant::Core(upbeat_core::mutant::Mutant::PlaceForgotten),
+        Mutant::World(Own::WaitingCounted),
+        Mutant::World(Own::HintsTrusted),
+    ] {
+        Mutant::put(Some(mutant));
+        assert!((0..300).any(|seed| history(seed).1.is_err()), "{mutant}");
+    }
+    Mutant::put(None);
+    assert_eq!(history(0).1, Ok(()));
 }

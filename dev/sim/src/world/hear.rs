@@ -121,7 +121,7 @@ impl World {
                 return violated(format!("a request of {bytes}: admitted is {admits}, not {may}"))?;
             }
             if admits {
-                end.receiver.accept();
+                end.receiver.accept(1);
                 return self.start(node, peer, held);
             }
         }

@@ -58,7 +58,7 @@ impl World {
             }
             return Ok(());
         }
-        self.keep(node, peer, held, id, buffer, ask)
+        self.keep(node, peer, held, id, buffer)
     }
 
     /// A handler was not done when it was first polled: it is a task.
@@ -69,8 +69,8 @@ impl World {
         held: Held,
         id: Id,
         buffer: Option<usize>,
-        ask: Ask,
     ) -> Result<(), Fault> {
+        let ask = self.asks[id as usize];
         let in_place = self.plan.in_place && !matches!(ask.behaviour, Behaviour::Back { .. });
         if !in_place {
             self.return_buffer(node, peer, buffer);
@@ -91,7 +91,7 @@ impl World {
         let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
         match held.call {
             Some(call) => end.serving.insert(call, at)?,
-            None => end.serving.begin_oneway()?,
+            None => end.serving.begin_oneway(),
         }
         budget.charge(&mut end.share, held.bytes);
         if let Behaviour::Back { to, depth } = ask.behaviour {

@@ -66,7 +66,8 @@ impl World {
                 self.counts.jumps += 1;
                 let far = self.random.within(1, 2_000);
                 let ahead = &mut self.nodes[node].ahead;
-                *ahead = if far % 3 == 0 { ahead.saturating_sub(far) } else { *ahead + far };
+                *ahead =
+                    if far.is_multiple_of(3) { ahead.saturating_sub(far) } else { *ahead + far };
             }
             960.. if self.plan.liar.is_some() => self.lie(),
             940.. if self.nodes[node].up && self.bereft(node, peer) => self.lose(node, peer)?,
