@@ -9,13 +9,17 @@ mod counter;
 use counter::{Counter, CounterClient, CounterError, CounterServer, Description};
 use std::cell::RefCell;
 use std::fmt::Write;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Node, Waiting};
 use upbeat_core::bill::way::Manner;
-use upbeat_core::frame::{Flags, Head, Kind};
+use upbeat_core::flow::Budget;
+use upbeat_core::frame::{CallNumber, FailCode, Flags, Head, Kind, Placed};
 use upbeat_core::hello::{Hello, Record, Segments};
 use upbeat_core::limits;
 use upbeat_core::name::{NodeName, ProgramId};
+use upbeat_memory::segment::{Segment, Writers};
+use upbeat_memory::slab::{BUFFERS_PER_SLAB_MAX, Borrowed, Slab};
 use upbeat_memory::{board, lane, page, ring, segment};
 use upbeat_transport::carrier::Carrier;
 use upbeat_transport::home::Home;
@@ -37,7 +41,18 @@ fn the_bounds_are_those_of_the_code() {
         ("LANE_BYTES_FIRST", limits::LANE_BYTES_FIRST),
         ("RING_SLOTS_FIRST", limits::RING_SLOTS_FIRST),
         ("CONTROL_SLOTS", limits::CONTROL_SLOTS),
+        ("EXTENSION_BYTES", limits::EXTENSION_BYTES),
         ("MESSAGE_BYTES_MAX", limits::MESSAGE_BYTES_MAX),
+        ("MEDIUM_BYTES_MAX", limits::MEDIUM_BYTES_MAX),
+        ("OPTIMISM", limits::OPTIMISM),
+        ("PLACES_RESERVED", limits::PLACES_RESERVED),
+        ("PLACES_MAX", limits::PLACES_MAX),
+        ("GRANTS_AHEAD", limits::GRANTS_AHEAD),
+        ("REQUEST_BYTES", limits::REQUEST_BYTES),
+        ("SLABS_MAX", limits::SLABS_MAX),
+        ("BUFFERS_PER_SLAB_MAX", BUFFERS_PER_SLAB_MAX as usize),
+        ("LONG_STEP_BYTES", limits::LONG_STEP_BYTES),
+        ("SLAB_GENERATION", limits::SLAB_GENERATION as usize),
         ("CALLS_PER_SESSION_MAX", limits::CALLS_PER_SESSION_MAX),
         ("SESSIONS_PER_NODE_MAX", limits::SESSIONS_PER_NODE_MAX),
         ("BOARD_HEADER_BYTES", limits::BOARD_HEADER_BYTES),
@@ -58,14 +73,33 @@ fn the_bounds_are_those_of_the_code() {
         let row = format!("| `{name}` | {value} |");
         assert!(DOCUMENT.contains(&row), "docs/wire.md has not: {row}");
     }
+    let listed =
+        |numbers: &[usize]| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let buffers = limits::BUFFERS.map(|count| count as usize);
+    for (name, numbers) in [("BUFFER_BYTES", limits::BUFFER_BYTES), ("BUFFERS", buffers)] {
+        let row = format!("| `{name}` | {} |", listed(&numbers));
+        assert!(DOCUMENT.contains(&row), "docs/wire.md has not: {row}");
+    }
     // What the text says in passing.
     assert_eq!((ring::SLOT, ring::HEAD, segment::PAGE), (128, 24, 4096));
     assert_eq!((lane::HEAD_LINES, lane::LANE_BYTES, page::PAGE_WORDS), (8, 8192, 16));
     assert_eq!(lane::GROWN_BYTES, [64 << 10, 2 << 20]);
+    assert_eq!((limits::SHORT_BYTES, limits::SLABS_PER_SIZE_MAX), (104, 2));
+    assert_eq!(limits::LONG_STEP_BYTES, 256 << 10);
+    assert_eq!(Budget::price(limits::MESSAGE_BYTES_MAX), 1_073_742_080);
+    assert_eq!(Budget::price(0), 256);
+    assert_eq!(FailCode::Cancelled as u8, 4);
     assert_eq!(board::sessions_in(4096), limits::SESSIONS_PER_NODE_MAX);
-    assert_eq!(Flags::DEADLINE.bits(), 1);
+    assert_eq!((Flags::DEADLINE.bits(), Flags::GRANTED.bits()), (1, 4));
+    let extended = Head::call(1, CallNumber::NONE, 24)
+        .with_flags(Flags::DEADLINE.with(Flags::PLACED).with(Flags::GRANTED));
+    assert_eq!(extended.words()[2], 1 | 5 << 16 | 1 << 56);
+    let offset = |flag| extended.flags.offset_of(flag);
+    assert_eq!((offset(Flags::PLACED), offset(Flags::GRANTED)), (Some(8), Some(16)));
+    let placed = Placed { slab: 1, index: 2, len: 3 };
+    assert_eq!(placed.as_u64(), 1 | 2 << 16 | 3 << 32);
     let kinds: Vec<u8> = Kind::ALL.iter().map(|kind| kind.byte()).collect();
-    assert_eq!(kinds, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(kinds, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
     assert_eq!((Manner::Pair(27).byte(), Manner::Whole.byte()), (28, 255));
 }
 
@@ -97,10 +131,36 @@ fn the_frames_are_those_of_real_calls() {
     assert!(DOCUMENT.contains(&text), "docs/wire.md has not:\n{text}");
 }
 
-/// Bytes in rows of sixteen.
+#[test]
+fn the_words_of_the_header_stand_where_the_document_says() {
+    let own = upbeat_memory::region::Region::heap(lane::LANE_BYTES / 8);
+    let others = upbeat_memory::region::Region::heap(lane::LANE_BYTES / 8);
+    let lanes = lane::Lanes::new(own.clone(), 9, others, 0);
+    lanes.set_wants_room(true);
+    lanes.publish_accepted(7);
+    lanes.returns_for(5).toggle(0, 1 << 3);
+    let at = |byte: usize| own.load(byte / 8);
+    assert_eq!([at(0), at(72), at(128), at(136), at(256 + 8 * 5)], [9, 7, 1, 1, 8]);
+    assert_eq!((0..512 / 8).filter(|word| own.load(*word) != 0).count(), 5);
+}
+
+/// Bytes in rows of sixteen; for rows that are the same as the one before stands a star.
 fn dump(text: &mut String, what: &str, bytes: &[u8]) {
     writeln!(text, "{what}").unwrap();
+    rows(text, bytes);
+}
+
+fn rows(text: &mut String, bytes: &[u8]) {
+    let mut before: &[u8] = &[];
+    let mut alike = false;
     for (row, bytes) in bytes.chunks(16).enumerate() {
+        if bytes == before {
+            if !std::mem::replace(&mut alike, true) {
+                writeln!(text, "  *").unwrap();
+            }
+            continue;
+        }
+        (before, alike) = (bytes, false);
         let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let shown = |byte: &u8| if byte.is_ascii_graphic() { char::from(*byte) } else { '.' };
         let shown: String = bytes.iter().map(shown).collect();
@@ -131,7 +191,10 @@ impl Counter for Count {
 
 fn node(name: &str) -> Node {
     let builder = Node::builder(name).program(PROGRAM).local_only();
-    builder.waiting(Waiting::Polling).build().unwrap()
+    let node = builder.waiting(Waiting::Polling).build().unwrap();
+    // A sampled message is stamped.
+    node.set_sampling(0);
+    node
 }
 
 fn serve() {
@@ -164,10 +227,14 @@ fn call() {
         let refused = counter.describe(String::new()).await.unwrap_err();
         assert_eq!(refused, CallError::Method(CounterError::NoName));
         assert_eq!(counter.add(3).deadline(Duration::from_millis(2_500)).await, Ok(3));
+        for letters in [120, 1 << 16] {
+            let described = counter.describe("n".repeat(letters)).await.unwrap();
+            assert_eq!((described.text.len(), described.count), (letters, 3));
+        }
     });
 }
 
-/// Passes frames on, and gives the bytes of all but those of binding.
+/// Passes frames on, and gives the bytes of all but those of binding; of binding the slab's.
 fn pass_on() -> String {
     let program = ProgramId::named(PROGRAM.parse().unwrap());
     let name = |text: &str| text.parse::<NodeName>().unwrap();
@@ -176,42 +243,105 @@ fn pass_on() -> String {
     let listener = local::Listener::bind(&home).unwrap();
     let patience = Patience(Instant::now());
     let to_server = patience.until(|| local::connect(&other, &name("server"), 0, 0).ok());
-    let server = patience.open(to_server);
+    let mut server = Side::new(patience.open(to_server));
     let from_client = patience.until(|| listener.accept(&home, 0, 0).unwrap());
-    let client = patience.open(from_client);
+    let mut client = Side::new(patience.open(from_client));
     let (mut text, mut answers) = (String::new(), 0);
-    // The binding, and four calls.
-    while answers < 5 {
+    // The binding, and six calls.
+    while answers < 7 {
         patience.check();
         let bound = answers > 0;
-        if let Some(bytes) = pass(&client, &server)
-            && bound
-        {
-            dump(&mut text, "client to server", &bytes);
+        client.carrier.lanes.publish_accepted(server.carrier.lanes.peer_accepted());
+        let passed = pass(&mut client, &mut server);
+        if let Some(passed) = passed.filter(|passed| bound || passed.kind == Kind::Slab) {
+            passed.dump(&mut text, "client to server");
         }
-        if let Some(bytes) = pass(&server, &client) {
-            answers += 1;
+        if let Some(passed) = pass(&mut server, &mut client) {
+            answers += u32::from(passed.kind == Kind::Reply);
             if bound {
-                dump(&mut text, "server to client", &bytes);
+                passed.dump(&mut text, "server to client");
             }
         }
     }
     text
 }
 
-/// Passes one frame on, if there is one, and gives its head and its payload as they lay there.
-fn pass(from: &Carrier, to: &Carrier) -> Option<Vec<u8>> {
-    let words = from.lanes.look().unwrap()?;
-    let len = Head::parse(words).unwrap().len as usize;
-    let mut payload = vec![0; len];
-    from.lanes.reader().read(0, &mut payload);
-    from.lanes.reader().advance();
-    from.lanes.publish_progress();
-    let mut claim = to.lanes.claim(ring::span_of(len), 0).unwrap();
+/// A session, the slabs of its peer, and for each of them one of ours on the other side.
+struct Side {
+    carrier: Carrier,
+    lent: Vec<Arc<Borrowed>>,
+    own: Vec<Slab>,
+}
+
+impl Side {
+    fn new(carrier: Carrier) -> Side {
+        Side { carrier, lent: Vec::new(), own: Vec::new() }
+    }
+}
+
+/// A frame that was passed on: head and payload as they lay there, and the buffer if there is one.
+struct Passed {
+    kind: Kind,
+    bytes: Vec<u8>,
+    buffer: Option<Vec<u8>>,
+}
+
+impl Passed {
+    fn dump(&self, text: &mut String, what: &str) {
+        dump(text, what, &self.bytes);
+        if let Some(buffer) = &self.buffer {
+            dump(text, "  in the buffer", buffer);
+        }
+    }
+}
+
+/// Passes one frame on, if there is one.
+fn pass(from: &mut Side, to: &mut Side) -> Option<Passed> {
+    let words = from.carrier.lanes.look().unwrap()?;
+    let head = Head::parse(words).unwrap();
+    let mut payload = vec![0; head.len as usize];
+    from.carrier.lanes.reader().read(0, &mut payload);
+    let word = |at: usize| u64::from_le_bytes(payload[at..at + 8].try_into().unwrap());
+    let placed = head.flags.offset_of(Flags::PLACED).map(|at| Placed::from_u64(word(at as usize)));
+    if head.kind == Kind::Slab {
+        pass_slab(from, to, head.call.index as usize, word(0));
+    }
+    let buffer = placed.map(|placed| pass_buffer(from, to, placed));
+    from.carrier.lanes.reader().advance();
+    from.carrier.lanes.publish_progress();
+    let mut claim = to.carrier.lanes.claim(ring::span_of(payload.len()), 0).unwrap();
     claim.write(0, &payload);
-    claim.commit(words, len);
+    claim.commit(words, payload.len());
     // The nodes look for ever, so nobody has to be woken.
-    Some(words.iter().flat_map(|word| word.to_le_bytes()).chain(payload).collect())
+    let bytes = words.iter().flat_map(|word| word.to_le_bytes()).chain(payload).collect();
+    Some(Passed { kind: head.kind, bytes, buffer })
+}
+
+/// Takes over a slab, and makes one of its shape for the other side.
+fn pass_slab(from: &mut Side, to: &mut Side, number: usize, shape: u64) {
+    let (each, count) = (shape as u32 as usize, (shape >> 32) as u32);
+    let handed =
+        from.carrier.bell.drain().unwrap().segments.pop().expect("the segment comes first");
+    assert_eq!(handed.generation as usize, limits::SLAB_GENERATION as usize + from.lent.len());
+    assert_eq!((handed.bytes as usize, number), (each * count as usize, from.lent.len()));
+    let returns = from.carrier.lanes.returns_for(number);
+    from.lent.push(Arc::new(Borrowed::new(handed.open().unwrap(), each, count, returns)));
+    let segment = Segment::create("middle", each * count as usize, Writers::Owner).unwrap();
+    to.carrier.bell.send_segment(limits::SLAB_GENERATION + number as u32, &segment).unwrap();
+    let returned = to.carrier.lanes.peer_returned(number);
+    to.own.push(Slab::new(segment.into_region(), each, count, returned));
+}
+
+/// Copies what lies in a buffer into ours of the same place, and returns it.
+fn pass_buffer(from: &Side, to: &Side, placed: Placed) -> Vec<u8> {
+    let loan = from.lent[placed.slab as usize].take(placed.index.into(), placed.len as usize);
+    let mut bytes = vec![0; placed.len as usize];
+    loan.unwrap().read(0, &mut bytes);
+    let returned = || to.carrier.lanes.peer_returned(placed.slab.into());
+    let mut buffer = to.own[placed.slab as usize].claim(returned).unwrap();
+    buffer.write(0, &bytes);
+    assert_eq!(buffer.lend(), placed.index.into(), "both sides use the first buffer that is free");
+    bytes
 }
 
 struct Patience(Instant);
