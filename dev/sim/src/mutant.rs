@@ -34,10 +34,13 @@ pub(crate) enum Own {
     GrantedFlagLost,
     TransferTwice,
     RoomUnchecked,
+    GrantedFromPool,
+    LentWhileCalling,
+    WentUntold,
 }
 
 impl Own {
-    pub(crate) const ALL: [(Own, &'static str); 25] = [
+    pub(crate) const ALL: [(Own, &'static str); 28] = [
         (Own::NackDropped, "a request is refused and its sender not told"),
         (Own::ReplyDropped, "a reply that finds no room is dropped"),
         (Own::CancelDropped, "a cancel that finds no room is dropped"),
@@ -63,6 +66,9 @@ impl Own {
         (Own::GrantedFlagLost, "a granted request goes without its number"),
         (Own::TransferTwice, "a granted request goes twice"),
         (Own::RoomUnchecked, "a frame is written where there is no room"),
+        (Own::GrantedFromPool, "a granted request needs a buffer that those behind it may have"),
+        (Own::LentWhileCalling, "a handler keeps its buffer while it waits for another node"),
+        (Own::WentUntold, "what went without a thought is not told to the sender"),
     ];
 }
 

@@ -29,8 +29,10 @@ pub(crate) struct Plan {
     pub(crate) liar: Option<usize>,
     /// Steps before all heals.
     pub(crate) steps: u64,
-    /// How slow nodes are: of a thousand steps so many are a turn of one.
+    /// Of a thousand steps so many are a turn of a node.
     pub(crate) turns: u64,
+    /// A node that rarely takes its turn.
+    pub(crate) slow: Option<usize>,
 }
 
 impl Plan {
@@ -54,8 +56,9 @@ impl Plan {
             crashes: random.permille(400),
             jumps: random.permille(300),
             liar: random.permille(150).then(|| random.index(nodes)),
-            steps: random.within(100, 700),
+            steps: random.pick(&[100, 100, 100, 200, 200, 300, 300, 500, 500, 1_500]),
             turns: random.pick(&[300, 500, 700]),
+            slow: random.permille(250).then(|| random.index(nodes)),
         }
     }
 

@@ -20,6 +20,7 @@ use upbeat_core::frame::CallNumber;
 
 use crate::check::{Check, Id, Violation};
 use crate::count::Counts;
+use crate::mutant::{Own, mutated};
 use crate::plan::{Ask, Plan};
 use crate::random::Random;
 use crate::wire::{What, Wire};
@@ -85,8 +86,13 @@ struct Node {
 struct End {
     session: u64,
     stream: bool,
-    sender: Sender,
-    receiver: Receiver<Held>,
+    sends: Sender,
+    receives: Receiver<Held>,
+    /// In memory requests go and come without a thought while there is room, and are only counted:
+    /// so many more may go, of so many, and so many have come.
+    ahead: u64,
+    given: u64,
+    came: u64,
     share: Share,
     calls: CallTable<Waiter>,
     serving: Serving<usize>,
@@ -250,8 +256,11 @@ impl End {
         End {
             session,
             stream,
-            sender: Sender::with_window(plan.optimism, plan.reserved),
-            receiver: Receiver::with_places(plan.places()),
+            sends: Sender::with_window(plan.optimism, plan.reserved),
+            receives: Receiver::with_places(plan.places()),
+            ahead: 0,
+            given: 0,
+            came: 0,
             share: Share::new(plan.share),
             calls: CallTable::new(),
             serving: Serving::new(),
@@ -262,6 +271,32 @@ impl End {
             asked: None,
             away: BTreeMap::new(),
         }
+    }
+
+    /// The sending side, told what went without it.
+    fn sender(&mut self) -> &mut Sender {
+        let went = std::mem::take(&mut self.given) - std::mem::take(&mut self.ahead);
+        if !mutated(Own::WentUntold) {
+            self.sends.went(went);
+        }
+        &mut self.sends
+    }
+
+    /// The receiving side, told what came without it.
+    fn receiver(&mut self) -> &mut Receiver<Held> {
+        self.receives.accept(std::mem::take(&mut self.came));
+        &mut self.receives
+    }
+
+    /// Lets requests go without a thought, as many as may.
+    fn go_on(&mut self) {
+        let headroom = self.sender().headroom();
+        (self.ahead, self.given) = (headroom, headroom);
+    }
+
+    /// Requests of the peer's that were accepted.
+    fn accepted(&self) -> u64 {
+        self.receives.accepted() + self.came
     }
 
     /// Whether the program or the peer waits for something here.

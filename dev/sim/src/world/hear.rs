@@ -23,9 +23,10 @@ impl World {
             self.note(|| format!("{node} < {peer}  {}", send::say(&what)));
             if let Some((end, _)) = self.end(node, peer)
                 && end.stream
-                && end.sender.heard(progress)?
+                && end.sender().heard(progress)?
             {
-                end.kept = end.kept.split_off(&end.sender.safe());
+                let safe = end.sender().safe();
+                end.kept = end.kept.split_off(&safe);
             }
             self.hear(node, peer, what)?;
             heard = true;
@@ -39,7 +40,7 @@ impl World {
             What::Progress => return Ok(()),
             What::Inquiry(beyond) => {
                 let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-                let news = end.receiver.accepted() > beyond;
+                let news = end.accepted() > beyond;
                 if news {
                     self.owe_what(node, peer, What::Progress);
                 } else if !mutated(Own::InquiryUnanswered) {
@@ -58,7 +59,7 @@ impl World {
             Kind::Call | Kind::Oneway => self.request_came(node, peer, head, &frame),
             Kind::Reserve => {
                 let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-                let number = end.receiver.await_grant(frame.extensions[0])?;
+                let number = end.receiver().await_grant(frame.extensions[0])?;
                 end.away.insert(number, (frame.extensions[0], false));
                 Ok(())
             }
@@ -66,7 +67,7 @@ impl World {
             Kind::Nack => {
                 self.counts.nacks += 1;
                 let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-                end.sender.refused(number)?;
+                end.sender().refused(number)?;
                 if mutated(Own::RetainedDropped) {
                     end.kept.remove(&number);
                 }
@@ -106,7 +107,7 @@ impl World {
         let held = Held { what, call, deadline, bytes };
         if let Some(number) = extension(Flags::GRANTED) {
             let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-            end.receiver.fill(number, held, bytes)?;
+            end.receiver().fill(number, held, bytes)?;
             return Ok(());
         }
         let size = Size::of(len as usize);
@@ -115,20 +116,20 @@ impl World {
         }
         let may = self.may(node, peer, bytes);
         let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
-        if end.receiver.waiting() == 0 {
+        if end.receiver().waiting() == 0 {
             let admits = budget.admits(&end.share, bytes);
             if admits != may {
                 return violated(format!("a request of {bytes}: admitted is {admits}, not {may}"))?;
             }
             if admits {
-                end.receiver.accept(1);
+                end.came += 1;
                 return self.start(node, peer, held);
             }
         }
         let stays = end.stream && size != Size::Short;
         let number = match stays {
-            true => end.receiver.await_grant(bytes)?,
-            false => end.receiver.keep(held, bytes)?,
+            true => end.receiver().await_grant(bytes)?,
+            false => end.receiver().keep(held, bytes)?,
         };
         if stays {
             end.away.insert(number, (bytes, false));
@@ -147,10 +148,11 @@ impl World {
     pub(super) fn step(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
         loop {
             let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
-            if end.receiver.waiting() == 0 {
+            if end.receiver().waiting() == 0 {
                 return Ok(());
             }
-            match end.receiver.step(budget, &mut end.share) {
+            end.receiver();
+            match end.receives.step(budget, &mut end.share) {
                 None => return Ok(()),
                 Some(Step::Grant(number)) => {
                     let Some(&(bytes, before)) = end.away.get(&number) else {
@@ -165,7 +167,7 @@ impl World {
                     self.owe(node, peer, Head::grant(number), Body::None);
                 }
                 Some(Step::Accept { request, bytes }) => {
-                    let number = end.receiver.accepted() - 1;
+                    let number = end.accepted() - 1;
                     let granted = end.away.remove(&number).is_some_and(|(_, granted)| granted);
                     if !granted && !self.may(node, peer, bytes) {
                         return violated(format!("{number} is accepted without room"))?;
@@ -182,7 +184,8 @@ impl World {
     /// A request is given up that waits here or away.
     fn void(&mut self, node: usize, peer: usize, number: u64) -> Result<(), Fault> {
         let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
-        let held = end.receiver.void(number, budget, &mut end.share)?;
+        end.receiver();
+        let held = end.receives.void(number, budget, &mut end.share)?;
         end.away.remove(&number);
         self.nodes[node].room = true;
         if let Some(held) = held
@@ -202,7 +205,7 @@ impl World {
     fn grant_came(&mut self, node: usize, peer: usize, number: u64) -> Result<(), Fault> {
         self.counts.grants += 1;
         let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-        let granted = end.sender.granted(number)?;
+        let granted = end.sender().granted(number)?;
         if granted == Granted::Withdrawn {
             return Ok(());
         }
@@ -219,7 +222,7 @@ impl World {
             && !mutated(Own::AbandonedRuns)
         {
             // Nobody wants it any more, and nobody will answer: its callee never had it.
-            if !end.sender.withdraw(number) {
+            if !end.sender().withdraw(number) {
                 return violated(format!("{number} was granted and cannot be withdrawn"))?;
             }
             end.kept.remove(&number);
@@ -262,7 +265,7 @@ impl World {
             }
             return self.stop(node, task, true);
         }
-        let Some(number) = end.receiver.find(|held| held.call == Some(call)) else {
+        let Some(number) = end.receiver().find(|held| held.call == Some(call)) else {
             return Ok(());
         };
         self.void(node, peer, number)?;

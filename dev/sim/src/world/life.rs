@@ -107,7 +107,7 @@ impl World {
         self.check.lost(session);
         self.stop_served(node, peer)?;
         let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
-        for held in end.receiver.clear(budget, &mut end.share) {
+        for held in end.receives.clear(budget, &mut end.share) {
             if held.bytes == 0 {
                 return violated("a request of no bytes waits")?;
             }

@@ -71,7 +71,10 @@ impl World {
         buffer: Option<usize>,
     ) -> Result<(), Fault> {
         let ask = self.asks[id as usize];
-        let in_place = self.plan.in_place && !matches!(ask.behaviour, Behaviour::Back { .. });
+        let calls = matches!(ask.behaviour, Behaviour::Back { .. });
+        // Who waits for another node lets go of what is lent to it: its caller may need it for what
+        // is asked on its behalf.
+        let in_place = self.plan.in_place && (!calls || mutated(Own::LentWhileCalling));
         if !in_place {
             self.return_buffer(node, peer, buffer);
         }

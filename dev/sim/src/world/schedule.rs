@@ -47,13 +47,16 @@ impl World {
         let node = self.random.index(self.plan.nodes);
         let peer = (node + 1 + self.random.index(self.plan.nodes - 1)) % self.plan.nodes;
         match self.random.below(1000) {
+            at if at < self.plan.turns && self.plan.slow == Some(node) && at % 8 > 0 => {}
             at if at < self.plan.turns => {
                 let sweep = self.random.permille(50);
                 self.turn(node, sweep)?;
             }
             at if at < self.plan.turns + 120 && self.nodes[node].up => {
-                let ask = Ask::new(&mut self.random, &self.plan, node);
-                self.issue(node, ask, None)?;
+                for _ in 0..self.random.pick(&[1, 1, 1, 2, 8]) {
+                    let ask = Ask::new(&mut self.random, &self.plan, node);
+                    self.issue(node, ask, None)?;
+                }
                 self.pump_all(node)?;
             }
             at if at < self.plan.turns + 190 => self.time += self.random.within(1, 40),
@@ -111,7 +114,7 @@ impl World {
     }
 
     fn accepted(&mut self, node: usize, peer: usize) -> u64 {
-        self.end(node, peer).map_or(0, |(end, _)| end.receiver.accepted())
+        self.end(node, peer).map_or(0, |(end, _)| end.accepted())
     }
 
     /// A node's dispatcher takes a turn: what it was told of, or at times everything.
@@ -170,7 +173,7 @@ impl World {
     /// Says how far this side is: in memory by a store, over a stream when it was asked.
     fn say_progress(&mut self, node: usize, peer: usize) {
         let Some((end, _)) = self.end(node, peer) else { return };
-        let (accepted, session) = (end.receiver.accepted(), end.session);
+        let (accepted, session) = (end.accepted(), end.session);
         if end.asked.is_some_and(|beyond| accepted > beyond) {
             end.asked = None;
             self.owe_what(node, peer, crate::wire::What::Progress);
@@ -197,8 +200,16 @@ impl World {
                 return violated(format!("the ring from {node} to {peer} holds more than it can"))?;
             }
             let Some(end) = &self.nodes[node].ends[peer] else { continue };
-            if end.receiver.waiting() > self.plan.places() {
+            if end.receives.waiting() > self.plan.places() {
                 return violated(format!("node {node} has too many places for {peer}"))?;
+            }
+            // What is owed: answers to the peer's calls, cancels of ours, and of each place at most
+            // a nack and a grant, of each reservation of ours a withdrawal.
+            let Some(other) = &self.nodes[peer].ends[node] else { continue };
+            let most = other.calls.len() + end.calls.len() + 3 * self.plan.places() + 2;
+            if end.owed.len() > most && other.session == end.session && !self.lies(node, peer) {
+                let owed = end.owed.len();
+                return violated(format!("{node} owes {peer} {owed} frames, more than {most}"))?;
             }
         }
         Ok(())
@@ -273,9 +284,10 @@ impl World {
     fn settled_session(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
         let accepted = self.accepted(peer, node);
         let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
+        let safe = end.sender().safe();
         let left = [
             ("bytes", end.share.held() as usize),
-            ("places", end.receiver.waiting()),
+            ("places", end.receives.waiting()),
             ("open calls", end.calls.len()),
             ("served calls", end.serving.len()),
             ("one-way messages", end.serving.oneways()),
@@ -283,13 +295,13 @@ impl World {
             ("frames owed", end.owed.len()),
             ("room asked for", end.kept.values().filter(|out| out.reserved).count()),
             ("places away", end.away.len()),
-            ("payloads retained and safe", end.kept.range(..end.sender.safe()).count()),
+            ("payloads retained and safe", end.kept.range(..safe).count()),
         ];
         if let Some((what, many)) = left.iter().find(|(_, many)| *many > 0) {
             return violated(format!("node {node} is left with {many} {what} for {peer}"))?;
         }
-        if end.sender.out() != accepted {
-            let out = end.sender.out();
+        if end.sender().out() != accepted {
+            let out = end.sender().out();
             return violated(format!("{node} has sent {out}, and {peer} has accepted {accepted}"))?;
         }
         let lent = self.wire(node, peer).lent();

@@ -87,7 +87,8 @@ impl World {
     fn look_at_progress(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
         let accepted = self.wire(node, peer).accepted;
         let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-        end.sender.heard(accepted)?;
+        end.sender().heard(accepted)?;
+        end.go_on();
         Ok(())
     }
 
@@ -112,7 +113,7 @@ impl World {
             return false;
         }
         let Some((end, _)) = self.end(node, peer) else { return false };
-        let (progress, session) = (end.receiver.accepted(), end.session);
+        let (progress, session) = (end.accepted(), end.session);
         self.wire(node, peer).write(what, progress);
         self.moved = true;
         self.note(|| format!("{node} > {peer}  {}", say(&what)));
@@ -157,10 +158,12 @@ impl World {
         let bytes = self.asks[out.id as usize].bytes as usize;
         let size = Size::of(bytes);
         let Some((end, _)) = self.end(node, peer) else { return false };
-        match end.sender.way(size) {
+        let lightly = end.ahead > 0 && size != Size::Long;
+        let way = if lightly { Way::Optimistic } else { end.sender().way(size) };
+        match way {
             Way::Wait => {
-                let inquires = end.stream && end.sender.inquire();
-                let safe = end.sender.safe();
+                let inquires = end.stream && end.sender().inquire();
+                let safe = end.sender().safe();
                 self.counts.waits += 1;
                 if inquires {
                     self.counts.inquiries += 1;
@@ -179,7 +182,7 @@ impl World {
                 }
                 self.counts.reserves += 1;
                 let Some((end, _)) = self.end(node, peer) else { return false };
-                let number = end.sender.reserved();
+                let number = end.sender().reserved();
                 end.kept.insert(number, Out { reserved: true, ..out });
                 end.queue.pop_front();
                 true
@@ -196,11 +199,15 @@ impl World {
                     return false;
                 }
                 let Some((end, _)) = self.end(node, peer) else { return false };
-                let number = end.sender.sent();
+                end.queue.pop_front();
+                if lightly {
+                    end.ahead -= 1;
+                    return true;
+                }
+                let number = end.sender().sent();
                 if stream && size != Size::Short {
                     end.kept.insert(number, out);
                 }
-                end.queue.pop_front();
                 true
             }
         }
@@ -270,7 +277,9 @@ impl World {
         let stream = end.stream;
         // It has a buffer of its own, whatever its length: those of the pool may all be lent to
         // requests that wait behind it.
-        let buffer = self.place(node, peer, out.id, Size::Long, stream).flatten();
+        let medium = Size::of(self.asks[out.id as usize].bytes as usize) == Size::Medium;
+        let size = if mutated(Own::GrantedFromPool) && medium { Size::Medium } else { Size::Long };
+        let Some(buffer) = self.place(node, peer, out.id, size, stream) else { return false };
         let what = self.request(node, out, buffer, Some(number));
         if !self.write(node, peer, what) {
             self.unplace(node, peer, buffer);
@@ -280,7 +289,7 @@ impl World {
             self.write(node, peer, what);
         }
         let Some((end, _)) = self.end(node, peer) else { return false };
-        end.sender.transferred(number);
+        end.sender().transferred(number);
         end.ready.pop_front();
         match end.kept.get_mut(&number) {
             Some(out) if stream => (out.reserved, out.refused) = (false, false),
@@ -307,7 +316,7 @@ impl World {
             end.queue.remove(at);
             end.calls.close(call)
         } else if let Some((number, _)) = kept
-            && end.sender.withdraw(number)
+            && end.sender().withdraw(number)
         {
             end.kept.remove(&number);
             end.ready.retain(|&ready| ready != number);
