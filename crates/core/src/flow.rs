@@ -265,7 +265,9 @@ impl Sender {
     pub fn transferred(&mut self, number: u64) {
         let special = self.special.get_mut(&number);
         debug_assert_eq!(special, Some(&mut Special::Granted), "request {number} was not granted");
-        if let Some(special) = special {
+        if let Some(special) = special
+            && !mutated(Mutant::TransferForgotten)
+        {
             *special = Special::Transferred;
         }
     }
@@ -495,7 +497,9 @@ impl<P> Receiver<P> {
                     return Some(number);
                 }
                 // What waits here goes before all that comes behind it, and needs the room first.
-                Place::Here { charged: false, .. } => return None,
+                Place::Here { charged: false, .. } if !mutated(Mutant::GrantPassesHere) => {
+                    return None;
+                }
                 _ => {}
             }
         }

@@ -47,6 +47,8 @@ mutants! {
     GrantTwice, "a request is granted twice";
     GrantUncharged, "a grant takes nothing of the budget";
     GrantIgnoresBudget, "a grant is given without room";
+    GrantPassesHere, "a grant takes the room of a request that is here and comes first";
+    TransferForgotten, "the sender forgets that a granted request has gone";
     ClearKeepsCharge, "a session that ends keeps what it was charged";
     AdmitsAll, "the budget has no limit";
     NoSpare, "a session that holds nothing waits for the others";

@@ -33,6 +33,7 @@ counts! {
     hints_doubled, "hints doubled";
     full, "frames that found no room in a wire";
     no_buffer, "requests that found no buffer";
+    no_answer_buffer, "times that an answer found no buffer";
     kept, "requests that were refused and kept a place";
     nacks, "bets lost: nacks heard";
     reserves, "requests that asked for room";

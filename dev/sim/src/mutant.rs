@@ -37,10 +37,11 @@ pub(crate) enum Own {
     GrantedFromPool,
     LentWhileCalling,
     WentUntold,
+    AnswerForgotten,
 }
 
 impl Own {
-    pub(crate) const ALL: [(Own, &'static str); 28] = [
+    pub(crate) const ALL: [(Own, &'static str); 29] = [
         (Own::NackDropped, "a request is refused and its sender not told"),
         (Own::ReplyDropped, "a reply that finds no room is dropped"),
         (Own::CancelDropped, "a cancel that finds no room is dropped"),
@@ -68,6 +69,7 @@ impl Own {
         (Own::RoomUnchecked, "a frame is written where there is no room"),
         (Own::GrantedFromPool, "a granted request needs a buffer that those behind it may have"),
         (Own::LentWhileCalling, "a handler keeps its buffer while it waits for another node"),
+        (Own::AnswerForgotten, "the buffer of an answer that nobody waits for is not returned"),
         (Own::WentUntold, "what went without a thought is not told to the sender"),
     ];
 }

@@ -139,7 +139,7 @@ impl Ask {
             to,
             oneway: false,
             bytes: bytes(random),
-            answer: 8,
+            answer: random.pick(&[8, 8, 300]),
             behaviour,
             deadline: (never || random.permille(100)).then(|| random.within(1, 300)),
             dropped: None,

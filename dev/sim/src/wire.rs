@@ -78,6 +78,8 @@ pub(crate) struct Wire {
     pub(crate) accepted: u64,
     /// Buffers of the *writer's*: what is in each, and whether the reader has returned it.
     pub(crate) buffers: Vec<Buffer>,
+    /// Others, for answers, which must not wait behind requests.
+    pub(crate) answers: Vec<Buffer>,
 }
 
 /// A buffer of a sender's.
@@ -100,6 +102,7 @@ impl Wire {
             room,
             accepted: 0,
             buffers: vec![Buffer::default(); buffers],
+            answers: vec![Buffer::default(); buffers],
         }
     }
 
@@ -142,15 +145,12 @@ impl Wire {
 
     /// A buffer that is free, as far as is known; looks for returned ones only when none is.
     pub(crate) fn borrow(&mut self, content: Id, shared: bool) -> Option<usize> {
-        let free = |buffers: &[Buffer]| buffers.iter().position(|buffer| !buffer.lent);
-        let at = free(&self.buffers).or_else(|| {
-            for buffer in self.buffers.iter_mut().filter(|buffer| buffer.returned || shared) {
-                *buffer = Buffer { lent: false, returned: false, ..*buffer };
-            }
-            free(&self.buffers)
-        })?;
-        self.buffers[at] = Buffer { content, lent: true, returned: false };
-        Some(at)
+        borrow(&mut self.buffers, content, shared)
+    }
+
+    /// The same for an answer.
+    pub(crate) fn borrow_answer(&mut self, content: Id) -> Option<usize> {
+        borrow(&mut self.answers, content, false)
     }
 
     /// A buffer of its own for a long payload.
@@ -169,6 +169,22 @@ impl Wire {
 
     /// Buffers that are lent and have not come back.
     pub(crate) fn lent(&self) -> usize {
-        self.buffers.iter().filter(|buffer| buffer.lent && !buffer.returned).count()
+        let buffers = self.buffers.iter().chain(&self.answers);
+        buffers.filter(|buffer| buffer.lent && !buffer.returned).count()
     }
+}
+
+fn borrow(buffers: &mut [Buffer], content: Id, shared: bool) -> Option<usize> {
+    let free = |buffers: &[Buffer]| buffers.iter().position(|buffer| !buffer.lent);
+    let at = match free(buffers) {
+        Some(at) => at,
+        None => {
+            for buffer in buffers.iter_mut().filter(|buffer| buffer.returned || shared) {
+                buffer.lent = false;
+            }
+            free(buffers)?
+        }
+    };
+    buffers[at] = Buffer { content, lent: true, returned: false };
+    Some(at)
 }

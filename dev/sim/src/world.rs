@@ -13,7 +13,7 @@ mod schedule;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use upbeat_core::call::{CallTable, Serving};
+use upbeat_core::call::{CallTable, Deadline, Serving};
 use upbeat_core::fault::Rule;
 use upbeat_core::flow::{Budget, Receiver, Sender, Share};
 use upbeat_core::frame::CallNumber;
@@ -116,7 +116,7 @@ struct Out {
     id: Id,
     call: Option<CallNumber>,
     /// On the sender's clock.
-    deadline: u64,
+    deadline: Deadline,
     /// Whether it asked for room, and has not gone.
     reserved: bool,
     refused: bool,
@@ -128,7 +128,7 @@ struct Held {
     /// What it is, or the buffer of its sender's that says so.
     what: Payload,
     call: Option<CallNumber>,
-    deadline: u64,
+    deadline: Deadline,
     bytes: u64,
 }
 
@@ -150,8 +150,8 @@ struct Waiter {
 struct Open {
     peer: usize,
     call: CallNumber,
-    deadline: u64,
-    dropped: u64,
+    deadline: Deadline,
+    dropped: Deadline,
 }
 
 /// A handler that is not done.
@@ -162,6 +162,8 @@ struct Task {
     call: Option<CallNumber>,
     bytes: u64,
     buffer: Option<usize>,
+    /// An answer that it looks at in place: its sender, the buffer, the session.
+    answer: Option<(usize, usize, u64)>,
     state: State,
 }
 

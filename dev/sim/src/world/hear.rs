@@ -1,11 +1,12 @@
 //! What a node hears: every frame goes through its head, every decision through flow control and
 //! the tables of calls.
 
+use upbeat_core::call::Deadline;
 use upbeat_core::fault::Rule;
 use upbeat_core::flow::{Budget, Granted, Size, Step};
 use upbeat_core::frame::{Flags, Head, Kind, Placed};
 
-use super::{Fault, Held, Payload, World, send};
+use super::{Fault, Held, Payload, State, World, send};
 use crate::check::{End as Fate, violated};
 use crate::mutant::{Own, mutated};
 use crate::wire::{Body, Frame, What};
@@ -77,7 +78,7 @@ impl World {
                 Ok(())
             }
             Kind::Grant => self.grant_came(node, peer, number),
-            Kind::Reply | Kind::Failed => self.answer_came(node, peer, head, frame.body),
+            Kind::Reply | Kind::Failed => self.answer_came(node, peer, head, &frame),
             Kind::Cancel => self.cancel_came(node, peer, head),
             _ => violated(format!("a frame that nobody sends: {head:?}"))?,
         }
@@ -101,7 +102,8 @@ impl World {
             (None, body) => return violated(format!("a request without arguments: {body:?}"))?,
         };
         let now = self.clock(node);
-        let deadline = extension(Flags::DEADLINE).map_or(u64::MAX, |left| now + left);
+        let deadline = extension(Flags::DEADLINE);
+        let deadline = deadline.map_or(Deadline::NEVER, |left| Deadline::after(now, left));
         let bytes = Budget::price(len as usize);
         let call = (head.kind == Kind::Call).then_some(head.call);
         let held = Held { what, call, deadline, bytes };
@@ -240,20 +242,42 @@ impl World {
         node: usize,
         peer: usize,
         head: Head,
-        body: Body,
+        frame: &Frame,
     ) -> Result<(), Fault> {
         let call = head.call;
+        let placed = head.flags.offset_of(Flags::PLACED);
+        let placed = placed.map(|at| Placed::from_u64(frame.extensions[at as usize / 8]));
+        let buffer = placed.map(|placed| placed.index as usize);
         let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-        let Some(waiter) = end.calls.take(call)? else { return Ok(()) };
+        let Some(waiter) = end.calls.take(call)? else {
+            if !mutated(Own::AnswerForgotten) {
+                self.return_answer(node, peer, buffer);
+            }
+            return Ok(());
+        };
         self.nodes[node].open.retain(|open| !(open.peer == peer && open.call == call));
-        match body {
-            Body::Result(id) => self.check.replied(waiter.id, id)?,
-            _ => self.check.ended(waiter.id, Fate::Failed)?,
+        let result = match (buffer, frame.body) {
+            (Some(buffer), _) => Some(self.wire(peer, node).answers[buffer].content),
+            (None, Body::Result(id)) => Some(id),
+            _ => None,
+        };
+        match result {
+            Some(id) => self.check.replied(waiter.id, id)?,
+            None => self.check.ended(waiter.id, Fate::Failed)?,
         }
-        match waiter.task {
-            Some(task) => self.resume(node, task),
-            None => Ok(()),
+        let Some(task) = waiter.task else {
+            self.return_answer(node, peer, buffer);
+            return Ok(());
+        };
+        // A handler may look at an answer in place for a while.
+        self.resume(node, task)?;
+        let until = self.clock(node) + self.random.pick(&[0, 0, 50]);
+        let session = self.wire(peer, node).session;
+        if let Some(task) = &mut self.nodes[node].tasks[task] {
+            task.state = State::Until(until);
+            task.answer = buffer.map(|buffer| (peer, buffer, session));
         }
+        Ok(())
     }
 
     fn cancel_came(&mut self, node: usize, peer: usize, head: Head) -> Result<(), Fault> {

@@ -35,7 +35,7 @@ impl World {
         if let Some(call) = held.call {
             self.nodes[node].ends[peer].as_ref().map_or(Ok(()), |end| end.serving.admits(call))?;
         }
-        if held.deadline <= self.clock(node)
+        if held.deadline.is_past(self.clock(node))
             && let Some(call) = held.call
             && !mutated(Own::DeadlineUnchecked)
         {
@@ -44,7 +44,7 @@ impl World {
             self.owe(node, peer, Head::failed(call, 1), Body::Failure);
             return Ok(());
         }
-        if held.deadline <= self.clock(node) && !self.lies(node, peer) {
+        if held.deadline.is_past(self.clock(node)) && !self.lies(node, peer) {
             return violated(format!("{id} runs, and its deadline is past"))?;
         }
         self.note(|| format!("{node} runs {id} for {peer}"));
@@ -84,7 +84,8 @@ impl World {
             _ => State::Until(self.clock(node)),
         };
         let buffer = buffer.filter(|_| in_place);
-        let task = Task { id, peer, call: held.call, bytes: held.bytes, buffer, state };
+        let task =
+            Task { id, peer, call: held.call, bytes: held.bytes, buffer, answer: None, state };
         let tasks = &mut self.nodes[node].tasks;
         let at = tasks.iter().position(Option::is_none).unwrap_or_else(|| {
             tasks.push(None);
@@ -179,6 +180,11 @@ impl World {
             self.release(node, task.peer, task.bytes);
         }
         self.return_buffer(node, task.peer, task.buffer);
+        if let Some((peer, buffer, session)) = task.answer
+            && self.wire(peer, node).session == session
+        {
+            self.return_answer(node, peer, Some(buffer));
+        }
         let Some((end, _)) = self.end(node, task.peer) else { return Ok(()) };
         match task.call {
             Some(call) if end.serving.remove(call) != Some(at) => {
@@ -196,6 +202,12 @@ impl World {
         }
     }
 
+    pub(super) fn return_answer(&mut self, node: usize, peer: usize, buffer: Option<usize>) {
+        if let Some(buffer) = buffer {
+            self.wire(peer, node).answers[buffer].returned = true;
+        }
+    }
+
     /// Timers: handlers that are done, callers that wait no longer.
     pub(super) fn timers(&mut self, node: usize) -> Result<(), Fault> {
         let now = self.clock(node);
@@ -207,11 +219,11 @@ impl World {
         }
         let mut at = 0;
         while let Some(open) = self.nodes[node].open.get(at).copied() {
-            if open.deadline > now && open.dropped > now {
+            if !open.deadline.is_past(now) && !open.dropped.is_past(now) {
                 at += 1;
                 continue;
             }
-            let fate = if open.deadline <= now { Fate::Deadline } else { Fate::Dropped };
+            let fate = if open.deadline.is_past(now) { Fate::Deadline } else { Fate::Dropped };
             if let Some(task) = self.give_up(node, open.peer, open.call, fate)? {
                 self.resume(node, task)?;
             }
@@ -222,13 +234,15 @@ impl World {
 
     /// When the next timer of a node goes off, in the world's time.
     pub(super) fn next_timer(&self, node: usize) -> Option<u64> {
+        let now = self.clock(node);
         let node = &self.nodes[node];
         let tasks = node.tasks.iter().flatten().filter_map(|task| match task.state {
             State::Until(time) => Some(time),
             _ => None,
         });
         let open = node.open.iter().map(|open| open.deadline.min(open.dropped));
-        let next = tasks.chain(open).filter(|&time| time != u64::MAX).min()?;
+        let open = open.filter_map(|first| Some(now + first.remaining(now)?));
+        let next = tasks.chain(open).min()?;
         Some(next.saturating_sub(node.ahead))
     }
 

@@ -1,6 +1,6 @@
 //! What a node sends: requests in their order, by the way that flow control says, and what it owes.
 
-use upbeat_core::call::Abandon;
+use upbeat_core::call::{Abandon, Deadline};
 use upbeat_core::flow::{Budget, Size, Way};
 use upbeat_core::frame::{CallNumber, Flags, Head, Placed};
 
@@ -13,8 +13,9 @@ use crate::wire::{Body, Frame, What};
 /// The number of the method that is called: the programs of the world know one.
 const METHOD: u16 = 1;
 
-/// Of a lane's buffers: which slab the short-lived ones are of, and which the long ones.
-const POOL: u16 = 0;
+/// The slabs of a lane's buffers: one for requests, one for answers.
+const REQUESTS: u16 = 0;
+const ANSWERS: u16 = 1;
 
 impl World {
     /// A program or a handler asks something of a node.
@@ -29,7 +30,8 @@ impl World {
         self.counts.requests += 1;
         self.note(|| format!("{node} asks {id} of {}: {ask:?}", ask.to));
         let now = self.clock(node);
-        let at = |after: Option<u64>| after.map_or(u64::MAX, |after| now + after);
+        let never = Deadline::NEVER;
+        let at = |left: Option<u64>| left.map_or(never, |left| Deadline::after(now, left));
         let (deadline, dropped) = (at(ask.deadline), at(ask.dropped));
         let Some((end, _)) = self.end(node, ask.to) else {
             if ask.oneway {
@@ -92,18 +94,53 @@ impl World {
         Ok(())
     }
 
-    /// Writes what is owed, as far as there is room.
+    /// Writes what is owed, as far as there is room. An answer that finds no buffer lets others pass.
     fn pay(&mut self, node: usize, peer: usize) {
+        let mut at = 0;
         while let Some((end, _)) = self.end(node, peer)
-            && let Some(&what) = end.owed.front()
+            && let Some(&owed) = end.owed.get(at)
         {
+            let stream = end.stream;
+            let Some((what, buffer)) = self.place_answer(node, peer, owed, stream) else {
+                self.counts.no_answer_buffer += 1;
+                at += 1;
+                continue;
+            };
             if !self.write(node, peer, what) && !drops(&what) {
+                if let Some(buffer) = buffer {
+                    self.wire(node, peer).answers[buffer].lent = false;
+                }
                 return;
             }
             if let Some((end, _)) = self.end(node, peer) {
-                end.owed.pop_front();
+                end.owed.remove(at);
             }
         }
+    }
+
+    /// A frame that is owed, its payload in a buffer if it is a long answer in memory: none if no
+    /// buffer is to be had.
+    fn place_answer(
+        &mut self,
+        node: usize,
+        peer: usize,
+        what: What,
+        stream: bool,
+    ) -> Option<(What, Option<usize>)> {
+        let What::Frame(Frame { words, body: Body::Result(id), .. }) = what else {
+            return Some((what, None));
+        };
+        let len = Head::len_in(&words);
+        if stream || Size::of(len as usize) == Size::Short {
+            return Some((what, None));
+        }
+        let buffer = self.wire(node, peer).borrow_answer(id)?;
+        let placed = Placed { slab: ANSWERS, index: buffer as u16, len };
+        let call = CallNumber::from_u64(words[1]);
+        let head = Head::reply(call, Flags::PLACED.extension_bytes()).with_flags(Flags::PLACED);
+        let extensions = [placed.as_u64(), 0, 0];
+        let frame = Frame { words: head.words(), extensions, body: Body::None };
+        Some((What::Frame(frame), Some(buffer)))
     }
 
     /// Writes a frame if there is room, and hints at it.
@@ -247,11 +284,11 @@ impl World {
             extensions[flags.extension_bytes() as usize / 8] = value;
             flags = flags.with(flag);
         };
-        if out.deadline != u64::MAX {
-            put(Flags::DEADLINE, out.deadline.saturating_sub(self.clock(node)));
+        if let Some(left) = out.deadline.remaining(self.clock(node)) {
+            put(Flags::DEADLINE, left);
         }
         if let Some(buffer) = buffer {
-            let placed = Placed { slab: POOL, index: buffer as u16, len: bytes };
+            let placed = Placed { slab: REQUESTS, index: buffer as u16, len: bytes };
             put(Flags::PLACED, placed.as_u64());
         }
         if let Some(number) = granted.filter(|_| !mutated(Own::GrantedFlagLost)) {
