@@ -56,11 +56,14 @@ pub const BUFFER_BYTES: [usize; 4] = [512, 2048, 8192, MEDIUM_BYTES_MAX];
 /// Buffers of a slab of each of those sizes.
 pub const BUFFERS: [u32; 4] = [64, 64, 32, 16];
 
+/// Buffers of the first slab of each of those sizes: few, for most sessions do not need more.
+pub const BUFFERS_FIRST: [u32; 4] = [8, 4, 2, 2];
+
 /// Slabs of one size for requests; and as many for answers, which must not wait for requests.
-pub const SLABS_PER_SIZE_MAX: usize = 2;
+pub const SLABS_PER_SIZE_MAX: usize = 3;
 
 /// Slabs of a single buffer each, for long requests; and as many for long answers.
-pub const SLABS_LONG_MAX: usize = 6;
+pub const SLABS_LONG_MAX: usize = 4;
 
 /// Bytes by which the size of a single buffer is measured.
 pub const LONG_STEP_BYTES: usize = 256 << 10;

@@ -28,7 +28,7 @@ mod sleep;
 mod sampling;
 
 use crate::reactor::{Reactor, Source};
-use crate::sample::{Reason, Sample};
+use crate::sample::Sample;
 use crate::session::{Fault, Session, Waiter, misbehaved};
 use crate::task::{Task, Tasks};
 use crate::timer::Timers;
@@ -136,8 +136,6 @@ pub(crate) struct Dispatcher {
     roster: Arc<Roster>,
     woken: RefCell<Vec<TaskId>>,
     current: Cell<Current>,
-    /// Whether the future that is polled waits for an answer of another node.
-    awaits_answer: Cell<bool>,
     /// What is being run, should it panic.
     running: Cell<Running>,
     /// Whether something was sent, so that promises are to be looked at.
@@ -189,7 +187,6 @@ impl Dispatcher {
             roster,
             woken: RefCell::new(Vec::new()),
             current: Cell::new(NOBODY),
-            awaits_answer: Cell::new(false),
             running: Cell::new(Running::Nothing),
             unflushed: Cell::new(false),
             pressed: Cell::new(false),
@@ -273,8 +270,7 @@ impl Dispatcher {
     /// The future that is polled waits for an answer of another node.
     #[inline(always)]
     pub(crate) fn awaits_answer(&self) {
-        self.awaits_answer.set(true);
-        self.waits_for(Reason::Call);
+        self.sampling.awaits_answer();
     }
 
     /// Who is polled now, as one that waits for an answer.
@@ -339,9 +335,6 @@ impl Dispatcher {
         }
         if self.pressed.get() {
             self.settle_all();
-        }
-        if self.purse.was_freed() {
-            self.accept_waiting();
         }
         if self.roster.any() {
             busy = true;
@@ -533,6 +526,9 @@ impl Dispatcher {
             live.task.done();
         } else {
             self.tasks.waits(id, live);
+        }
+        if self.purse.was_freed() {
+            self.pressed.set(true);
         }
         self.unflushed.set(true);
     }

@@ -200,7 +200,7 @@ impl Session {
     #[inline(always)]
     pub(crate) fn publish_progress(&self) {
         self.carrier.lanes.publish_progress();
-        self.publish_accepted();
+        self.show_accepted();
     }
 
     /// A one-way message of the peer that had become a task is done with.

@@ -87,14 +87,16 @@ impl Dispatcher {
     /// The peer waits for room and may sleep.
     #[cold]
     pub(super) fn relieve(&self, session: &Session) {
+        session.publish_accepted();
         fence_full();
         self.flush_one(session);
     }
 
     /// Writes what is owed, and wakes who waits, wherever there is room now.
     #[cold]
-    pub(super) fn settle_all(&self) {
+    pub(super) fn settle_all(self: &Rc<Self>) {
         self.send_halves();
+        self.accept_waiting();
         let mut pressed = false;
         for session in self.hot.borrow().iter().filter(|session| session.is_pressed()) {
             session.settle();

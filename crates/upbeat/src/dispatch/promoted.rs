@@ -19,7 +19,7 @@ pub(super) type Expiries = RefCell<BinaryHeap<Reverse<(u64, TaskId)>>>;
 /// What the node may hold of requests that were accepted and are not finished.
 pub(super) struct Purse {
     budget: Cell<Budget>,
-    /// Whether something was given back, or taken back, since requests that wait were looked at.
+    /// Whether something was given back since requests that wait were looked at.
     freed: Cell<bool>,
 }
 
@@ -39,12 +39,7 @@ impl Purse {
         result
     }
 
-    /// Requests that wait are to be looked at.
-    pub(super) fn look_again(&self) {
-        self.freed.set(true);
-    }
-
-    /// Whether they are.
+    /// Whether requests that wait are to be looked at.
     #[inline(always)]
     pub(super) fn was_freed(&self) -> bool {
         self.freed.get() && self.freed.replace(false)
@@ -69,7 +64,7 @@ impl Charge {
         if std::mem::take(&mut self.held) {
             let Charge { purse, session, bytes, .. } = self;
             purse.with(|budget| session.with_share(|share| budget.release(share, *bytes)));
-            purse.look_again();
+            purse.freed.set(true);
         }
     }
 }
@@ -91,7 +86,7 @@ impl Dispatcher {
 
     /// The handler that holds this was polled, and waits on: for an answer, or for something here.
     pub(crate) fn charge_again(&self, charge: &mut Charge) {
-        if self.awaits_answer.get() {
+        if self.sampling.answer_awaited() {
             charge.release();
         } else if !std::mem::replace(&mut charge.held, true) {
             self.hold(&charge.session, charge.bytes);

@@ -1,7 +1,6 @@
 //! Frames off the common path: control, binding, requests that are refused.
 
 use super::{Dispatcher, Request};
-use crate::sample::Unsampled;
 use crate::session::{Fault, Session};
 use crate::task::Cancelled;
 use crate::wire::Wire;
@@ -53,7 +52,7 @@ impl Dispatcher {
             .map(|(entry, number)| Offered::new(entry.service, entry.name, &entry.text, number))
             .collect();
         let reply = bind(&request, &offered).encode();
-        session.reply(call, &reply, &mut Unsampled);
+        session.answer_bind(call, &reply);
     }
 
     /// A frame that is neither request nor answer. It lies open, and is passed here.
@@ -74,13 +73,13 @@ impl Dispatcher {
                 } else if self.purse.with(|budget| session.cancel_kept(head.call, budget)) {
                     self.count(Counter::CancelsHonoured);
                     session.fail(head.call, FailCode::Cancelled, "");
-                    self.purse.look_again();
+                    self.pressed.set(true);
                 }
             }
             Kind::Stamps => self.stamps_arrived(session, &head)?,
             Kind::Withdraw => {
                 self.purse.with(|budget| session.withdrawn(&head, budget))?;
-                self.purse.look_again();
+                self.pressed.set(true);
             }
             Kind::Nack => {
                 self.count(Counter::Refused);

@@ -51,8 +51,9 @@ pub(super) struct Sampling {
     fresh: Cell<bool>,
     /// Whether the last frame was stamps, for which no message has waited that is not sampled.
     after_stamps: Cell<bool>,
-    /// What the future that is polled waits for.
-    reason: Cell<Reason>,
+    /// What the future that is polled waits for, as it said last, and whether an answer of another
+    /// node is among it.
+    reason: Cell<(Reason, bool)>,
     lock: Cell<Option<Arc<str>>>,
     page: OnceCell<Option<Page>>,
     /// Halves of calls that are to be sent when nothing else is to be done.
@@ -213,6 +214,17 @@ impl Sampling {
         }
     }
 
+    /// The future that is polled waits for an answer of another node.
+    #[inline(always)]
+    pub(super) fn awaits_answer(&self) {
+        self.reason.set((Reason::Call, true));
+    }
+
+    /// Whether it does.
+    pub(super) fn answer_awaited(&self) -> bool {
+        self.reason.get().1
+    }
+
     /// Whether the frame that has just been looked at has lain before a busy node; the next one
     /// of the same turn has.
     fn was_busy(&self) -> bool {
@@ -280,15 +292,15 @@ impl Dispatcher {
     /// A handler is polled next: what it waits for it says itself.
     #[inline(always)]
     pub(crate) fn polls_handler(&self) {
-        self.awaits_answer.set(false);
-        self.waits_for(Reason::Other);
+        self.sampling.reason.set((Reason::Other, false));
     }
 
     /// The future that is polled waits for this.
     #[inline(always)]
     pub(crate) fn waits_for(&self, reason: Reason) {
         if cfg!(feature = "bill") {
-            self.sampling.reason.set(reason);
+            let (_, answer) = self.sampling.reason.get();
+            self.sampling.reason.set((reason, answer));
         }
     }
 
@@ -296,14 +308,14 @@ impl Dispatcher {
     pub(crate) fn waits_for_lock(name: Option<&Arc<str>>) {
         if cfg!(feature = "bill") && Dispatcher::is_driving() {
             let sampling = &Dispatcher::current().sampling;
-            sampling.reason.set(Reason::Lock);
+            sampling.reason.set((Reason::Lock, sampling.answer_awaited()));
             sampling.lock.set(name.cloned());
         }
     }
 
     /// What the future that was polled waits for, as far as it said, and the name of the lock.
     pub(crate) fn waited_for(&self) -> (Reason, Option<Arc<str>>) {
-        let (reason, lock) = (self.sampling.reason.get(), self.sampling.lock.take());
+        let ((reason, _), lock) = (self.sampling.reason.get(), self.sampling.lock.take());
         // A future before that was asked nothing may have left its lock's name.
         (reason, lock.filter(|_| reason == Reason::Lock))
     }

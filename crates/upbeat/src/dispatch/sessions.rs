@@ -263,7 +263,7 @@ impl Dispatcher {
             self.cancel(task, Cancelled::Lost);
         }
         drop(self.purse.with(|budget| session.forget_kept(budget)));
-        self.purse.look_again();
+        self.pressed.set(true);
         if let (Some(on_lost), Some(lost)) = (&self.settings.on_lost, session.ended()) {
             on_lost(lost);
         }
@@ -283,6 +283,7 @@ impl Dispatcher {
     pub(super) fn cancel(&self, task: TaskId, why: Cancelled) -> bool {
         let Some(live) = self.tasks.remove(task) else { return false };
         live.task.cancel(why);
+        self.pressed.set(true);
         self.unflushed.set(true);
         true
     }

@@ -125,7 +125,7 @@ impl Dispatcher {
 
     /// Takes the promise back, for a loop of the application's own that is about to wait for the
     /// descriptor. False if something has come.
-    pub(crate) fn may_wait(&self) -> bool {
+    pub(crate) fn may_wait(self: &Rc<Self>) -> bool {
         self.waited.set(true);
         self.home.page().withdraw();
         self.settle_all();

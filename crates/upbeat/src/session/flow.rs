@@ -11,12 +11,18 @@ use crate::wire::Input;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::task::Waker;
+use upbeat_core::bind::BIND;
 use upbeat_core::fault::Rule;
 use upbeat_core::flow::{Budget, Granted, Receiver, Sender, Share, Size, Step, Way};
 use upbeat_core::frame::{CallNumber, Flags, Head, Kind};
 use upbeat_core::limits::{
-    CONTROL_SLOTS, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX, SESSION_BUDGET_BYTES, SHORT_BYTES,
+    CONTROL_SLOTS, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX, PLACES_RESERVED, SESSION_BUDGET_BYTES,
+    SHORT_BYTES,
 };
+
+/// Requests that may be accepted before the peer is shown: a part of those that may be on their way
+/// when each asks for room.
+const ACCEPTED_UNSHOWN_MAX: u64 = PLACES_RESERVED as u64 / 4;
 
 /// On what terms a node's sessions send and accept.
 #[derive(Clone, Copy, Debug)]
@@ -146,9 +152,18 @@ impl Session {
         self.flow.accepted.set(self.flow.accepted.get() + 1);
     }
 
-    /// Tells the peer how many of its requests were accepted.
+    /// Tells the peer now and then how many of its requests were accepted. A peer that waits for
+    /// that is told by whoever relieves it.
     #[inline(always)]
-    pub(super) fn publish_accepted(&self) {
+    pub(super) fn show_accepted(&self) {
+        if self.flow.accepted.get() - self.flow.published.get() >= ACCEPTED_UNSHOWN_MAX {
+            self.publish_accepted();
+        }
+    }
+
+    /// Tells the peer how many of its requests were accepted.
+    #[cold]
+    pub(crate) fn publish_accepted(&self) {
         let accepted = self.flow.accepted.get();
         if accepted != self.flow.published.replace(accepted) {
             self.carrier.lanes.publish_accepted(accepted);
@@ -279,7 +294,7 @@ impl Session {
     pub(crate) fn keep_request(&self, head: &Head, now_ns: u64) -> Result<(), Fault> {
         let reader = self.carrier.lanes.reader();
         let placed = head.flags.has(Flags::PLACED);
-        if !placed && head.len > SHORT_BYTES as u32 {
+        if !placed && head.len > SHORT_BYTES as u32 && head.method != BIND {
             let (len, max) = (head.len, SHORT_BYTES as u32);
             return Err(misbehaved(Rule::LengthBeyondMax { len, max }));
         }

@@ -12,8 +12,8 @@ use super::{Put, Session};
 use std::cell::{Cell, RefCell};
 use upbeat_core::frame::Head;
 use upbeat_core::limits::{
-    BUFFER_BYTES, BUFFERS, LONG_BYTES_MAX, LONG_STEP_BYTES, SLAB_GENERATION, SLABS_LONG_MAX,
-    SLABS_MAX, SLABS_PER_SIZE_MAX,
+    BUFFER_BYTES, BUFFERS, BUFFERS_FIRST, LONG_BYTES_MAX, LONG_STEP_BYTES, SLAB_GENERATION,
+    SLABS_LONG_MAX, SLABS_MAX, SLABS_PER_SIZE_MAX,
 };
 use upbeat_memory::lane::Lanes;
 use upbeat_memory::segment::{Segment, Writers};
@@ -43,18 +43,35 @@ pub(super) struct Own {
     used: Cell<bool>,
 }
 
-impl Own {
-    fn is_long(&self) -> bool {
-        self.slab.count() == 1
+/// Which slab a payload needs.
+#[derive(Clone, Copy)]
+enum Shape {
+    /// Buffers of this of the usual sizes.
+    Usual(usize),
+    /// A single buffer of so many bytes.
+    Long(usize),
+}
+
+impl Shape {
+    fn of(len: usize) -> Shape {
+        match BUFFER_BYTES.iter().position(|bytes| *bytes >= len) {
+            Some(size) => Shape::Usual(size),
+            None => Shape::Long(len.next_multiple_of(LONG_STEP_BYTES)),
+        }
+    }
+
+    /// Whether a slab is of this shape.
+    fn is_of(self, slab: &Slab) -> bool {
+        match self {
+            Shape::Usual(size) => slab.each() == BUFFER_BYTES[size],
+            // A buffer much longer than its payload is kept for one that needs it.
+            Shape::Long(each) => is_long(slab) && (each..=4 * each).contains(&slab.each()),
+        }
     }
 }
 
-/// The shape of the slab for a payload: bytes of a buffer, and how many.
-fn shape(len: usize) -> (usize, u32) {
-    let sizes = BUFFER_BYTES.iter().zip(BUFFERS);
-    let fits =
-        sizes.filter(|(bytes, _)| **bytes >= len).map(|(bytes, count)| (*bytes, count)).next();
-    fits.unwrap_or_else(|| (len.next_multiple_of(LONG_STEP_BYTES), 1))
+fn is_long(slab: &Slab) -> bool {
+    slab.count() == 1
 }
 
 impl Pool {
@@ -63,36 +80,35 @@ impl Pool {
         self.slabs.borrow()
     }
 
-    /// A slab that may have a free buffer for so many bytes.
-    fn find(&self, usage: Use, len: usize, lanes: &Lanes) -> Option<usize> {
-        let (each, count) = shape(len);
+    /// A slab that has a free buffer for so many bytes.
+    fn find(&self, usage: Use, shape: Shape, lanes: &Lanes) -> Option<usize> {
         self.slabs.borrow().iter().enumerate().position(|(number, own)| {
-            let Some(own) = own.as_ref().filter(|own| own.usage == usage) else { return false };
-            let fits = match count {
-                // A buffer much longer than its payload is kept for one that needs it.
-                1 => own.is_long() && own.slab.each() >= each && own.slab.each() / 4 <= each,
-                _ => own.slab.each() == each && !own.is_long(),
-            };
-            fits && own.slab.has_free(|| lanes.peer_returned(number))
+            let own = own.as_ref().filter(|own| own.usage == usage && shape.is_of(&own.slab));
+            own.is_some_and(|own| own.slab.has_free(|| lanes.peer_returned(number)))
         })
     }
 
-    /// Whether one more slab of this shape may be made, and under which number.
-    fn next(&self, usage: Use, each: usize, count: u32) -> Option<usize> {
+    /// One more slab of this shape, if there may be one: its number, the bytes of a buffer, and how
+    /// many.
+    fn next(&self, usage: Use, shape: Shape) -> Option<(usize, usize, u32)> {
         let slabs = self.slabs.borrow();
-        let alike = slabs.iter().flatten().filter(|own| {
-            own.usage == usage
-                && own.is_long() == (count == 1)
-                && (count == 1 || own.slab.each() == each)
-        });
-        let (number, bytes) =
-            alike.fold((0, 0), |(n, bytes), own| (n + 1, bytes + own.slab.each()));
-        let may = match count {
-            1 => number == 0 || (number < SLABS_LONG_MAX && bytes + each <= LONG_BYTES_MAX),
-            _ => number < SLABS_PER_SIZE_MAX,
-        };
         let free = slabs.iter().position(Option::is_none).unwrap_or(slabs.len());
-        (may && free < SLABS_MAX).then_some(free)
+        let ours = slabs.iter().flatten().filter(|own| own.usage == usage);
+        let (may, each, count) = match shape {
+            Shape::Usual(size) => {
+                let alike = ours.filter(|own| shape.is_of(&own.slab)).count();
+                let buffers = if alike == 0 { BUFFERS_FIRST } else { BUFFERS };
+                (alike < SLABS_PER_SIZE_MAX, BUFFER_BYTES[size], buffers[size])
+            }
+            Shape::Long(each) => {
+                let long = ours.filter(|own| is_long(&own.slab));
+                let (number, bytes) =
+                    long.fold((0, 0), |(n, bytes), own| (n + 1, bytes + own.slab.each()));
+                let may = number == 0 || number < SLABS_LONG_MAX && bytes + each <= LONG_BYTES_MAX;
+                (may, each, 1)
+            }
+        };
+        (may && free < SLABS_MAX).then_some((free, each, count))
     }
 
     /// Notes that there was no buffer.
@@ -117,25 +133,27 @@ impl Session {
     /// may be one more.
     pub(super) fn slab_for(&self, usage: Use, len: usize) -> Result<usize, Put> {
         let lanes = &self.carrier.lanes;
-        if let Some(number) = self.pool.find(usage, len, lanes) {
-            return Ok(number);
+        let shape = Shape::of(len);
+        match self.pool.find(usage, shape, lanes) {
+            Some(number) => Ok(number),
+            None => self.make_slab(usage, shape),
         }
-        self.make_slab(usage, len)
     }
 
     #[cold]
-    fn make_slab(&self, usage: Use, len: usize) -> Result<usize, Put> {
+    fn make_slab(&self, usage: Use, shape: Shape) -> Result<usize, Put> {
         let (pool, lanes) = (&self.pool, &self.carrier.lanes);
-        let (each, count) = shape(len);
-        let mut next = pool.next(usage, each, count);
-        if next.is_none() && count == 1 {
+        let mut next = pool.next(usage, shape);
+        if next.is_none() && matches!(shape, Shape::Long(_)) {
             // Those of other lengths, if they lie idle, make room.
-            self.retire_slabs(|own| own.is_long() && own.usage == usage);
-            next = pool.next(usage, each, count);
+            self.retire_slabs(|own| is_long(&own.slab) && own.usage == usage);
+            next = pool.next(usage, shape);
         }
-        let Some(number) = next else {
+        let Some((number, each, count)) = next else {
             pool.lacks(lanes);
-            return Err(self.lacks(Lack::Buffer));
+            // What came back before it was noted what had is told by nothing else.
+            let free = pool.find(usage, shape, lanes);
+            return free.ok_or_else(|| self.lacks(Lack::Buffer));
         };
         let bytes = each * count as usize;
         let segment = Segment::create("upbeat-slab", bytes, Writers::Owner)
@@ -161,7 +179,7 @@ impl Session {
 
     /// Gives up slabs of a single buffer that were not used since the last time.
     pub(crate) fn retire_unused_slabs(&self) {
-        self.retire_slabs(|own| own.is_long() && !own.used.replace(false));
+        self.retire_slabs(|own| is_long(&own.slab) && !own.used.replace(false));
     }
 
     fn retire_slabs(&self, unwanted: impl Fn(&Own) -> bool) {

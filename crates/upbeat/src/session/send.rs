@@ -1,6 +1,7 @@
 //! Writing: requests, answers, control; what is done when there is no room.
 //!
-//! A short message lies in its slot, a longer one in a buffer of a slab. A request that finds no room
+//! A short message lies in its slot, a longer one in a buffer of a slab; what a session begins with
+//! (bind) and failures in consecutive slots. A request that finds no room
 //! is not sent, and its sender waits. An answer or a control frame
 //! may not be refused: it uses the slots kept for its kind, and where those are taken too it is
 //! owed, and written before anything else as soon as there is room. Owed answers are bounded by the
@@ -18,8 +19,8 @@ use upbeat_core::fault::Rule;
 use upbeat_core::flow::Way;
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Flags, Head, Placed};
 use upbeat_core::limits::{
-    CALLS_PER_SESSION_MAX, CONTROL_SLOTS, EXTENSION_BYTES, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX,
-    SHORT_BYTES, SLOT_BYTES,
+    CALLS_PER_SESSION_MAX, CONTROL_SLOTS, EXTENSION_BYTES, HEAD_BYTES, MEDIUM_BYTES_MAX,
+    MESSAGE_BYTES_MAX, SHORT_BYTES, SLOT_BYTES,
 };
 use upbeat_memory::ring::{Claim, Refused, span_of};
 use upbeat_memory::segment::{Segment, Writers};
@@ -115,19 +116,18 @@ impl Extensions {
     /// Writes them, in the order of their flags: the head with those, and the bytes written.
     #[inline(always)]
     fn write(self, head: Words, placed: Option<Placed>, claim: &mut Claim<'_>) -> (Words, usize) {
-        let placed = placed.map(Placed::as_u64);
-        let words = [
-            (self.deadline, Flags::DEADLINE),
-            (placed, Flags::PLACED),
-            (self.granted, Flags::GRANTED),
-        ];
-        words.into_iter().fold((head, 0), |(head, at), (word, flag)| match word {
-            None => (head, at),
-            Some(word) => {
+        let (mut head, mut at) = (head, 0);
+        let mut write = |word: Option<u64>, flag| {
+            if let Some(word) = word {
                 claim.write(at, &word.to_le_bytes());
-                (Head::flagged(head, flag), at + EXTENSION_BYTES)
+                head = Head::flagged(head, flag);
+                at += EXTENSION_BYTES;
             }
-        })
+        };
+        write(self.deadline, Flags::DEADLINE);
+        write(placed.map(Placed::as_u64), Flags::PLACED);
+        write(self.granted, Flags::GRANTED);
+        (head, at)
     }
 
     #[inline(always)]
@@ -336,6 +336,9 @@ impl Session {
         stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
         let mut len = likely;
+        if Head::is_bind(&head) && self.longest(domain.keep) >= len {
+            return self.put_bytes(head, &encoded(value)?, domain.keep);
+        }
         loop {
             if len > domain.most {
                 len = counted(value)?;
@@ -406,13 +409,34 @@ impl Session {
     }
 
     /// Writes a frame whose payload lies ready: that of an answer or of control.
-    fn put_bytes(&self, head: Words, payload: &[u8]) -> Result<(), Put> {
-        if Head::may_be_placed(&head) {
-            return self.put(head, Extensions::NONE, &Bytes(payload), ANSWERS, &mut Unsampled);
+    fn put_owed(&self, head: Words, payload: &[u8]) -> Result<(), Put> {
+        match Head::may_be_placed(&head) {
+            true => self.put(head, Extensions::NONE, &Bytes(payload), ANSWERS, &mut Unsampled),
+            false => self.put_bytes(head, payload, 0),
         }
+    }
+
+    /// The most bytes of payload that consecutive slots of the present ring take.
+    fn longest(&self, keep: u32) -> usize {
+        self.carrier.lanes.writer().longest(keep) as usize * SLOT_BYTES - HEAD_BYTES
+    }
+
+    /// Answers what a session begins with. It lies in consecutive slots, if they suffice: many
+    /// sessions never need a buffer.
+    pub(crate) fn answer_bind(&self, call: CallNumber, reply: &Vec<u8>) {
+        let head = Head::reply(call, 0).words();
+        let fits = !self.barred.get() && self.longest(0) >= Wire::bytes_likely(reply);
+        let sent = fits && encoded(reply).and_then(|bytes| self.put_bytes(head, &bytes, 0)).is_ok();
+        if !sent {
+            self.reply(call, reply, &mut Unsampled);
+        }
+    }
+
+    /// Writes a frame with its payload into consecutive slots.
+    fn put_bytes(&self, head: Words, payload: &[u8], keep: u32) -> Result<(), Put> {
         let span = span_of(payload.len());
-        let claim = self.carrier.lanes.claim(span, 0);
-        let mut claim = claim.or_else(|refused| self.slots_slowly(span, 0, refused))?;
+        let claim = self.carrier.lanes.claim(span, keep);
+        let mut claim = claim.or_else(|refused| self.slots_slowly(span, keep, refused))?;
         claim.write(0, payload);
         claim.commit(with_len(head, payload.len()), payload.len());
         self.unflushed.set(self.unflushed.get() + 1);
@@ -489,7 +513,7 @@ impl Session {
     /// Sends a frame that may not be refused.
     pub(crate) fn send_surely(&self, head: Head, payload: Vec<u8>) {
         let head = head.words();
-        if !self.barred.get() && self.put_bytes(head, &payload).is_ok() {
+        if !self.barred.get() && self.put_owed(head, &payload).is_ok() {
             return;
         }
         self.owe(head, payload);
@@ -545,7 +569,7 @@ impl Session {
     /// Writes what is owed and wakes who waits, if the peer has made room.
     pub(crate) fn settle(&self) {
         while let Some(owed) = self.next_owed() {
-            if let Err(put) = self.put_bytes(owed.head, &owed.payload) {
+            if let Err(put) = self.put_owed(owed.head, &owed.payload) {
                 if let Put::Ended(fault) = put {
                     self.give_up(fault);
                 }

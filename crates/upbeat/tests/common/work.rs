@@ -177,7 +177,10 @@ impl Work for Worker {
     }
 
     async fn blob(&self, bytes: u64) -> Vec<u8> {
-        (0..bytes).map(|at| at as u8).collect()
+        let every: Vec<u8> = (0..=255).collect();
+        let mut blob = every.repeat((bytes as usize).div_ceil(every.len()));
+        blob.truncate(bytes as usize);
+        blob
     }
 
     async fn nap(&self, ms: u64, value: u64) -> u64 {
