@@ -97,7 +97,12 @@ impl Dispatcher {
         self.unflushed.set(true);
         match step {
             Next::Grant(number) => session.send_surely(Head::grant(number), Vec::new()),
-            Next::Accept { request, .. } => self.run_kept(session, &request),
+            Next::Accept { request, .. } => {
+                // What was charged when it was granted is free again, and if it is done at once
+                // nobody else says so to those who wait in other sessions.
+                self.purse.look_again();
+                self.run_kept(session, &request);
+            }
         }
         true
     }
