@@ -150,9 +150,10 @@ impl<W> CallTable<W> {
         }
         match entry.state {
             State::Open { ref mut waiter, answered: ref mut answered @ false } => {
-                *answered = true;
+                *answered = !mutated(Mutant::AnswerTwice);
                 Ok(Answered::Waiting(waiter))
             }
+            State::Abandoned if mutated(Mutant::AbandonedStays) => Ok(Answered::Abandoned),
             State::Abandoned => {
                 entry.state = State::Free { next: self.free };
                 self.free = call.index;
@@ -208,6 +209,9 @@ impl<W> CallTable<W> {
                 Abandon::Cancel(waiter)
             }
             State::Open { waiter, answered: true } => {
+                if mutated(Mutant::AnsweredStays) {
+                    return Abandon::Answered(waiter);
+                }
                 self.release(call.index);
                 Abandon::Answered(waiter)
             }

@@ -55,6 +55,8 @@ mutants! {
     ShareForgotten, "what is given back is not given back to the session";
     GenerationReused, "a call's place is used again under the same number";
     GenerationUnchecked, "an answer is taken for a later use of its number";
+    AnswerTwice, "a call that is answered takes another answer";
+    AnsweredStays, "a call that is dropped with its answer keeps its place";
     AbandonFrees, "an abandoned call gives up its place before its answer";
     AbandonedStays, "an abandoned call that is answered keeps its place";
     DrainForgets, "a call of a lost session is forgotten";

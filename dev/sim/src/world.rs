@@ -78,6 +78,8 @@ struct Node {
     noted: Vec<bool>,
     /// Calls of its own, for their timers.
     open: Vec<Open>,
+    /// Calls that are answered, and whose futures have not been polled since.
+    answered: Vec<(usize, CallNumber)>,
     /// Something of the budget was given back.
     room: bool,
 }
@@ -248,6 +250,7 @@ impl Node {
             ends: (0..plan.nodes).map(|_| None).collect(),
             noted: vec![false; plan.nodes],
             open: Vec::new(),
+            answered: Vec::new(),
             room: false,
         }
     }

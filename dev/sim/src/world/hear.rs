@@ -1,12 +1,12 @@
 //! What a node hears: every frame goes through its head, every decision through flow control and
 //! the tables of calls.
 
-use upbeat_core::call::Deadline;
+use upbeat_core::call::{Answered, Deadline};
 use upbeat_core::fault::Rule;
 use upbeat_core::flow::{Budget, Granted, Size, Step};
 use upbeat_core::frame::{Flags, Head, Kind, Placed};
 
-use super::{Fault, Held, Payload, State, World, send};
+use super::{Fault, Held, Payload, State, Waiter, World, send};
 use crate::check::{End as Fate, violated};
 use crate::mutant::{Own, mutated};
 use crate::wire::{Body, Frame, What};
@@ -249,7 +249,15 @@ impl World {
         let placed = placed.map(|at| Placed::from_u64(frame.extensions[at as usize / 8]));
         let buffer = placed.map(|placed| placed.index as usize);
         let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-        let Some(waiter) = end.calls.take(call)? else {
+        // A task takes its answer where it lies, a program's future comes for it later.
+        let answered = match end.calls.waiter_mut(call) {
+            Some(Waiter { task: None, .. }) => match end.calls.answer(call)? {
+                Answered::Waiting(waiter) => Some(*waiter),
+                Answered::Abandoned => None,
+            },
+            _ => end.calls.take(call)?,
+        };
+        let Some(waiter) = answered else {
             if !mutated(Own::AnswerForgotten) {
                 self.return_answer(node, peer, buffer);
             }
@@ -266,6 +274,7 @@ impl World {
             None => self.check.ended(waiter.id, Fate::Failed)?,
         }
         let Some(task) = waiter.task else {
+            self.nodes[node].answered.push((peer, call));
             self.return_answer(node, peer, buffer);
             return Ok(());
         };

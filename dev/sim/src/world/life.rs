@@ -106,6 +106,7 @@ impl World {
         self.note(|| format!("{node} ends session {session} with {peer}"));
         self.check.lost(session);
         self.stop_served(node, peer)?;
+        self.collect(node, Some(peer))?;
         let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
         for held in end.receives.clear(budget, &mut end.share) {
             if held.bytes == 0 {

@@ -1,6 +1,7 @@
 //! Handlers: begun where their request is accepted, kept as tasks if they are not done, charged
 //! while they do not wait for another node.
 
+use upbeat_core::call::Abandon;
 use upbeat_core::frame::{CallNumber, Head};
 
 use super::{Fault, Held, Payload, State, Task, World};
@@ -217,6 +218,7 @@ impl World {
                 self.finish(node, at)?;
             }
         }
+        self.collect(node, None)?;
         let mut at = 0;
         while let Some(open) = self.nodes[node].open.get(at).copied() {
             if !open.deadline.is_past(now) && !open.dropped.is_past(now) {
@@ -228,6 +230,25 @@ impl World {
                 self.resume(node, task)?;
             }
             at = 0;
+        }
+        Ok(())
+    }
+
+    /// Futures of the program come for their answers, or are dropped; of one session or of all.
+    pub(super) fn collect(&mut self, node: usize, of: Option<usize>) -> Result<(), Fault> {
+        let mut answered = std::mem::take(&mut self.nodes[node].answered);
+        let others = answered.extract_if(.., |(peer, _)| of.is_some_and(|of| of != *peer));
+        self.nodes[node].answered = others.collect();
+        for (peer, call) in answered {
+            let polled = self.random.permille(700);
+            let Some((end, _)) = self.end(node, peer) else { continue };
+            let was_there = match polled {
+                true => end.calls.close(call).is_some(),
+                false => matches!(end.calls.abandon(call), Abandon::Answered(_)),
+            };
+            if !was_there {
+                return violated(format!("{call} was answered, and its answer is not there"))?;
+            }
         }
         Ok(())
     }

@@ -200,7 +200,7 @@ impl World {
                 return violated(format!("the ring from {node} to {peer} holds more than it can"))?;
             }
             let Some(end) = &self.nodes[node].ends[peer] else { continue };
-            if end.receives.waiting() > self.plan.places() {
+            if end.receives.waiting().max(end.kept.len()) > self.plan.places() {
                 return violated(format!("node {node} has too many places for {peer}"))?;
             }
             // What is owed: answers to the peer's calls, cancels of ours, and of each place at most
