@@ -141,6 +141,10 @@ listed! {
         PeerFaults "peer faults" "Sessions that were ended because the peer broke a rule."
         SamplesTaken "samples taken" "Messages of which it was written down where their time went."
         SamplesLost "samples lost" "Sampled messages of which a stamp, or room to write it down, was missing."
+        MessagesPolled "messages polled" "Messages that the node took because it looked: while idle, behind others, at poll points."
+        MessagesWoken "messages woken for" "Messages that had to wake the node before it took them: upcalls."
+        SweepsFound "sweeps that found" "Looks at every lane that found a message of which no note was left."
+        Computations "computations" "Closures that were begun on another thread."
     }
 }
 

@@ -375,6 +375,19 @@ impl Reader {
         self.span.get() != 0
     }
 
+    /// Whether a frame has come, or something that a peer may not write, besides the one that was
+    /// looked at and not passed.
+    #[inline]
+    pub fn has_another(&self) -> bool {
+        let (mut next, mut lap) = (self.index.get() + self.span.get(), self.lap.get());
+        if next >= self.ring.slots() {
+            (next, lap) = (0, next_lap(lap));
+        }
+        // SAFETY: the index is below `slots`, and the region has all words of so many slots.
+        let first = unsafe { self.ring.load(next as usize * SLOT_WORDS) };
+        first & LAP == u64::from(lap)
+    }
+
     #[inline(always)]
     fn first_word(&self) -> u64 {
         // SAFETY: the index is below `slots`, and the region has all words of so many slots.

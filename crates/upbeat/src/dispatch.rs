@@ -27,6 +27,8 @@ mod sleep;
 
 mod sampling;
 
+mod contract;
+
 use crate::reactor::{Reactor, Source};
 use crate::sample::Sample;
 use crate::session::{Fault, Session, Waiter, misbehaved};
@@ -153,6 +155,9 @@ pub(crate) struct Dispatcher {
     applications: Applications,
     next_descriptor: Cell<u32>,
     turns_left: Cell<u32>,
+    /// How often a turn looks.
+    looks: Cell<u32>,
+    contract: contract::Contract,
     /// Whether a loop of the application's own may have waited for the descriptor.
     waited: Cell<bool>,
     openings: Cell<usize>,
@@ -173,7 +178,9 @@ impl Dispatcher {
         let roster = Roster::new()?;
         let reactor = Reactor::new()?;
         reactor.add(&*roster, Source::Roster)?;
-        let pace = RefCell::new(Pace::new(settings.waiting));
+        let pace = Pace::new(settings.waiting);
+        let looks = Cell::new(pace.looks(false));
+        let pace = RefCell::new(pace);
         let sampling = sampling::Sampling::new(settings.sampling, home.incarnation());
         let purse = Rc::new(promoted::Purse::new(settings.budget));
         let dispatcher = Dispatcher {
@@ -200,6 +207,8 @@ impl Dispatcher {
             next_descriptor: Cell::new(0),
             pace,
             turns_left: Cell::new(TURNS_PER_TICK),
+            looks,
+            contract: contract::Contract::default(),
             waited: Cell::new(false),
             door: RefCell::default(),
             openings: Cell::new(0),
@@ -223,6 +232,7 @@ impl Dispatcher {
 
     /// Shows observers what was counted.
     fn show_counters(&self) {
+        self.tally_polled();
         for (index, tally) in self.tallies.iter().enumerate() {
             self.counters.set(index, tally.get());
         }
@@ -237,6 +247,7 @@ impl Dispatcher {
 
     /// What has been counted.
     pub(crate) fn counted(&self, counter: Counter) -> u64 {
+        self.tally_polled();
         self.tallies[counter as usize].get()
     }
 
@@ -307,9 +318,9 @@ impl Dispatcher {
     /// was anything.
     #[inline]
     pub(crate) fn turn(self: &Rc<Self>, main: Main<'_>) -> bool {
-        let turn = || {
-            let came = self.resume();
-            self.turn_once(1, main) | came
+        let turn = || match self.waited.take() {
+            true => self.turn_resumed(main),
+            false => self.turn_once(1, main),
         };
         match catch_unwind(AssertUnwindSafe(turn)) {
             Ok(busy) => busy,
@@ -414,7 +425,7 @@ impl Dispatcher {
                 self.other(session, words, main)?;
             }
         }
-        session.frames.set(session.frames.get() + frames);
+        self.contract.taken(frames);
         self.sampling.drained();
         session.publish_progress();
         if session.peer_wants_room() {
@@ -538,6 +549,7 @@ impl Dispatcher {
         self.unflushed.set(true);
         let mut woken = self.roster.take(self.woken.take());
         while let Some(id) = woken.next() {
+            self.contract.others_wait(woken.has_more());
             if id == MAIN { main() } else { self.run(id) }
         }
         self.woken.replace(woken.into_empty());

@@ -67,6 +67,9 @@
 //! turns of a loop of its own ([`Node::turn`]). Methods take turns: between two awaits nothing else
 //! of the node runs. A handle is `Send`, `Sync` and `Clone`.
 //!
+//! What computes for long does so in [`Node::compute`], on another thread, while the node serves others,
+//! or has a [`poll_point`] in its loops.
+//!
 //! # Outcomes
 //!
 //! A call runs at most once. [`CallError`] says why there is no result, and [`Lost`] which peer was
@@ -108,6 +111,8 @@ mod task;
 
 mod timer;
 
+mod workers;
+
 mod reactor;
 
 mod sample;
@@ -117,6 +122,8 @@ mod session;
 mod dispatch;
 
 mod time;
+
+mod compute;
 
 mod mutex;
 
@@ -134,6 +141,7 @@ mod signal;
 
 mod node;
 
+pub use compute::{Compute, compute, poll_point};
 pub use error::{BuildError, CallError, ConnectError, Lost, Why};
 pub use mutex::{Guard, Lock, Mutex};
 pub use node::{Builder, Node};

@@ -5,6 +5,7 @@ mod builder;
 pub use builder::Builder;
 
 use crate::client::{self, Client};
+use crate::compute::Compute;
 use crate::dispatch::{Connecting, Dispatcher, Enter};
 use crate::error::{BuildError, ConnectError};
 use crate::handle::{self, HandleClient, Target};
@@ -229,6 +230,34 @@ impl Node {
         let (task, handle) = Spawned::new(future, self.inner.roster());
         self.inner.spawn(Box::new(task));
         handle
+    }
+
+    /// Computes on another thread, while this node serves others. The closure is begun at once and
+    /// borrows nothing of the node; where it is one of more than there are processors, it waits for
+    /// those before it. It is for what computes, not for what waits.
+    ///
+    /// While a computation is under way a node that has nothing to do sleeps, however it waits
+    /// else, so that the processor is left to it; a message wakes the node and is served ahead.
+    ///
+    /// # Panics
+    /// If there is no thread yet and none can be started. A panic of the closure goes on where the
+    /// [`Compute`] is awaited.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/node-compute").local_only().build()?;
+    /// let primes = node.block_on(async {
+    ///     let is_prime = |n: &u32| (2..*n).all(|d| n % d != 0);
+    ///     node.compute(move || (2..1000).filter(is_prime).count()).await
+    /// });
+    /// assert_eq!(primes, 168);
+    /// # Ok(()) }
+    /// ```
+    pub fn compute<T: Send + 'static>(
+        &self,
+        closure: impl FnOnce() -> T + Send + 'static,
+    ) -> Compute<T> {
+        Compute::begin(&self.inner, closure)
     }
 
     /// Drives the node until a future is done. Handlers and tasks run meanwhile.

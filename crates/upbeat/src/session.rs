@@ -59,8 +59,8 @@ pub(crate) struct Session {
     pub(crate) watched: Cell<bool>,
     /// Whether the node looks at its lane each turn.
     pub(crate) hot: Cell<bool>,
-    /// Frames since the node last asked who was idle.
-    pub(crate) frames: Cell<u32>,
+    /// How much of its lane had been taken when the node last asked who was idle.
+    pub(crate) taken: Cell<u64>,
     /// Whether the node looks at it when room is made for requests that wait.
     pub(crate) awaits_turn: Cell<bool>,
     calls: RefCell<CallTable<Waiting>>,
@@ -103,7 +103,7 @@ impl Session {
             key: Cell::new(None),
             watched: Cell::new(false),
             hot: Cell::new(false),
-            frames: Cell::new(0),
+            taken: Cell::new(0),
             awaits_turn: Cell::new(false),
             calls: RefCell::new(CallTable::new()),
             arrived: reply::Arrived::default(),

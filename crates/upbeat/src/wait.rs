@@ -5,12 +5,17 @@
 //! lately: a wait that mostly ends within the price of a wake is looked out, one that does not is
 //! slept through at once. Where more wants to run than there are processors, looking only takes the
 //! processor from the one that is waited for; a node sees that from the gaps between its own looks.
+//! While a computation of the node's is under way on another thread it does not look beside it.
 //!
 //! Invariant: deciding costs no clock reading while messages come.
 
 use upbeat_memory::ticks::{ticks, ticks_per_second};
 
 /// How a node waits for what comes next.
+///
+/// Whichever is chosen, the node sleeps where there is nothing to do while a computation of its
+/// own is under way on another thread ([`Node::compute`](crate::Node::compute)): a message wakes it,
+/// and is served ahead of that.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -96,6 +101,8 @@ pub(crate) struct Pace {
     yielded: bool,
     /// Waits since looking was tried although it has not paid lately.
     untried: u32,
+    /// Whether the node sleeps for the sake of a computation, which says nothing of waits.
+    yields: bool,
 }
 
 impl Pace {
@@ -111,12 +118,13 @@ impl Pace {
             crowded_until: 0,
             yielded: false,
             untried: 0,
+            yields: false,
         }
     }
 
     /// How often to look before asking again.
-    pub(crate) fn looks(&self) -> u32 {
-        if self.policy == Waiting::Sleeping { 1 } else { LOOKS_PER_TICK }
+    pub(crate) fn looks(&self, computing: bool) -> u32 {
+        if computing || self.policy == Waiting::Sleeping { 1 } else { LOOKS_PER_TICK }
     }
 
     /// Something has come.
@@ -143,14 +151,23 @@ impl Pace {
 
     /// The node has slept and is awake again.
     pub(crate) fn slept(&mut self) {
+        if std::mem::take(&mut self.yields) {
+            self.began = 0;
+            self.yielded = false;
+            return;
+        }
         let now = ticks();
         let lasted = if self.began == 0 { 0 } else { now.saturating_sub(self.began) };
         self.learn(lasted);
     }
 
-    /// Nothing has come: what next?
+    /// Nothing has come: what next? With a computation under way the processor is left to it.
     #[inline]
-    pub(crate) fn idle(&mut self) -> Idle {
+    pub(crate) fn idle(&mut self, computing: bool) -> Idle {
+        if computing {
+            self.yields = true;
+            return Idle::Sleep;
+        }
         if self.policy == Waiting::Sleeping {
             return self.before_sleep();
         }
@@ -248,16 +265,27 @@ mod tests {
 
     #[test]
     fn the_policies_do_as_they_say() {
-        assert_eq!(Pace::new(Waiting::Sleeping).idle(), Idle::Sleep);
-        assert_eq!(Pace::new(Waiting::Sleeping).looks(), 1);
+        assert_eq!(Pace::new(Waiting::Sleeping).idle(false), Idle::Sleep);
+        assert_eq!(Pace::new(Waiting::Sleeping).looks(false), 1);
         let mut polling = Pace::new(Waiting::Polling);
-        assert!((0..1000).all(|_| polling.idle() == Idle::Tick));
+        assert!((0..1000).all(|_| polling.idle(false) == Idle::Tick));
         // An adaptive node that nothing reaches lets others run, and then sleeps.
         let mut pace = adaptive();
         let mut acts = Vec::new();
         while acts.last() != Some(&Idle::Sleep) {
-            acts.push(pace.idle());
+            acts.push(pace.idle(false));
         }
         assert_eq!(acts[acts.len() - 2], Idle::Yield);
+    }
+
+    #[test]
+    fn nobody_looks_beside_a_computation_or_learns_from_it() {
+        for policy in [Waiting::Polling, Waiting::Adaptive, Waiting::Sleeping] {
+            let mut pace = Pace::new(policy);
+            assert_eq!((pace.looks(true), pace.idle(true)), (1, Idle::Sleep), "{policy:?}");
+            pace.slept();
+            assert_eq!((pace.usual, pace.began), (0, 0), "{policy:?}");
+            assert_eq!(pace.idle(false) == Idle::Sleep, policy == Waiting::Sleeping);
+        }
     }
 }

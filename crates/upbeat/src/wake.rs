@@ -7,7 +7,7 @@
 
 use rustix::event::EventfdFlags;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 use upbeat_memory::ticks::ticks;
@@ -17,7 +17,7 @@ pub(crate) type TaskId = u64;
 
 /// The future that drives the node: not in the pool.
 pub(crate) const MAIN: TaskId = u64::MAX;
-/// A handler that has not become a task.
+/// A handler that has not become a task. On the list it means nobody, but wakes the node.
 const NO_TASK: TaskId = u64::MAX - 1;
 
 /// The tasks of a node that want to run.
@@ -26,6 +26,8 @@ pub(crate) struct Roster {
     any: AtomicBool,
     asleep: AtomicBool,
     bell: OwnedFd,
+    /// Computations of the node's on other threads that have not ended.
+    computing: AtomicUsize,
 }
 
 impl Roster {
@@ -36,6 +38,7 @@ impl Roster {
             any: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
             bell,
+            computing: AtomicUsize::new(0),
         }))
     }
 
@@ -53,6 +56,28 @@ impl Roster {
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
+    }
+
+    /// A computation begins on another thread.
+    pub(crate) fn computation_begins(&self) {
+        self.computing.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A computation has ended. The node is told by [`Roster::nudge`].
+    pub(crate) fn computation_ends(&self) {
+        self.computing.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Wakes the node for nobody, unless it is about to look at the list.
+    pub(crate) fn nudge(&self) {
+        if !self.any.load(Ordering::SeqCst) {
+            self.push(NO_TASK);
+        }
+    }
+
+    /// Whether a computation is under way.
+    pub(crate) fn is_computing(&self) -> bool {
+        self.computing.load(Ordering::SeqCst) != 0
     }
 
     /// Takes the list as it stands, and leaves an empty one in the memory of `into`.
@@ -99,6 +124,11 @@ impl Woken<'_> {
         let task = self.tasks.get(self.next).copied();
         self.next += 1;
         task
+    }
+
+    /// Whether one is still to be run.
+    pub(crate) fn has_more(&self) -> bool {
+        self.next < self.tasks.len()
     }
 
     /// The memory of the list, for the next one.

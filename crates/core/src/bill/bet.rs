@@ -57,6 +57,13 @@ pub const BETS: &[Bet] = &[
         lost: &[(Counter::BellsSent, "the peer slept")],
         won_includes_lost: true,
     },
+    Bet {
+        name: "polls",
+        sentence: "The node looks when a message comes, so it need not be woken.",
+        won: &[Counter::MessagesPolled],
+        lost: &[(Counter::MessagesWoken, "the node slept")],
+        won_includes_lost: false,
+    },
 ];
 
 impl Bet {

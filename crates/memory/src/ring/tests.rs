@@ -165,6 +165,9 @@ impl Bench {
 
     fn look(&self) {
         let seen = self.reader.look().unwrap();
+        let open = u64::from(self.reader.span.get());
+        let more = self.writer.out() != self.reader.taken() + open;
+        assert_eq!(self.reader.has_another(), more);
         let Some((head, payload)) = self.queue.front() else {
             assert_eq!(seen, None);
             return;

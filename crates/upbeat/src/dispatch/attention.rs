@@ -27,7 +27,8 @@ impl Dispatcher {
             return;
         }
         hot.retain(|session| {
-            let idle = session.frames.replace(0) == 0
+            let taken = session.carrier.lanes.reader().taken();
+            let idle = session.taken.replace(taken) == taken
                 && session.calls_open() == 0
                 && !session.serves()
                 && !session.is_unflushed()
@@ -79,6 +80,9 @@ impl Dispatcher {
             })
             .collect();
         drop(places);
+        if !cold.is_empty() {
+            self.count(Counter::SweepsFound);
+        }
         for session in &cold {
             self.heat(session);
         }

@@ -11,6 +11,8 @@ thread_local! {
     static DRIVEN: Cell<Option<ManuallyDrop<Rc<Dispatcher>>>> = const { Cell::new(None) };
 }
 
+const NONE: &str = "this is used inside a node's task or handler only";
+
 /// While it stands, this thread drives a node.
 pub(crate) struct Enter(());
 
@@ -50,17 +52,29 @@ impl Dispatcher {
     /// # Panics
     /// When it drives none.
     pub(crate) fn current() -> Rc<Dispatcher> {
+        Dispatcher::with_current(Rc::clone)
+    }
+
+    /// Shows the node that this thread is driving to somebody who asks for none himself.
+    ///
+    /// # Panics
+    /// When it drives none.
+    #[inline]
+    pub(crate) fn with_current<R>(show: impl FnOnce(&Rc<Dispatcher>) -> R) -> R {
+        Dispatcher::if_driving(show).expect(NONE)
+    }
+
+    /// The same, if it drives one.
+    #[inline]
+    pub(crate) fn if_driving<R>(show: impl FnOnce(&Rc<Dispatcher>) -> R) -> Option<R> {
         let driven = DRIVEN.take();
-        let node = driven.as_deref().cloned();
+        let shown = driven.as_deref().map(show);
         DRIVEN.set(driven);
-        node.expect("this is used inside a node's task or handler only")
+        shown
     }
 
     /// Whether this thread is driving a node.
     pub(crate) fn is_driving() -> bool {
-        let driven = DRIVEN.take();
-        let is_driving = driven.is_some();
-        DRIVEN.set(driven);
-        is_driving
+        Dispatcher::if_driving(|_| ()).is_some()
     }
 }

@@ -44,15 +44,15 @@ impl Dispatcher {
     }
 
     fn turn_until(self: &Rc<Self>, main: Main<'_>, done: &Cell<bool>) {
-        self.resume();
-        let looks = self.pace.borrow().looks();
+        if self.waited.take() {
+            self.turn_resumed(main);
+        }
         while !done.get() {
-            if self.turn_once(looks, main) {
+            if self.turn_once(self.looks.get(), main) {
                 self.pace.borrow_mut().busy();
                 continue;
             }
-            let idle = self.pace.borrow_mut().idle();
-            match idle {
+            match self.idle() {
                 Idle::Tick => {
                     self.turns_left.set(TURNS_PER_TICK);
                     self.tick();
@@ -62,11 +62,28 @@ impl Dispatcher {
                     self.sampling.drained();
                 }
                 Idle::Sleep => {
-                    self.sleep(None);
+                    let woken = self.sleep(None);
                     self.pace.borrow_mut().slept();
+                    if woken {
+                        self.turn_woken(main);
+                    }
                 }
             }
         }
+    }
+
+    /// Nothing has come: what next?
+    #[inline]
+    fn idle(&self) -> Idle {
+        let computing = self.roster.is_computing();
+        let mut pace = self.pace.borrow_mut();
+        self.looks.set(pace.looks(computing));
+        pace.idle(computing)
+    }
+
+    /// A computation has begun beside the node.
+    pub(crate) fn now_computes(&self) {
+        self.looks.set(self.pace.borrow().looks(true));
     }
 
     /// Sees to what must not wait for a sleep: timers, and now and then the sockets. Gives whether
@@ -103,13 +120,14 @@ impl Dispatcher {
         self.expire_due(now)
     }
 
-    /// Sleeps until something comes, for `nanoseconds` at most.
-    pub(crate) fn sleep(self: &Rc<Self>, nanoseconds: Option<u64>) {
+    /// Sleeps until something comes, for `nanoseconds` at most. False if something has come before.
+    pub(crate) fn sleep(self: &Rc<Self>, nanoseconds: Option<u64>) -> bool {
         self.home.page().withdraw();
         self.settle_all();
         self.relieve_all();
         let mut sources = self.sources.take();
-        if self.roster.may_sleep() && !self.anything_came() {
+        let sleeps = self.roster.may_sleep() && !self.anything_came();
+        if sleeps {
             self.count(Counter::Sleeps);
             self.show_counters();
             let timeout = [self.next_timer(), nanoseconds].into_iter().flatten().min();
@@ -121,6 +139,7 @@ impl Dispatcher {
         self.roster.awake(sources.contains(&Source::Roster));
         self.attend(sources);
         self.fire(self.now_ns());
+        sleeps
     }
 
     /// Takes the promise back, for a loop of the application's own that is about to wait for the
@@ -139,16 +158,17 @@ impl Dispatcher {
         self.reactor.set_alarm(self.next_timer()).is_ok()
     }
 
-    /// Sees to what such a loop was woken by. Gives whether there was anything: the application may
-    /// have run by it, as by the last words of a peer, and its loop looks again before it waits.
-    #[inline(always)]
-    pub(super) fn resume(self: &Rc<Self>) -> bool {
-        self.waited.take() && self.resume_waited()
-    }
-
+    /// Sees to what such a loop was woken by, and turns. Gives whether there was anything: the
+    /// application may have run by it, as by the last words of a peer, and its loop looks again
+    /// before it waits.
     #[cold]
     #[inline(never)]
-    fn resume_waited(self: &Rc<Self>) -> bool {
+    pub(super) fn turn_resumed(self: &Rc<Self>, main: Main<'_>) -> bool {
+        let came = self.resume();
+        self.turn_woken(main) | came
+    }
+
+    fn resume(self: &Rc<Self>) -> bool {
         let mut sources = self.sources.take();
         self.reactor.wait(Some(0), &mut sources);
         self.sampling.woke();

@@ -323,13 +323,13 @@ impl Caller {
 
     /// Nothing has come: waits as the policy says.
     fn idle(&mut self) {
-        for _ in 0..self.pace.looks() {
+        for _ in 0..self.pace.looks(false) {
             if self.session.has_frame() {
                 return;
             }
             std::hint::spin_loop();
         }
-        match self.pace.idle() {
+        match self.pace.idle(false) {
             Idle::Tick => {
                 if self.watched.elapsed() >= WATCH {
                     self.watched = Instant::now();

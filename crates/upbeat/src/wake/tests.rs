@@ -72,6 +72,22 @@ fn only_a_sleeper_is_rung() {
 }
 
 #[test]
+fn the_end_of_a_computation_wakes_a_sleeper_once_for_nobody() {
+    let roster = Roster::new().unwrap();
+    roster.computation_begins();
+    roster.computation_begins();
+    assert!(roster.may_sleep() && roster.is_computing());
+    roster.computation_ends();
+    roster.nudge();
+    assert!(is_rung(&roster) && roster.is_computing());
+    roster.computation_ends();
+    roster.nudge();
+    assert!(!is_rung(&roster), "it is about to look");
+    assert!(!roster.is_computing());
+    assert_eq!(listed(&roster), [NO_TASK]);
+}
+
+#[test]
 fn no_wake_is_slept_over() {
     const WAKES: u64 = if cfg!(miri) { 50 } else { 20_000 };
     let roster = Roster::new().unwrap();

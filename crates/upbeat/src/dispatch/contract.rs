@@ -1,0 +1,91 @@
+//! The contract as the node itself keeps it: what was taken by looking and what had to wake it, and
+//! when a task that computes makes way.
+//!
+//! What the peers see of the contract is the promise on the node's page. Invariant: each message
+//! that is taken counts once, as polled or as woken for.
+
+use super::{Dispatcher, Main};
+use std::cell::Cell;
+use std::rc::Rc;
+use upbeat_core::bill::Counter;
+
+/// Poll points between two at which timers and sockets have their turn.
+const POINTS_PER_TICK: u32 = 1024;
+
+/// What is noted for it.
+#[derive(Default)]
+pub(super) struct Contract {
+    /// Messages that were taken.
+    taken: Cell<u64>,
+    /// How many those were when the node woke, until its first turn is over.
+    woke_at: Cell<Option<u64>>,
+    /// Whether tasks wait behind the one that is polled.
+    others_wait: Cell<bool>,
+    /// Poll points since one was for timers and sockets.
+    points: Cell<u32>,
+}
+
+impl Contract {
+    /// So many messages were taken out of a lane.
+    #[inline(always)]
+    pub(super) fn taken(&self, messages: u32) {
+        self.taken.set(self.taken.get() + u64::from(messages));
+    }
+
+    /// Whether tasks wait behind the one that is polled next.
+    #[inline]
+    pub(super) fn others_wait(&self, others: bool) {
+        self.others_wait.set(others);
+    }
+}
+
+/// The first turn after a wake, also where it panics.
+struct Upcall<'n>(&'n Dispatcher);
+
+impl Drop for Upcall<'_> {
+    fn drop(&mut self) {
+        let (contract, woken) = (&self.0.contract, Counter::MessagesWoken as usize);
+        if let Some(before) = contract.woke_at.take() {
+            let tally = &self.0.tallies[woken];
+            tally.set(tally.get() + (contract.taken.get() - before));
+        }
+    }
+}
+
+impl Dispatcher {
+    /// The first turn after a wake: what it takes had to wake the node.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn turn_woken(self: &Rc<Self>, main: Main<'_>) -> bool {
+        self.contract.woke_at.set(Some(self.contract.taken.get()));
+        let _upcall = Upcall(self);
+        self.turn_once(1, main)
+    }
+
+    /// Brings the count of polled messages up to date: all but those that had to wake the node.
+    pub(super) fn tally_polled(&self) {
+        let [polled, woken] = [Counter::MessagesPolled, Counter::MessagesWoken];
+        let taken = self.contract.woke_at.get().unwrap_or(self.contract.taken.get());
+        self.tallies[polled as usize].set(taken - self.tallies[woken as usize].get());
+    }
+
+    /// Whether a task that computes lets the dispatcher take over what has come.
+    #[inline]
+    pub(crate) fn must_make_way(&self) -> bool {
+        let points = self.contract.points.get() + 1;
+        self.contract.points.set(points);
+        if points == POINTS_PER_TICK {
+            self.contract.points.set(0);
+            self.turns_left.set(1);
+            return true;
+        }
+        let wants = |session: &Rc<crate::session::Session>| {
+            session.carrier.lanes.reader().has_another() || session.is_unflushed()
+        };
+        self.roster.any()
+            || self.contract.others_wait.get()
+            || self.home.board().is_marked()
+            || self.pressed.get()
+            || self.hot.borrow().iter().any(wants)
+    }
+}
