@@ -31,6 +31,7 @@ mod bill;
 mod papers;
 mod size;
 mod throughput;
+mod contract;
 
 use clap::{Args, Subcommand};
 use error::BenchError;
@@ -97,6 +98,7 @@ Examples:
   upbeat bench papers --quick        the tables of old papers, and today's figures beside them
   upbeat bench size --plot size.svg  round trips by the size of the message, and their picture
   upbeat bench throughput            one-way messages by their size, beside bare rings
+  upbeat bench contract              the price of an upcall, and programs with and without
   upbeat bench --json > today.jsonl  for a program";
 
 /// What the second process is told.
@@ -247,6 +249,19 @@ const BENCHES: &[Bench] = &[
         tell: |rows, _, json, to| throughput::tell(rows, json, to),
         plot: Some(throughput::plot),
         notes: "",
+    },
+    Bench {
+        name: contract::BENCH,
+        about: "what an upcall costs, and what it is worth to programs that compute",
+        list: contract::list,
+        subjects: contract::subjects,
+        serve: |cpus, scratch| pair::serve(cpus, |control, _| contract::server(control, scratch)),
+        full: schedule(12, 30_000),
+        quick: schedule(6, 8_000),
+        on_demand: true,
+        tell: |rows, _, json, to| contract::tell(rows, json, to),
+        plot: None,
+        notes: report::NOTES,
     },
 ];
 

@@ -6,7 +6,7 @@ use common::{Directory, Signal, Watchdog, node, until, yield_now};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -106,7 +106,7 @@ impl Stand {
 
 fn serve(
     name: &str,
-    place: &PathBuf,
+    place: &Path,
     waiting: Waiting,
     quit: Signal,
     ready: &Sender<()>,

@@ -139,10 +139,15 @@ impl Rest {
         }
     }
 
+    /// Whether the word was given, which is taken.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.inner.said.replace(false)
+    }
+
     /// Waits for the word, and takes it.
     pub(crate) async fn begun(&self) {
         poll_fn(|context| {
-            if self.inner.said.replace(false) {
+            if self.has_begun() {
                 return Poll::Ready(());
             }
             self.inner.waiting.replace(Some(context.waker().clone()));

@@ -94,6 +94,9 @@ pub struct Row {
     /// The part of the messages that the receiver had no room for at first, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused_percent: Option<f64>,
+    /// Of the messages that came, the part that was polled and woke nobody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub polled_percent: Option<f64>,
     /// Where the time went, item by item.
     #[serde(flatten)]
     pub bill: Option<Billed>,
@@ -140,6 +143,7 @@ impl Row {
             protocol_frames_per_message: None,
             optimistic_percent: None,
             refused_percent: None,
+            polled_percent: None,
             bill: None,
             batch: said.batch,
             tails_of: if said.single_tails { "operations" } else { "batches" },
@@ -305,6 +309,7 @@ const COLUMNS: &[Column] = &[
     Column { title: "GB/s", text: |row| plain(row.gigabytes_per_second) },
     Column { title: "least/s", text: |row| row.least_per_second.map(short).unwrap_or_default() },
     Column { title: "KiB/session", text: |row| plain(row.bytes_per_session.map(|b| b / 1024.0)) },
+    Column { title: "polled %", text: |row| plain(row.polled_percent) },
     Column { title: "compared", text: compared },
 ];
 

@@ -139,6 +139,24 @@ pub(crate) const EXPRESS_500: Printed = Printed {
     ],
 };
 
+/// The part of the messages that were polled.
+pub(crate) const EXPRESS_POLLED: Printed = Printed {
+    system: "Express Messages",
+    paper: EXPRESS,
+    table: "table 4, messages polled",
+    unit: Unit::Percent,
+    rows: &[("Red/Black SOR", 94.0), ("LocusRoute", 83.0)],
+};
+
+/// What is lost where messages are only polled.
+pub(crate) const EXPRESS_DEGRADATION: Printed = Printed {
+    system: "Express Messages",
+    paper: EXPRESS,
+    table: "table 5, degradation without the contract",
+    unit: Unit::Percent,
+    rows: &[("Red/Black SOR", 0.0), ("LocusRoute", 39.0)],
+};
+
 impl Printed {
     /// What a row says: nanoseconds, percent or bytes.
     pub(crate) fn value(&self, row: &str) -> Option<f64> {
@@ -171,6 +189,8 @@ mod tests {
         &EXPRESS_SHORT,
         &EXPRESS_UPCALL,
         &EXPRESS_500,
+        &EXPRESS_POLLED,
+        &EXPRESS_DEGRADATION,
     ];
 
     #[test]

@@ -1,0 +1,388 @@
+//! Two programs of two nodes, each in a process, and three ways to compute in them.
+//!
+//! In `heap` both nodes take work from a heap, fetch data for it from each other and compute: when a
+//! request comes, the other computes as often as not. In `sor` both relax their half of a grid, red
+//! points and black ones by turns, and give each other their edge: both compute, then both
+//! communicate. What they compute is compared with what it ought to be.
+
+mod grid;
+
+use super::grind;
+use crate::bench::control::Job;
+use crate::bench::error::BenchError;
+use crate::bench::hosts::{Policy, node, refused};
+use crate::bench::pair::Pair;
+use crate::bench::report::{Row, rounded};
+use crate::bench::rounds::{Floor, Subject};
+use crate::bench::timing::{Round, Shape, Work};
+use grid::Half;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::future::poll_fn;
+use std::path::Path;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use upbeat::{CallError, Counter, Node, poll_point};
+use upbeat_memory::ticks::ticks;
+
+/// Pieces of work in the heap.
+const ITEMS: u64 = 64;
+/// A piece takes less than so many microseconds, half of it on the average.
+const ITEM_US: u64 = 1000;
+/// Data that a piece of work is about.
+const FETCHES: u64 = 4;
+/// Relaxations of one colour.
+const PHASES: u64 = 20;
+
+const FIRST: &str = "bench-contract/first";
+const SECOND: &str = "bench-contract/second";
+
+/// How a node computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// On another thread: the contract.
+    Compute,
+    /// In its task, with poll points: the contract too.
+    Points,
+    /// In its task, without: messages wait until it polls.
+    PollingOnly,
+}
+
+/// What is run, and how it computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Program {
+    sor: bool,
+    way: Way,
+}
+
+impl Program {
+    pub(super) const ALL: [Program; 6] = [
+        Program { sor: false, way: Way::Compute },
+        Program { sor: false, way: Way::Points },
+        Program { sor: false, way: Way::PollingOnly },
+        Program { sor: true, way: Way::Compute },
+        Program { sor: true, way: Way::Points },
+        Program { sor: true, way: Way::PollingOnly },
+    ];
+
+    pub(super) fn path(self) -> String {
+        let way = match self.way {
+            Way::Compute => "compute",
+            Way::Points => "poll-points",
+            Way::PollingOnly => "polling-only",
+        };
+        format!("{}/{way}", if self.sor { "sor" } else { "heap" })
+    }
+
+    pub(super) fn about(self) -> String {
+        let program = if self.sor { "a lock-step program" } else { "a program with a work heap" };
+        let way = match self.way {
+            Way::Compute => "that computes on another thread",
+            Way::Points => "that computes with a poll point each microsecond",
+            Way::PollingOnly => "that only polls, and not while it computes",
+        };
+        format!("{program} of two nodes {way}")
+    }
+
+    /// The same under the contract.
+    fn contract(self) -> Program {
+        Program { way: Way::Compute, ..self }
+    }
+}
+
+/// What the nodes of a program ask of each other.
+#[upbeat::service]
+trait Parts {
+    /// The number of a piece of work; none is left if it is 0.
+    async fn take(&self) -> u64;
+    /// Data for a piece of work.
+    async fn fetch(&self, page: u64) -> [u8; 1024];
+    /// The edge of the other's half, behind a phase.
+    async fn edge(&self, phase: u64, row: Vec<f64>);
+    /// Waits until the first node has come this far too.
+    async fn meet(&self, number: u64);
+    /// Messages that were polled, and those that had to wake the node.
+    async fn found(&self) -> (u64, u64);
+}
+
+/// A node's part.
+struct Part {
+    node: Node,
+    left: Cell<u64>,
+    edges: [RefCell<Vec<f64>>; 2],
+    /// How far each node has come, and who waits for that.
+    come: [Cell<u64>; 2],
+    waiting: RefCell<Vec<Waker>>,
+}
+
+impl Part {
+    fn found(&self) -> (u64, u64) {
+        let counted = |counter| self.node.counted(counter);
+        (counted(Counter::MessagesPolled), counted(Counter::MessagesWoken))
+    }
+
+    fn take_item(&self) -> u64 {
+        let left = self.left.get();
+        self.left.set(left.saturating_sub(1));
+        left
+    }
+
+    fn come(&self, who: usize, number: u64) {
+        self.come[who].set(number);
+        self.waiting.take().into_iter().for_each(Waker::wake);
+    }
+
+    async fn wait_for(&self, who: usize, number: u64) {
+        poll_fn(|context| {
+            if self.come[who].get() >= number {
+                return Poll::Ready(());
+            }
+            self.waiting.borrow_mut().push(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+impl Parts for Part {
+    async fn take(&self) -> u64 {
+        self.take_item()
+    }
+
+    async fn fetch(&self, page: u64) -> [u8; 1024] {
+        [page as u8; 1024]
+    }
+
+    async fn edge(&self, phase: u64, row: Vec<f64>) {
+        *self.edges[phase as usize % 2].borrow_mut() = row;
+    }
+
+    async fn meet(&self, number: u64) {
+        self.come(1, number);
+        self.wait_for(0, number).await;
+    }
+
+    async fn found(&self) -> (u64, u64) {
+        self.found()
+    }
+}
+
+/// One of the two nodes. The first has the heap, and is where they meet.
+pub(super) struct Side {
+    node: Node,
+    part: Rc<Part>,
+    peer: OnceCell<PartsClient>,
+    first: bool,
+    met: Cell<u64>,
+    /// What the first half comes to, computed by one alone.
+    expected: OnceCell<f64>,
+}
+
+impl Side {
+    pub(super) fn first(scratch: &Path) -> Result<Side, BenchError> {
+        Side::new(FIRST, scratch)
+    }
+
+    pub(super) fn second(scratch: &Path) -> Result<Side, BenchError> {
+        Side::new(SECOND, scratch)
+    }
+
+    fn new(name: &str, scratch: &Path) -> Result<Side, BenchError> {
+        let node = node(name, Some(scratch), Policy::Polling)?;
+        let part = Rc::new(Part {
+            node: node.clone(),
+            left: Cell::new(0),
+            edges: Default::default(),
+            come: Default::default(),
+            waiting: RefCell::default(),
+        });
+        node.serve(PartsServer::shared(Rc::clone(&part)));
+        let (peer, met, expected) = (OnceCell::new(), Cell::new(0), OnceCell::new());
+        Ok(Side { node, part, peer, first: name == FIRST, met, expected })
+    }
+
+    /// This node's side of a round, in which the program runs once for each batch.
+    pub(super) fn round(&self, program: Program, work: Work) -> Result<Done, BenchError> {
+        self.node.block_on(async {
+            if self.peer.get().is_none() {
+                let peer = self.node.connect(if self.first { SECOND } else { FIRST }).await;
+                let _ = self.peer.set(peer.map_err(refused("connecting"))?);
+            }
+            let Some(peer) = self.peer.get() else {
+                return Err(BenchError::protocol("a peer is lost"));
+            };
+            let mut done = Done::default();
+            for _ in 0..work.batches {
+                let ran = self.run(program, peer, &mut done).await;
+                ran.map_err(refused("a call"))?;
+            }
+            if self.first && done.wrong != 0 {
+                let text = format!("{} runs computed something else", done.wrong);
+                return Err(BenchError::Runtime { act: "computing", text });
+            }
+            Ok(done)
+        })
+    }
+
+    /// Runs the program once, from the time at which both are there until both are done.
+    async fn run(
+        &self,
+        program: Program,
+        peer: &PartsClient,
+        done: &mut Done,
+    ) -> Result<(), CallError> {
+        self.part.left.set(ITEMS);
+        let half = program.sor.then(|| Half::new(self.first));
+        if self.first && program.sor {
+            self.expected.get_or_init(|| grid::alone(PHASES));
+        }
+        self.meet(peer).await?;
+        let before = self.found(peer).await?;
+        self.meet(peer).await?;
+        let began = ticks();
+        let sum = match half {
+            Some(half) => self.sor(program.way, half, peer).await?,
+            None => self.heap(program.way, peer).await?,
+        };
+        self.meet(peer).await?;
+        done.runs.push(ticks().saturating_sub(began));
+        let after = self.found(peer).await?;
+        self.meet(peer).await?;
+        done.polled += after.0 - before.0;
+        done.woken += after.1 - before.1;
+        done.wrong += u32::from(program.sor && self.expected.get().is_some_and(|one| *one != sum));
+        Ok(())
+    }
+
+    /// What both nodes have found, said to the first.
+    async fn found(&self, peer: &PartsClient) -> Result<(u64, u64), CallError> {
+        if !self.first {
+            return Ok((0, 0));
+        }
+        let (theirs, ours) = (peer.found().await?, self.part.found());
+        Ok((ours.0 + theirs.0, ours.1 + theirs.1))
+    }
+
+    async fn meet(&self, peer: &PartsClient) -> Result<(), CallError> {
+        let number = self.met.get() + 1;
+        self.met.set(number);
+        if !self.first {
+            return peer.meet(number).await;
+        }
+        self.part.come(0, number);
+        self.part.wait_for(1, number).await;
+        Ok(())
+    }
+
+    async fn heap(&self, way: Way, peer: &PartsClient) -> Result<f64, CallError> {
+        let mut sum = 0;
+        loop {
+            let item = if self.first { self.part.take_item() } else { peer.take().await? };
+            if item == 0 {
+                return Ok(sum as f64);
+            }
+            for page in 0..FETCHES {
+                sum += u64::from(peer.fetch(page).await?[0]);
+            }
+            let pieces = item.wrapping_mul(0x9e37_79b9_7f4a_7c15) % ITEM_US;
+            match way {
+                Way::Compute => drop(self.node.compute(move || grind(pieces as u32)).await),
+                Way::PollingOnly => drop(grind(pieces as u32)),
+                Way::Points => {
+                    for _ in 0..pieces {
+                        grind(1);
+                        poll_point().await;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn sor(&self, way: Way, mut half: Half, peer: &PartsClient) -> Result<f64, CallError> {
+        for phase in 0..PHASES {
+            match way {
+                Way::Compute => {
+                    let relax = move || {
+                        half.relax(phase);
+                        half
+                    };
+                    half = self.node.compute(relax).await;
+                }
+                Way::PollingOnly => half.relax(phase),
+                Way::Points => {
+                    for row in 0..grid::ROWS {
+                        half.relax_row(phase, row);
+                        poll_point().await;
+                    }
+                }
+            }
+            peer.edge(phase, half.edge().to_vec()).await?;
+            self.meet(peer).await?;
+            half.border(&self.part.edges[phase as usize % 2].borrow());
+        }
+        Ok(half.sum())
+    }
+}
+
+/// What the runs of a round came to.
+#[derive(Default)]
+pub(super) struct Done {
+    runs: Vec<u64>,
+    /// Messages that both nodes polled.
+    polled: u64,
+    /// Messages that had to wake one of them.
+    woken: u64,
+    wrong: u32,
+}
+
+/// The wanted programs.
+pub(super) fn subjects<'a>(
+    side: &'a Rc<Side>,
+    wanted: &'a dyn Fn(&str) -> bool,
+) -> impl Iterator<Item = Box<dyn Subject>> + 'a {
+    Program::ALL.into_iter().filter(|program| wanted(&program.path())).map(|program| {
+        let (side, found) = (Rc::clone(side), (0, 0));
+        let (path, baseline) = (program.path(), program.contract().path());
+        Box::new(ProgramSubject { program, path, baseline, side, found }) as Box<dyn Subject>
+    })
+}
+
+/// A program as a subject.
+struct ProgramSubject {
+    program: Program,
+    path: String,
+    baseline: String,
+    side: Rc<Side>,
+    /// Messages polled, and woken for, in all rounds.
+    found: (u64, u64),
+}
+
+impl Subject for ProgramSubject {
+    fn case(&self) -> &str {
+        &self.path
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Each
+    }
+
+    fn floor(&self) -> Floor {
+        Floor::Nothing
+    }
+
+    fn baseline(&self) -> Option<&str> {
+        (self.path != self.baseline).then_some(self.baseline.as_str())
+    }
+
+    fn round(&mut self, pair: &mut Pair, work: Work) -> Result<Round, BenchError> {
+        let done = pair
+            .round(Job::Case(self.path.clone()), work, |_| self.side.round(self.program, work))?;
+        self.found.0 += done.polled;
+        self.found.1 += done.woken;
+        Ok(Round::of_batches(1, done.runs))
+    }
+
+    fn finish(&mut self, row: &mut Row) {
+        let (polled, woken) = self.found;
+        row.polled_percent = Some(rounded(100.0 * polled as f64 / (polled + woken).max(1) as f64));
+    }
+}

@@ -1,0 +1,190 @@
+//! What was measured, and the paper's figures beside it.
+
+use super::BENCH;
+use crate::bench::papers::figures::{
+    EXPRESS_DEGRADATION, EXPRESS_POLLED, EXPRESS_UPCALL, Printed, Unit,
+};
+use crate::bench::report::{self, Placement, Row, rounded, time};
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// A figure of the paper, and of today.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Line {
+    bench: &'static str,
+    system: &'static str,
+    paper: &'static str,
+    table: &'static str,
+    row: &'static str,
+    /// `ns` or `percent`.
+    unit: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    then: Option<f64>,
+    today: f64,
+    /// What was measured.
+    case: String,
+    placement: Placement,
+    cpus: [usize; 2],
+}
+
+impl Line {
+    fn new(printed: &Printed, row: &'static str, today: f64, of: &Row) -> Line {
+        Line {
+            bench: BENCH,
+            system: printed.system,
+            paper: printed.paper,
+            table: printed.table,
+            row,
+            unit: if printed.unit == Unit::Percent { "percent" } else { "ns" },
+            then: printed.value(row),
+            today: rounded(today),
+            case: of.case.clone(),
+            placement: of.placement,
+            cpus: of.cpus,
+        }
+    }
+}
+
+/// The programs as they are called here and in the paper.
+const PROGRAMS: [(&str, &str); 2] = [("heap", "LocusRoute"), ("sor", "Red/Black SOR")];
+
+/// The lines that rows of one placement make.
+fn lines(rows: &[&Row]) -> Vec<Line> {
+    let find = |case: &str| rows.iter().find(|row| row.case == case).copied();
+    let mut lines = Vec::new();
+    if let (Some(polling), Some(both)) = (find("null/polling"), find("null/both-compute")) {
+        // A round trip has two messages.
+        let (polled, woken) = (polling.p50_ns / 2.0, both.p50_ns / 2.0);
+        lines.push(Line::new(&EXPRESS_UPCALL, "a message, polled", polled, polling));
+        lines.push(Line::new(&EXPRESS_UPCALL, "a message, by upcall", woken, both));
+        lines.push(Line::new(&EXPRESS_UPCALL, "upcall beside polling", woken - polled, both));
+    }
+    for (program, name) in PROGRAMS {
+        let polled = |row: &Row| row.polled_percent;
+        if let Some((row, percent)) =
+            find(&format!("{program}/compute")).and_then(|row| Some((row, polled(row)?)))
+        {
+            lines.push(Line::new(&EXPRESS_POLLED, name, percent, row));
+        }
+    }
+    for (program, name) in PROGRAMS {
+        for way in ["polling-only", "poll-points"] {
+            let row = find(&format!("{program}/{way}"));
+            if let Some((row, ratio)) = row.and_then(|row| Some((row, row.ratio_to_baseline?))) {
+                let line = Line::new(&EXPRESS_DEGRADATION, name, 100.0 * (ratio - 1.0), row);
+                let then = line.then.filter(|_| way == "polling-only");
+                lines.push(Line { then, ..line });
+            }
+        }
+    }
+    lines
+}
+
+/// Prints rows and lines: as text, or one JSON object a line.
+pub(crate) fn tell(rows: &[Row], json: bool, to: &mut impl Write) -> io::Result<()> {
+    if json {
+        report::json(rows, to)?
+    } else {
+        report::table(rows, to)?
+    }
+    let mut placements: Vec<Placement> = Vec::new();
+    for row in rows {
+        if !placements.contains(&row.placement) {
+            placements.push(row.placement);
+        }
+    }
+    for placement in placements {
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.placement == placement).collect();
+        let lines = lines(&rows);
+        if json {
+            for line in &lines {
+                serde_json::to_writer(&mut *to, line)?;
+                writeln!(to)?;
+            }
+        } else {
+            grid(&lines, to)?;
+        }
+    }
+    if json { Ok(()) } else { write!(to, "{NOTES}") }
+}
+
+fn grid(lines: &[Line], to: &mut impl Write) -> io::Result<()> {
+    let Some(first) = lines.first() else { return Ok(()) };
+    writeln!(to, "{}, {}", first.system, first.paper)?;
+    writeln!(to, "  CPUs {} and {}: {}", first.cpus[0], first.cpus[1], first.placement)?;
+    let mut table = "";
+    for line in lines {
+        if line.table != table {
+            table = line.table;
+            writeln!(to, "  {table:<46} {:>10} {:>10}", "paper", "today")?;
+        }
+        let unit = |value: f64| match line.unit {
+            "percent" => format!("{value:.1}%"),
+            _ => time(value),
+        };
+        let then = line.then.map_or("-".to_owned(), unit);
+        let name = format!("{} ({})", line.row, line.case);
+        writeln!(to, "    {name:<44} {then:>10} {:>10}", unit(line.today))?;
+    }
+    writeln!(to)
+}
+
+const NOTES: &str = "\
+A node and what it computes share one CPU, as in the paper. Half of a round trip is a message; both
+nodes are told to poll, and sleep while they compute. Degradation is of a program that computes on
+another thread (`compute`): by how much the other one takes longer, the median over alternating
+rounds, less than nothing where it is faster. Messages polled are those of both nodes in `compute`.
+`heap` has 64 pieces of work of 0 to 1 ms, each with 4 KiB from the other node; `sor` 20 phases on
+1,024 x 1,024 points.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::{Row, lines, tell};
+    use crate::bench::report::Placement;
+    use crate::bench::stats::{Ratios, Summary};
+
+    fn row(case: &str, p50_ns: f64, baseline: Option<f64>) -> Row {
+        let said = Summary {
+            n: 100,
+            rounds: 7,
+            batch: 1,
+            single_tails: false,
+            min_ns: p50_ns,
+            p50_ns,
+            p99_ns: p50_ns,
+            p999_ns: p50_ns,
+            least_per_second: None,
+            ratios: Ratios { baseline, ..Ratios::default() },
+        };
+        Row { polled_percent: Some(90.0), ..Row::new("contract", case, Placement::OneL3, &said) }
+    }
+
+    #[test]
+    fn an_upcall_is_half_of_what_both_pay_and_degradation_what_a_program_loses() {
+        let rows = [
+            row("null/polling", 200.0, None),
+            row("null/both-compute", 20_200.0, Some(101.0)),
+            row("heap/compute", 1e7, None),
+            row("heap/polling-only", 1.5e7, Some(1.39)),
+            row("heap/poll-points", 1e7, Some(1.01)),
+        ];
+        let lines = lines(&rows.iter().collect::<Vec<_>>());
+        let said: Vec<_> = lines.iter().map(|line| (line.row, line.then, line.today)).collect();
+        assert_eq!(
+            said,
+            [
+                ("a message, polled", None, 100.0),
+                ("a message, by upcall", None, 10_100.0),
+                ("upcall beside polling", Some(27e3), 10_000.0),
+                ("LocusRoute", Some(83.0), 90.0),
+                ("LocusRoute", Some(39.0), 39.0),
+                ("LocusRoute", None, 1.0),
+            ]
+        );
+        let mut text = Vec::new();
+        tell(&rows, false, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("27.00 us") && text.contains("39.0%"), "{text}");
+    }
+}
