@@ -347,6 +347,10 @@ fn where_nothing_has_come_a_poll_point_does_not_wait() {
         yield_now().await;
         assert!(once(points(1)).is_ready());
         task.await.unwrap();
+        // So are those that the dispatcher has on its list behind the one that it polls.
+        let first = node.spawn(async { once(poll_point()).is_pending() });
+        let behind = node.spawn(async {});
+        assert_eq!((first.await, behind.await), (Ok(true), Ok(())));
     });
 }
 
@@ -382,6 +386,21 @@ fn a_handler_makes_way_for_what_lies_behind_its_message_and_not_for_that() {
         .await;
         assert_eq!(*order.borrow(), ["short", "long"]);
         assert_eq!(promoted().await, 1);
+    });
+}
+
+#[test]
+fn what_a_task_has_sent_goes_on_its_way_at_its_next_poll_point() {
+    let _watchdog = Watchdog::new("sent", 60);
+    let stand = Stand::plain(Waiting::Sleeping);
+    stand.node.block_on(async {
+        let sums = stand.client().await;
+        until(|| stand.sleeps()).await;
+        assert!(once(poll_point()).is_ready());
+        let mut call = pin!(sums.null());
+        assert!(once(call.as_mut()).is_pending());
+        assert!(once(poll_point()).is_pending(), "the server is not rung yet");
+        call.await.unwrap();
     });
 }
 

@@ -1,6 +1,6 @@
 //! Two programs of two nodes, each in a process, and three ways to compute in them.
 //!
-//! In `heap` both nodes take work from a heap, fetch data for it from each other and compute: when a
+//! In `heap`, and with longer work in `heap4`, both nodes take work from a heap, fetch data for it from each other and compute: when a
 //! request comes, the other computes as often as not. In `sor` both relax their half of a grid, red
 //! points and black ones by turns, and give each other their edge: both compute, then both
 //! communicate. What they compute is compared with what it ought to be.
@@ -24,14 +24,10 @@ use std::task::{Poll, Waker};
 use upbeat::{CallError, Counter, Node, poll_point};
 use upbeat_memory::ticks::ticks;
 
-/// Pieces of work in the heap.
-const ITEMS: u64 = 64;
-/// A piece takes less than so many microseconds, half of it on the average.
-const ITEM_US: u64 = 1000;
 /// Data that a piece of work is about.
 const FETCHES: u64 = 4;
 /// Relaxations of one colour.
-const PHASES: u64 = 20;
+const PHASES: u64 = 10;
 
 const FIRST: &str = "bench-contract/first";
 const SECOND: &str = "bench-contract/second";
@@ -47,21 +43,36 @@ enum Way {
     PollingOnly,
 }
 
+/// What is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// So many pieces of work of less than so many microseconds, half of it on the average.
+    Heap { items: u64, below_us: u64 },
+    /// A grid.
+    Sor,
+}
+
+const HEAP: What = What::Heap { items: 64, below_us: 1000 };
+const HEAP4: What = What::Heap { items: 32, below_us: 4000 };
+
 /// What is run, and how it computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Program {
-    sor: bool,
+    what: What,
     way: Way,
 }
 
 impl Program {
-    pub(super) const ALL: [Program; 6] = [
-        Program { sor: false, way: Way::Compute },
-        Program { sor: false, way: Way::Points },
-        Program { sor: false, way: Way::PollingOnly },
-        Program { sor: true, way: Way::Compute },
-        Program { sor: true, way: Way::Points },
-        Program { sor: true, way: Way::PollingOnly },
+    pub(super) const ALL: [Program; 9] = [
+        Program { what: HEAP, way: Way::Compute },
+        Program { what: HEAP, way: Way::Points },
+        Program { what: HEAP, way: Way::PollingOnly },
+        Program { what: HEAP4, way: Way::Compute },
+        Program { what: HEAP4, way: Way::Points },
+        Program { what: HEAP4, way: Way::PollingOnly },
+        Program { what: What::Sor, way: Way::Compute },
+        Program { what: What::Sor, way: Way::Points },
+        Program { what: What::Sor, way: Way::PollingOnly },
     ];
 
     pub(super) fn path(self) -> String {
@@ -70,11 +81,20 @@ impl Program {
             Way::Points => "poll-points",
             Way::PollingOnly => "polling-only",
         };
-        format!("{}/{way}", if self.sor { "sor" } else { "heap" })
+        let what = match self.what {
+            HEAP => "heap",
+            What::Heap { .. } => "heap4",
+            What::Sor => "sor",
+        };
+        format!("{what}/{way}")
     }
 
     pub(super) fn about(self) -> String {
-        let program = if self.sor { "a lock-step program" } else { "a program with a work heap" };
+        let program = match self.what {
+            HEAP => "a program with a work heap",
+            What::Heap { .. } => "a program with a heap of longer work",
+            What::Sor => "a lock-step program",
+        };
         let way = match self.way {
             Way::Compute => "that computes on another thread",
             Way::Points => "that computes with a poll point each microsecond",
@@ -230,18 +250,25 @@ impl Side {
         peer: &PartsClient,
         done: &mut Done,
     ) -> Result<(), CallError> {
-        self.part.left.set(ITEMS);
-        let half = program.sor.then(|| Half::new(self.first));
-        if self.first && program.sor {
+        let half = match program.what {
+            What::Sor => Some(Half::new(self.first)),
+            What::Heap { items, .. } => {
+                self.part.left.set(items);
+                None
+            }
+        };
+        if self.first && half.is_some() {
             self.expected.get_or_init(|| grid::alone(PHASES));
         }
+        let of_grid = half.is_some();
         self.meet(peer).await?;
         let before = self.found(peer).await?;
         self.meet(peer).await?;
         let began = ticks();
-        let sum = match half {
-            Some(half) => self.sor(program.way, half, peer).await?,
-            None => self.heap(program.way, peer).await?,
+        let sum = match (half, program.what) {
+            (Some(half), _) => self.sor(program.way, half, peer).await?,
+            (None, What::Heap { below_us, .. }) => self.heap(program.way, below_us, peer).await?,
+            (None, What::Sor) => 0.0,
         };
         self.meet(peer).await?;
         done.runs.push(ticks().saturating_sub(began));
@@ -249,7 +276,7 @@ impl Side {
         self.meet(peer).await?;
         done.polled += after.0 - before.0;
         done.woken += after.1 - before.1;
-        done.wrong += u32::from(program.sor && self.expected.get().is_some_and(|one| *one != sum));
+        done.wrong += u32::from(of_grid && self.expected.get().is_some_and(|one| *one != sum));
         Ok(())
     }
 
@@ -273,7 +300,7 @@ impl Side {
         Ok(())
     }
 
-    async fn heap(&self, way: Way, peer: &PartsClient) -> Result<f64, CallError> {
+    async fn heap(&self, way: Way, below_us: u64, peer: &PartsClient) -> Result<f64, CallError> {
         let mut sum = 0;
         loop {
             let item = if self.first { self.part.take_item() } else { peer.take().await? };
@@ -283,7 +310,7 @@ impl Side {
             for page in 0..FETCHES {
                 sum += u64::from(peer.fetch(page).await?[0]);
             }
-            let pieces = item.wrapping_mul(0x9e37_79b9_7f4a_7c15) % ITEM_US;
+            let pieces = item.wrapping_mul(0x9e37_79b9_7f4a_7c15) % below_us;
             match way {
                 Way::Compute => drop(self.node.compute(move || grind(pieces as u32)).await),
                 Way::PollingOnly => drop(grind(pieces as u32)),

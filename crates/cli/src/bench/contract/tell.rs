@@ -46,7 +46,8 @@ impl Line {
 }
 
 /// The programs as they are called here and in the paper.
-const PROGRAMS: [(&str, &str); 2] = [("heap", "LocusRoute"), ("sor", "Red/Black SOR")];
+const PROGRAMS: [(&str, &str); 3] =
+    [("heap", "LocusRoute"), ("heap4", "LocusRoute"), ("sor", "Red/Black SOR")];
 
 /// The lines that rows of one placement make.
 fn lines(rows: &[&Row]) -> Vec<Line> {
@@ -134,8 +135,8 @@ A node and what it computes share one CPU, as in the paper. Half of a round trip
 nodes are told to poll, and sleep while they compute. Degradation is of a program that computes on
 another thread (`compute`): by how much the other one takes longer, the median over alternating
 rounds, less than nothing where it is faster. Messages polled are those of both nodes in `compute`.
-`heap` has 64 pieces of work of 0 to 1 ms, each with 4 KiB from the other node; `sor` 20 phases on
-1,024 x 1,024 points.
+`heap` has 64 pieces of work of 0 to 1 ms, each with 4 KiB from the other node, `heap4` 32 of 0 to 4
+ms; `sor` 10 phases on 2,048 x 2,048 points.
 ";
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The grid of the lock-step program: Laplace's equation, relaxed by colours.
 
 /// Rows of a half.
-pub(super) const ROWS: usize = 512;
-const COLUMNS: usize = 1024;
+pub(super) const ROWS: usize = 1024;
+const COLUMNS: usize = 2048;
 const OMEGA: f64 = 1.5;
 
 /// Rows of the grid, with one row more above and below that are not relaxed.
