@@ -184,6 +184,29 @@ fn the_peers_are_measured_in_the_repository_alone() {
 }
 
 #[test]
+fn the_contract_is_held_against_its_paper() {
+    if !two_cpus() {
+        return;
+    }
+    let calls = ["null/polling", "null/both-compute", "null/poll-points"];
+    let programs = ["heap/compute", "heap/polling-only"];
+    let arguments = ["bench", "contract", "--quick", "--json"];
+    let all = arguments.into_iter().chain(calls).chain(programs);
+    let lines = rows(&upbeat(&all.collect::<Vec<_>>()));
+    let (told, measured): (Vec<_>, Vec<_>) =
+        lines.iter().partition(|line| line.get("paper").is_some());
+    measured.iter().for_each(|row| check(row));
+    assert!(measured.iter().filter(|row| row.get("polled_percent").is_some()).count() >= 2);
+    let named = |name: &str| told.iter().find(|line| line["row"] == name);
+    // Two placements may have halves of it.
+    if let Some(upcall) = named("upcall beside polling") {
+        assert_eq!(number(upcall, "then"), 27_000.0);
+        assert!(number(upcall, "today") > 0.0, "waking costs something: {upcall}");
+    }
+    assert!(named("LocusRoute").is_some_and(|line| line["today"].is_f64()));
+}
+
+#[test]
 fn the_tables_of_the_papers_are_held_against_today() {
     if !two_cpus() {
         return;

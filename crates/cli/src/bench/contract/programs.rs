@@ -220,7 +220,7 @@ impl Side {
         Ok(Side { node, part, peer, first: name == FIRST, met, expected })
     }
 
-    /// This node's side of a round, in which the program runs once for each batch.
+    /// This node's side of a round, in which the program runs once for each batch of one.
     pub(super) fn round(&self, program: Program, work: Work) -> Result<Done, BenchError> {
         self.node.block_on(async {
             if self.peer.get().is_none() {
@@ -231,7 +231,8 @@ impl Side {
                 return Err(BenchError::protocol("a peer is lost"));
             };
             let mut done = Done::default();
-            for _ in 0..work.batches {
+            // The first round, of which the time is not known yet, is a short one.
+            for _ in 0..(work.batches / work.size).max(1) {
                 let ran = self.run(program, peer, &mut done).await;
                 ran.map_err(refused("a call"))?;
             }
