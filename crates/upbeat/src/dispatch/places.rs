@@ -100,7 +100,7 @@ impl Dispatcher {
             Next::Accept { request, .. } => {
                 // What was charged when it was granted is free again, and if it is done at once
                 // nobody else says so to those who wait in other sessions.
-                self.purse.look_again();
+                self.pressed.set(true);
                 self.run_kept(session, &request);
             }
         }
