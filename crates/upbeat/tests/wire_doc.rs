@@ -75,8 +75,12 @@ fn the_bounds_are_those_of_the_code() {
     }
     let listed =
         |numbers: &[usize]| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let buffers = limits::BUFFERS.map(|count| count as usize);
-    for (name, numbers) in [("BUFFER_BYTES", limits::BUFFER_BYTES), ("BUFFERS", buffers)] {
+    let counts = |buffers: [u32; 4]| buffers.map(|count| count as usize);
+    for (name, numbers) in [
+        ("BUFFER_BYTES", limits::BUFFER_BYTES),
+        ("BUFFERS_FIRST", counts(limits::BUFFERS_FIRST)),
+        ("BUFFERS", counts(limits::BUFFERS)),
+    ] {
         let row = format!("| `{name}` | {} |", listed(&numbers));
         assert!(DOCUMENT.contains(&row), "docs/wire.md has not: {row}");
     }
@@ -84,7 +88,7 @@ fn the_bounds_are_those_of_the_code() {
     assert_eq!((ring::SLOT, ring::HEAD, segment::PAGE), (128, 24, 4096));
     assert_eq!((lane::HEAD_LINES, lane::LANE_BYTES, page::PAGE_WORDS), (8, 8192, 16));
     assert_eq!(lane::GROWN_BYTES, [64 << 10, 2 << 20]);
-    assert_eq!((limits::SHORT_BYTES, limits::SLABS_PER_SIZE_MAX), (104, 2));
+    assert_eq!((limits::SHORT_BYTES, limits::SLABS_PER_SIZE_MAX), (104, 3));
     assert_eq!(limits::LONG_STEP_BYTES, 256 << 10);
     assert_eq!(Budget::price(limits::MESSAGE_BYTES_MAX), 1_073_742_080);
     assert_eq!(Budget::price(0), 256);
@@ -234,7 +238,7 @@ fn call() {
     });
 }
 
-/// Passes frames on, and gives the bytes of all but those of binding; of binding the slab's.
+/// Passes frames on, and gives the bytes of all but those of binding.
 fn pass_on() -> String {
     let program = ProgramId::named(PROGRAM.parse().unwrap());
     let name = |text: &str| text.parse::<NodeName>().unwrap();
@@ -252,8 +256,9 @@ fn pass_on() -> String {
         patience.check();
         let bound = answers > 0;
         client.carrier.lanes.publish_accepted(server.carrier.lanes.peer_accepted());
-        let passed = pass(&mut client, &mut server);
-        if let Some(passed) = passed.filter(|passed| bound || passed.kind == Kind::Slab) {
+        if let Some(passed) = pass(&mut client, &mut server)
+            && bound
+        {
             passed.dump(&mut text, "client to server");
         }
         if let Some(passed) = pass(&mut server, &mut client) {
@@ -288,6 +293,10 @@ struct Passed {
 
 impl Passed {
     fn dump(&self, text: &mut String, what: &str) {
+        // What lies idle is retired at some time.
+        if self.kind == Kind::Retire {
+            return;
+        }
         dump(text, what, &self.bytes);
         if let Some(buffer) = &self.buffer {
             dump(text, "  in the buffer", buffer);
