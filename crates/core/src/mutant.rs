@@ -1,6 +1,6 @@
 //! Faults that a test can put into this crate, to see that it finds them.
 //!
-//! With the feature `mutants`, which is for tests alone, a thread may [`put`] one in; without it
+//! With the feature `mutants`, which is for tests alone, a thread may `put` one in; without it
 //! none can be, and the question is folded away. The simulator (`dev/sim`) runs histories under
 //! each. The invariant: with no fault put in, the crate does what it does without the feature.
 
