@@ -20,6 +20,7 @@ pub mod pair;
 mod placement;
 pub mod rounds;
 pub(crate) mod yardstick;
+mod memory;
 mod limits;
 pub mod plot;
 mod message;
@@ -32,6 +33,7 @@ mod papers;
 mod size;
 mod throughput;
 mod contract;
+mod incast;
 
 use clap::{Args, Subcommand};
 use error::BenchError;
@@ -80,6 +82,8 @@ pub(crate) struct Arguments {
 enum Other {
     /// What one would pick instead of Upbeat, in a run with ours; built in the repository.
     Peers(peers::Arguments),
+    /// Many senders to one slow receiver: what gets through, what grows, who else notices.
+    Incast(incast::Arguments),
 }
 
 const HELP: &str = "\
@@ -99,6 +103,7 @@ Examples:
   upbeat bench size --plot size.svg  round trips by the size of the message, and their picture
   upbeat bench throughput            one-way messages by their size, beside bare rings
   upbeat bench contract              the price of an upcall, and programs with and without
+  upbeat bench incast --quick        16 senders to one slow receiver
   upbeat bench --json > today.jsonl  for a program";
 
 /// What the second process is told.
@@ -291,8 +296,10 @@ fn check_names(names: &[String]) -> Result<(), BenchError> {
 
 /// `upbeat bench`.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
-    if let Some(Other::Peers(arguments)) = &arguments.other {
-        return peers::run(arguments);
+    match &arguments.other {
+        Some(Other::Peers(arguments)) => return peers::run(arguments),
+        Some(Other::Incast(arguments)) => return incast::run(arguments),
+        None => {}
     }
     let names: Vec<String> =
         arguments.cases.iter().map(|name| name.trim_end_matches('/').to_owned()).collect();
@@ -419,9 +426,13 @@ pub(crate) fn run_peer(arguments: &PeerArguments) -> Result<(), BenchError> {
     if arguments.bench == yardstick::BENCH {
         return yardstick::serve(arguments.cpus.cpus());
     }
+    let (cpus, scratch) = (arguments.cpus.cpus(), &arguments.scratch);
+    if let Some(served) = incast::serve(&arguments.bench, cpus, scratch) {
+        return served;
+    }
     let bench = BENCHES.iter().find(|bench| bench.name == arguments.bench);
     let bench = bench.ok_or_else(|| BenchError::Case { name: arguments.bench.clone() })?;
-    (bench.serve)(arguments.cpus.cpus(), &arguments.scratch)
+    (bench.serve)(cpus, scratch)
 }
 
 #[cfg(test)]

@@ -314,6 +314,34 @@ fn messages_of_every_size_are_measured_beside_bare_rings() {
 }
 
 #[test]
+fn a_crowd_gets_what_there_is_and_loses_nothing() {
+    if !two_cpus() {
+        return;
+    }
+    let rows = rows(&upbeat(&["bench", "incast", "--quick", "--json", "--senders", "5"]));
+    let cases: Vec<&str> = rows.iter().map(|row| row["case"].as_str().unwrap()).collect();
+    assert_eq!(cases, ["oneway", "call"]);
+    for row in &rows {
+        assert_eq!((&row["bench"], &row["senders"]), (&"incast".into(), &5.into()));
+        assert_eq!((&row["lost"], &row["failed"]), (&0.into(), &0.into()), "{row}");
+        // Calls that wait for room at once are of many tasks, whose order nobody promises.
+        assert!(row["misordered"] == 0 || row["case"] == "call", "{row}");
+        // More than is let through is not done; how much less depends on who else runs here.
+        let (goodput, offered) = (number(row, "goodput_ratio"), number(row, "offered_ratio"));
+        assert!((0.2..1.1).contains(&goodput) && (5.0..=10.5).contains(&offered), "{row}");
+        assert!(number(row, "sent") > 1_000.0 && row["rss_kib"].as_array().unwrap().len() >= 4);
+        for client in ["neighbour", "client"] {
+            for rank in ["p50", "p99"] {
+                assert!(number(&row[client], &format!("crowd_{rank}_ns")) > 0.0, "{row}");
+                assert!(number(&row[client], &format!("{rank}_ratio")) > 0.0, "{row}");
+            }
+        }
+    }
+    let help = text(&upbeat(&["bench", "incast", "--help"]).stdout);
+    assert!(help.contains("--seconds") && help.contains("--senders"), "{help}");
+}
+
+#[test]
 fn mistakes_are_named() {
     let refused = |arguments: &[&str]| {
         let output = upbeat(arguments);

@@ -98,7 +98,8 @@ fn flowing(name: &str, directory: &Path, policy: Policy, flow: Flow) -> Result<N
     builder.conservative(flow == Flow::Conservative).build().map_err(refused("a node"))
 }
 
-fn builder(name: &str, directory: Option<&Path>, policy: Policy) -> Builder {
+/// What nodes of benchmarks have in common.
+pub(crate) fn builder(name: &str, directory: Option<&Path>, policy: Policy) -> Builder {
     let builder = Node::builder(name).program(PROGRAM).waiting(policy.waiting());
     match directory {
         Some(directory) => builder.directory(directory),

@@ -1,6 +1,6 @@
 //! A bar on stderr for whoever waits at a terminal; elsewhere nothing.
 
-use crate::bench::report::Placement;
+use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -19,14 +19,14 @@ impl Progress {
         Progress { shown: None, visible: std::io::stderr().is_terminal() }
     }
 
-    /// Says how much of `bench` is done, what is next, and where the CPUs are.
-    pub(crate) fn show(&mut self, bench: &str, done: f64, case: &str, placement: Placement) {
+    /// Says how much of `bench` is done, what is next, and how things stand: where the CPUs are.
+    pub(crate) fn show(&mut self, bench: &str, done: f64, case: &str, state: impl Display) {
         if !self.visible || self.shown.is_some_and(|shown| shown.elapsed() < EVERY) {
             return;
         }
         self.shown = Some(Instant::now());
         // A bar that cannot be drawn is no reason to stop.
-        let _ = write!(std::io::stderr(), "\r\x1b[K{}", bar(bench, done, case, placement));
+        let _ = write!(std::io::stderr(), "\r\x1b[K{}", bar(bench, done, case, state));
     }
 
     /// Wipes the bar.
@@ -49,16 +49,17 @@ impl Drop for Progress {
     }
 }
 
-fn bar(bench: &str, done: f64, case: &str, placement: Placement) -> String {
+fn bar(bench: &str, done: f64, case: &str, state: impl Display) -> String {
     let done = done.clamp(0.0, 1.0);
     let full = (done * WIDTH as f64) as usize;
     let (full, rest) = ("#".repeat(full), "-".repeat(WIDTH - full));
-    format!("{bench:<7} [{full}{rest}] {:>3.0}% ({placement}) {case}", done * 100.0)
+    format!("{bench:<7} [{full}{rest}] {:>3.0}% ({state}) {case}", done * 100.0)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Placement, bar};
+    use super::bar;
+    use crate::bench::report::Placement;
 
     #[test]
     fn the_bar_fills() {

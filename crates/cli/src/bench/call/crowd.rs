@@ -7,6 +7,7 @@
 use crate::bench::echo::EchoHandle;
 use crate::bench::error::BenchError;
 use crate::bench::hosts::{self, Caller, Policy, each, refused};
+use crate::bench::memory::line;
 use crate::bench::timing::{Round, Work};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::{Path, PathBuf};
@@ -88,27 +89,9 @@ fn memory(peer: u32) -> Option<f64> {
     Some(kilobytes * 1024.0)
 }
 
-/// The number in the line of a file that begins so.
-fn line(path: &str, head: &str) -> Option<f64> {
-    let text = std::fs::read_to_string(path).ok()?;
-    number(&text, head)
-}
-
-fn number(text: &str, head: &str) -> Option<f64> {
-    let rest = text.lines().find_map(|line| line.strip_prefix(head))?;
-    rest.split_whitespace().next()?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{memory, number};
-
-    #[test]
-    fn numbers_are_found_by_the_heads_of_their_lines() {
-        let text = "Rss:  900 kB\nPss:    \t 431 kB\nPss_Anon: 7 kB\n";
-        assert_eq!(number(text, "Pss:"), Some(431.0));
-        assert_eq!(number(text, "Swap:"), None);
-    }
+    use super::memory;
 
     #[test]
     fn this_process_has_memory() {
