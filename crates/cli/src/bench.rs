@@ -136,6 +136,8 @@ struct Bench {
     on_demand: bool,
     /// How its rows are said, for people or for programs, of the cases that are wanted.
     tell: Tell,
+    /// Whether a case is left out of a quick run that names only the benchmark: it takes seconds.
+    slow: fn(&str) -> bool,
     /// How they are drawn, if they are.
     plot: Option<fn(&[Row]) -> String>,
     /// What a reader should know of the figures, said once for those that share it.
@@ -162,6 +164,7 @@ const BENCHES: &[Bench] = &[
         quick: schedule(2, 6_000),
         on_demand: false,
         tell: |rows, _, json, to| tell_rows(rows, json, to),
+        slow: |_| false,
         plot: None,
         notes: report::NOTES,
     },
@@ -177,6 +180,7 @@ const BENCHES: &[Bench] = &[
         quick: schedule(2, 10_000),
         on_demand: false,
         tell: |rows, _, json, to| tell_rows(rows, json, to),
+        slow: |_| false,
         plot: None,
         notes: report::NOTES,
     },
@@ -192,6 +196,7 @@ const BENCHES: &[Bench] = &[
         quick: schedule(5, 3_000),
         on_demand: false,
         tell: |rows, _, json, to| tell_rows(rows, json, to),
+        slow: |_| false,
         plot: None,
         notes: report::NOTES,
     },
@@ -207,6 +212,7 @@ const BENCHES: &[Bench] = &[
         quick: schedule(6, 6_000),
         on_demand: false,
         tell: |rows, _, json, to| tell_rows(rows, json, to),
+        slow: |_| false,
         plot: None,
         notes: report::NOTES,
     },
@@ -222,6 +228,7 @@ const BENCHES: &[Bench] = &[
         quick: schedule(6, 8_000),
         on_demand: true,
         tell: |rows, wanted, json, to| papers::tell(rows, wanted, json, to),
+        slow: |_| false,
         plot: None,
         notes: "",
     },
@@ -237,6 +244,7 @@ const BENCHES: &[Bench] = &[
         quick: schedule(2, 5_000),
         on_demand: true,
         tell: |rows, _, json, to| size::tell(rows, json, to),
+        slow: message::is_slow,
         plot: Some(size::plot),
         notes: "",
     },
@@ -252,6 +260,7 @@ const BENCHES: &[Bench] = &[
         quick: schedule(3, 5_000),
         on_demand: true,
         tell: |rows, _, json, to| throughput::tell(rows, json, to),
+        slow: message::is_slow,
         plot: Some(throughput::plot),
         notes: "",
     },
@@ -265,6 +274,7 @@ const BENCHES: &[Bench] = &[
         quick: schedule(6, 8_000),
         on_demand: true,
         tell: |rows, _, json, to| contract::tell(rows, json, to),
+        slow: |_| false,
         plot: None,
         notes: report::NOTES,
     },
@@ -316,7 +326,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let mut progress = Progress::new();
     let mut notes = "";
     for bench in BENCHES.iter().filter(|bench| !bench.on_demand || !names.is_empty()) {
-        let left_out = |case: &str| arguments.conservative && case.ends_with("/optimistic");
+        let in_general = arguments.quick && names.iter().all(|name| name == bench.name);
+        let left_out = |case: &str| {
+            let is_bet = arguments.conservative && case.ends_with("/optimistic");
+            is_bet || (in_general && (bench.slow)(case))
+        };
         let wanted = |case: &str| is_wanted(&names, bench.name, case) && !left_out(case);
         if !(bench.list)().iter().any(|(case, _)| wanted(case)) {
             continue;

@@ -76,9 +76,15 @@ pub(crate) fn size_word(bytes: usize) -> String {
     }
 }
 
+/// Whether messages of a case are so long that a few of them take seconds.
+pub(crate) fn is_slow(case: &str) -> bool {
+    let size = case.split('/').next().and_then(|size| size.strip_suffix("MiB"));
+    size.and_then(|mib| mib.parse().ok()).is_some_and(|mib: u64| mib >= 16)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Message, clipped, size_word};
+    use super::{Message, clipped, is_slow, size_word};
 
     #[test]
     fn sizes_end_at_the_longest_message() {
@@ -92,6 +98,12 @@ mod tests {
         let words = [0, 105, 1000, 1024, 4096, 65 << 10, (1 << 20) - 1024, 64 << 20].map(size_word);
         let wanted = ["0B", "105B", "1000B", "1024B", "4KiB", "65KiB", "1023KiB", "64MiB"];
         assert_eq!(words, wanted);
+    }
+
+    #[test]
+    fn long_messages_are_slow() {
+        assert!(is_slow("16MiB/optimistic") && is_slow("64MiB/two-copies"));
+        assert!(!is_slow("4MiB/optimistic") && !is_slow("1023KiB/asleep") && !is_slow("64KiB/x"));
     }
 
     #[test]
