@@ -13,6 +13,9 @@ use crate::world::World;
 /// Events that are printed of a history that failed.
 const EVENTS: usize = 60;
 
+/// Seconds between two words on how far an exploration is.
+const WORD_SECONDS: u64 = 10;
+
 /// Seeds that are always replayed, each with a word on why.
 const CORPUS: &str = include_str!("../corpus.txt");
 
@@ -55,6 +58,7 @@ pub(crate) fn explore(extent: &Extent) -> bool {
     let begun = Instant::now();
     let next = AtomicU64::new(0);
     let failed = AtomicBool::new(false);
+    let words = AtomicU64::new(1);
     let total = Mutex::new((0, Counts::default(), None));
     let done = || match extent.histories {
         Some(most) => next.load(Ordering::Relaxed) >= most,
@@ -67,6 +71,12 @@ pub(crate) fn explore(extent: &Extent) -> bool {
             let (its, result) = history(seed);
             histories += 1;
             counts.add(&its);
+            let said = words.load(Ordering::Relaxed);
+            if begun.elapsed().as_secs() >= said * WORD_SECONDS
+                && words.fetch_max(said + 1, Ordering::Relaxed) == said
+            {
+                eprintln!("{} histories so far", next.load(Ordering::Relaxed));
+            }
             if let Err(violation) = result {
                 failed.store(true, Ordering::Relaxed);
                 fault = Some((seed, violation));
