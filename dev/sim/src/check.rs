@@ -69,6 +69,8 @@ pub(crate) struct Check {
     asked: Vec<Asked>,
     /// Of each session and direction: the next place in its order, and the last that ran.
     orders: Vec<Order>,
+    /// The liar has said what it never said before, so that its answers may be any.
+    flipped: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +96,11 @@ impl Check {
             lost: false,
         });
         self.asked.len() as Id - 1
+    }
+
+    /// The liar says what it never said before.
+    pub(crate) fn flipped(&mut self) {
+        self.flipped = true;
     }
 
     fn order(&mut self, session: u64, from: usize) -> &mut Order {
@@ -178,7 +185,8 @@ impl Check {
 
     /// Its caller gets a result, which says what it is the result of.
     pub(crate) fn replied(&mut self, id: Id, result: Id) -> Result<(), Violation> {
-        if id != result && !self.asked[id as usize].by_liar {
+        let Asked { by_liar, of_liar, .. } = self.asked[id as usize];
+        if id != result && !by_liar && !(of_liar && self.flipped) {
             return violated(format!("{id} is answered with the result of {result}"));
         }
         let asked = &self.asked[id as usize];

@@ -46,5 +46,6 @@ counts! {
     stale, "restarts that were seen before the death";
     jumps, "clock jumps";
     lies, "frames said twice";
+    flips, "frames said with bits turned over";
     rules, "sessions ended for a broken rule";
 }

@@ -4,7 +4,8 @@
 use upbeat_core::call::{Answered, Deadline};
 use upbeat_core::fault::Rule;
 use upbeat_core::flow::{Budget, Granted, Size, Step};
-use upbeat_core::frame::{Flags, Head, Kind, Placed};
+use upbeat_core::frame::{CallNumber, Flags, Head, Kind, Placed};
+use upbeat_core::limits::MESSAGE_BYTES_MAX;
 
 use super::{Fault, Held, Payload, State, Waiter, World, send};
 use crate::check::{End as Fate, violated};
@@ -60,8 +61,12 @@ impl World {
             Kind::Call | Kind::Oneway => self.request_came(node, peer, head, &frame),
             Kind::Reserve => {
                 let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-                let number = end.receiver().await_grant(frame.extensions[0])?;
-                end.away.insert(number, (frame.extensions[0], false));
+                let (bytes, most) = (frame.extensions[0], Budget::price(MESSAGE_BYTES_MAX));
+                if bytes > most {
+                    return Err(Rule::BeyondReserved { len: bytes, reserved: most }.into());
+                }
+                let number = end.receiver().await_grant(bytes)?;
+                end.away.insert(number, (bytes, false));
                 Ok(())
             }
             Kind::Withdraw => self.void(node, peer, number),
@@ -80,7 +85,7 @@ impl World {
             Kind::Grant => self.grant_came(node, peer, number),
             Kind::Reply | Kind::Failed => self.answer_came(node, peer, head, &frame),
             Kind::Cancel => self.cancel_came(node, peer, head),
-            _ => violated(format!("a frame that nobody sends: {head:?}"))?,
+            kind => self.wrong(node, peer, kind, "a frame that nobody sends"),
         }
     }
 
@@ -99,8 +104,12 @@ impl World {
         let (what, len) = match (placed, frame.body) {
             (Some(placed), _) => (Payload::Buffer(placed.index as usize), placed.len),
             (None, Body::Request(id)) => (Payload::Here(id), head.body_bytes()),
-            (None, body) => return violated(format!("a request without arguments: {body:?}"))?,
+            (None, _) => return self.wrong(node, peer, head.kind, "a request without arguments"),
         };
+        let buffers = self.wire(peer, node).buffers.len();
+        if placed.is_some_and(|placed| placed.index as usize >= buffers) {
+            return self.wrong(node, peer, head.kind, "a payload in a buffer that does not exist");
+        }
         let now = self.clock(node);
         let deadline = extension(Flags::DEADLINE);
         let deadline = deadline.map_or(Deadline::NEVER, |left| Deadline::after(now, left));
@@ -114,7 +123,7 @@ impl World {
         }
         let size = Size::of(len as usize);
         if size == Size::Long {
-            return violated("a long request comes without having asked")?;
+            return self.wrong(node, peer, head.kind, "a long request that has not asked");
         }
         let may = self.may(node, peer, bytes);
         let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
@@ -248,7 +257,13 @@ impl World {
         let placed = head.flags.offset_of(Flags::PLACED);
         let placed = placed.map(|at| Placed::from_u64(frame.extensions[at as usize / 8]));
         let buffer = placed.map(|placed| placed.index as usize);
+        let lies = self.lies(node, peer);
         let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
+        let mut unsent = end.queue.iter().chain(end.kept.values().filter(|out| out.reserved));
+        if lies && unsent.any(|out| out.call == Some(call)) {
+            let CallNumber { index, generation } = call;
+            return Err(Rule::NotOpen { index, generation }.into());
+        }
         // A task takes its answer where it lies, a program's future comes for it later.
         let answered = match end.calls.waiter_mut(call) {
             Some(Waiter { task: None, .. }) => match end.calls.answer(call)? {
@@ -264,6 +279,15 @@ impl World {
             return Ok(());
         };
         self.nodes[node].open.retain(|open| !(open.peer == peer && open.call == call));
+        let answers = &self.wire(peer, node).answers;
+        if buffer.is_some_and(|buffer| answers.get(buffer).is_none_or(|there| !there.lent)) {
+            self.check.ended(waiter.id, Fate::Failed)?;
+            self.nodes[node].answered.extend(waiter.task.is_none().then_some((peer, call)));
+            if let Some(task) = waiter.task {
+                self.resume(node, task)?;
+            }
+            return self.wrong(node, peer, head.kind, "an answer in a buffer that is not lent");
+        }
         let result = match (buffer, frame.body) {
             (Some(buffer), _) => Some(self.wire(peer, node).answers[buffer].content),
             (None, Body::Result(id)) => Some(id),
@@ -329,6 +353,14 @@ impl World {
             }
         }
         held
+    }
+
+    /// Something comes that a node never sends, unless it says anything.
+    fn wrong(&self, node: usize, peer: usize, kind: Kind, what: &str) -> Result<(), Fault> {
+        match self.lies(node, peer) {
+            true => Err(Rule::OutOfPlace { kind: kind.byte(), state: "open" }.into()),
+            false => violated(what)?,
+        }
     }
 
     /// A rule was broken: between honest nodes that must not be.

@@ -2,7 +2,8 @@
 //! while they do not wait for another node.
 
 use upbeat_core::call::Abandon;
-use upbeat_core::frame::{CallNumber, Head};
+use upbeat_core::fault::Rule;
+use upbeat_core::frame::{CallNumber, Head, Kind};
 
 use super::{Fault, Held, Payload, State, Task, World};
 use crate::check::{End as Fate, Id, violated};
@@ -27,6 +28,10 @@ impl World {
                 let Some(there) = self.wire(peer, node).buffers.get(buffer).copied() else {
                     return violated("a payload in a buffer that does not exist")?;
                 };
+                if !there.lent && self.plan.liar == Some(peer) {
+                    let (kind, number) = (Kind::Call.byte(), buffer as u64);
+                    return Err(Rule::StrayPlace { kind, number }.into());
+                }
                 if !there.lent && !self.lies(node, peer) {
                     return violated("a payload is read in a buffer that was taken back")?;
                 }

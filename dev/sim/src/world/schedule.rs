@@ -98,10 +98,29 @@ impl World {
             return;
         }
         let at = self.random.index(self.said.len());
-        let (peer, session, what) = self.said[at];
+        let (peer, session, mut what) = self.said[at];
         let its = self.nodes[liar].ends[peer].as_ref().map(|end| end.session);
         if its == Some(session) && self.wire(liar, peer).fits(&what) {
             self.counts.lies += 1;
+            if let crate::wire::What::Frame(frame) = &mut what
+                && self.random.permille(400)
+            {
+                self.counts.flips += 1;
+                self.check.flipped();
+                for _ in 0..1 + self.random.index(2) {
+                    let words = frame.words.iter_mut().chain(&mut frame.extensions);
+                    let word = words.skip(self.random.index(6)).next();
+                    *word.expect("there are six") ^= 1 << self.random.below(64);
+                }
+            }
+            if !self.wire(liar, peer).fits(&what) {
+                return;
+            }
+            if self.random.permille(50) {
+                // Progress is a word in its own memory, or rides on what it says.
+                let bit = 1 << self.random.below(64);
+                self.wire(peer, liar).accepted ^= bit;
+            }
             let text = || format!("{liar} lies to {peer}: {}", super::send::say(&what));
             self.note(text);
             self.wire(liar, peer).write(what, 0);
