@@ -108,8 +108,8 @@ impl World {
                 self.counts.flips += 1;
                 self.check.flipped();
                 for _ in 0..1 + self.random.index(2) {
-                    let words = frame.words.iter_mut().chain(&mut frame.extensions);
-                    let word = words.skip(self.random.index(6)).next();
+                    let mut words = frame.words.iter_mut().chain(&mut frame.extensions);
+                    let word = words.nth(self.random.index(6));
                     *word.expect("there are six") ^= 1 << self.random.below(64);
                 }
             }
