@@ -38,10 +38,11 @@ pub(crate) enum Own {
     LentWhileCalling,
     WentUntold,
     AnswerForgotten,
+    WishUnheard,
 }
 
 impl Own {
-    pub(crate) const ALL: [(Own, &'static str); 29] = [
+    pub(crate) const ALL: [(Own, &'static str); 30] = [
         (Own::NackDropped, "a request is refused and its sender not told"),
         (Own::ReplyDropped, "a reply that finds no room is dropped"),
         (Own::CancelDropped, "a cancel that finds no room is dropped"),
@@ -70,6 +71,7 @@ impl Own {
         (Own::GrantedFromPool, "a granted request needs a buffer that those behind it may have"),
         (Own::LentWhileCalling, "a handler keeps its buffer while it waits for another node"),
         (Own::AnswerForgotten, "the buffer of an answer that nobody waits for is not returned"),
+        (Own::WishUnheard, "a receiver does not see that its progress is waited for"),
         (Own::WentUntold, "what went without a thought is not told to the sender"),
     ];
 }

@@ -16,6 +16,8 @@ pub(crate) struct Plan {
     pub(crate) buffers: usize,
     pub(crate) optimism: usize,
     pub(crate) reserved: usize,
+    /// How many requests a receiver accepts before it says so unasked.
+    pub(crate) unshown: u64,
     pub(crate) budget: u64,
     pub(crate) share: u64,
     /// Whether handlers read in place until they are done.
@@ -48,6 +50,7 @@ impl Plan {
             buffers: random.pick(&[1, 1, 2, 3, 8]),
             optimism: random.pick(&[0, 1, 2, 3, 5, 16]),
             reserved: random.pick(&[1, 1, 2, 4]),
+            unshown: random.pick(&[1, 1, 2, 8]),
             budget,
             share,
             in_place: random.permille(500),

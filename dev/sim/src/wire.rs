@@ -8,6 +8,7 @@ use upbeat_core::frame::{Head, Kind};
 use upbeat_core::limits::{CONTROL_SLOTS, HEAD_BYTES};
 
 use crate::check::Id;
+use crate::mutant::{Own, mutated};
 
 /// What stands behind a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +77,8 @@ pub(crate) struct Wire {
     room: usize,
     /// What the *reader* says: how many requests it has accepted. Memory, seen at once.
     pub(crate) accepted: u64,
+    /// What the *writer* says: that it waits for progress.
+    pub(crate) wants: bool,
     /// Buffers of the *writer's*: what is in each, and whether the reader has returned it.
     pub(crate) buffers: Vec<Buffer>,
     /// Others, for answers, which must not wait behind requests.
@@ -101,6 +104,7 @@ impl Wire {
             read: 0,
             room,
             accepted: 0,
+            wants: false,
             buffers: vec![Buffer::default(); buffers],
             answers: vec![Buffer::default(); buffers],
         }
@@ -133,10 +137,14 @@ impl Wire {
         Some((what, progress))
     }
 
-    /// The reader says how far it is.
-    pub(crate) fn publish(&mut self, accepted: u64) {
+    /// The reader says how far it is: in the ring at once, of what it has accepted when that is
+    /// so much, or when the writer waits for it.
+    pub(crate) fn publish(&mut self, accepted: u64, much: u64) {
         self.taken -= std::mem::take(&mut self.read);
-        self.accepted = accepted;
+        let wanted = self.wants && !mutated(Own::WishUnheard);
+        if wanted || accepted.abs_diff(self.accepted) >= much {
+            self.accepted = accepted;
+        }
     }
 
     pub(crate) fn overfull(&self) -> bool {

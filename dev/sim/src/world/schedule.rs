@@ -198,7 +198,8 @@ impl World {
             self.owe_what(node, peer, crate::wire::What::Progress);
         }
         if self.wire(peer, node).session == session {
-            self.wire(peer, node).publish(accepted);
+            let much = self.plan.unshown;
+            self.wire(peer, node).publish(accepted, much);
         }
         let waits = self.nodes[peer].ends[node].as_ref().is_some_and(|end| !end.idle());
         if waits {

@@ -82,6 +82,8 @@ impl World {
                 break;
             }
         }
+        let waits = self.end(node, peer).is_some_and(|(end, _)| !end.idle());
+        self.wire(node, peer).wants = waits;
         Ok(())
     }
 
