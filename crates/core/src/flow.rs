@@ -174,9 +174,20 @@ impl Sender {
         self.optimism.saturating_sub(self.open())
     }
 
+    /// So many short ones may go, those included that go directly into their places.
+    #[inline]
+    pub const fn window_left(&self) -> u64 {
+        self.window.saturating_sub(self.open())
+    }
+
+    /// Whether no request is known to be refused and not yet accepted.
+    pub fn is_calm(&self) -> bool {
+        !self.special.values().any(|special| *special == Special::Refused)
+    }
+
     /// So many of them went.
     pub fn went(&mut self, requests: u64) {
-        debug_assert!(requests <= self.headroom(), "more went than might");
+        debug_assert!(requests <= self.window_left(), "more went than might");
         self.out += requests;
     }
 

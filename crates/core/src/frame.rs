@@ -333,12 +333,6 @@ impl Head {
         [words[0], words[1], words[2] | flags.in_head()]
     }
 
-    /// Whether these are the words of the call with which a client begins.
-    #[inline]
-    pub const fn is_bind(words: &[u64; 3]) -> bool {
-        (words[0] >> KIND_SHIFT) as u8 == Kind::Call as u8 && words[2] as u16 == 0
-    }
-
     /// Whether the payload of the frame of these words may lie in a buffer.
     #[inline]
     pub const fn may_be_placed(words: &[u64; 3]) -> bool {

@@ -97,8 +97,17 @@ pub const CALLS_PER_SESSION_MAX: usize = 4096;
 pub const MEDIUM_BYTES_MAX: usize = 64 << 10;
 
 /// Requests of one session that may be on their way without room having been asked for. The paper's
-/// threshold: it bounds the places of refused ones at the receiver.
-pub const OPTIMISM: usize = 1024;
+/// threshold: it bounds the places of refused ones at the receiver. Short ones at full speed fill it
+/// while their receiver says how far it is.
+pub const OPTIMISM: usize = 4096;
+
+/// Payload bytes of the longest message that lies in consecutive slots while nothing is refused: up
+/// to here a buffer of its own costs more than it saves.
+pub const IN_RING_BYTES_MAX: usize = 2048;
+
+/// Bytes of refused requests that lay in the ring, of which the receiver keeps copies: what is on
+/// its way when a sender hears of a refusal is no more than the biggest ring.
+pub const COPIED_BYTES_MAX: usize = RING_SLOTS_MAX * SLOT_BYTES;
 
 /// Places beyond those, for short requests that go straight into them and for reservations.
 pub const PLACES_RESERVED: usize = 64;
@@ -197,6 +206,10 @@ const _: () = assert!(LANE_BYTES_FIRST < LANE_BYTES_MAX && LANE_BYTES_MAX <= u32
 
 // A buffer's reference and a segment's record can say any length, and a single buffer's pages too.
 const _: () = assert!(MESSAGE_BYTES_MAX + LONG_STEP_BYTES <= u32::MAX as usize);
+// What lies in the ring fits the first one beside the control slots, wherever that stands.
+const _: () = assert!(
+    2 * (HEAD_BYTES + IN_RING_BYTES_MAX).div_ceil(SLOT_BYTES) + CONTROL_SLOTS <= RING_SLOTS_FIRST
+);
 // Every slab has a number.
 const _: () = assert!(2 * (BUFFER_BYTES.len() * SLABS_PER_SIZE_MAX + SLABS_LONG_MAX) <= SLABS_MAX);
 // The smallest buffer holds more than a slot, the biggest what may go unasked.

@@ -345,7 +345,7 @@ impl Dispatcher {
             next = self.next_with_frame(&mut from);
         }
         if self.pressed.get() {
-            self.settle_all();
+            self.settle_all(true);
         }
         if self.roster.any() {
             busy = true;

@@ -96,14 +96,15 @@ impl Dispatcher {
         self.flush_one(session);
     }
 
-    /// Writes what is owed, and wakes who waits, wherever there is room now.
+    /// Writes what is owed, and wakes who waits, wherever there is room now: a good part of it, or
+    /// any, where there is nothing else to do.
     #[cold]
-    pub(super) fn settle_all(self: &Rc<Self>) {
+    pub(super) fn settle_all(self: &Rc<Self>, part: bool) {
         self.send_halves();
         self.accept_waiting();
         let mut pressed = false;
         for session in self.hot.borrow().iter().filter(|session| session.is_pressed()) {
-            session.settle();
+            session.settle(part);
             pressed |= session.is_pressed();
             self.unflushed.set(true);
         }

@@ -1,6 +1,7 @@
 //! Frames off the common path: control, binding, requests that are refused.
 
 use super::{Dispatcher, Request};
+use crate::sample::Unsampled;
 use crate::session::{Fault, Session};
 use crate::task::Cancelled;
 use crate::wire::Wire;
@@ -52,7 +53,7 @@ impl Dispatcher {
             .map(|(entry, number)| Offered::new(entry.service, entry.name, &entry.text, number))
             .collect();
         let reply = bind(&request, &offered).encode();
-        session.answer_bind(call, &reply);
+        session.reply(call, &reply, &mut Unsampled);
     }
 
     /// A frame that is neither request nor answer. It lies open, and is passed here.

@@ -92,6 +92,9 @@ impl Dispatcher {
         let now = self.now_ns();
         let mut came = self.fire(now);
         self.relieve_all();
+        if self.pressed.get() {
+            self.settle_all(false);
+        }
         if now - self.clock.watched.get() >= WATCH_NS {
             self.clock.watched.set(now);
             self.count(Counter::Watches);
@@ -123,7 +126,7 @@ impl Dispatcher {
     /// Sleeps until something comes, for `nanoseconds` at most. False if something has come before.
     pub(crate) fn sleep(self: &Rc<Self>, nanoseconds: Option<u64>) -> bool {
         self.home.page().withdraw();
-        self.settle_all();
+        self.settle_all(false);
         self.relieve_all();
         let mut sources = self.sources.take();
         let sleeps = self.roster.may_sleep() && !self.anything_came();
@@ -147,7 +150,7 @@ impl Dispatcher {
     pub(crate) fn may_wait(self: &Rc<Self>) -> bool {
         self.waited.set(true);
         self.home.page().withdraw();
-        self.settle_all();
+        self.settle_all(false);
         self.relieve_all();
         if !self.roster.may_sleep() || self.anything_came() {
             return false;

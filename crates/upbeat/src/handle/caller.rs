@@ -40,7 +40,7 @@ pub(super) struct Caller {
     numbers: Box<[u16]>,
     pace: Pace,
     watched: Instant,
-    /// Whether rings may have been heard along with a lane's new segment.
+    /// Whether rings may have been heard along with a segment of the peer's.
     pub(super) heard: bool,
 }
 
@@ -283,7 +283,7 @@ impl Caller {
         }
         self.session.publish_progress();
         if self.session.is_pressed() {
-            self.session.settle();
+            self.session.settle(false);
         }
         if self.session.is_unflushed() || self.session.peer_wants_room() {
             self.flush();
@@ -313,7 +313,10 @@ impl Caller {
             | Kind::Stamps => {}
             Kind::Nack => session.refused(head)?,
             Kind::Grant => session.granted(head)?,
-            Kind::Slab => session.slab_came(head)?,
+            Kind::Slab => {
+                self.heard = true;
+                session.slab_came(head)?;
+            }
             Kind::Retire => session.slab_went(head)?,
             Kind::Goodbye => session.goodbye.set(true),
         }
@@ -352,7 +355,7 @@ impl Caller {
         self.flush();
         while self.session.ended().is_none() {
             self.drain();
-            self.session.settle();
+            self.session.settle(false);
             let waits = asked.is_some_and(|number| !self.session.is_granted(number, Waker::noop()));
             if !waits && !self.session.is_pressed() {
                 break;
@@ -365,7 +368,7 @@ impl Caller {
     fn sleep(&mut self) {
         self.home.page().withdraw();
         if self.session.is_pressed() {
-            self.session.settle();
+            self.session.settle(false);
         }
         self.relieve();
         if !self.session.has_frame() && self.session.ended().is_none() {
@@ -411,7 +414,7 @@ impl Caller {
     pub(super) fn may_sleep(&self) -> bool {
         self.home.page().withdraw();
         if self.session.is_pressed() {
-            self.session.settle();
+            self.session.settle(false);
         }
         self.relieve();
         !self.session.has_frame()

@@ -146,7 +146,7 @@ fn wait_for_room(caller: &mut Caller, waker: &Waker) {
     caller.session.wait_for_room(waker);
     caller.flush();
     // Room that was made before the peer could see that somebody waits is announced by nobody.
-    caller.session.settle();
+    caller.session.settle(false);
 }
 
 impl Drop for Side {

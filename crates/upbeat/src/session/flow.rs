@@ -1,23 +1,22 @@
 //! Flow control of a session: `core::flow` between the lanes and those who send and serve.
 //!
-//! On the common way nothing is decided. A sender has been told how many requests may go without a
+//! On the common way nothing is decided. A sender has been told how many short requests may go without a
 //! thought, and counts them down; a receiver knows that nothing waits and that there is room, and
 //! counts up. All else goes through the machine, which is told those counts first.
 
 use super::lent::Body;
 use super::send::Lack;
-use super::{Fault, Put, Session, Waiter, misbehaved};
+use super::{Fault, Put, Session, Waiter, broken, misbehaved};
 use crate::wire::Input;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::task::Waker;
-use upbeat_core::bind::BIND;
 use upbeat_core::fault::Rule;
-use upbeat_core::flow::{Budget, Granted, Receiver, Sender, Share, Size, Step, Way};
+use upbeat_core::flow::{Budget, Granted, Receiver, Sender, Share, Step};
 use upbeat_core::frame::{CallNumber, Flags, Head, Kind};
 use upbeat_core::limits::{
-    CONTROL_SLOTS, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX, PLACES_RESERVED, SESSION_BUDGET_BYTES,
-    SHORT_BYTES,
+    CONTROL_SLOTS, COPIED_BYTES_MAX, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX, PLACES_RESERVED,
+    SESSION_BUDGET_BYTES, SHORT_BYTES,
 };
 
 /// Requests that may be accepted before the peer is shown: a part of those that may be on their way
@@ -73,6 +72,10 @@ pub(super) struct Flow {
     published: Cell<u64>,
     /// Whether a request may be accepted at once.
     clear: Cell<bool>,
+    /// Whether no request of ours is refused: then longer ones lie in the ring as well.
+    calm: Cell<bool>,
+    /// Bytes of requests that wait here and lay in the ring.
+    copied: Cell<usize>,
 }
 
 struct Machine {
@@ -99,7 +102,7 @@ impl Flow {
             share: Share::new(terms.share),
             asked: BTreeMap::new(),
         };
-        let given = machine.sender.headroom() as u32;
+        let given = machine.sender.window_left() as u32;
         Flow {
             machine: RefCell::new(machine),
             ahead: Cell::new(given),
@@ -107,6 +110,8 @@ impl Flow {
             accepted: Cell::new(0),
             published: Cell::new(0),
             clear: Cell::new(true),
+            calm: Cell::new(true),
+            copied: Cell::new(0),
         }
     }
 
@@ -131,11 +136,24 @@ impl Flow {
         machine
     }
 
+    /// A request waits no more.
+    fn gone(&self, kept: Option<&Kept>) {
+        if let Some(Kept { body: Body::Copied(bytes), .. }) = kept {
+            self.copied.set(self.copied.get() - bytes.len());
+        }
+    }
+
     /// Lets requests go without a thought, as many as may.
     fn go_on(&self, machine: &Machine) {
-        let headroom = machine.sender.headroom() as u32;
-        self.ahead.set(headroom);
-        self.given.set(headroom);
+        let left = machine.sender.window_left() as u32;
+        self.ahead.set(left);
+        self.given.set(left);
+        self.calm.set(machine.sender.is_calm());
+    }
+
+    /// Whether a longer request may go without room having been asked for.
+    fn may_go_longer(&self) -> bool {
+        self.ahead.get() > PLACES_RESERVED as u32
     }
 }
 
@@ -170,24 +188,30 @@ impl Session {
         }
     }
 
-    /// How a request may go for which the machine has to be asked: all of a medium size, only short
-    /// ones, or none.
-    pub(super) fn ways(&self) -> Result<Way, Put> {
+    /// Finds out anew how many requests may go.
+    #[cold]
+    pub(super) fn look_ahead(&self) -> Result<(), Put> {
         let mut machine = self.flow.machine();
         let accepted = self.carrier.lanes.peer_accepted();
         machine.sender.heard(accepted).map_err(|rule| Put::Ended(misbehaved(rule)))?;
         self.flow.go_on(&machine);
-        Ok(machine.sender.way(Size::Short))
+        Ok(())
     }
 
-    /// A request has gone directly into the room for short ones.
-    pub(super) fn went_directly(&self) {
-        self.flow.machine().sender.sent();
+    /// Whether a request that does not fit a slot may go unasked, and if so whether in the ring.
+    pub(super) fn may_go_longer(&self) -> Result<(bool, bool), Put> {
+        let flow = &self.flow;
+        if !flow.may_go_longer() || !flow.calm.get() {
+            self.look_ahead()?;
+        }
+        Ok((flow.may_go_longer(), flow.calm.get()))
     }
 
-    /// Whether more requests may go than when one had to wait.
-    pub(super) fn places_came(&self) -> bool {
-        self.carrier.lanes.peer_accepted() != self.flow.machine.borrow().sender.safe()
+    /// Whether more requests may go than when one had to wait: a good part, or any.
+    pub(super) fn places_came(&self, part: bool) -> bool {
+        let came =
+            self.carrier.lanes.peer_accepted().abs_diff(self.flow.machine.borrow().sender.safe());
+        came >= if part { PLACES_RESERVED as u64 } else { 1 }
     }
 
     /// Asks for room for a request of so many bytes, which takes its place by this: its number.
@@ -195,7 +219,10 @@ impl Session {
         if self.barred.get() {
             return Err(self.not_now());
         }
-        if self.ways()? == Way::Wait {
+        if !self.flow.may_go() {
+            self.look_ahead()?;
+        }
+        if !self.flow.may_go() {
             return Err(self.lacks(Lack::Place));
         }
         let mut claim = self.slot(CONTROL_SLOTS as u32)?;
@@ -293,14 +320,15 @@ impl Session {
     /// The request that lies open waits: in its place if it is short, else in its sender's buffer.
     pub(crate) fn keep_request(&self, head: &Head, now_ns: u64) -> Result<(), Fault> {
         let reader = self.carrier.lanes.reader();
-        let placed = head.flags.has(Flags::PLACED);
-        if !placed && head.len > SHORT_BYTES as u32 && head.method != BIND {
-            let (len, max) = (head.len, SHORT_BYTES as u32);
-            return Err(misbehaved(Rule::LengthBeyondMax { len, max }));
-        }
         let deadline = self.deadline_us(head).map(|had| (now_ns, had));
         let body = self.take_body(head)?;
-        let (len, nack) = (body.input().remaining(), matches!(body, Body::Held(_)));
+        let len = body.input().remaining();
+        if let Body::Copied(bytes) = &body {
+            self.flow.copied.set(self.flow.copied.get() + bytes.len());
+        }
+        if self.flow.copied.get() > COPIED_BYTES_MAX {
+            return Err(broken(&"more of its requests are refused than a lane holds"));
+        }
         let kept = Kept { head: *head, body, deadline };
         let mut machine = self.flow.machine();
         let placed = match head.flags.offset_of(Flags::GRANTED) {
@@ -318,7 +346,7 @@ impl Session {
         self.flow.clear.set(false);
         drop(machine);
         match placed.map_err(misbehaved)? {
-            Some(number) if nack => self.send_surely(Head::nack(number), Vec::new()),
+            Some(number) if len > SHORT_BYTES => self.send_surely(Head::nack(number), Vec::new()),
             _ => {}
         }
         Ok(())
@@ -350,7 +378,11 @@ impl Session {
         let machine = &mut *self.flow.machine.borrow_mut();
         let is_it = |kept: &Kept| kept.head.kind == Kind::Call && kept.head.call == call;
         let Some(number) = machine.receiver.find(is_it) else { return false };
-        machine.receiver.void(number, budget, &mut machine.share).is_ok()
+        let voided = machine.receiver.void(number, budget, &mut machine.share);
+        voided.is_ok_and(|kept| {
+            self.flow.gone(kept.as_ref());
+            true
+        })
     }
 
     /// What can be done now for requests that wait.
@@ -359,12 +391,16 @@ impl Session {
         let step = machine.receiver.step(budget, &mut machine.share);
         self.flow.accepted.set(machine.receiver.accepted());
         self.flow.go_on(machine);
+        if let Some(Step::Accept { request, .. }) = &step {
+            self.flow.gone(Some(request));
+        }
         step
     }
 
     /// Forgets all requests that wait.
     pub(crate) fn forget_kept(&self, budget: &mut Budget) -> Vec<Kept> {
         let machine = &mut *self.flow.machine.borrow_mut();
+        self.flow.copied.set(0);
         machine.receiver.clear(budget, &mut machine.share)
     }
 

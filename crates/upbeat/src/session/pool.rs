@@ -32,8 +32,8 @@ pub(super) struct Pool {
     slabs: RefCell<Vec<Option<Own>>>,
     /// Slabs that were ever made.
     made: Cell<u32>,
-    /// What the peer had returned when there was no buffer.
-    seen: Cell<u64>,
+    /// What the peer had returned of each when there was no buffer.
+    seen: RefCell<Vec<u64>>,
 }
 
 pub(super) struct Own {
@@ -111,20 +111,22 @@ impl Pool {
         (may && free < SLABS_MAX).then_some((free, each, count))
     }
 
-    /// Notes that there was no buffer.
+    /// Notes that there was no buffer, and what has come back so far.
     pub(super) fn lacks(&self, lanes: &Lanes) {
-        self.seen.set(self.returned(lanes));
+        let slabs = self.slabs.borrow();
+        let words = (0..slabs.len()).map(|number| lanes.peer_returned(number));
+        self.seen.replace(words.collect());
     }
 
-    /// Whether a buffer has come back since there was none.
-    pub(super) fn has_more(&self, lanes: &Lanes) -> bool {
-        self.seen.get() != self.returned(lanes)
-    }
-
-    /// What the peer has returned, as one word that changes with it.
-    fn returned(&self, lanes: &Lanes) -> u64 {
-        let words = (0..self.slabs.borrow().len()).map(|number| lanes.peer_returned(number));
-        words.fold(0, |all: u64, word| all.rotate_left(7).wrapping_mul(31) ^ word)
+    /// Whether buffers have come back since there was none: a good part of a slab, or any.
+    pub(super) fn has_more(&self, part: bool, lanes: &Lanes) -> bool {
+        let (slabs, seen) = (self.slabs.borrow(), self.seen.borrow());
+        let mut slabs = slabs.iter().zip(seen.iter()).enumerate();
+        slabs.any(|(number, (own, seen))| {
+            let came = (seen ^ lanes.peer_returned(number)).count_ones();
+            let count = own.as_ref().map_or(1, |own| own.slab.count());
+            came >= if part { count.div_ceil(4) } else { 1 }
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Writing: requests, answers, control; what is done when there is no room.
 //!
-//! A short message lies in its slot, a longer one in a buffer of a slab; what a session begins with
-//! (bind) and failures in consecutive slots. A request that finds no room
+//! A message lies in its slot, or in consecutive ones, or, if it is longer or while requests are
+//! refused, in a buffer of a slab. A request that finds no room
 //! is not sent, and its sender waits. An answer or a control frame
 //! may not be refused: it uses the slots kept for its kind, and where those are taken too it is
 //! owed, and written before anything else as soon as there is room. Owed answers are bounded by the
@@ -16,10 +16,9 @@ use rustix::io::Errno;
 use std::task::Waker;
 use upbeat_core::bill::way::Point;
 use upbeat_core::fault::Rule;
-use upbeat_core::flow::Way;
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Flags, Head, Placed};
 use upbeat_core::limits::{
-    CALLS_PER_SESSION_MAX, CONTROL_SLOTS, EXTENSION_BYTES, HEAD_BYTES, MEDIUM_BYTES_MAX,
+    CALLS_PER_SESSION_MAX, CONTROL_SLOTS, EXTENSION_BYTES, IN_RING_BYTES_MAX, MEDIUM_BYTES_MAX,
     MESSAGE_BYTES_MAX, SHORT_BYTES, SLOT_BYTES,
 };
 use upbeat_memory::ring::{Claim, Refused, span_of};
@@ -143,16 +142,13 @@ struct Domain {
     /// Slots that are left to others.
     keep: u32,
     usage: Use,
-    /// Bytes of payload that go without asking for room.
-    most: usize,
+    /// Whether longer ones ask for room first where that is due.
+    asks: bool,
 }
 
-const REQUESTS: Domain =
-    Domain { keep: CONTROL_SLOTS as u32, usage: Use::Requests, most: MEDIUM_BYTES_MAX };
-/// Requests when too many are on their way.
-const DIRECT: Domain = Domain { most: SHORT_BYTES, ..REQUESTS };
-const GRANTED: Domain = Domain { most: MESSAGE_BYTES_MAX, ..REQUESTS };
-const ANSWERS: Domain = Domain { keep: 0, usage: Use::Answers, most: MESSAGE_BYTES_MAX };
+const REQUESTS: Domain = Domain { keep: CONTROL_SLOTS as u32, usage: Use::Requests, asks: true };
+const GRANTED: Domain = Domain { asks: false, ..REQUESTS };
+const ANSWERS: Domain = Domain { keep: 0, usage: Use::Answers, asks: false };
 
 /// Bytes that are written as they are: what is owed, a failure's text.
 struct Bytes<'a>(&'a [u8]);
@@ -178,6 +174,12 @@ fn encoded<T: Content>(value: &T) -> Result<Vec<u8>, Put> {
 #[cold]
 fn bad_value(error: WireError) -> Put {
     Put::Value(Box::new(error))
+}
+
+#[cold]
+fn bad_length(said: usize, is: usize) -> Put {
+    let text = format!("it took {said} bytes when it was counted and {is} when it was written");
+    bad_value(WireError::Serde { text })
 }
 
 #[cold]
@@ -247,17 +249,12 @@ impl Session {
         if self.barred.get() {
             return Err(self.not_now());
         }
-        match self.ways()? {
-            Way::Optimistic => {
-                self.put(head, extensions, value, REQUESTS, stamps)?;
-                self.flow.went();
-            }
-            Way::Direct => {
-                self.put(head, extensions, value, DIRECT, stamps)?;
-                self.went_directly();
-            }
-            Way::Reserve | Way::Wait => return Err(self.lacks(Lack::Place)),
+        self.look_ahead()?;
+        if !self.flow.may_go() {
+            return Err(self.lacks(Lack::Place));
         }
+        self.put(head, extensions, value, REQUESTS, stamps)?;
+        self.flow.went();
         Ok(())
     }
 
@@ -304,7 +301,7 @@ impl Session {
     ) -> Result<(), Put> {
         let likely = value.bytes_likely();
         if extensions.bytes() + likely > SHORT_BYTES {
-            return self.put_placed(head, extensions, value, likely, domain, stamps);
+            return self.put_longer(head, extensions, value, likely, domain, stamps);
         }
         let mut claim = self.slot(domain.keep)?;
         stamps.at(Point::Claimed);
@@ -314,7 +311,7 @@ impl Session {
         if !out.fits() {
             let len = out.len() - at;
             drop(out);
-            return self.put_placed(head, extensions, value, len, domain, stamps);
+            return self.put_longer(head, extensions, value, len, domain, stamps);
         }
         let len = out.len();
         stamps.at(Point::Marshalled);
@@ -324,9 +321,10 @@ impl Session {
         Ok(())
     }
 
-    /// Writes a message into a buffer, of which its frame tells.
+    /// Writes a message that does not fit a slot: into consecutive ones if it is not long and nothing
+    /// is refused, else into a buffer.
     #[inline(never)]
-    fn put_placed<T: Content>(
+    fn put_longer<T: Content>(
         &self,
         head: Words,
         extensions: Extensions,
@@ -335,45 +333,109 @@ impl Session {
         domain: Domain,
         stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
-        let mut len = likely;
-        if Head::is_bind(&head) && self.longest(domain.keep) >= len {
-            return self.put_bytes(head, &encoded(value)?, domain.keep);
+        let (mut most, mut in_ring) = (MESSAGE_BYTES_MAX, true);
+        if domain.asks {
+            let (may_go, calm) = self.may_go_longer()?;
+            (most, in_ring) = (if may_go { MEDIUM_BYTES_MAX } else { SHORT_BYTES }, calm);
         }
-        loop {
-            if len > domain.most {
-                len = counted(value)?;
-            }
+        let mut len = likely;
+        if len > most {
+            // What is only likely too long is not asked for.
+            len = counted(value)?;
             match len {
                 _ if len > MESSAGE_BYTES_MAX => return Err(Put::TooLarge(len)),
-                _ if len > domain.most => return Err(Put::Ask(len)),
+                _ if len > most => return Err(Put::Ask(len)),
                 _ => {}
             }
-            let number = self.slab_for(domain.usage, len)?;
-            let slabs = self.pool.slabs();
-            let own = slabs.get(number).and_then(Option::as_ref);
-            let returned = || self.carrier.lanes.peer_returned(number);
-            let Some((own, buffer)) = own.and_then(|own| Some((own, own.slab.claim(returned)?)))
-            else {
-                return Err(self.lacks(Lack::Buffer));
-            };
-            let mut claim = self.slot(domain.keep)?;
-            stamps.at(Point::Claimed);
-            let mut out = Output::lent(buffer);
-            value.put(&mut out).map_err(bad_value)?;
-            if !out.fits() {
-                len = out.len();
-                continue;
-            }
-            own.touch();
-            len = out.len();
-            stamps.at(Point::Marshalled);
-            let placed = Placed { slab: number as u16, index: out.lend() as u16, len: len as u32 };
-            let (head, bytes) = extensions.write(head, Some(placed), &mut claim);
-            claim.commit(stamps.on_head(with_len(head, bytes)), bytes);
-            stamps.at(Point::Published);
-            self.unflushed.set(self.unflushed.get() + 1);
-            return Ok(());
         }
+        if in_ring && extensions.bytes() + len <= IN_RING_BYTES_MAX {
+            match self.put_in_ring(head, extensions, value, len, domain, stamps) {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(exact)) => len = exact,
+                // An answer may find a slot where it finds no row of them.
+                Err(Put::Full) if domain.usage == Use::Answers => {}
+                Err(put) => return Err(put),
+            }
+        }
+        match self.put_placed(head, extensions, value, len, domain, stamps)? {
+            Ok(()) => Ok(()),
+            Err(exact) if exact > most => {
+                self.put_longer(head, extensions, value, exact, domain, stamps)
+            }
+            Err(exact) => match self.put_placed(head, extensions, value, exact, domain, stamps)? {
+                Ok(()) => Ok(()),
+                Err(again) => Err(bad_length(exact, again)),
+            },
+        }
+    }
+
+    /// Writes a message into consecutive slots. Gives its length if it is longer than `len`.
+    #[inline(always)]
+    fn put_in_ring<T: Content>(
+        &self,
+        head: Words,
+        extensions: Extensions,
+        value: &T,
+        len: usize,
+        domain: Domain,
+        stamps: &mut impl Stamps,
+    ) -> Result<Result<(), usize>, Put> {
+        let span = span_of(extensions.bytes() + len);
+        let claim = self.carrier.lanes.claim(span, domain.keep);
+        let mut claim = match claim {
+            Ok(claim) => claim,
+            Err(refused) => self.slots_slowly(span, domain.keep, refused)?,
+        };
+        stamps.at(Point::Claimed);
+        let (head, at) = extensions.write(head, None, &mut claim);
+        let mut out = Output::lane(claim, at);
+        value.put(&mut out).map_err(bad_value)?;
+        if !out.fits() {
+            return Ok(Err(out.len() - at));
+        }
+        let len = out.len();
+        stamps.at(Point::Marshalled);
+        out.commit(stamps.on_head(with_len(head, len)), len);
+        stamps.at(Point::Published);
+        self.unflushed.set(self.unflushed.get() + 1);
+        Ok(Ok(()))
+    }
+
+    /// Writes a message into a buffer, of which its frame tells. Gives its length if it is longer
+    /// than `len`.
+    #[inline(always)]
+    fn put_placed<T: Content>(
+        &self,
+        head: Words,
+        extensions: Extensions,
+        value: &T,
+        len: usize,
+        domain: Domain,
+        stamps: &mut impl Stamps,
+    ) -> Result<Result<(), usize>, Put> {
+        let number = self.slab_for(domain.usage, len)?;
+        let slabs = self.pool.slabs();
+        let own = slabs.get(number).and_then(Option::as_ref);
+        let returned = || self.carrier.lanes.peer_returned(number);
+        let Some((own, buffer)) = own.and_then(|own| Some((own, own.slab.claim(returned)?))) else {
+            return Err(self.lacks(Lack::Buffer));
+        };
+        let mut claim = self.slot(domain.keep)?;
+        stamps.at(Point::Claimed);
+        let mut out = Output::lent(buffer);
+        value.put(&mut out).map_err(bad_value)?;
+        if !out.fits() {
+            return Ok(Err(out.len()));
+        }
+        own.touch();
+        let len = out.len();
+        stamps.at(Point::Marshalled);
+        let placed = Placed { slab: number as u16, index: out.lend() as u16, len: len as u32 };
+        let (head, bytes) = extensions.write(head, Some(placed), &mut claim);
+        claim.commit(stamps.on_head(with_len(head, bytes)), bytes);
+        stamps.at(Point::Published);
+        self.unflushed.set(self.unflushed.get() + 1);
+        Ok(Ok(()))
     }
 
     /// Claims a slot of our lane.
@@ -412,31 +474,15 @@ impl Session {
     fn put_owed(&self, head: Words, payload: &[u8]) -> Result<(), Put> {
         match Head::may_be_placed(&head) {
             true => self.put(head, Extensions::NONE, &Bytes(payload), ANSWERS, &mut Unsampled),
-            false => self.put_bytes(head, payload, 0),
-        }
-    }
-
-    /// The most bytes of payload that consecutive slots of the present ring take.
-    fn longest(&self, keep: u32) -> usize {
-        self.carrier.lanes.writer().longest(keep) as usize * SLOT_BYTES - HEAD_BYTES
-    }
-
-    /// Answers what a session begins with. It lies in consecutive slots, if they suffice: many
-    /// sessions never need a buffer.
-    pub(crate) fn answer_bind(&self, call: CallNumber, reply: &Vec<u8>) {
-        let head = Head::reply(call, 0).words();
-        let fits = !self.barred.get() && self.longest(0) >= Wire::bytes_likely(reply);
-        let sent = fits && encoded(reply).and_then(|bytes| self.put_bytes(head, &bytes, 0)).is_ok();
-        if !sent {
-            self.reply(call, reply, &mut Unsampled);
+            false => self.put_bytes(head, payload),
         }
     }
 
     /// Writes a frame with its payload into consecutive slots.
-    fn put_bytes(&self, head: Words, payload: &[u8], keep: u32) -> Result<(), Put> {
+    fn put_bytes(&self, head: Words, payload: &[u8]) -> Result<(), Put> {
         let span = span_of(payload.len());
-        let claim = self.carrier.lanes.claim(span, keep);
-        let mut claim = claim.or_else(|refused| self.slots_slowly(span, keep, refused))?;
+        let claim = self.carrier.lanes.claim(span, 0);
+        let mut claim = claim.or_else(|refused| self.slots_slowly(span, 0, refused))?;
         claim.write(0, payload);
         claim.commit(with_len(head, payload.len()), payload.len());
         self.unflushed.set(self.unflushed.get() + 1);
@@ -566,8 +612,9 @@ impl Session {
         self.pressed.get()
     }
 
-    /// Writes what is owed and wakes who waits, if the peer has made room.
-    pub(crate) fn settle(&self) {
+    /// Writes what is owed and wakes who waits, if the peer has made room: a good part, so that not
+    /// each message waits and is woken, or any, for who has nothing else to do.
+    pub(crate) fn settle(&self, part: bool) {
         while let Some(owed) = self.next_owed() {
             if let Err(put) = self.put_owed(owed.head, &owed.payload) {
                 if let Put::Ended(fault) = put {
@@ -578,7 +625,7 @@ impl Session {
             self.owed_bytes.set(self.owed_bytes.get() - owed.payload.len());
         }
         self.barred.set(self.ended().is_some());
-        if self.has_room() {
+        if self.has_room(part) {
             self.lacking.set(0);
             self.room.take().into_iter().for_each(Waker::wake);
             self.pressed.set(false);
@@ -597,12 +644,12 @@ impl Session {
     }
 
     /// Whether any of what is lacking may be there now.
-    fn has_room(&self) -> bool {
+    fn has_room(&self, part: bool) -> bool {
         let lacks = |what: Lack| self.lacking.get() & what as u8 != 0;
         let lanes = &self.carrier.lanes;
         lacks(Lack::Slot) && self.has_slots()
-            || lacks(Lack::Buffer) && self.pool.has_more(lanes)
-            || lacks(Lack::Place) && self.places_came()
+            || lacks(Lack::Buffer) && self.pool.has_more(part, lanes)
+            || lacks(Lack::Place) && self.places_came(part)
             || self.room.borrow().is_empty()
     }
 
