@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
+use crate::limits::{GRANTS_AHEAD, OPTIMISM, PLACES_MAX, PLACES_RESERVED};
 
 const MEDIUM: u64 = Budget::price(1000);
 

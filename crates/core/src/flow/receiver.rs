@@ -1,0 +1,244 @@
+//! The receiving side: what was accepted, and the places of what was heard of and not accepted.
+
+use super::{Budget, Share, stray};
+use crate::fault::Rule;
+use crate::frame::Kind;
+use crate::limits::{GRANTS_AHEAD, PLACES_MAX};
+use crate::mutant::{Mutant, mutated};
+use std::collections::VecDeque;
+
+/// The receiving side of one direction. `P` is a payload that waits here, or a hold on one that
+/// waits in its sender's memory.
+#[derive(Clone, Debug)]
+pub struct Receiver<P> {
+    /// The number of the next request that is to be accepted.
+    accepted: u64,
+    /// What was heard of and not accepted, from that number on.
+    places: VecDeque<Place<P>>,
+    /// Places that are granted and not yet filled.
+    pub(super) granted: usize,
+    places_max: usize,
+}
+
+/// A request that was heard of and not accepted.
+#[derive(Clone, Debug)]
+enum Place<P> {
+    /// It can be had without its sender.
+    Here { request: P, bytes: u64, charged: bool },
+    /// Its sender has it, and sends it when it is granted.
+    Away { bytes: u64, granted: bool },
+    /// Nobody wants it any more.
+    Void,
+}
+
+/// What is to be done for the requests that wait.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step<P> {
+    /// This request is accepted: it is its turn.
+    Accept {
+        /// The request, or a hold on it.
+        request: P,
+        /// What it is charged with, should it be kept.
+        bytes: u64,
+    },
+    /// Tell the sender that there is room for the request of this number.
+    Grant(u64),
+}
+
+impl<P> Receiver<P> {
+    /// A direction in which nothing has come.
+    pub const fn new() -> Receiver<P> {
+        Receiver::with_places(PLACES_MAX)
+    }
+
+    /// The same with so many places, which the sender must know: [`Sender::with_window`](super::Sender::with_window).
+    pub const fn with_places(places_max: usize) -> Receiver<P> {
+        Receiver { accepted: 0, places: VecDeque::new(), granted: 0, places_max }
+    }
+
+    /// All requests before this number have been accepted.
+    #[inline]
+    pub const fn accepted(&self) -> u64 {
+        self.accepted
+    }
+
+    /// Requests that were heard of and not accepted.
+    #[inline]
+    pub fn waiting(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Accepts requests that have come while none waited.
+    #[inline]
+    pub fn accept(&mut self, requests: u64) {
+        debug_assert!(requests == 0 || self.places.is_empty(), "a request passes those that wait");
+        self.accepted += if mutated(Mutant::AcceptUncounted) { 0 } else { requests };
+    }
+
+    /// Keeps a place for a request that is here, or that can be fetched when it is its turn.
+    pub fn keep(&mut self, request: P, bytes: u64) -> Result<u64, Rule> {
+        self.push(Place::Here { request, bytes, charged: false })
+    }
+
+    /// Keeps a place for a request that stays at its sender: it asks for room, or was refused.
+    pub fn await_grant(&mut self, bytes: u64) -> Result<u64, Rule> {
+        self.push(Place::Away { bytes, granted: false })
+    }
+
+    fn push(&mut self, place: Place<P>) -> Result<u64, Rule> {
+        if self.places.len() >= self.places_max {
+            return Err(Rule::TooManyPlaces { max: self.places_max as u32 });
+        }
+        let number = self.accepted + self.places.len() as u64;
+        let place = if mutated(Mutant::PlaceForgotten) { Place::Void } else { place };
+        if mutated(Mutant::PlaceInFront) {
+            self.places.push_front(place);
+            return Ok(number);
+        }
+        self.places.push_back(place);
+        Ok(number)
+    }
+
+    /// A request has come for which room was granted.
+    pub fn fill(&mut self, number: u64, request: P, len: u64) -> Result<(), Rule> {
+        let place = self.place(number).ok_or_else(|| stray(Kind::Call, number))?;
+        let &mut Place::Away { bytes, granted: true } = place else {
+            return Err(stray(Kind::Call, number));
+        };
+        if len > bytes {
+            return Err(Rule::BeyondReserved { len, reserved: bytes });
+        }
+        *place = Place::Here { request, bytes, charged: !mutated(Mutant::FillUncharged) };
+        self.granted -= usize::from(!mutated(Mutant::FillKeepsGrant));
+        Ok(())
+    }
+
+    /// The sender takes a reservation back, or the request that waits here is cancelled: its place
+    /// is passed over. Gives what waited here, to be let go.
+    pub fn void(
+        &mut self,
+        number: u64,
+        node: &mut Budget,
+        share: &mut Share,
+    ) -> Result<Option<P>, Rule> {
+        let place = self.place(number).ok_or_else(|| stray(Kind::Withdraw, number))?;
+        let old = std::mem::replace(place, Place::Void);
+        if mutated(Mutant::VoidRemoves) {
+            self.places.remove((number - self.accepted) as usize);
+        }
+        match old {
+            Place::Away { bytes, granted } => {
+                if granted {
+                    self.granted -= 1;
+                    if !mutated(Mutant::VoidKeepsCharge) {
+                        node.release(share, bytes);
+                    }
+                    if mutated(Mutant::VoidReleasesTwice) {
+                        node.release(share, bytes);
+                    }
+                }
+                Ok(None)
+            }
+            Place::Here { request, bytes, charged } => {
+                if charged {
+                    node.release(share, bytes);
+                }
+                Ok(Some(request))
+            }
+            Place::Void => Err(stray(Kind::Withdraw, number)),
+        }
+    }
+
+    /// The number of the waiting request that is looked for.
+    pub fn find(&self, mut is_it: impl FnMut(&P) -> bool) -> Option<u64> {
+        let is_it =
+            |place: &Place<P>| matches!(place, Place::Here { request, .. } if is_it(request));
+        Some(self.accepted + self.places.iter().position(is_it)? as u64)
+    }
+
+    fn place(&mut self, number: u64) -> Option<&mut Place<P>> {
+        let index = number.checked_sub(self.accepted)?;
+        self.places.get_mut(usize::try_from(index).ok()?)
+    }
+
+    /// What can be done now, as long as there is anything.
+    pub fn step(&mut self, node: &mut Budget, share: &mut Share) -> Option<Step<P>> {
+        while let Some(Place::Void) = self.places.front()
+            && !mutated(Mutant::VoidStays)
+        {
+            self.pass();
+        }
+        if mutated(Mutant::StepPassesFront) && self.places.len() > 1 {
+            self.places.swap(0, 1);
+        }
+        if let Some(&Place::Here { bytes, charged, .. }) = self.places.front()
+            && (charged || node.admits(share, bytes) || mutated(Mutant::StepIgnoresBudget))
+            && let Some(Place::Here { request, .. }) = self.pass()
+        {
+            if charged {
+                node.release(share, bytes);
+            }
+            return Some(Step::Accept { request, bytes });
+        }
+        self.grant(node, share).map(Step::Grant)
+    }
+
+    fn pass(&mut self) -> Option<Place<P>> {
+        self.accepted += u64::from(!mutated(Mutant::PassUncounted));
+        self.places.pop_front()
+    }
+
+    /// Grants the first request that waits at its sender, if there is room and it is soon its turn.
+    fn grant(&mut self, node: &mut Budget, share: &mut Share) -> Option<u64> {
+        if self.granted >= GRANTS_AHEAD {
+            return None;
+        }
+        for (number, place) in (self.accepted..).zip(&mut self.places).take(GRANTS_AHEAD) {
+            match place {
+                Place::Away { bytes, granted: granted @ false } => {
+                    if !node.admits(share, *bytes) && !mutated(Mutant::GrantIgnoresBudget) {
+                        return None;
+                    }
+                    if !mutated(Mutant::GrantUncharged) {
+                        node.charge(share, *bytes);
+                    }
+                    *granted = !mutated(Mutant::GrantTwice);
+                    self.granted += 1;
+                    return Some(number);
+                }
+                // What waits here goes before all that comes behind it, and needs the room first.
+                Place::Here { charged: false, .. } if !mutated(Mutant::GrantPassesHere) => {
+                    return None;
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Forgets all that waits, because the session ends, and gives what was here.
+    pub fn clear(&mut self, node: &mut Budget, share: &mut Share) -> Vec<P> {
+        let mut requests = Vec::new();
+        for place in self.places.drain(..) {
+            match place {
+                Place::Here { request, bytes, charged } => {
+                    if charged {
+                        node.release(share, bytes);
+                    }
+                    requests.push(request);
+                }
+                Place::Away { .. } if mutated(Mutant::ClearKeepsCharge) => {}
+                Place::Away { bytes, granted: true } => node.release(share, bytes),
+                Place::Away { .. } | Place::Void => {}
+            }
+        }
+        self.granted = 0;
+        requests
+    }
+}
+
+impl<P> Default for Receiver<P> {
+    fn default() -> Receiver<P> {
+        Receiver::new()
+    }
+}
