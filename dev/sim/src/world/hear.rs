@@ -221,8 +221,9 @@ impl World {
             return Ok(());
         }
         let Some(&out) = end.kept.get(&number) else {
-            if self.plan.liar == Some(node) {
-                // It has said things twice, and is out of step with its own numbers.
+            if self.lies(node, peer) {
+                // In memory what was refused is fetched and never granted; and who has said things
+                // twice is out of step with its own numbers.
                 return Err(Rule::StrayPlace { kind: Kind::Grant.byte(), number }.into());
             }
             return violated(format!("{number} is granted, and its payload is gone"))?;
