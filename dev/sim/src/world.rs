@@ -90,8 +90,8 @@ struct End {
     stream: bool,
     sends: Sender,
     receives: Receiver<Held>,
-    /// In memory requests go and come without a thought while there is room, and are only counted:
-    /// so many more may go, of so many, and so many have come.
+    /// In memory requests go and come without a thought while there is room, and are only counted: so
+    /// many more may go, of so many, and so many have come.
     ahead: u64,
     given: u64,
     came: u64,
@@ -295,8 +295,8 @@ impl End {
 
     /// Lets requests go without a thought, as many as may.
     fn go_on(&mut self) {
-        let headroom = self.sender().headroom();
-        (self.ahead, self.given) = (headroom, headroom);
+        let left = self.sender().window_left();
+        (self.ahead, self.given) = (left, left);
     }
 
     /// Requests of the peer's that were accepted.

@@ -109,12 +109,6 @@ impl Sender {
         self.out - 1
     }
 
-    /// So many requests may go at once by what is known.
-    #[inline]
-    pub const fn headroom(&self) -> u64 {
-        self.optimism.saturating_sub(self.open())
-    }
-
     /// So many short ones may go, those included that go directly into their places.
     #[inline]
     pub const fn window_left(&self) -> u64 {

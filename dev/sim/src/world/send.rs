@@ -2,7 +2,8 @@
 
 use upbeat_core::call::{Abandon, Deadline};
 use upbeat_core::flow::{Budget, Size, Way};
-use upbeat_core::frame::{CallNumber, Flags, Head, Placed};
+use upbeat_core::frame::{CallNumber, Flags, Head, Placed, slots};
+use upbeat_core::limits::{CONTROL_SLOTS, IN_RING_BYTES_MAX};
 
 use super::{Fault, Open, Out, Waiter, World};
 use crate::check::{End as Fate, Id, violated};
@@ -196,8 +197,13 @@ impl World {
     fn send(&mut self, node: usize, peer: usize, out: Out) -> bool {
         let bytes = self.asks[out.id as usize].bytes as usize;
         let size = Size::of(bytes);
+        let reserved = self.plan.reserved as u64;
         let Some((end, _)) = self.end(node, peer) else { return false };
-        let lightly = end.ahead > 0 && size != Size::Long;
+        let lightly = match size {
+            Size::Short => end.ahead > 0,
+            Size::Medium => end.ahead > reserved,
+            Size::Long => false,
+        };
         let way = if lightly { Way::Optimistic } else { end.sender().way(size) };
         match way {
             Way::Wait => {
@@ -252,7 +258,8 @@ impl World {
         }
     }
 
-    /// A buffer for a payload that needs one: none is needed, this one, or there is none.
+    /// A buffer for a payload that needs one: none is needed, this one, or there is none. What is
+    /// not too long lies in the ring while nothing is refused.
     fn place(
         &mut self,
         node: usize,
@@ -262,10 +269,17 @@ impl World {
         stream: bool,
     ) -> Option<Option<usize>> {
         let buffers = self.plan.buffers;
+        let bytes = self.asks[id as usize].bytes;
+        let slots = slots(bytes + Flags::DEADLINE.extension_bytes()) as usize;
+        let in_ring = size == Size::Medium
+            && bytes <= IN_RING_BYTES_MAX as u32
+            && slots + CONTROL_SLOTS <= self.plan.ring_slots
+            && self.end(node, peer).is_some_and(|(end, _)| end.sends.is_calm());
         let wire = self.wire(node, peer);
         match size {
             _ if stream => Some(None),
             Size::Short => Some(None),
+            Size::Medium if in_ring => Some(None),
             Size::Medium => wire.borrow(id, mutated(Own::BufferShared)).map(Some),
             Size::Long => Some(Some(wire.borrow_long(id, buffers))),
         }
