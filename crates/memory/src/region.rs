@@ -266,6 +266,28 @@ mod plain {
             unsafe { copy::out_of_shared(self.base.add(at / WORD), to.as_mut_ptr(), to.len()) }
         }
 
+        /// Copies `count` items of plain data out, from byte `at`, which must begin a word, each
+        /// byte loaded once and none written before.
+        ///
+        /// # Panics
+        /// When they would lie outside, or `at` does not begin a word.
+        #[inline]
+        pub fn read_items<T: FromBytes>(&self, at: usize, count: usize) -> Vec<T> {
+            let end = self.words * WORD;
+            let bytes = count.checked_mul(size_of::<T>());
+            let bytes = bytes.filter(|bytes| at <= end && *bytes <= end - at);
+            let bytes = bytes.expect("items that lie in the region");
+            assert!(at.is_multiple_of(WORD));
+            let mut items = Vec::<T>::with_capacity(count);
+            // SAFETY: source and destination have `bytes` bytes, of which T accepts any; all
+            // `count` items are written before they count.
+            unsafe {
+                copy::out_of_shared(self.base.add(at / WORD), items.as_mut_ptr().cast(), bytes);
+                items.set_len(count);
+            }
+            items
+        }
+
         /// Loads a value of plain data from byte `at`, which must begin a word.
         ///
         /// # Panics

@@ -465,6 +465,20 @@ impl Reader {
         self.ring.region().read_value(start + at)
     }
 
+    /// Copies items of plain data out of the open frame's payload, from byte `at`, which must begin
+    /// a word.
+    ///
+    /// # Panics
+    /// When no frame is open or the items are not all its own.
+    #[cfg(not(loom))]
+    pub fn read_items<T: zerocopy::FromBytes>(&self, at: usize, count: usize) -> Vec<T> {
+        let bytes = count.saturating_mul(size_of::<T>());
+        assert!(at <= self.room() && bytes <= self.room() - at);
+        let start = self.index.get() as usize * SLOT + HEAD;
+        probe::loaded(start + at, bytes);
+        self.ring.region().read_items(start + at, count)
+    }
+
     /// Passes the open frame. Without one, nothing happens.
     #[inline(always)]
     pub fn advance(&self) {

@@ -286,6 +286,16 @@ impl Loan {
         self.slab.region.read_value(start)
     }
 
+    /// Copies items of plain data out, from byte `at`, which must begin a word.
+    ///
+    /// # Panics
+    /// When their bytes do not all count, or `at` does not begin a word.
+    #[cfg(not(loom))]
+    pub fn read_items<T: zerocopy::FromBytes>(&self, at: usize, count: usize) -> Vec<T> {
+        let start = self.start(at, count.saturating_mul(size_of::<T>()));
+        self.slab.region.read_items(start, count)
+    }
+
     /// Loads word `word`. Of a last word that counts in part, the rest may be anything.
     ///
     /// # Panics

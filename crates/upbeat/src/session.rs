@@ -4,16 +4,17 @@
 //! and keeps the tables; who is polled when an answer comes, and what a request runs, is decided
 //! by the one who looks. Invariant: a frame is passed only when what it says has been taken over.
 
+mod lent;
 mod reply;
 mod samples;
+mod write;
 mod pool;
-mod lent;
-mod send;
 mod flow;
+mod send;
 
 pub(crate) use flow::{Kept, Next, Terms};
 pub(crate) use reply::Answer;
-pub(crate) use send::{Extensions, Put};
+pub(crate) use write::{Extensions, Put};
 
 use crate::error::{Lost, Why};
 use crate::wake::TaskId;

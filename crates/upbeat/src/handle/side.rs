@@ -87,8 +87,7 @@ impl Side {
         }
         let sent = sent?;
         // What asks for room is woken by the grant.
-        if sent.is_none() && !number.is_some_and(|number| !caller.session.is_granted(number, waker))
-        {
+        if sent.is_none() && number.is_none_or(|number| caller.session.is_granted(number, waker)) {
             wait_for_room(&mut caller, waker);
         }
         Ok(sent)

@@ -5,8 +5,8 @@
 //! counts up. All else goes through the machine, which is told those counts first.
 
 use super::lent::Body;
-use super::send::Lack;
-use super::{Fault, Put, Session, Waiter, broken, misbehaved};
+use super::write::{Lack, Put};
+use super::{Fault, Session, Waiter, broken, misbehaved};
 use crate::wire::Input;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -6,8 +6,8 @@
 //! one buffer, which the next of about its length uses again; one that nobody used for a while is
 //! given up. What has come back is looked at when a buffer is wanted and none is known to be free.
 
-use super::send::{Lack, growth_error};
-use super::{Put, Session};
+use super::Session;
+use super::write::{Lack, Put, Use, growth_error};
 
 use std::cell::{Cell, RefCell};
 use upbeat_core::frame::Head;
@@ -18,13 +18,6 @@ use upbeat_core::limits::{
 use upbeat_memory::lane::Lanes;
 use upbeat_memory::segment::{Segment, Writers};
 use upbeat_memory::slab::Slab;
-
-/// What a buffer is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
-    Requests,
-    Answers,
-}
 
 /// The slabs, by their numbers.
 #[derive(Default)]

@@ -48,9 +48,7 @@ macro_rules! plain {
             }
 
             fn take_all(count: usize, input: &mut Input<'_>) -> Result<Vec<Self>, WireError> {
-                let mut items = vec![<$type>::default(); checked(count, size_of::<Self>(), input)?];
-                input.bytes(items.as_mut_bytes())?;
-                Ok(items)
+                input.items(checked(count, size_of::<Self>(), input)?)
             }
         }
     )*};
@@ -145,9 +143,9 @@ impl Wire for String {
     }
 
     fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
-        let mut bytes = vec![0; input.count(1)?];
-        input.bytes(&mut bytes)?;
-        String::from_utf8(bytes).map_err(|_| WireError::Invalid { what: "UTF-8 text" })
+        let count = input.count(1)?;
+        String::from_utf8(input.items(count)?)
+            .map_err(|_| WireError::Invalid { what: "UTF-8 text" })
     }
 }
 

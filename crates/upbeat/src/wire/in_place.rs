@@ -133,9 +133,17 @@ impl<T: Plain + Default> InPlace<T> {
     /// A copy of all items.
     #[must_use]
     pub fn to_vec(&self) -> Vec<T> {
-        let mut items = vec![T::default(); self.count];
-        self.copy_to(0, &mut items);
-        items
+        match &self.from {
+            From::Own(items) => items.to_vec(),
+            From::Lent(loan, start, _) if start.is_multiple_of(8) => {
+                loan.read_items(*start, self.count)
+            }
+            From::Lent(..) => {
+                let mut items = vec![T::default(); self.count];
+                self.copy_to(0, &mut items);
+                items
+            }
+        }
     }
 
     /// Goes through the items in pieces that are copied to the nearest cache: the fastest way to
@@ -248,11 +256,7 @@ impl<T: Plain + Default> Wire for InPlace<T> {
         let count = input.count(size_of::<T>())?;
         match input.lend(count * size_of::<T>())? {
             Some((loan, at)) => Ok(InPlace { from: From::Lent(loan, at, PhantomData), count }),
-            None => {
-                let mut items = vec![T::default(); count];
-                input.bytes(items.as_mut_bytes())?;
-                Ok(InPlace::from(items))
-            }
+            None => Ok(InPlace::from(input.items(count)?)),
         }
     }
 }

@@ -123,6 +123,25 @@ impl<'a> Input<'a> {
         Ok(Some((hold.share(), at)))
     }
 
+    /// Reads so many items of plain data.
+    pub fn items<T: FromBytes>(&mut self, count: usize) -> Result<Vec<T>, WireError> {
+        let bytes = count.saturating_mul(size_of::<T>());
+        let at = self.pass(bytes)?;
+        match self.from {
+            From::Lane(reader) => Ok(reader.read_items(at, count)),
+            From::Lent(hold) => Ok(hold.with(|loan| loan.read_items(at, count))),
+            From::Own(own) => {
+                probe::copied_apart(at, bytes);
+                let read = |item: &[u8]| T::read_from_bytes(item).ok();
+                let items = own[at..at + bytes].chunks_exact(size_of::<T>().max(1)).map(read);
+                let items: Option<Vec<T>> = items.collect();
+                items
+                    .filter(|items| items.len() == count)
+                    .ok_or(WireError::Short { wanted: bytes, left: own.len() - at })
+            }
+        }
+    }
+
     /// Reads a length that so many bytes at least must follow.
     #[inline(always)]
     pub fn count(&mut self, bytes_each: usize) -> Result<usize, WireError> {

@@ -1,0 +1,449 @@
+//! How a message is written: into its slot, into consecutive ones, or into a buffer.
+//!
+//! A message that does not fit its slot lies in consecutive ones while nothing is refused, up to
+//! [`IN_RING_BYTES_MAX`]; what is longer, and longer requests while some are refused, lies in a buffer of
+//! a slab. A lane that is full too often goes on in a bigger segment. Who may send, and who waits, is
+//! decided by others. Invariant: what was not committed left no trace.
+
+use super::{Fault, Session, broken};
+use crate::error::{CallError, Lost, Why};
+use crate::sample::Stamps;
+use crate::wire::{Output, Wire, WireError};
+use rustix::io::Errno;
+use upbeat_core::bill::way::Point;
+use upbeat_core::frame::{Flags, Head, Placed};
+use upbeat_core::limits::{
+    CONTROL_SLOTS, EXTENSION_BYTES, IN_RING_BYTES_MAX, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX,
+    SHORT_BYTES, SLOT_BYTES,
+};
+use upbeat_memory::ring::{Claim, Refused, span_of};
+use upbeat_memory::segment::{Segment, Writers};
+use upbeat_transport::carrier::BellFault;
+
+/// Refusals after which a lane grows although every message would fit.
+const REFUSALS_BEFORE_GROWTH: u32 = 4;
+
+/// Why a message was not sent.
+#[derive(Debug)]
+pub(crate) enum Put {
+    /// There is no room now.
+    Full,
+    /// It may not go before room was asked for, for so many bytes.
+    Ask(usize),
+    /// The value cannot be carried.
+    Value(Box<WireError>),
+    /// It is longer than messages may be.
+    TooLarge(usize),
+    /// There is no memory for it.
+    Memory {
+        /// Bytes that were wanted.
+        bytes: usize,
+        /// What the system says.
+        text: Box<str>,
+    },
+    /// The session has ended, or ends with this.
+    Ended(Fault),
+}
+
+impl Put {
+    /// The error of a message that does not wait; `end` ends the session.
+    #[cold]
+    pub(crate) fn into_error(self, end: impl FnOnce(Fault) -> Lost) -> CallError {
+        match self {
+            Put::Full | Put::Ask(_) => CallError::Full,
+            Put::Value(error) => CallError::Value { text: error.to_string().into() },
+            Put::TooLarge(bytes) => CallError::TooLarge { bytes, most: MESSAGE_BYTES_MAX },
+            Put::Memory { bytes, text } => CallError::NoMemory { bytes, text },
+            Put::Ended(why) => CallError::NotSent(Box::new(end(why))),
+        }
+    }
+}
+
+/// What a message that has to wait waits for.
+#[derive(Clone, Copy)]
+pub(super) enum Lack {
+    /// A slot of the lane.
+    Slot = 1,
+    /// A buffer.
+    Buffer = 2,
+    /// A place at the receiver.
+    Place = 4,
+}
+
+/// What is written behind a head.
+pub(crate) trait Content {
+    /// Bytes that it will likely take.
+    fn bytes_likely(&self) -> usize;
+
+    /// Writes it.
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError>;
+}
+
+impl<T: Wire> Content for T {
+    #[inline(always)]
+    fn bytes_likely(&self) -> usize {
+        Wire::bytes_likely(self)
+    }
+
+    #[inline(always)]
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        Wire::put(self, out)
+    }
+}
+
+/// What stands before a payload, in its slot.
+#[derive(Clone, Copy)]
+pub(crate) struct Extensions {
+    /// The microseconds until the deadline.
+    pub(crate) deadline: Option<u64>,
+    /// The number of the request, for which room was granted.
+    pub(crate) granted: Option<u64>,
+}
+
+impl Extensions {
+    pub(crate) const NONE: Extensions = Extensions { deadline: None, granted: None };
+
+    /// Writes them, in the order of their flags: the head with those, and the bytes written.
+    #[inline(always)]
+    fn write(self, head: Words, placed: Option<Placed>, claim: &mut Claim<'_>) -> (Words, usize) {
+        let (mut head, mut at) = (head, 0);
+        let mut write = |word: Option<u64>, flag| {
+            if let Some(word) = word {
+                claim.write(at, &word.to_le_bytes());
+                head = Head::flagged(head, flag);
+                at += EXTENSION_BYTES;
+            }
+        };
+        write(self.deadline, Flags::DEADLINE);
+        write(placed.map(Placed::as_u64), Flags::PLACED);
+        write(self.granted, Flags::GRANTED);
+        (head, at)
+    }
+
+    #[inline(always)]
+    fn bytes(self) -> usize {
+        (usize::from(self.deadline.is_some()) + usize::from(self.granted.is_some()))
+            * EXTENSION_BYTES
+    }
+}
+
+/// What a buffer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    Requests,
+    Answers,
+}
+
+/// What stands before a message's payload.
+#[derive(Clone, Copy)]
+pub(super) struct Front {
+    /// The words of its head.
+    pub(super) head: Words,
+    pub(super) extensions: Extensions,
+}
+
+impl Front {
+    /// A head alone.
+    pub(super) const fn plain(head: Words) -> Front {
+        Front { head, extensions: Extensions::NONE }
+    }
+}
+
+/// How messages of a kind are carried.
+#[derive(Clone, Copy)]
+pub(super) struct Domain {
+    /// Slots that are left to others.
+    keep: u32,
+    usage: Use,
+    /// Whether longer ones ask for room first where that is due.
+    asks: bool,
+}
+
+pub(super) const REQUESTS: Domain =
+    Domain { keep: CONTROL_SLOTS as u32, usage: Use::Requests, asks: true };
+pub(super) const GRANTED: Domain = Domain { asks: false, ..REQUESTS };
+pub(super) const ANSWERS: Domain = Domain { keep: 0, usage: Use::Answers, asks: false };
+
+/// Bytes that are written as they are: what is owed, a failure's text.
+pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
+
+impl Content for Bytes<'_> {
+    fn bytes_likely(&self) -> usize {
+        self.0.len()
+    }
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        out.bytes(self.0);
+        Ok(())
+    }
+}
+
+/// The payload of a message, written apart from any lane.
+pub(super) fn encoded<T: Content>(value: &T) -> Result<Vec<u8>, Put> {
+    let mut out = Output::own(MESSAGE_BYTES_MAX);
+    value.put(&mut out).map_err(bad_value)?;
+    if out.fits() { Ok(out.into_bytes()) } else { Err(Put::TooLarge(out.len())) }
+}
+
+#[cold]
+fn bad_value(error: WireError) -> Put {
+    Put::Value(Box::new(error))
+}
+
+#[cold]
+fn bad_length(said: usize, is: usize) -> Put {
+    let text = format!("it took {said} bytes when it was counted and {is} when it was written");
+    bad_value(WireError::Serde { text })
+}
+
+#[cold]
+fn lost_progress(now: u64, known: u64, out: u64) -> Put {
+    Put::Ended(broken(&format_args!("its progress went from {known} to {now} of {out} slots")))
+}
+
+/// What a segment that could not be sent means for the message that needs it.
+pub(super) fn growth_error(fault: BellFault) -> Put {
+    match fault {
+        BellFault::System { error: Errno::AGAIN | Errno::NOBUFS, .. } => Put::Full,
+        BellFault::System { .. } => Put::Ended(Box::new(Why::Died)),
+        fault => Put::Ended(broken(&fault)),
+    }
+}
+
+/// Bytes that a value takes in a message.
+fn counted<T: Content>(value: &T) -> Result<usize, Put> {
+    let mut out = Output::counted();
+    value.put(&mut out).map_err(bad_value)?;
+    Ok(out.len())
+}
+
+/// The words of a head whose length is not known yet.
+pub(super) type Words = [u64; 3];
+
+/// The words with a length.
+#[inline(always)]
+fn with_len(words: Words, len: usize) -> Words {
+    [words[0] | (len as u64) << 32, words[1], words[2]]
+}
+
+impl Session {
+    #[cold]
+    pub(super) fn not_now(&self) -> Put {
+        match self.ended() {
+            Some(lost) => Put::Ended(Box::new(lost.why.clone())),
+            None => self.lacks(Lack::Slot),
+        }
+    }
+
+    /// Notes what there was none of.
+    #[cold]
+    pub(super) fn lacks(&self, what: Lack) -> Put {
+        self.lacking.set(self.lacking.get() | what as u8);
+        Put::Full
+    }
+
+    /// Writes a message: short, into its slot; longer, into a buffer.
+    #[inline(always)]
+    pub(super) fn put<T: Content>(
+        &self,
+        front: Front,
+        value: &T,
+        domain: Domain,
+        stamps: &mut impl Stamps,
+    ) -> Result<(), Put> {
+        let likely = value.bytes_likely();
+        if front.extensions.bytes() + likely > SHORT_BYTES {
+            return self.put_longer(front, value, likely, domain, stamps);
+        }
+        let mut claim = self.slot(domain.keep)?;
+        stamps.at(Point::Claimed);
+        let (head, at) = front.extensions.write(front.head, None, &mut claim);
+        let mut out = Output::lane(claim, at);
+        value.put(&mut out).map_err(bad_value)?;
+        if !out.fits() {
+            let len = out.len() - at;
+            drop(out);
+            return self.put_longer(front, value, len, domain, stamps);
+        }
+        let len = out.len();
+        stamps.at(Point::Marshalled);
+        out.commit(stamps.on_head(with_len(head, len)), len);
+        stamps.at(Point::Published);
+        self.unflushed.set(self.unflushed.get() + 1);
+        Ok(())
+    }
+
+    /// Writes a message that does not fit a slot: into consecutive ones if it is not long and nothing
+    /// is refused, else into a buffer.
+    #[inline(never)]
+    fn put_longer<T: Content>(
+        &self,
+        front: Front,
+        value: &T,
+        likely: usize,
+        domain: Domain,
+        stamps: &mut impl Stamps,
+    ) -> Result<(), Put> {
+        let (mut most, mut in_ring) = (MESSAGE_BYTES_MAX, true);
+        if domain.asks {
+            let (may_go, calm) = self.may_go_longer()?;
+            (most, in_ring) = (if may_go { MEDIUM_BYTES_MAX } else { SHORT_BYTES }, calm);
+        }
+        let mut len = likely;
+        if len > most {
+            // What is only likely too long is not asked for.
+            len = counted(value)?;
+            match len {
+                _ if len > MESSAGE_BYTES_MAX => return Err(Put::TooLarge(len)),
+                _ if len > most => return Err(Put::Ask(len)),
+                _ => {}
+            }
+        }
+        if in_ring && front.extensions.bytes() + len <= IN_RING_BYTES_MAX {
+            match self.put_in_ring(front, value, len, domain, stamps) {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(exact)) => len = exact,
+                // An answer may find a slot where it finds no row of them.
+                Err(Put::Full) if domain.usage == Use::Answers => {}
+                Err(put) => return Err(put),
+            }
+        }
+        match self.put_placed(front, value, len, domain, stamps)? {
+            Ok(()) => Ok(()),
+            Err(exact) if exact > most => self.put_longer(front, value, exact, domain, stamps),
+            Err(exact) => match self.put_placed(front, value, exact, domain, stamps)? {
+                Ok(()) => Ok(()),
+                Err(again) => Err(bad_length(exact, again)),
+            },
+        }
+    }
+
+    /// Writes a message into consecutive slots. Gives its length if it is longer than `len`.
+    #[inline(always)]
+    fn put_in_ring<T: Content>(
+        &self,
+        front: Front,
+        value: &T,
+        len: usize,
+        domain: Domain,
+        stamps: &mut impl Stamps,
+    ) -> Result<Result<(), usize>, Put> {
+        let span = span_of(front.extensions.bytes() + len);
+        let claim = self.carrier.lanes.claim(span, domain.keep);
+        let mut claim = match claim {
+            Ok(claim) => claim,
+            Err(refused) => self.slots_slowly(span, domain.keep, refused)?,
+        };
+        stamps.at(Point::Claimed);
+        let (head, at) = front.extensions.write(front.head, None, &mut claim);
+        let mut out = Output::lane(claim, at);
+        value.put(&mut out).map_err(bad_value)?;
+        if !out.fits() {
+            return Ok(Err(out.len() - at));
+        }
+        let len = out.len();
+        stamps.at(Point::Marshalled);
+        out.commit(stamps.on_head(with_len(head, len)), len);
+        stamps.at(Point::Published);
+        self.unflushed.set(self.unflushed.get() + 1);
+        Ok(Ok(()))
+    }
+
+    /// Writes a message into a buffer, of which its frame tells. Gives its length if it is longer
+    /// than `len`.
+    #[inline(always)]
+    fn put_placed<T: Content>(
+        &self,
+        front: Front,
+        value: &T,
+        len: usize,
+        domain: Domain,
+        stamps: &mut impl Stamps,
+    ) -> Result<Result<(), usize>, Put> {
+        let number = self.slab_for(domain.usage, len)?;
+        let slabs = self.pool.slabs();
+        let own = slabs.get(number).and_then(Option::as_ref);
+        let returned = || self.carrier.lanes.peer_returned(number);
+        let Some((own, buffer)) = own.and_then(|own| Some((own, own.slab.claim(returned)?))) else {
+            return Err(self.lacks(Lack::Buffer));
+        };
+        let mut claim = self.slot(domain.keep)?;
+        stamps.at(Point::Claimed);
+        let mut out = Output::lent(buffer);
+        value.put(&mut out).map_err(bad_value)?;
+        if !out.fits() {
+            return Ok(Err(out.len()));
+        }
+        own.touch();
+        let len = out.len();
+        stamps.at(Point::Marshalled);
+        let placed = Placed { slab: number as u16, index: out.lend() as u16, len: len as u32 };
+        let (head, bytes) = front.extensions.write(front.head, Some(placed), &mut claim);
+        claim.commit(stamps.on_head(with_len(head, bytes)), bytes);
+        stamps.at(Point::Published);
+        self.unflushed.set(self.unflushed.get() + 1);
+        Ok(Ok(()))
+    }
+
+    /// Claims a slot of our lane.
+    #[inline(always)]
+    pub(super) fn slot(&self, keep: u32) -> Result<Claim<'_>, Put> {
+        match self.carrier.lanes.claim(1, keep) {
+            Ok(claim) => Ok(claim),
+            Err(refused) => self.slots_slowly(1, keep, refused),
+        }
+    }
+
+    /// Has the lane grow if it is full too often, and claims slots of it.
+    #[cold]
+    #[inline(never)]
+    fn slots_slowly(&self, span: u32, keep: u32, refused: Refused) -> Result<Claim<'_>, Put> {
+        match refused {
+            Refused::Full | Refused::Claimed => {
+                let refusals = self.refusals.get() + 1;
+                self.refusals.set(refusals);
+                if refusals < REFUSALS_BEFORE_GROWTH || !self.grow()? {
+                    return Err(self.lacks(Lack::Slot));
+                }
+                self.refusals.set(0);
+            }
+            Refused::TooLong { span, .. } => {
+                if !self.grow()? {
+                    return Err(Put::TooLarge(span as usize * SLOT_BYTES));
+                }
+            }
+            Refused::Progress { now, known, out } => return Err(lost_progress(now, known, out)),
+        }
+        self.carrier.lanes.claim(span, keep).map_err(|_| self.lacks(Lack::Slot))
+    }
+
+    /// Writes a frame with its payload into consecutive slots.
+    pub(super) fn put_bytes(&self, head: Words, payload: &[u8]) -> Result<(), Put> {
+        let span = span_of(payload.len());
+        let claim = self.carrier.lanes.claim(span, 0);
+        let mut claim = claim.or_else(|refused| self.slots_slowly(span, 0, refused))?;
+        claim.write(0, payload);
+        claim.commit(with_len(head, payload.len()), payload.len());
+        self.unflushed.set(self.unflushed.get() + 1);
+        Ok(())
+    }
+
+    /// Goes on in a larger segment. False where lanes do not grow further; Full where there is no
+    /// room even to say so.
+    fn grow(&self) -> Result<bool, Put> {
+        let lanes = &self.carrier.lanes;
+        let Some((generation, bytes)) = lanes.next_growth() else { return Ok(false) };
+        // Claimed first: once the segment has been sent it must be announced.
+        let Ok(claim) = lanes.claim(1, 0) else { return Err(self.lacks(Lack::Slot)) };
+        let segment = Segment::create("upbeat-lane", bytes, Writers::Owner)
+            .and_then(Segment::reserve)
+            .map_err(|error| Put::Ended(broken(&error)))?;
+        if let Err(error) = self.carrier.bell.send_segment(u32::from(generation), &segment) {
+            return Err(growth_error(error));
+        }
+        claim.commit(Head::switch(u32::from(generation)).words(), 0);
+        lanes.grow_writer(segment.into_region());
+        self.unflushed.set(self.unflushed.get() + 1);
+        Ok(true)
+    }
+}
