@@ -35,6 +35,7 @@ use self::kind::LEN_MAX;
 use crate::bill::way::Manner;
 use crate::fault::Rule;
 use crate::limits::{HEAD_BYTES, SHORT_BYTES, SLOT_BYTES};
+use crate::mutant::{Mutant, mutated};
 
 const _: () = assert!(failure::KIND == Kind::Failed as u8);
 
@@ -285,12 +286,13 @@ impl Head {
     /// Plain calls, replies and one-way messages (no extension) are recognised inline; the rest
     /// and everything that is wrong goes through a function of its own.
     #[inline]
-    pub const fn parse(words: [u64; 3]) -> Result<Head, Rule> {
+    pub fn parse(words: [u64; 3]) -> Result<Head, Rule> {
         let kind = (words[0] >> KIND_SHIFT) as u8;
         let len = (words[0] >> LEN_SHIFT) as u32;
         if len <= LEN_MAX {
             let call = CallNumber::from_u64(words[1]);
-            if kind == Kind::Call as u8 && words[2] >> FLAGS_SHIFT == 0 {
+            let plain = words[2] >> FLAGS_SHIFT == 0 || mutated(Mutant::FlagsUnread);
+            if kind == Kind::Call as u8 && plain {
                 return Ok(Head::call(words[2] as u16, call, len));
             }
             if kind == Kind::Reply as u8 && words[2] == 0 {

@@ -23,6 +23,7 @@ macro_rules! mutants {
 }
 
 mutants! {
+    FlagsUnread, "the flags of a call are not read";
     NumberSkipped, "the sender skips a number";
     ReserveForgotten, "the sender forgets that it has asked for room";
     WayNeverWaits, "the sender never waits for progress";
