@@ -5,8 +5,8 @@ use crate::wire::{Hold, Input};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use upbeat_core::fault::Rule;
-use upbeat_core::frame::{Flags, Head, Placed};
-use upbeat_core::limits::{SLAB_GENERATION, SLABS_MAX};
+use upbeat_core::frame::{Flags, Head, Kind, Placed};
+use upbeat_core::limits::{MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX, SLAB_GENERATION, SLABS_MAX};
 use upbeat_memory::slab::{Borrowed, is_slab};
 use upbeat_transport::carrier::Segment;
 
@@ -103,7 +103,12 @@ impl Session {
     pub(crate) fn hold(&self, head: &Head) -> Result<Option<Hold>, Fault> {
         match head.flags.offset_of(Flags::PLACED) {
             None => Ok(None),
-            Some(at) => self.hold_placed(at as usize).map(Some),
+            Some(at) => {
+                // A longer request asks for room first; for how much, is seen when it is placed.
+                let asks = head.kind == Kind::Reply || head.flags.has(Flags::GRANTED);
+                let most = if asks { MESSAGE_BYTES_MAX } else { MEDIUM_BYTES_MAX };
+                self.hold_placed(at as usize, most).map(Some)
+            }
         }
     }
 
@@ -113,14 +118,20 @@ impl Session {
             return Ok(Body::Held(hold));
         }
         let from = head.flags.extension_bytes() as usize;
-        let mut bytes = vec![0; head.len as usize - from].into_boxed_slice();
+        let mut bytes = vec![0; head.body_bytes() as usize].into_boxed_slice();
         self.carrier.lanes.reader().read(from, &mut bytes);
         Ok(Body::Copied(bytes))
     }
 
-    fn hold_placed(&self, at: usize) -> Result<Hold, Fault> {
+    fn hold_placed(&self, at: usize, most: usize) -> Result<Hold, Fault> {
         let word = self.carrier.lanes.reader().read_value::<u64>(at);
         let Placed { slab, index, len } = Placed::from_u64(word);
+        if len as usize > most {
+            return Err(misbehaved(Rule::BeyondReserved {
+                len: len.into(),
+                reserved: most as u64,
+            }));
+        }
         let slabs = self.lent.slabs.borrow();
         let Some(Some(lender)) = slabs.get(slab as usize) else {
             return Err(broken(&format_args!(
