@@ -1,5 +1,6 @@
 //! What a hostile client does, one way after the other, each in a session of its own.
 
+use super::lending;
 use super::raw::{Raw, send};
 use crate::common::Random;
 use crate::common::process::{end_with_input, linger, say};
@@ -9,12 +10,14 @@ use std::time::{Duration, Instant};
 use upbeat_core::frame::{CallNumber, Flags, Head, Kind};
 use upbeat_core::hello::{self, Record};
 use upbeat_memory::lane::HEAD_LINES;
+use upbeat_memory::region::Region;
 use upbeat_memory::segment::{Segment, Writers};
 use upbeat_transport::place::Place;
 
 const LINE_WORDS: usize = 8;
-/// Words of the lane's header that the peer reads: progress, finished, attention, wants room.
-const HEADER: [usize; 5] = [0, 8, 9, 16, 17];
+/// Words of the lane's header that the peer reads: progress, accepted, attention, wants room, the
+/// first and the last of the returns.
+const HEADER: [usize; 7] = [0, 8, 9, 16, 17, 32, 63];
 const PROMISE: usize = 8;
 /// How long one way is gone at most.
 const A_WHILE: Duration = Duration::from_millis(60);
@@ -24,13 +27,14 @@ pub(crate) fn attack(victim: &str, place: &Path, seed: u64) {
     end_with_input();
     let place = Place::at(place).unwrap();
     let mut random = Random::new(seed);
+    let ways: Vec<_> = WAYS.iter().chain(lending::WAYS).collect();
     say("attacking");
     for round in seed as usize.. {
         // A place may be kept for the session before, and then there is a next time.
         let Some(raw) = Raw::connect(&place, victim) else { continue };
-        let (name, way) = WAYS[round % WAYS.len()];
+        let (name, way) = ways[round % ways.len()];
         let began = Instant::now();
-        let mut attack = Attack { raw, random: Random::new(random.next()), call: 0 };
+        let mut attack = Attack::new(raw, random.next());
         while began.elapsed() < A_WHILE && !attack.raw.is_over() {
             way(&mut attack);
             attack.raw.ring();
@@ -46,7 +50,7 @@ pub(crate) fn greed(victim: &str, place: &Path) {
     end_with_input();
     let place = Place::at(place).unwrap();
     let raw = Raw::connect(&place, victim).expect("a session");
-    let mut attack = Attack { raw, random: Random::new(1), call: 0 };
+    let mut attack = Attack::new(raw, 1);
     while attack.call < 3000 {
         attack.unread();
         attack.raw.ring();
@@ -55,7 +59,7 @@ pub(crate) fn greed(victim: &str, place: &Path) {
     linger();
 }
 
-type Way = fn(&mut Attack);
+pub(crate) type Way = fn(&mut Attack);
 
 const WAYS: &[(&str, Way)] = &[
     ("noise over the whole lane", Attack::noise),
@@ -81,26 +85,36 @@ const WAYS: &[(&str, Way)] = &[
 ];
 
 /// One attack: the session, and what comes next.
-struct Attack {
-    raw: Raw,
-    random: Random,
-    call: u32,
+pub(crate) struct Attack {
+    pub(crate) raw: Raw,
+    pub(crate) random: Random,
+    pub(crate) call: u32,
+    /// A slab of ours, if there is one.
+    pub(crate) slab: Option<Region>,
 }
 
 impl Attack {
+    fn new(raw: Raw, seed: u64) -> Attack {
+        Attack { raw, random: Random::new(seed), call: 0, slab: None }
+    }
+
     /// A head of any kind with fields that look right, and sometimes one that does not.
     fn head(&mut self) -> [u64; 3] {
         let random = &mut self.random;
-        let kind = random.below(10);
+        let kind = random.below(17);
         let len = [0, 8, 16, 40, 1000, 1 << 20, u64::from(u32::MAX)][random.below(7) as usize];
         let index = [0, 1, 5, 4095, 4096, u64::from(u32::MAX)][random.below(6) as usize];
         let method = [0, 1, 3, 8, 10, 11, 77, 0xffff][random.below(8) as usize];
-        let flags = [0, 0, 1, 2, 3, 8][random.below(6) as usize];
+        let flags = [0, 0, 1, 4, 5, 2, 8][random.below(7) as usize];
         let count = [0, 0, 1, 5, 200, 0xffff][random.below(6) as usize];
         let mut words = [
             kind << 8 | len << 32,
             index | random.below(4) << 32,
-            method | flags << 16 | count << 32 | (random.below(30) / 29) << 48,
+            method
+                | flags << 16
+                | count << 32
+                | (random.below(30) / 29) << 48
+                | (random.below(8) / 7) << 56,
         ];
         if random.below(20) == 0 {
             words[random.below(3) as usize] ^= 1 << random.below(64);
@@ -109,11 +123,10 @@ impl Attack {
     }
 
     /// Writes a frame in its right place. False if there is no room.
-    fn frame(&mut self, words: [u64; 3], payload: &[u8]) -> bool {
+    pub(crate) fn frame(&mut self, words: [u64; 3], payload: &[u8]) -> bool {
         let span = upbeat_memory::ring::span_of(payload.len());
         let Ok(mut claim) = self.raw.lanes.claim(span, 0) else {
-            self.pass();
-            return false;
+            return self.pass();
         };
         claim.write(0, payload);
         if words[0] & 0xff00 == 0 {
@@ -123,20 +136,21 @@ impl Attack {
         true
     }
 
-    /// Passes what the victim has written, unread.
-    fn pass(&mut self) {
+    /// Passes what the victim has written, unread. Always false.
+    pub(crate) fn pass(&mut self) -> bool {
         while let Ok(Some(_)) = self.raw.lanes.look() {
             self.raw.lanes.reader().advance();
         }
         self.raw.lanes.publish_progress();
+        false
     }
 
-    fn next_call(&mut self) -> CallNumber {
+    pub(crate) fn next_call(&mut self) -> CallNumber {
         self.call += 1;
         CallNumber { index: self.call % 4096, generation: 1 + self.call / 4096 }
     }
 
-    fn call(&mut self, method: u16, payload: &[u8]) -> bool {
+    pub(crate) fn call(&mut self, method: u16, payload: &[u8]) -> bool {
         let call = self.next_call();
         self.frame(Head::call(method, call, payload.len() as u32).words(), payload)
     }
@@ -254,7 +268,7 @@ impl Attack {
             let bytes = self.random.below(5000);
             self.call(2, &bytes.to_le_bytes());
         }
-        let word = HEADER[self.random.below(5) as usize];
+        let word = HEADER[self.random.below(7) as usize];
         let value = [0, 1, 7, 1 << 20, u64::MAX][self.random.below(5) as usize];
         self.raw.lane.publish(word, value);
     }

@@ -4,14 +4,19 @@ use super::{TargetClient, TargetHandle, Twig};
 use crate::common::process::{end_with_input, say};
 use crate::common::{PROGRAM, Random};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use upbeat::{CallError, Node, within};
 use upbeat_core::bind::{BIND, BindRequest, Offered, bind};
-use upbeat_core::frame::{Head, Kind};
+use upbeat_core::frame::{Flags, Head, Kind, Placed};
+use upbeat_core::limits::SLAB_GENERATION;
 use upbeat_core::name::ProgramId;
-use upbeat_transport::carrier::Carrier;
+use upbeat_memory::segment::{Segment, Writers};
+use upbeat_memory::slab::Borrowed;
+use upbeat_transport::carrier::{self, Carrier};
 use upbeat_transport::home::Home;
 use upbeat_transport::opening::Step;
 use upbeat_transport::place::Place;
@@ -41,7 +46,7 @@ pub(crate) fn serve_garbage(name: &str, place: &Path, seed: u64) {
                 match opening.step(0) {
                     Ok(Step::Waiting) => wait(opening.as_fd(), 1000),
                     Ok(Step::Done(carrier)) => {
-                        break sessions.push(Imp { carrier, honest: random.below(40) });
+                        break sessions.push(Imp::new(carrier, random.below(40)));
                     }
                     Err(_) => break,
                 }
@@ -62,13 +67,25 @@ struct Imp {
     carrier: Carrier,
     /// So many answers are right.
     honest: u64,
+    /// The client's slabs, and segments of others.
+    slabs: HashMap<u32, Arc<Borrowed>>,
+    announced: u32,
+    segments: Vec<carrier::Segment>,
+    /// Requests that have come.
+    requests: u64,
 }
 
 impl Imp {
+    fn new(carrier: Carrier, honest: u64) -> Imp {
+        let (slabs, segments) = (HashMap::new(), Vec::new());
+        Imp { carrier, honest, slabs, announced: 0, segments, requests: 0 }
+    }
+
     /// False when the session is over.
     fn answer(&mut self, random: &mut Random) -> bool {
-        if !matches!(self.carrier.bell.drain(), Ok(drained) if !drained.closed) {
-            return false;
+        match self.carrier.bell.drain() {
+            Ok(drained) if !drained.closed => self.segments.extend(drained.segments),
+            _ => return false,
         }
         while let Ok(Some(words)) = self.carrier.lanes.look() {
             let carrier = &self.carrier;
@@ -77,14 +94,99 @@ impl Imp {
             if payload.len() <= carrier.lanes.reader().room() {
                 carrier.lanes.reader().read(0, &mut payload);
             }
+            if self.take_over(&head, &mut payload).is_none() {
+                return false;
+            }
+            let carrier = &self.carrier;
             carrier.lanes.reader().advance();
             carrier.lanes.publish_progress();
-            if head.kind == Kind::Call {
-                self.reply(&head, &payload, random);
+            if head.kind.is_request() && !head.flags.has(Flags::GRANTED) {
+                self.requests += 1;
+                carrier.lanes.publish_accepted(self.requests);
+            }
+            match head.kind {
+                Kind::Call => self.reply(&head, &payload, random),
+                Kind::Reserve => self.grant(random),
+                _ => {}
             }
         }
         self.carrier.bell.ring();
         true
+    }
+
+    /// Takes a slab over, or the payload that lies in one.
+    fn take_over(&mut self, head: &Head, payload: &mut Vec<u8>) -> Option<()> {
+        let word = |payload: &[u8], at: u32| {
+            u64::from_le_bytes(payload[at as usize..at as usize + 8].try_into().unwrap())
+        };
+        if head.kind == Kind::Slab {
+            self.segments.extend(self.carrier.bell.drain().ok()?.segments);
+            let shape = word(payload, 0);
+            let generation = SLAB_GENERATION + self.announced;
+            let at = self.segments.iter().position(|handed| handed.generation == generation)?;
+            let region = self.segments.swap_remove(at).open().ok()?;
+            let returns = self.carrier.lanes.returns_for(head.call.index as usize);
+            let (each, count) = (shape as u32 as usize, (shape >> 32) as u32);
+            let slab = Arc::new(Borrowed::new(region, each, count, returns));
+            self.announced += 1;
+            self.slabs.insert(head.call.index, slab);
+        }
+        if let Some(at) = head.flags.offset_of(Flags::PLACED) {
+            let placed = Placed::from_u64(word(payload, at));
+            let slab = self.slabs.get(&placed.slab.into())?;
+            let loan = slab.take(placed.index.into(), placed.len as usize).ok()?;
+            *payload = vec![0; placed.len as usize];
+            loan.read(0, payload);
+        }
+        Some(())
+    }
+
+    /// Says something about room that was asked for.
+    fn grant(&self, random: &mut Random) {
+        let number = self.requests - 1;
+        let grant = |number| self.frame(Head::grant(number).words(), &[]);
+        match random.below(if self.honest > 0 { 60 } else { 12 }) {
+            0 => {}
+            1 => grant(number + random.below(3)),
+            2 => self.frame(Head::nack(number).words(), &[]),
+            // Accepted before it has gone, and that twice.
+            3 => (0..2).for_each(|_| grant(number)),
+            _ => {
+                self.carrier.lanes.publish_accepted(number);
+                grant(number);
+            }
+        }
+    }
+
+    /// A lie about room and buffers.
+    fn lie(&self, head: &Head, random: &mut Random) {
+        let number = random.below(self.requests + 3);
+        let lanes = &self.carrier.lanes;
+        let placed = Placed {
+            slab: random.below(3) as u16,
+            index: random.below(70) as u16,
+            len: [0, 8, 512, 4096, u32::MAX][random.below(5) as usize],
+        };
+        let reply = Head::reply(head.call, 8).with_flags(Flags::PLACED);
+        match random.below(8) {
+            0 => self.frame(Head::grant(number).words(), &[]),
+            1 => self.frame(Head::nack(number).words(), &[]),
+            2 => self.frame(Head::withdraw(number).words(), &[]),
+            3 => lanes.publish_accepted([number, u64::MAX, 0][random.below(3) as usize]),
+            4 => self.frame(reply.words(), &placed.as_u64().to_le_bytes()),
+            5 => {
+                let segment = Segment::create("hostile", 4096, Writers::Owner).unwrap();
+                // A client that is gone is found out later.
+                let _ = self.carrier.bell.send_segment(SLAB_GENERATION, &segment);
+                let shape = [512, 8, 4096][random.below(3) as usize] | (1 + random.below(8)) << 32;
+                self.frame(Head::slab(random.below(2) as u32).words(), &shape.to_le_bytes());
+                self.frame(reply.words(), &placed.as_u64().to_le_bytes());
+            }
+            6 => self.frame(Head::retire(random.below(3) as u32).words(), &[]),
+            _ => (0..32).for_each(|slab| {
+                lanes.returns_for(slab).toggle(0, random.next());
+            }),
+        }
     }
 
     fn reply(&mut self, head: &Head, payload: &[u8], random: &mut Random) {
@@ -107,7 +209,7 @@ impl Imp {
         let noise: Vec<u8> = (0..random.below(400)).map(|_| random.next() as u8).collect();
         let len = noise.len() as u32;
         // A thread that blocks has no time limit: it gets an answer, of whatever kind.
-        let worst = if self.carrier.peer.name.is_some() { 8 } else { 6 };
+        let worst = if self.carrier.peer.name.is_some() { 12 } else { 10 };
         match random.below(if self.honest > 0 { 3 } else { worst }) {
             0 => self.frame(Head::reply(call, len).words(), &noise),
             1 => self.frame(Head::failed(call, len.max(1)).words(), &noise),
@@ -118,7 +220,11 @@ impl Imp {
             }
             4 => self.frame([random.next() | 0x100, random.next(), random.next()], &noise),
             5 => self.frame(Head::switch(1).words(), &[]),
-            6 => self.frame(Head::call(1, call, len).words(), &noise),
+            6..10 => {
+                self.lie(head, random);
+                self.frame(Head::reply(call, 8).words(), &[1; 8]);
+            }
+            10 => self.frame(Head::call(1, call, len).words(), &noise),
             // Silence.
             _ => {}
         }
@@ -156,7 +262,9 @@ pub(crate) async fn call_all(node: &Node) -> bool {
     for round in 0..6 {
         let twig = Twig { name: "t".into(), twigs: Vec::new(), next: None };
         let _ = within(while_, target.add(round, 1)).await;
-        let _ = within(while_, target.bytes(vec![1; 100])).await;
+        for bytes in [50, 100, 3000, 70_000] {
+            let _ = within(while_, target.bytes(vec![1; bytes])).await;
+        }
         let _ = within(while_, target.record(twig)).await;
         let _ = target.blob(5).deadline(while_).await;
         // Answered at some time, or never, and left.
