@@ -47,6 +47,8 @@ fn the_bounds_are_those_of_the_code() {
         ("OPTIMISM", limits::OPTIMISM),
         ("PLACES_RESERVED", limits::PLACES_RESERVED),
         ("PLACES_MAX", limits::PLACES_MAX),
+        ("IN_RING_BYTES_MAX", limits::IN_RING_BYTES_MAX),
+        ("COPIED_BYTES_MAX", limits::COPIED_BYTES_MAX),
         ("GRANTS_AHEAD", limits::GRANTS_AHEAD),
         ("REQUEST_BYTES", limits::REQUEST_BYTES),
         ("SLABS_MAX", limits::SLABS_MAX),
@@ -231,7 +233,7 @@ fn call() {
         let refused = counter.describe(String::new()).await.unwrap_err();
         assert_eq!(refused, CallError::Method(CounterError::NoName));
         assert_eq!(counter.add(3).deadline(Duration::from_millis(2_500)).await, Ok(3));
-        for letters in [120, 1 << 16] {
+        for letters in [120, 2048, 1 << 16] {
             let described = counter.describe("n".repeat(letters)).await.unwrap();
             assert_eq!((described.text.len(), described.count), (letters, 3));
         }
@@ -251,8 +253,8 @@ fn pass_on() -> String {
     let from_client = patience.until(|| listener.accept(&home, 0, 0).unwrap());
     let mut client = Side::new(patience.open(from_client));
     let (mut text, mut answers) = (String::new(), 0);
-    // The binding, and six calls.
-    while answers < 7 {
+    // The binding, and seven calls.
+    while answers < 8 {
         patience.check();
         let bound = answers > 0;
         client.carrier.lanes.publish_accepted(server.carrier.lanes.peer_accepted());
