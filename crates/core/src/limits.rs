@@ -59,8 +59,9 @@ pub const BUFFERS: [u32; 4] = [64, 64, 32, 16];
 /// Buffers of the first slab of each of those sizes: few, for most sessions do not need more.
 pub const BUFFERS_FIRST: [u32; 4] = [8, 4, 2, 2];
 
-/// Slabs of one size for requests; and as many for answers, which must not wait for requests.
-pub const SLABS_PER_SIZE_MAX: usize = 3;
+/// Slabs of one size for requests; as many for those for which room was granted, and for answers,
+/// which both must not wait for requests that wait.
+pub const SLABS_PER_SIZE_MAX: usize = 2;
 
 /// Slabs of a single buffer each, for long requests; and as many for long answers.
 pub const SLABS_LONG_MAX: usize = 4;
@@ -211,7 +212,10 @@ const _: () = assert!(
     2 * (HEAD_BYTES + IN_RING_BYTES_MAX).div_ceil(SLOT_BYTES) + CONTROL_SLOTS <= RING_SLOTS_FIRST
 );
 // Every slab has a number.
-const _: () = assert!(2 * (BUFFER_BYTES.len() * SLABS_PER_SIZE_MAX + SLABS_LONG_MAX) <= SLABS_MAX);
+const _: () =
+    assert!(3 * BUFFER_BYTES.len() * SLABS_PER_SIZE_MAX + 2 * SLABS_LONG_MAX <= SLABS_MAX);
+// What is granted ahead has buffers, whatever else waits.
+const _: () = assert!(BUFFERS[3] as usize >= GRANTS_AHEAD && SLABS_LONG_MAX >= GRANTS_AHEAD);
 // The smallest buffer holds more than a slot, the biggest what may go unasked.
 const _: () = assert!(BUFFER_BYTES[0] > SHORT_BYTES && BUFFER_BYTES[3] >= MEDIUM_BYTES_MAX);
 const _: () = assert!(BUFFERS[0] <= 64 && LONG_STEP_BYTES.is_multiple_of(PAGE_BYTES));

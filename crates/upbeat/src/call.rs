@@ -6,7 +6,7 @@
 use crate::dispatch::Dispatcher;
 use crate::error::CallError;
 use crate::sample::{Half, Sample, Stamps, Unsampled, Wants};
-use crate::session::{Answer, Extensions, Put, Session};
+use crate::session::{Answer, Extensions, Put, Session, Standing};
 use crate::time::Sleep;
 use crate::wire::Wire;
 use std::future::Future;
@@ -100,8 +100,31 @@ struct Rare {
 #[derive(Default)]
 struct Waits {
     sample: Option<Box<Sample>>,
-    /// The number of the request, where room was asked for.
-    asked: Option<u64>,
+    /// Its place in the queue.
+    standing: Option<Standing>,
+    /// Where room was asked for, which is a place as well.
+    asked: Option<Asked>,
+}
+
+impl Waits {
+    fn number(&self) -> Option<u64> {
+        self.asked.as_ref().map(|asked| asked.number)
+    }
+}
+
+/// Room that was asked for. Dropped before the request has gone, it is wanted no more.
+struct Asked {
+    node: Rc<Dispatcher>,
+    session: Rc<Session>,
+    number: u64,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if self.session.withdraw(self.number) {
+            self.node.sent(&self.session);
+        }
+    }
 }
 
 struct Deadline {
@@ -182,10 +205,8 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
         match self.put(context, write)? {
             Ok(()) => Ok(true),
             Err(put) => {
-                let Bound { node, session, .. } = self.bound;
-                if let Some(asked) = not_sent(node, session, put, context)? {
-                    self.rare.get_or_insert_default().waits.asked = Some(asked);
-                }
+                let waits = &mut self.rare.get_or_insert_default().waits;
+                not_sent(self.bound, put, waits, context)?;
                 Ok(false)
             }
         }
@@ -257,7 +278,7 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
 
     /// Whether the call waits for room that was asked for.
     fn waits_for_grant(&self, context: &mut Context<'_>) -> Result<bool, CallError> {
-        let asked = self.rare.as_ref().and_then(|rare| rare.waits.asked);
+        let asked = self.rare.as_ref().and_then(|rare| rare.waits.number());
         match asked.filter(|_| matches!(self.state, State::Unsent(_))) {
             None => Ok(false),
             Some(number) => still_asks(&self.bound.session, number, context),
@@ -274,7 +295,9 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
         let deadline = rare.and_then(|rare| rare.deadline.as_ref());
         let micros = deadline.map(|deadline| deadline.after.as_micros());
         let deadline = micros.map(|micros| u64::try_from(micros).unwrap_or(u64::MAX));
-        let granted = rare.and_then(|rare| rare.waits.asked);
+        let granted = rare.and_then(|rare| rare.waits.number());
+        let session = &self.bound.session;
+        session.take_turn(rare.and_then(|rare| rare.waits.standing.as_ref()));
         let sent = self.write(context, |session, head, arguments| {
             stamps.at(Point::Opened);
             let words = head.with_manner(stamps.manner()).words();
@@ -284,8 +307,9 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
                 Some(_) => session.request_granted(words, extensions, arguments, stamps),
             }
         });
+        session.take_turn(None);
         if let (Ok(true), Some(rare)) = (&sent, &mut self.rare) {
-            rare.waits.asked = None;
+            rare.waits = Waits::default();
         }
         sent
     }
@@ -303,21 +327,25 @@ fn still_asks(
     }
 }
 
-/// What is to be done with a message that was not sent: it waits for room, perhaps for room that
-/// was asked for under a number, or there is an error.
+/// What is to be done with a message that was not sent: it stands in the queue, or asks for room, or
+/// there is an error.
 #[cold]
 fn not_sent(
-    node: &Rc<Dispatcher>,
-    session: &Rc<Session>,
+    bound: &Bound,
     put: Put,
+    waits: &mut Waits,
     context: &mut Context<'_>,
-) -> Result<Option<u64>, CallError> {
+) -> Result<(), CallError> {
+    let Bound { node, session, .. } = bound;
     let put = match put {
         Put::Ask(bytes) => match session.ask(bytes, context.waker()) {
             Ok(number) => {
                 node.count(Counter::RoomAsked);
-                node.sent(session);
-                return Ok(Some(number));
+                let (node, session) = (Rc::clone(node), Rc::clone(session));
+                waits.asked = Some(Asked { node, session, number });
+                waits.standing = None;
+                bound.node.sent(&bound.session);
+                return Ok(());
             }
             Err(put) => put,
         },
@@ -326,9 +354,9 @@ fn not_sent(
     match put {
         Put::Full => {
             node.count(Counter::LaneFull);
-            session.wait_for_room(context.waker());
+            session.stand(&mut waits.standing, context.waker());
             node.sent(session);
-            Ok(None)
+            Ok(())
         }
         put => Err(not_waiting(node, session, put)),
     }
@@ -435,9 +463,8 @@ impl<A, R> Call<'_, A, R> {
                 node.sent(session);
             }
         }
-        if let Some(number) = self.rare.as_mut().and_then(|rare| rare.waits.asked.take()) {
-            self.bound.session.withdraw(number);
-            self.bound.node.sent(&self.bound.session);
+        if let Some(rare) = &mut self.rare {
+            rare.waits = Waits::default();
         }
     }
 }
@@ -445,8 +472,7 @@ impl<A, R> Call<'_, A, R> {
 impl<A, R> Drop for Call<'_, A, R> {
     #[inline(always)]
     fn drop(&mut self) {
-        let sent = matches!(self.state, State::Sent(_) | State::Sampled(..));
-        if sent || matches!(self.state, State::Unsent(_)) && self.rare.is_some() {
+        if matches!(self.state, State::Sent(_) | State::Sampled(..)) {
             self.give_up();
         }
     }
@@ -540,17 +566,15 @@ impl<A: Wire> Send<'_, A> {
         context: &mut Context<'_>,
         stamps: &mut impl Stamps,
     ) -> Poll<Result<(), CallError>> {
-        let Bound { node, session, .. } = self.bound;
         match self.put(stamps) {
             Ok(Ok(())) => Poll::Ready(Ok(())),
-            Ok(Err(put)) => match not_sent(node, session, put, context) {
-                Ok(None) => Poll::Pending,
-                Ok(asked) => {
-                    self.rare.get_or_insert_default().asked = asked;
-                    Poll::Pending
+            Ok(Err(put)) => {
+                let waits = self.rare.get_or_insert_default();
+                match not_sent(self.bound, put, waits, context) {
+                    Ok(()) => Poll::Pending,
+                    Err(error) => Poll::Ready(Err(error)),
                 }
-                Err(error) => Poll::Ready(Err(error)),
-            },
+            }
             Err(error) => Poll::Ready(Err(error)),
         }
     }
@@ -565,7 +589,7 @@ impl<A: Wire> Send<'_, A> {
         stamps.at(Point::Opened);
         let manner = stamps.sample().map(|sample| sample.manner);
         let words = stamps.on_oneway(Head::oneway(self.number, 0).with_manner(manner).words());
-        let granted = self.rare.as_ref().and_then(|rare| rare.asked);
+        let granted = self.rare.as_ref().and_then(|waits| waits.number());
         let written = match granted {
             None => session.request(words, Extensions::NONE, &self.arguments, stamps),
             Some(_) => {
@@ -585,7 +609,7 @@ impl<A: Wire> Send<'_, A> {
     #[cold]
     #[inline(never)]
     fn poll_rarely(&mut self, context: &mut Context<'_>) -> Poll<Result<(), CallError>> {
-        if let Some(number) = self.rare.as_ref().and_then(|rare| rare.asked)
+        if let Some(number) = self.rare.as_ref().and_then(|waits| waits.number())
             && still_asks(&self.bound.session, number, context)?
         {
             return Poll::Pending;
@@ -601,37 +625,32 @@ impl<A: Wire> Send<'_, A> {
                     sample.begin();
                     sample
                 }
-                None => {
-                    let sent = self.write(context, &mut Unsampled);
-                    return self.written(sent);
-                }
+                None => return self.write_in_turn(context, &mut Unsampled),
             },
         };
-        let sent = self.write(context, &mut *sample);
+        let sent = self.write_in_turn(context, &mut *sample);
         if sent.is_pending() {
             sample.note(Happened::FULL);
             self.rare.get_or_insert_default().sample = Some(sample);
         } else {
             self.bound.node.free_sample(sample);
         }
-        self.written(sent)
-    }
-
-    /// A message that went has no number to give back.
-    fn written(&mut self, sent: Poll<Result<(), CallError>>) -> Poll<Result<(), CallError>> {
-        if let (Poll::Ready(Ok(())), Some(rare)) = (&sent, &mut self.rare) {
-            rare.asked = None;
-        }
         sent
     }
-}
 
-impl<A> Drop for Send<'_, A> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if let Some(number) = self.rare.as_mut().and_then(|rare| rare.asked.take()) {
-            self.bound.session.withdraw(number);
-            self.bound.node.sent(&self.bound.session);
+    /// Writes the message from its place in the queue, if it has one, and leaves that.
+    fn write_in_turn(
+        &mut self,
+        context: &mut Context<'_>,
+        stamps: &mut impl Stamps,
+    ) -> Poll<Result<(), CallError>> {
+        let session = &self.bound.session;
+        session.take_turn(self.rare.as_ref().and_then(|waits| waits.standing.as_ref()));
+        let sent = self.write(context, stamps);
+        session.take_turn(None);
+        if sent.is_ready() {
+            self.rare = None;
         }
+        sent
     }
 }

@@ -10,9 +10,11 @@ mod samples;
 mod write;
 mod pool;
 mod flow;
+mod queue;
 mod send;
 
 pub(crate) use flow::{Kept, Next, Terms};
+pub(crate) use queue::Standing;
 pub(crate) use reply::Answer;
 pub(crate) use write::{Extensions, Put};
 
@@ -80,8 +82,9 @@ pub(crate) struct Session {
     fault: Cell<Option<Fault>>,
     /// Whether something is owed, or the session has ended: nothing is sent before that.
     barred: Cell<bool>,
-    /// Who waits for room.
+    /// Who waits for room, in no order.
     room: RefCell<Vec<Waker>>,
+    queue: queue::Queue,
     /// Whether something is owed or somebody waits for room.
     pressed: Cell<bool>,
     /// What those who wait for room lack, a bit each.
@@ -116,6 +119,7 @@ impl Session {
             fault: Cell::new(None),
             barred: Cell::new(false),
             room: RefCell::new(Vec::new()),
+            queue: queue::Queue::default(),
             pressed: Cell::new(false),
             lacking: Cell::new(0),
             refusals: Cell::new(0),

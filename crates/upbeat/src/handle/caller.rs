@@ -197,8 +197,9 @@ impl Caller {
     /// Nobody waits any more for room that was asked for.
     pub(super) fn withdraw(&mut self, asked: Option<u64>) {
         if let Some(number) = asked {
-            self.session.withdraw(number);
-            self.flush();
+            if self.session.withdraw(number) {
+                self.flush();
+            }
         }
     }
 

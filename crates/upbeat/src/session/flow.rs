@@ -72,6 +72,8 @@ pub(super) struct Flow {
     published: Cell<u64>,
     /// Whether a request may be accepted at once.
     clear: Cell<bool>,
+    /// Whether requests stand in a queue, so that none goes without a thought.
+    held: Cell<bool>,
     /// Whether no request of ours is refused: then longer ones lie in the ring as well.
     calm: Cell<bool>,
     /// Bytes of requests that wait here and lay in the ring.
@@ -83,10 +85,11 @@ struct Machine {
     receiver: Receiver<Kept>,
     share: Share,
     /// Who asked for room, by the numbers of the requests.
-    asked: BTreeMap<u64, Asked>,
+    asked: BTreeMap<u64, Answer>,
 }
 
-enum Asked {
+/// What was answered to who asked for room.
+enum Answer {
     Waits(Waker),
     Granted,
 }
@@ -110,6 +113,7 @@ impl Flow {
             accepted: Cell::new(0),
             published: Cell::new(0),
             clear: Cell::new(true),
+            held: Cell::new(false),
             calm: Cell::new(true),
             copied: Cell::new(0),
         }
@@ -145,15 +149,10 @@ impl Flow {
 
     /// Lets requests go without a thought, as many as may.
     fn go_on(&self, machine: &Machine) {
-        let left = machine.sender.window_left() as u32;
+        let left = if self.held.get() { 0 } else { machine.sender.window_left() as u32 };
         self.ahead.set(left);
         self.given.set(left);
         self.calm.set(machine.sender.is_calm());
-    }
-
-    /// Whether a longer request may go without room having been asked for.
-    fn may_go_longer(&self) -> bool {
-        self.ahead.get() > PLACES_RESERVED as u32
     }
 }
 
@@ -188,23 +187,45 @@ impl Session {
         }
     }
 
-    /// Finds out anew how many requests may go.
-    #[cold]
-    pub(super) fn look_ahead(&self) -> Result<(), Put> {
+    /// Finds out anew whether a request may go.
+    pub(super) fn look_ahead(&self) -> Result<bool, Put> {
         let mut machine = self.flow.machine();
         let accepted = self.carrier.lanes.peer_accepted();
         machine.sender.heard(accepted).map_err(|rule| Put::Ended(misbehaved(rule)))?;
         self.flow.go_on(&machine);
-        Ok(())
+        Ok(machine.sender.window_left() != 0)
+    }
+
+    /// A request has gone of which that was found out.
+    pub(super) fn went_carefully(&self) {
+        let mut machine = self.flow.machine();
+        machine.sender.went(1);
+        self.flow.go_on(&machine);
     }
 
     /// Whether a request that does not fit a slot may go unasked, and if so whether in the ring.
     pub(super) fn may_go_longer(&self) -> Result<(bool, bool), Put> {
         let flow = &self.flow;
-        if !flow.may_go_longer() || !flow.calm.get() {
+        if flow.ahead.get() <= PLACES_RESERVED as u32 || !flow.calm.get() {
             self.look_ahead()?;
+            let machine = flow.machine();
+            flow.go_on(&machine);
+            let may_go = machine.sender.window_left() > PLACES_RESERVED as u64;
+            return Ok((may_go, flow.calm.get()));
         }
-        Ok((flow.may_go_longer(), flow.calm.get()))
+        Ok((true, true))
+    }
+
+    /// Requests stand in a queue: all others are looked at.
+    pub(super) fn hold_flow(&self) {
+        if !self.flow.held.replace(true) {
+            drop(self.flow.machine());
+        }
+    }
+
+    /// Nobody stands in it any more.
+    pub(super) fn release_flow(&self) {
+        self.flow.held.set(false);
     }
 
     /// Whether more requests may go than when one had to wait: a good part, or any.
@@ -219,10 +240,10 @@ impl Session {
         if self.barred.get() {
             return Err(self.not_now());
         }
-        if !self.flow.may_go() {
-            self.look_ahead()?;
+        if !self.is_in_turn() {
+            return Err(Put::Full);
         }
-        if !self.flow.may_go() {
+        if !self.look_ahead()? {
             return Err(self.lacks(Lack::Place));
         }
         let mut claim = self.slot(CONTROL_SLOTS as u32)?;
@@ -231,7 +252,7 @@ impl Session {
         claim.commit(Head::reserve().words(), 8);
         self.unflushed.set(self.unflushed.get() + 1);
         let number = machine.sender.reserved();
-        machine.asked.insert(number, Asked::Waits(waker.clone()));
+        machine.asked.insert(number, Answer::Waits(waker.clone()));
         self.flow.go_on(&machine);
         Ok(number)
     }
@@ -239,11 +260,11 @@ impl Session {
     /// Whether there is room for the request of this number; if not, the waker is woken then.
     pub(crate) fn is_granted(&self, number: u64, waker: &Waker) -> bool {
         match self.flow.machine.borrow_mut().asked.get_mut(&number) {
-            Some(Asked::Waits(waits)) => {
+            Some(Answer::Waits(waits)) => {
                 waits.clone_from(waker);
                 false
             }
-            Some(Asked::Granted) | None => true,
+            Some(Answer::Granted) | None => true,
         }
     }
 
@@ -254,15 +275,17 @@ impl Session {
         machine.asked.remove(&number);
     }
 
-    /// Room is no longer wanted for the request of this number.
-    pub(crate) fn withdraw(&self, number: u64) {
+    /// Room is no longer wanted for the request of this number, unless it has gone. Gives whether the
+    /// peer is told.
+    pub(crate) fn withdraw(&self, number: u64) -> bool {
         let mut machine = self.flow.machine.borrow_mut();
-        machine.asked.remove(&number);
-        let tell = machine.sender.withdraw(number);
+        let was_asked = machine.asked.remove(&number).is_some();
+        let tell = was_asked && machine.sender.withdraw(number) && self.ended().is_none();
         drop(machine);
-        if tell && self.ended().is_none() {
+        if tell {
             self.send_surely(Head::withdraw(number), Vec::new());
         }
+        tell
     }
 
     /// The peer has no room for a request of ours. It fetches it when it has.
@@ -287,7 +310,7 @@ impl Session {
                 Err(misbehaved(Rule::StrayPlace { kind: Kind::Grant.byte(), number }))
             }
             Granted::Reserved => {
-                if let Some(Asked::Waits(waker)) = machine.asked.insert(number, Asked::Granted) {
+                if let Some(Answer::Waits(waker)) = machine.asked.insert(number, Answer::Granted) {
                     waker.wake();
                 }
                 Ok(())
@@ -298,7 +321,7 @@ impl Session {
     /// Wakes everybody who waits for room that was asked for.
     pub(super) fn wake_asking(&self, mut wake: impl FnMut(Waiter)) {
         for (_, asked) in std::mem::take(&mut self.flow.machine.borrow_mut().asked) {
-            if let Asked::Waits(waker) = asked {
+            if let Answer::Waits(waker) = asked {
                 wake(Waiter::Waker(waker));
             }
         }

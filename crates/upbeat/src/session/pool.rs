@@ -8,7 +8,6 @@
 
 use super::Session;
 use super::write::{Lack, Put, Use, growth_error};
-
 use std::cell::{Cell, RefCell};
 use upbeat_core::frame::Head;
 use upbeat_core::limits::{

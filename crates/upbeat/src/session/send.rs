@@ -57,12 +57,14 @@ impl Session {
         if self.barred.get() {
             return Err(self.not_now());
         }
-        self.look_ahead()?;
-        if !self.flow.may_go() {
+        if !self.is_in_turn() {
+            return Err(Put::Full);
+        }
+        if !self.look_ahead()? {
             return Err(self.lacks(Lack::Place));
         }
         self.put(Front { head, extensions }, value, REQUESTS, stamps)?;
-        self.flow.went();
+        self.went_carefully();
         Ok(())
     }
 
@@ -181,7 +183,7 @@ impl Session {
         self.press();
     }
 
-    fn press(&self) {
+    pub(super) fn press(&self) {
         if !self.pressed.replace(true) {
             self.carrier.lanes.set_wants_room(true);
         }
@@ -209,6 +211,7 @@ impl Session {
         if self.has_room(part) {
             self.lacking.set(0);
             self.room.take().into_iter().for_each(Waker::wake);
+            self.wake_first();
             self.pressed.set(false);
             self.carrier.lanes.set_wants_room(false);
         }
@@ -217,6 +220,7 @@ impl Session {
     /// Wakes everybody who waits to send.
     pub(super) fn wake_senders(&self, mut wake: impl FnMut(Waiter)) {
         self.room.take().into_iter().for_each(|waker| wake(Waiter::Waker(waker)));
+        self.wake_standing(|waker| wake(Waiter::Waker(waker.clone())));
         self.wake_asking(wake);
     }
 
@@ -231,7 +235,7 @@ impl Session {
         lacks(Lack::Slot) && self.has_slots()
             || lacks(Lack::Buffer) && self.pool.has_more(part, lanes)
             || lacks(Lack::Place) && self.places_came(part)
-            || self.room.borrow().is_empty()
+            || self.room.borrow().is_empty() && self.nobody_stands()
     }
 
     /// Whether a good part of the lane is free.

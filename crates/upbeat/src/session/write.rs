@@ -131,6 +131,9 @@ impl Extensions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     Requests,
+    /// Requests for which room was granted: others that wait behind them must not take what they
+    /// need.
+    Granted,
     Answers,
 }
 
@@ -161,7 +164,7 @@ pub(super) struct Domain {
 
 pub(super) const REQUESTS: Domain =
     Domain { keep: CONTROL_SLOTS as u32, usage: Use::Requests, asks: true };
-pub(super) const GRANTED: Domain = Domain { asks: false, ..REQUESTS };
+pub(super) const GRANTED: Domain = Domain { usage: Use::Granted, asks: false, ..REQUESTS };
 pub(super) const ANSWERS: Domain = Domain { keep: 0, usage: Use::Answers, asks: false };
 
 /// Bytes that are written as they are: what is owed, a failure's text.
