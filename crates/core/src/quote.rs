@@ -1,28 +1,38 @@
 //! Quotes: what of an operation's bill can be counted, said before it is done.
 //!
-//! A [`Quote`] is of the steady state: the session is open, its lanes have grown to what its messages
-//! need and have room, the handler is done when first polled, and the caller takes the result where
-//! it lies. It is the same over every lane, on the heap or shared, from a node or from a blocking
-//! handle. What it counts, on both sides together:
+//! A [`Quote`] is of the steady state: the session is open, its lanes and its buffers are those that its
+//! messages need and have room, the callee has room for requests, the handler is done when first
+//! polled, and the caller takes the result where it lies. It is the same over every lane, on the heap
+//! or shared, from a node or from a blocking handle. What it counts, on both sides together:
 //!
-//! - *cache lines*: of frames, that their writer stored and their reader loads; head and payload
-//!   share the first. Of a sleeper one more: its promise, which it has written since the last look.
-//! - *bytes*: of payload, counts and the gaps up to whole words included; heads are not.
-//! - *copies*: one pass over a payload into the lane and one out of it, however many arguments it
-//!   has. What a program moves by value on its own side is its own.
+//! - *cache lines*: of frames and buffers, that their writer stored and their reader loads; head and
+//!   payload share the first, a payload of more than 2 KiB has its buffer's. Of a sleeper one more:
+//!   its promise, which it has written since the last look.
+//! - *bytes*: of payload, counts and the gaps up to whole words included, and what a frame says where
+//!   a payload lies or for how much room it asks; heads are not.
+//! - *copies*: one pass over a payload into lane or buffer and one out of it, however many arguments
+//!   it has. What a program moves by value on its own side is its own.
 //! - *allocations*: what values own where they are received.
 //! - *system calls* and *wakes*: of ringing a sleeper, and of hearing that.
 //!
+//! A request of more than 64 KiB asks for room first: two frames more, one of them to the caller, of
+//! which each finds its sleeper asleep again, and on a node a note of who waits.
+//!
 //! Left to others: what is due by time and not by message (a look at the sockets, once in a
 //! millisecond awake); what is due once in a lap of the ring (padding: [`Lap`]; the line of the
-//! reader's progress, loaded when the room that the writer knows of runs out); the word that is
-//! wiped where messages of different lengths follow each other; what goes through serde, whose
-//! length nobody knows before it is written. Invariant: the tests run every operation in every
-//! size, count, and find this.
+//! reader's progress, loaded when the room that the writer knows of runs out); the line of the buffers
+//! that the reader has returned, loaded when the writer knows of none that is free: once in as many
+//! messages as there are buffers of their size, and with every message that has a buffer of its
+//! own, which are those of more than 64 KiB; such a buffer, which is given up when nobody used it for
+//! a while, and made again; the word that is wiped where messages of different
+//! lengths follow each other; what goes through serde, whose length nobody knows before it is
+//! written. Invariant: the tests run every operation in every size, count, and find this.
 
 use crate::bill::Item;
 use crate::frame::slots;
-use crate::limits::{HEAD_BYTES, LINE_BYTES, MESSAGE_BYTES_MAX, SHORT_BYTES};
+use crate::limits::{
+    EXTENSION_BYTES, HEAD_BYTES, IN_RING_BYTES_MAX, LINE_BYTES, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX,
+};
 use std::fmt;
 
 /// Lines that are loaded to see that a reader sleeps.
@@ -127,12 +137,13 @@ pub struct Quote {
 /// assert_eq!(quote(call, Payload::NONE, Payload::NONE), Some(null));
 ///
 /// let page = quote(call, Payload::sequence(4096), Payload::NONE).unwrap();
-/// assert_eq!((page.cache_lines, page.copies, page.allocations), (66, 2, 1));
+/// assert_eq!((page.cache_lines, page.copies, page.allocations), (67, 2, 1));
 /// ```
 pub const fn quote(operation: Operation, arguments: Payload, result: Payload) -> Option<Quote> {
     match operation {
-        Operation::Oneway { receiver } => message(arguments, receiver),
-        Operation::Call { callee, caller } => match message(arguments, callee) {
+        // Who sends one is awake, and looks for the answer if it asks for room.
+        Operation::Oneway { receiver } => request(arguments, receiver, Reader::Looks),
+        Operation::Call { callee, caller } => match request(arguments, callee, caller) {
             Some(request) => match message(result, caller) {
                 Some(answer) => Some(request.and(answer)),
                 None => None,
@@ -142,34 +153,60 @@ pub const fn quote(operation: Operation, arguments: Payload, result: Payload) ->
     }
 }
 
+/// A request, and what asks for room for it if it is long.
+const fn request(payload: Payload, callee: Reader, caller: Reader) -> Option<Quote> {
+    match message(payload, callee) {
+        Some(request) if payload.bytes > MEDIUM_BYTES_MAX => {
+            let (asks, grants) = (frame(8, callee), frame(0, caller));
+            // The request names its reservation, and the caller notes who waits for the grant.
+            let says = EXTENSION_BYTES as u64;
+            let more = Quote { bytes: says, allocations: 1, ..Quote::NONE };
+            Some(request.and(asks).and(grants).and(more))
+        }
+        request => request,
+    }
+}
+
+/// A message whose payload lies behind its head, or in a buffer that its frame names.
 const fn message(payload: Payload, reader: Reader) -> Option<Quote> {
     if payload.bytes > MESSAGE_BYTES_MAX {
         return None;
     }
+    let quote = match payload.bytes <= IN_RING_BYTES_MAX {
+        true => frame(payload.bytes, reader),
+        false => {
+            let buffer = Quote {
+                cache_lines: payload.bytes.div_ceil(LINE_BYTES) as u64,
+                bytes: payload.bytes as u64,
+                ..Quote::NONE
+            };
+            frame(EXTENSION_BYTES, reader).and(buffer)
+        }
+    };
+    let copies = if payload.bytes == 0 { 0 } else { 2 };
+    Some(Quote { copies, allocations: payload.allocations, ..quote })
+}
+
+/// A frame with so many bytes behind its head.
+const fn frame(bytes: usize, reader: Reader) -> Quote {
     let bells = match reader {
         Reader::Looks => 0,
         Reader::Sleeps => 1,
     };
-    let passes = if payload.bytes == 0 { 0 } else { 2 };
-    Some(Quote {
-        cache_lines: lines(payload.bytes) + bells * PROMISE_LINES,
-        bytes: payload.bytes as u64,
-        copies: passes,
-        allocations: payload.allocations,
+    Quote {
+        cache_lines: (HEAD_BYTES + bytes).div_ceil(LINE_BYTES) as u64 + bells * PROMISE_LINES,
+        bytes: bytes as u64,
         system_calls: bells * BELL_SYSTEM_CALLS,
         wakes: bells,
-    })
-}
-
-/// Lines that a frame takes, and the buffer in which its payload lies if that is too long for it.
-const fn lines(payload: usize) -> u64 {
-    match payload <= SHORT_BYTES {
-        true => (HEAD_BYTES + payload).div_ceil(LINE_BYTES) as u64,
-        false => 1 + payload.div_ceil(LINE_BYTES) as u64,
+        ..Quote::NONE
     }
 }
 
 impl Quote {
+    /// Nothing.
+    const NONE: Quote =
+        Quote { cache_lines: 0, bytes: 0, copies: 0, allocations: 0, system_calls: 0, wakes: 0 };
+
     /// The quote of one item; None of a time, which is measured and not quoted.
     pub const fn of(&self, item: Item) -> Option<u64> {
         match item {
@@ -234,8 +271,8 @@ impl fmt::Display for Quote {
 /// ```
 /// use upbeat_core::quote::Lap;
 ///
-/// // 4 KiB take 33 slots, of which 15 times as many fit a ring of 512.
-/// assert_eq!(Lap::of(512, 4096), Lap { messages: 15, padding_lines: 1 });
+/// // 1 KiB takes 9 slots, of which 6 times as many fit a ring of 60.
+/// assert_eq!(Lap::of(60, 1024), Lap { messages: 6, padding_lines: 1 });
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lap {
@@ -275,8 +312,8 @@ mod tests {
     #[test]
     fn a_line_more_begins_where_a_line_ends() {
         let lines = |bytes| quote(CALL, Payload::plain(bytes), Payload::NONE).unwrap().cache_lines;
-        let sizes = [0, 40, 41, 104, 105, MESSAGE_BYTES_MAX];
-        assert_eq!(sizes.map(lines), [2, 2, 3, 3, 4, 16_777_218]);
+        let sizes = [0, 40, 41, 104, 105, 2048, 2049, MESSAGE_BYTES_MAX];
+        assert_eq!(sizes.map(lines), [2, 2, 3, 3, 4, 34, 35, 16_777_220]);
         assert_eq!(quote(CALL, Payload::NONE, Payload::plain(MESSAGE_BYTES_MAX + 1)), None);
         assert_eq!(quote(CALL, Payload::sequence(usize::MAX), Payload::NONE), None);
     }
@@ -299,5 +336,20 @@ mod tests {
         let texts = Payload::sequence(0).and(Payload::sequence(5));
         assert_eq!((texts.bytes, texts.allocations), (8 + 8 + 5, 1));
         assert_eq!(Lap::of(60, 0), Lap { messages: 60, padding_lines: 0 });
+    }
+
+    #[test]
+    fn a_long_request_asks_first_and_a_long_answer_does_not() {
+        let long = Payload::plain(MEDIUM_BYTES_MAX + 1);
+        let short = quote(CALL, Payload::plain(MEDIUM_BYTES_MAX), Payload::NONE).unwrap();
+        let there = quote(CALL, long, Payload::NONE).unwrap();
+        let back = quote(CALL, Payload::NONE, long).unwrap();
+        let asked = Quote { cache_lines: 1 + 2, bytes: 1 + 16, allocations: 1, ..Quote::NONE };
+        assert_eq!(there, short.and(asked));
+        assert_eq!(back, short.and(Quote { cache_lines: 1, bytes: 1, ..Quote::NONE }));
+        let asleep = Operation::Call { callee: Reader::Sleeps, caller: Reader::Sleeps };
+        assert_eq!(quote(asleep, long, Payload::NONE).unwrap().wakes, 4);
+        let oneway = Operation::Oneway { receiver: Reader::Sleeps };
+        assert_eq!(quote(oneway, long, Payload::NONE).unwrap().wakes, 2);
     }
 }

@@ -267,6 +267,19 @@ impl Claim<'_> {
         probe::stored(start + at, bytes.len());
     }
 
+    /// Writes a word that is no payload but says something about it, at byte `at`, which must begin
+    /// a word.
+    ///
+    /// # Panics
+    /// When it does not fit, or `at` does not begin a word.
+    #[inline(always)]
+    pub fn write_word(&mut self, at: usize, word: u64) {
+        assert!(at.is_multiple_of(WORD) && at < self.room());
+        let start = self.writer.index.get() as usize * SLOT + HEAD + at;
+        self.writer.ring.region().store(start / WORD, word.to_le());
+        probe::stored(start, WORD);
+    }
+
     /// Publishes the frame: its first `payload` bytes of payload and this head, in whose first
     /// word the ring sets lap and span. The kind in that word must not be 0.
     ///
@@ -477,6 +490,19 @@ impl Reader {
         let start = self.index.get() as usize * SLOT + HEAD;
         probe::loaded(start + at, bytes);
         self.ring.region().read_items(start + at, count)
+    }
+
+    /// Loads a word of the open frame that is no payload but says something about it, at byte `at`,
+    /// which must begin a word.
+    ///
+    /// # Panics
+    /// When no frame is open, the word is not all its own, or `at` does not begin a word.
+    #[inline]
+    pub fn read_word(&self, at: usize) -> u64 {
+        assert!(at.is_multiple_of(WORD) && at < self.room());
+        let start = self.index.get() as usize * SLOT + HEAD + at;
+        probe::loaded(start, WORD);
+        u64::from_le(self.ring.region().load(start / WORD))
     }
 
     /// Passes the open frame. Without one, nothing happens.

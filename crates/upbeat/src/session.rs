@@ -198,7 +198,7 @@ impl Session {
     /// The microseconds until the deadline that the open frame carries.
     pub(crate) fn deadline_us(&self, head: &Head) -> Option<u64> {
         let at = head.flags.offset_of(Flags::DEADLINE)?;
-        Some(self.carrier.lanes.reader().read_value::<u64>(at as usize))
+        Some(self.carrier.lanes.reader().read_word(at as usize))
     }
 
     /// Tells the peer how far this side has come. Once per drained batch.

@@ -5,7 +5,7 @@ use crate::fault::Rule;
 use crate::frame::Kind;
 use crate::limits::{OPTIMISM, PLACES_RESERVED};
 use crate::mutant::{Mutant, mutated};
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 /// The sending side of one direction.
 ///
@@ -31,7 +31,7 @@ pub struct Sender {
     /// Requests beyond `safe` that may be on their way at all.
     window: u64,
     /// Requests that did not simply go.
-    pub(super) special: BTreeMap<u64, Special>,
+    pub(super) special: VecDeque<(u64, Special)>,
     inquired: bool,
 }
 
@@ -67,7 +67,7 @@ impl Sender {
     /// know: the receiver keeps as many places as both together.
     pub const fn with_window(optimism: usize, reserved: usize) -> Sender {
         let window = (optimism + reserved) as u64;
-        let special = BTreeMap::new();
+        let special = VecDeque::new();
         Sender { out: 0, safe: 0, optimism: optimism as u64, window, special, inquired: false }
     }
 
@@ -117,7 +117,7 @@ impl Sender {
 
     /// Whether no request is known to be refused and not yet accepted.
     pub fn is_calm(&self) -> bool {
-        !self.special.values().any(|special| *special == Special::Refused)
+        !self.special.iter().any(|(_, special)| *special == Special::Refused)
     }
 
     /// So many of them went.
@@ -130,7 +130,7 @@ impl Sender {
     pub fn reserved(&mut self) -> u64 {
         let number = self.sent();
         if !mutated(Mutant::ReserveForgotten) {
-            self.special.insert(number, Special::Reserved);
+            self.special.push_back((number, Special::Reserved));
         }
         number
     }
@@ -148,14 +148,13 @@ impl Sender {
         if accepted == self.safe {
             return Ok(false);
         }
-        if !self.special.is_empty() {
-            let waits = |special| matches!(special, Special::Reserved | Special::Granted);
-            let mut passed = self.special.range(..accepted);
-            if let Some((&number, _)) = passed.find(|&(_, &special)| waits(special)) {
-                return Err(Rule::CreditAhead { seen: accepted, out: number });
-            }
-            self.special = self.special.split_off(&accepted);
+        let passed = self.special.partition_point(|(number, _)| *number < accepted);
+        let waits = |special| matches!(special, Special::Reserved | Special::Granted);
+        let mut passing = self.special.range(..passed);
+        if let Some(&(number, _)) = passing.find(|&&(_, special)| waits(special)) {
+            return Err(Rule::CreditAhead { seen: accepted, out: number });
         }
+        self.special.drain(..passed);
         self.safe = accepted;
         if mutated(Mutant::SafeBeyond) && accepted < self.out {
             self.safe += 1;
@@ -180,11 +179,13 @@ impl Sender {
                 false => Ok(()),
             };
         }
-        if self.special.contains_key(&number) {
-            return Err(stray(Kind::Nack, number));
+        match self.find(number) {
+            Ok(_) => Err(stray(Kind::Nack, number)),
+            Err(at) => {
+                self.special.insert(at, (number, Special::Refused));
+                Ok(())
+            }
         }
-        self.special.insert(number, Special::Refused);
-        Ok(())
     }
 
     /// The receiver keeps room for a request: it is to be sent as [`Sender::transferred`]. In memory
@@ -193,7 +194,7 @@ impl Sender {
         if self.is_past(Kind::Grant, number)? || mutated(Mutant::GrantIgnored) {
             return Ok(Granted::Withdrawn);
         }
-        match self.special.get_mut(&number) {
+        match self.special_mut(number) {
             Some(Special::Withdrawn) => Ok(Granted::Withdrawn),
             Some(special @ Special::Reserved) => {
                 *special = Special::Granted;
@@ -209,7 +210,7 @@ impl Sender {
 
     /// A granted request goes.
     pub fn transferred(&mut self, number: u64) {
-        let special = self.special.get_mut(&number);
+        let special = self.special_mut(number);
         debug_assert_eq!(special, Some(&mut Special::Granted), "request {number} was not granted");
         if let Some(special) = special
             && !mutated(Mutant::TransferForgotten)
@@ -222,13 +223,23 @@ impl Sender {
     /// the receiver is to be told. One that was refused may wait where it was refused: over a byte
     /// stream, where it does not, it is withdrawn when it is granted.
     pub fn withdraw(&mut self, number: u64) -> bool {
-        match self.special.get_mut(&number) {
+        match self.special_mut(number) {
             Some(special @ (Special::Reserved | Special::Granted)) => {
                 *special = Special::Withdrawn;
                 !mutated(Mutant::WithdrawUntold)
             }
             _ => false,
         }
+    }
+
+    /// Where a request stands that did not simply go, or would stand.
+    fn find(&self, number: u64) -> Result<usize, usize> {
+        self.special.binary_search_by_key(&number, |(number, _)| *number)
+    }
+
+    fn special_mut(&mut self, number: u64) -> Option<&mut Special> {
+        let at = self.find(number).ok()?;
+        self.special.get_mut(at).map(|(_, special)| special)
     }
 
     /// Whether a request that a frame of this kind is about is known to be accepted or passed over;

@@ -90,7 +90,14 @@ impl Caller {
                     self.pace.busy();
                     return self.take_answer(&head);
                 }
-                Ok(Some(_)) => self.drain(),
+                Ok(Some(words)) => match Head::parse(words) {
+                    // Its result lies in a buffer.
+                    Ok(head) if head.kind == Kind::Reply && head.call == call => {
+                        self.pace.busy();
+                        return self.take_answer(&head);
+                    }
+                    _ => self.drain(),
+                },
                 Ok(None) => self.idle(),
                 Err(fault) => self.end(*fault),
             }

@@ -248,7 +248,7 @@ impl Session {
         }
         let mut claim = self.slot(CONTROL_SLOTS as u32)?;
         let mut machine = self.flow.machine();
-        claim.write(0, &Budget::price(bytes).to_le_bytes());
+        claim.write_word(0, Budget::price(bytes));
         claim.commit(Head::reserve().words(), 8);
         self.unflushed.set(self.unflushed.get() + 1);
         let number = machine.sender.reserved();
@@ -361,7 +361,7 @@ impl Session {
             }
             None => machine.receiver.keep(kept, Budget::price(len)).map(Some),
             Some(at) => {
-                let number = reader.read_value::<u64>(at as usize);
+                let number = reader.read_word(at as usize);
                 machine.receiver.fill(number, kept, Budget::price(len)).map(|()| None)
             }
         };
@@ -377,7 +377,7 @@ impl Session {
 
     /// The peer asks for room for a request.
     pub(crate) fn keep_reservation(&self) -> Result<(), Fault> {
-        let bytes = self.carrier.lanes.reader().read_value::<u64>(0);
+        let bytes = self.carrier.lanes.reader().read_word(0);
         let most = Budget::price(MESSAGE_BYTES_MAX);
         if bytes > most {
             return Err(misbehaved(Rule::BeyondReserved { len: bytes, reserved: most }));

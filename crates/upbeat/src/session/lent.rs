@@ -64,7 +64,7 @@ impl Session {
     pub(crate) fn slab_came(&self, head: &Head) -> Result<(), Fault> {
         let lent = &self.lent;
         let number = head.call.index as usize;
-        let shape = self.carrier.lanes.reader().read_value::<u64>(0);
+        let shape = self.carrier.lanes.reader().read_word(0);
         let (each, count) = (shape as u32 as usize, (shape >> 32) as u32);
         let segment = self.segment(SLAB_GENERATION.wrapping_add(lent.announced.get()))?;
         let bytes = segment.bytes as usize;
@@ -124,7 +124,7 @@ impl Session {
     }
 
     fn hold_placed(&self, at: usize, most: usize) -> Result<Hold, Fault> {
-        let word = self.carrier.lanes.reader().read_value::<u64>(at);
+        let word = self.carrier.lanes.reader().read_word(at);
         let Placed { slab, index, len } = Placed::from_u64(word);
         if len as usize > most {
             return Err(misbehaved(Rule::BeyondReserved {

@@ -160,7 +160,7 @@ impl Session {
         let made = pool.made.get();
         self.carrier.bell.send_segment(SLAB_GENERATION + made, &segment).map_err(growth_error)?;
         pool.made.set(made + 1);
-        claim.write(0, &(each as u64 | u64::from(count) << 32).to_le_bytes());
+        claim.write_word(0, each as u64 | u64::from(count) << 32);
         claim.commit(Head::slab(number as u32).words(), 8);
         let slab = Slab::new(segment.into_region(), each, count, lanes.peer_returned(number));
         if number == slabs.len() {

@@ -109,7 +109,7 @@ impl Extensions {
         let (mut head, mut at) = (head, 0);
         let mut write = |word: Option<u64>, flag| {
             if let Some(word) = word {
-                claim.write(at, &word.to_le_bytes());
+                claim.write_word(at, word);
                 head = Head::flagged(head, flag);
                 at += EXTENSION_BYTES;
             }

@@ -10,15 +10,16 @@ use upbeat::Waiting;
 use upbeat::client::Client as NodeClient;
 use upbeat::handle::HandleClient;
 use upbeat::quote::{Operation, Payload, Reader};
-use upbeat_core::limits::MESSAGE_BYTES_MAX;
 
 const LOOKS: Reader = Reader::Looks;
 const CALL: Operation = Operation::Call { callee: LOOKS, caller: LOOKS };
 const ONEWAY: Operation = Operation::Oneway { receiver: LOOKS };
 const NONE: Payload = Payload::NONE;
 
-/// Bytes of the elements of sequences, such that messages take the sizes of the plain ones.
-const SEQUENCES: [usize; 10] = [0, 1, 32, 33, 96, 97, 1024, 4096, 65_536, MESSAGE_BYTES_MAX - 8];
+/// Bytes of the elements of sequences, such that messages take the sizes of the plain ones; of the
+/// last, long ones.
+const SEQUENCES: [usize; 13] =
+    [0, 1, 32, 33, 96, 97, 1024, 2040, 4096, 65_528, 65_529, 1 << 20, 4 << 20];
 
 pub(crate) fn run(kind: Kind, place: &Path) {
     let awake = Bench::new(Elsewhere::start(kind, place, Waiting::Polling), false);
@@ -27,6 +28,7 @@ pub(crate) fn run(kind: Kind, place: &Path) {
         operation,
         arguments,
         result,
+        handle: false,
     };
     let null = one("call", CALL, NONE, NONE);
     node(&awake, &null, &|_| {}, &async |forms: &FormsClient| {
@@ -96,6 +98,7 @@ macro_rules! plain_sizes {
             operation,
             arguments,
             result,
+            handle: false,
         };
         let there = case("call with", CALL, value, NONE);
         node(bench, &there, &|_| {}, &async |client: &$client| {
@@ -140,6 +143,7 @@ fn sequences(bench: &Bench) {
             operation,
             arguments,
             result,
+            handle: false,
         };
         let stock: RefCell<Vec<Vec<u8>>> = RefCell::default();
         let fill = |count: u64| stock.borrow_mut().extend((0..count).map(|_| vec![0; bytes]));
@@ -160,9 +164,6 @@ fn sequences(bench: &Bench) {
             forms.note(take()).await.unwrap();
         });
         let several = Payload::plain(4).and(value).and(Payload::plain(1));
-        if several.bytes > MESSAGE_BYTES_MAX {
-            continue;
-        }
         let mixed = case("call with u32, u8, Vec of", CALL, several, NONE);
         node(bench, &mixed, &fill, &async |forms: &FormsClient| {
             forms.mixed(1, take(), 2).await.unwrap();
@@ -182,6 +183,7 @@ fn handles(bench: &Bench) {
         operation,
         arguments: value,
         result: if operation == CALL { value } else { NONE },
+        handle: true,
     };
     let null = case("call", CALL, NONE);
     handle(bench, &null, &|forms: &'static FormsHandle| {
@@ -198,11 +200,14 @@ fn handles(bench: &Bench) {
         let plain = plain.blocking();
         Box::new(move || assert_eq!(plain.echo([9; 105]).unwrap(), [9; 105]))
     });
-    let page = case("call with and for Vec of 4096", CALL, Payload::sequence(4096));
-    handle(bench, &page, &|forms: &'static FormsHandle| {
-        let (forms, one) = (forms.blocking(), Cell::new(vec![3; 4096]));
-        Box::new(move || one.set(forms.echo(one.take()).unwrap()))
-    });
+    for bytes in [4096, 1 << 17] {
+        let what = format!("call with and for Vec of {bytes}");
+        let page = case(&what, CALL, Payload::sequence(bytes));
+        handle(bench, &page, &|forms: &'static FormsHandle| {
+            let (forms, one) = (forms.blocking(), Cell::new(vec![3; bytes]));
+            Box::new(move || one.set(forms.echo(one.take()).unwrap()))
+        });
+    }
 }
 
 /// Whoever sleeps is rung.
@@ -213,6 +218,7 @@ fn sleepers(bench: &Bench) {
         operation,
         arguments: value,
         result: NONE,
+        handle: false,
     };
     let callee = Operation::Call { callee: sleeps, caller: LOOKS };
     let call = case("call", callee, NONE);
