@@ -90,7 +90,7 @@ fn the_bounds_are_those_of_the_code() {
     assert_eq!((ring::SLOT, ring::HEAD, segment::PAGE), (128, 24, 4096));
     assert_eq!((lane::HEAD_LINES, lane::LANE_BYTES, page::PAGE_WORDS), (8, 8192, 16));
     assert_eq!(lane::GROWN_BYTES, [64 << 10, 2 << 20]);
-    assert_eq!((limits::SHORT_BYTES, limits::SLABS_PER_SIZE_MAX), (104, 3));
+    assert_eq!((limits::SHORT_BYTES, limits::SLABS_PER_SIZE_MAX), (104, 2));
     assert_eq!(limits::LONG_STEP_BYTES, 256 << 10);
     assert_eq!(Budget::price(limits::MESSAGE_BYTES_MAX), 1_073_742_080);
     assert_eq!(Budget::price(0), 256);
