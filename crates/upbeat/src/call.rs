@@ -204,12 +204,15 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     ) -> Result<bool, CallError> {
         match self.put(context, write)? {
             Ok(()) => Ok(true),
-            Err(put) => {
-                let waits = &mut self.rare.get_or_insert_default().waits;
-                not_sent(self.bound, put, waits, context)?;
-                Ok(false)
-            }
+            Err(put) => self.must_wait(put, context).map(|()| false),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn must_wait(&mut self, put: Put, context: &mut Context<'_>) -> Result<(), CallError> {
+        let waits = &mut self.rare.get_or_insert_default().waits;
+        not_sent(self.bound, put, waits, context)
     }
 
     /// Takes a number and has the request written under it, if it was not.
