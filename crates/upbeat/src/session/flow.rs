@@ -85,13 +85,14 @@ struct Machine {
     receiver: Receiver<Kept>,
     share: Share,
     /// Who asked for room, by the numbers of the requests.
-    asked: BTreeMap<u64, Answer>,
+    asked: BTreeMap<u64, Asked>,
 }
 
-/// What was answered to who asked for room.
-enum Answer {
-    Waits(Waker),
-    Granted,
+/// Requests for which room is granted go in the order of their numbers: a later one could take the
+/// last buffer, in which it would wait at the receiver for the earlier one.
+struct Asked {
+    waker: Waker,
+    granted: bool,
 }
 
 /// What is to be done for requests that wait.
@@ -144,6 +145,15 @@ impl Flow {
     fn gone(&self, kept: Option<&Kept>) {
         if let Some(Kept { body: Body::Copied(bytes), .. }) = kept {
             self.copied.set(self.copied.get() - bytes.len());
+        }
+    }
+
+    /// Wakes whose turn it is of those who asked for room, if it was granted.
+    fn wake_granted(machine: &Machine) {
+        if let Some((_, asked)) = machine.asked.first_key_value()
+            && asked.granted
+        {
+            asked.waker.wake_by_ref();
         }
     }
 
@@ -252,19 +262,22 @@ impl Session {
         claim.commit(Head::reserve().words(), 8);
         self.unflushed.set(self.unflushed.get() + 1);
         let number = machine.sender.reserved();
-        machine.asked.insert(number, Answer::Waits(waker.clone()));
+        machine.asked.insert(number, Asked { waker: waker.clone(), granted: false });
         self.flow.go_on(&machine);
         Ok(number)
     }
 
-    /// Whether there is room for the request of this number; if not, the waker is woken then.
+    /// Whether there is room for the request of this number, and it is its turn; if not, the waker
+    /// is woken then.
     pub(crate) fn is_granted(&self, number: u64, waker: &Waker) -> bool {
-        match self.flow.machine.borrow_mut().asked.get_mut(&number) {
-            Some(Answer::Waits(waits)) => {
-                waits.clone_from(waker);
+        let machine = &mut *self.flow.machine.borrow_mut();
+        let first = machine.asked.first_key_value().map(|(first, _)| *first);
+        match machine.asked.get_mut(&number) {
+            Some(asked) if !asked.granted || first != Some(number) => {
+                asked.waker.clone_from(waker);
                 false
             }
-            Some(Answer::Granted) | None => true,
+            _ => true,
         }
     }
 
@@ -273,6 +286,7 @@ impl Session {
         let mut machine = self.flow.machine.borrow_mut();
         machine.sender.transferred(number);
         machine.asked.remove(&number);
+        Flow::wake_granted(&machine);
     }
 
     /// Room is no longer wanted for the request of this number, unless it has gone. Gives whether the
@@ -280,6 +294,7 @@ impl Session {
     pub(crate) fn withdraw(&self, number: u64) -> bool {
         let mut machine = self.flow.machine.borrow_mut();
         let was_asked = machine.asked.remove(&number).is_some();
+        Flow::wake_granted(&machine);
         let tell = was_asked && machine.sender.withdraw(number) && self.ended().is_none();
         drop(machine);
         if tell {
@@ -310,9 +325,10 @@ impl Session {
                 Err(misbehaved(Rule::StrayPlace { kind: Kind::Grant.byte(), number }))
             }
             Granted::Reserved => {
-                if let Some(Answer::Waits(waker)) = machine.asked.insert(number, Answer::Granted) {
-                    waker.wake();
+                if let Some(asked) = machine.asked.get_mut(&number) {
+                    asked.granted = true;
                 }
+                Flow::wake_granted(&machine);
                 Ok(())
             }
         }
@@ -321,9 +337,7 @@ impl Session {
     /// Wakes everybody who waits for room that was asked for.
     pub(super) fn wake_asking(&self, mut wake: impl FnMut(Waiter)) {
         for (_, asked) in std::mem::take(&mut self.flow.machine.borrow_mut().asked) {
-            if let Answer::Waits(waker) = asked {
-                wake(Waiter::Waker(waker));
-            }
+            wake(Waiter::Waker(asked.waker));
         }
     }
 
