@@ -94,7 +94,8 @@ impl Dispatcher {
 
     fn step_places(self: &Rc<Self>, session: &Rc<Session>) -> bool {
         let Some(step) = self.purse.with(|budget| session.next_step(budget)) else { return false };
-        self.unflushed.set(true);
+        // The session may be none that is looked at, and its peer is told of the step.
+        self.sent(session);
         match step {
             Next::Grant(number) => session.send_surely(Head::grant(number), Vec::new()),
             Next::Accept { request, .. } => {
@@ -126,7 +127,7 @@ impl Dispatcher {
     }
 
     /// Has the session looked at when room is made, if requests wait in it.
-    fn await_turn(&self, session: &Rc<Session>) {
+    pub(super) fn await_turn(&self, session: &Rc<Session>) {
         if session.waiting() == 0 {
             session.look_clear(&self.purse.budget());
         } else if !session.awaits_turn.replace(true) {

@@ -27,6 +27,11 @@ impl Dispatcher {
                 Some(Caller { session: hand, call })
             }
             Running::Kept(key, call) => {
+                // What waits behind it, in this session and in others, is still to be looked at.
+                if let Some(session) = self.session(key) {
+                    self.await_turn(&session);
+                }
+                self.pressed.set(true);
                 let call = Some(call).filter(|call| *call != CallNumber::NONE);
                 Some(Caller { session: Some(key), call })
             }
