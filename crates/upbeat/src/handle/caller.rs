@@ -78,9 +78,13 @@ impl Caller {
     pub(super) fn call<A: Wire, R: Wire>(&mut self, to: To, arguments: A) -> Result<R, CallError> {
         let mut asked = None;
         let call = loop {
-            match self.send_call(to, &arguments, &mut asked, Waker::noop(), Waiter::Task(MAIN))? {
-                Some(call) => break call,
-                None => self.wait_to_send(asked),
+            match self.send_call(to, &arguments, &mut asked, Waker::noop(), Waiter::Task(MAIN)) {
+                Ok(Some(call)) => break call,
+                Ok(None) => self.wait_to_send(asked),
+                Err(error) => {
+                    self.withdraw(asked);
+                    return Err(error);
+                }
             }
         };
         loop {
@@ -128,10 +132,16 @@ impl Caller {
     /// Sends a one-way message, waiting for room.
     pub(super) fn send<A: Wire>(&mut self, to: To, arguments: &A) -> Result<(), CallError> {
         let mut asked = None;
-        while !self.try_send(to, arguments, &mut asked, Waker::noop())? {
-            self.wait_to_send(asked);
+        loop {
+            match self.try_send(to, arguments, &mut asked, Waker::noop()) {
+                Ok(true) => return Ok(()),
+                Ok(false) => self.wait_to_send(asked),
+                Err(error) => {
+                    self.withdraw(asked);
+                    return Err(error);
+                }
+            }
         }
-        Ok(())
     }
 
     /// Writes a call. None if there is no room now; where that had to be asked for, it is noted
