@@ -54,7 +54,7 @@ pub const SLABS_MAX: usize = 32;
 pub const BUFFER_BYTES: [usize; 4] = [512, 2048, 8192, MEDIUM_BYTES_MAX];
 
 /// Buffers of a slab of each of those sizes.
-pub const BUFFERS: [u32; 4] = [64, 64, 32, 16];
+pub const BUFFERS: [u32; 4] = [64, 64, 64, 32];
 
 /// Buffers of the first slab of each of those sizes: few, for most sessions do not need more.
 pub const BUFFERS_FIRST: [u32; 4] = [8, 4, 2, 2];

@@ -50,6 +50,8 @@ pub struct Slab {
     free: Cell<u64>,
     /// Buffers that are being written.
     claimed: Cell<u64>,
+    /// Where to look for a free one first.
+    next: Cell<u32>,
     /// A bit for each buffer, flipped when it is lent.
     lends: Cell<u64>,
 }
@@ -70,6 +72,7 @@ impl Slab {
             count,
             free: Cell::new(every(count)),
             claimed: Cell::new(0),
+            next: Cell::new(0),
             lends: Cell::new(returned),
         }
     }
@@ -96,15 +99,19 @@ impl Slab {
         self.free.get() != 0
     }
 
-    /// Claims a free buffer: the lowest of those that are known to be free. `returned` is asked
+    /// Claims a free buffer: the next of those that are known to be free. `returned` is asked
     /// for the peer's word, and only when none is.
     #[inline]
     pub fn claim(&self, returned: impl FnOnce() -> u64) -> Option<Buffer<'_>> {
         if !self.has_free(returned) {
             return None;
         }
+        // Each in turn: what its reader has just read is the slowest to write.
         let free = self.free.get();
-        let bit = free & free.wrapping_neg();
+        let behind = free & u64::MAX << self.next.get();
+        let from = if behind == 0 { free } else { behind };
+        let bit = from & from.wrapping_neg();
+        self.next.set((bit.trailing_zeros() + 1) % u64::BITS);
         self.free.set(free ^ bit);
         self.claimed.set(self.claimed.get() | bit);
         Some(Buffer { slab: self, index: bit.trailing_zeros(), lines: Lines::default() })

@@ -262,6 +262,8 @@ struct Truth {
     /// Buffers that nobody has, and those of them of which the owner knows.
     free: BTreeSet<u32>,
     known: BTreeSet<u32>,
+    /// The one behind that which was claimed last.
+    next: u32,
     /// On their way to the peer, and with it.
     lent: VecDeque<(u32, Vec<u8>)>,
     loans: Vec<(Loan, Vec<u8>)>,
@@ -270,7 +272,7 @@ struct Truth {
 impl Truth {
     fn new(count: u32) -> Truth {
         let free: BTreeSet<u32> = (0..count).collect();
-        Truth { known: free.clone(), free, lent: VecDeque::new(), loans: Vec::new() }
+        Truth { known: free.clone(), free, next: 0, lent: VecDeque::new(), loans: Vec::new() }
     }
 
     /// The buffer that a claim must give.
@@ -278,7 +280,10 @@ impl Truth {
         if self.known.is_empty() {
             self.known.clone_from(&self.free);
         }
-        let index = self.known.pop_first()?;
+        let behind = self.known.range(self.next..).next();
+        let index = *behind.or(self.known.first())?;
+        self.known.remove(&index);
+        self.next = (index + 1) % 64;
         assert!(self.free.remove(&index));
         Some(index)
     }

@@ -74,7 +74,8 @@ impl Pool {
 
     /// A slab that has a free buffer for so many bytes.
     fn find(&self, usage: Use, shape: Shape, lanes: &Lanes) -> Option<usize> {
-        self.slabs.borrow().iter().enumerate().position(|(number, own)| {
+        // The last made first, for it has more buffers.
+        self.slabs.borrow().iter().enumerate().rposition(|(number, own)| {
             let own = own.as_ref().filter(|own| own.usage == usage && shape.is_of(&own.slab));
             own.is_some_and(|own| own.slab.has_free(|| lanes.peer_returned(number)))
         })
