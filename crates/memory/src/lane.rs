@@ -218,6 +218,12 @@ impl Lanes {
         fence_full();
     }
 
+    /// The word in which the peer says whether it waits for room: 0 if not.
+    #[must_use]
+    pub fn peer_wish(&self) -> Region {
+        self.theirs.part(WANTS_ROOM, 1)
+    }
+
     /// Whether the peer waits for room in its lane, and wants a ring if it sleeps.
     #[inline(always)]
     pub fn peer_wants_room(&self) -> bool {

@@ -116,6 +116,12 @@ impl PeerPage {
         PeerPage { region, promise: Watched::default() }
     }
 
+    /// What it is a view of, for another thread.
+    #[must_use]
+    pub fn region(&self) -> Region {
+        self.region.clone()
+    }
+
     /// The incarnation of the node.
     pub fn incarnation(&self) -> u64 {
         self.region.load(INCARNATION)

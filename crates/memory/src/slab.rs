@@ -201,7 +201,11 @@ pub struct Borrowed {
     returns: Region,
     /// Buffers under a loan.
     held: AtomicU64,
+    tell: Option<Tell>,
 }
+
+/// Is called when a buffer went back with a word of it, on any thread.
+pub type Tell = Box<dyn Fn() + Send + Sync>;
 
 impl Borrowed {
     /// The peer's slab of `count` buffers of `each` bytes. `returns` is one word of ours.
@@ -215,7 +219,13 @@ impl Borrowed {
             returns.is_writable() && returns.words() == 1,
             "returns are noted in a word of ours"
         );
-        Borrowed { region, each, count, returns, held: AtomicU64::new(0) }
+        Borrowed { region, each, count, returns, held: AtomicU64::new(0), tell: None }
+    }
+
+    /// The same, with what is called where a loan is [given back](Loan::give_back).
+    #[must_use]
+    pub fn telling(self, tell: Tell) -> Borrowed {
+        Borrowed { tell: Some(tell), ..self }
     }
 
     /// Takes a buffer that the peer has lent, of whose bytes `len` count. An acquire fence stands
@@ -312,6 +322,14 @@ impl Loan {
         assert!(word < self.len.div_ceil(WORD));
         self.lines.loaded(word * WORD, WORD);
         self.slab.region.load(self.index as usize * self.slab.each / WORD + word)
+    }
+
+    /// Gives it back with a word of it: an owner that waits does not learn of it by itself. A loan
+    /// that is dropped goes back in silence.
+    pub fn give_back(self) {
+        let slab = Arc::clone(&self.slab);
+        drop(self);
+        slab.tell.iter().for_each(|tell| tell());
     }
 
     /// Where bytes that count begin in the slab.

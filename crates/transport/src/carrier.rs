@@ -11,6 +11,7 @@ use crate::packet::{self, Buffer, Received};
 use rustix::io::Errno;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::{self, Record, RecordKind};
 use upbeat_core::name::{NodeName, ProgramName};
@@ -37,7 +38,7 @@ pub struct Carrier {
     /// Our byte on the peer's board.
     pub note: Note,
     /// Our end of the session's socket.
-    pub bell: Bell,
+    pub bell: Arc<Bell>,
     /// Who the peer is.
     pub peer: Peer,
     /// What the lanes are made of.

@@ -335,7 +335,7 @@ impl Handshake {
             lanes: Lanes::new(ours, self.us.session as u64, theirs.lane, theirs.session),
             page: theirs.page,
             note: Note::new(theirs.board, theirs.board_slot),
-            bell: Bell::new(self.socket),
+            bell: Arc::new(Bell::new(self.socket)),
             peer: Peer {
                 name: self.peer.name,
                 program: self.us.card.program.name().clone(),

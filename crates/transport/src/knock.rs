@@ -127,7 +127,7 @@ fn join(ours: Half, theirs: Half, socket: OwnedFd) -> Carrier {
         lanes: Lanes::new(ours.lane, ours.side.session as u64, theirs.lane, session as u64),
         page: PeerPage::new(card.page().clone()),
         note: Note::new(card.board().clone(), session),
-        bell: Bell::new(socket),
+        bell: Arc::new(Bell::new(socket)),
         peer: Peer {
             name: card.name.clone(),
             program: card.program.name().clone(),

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{Flags, Head, Kind, Placed};
 use upbeat_core::limits::{MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX, SLAB_GENERATION, SLABS_MAX};
-use upbeat_memory::slab::{Borrowed, is_slab};
+use upbeat_memory::page::PeerPage;
+use upbeat_memory::slab::{Borrowed, Tell, is_slab};
+use upbeat_memory::sync::fence_full;
 use upbeat_transport::carrier::Segment;
 
 /// The peer's slabs, by its numbers.
@@ -81,8 +83,26 @@ impl Session {
             slabs.resize_with(number + 1, || None);
         }
         let returns = self.carrier.lanes.returns_for(number);
-        slabs[number] = Some(Arc::new(Borrowed::new(region, each, count, returns)));
+        let borrowed = Borrowed::new(region, each, count, returns).telling(self.relief());
+        slabs[number] = Some(Arc::new(borrowed));
         Ok(())
+    }
+
+    /// Rings the peer if it sleeps and waits for room: for a buffer that goes back outside of what
+    /// this side's dispatcher does, after which it would look itself.
+    fn relief(&self) -> Tell {
+        let carrier = &self.carrier;
+        let (wish, page) = (carrier.lanes.peer_wish(), carrier.page.region());
+        let bell = Arc::downgrade(&carrier.bell);
+        Box::new(move || {
+            fence_full();
+            if wish.load(0) != 0
+                && PeerPage::new(page.clone()).asleep().is_some()
+                && let Some(bell) = bell.upgrade()
+            {
+                bell.ring();
+            }
+        })
     }
 
     /// A slab of the peer's is not used any more.

@@ -14,8 +14,25 @@ pub(crate) struct Hold(RefCell<State>);
 
 enum State {
     Own(Loan),
-    Shared(Arc<Loan>),
+    Shared(Arc<Lease>),
     Moving,
+}
+
+/// A buffer that is read for longer than its message is handled. Whoever waits for it is told when
+/// it goes back, for nobody knows on which thread that is, or when.
+pub(super) struct Lease(Option<Loan>);
+
+impl Lease {
+    fn loan(&self) -> &Loan {
+        let Lease(Some(loan)) = self else { unreachable!("a lease ends with its loan") };
+        loan
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(Loan::give_back);
+    }
 }
 
 impl Hold {
@@ -28,7 +45,7 @@ impl Hold {
     pub(crate) fn with<R>(&self, with: impl FnOnce(&Loan) -> R) -> R {
         match &*self.0.borrow() {
             State::Own(loan) => with(loan),
-            State::Shared(loan) => with(loan),
+            State::Shared(lease) => with(lease.loan()),
             State::Moving => unreachable!("a hold moves within a function of its own"),
         }
     }
@@ -40,11 +57,11 @@ impl Hold {
     }
 
     /// Lets somebody read it for longer than the message is handled.
-    pub(super) fn share(&self) -> Arc<Loan> {
+    pub(super) fn share(&self) -> Arc<Lease> {
         let mut state = self.0.borrow_mut();
         let shared = match replace(&mut *state, State::Moving) {
-            State::Own(loan) => Arc::new(loan),
-            State::Shared(loan) => loan,
+            State::Own(loan) => Arc::new(Lease(Some(loan))),
+            State::Shared(lease) => lease,
             State::Moving => unreachable!("a hold moves within a function of its own"),
         };
         *state = State::Shared(Arc::clone(&shared));
@@ -84,7 +101,7 @@ pub struct InPlace<T> {
 enum From<T> {
     Own(Box<[T]>),
     /// The items begin at this byte.
-    Lent(Arc<Loan>, usize, PhantomData<T>),
+    Lent(Arc<Lease>, usize, PhantomData<T>),
 }
 
 /// Bytes that are copied out at a time where items are gone through: they stay in the nearest cache.
@@ -126,7 +143,9 @@ impl<T: Plain + Default> InPlace<T> {
         );
         match &self.from {
             From::Own(items) => to.copy_from_slice(&items[first..first + to.len()]),
-            From::Lent(loan, start, _) => read(loan, start + first * size_of::<T>(), to),
+            From::Lent(lease, start, _) => {
+                read(lease.loan(), start + first * size_of::<T>(), to);
+            }
         }
     }
 
@@ -135,8 +154,8 @@ impl<T: Plain + Default> InPlace<T> {
     pub fn to_vec(&self) -> Vec<T> {
         match &self.from {
             From::Own(items) => items.to_vec(),
-            From::Lent(loan, start, _) if start.is_multiple_of(8) => {
-                loan.read_items(*start, self.count)
+            From::Lent(lease, start, _) if start.is_multiple_of(8) => {
+                lease.loan().read_items(*start, self.count)
             }
             From::Lent(..) => {
                 let mut items = vec![T::default(); self.count];
@@ -255,7 +274,7 @@ impl<T: Plain + Default> Wire for InPlace<T> {
     fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
         let count = input.count(size_of::<T>())?;
         match input.lend(count * size_of::<T>())? {
-            Some((loan, at)) => Ok(InPlace { from: From::Lent(loan, at, PhantomData), count }),
+            Some((lease, at)) => Ok(InPlace { from: From::Lent(lease, at, PhantomData), count }),
             None => Ok(InPlace::from(input.items(count)?)),
         }
     }

@@ -1,14 +1,13 @@
 //! Where a value is read from: the open frame of a lane, a buffer of the peer's, or bytes of our own.
 
 use super::WireError;
-use super::in_place::Hold;
+use super::in_place::{Hold, Lease};
 use super::shallow::Shallow;
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
 use std::sync::Arc;
 use upbeat_memory::probe;
 use upbeat_memory::ring::Reader;
-use upbeat_memory::slab::Loan;
 use zerocopy::FromBytes;
 
 const WORD: usize = 8;
@@ -117,7 +116,7 @@ impl<'a> Input<'a> {
 
     /// Passes bytes that stay where they are, if they lie in a buffer: the buffer, and where in it
     /// they begin.
-    pub(super) fn lend(&mut self, bytes: usize) -> Result<Option<(Arc<Loan>, usize)>, WireError> {
+    pub(super) fn lend(&mut self, bytes: usize) -> Result<Option<(Arc<Lease>, usize)>, WireError> {
         let From::Lent(hold) = self.from else { return Ok(None) };
         let at = self.pass(bytes)?;
         Ok(Some((hold.share(), at)))
