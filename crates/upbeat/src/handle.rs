@@ -385,6 +385,7 @@ impl Drop for Blocking<'_> {
         if let Some(caller) = self.caller.take()
             && caller.ended().is_none()
         {
+            caller.session.retire_all_slabs();
             caller.flush();
             // Nobody looks at it from here on.
             let quiet = caller.may_sleep();

@@ -21,7 +21,12 @@ impl Dispatcher {
 
     /// Stops looking each turn at sessions in which nothing has come since the last time.
     pub(super) fn cool(&self) {
-        self.hot.borrow().iter().for_each(|session| session.retire_unused_slabs());
+        for session in self.hot.borrow().iter() {
+            session.retire_unused_slabs();
+            if session.is_unflushed() {
+                self.unflushed.set(true);
+            }
+        }
         let mut hot = self.hot.borrow_mut();
         if hot.len() <= HOT_ALWAYS {
             return;
@@ -32,7 +37,8 @@ impl Dispatcher {
                 && session.calls_open() == 0
                 && !session.serves()
                 && !session.is_unflushed()
-                && !session.is_pressed();
+                && !session.is_pressed()
+                && !session.may_retire_slabs();
             if !idle {
                 return true;
             }

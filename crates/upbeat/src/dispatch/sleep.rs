@@ -104,12 +104,23 @@ impl Dispatcher {
             came |= self.attend(sources);
             self.sampling.drained();
         }
+        self.tidy(now);
+        came
+    }
+
+    /// Sees to what has not been used for a while, now and then.
+    fn tidy(&self, now: u64) {
         if now - self.clock.swept.get() >= SWEEP_NS {
             self.clock.swept.set(now);
             self.cool();
             self.sweep_all();
         }
-        came
+    }
+
+    /// When memory may be given up that lies idle: a node does not sleep over it.
+    fn next_tidying(&self) -> Option<u64> {
+        let may_retire = self.hot.borrow().iter().any(|session| session.may_retire_slabs());
+        may_retire.then(|| self.clock.swept.get() + SWEEP_NS)
     }
 
     /// Wakes and ends what the time has come for. Gives whether anything was ended: what was woken
@@ -141,7 +152,9 @@ impl Dispatcher {
         self.home.page().promise();
         self.roster.awake(sources.contains(&Source::Roster));
         self.attend(sources);
-        self.fire(self.now_ns());
+        let now = self.now_ns();
+        self.fire(now);
+        self.tidy(now);
         sleeps
     }
 
@@ -176,7 +189,10 @@ impl Dispatcher {
         self.reactor.wait(Some(0), &mut sources);
         self.sampling.woke();
         self.roster.awake(sources.contains(&Source::Roster));
-        self.attend(sources) | self.fire(self.now_ns())
+        let came = self.attend(sources);
+        let now = self.now_ns();
+        self.tidy(now);
+        came | self.fire(now)
     }
 
     /// The last look before sleeping, behind the promise's withdrawal.
@@ -189,7 +205,8 @@ impl Dispatcher {
     /// Nanoseconds to the next timer or deadline.
     fn next_timer(&self) -> Option<u64> {
         let timer = self.timers.borrow_mut().next();
-        let next = [timer, self.next_expiry(), self.next_opening_deadline()];
+        let opening = self.next_opening_deadline();
+        let next = [timer, self.next_expiry(), opening, self.next_tidying()];
         let next = next.into_iter().flatten().min()?;
         Some(next.saturating_sub(self.now_ns()))
     }

@@ -7,12 +7,16 @@ use super::caller::{Caller, To};
 use crate::error::CallError;
 use crate::session::Waiter;
 use crate::wire::Wire;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use std::time::{Duration, Instant};
 use upbeat_core::frame::CallNumber;
 use upbeat_memory::sync::fence_full;
+
+/// Between two looks for memory that lies idle.
+const TIDY: Duration = Duration::from_millis(50);
 
 /// The shared session. The thread holds one reference, the handles the other.
 pub(super) struct Side {
@@ -106,15 +110,19 @@ impl Side {
         while std::mem::take(&mut caller.heard) && !caller.may_sleep() {
             caller.drain();
         }
+        let answer = caller.poll_for(call, waker);
+        // Reading it may have given a buffer back for which the peer waits.
         fence_full();
         caller.relieve();
-        caller.poll_for(call, waker)
+        answer
     }
 
     /// Gives a call up.
     pub(super) fn abandon(&self, call: CallNumber) {
         let caller = self.lock();
-        if caller.session.abandon(call) {
+        // Either the callee is told, or an answer is dropped that may lie in a buffer for which the
+        // peer waits.
+        if caller.session.abandon(call) || caller.session.peer_wants_room() {
             caller.flush();
         }
     }
@@ -157,7 +165,9 @@ impl Drop for Side {
 
 /// The thread: hears the bell until the session has ended or nobody holds the handle.
 fn hear(caller: &Mutex<Caller>, bell: &OwnedFd, stop: &OwnedFd) {
+    let mut tidied = Instant::now();
     loop {
+        let retires;
         {
             let mut caller = caller.lock().unwrap_or_else(PoisonError::into_inner);
             caller.awake();
@@ -166,12 +176,20 @@ fn hear(caller: &Mutex<Caller>, bell: &OwnedFd, stop: &OwnedFd) {
             if caller.ended().is_some() {
                 return;
             }
+            if tidied.elapsed() >= TIDY {
+                tidied = Instant::now();
+                caller.session.retire_unused_slabs();
+                caller.flush();
+            }
             if !caller.may_sleep() {
                 continue;
             }
+            retires = caller.session.may_retire_slabs();
         }
         let mut descriptors = [PollFd::new(bell, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
-        let _ = poll(&mut descriptors, None);
+        let timeout = Timespec { tv_sec: 0, tv_nsec: TIDY.as_nanos() as i64 };
+        // Memory that lies idle is not slept over.
+        let _ = poll(&mut descriptors, retires.then_some(&timeout));
         if !descriptors[1].revents().is_empty() {
             return;
         }

@@ -177,6 +177,21 @@ impl Session {
         self.retire_slabs(|own| is_long(&own.slab) && !own.used.replace(false));
     }
 
+    /// Gives up all slabs of a single buffer that lie idle.
+    pub(crate) fn retire_all_slabs(&self) {
+        self.retire_slabs(|own| is_long(&own.slab));
+    }
+
+    /// Whether a slab of a single buffer lies idle.
+    pub(crate) fn may_retire_slabs(&self) -> bool {
+        let slabs = self.pool.slabs.borrow();
+        let idle = |(number, own): (usize, &Option<Own>)| {
+            let own = own.as_ref().filter(|own| is_long(&own.slab));
+            own.is_some_and(|own| own.slab.is_idle(self.carrier.lanes.peer_returned(number)))
+        };
+        slabs.iter().enumerate().any(idle)
+    }
+
     fn retire_slabs(&self, unwanted: impl Fn(&Own) -> bool) {
         let lanes = &self.carrier.lanes;
         let Ok(mut slabs) = self.pool.slabs.try_borrow_mut() else { return };
