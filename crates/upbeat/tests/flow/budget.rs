@@ -1,0 +1,349 @@
+//! What a node accepts, and in which order, when its budget is small.
+
+use crate::common::server::{KINDS, Kind};
+use crate::common::{Random, Watchdog, until, yield_now};
+use crate::depot::{DepotClient, Make, Stand, bytes_of, sum};
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use upbeat::{CallError, Counter, Node, Waiting};
+
+/// What a request of so many bytes is charged with: its two arguments, and its task.
+fn price(len: usize) -> u64 {
+    256 + 8 + 8 + len.next_multiple_of(8) as u64
+}
+
+/// How many of these a budget holds: one begins while less than the budget is taken.
+fn begun(budget: u64, lens: impl Iterator<Item = usize>) -> u64 {
+    let mut held = 0;
+    let fit = lens.take_while(|len| {
+        let may = held < budget;
+        held += price(*len);
+        may
+    });
+    fit.count() as u64
+}
+
+/// Sends requests of these lengths in this order: calls, and every third one-way. What finds no
+/// room in the lane could be overtaken, so none is sent before those before it have gone.
+async fn send_all(
+    stand: &Stand,
+    depot: &DepotClient,
+    lens: &[usize],
+) -> Vec<upbeat::JoinHandle<()>> {
+    let mut tasks = Vec::new();
+    let gone = Rc::new(Cell::new(0));
+    for (number, len) in (1..).zip(lens.iter().copied()) {
+        let (depot, node, noted) = (depot.clone(), stand.node.clone(), Rc::clone(&gone));
+        tasks.push(stand.node.spawn(async move {
+            let bytes = bytes_of(number, len);
+            if number % 3 == 0 {
+                return place(&node, &noted, number, depot.put(number, bytes)).await.unwrap();
+            }
+            let sum = sum(&bytes);
+            let kept = place(&node, &noted, number, depot.keep(number, bytes)).await;
+            assert_eq!(kept, Ok((number, sum)));
+        }));
+        while gone.get() != number {
+            yield_now().await;
+        }
+    }
+    tasks
+}
+
+/// Notes that a request has taken its place: it was polled, and found room.
+async fn place<F: Future>(node: &Node, gone: &Cell<u64>, number: u64, request: F) -> F::Output {
+    let mut request = std::pin::pin!(request);
+    poll_fn(|context| {
+        let before = node.counted(Counter::LaneFull);
+        let polled = request.as_mut().poll(context);
+        if node.counted(Counter::LaneFull) == before {
+            gone.set(number.max(gone.get()));
+        }
+        polled
+    })
+    .await
+}
+
+fn bounded(make: Make, limit: u64, client: Make, lens: &[usize]) {
+    for kind in KINDS {
+        let stand = Stand::new(kind, make, client);
+        stand.node.block_on(async {
+            let depot = stand.client().await;
+            let tasks = send_all(&stand, &depot, lens).await;
+            let (began, standing, most, disorder) = stand.settled().await;
+            let fit = begun(limit, lens.iter().copied());
+            assert_eq!((began, standing, most, disorder), (fit, fit, fit, 0), "{kind:?} {make:?}");
+            assert!(fit < lens.len() as u64);
+            stand.open(true);
+            for task in tasks {
+                task.await.unwrap();
+            }
+            // A call is ordered behind the one-way messages.
+            let (began, standing, _, disorder) = depot.state().await.unwrap();
+            assert_eq!(
+                (began, standing, disorder),
+                (lens.len() as u64, 0, 0),
+                "{kind:?} {make:?} {client:?}"
+            );
+        });
+    }
+}
+
+#[test]
+fn what_is_beyond_the_budget_waits_and_is_served_in_order() {
+    let _watchdog = Watchdog::new("bounded", 240);
+    let short = vec![8; 200];
+    let medium: Vec<usize> = (0..60).map(|at| 200 + at * 37 % 3000).collect();
+    let mut random = Random::new(7);
+    let mixed: Vec<usize> = (0..60)
+        .map(|_| match random.below(4) {
+            0 | 1 => random.below(80) as usize,
+            2 => 100 + random.below(65_000) as usize,
+            _ => 65_536 + random.below(200_000) as usize,
+        })
+        .collect();
+    for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
+        let make = Make::new(waiting);
+        for lens in [&short, &medium, &mixed] {
+            bounded(make.share(3000), 3000, make, lens);
+            bounded(make.budget(2000).share(1 << 30), 2000, make, lens);
+        }
+        bounded(make.share(100_000), 100_000, make, &mixed);
+        bounded(make.share(3000), 3000, make.conservative(), &mixed);
+        bounded(make.share(3000), 3000, make.conservative(), &medium);
+    }
+}
+
+/// What was refused, and for what room was asked, is counted on both sides.
+#[test]
+fn refusals_are_counted() {
+    let _watchdog = Watchdog::new("counted", 60);
+    for kind in KINDS {
+        let make = Make::new(Waiting::Adaptive);
+        let stand = Stand::new(kind, make.share(1), make);
+        stand.node.block_on(async {
+            let depot = stand.client().await;
+            // One begins; 9 short ones wait there, 10 medium ones here, and 10 long ones ask.
+            let lens: Vec<usize> = (0..30).map(|at| [8, 6000, 100_000][at % 3]).collect();
+            let tasks = send_all(&stand, &depot, &lens).await;
+            assert_eq!(stand.settled().await.0, 1);
+            assert_eq!(stand.node.counted(Counter::RoomAsked), 10);
+            assert_eq!(stand.node.counted(Counter::Refused), 10);
+            assert_eq!(stand.counted(Counter::RefusedHere), 19);
+            stand.open(true);
+            for task in tasks {
+                task.await.unwrap();
+            }
+            assert_eq!(stand.counted(Counter::RefusedHere), 19);
+        });
+        let careful = make.conservative();
+        let stand = Stand::new(kind, make, careful);
+        stand.node.block_on(async {
+            let depot = stand.client().await;
+            stand.open(true);
+            let bound = stand.node.counted(Counter::RoomAsked);
+            for len in [8, 500, 60_000, 100_000] {
+                let bytes = bytes_of(1, len);
+                let sum = sum(&bytes);
+                assert_eq!(depot.keep(1, bytes).await, Ok((1, sum)));
+            }
+            assert_eq!(stand.node.counted(Counter::RoomAsked) - bound, 3);
+            assert_eq!(stand.node.counted(Counter::Refused), 0);
+        });
+    }
+}
+
+/// A call that waits in its place is given up: it never runs, and what waits behind it does.
+#[test]
+fn what_is_given_up_in_its_place_never_runs() {
+    let _watchdog = Watchdog::new("given up", 120);
+    for kind in KINDS {
+        for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
+            let make = Make::new(waiting);
+            let stand = Stand::new(kind, make.share(1), make);
+            stand.node.block_on(async {
+                let depot = stand.client().await;
+                let first = {
+                    let depot = depot.clone();
+                    stand.node.spawn(async move { depot.keep(1, vec![]).await })
+                };
+                assert_eq!(stand.settled().await.0, 1);
+                let lens = [0, 70, 500, 60_000, 65_537, 300_000];
+                for len in lens {
+                    let late = depot.keep(77, vec![1; len]).deadline(Duration::from_millis(30));
+                    assert_eq!(late.await, Err(CallError::Deadline), "{len}");
+                    // Dropped once it has gone as far as it goes.
+                    let dropped = depot.keep(78, vec![1; len]);
+                    assert!(upbeat::within(Duration::from_millis(20), dropped).await.is_err());
+                }
+                let behind = {
+                    let depot = depot.clone();
+                    stand.node.spawn(async move { depot.keep(2, vec![9; 2000]).await })
+                };
+                assert_eq!(stand.settled().await.0, 1);
+                stand.open(true);
+                assert_eq!(first.await.unwrap(), Ok((1, 0)));
+                assert_eq!(behind.await.unwrap(), Ok((2, 18_000)));
+                let (began, standing, most, disorder) = depot.state().await.unwrap();
+                assert_eq!((began, standing, most, disorder), (2, 0, 1, 0), "{kind:?}");
+                // Short and medium ones were here, and two calls of each were cancelled.
+                let cancels = stand.counted(Counter::CancelsHonoured);
+                assert_eq!(cancels, 8, "{kind:?}");
+                assert_eq!(stand.counted(Counter::PeerFaults), 0);
+            });
+            whole(&stand, 1);
+        }
+    }
+}
+
+/// The depot holds nothing: it begins as many as one that was never used.
+pub(crate) fn whole(stand: &Stand, limit: u64) {
+    stand.open(false);
+    stand.node.block_on(async {
+        let depot = stand.client().await;
+        let before = stand.state().0;
+        let lens = vec![40; 40];
+        let tasks = send_all(stand, &depot, &lens).await;
+        let now = stand.settled().await.0 - before;
+        assert_eq!(now, begun(limit, lens.into_iter()), "its budget is not whole");
+        stand.open(true);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        depot.state().await.unwrap();
+    });
+}
+
+/// Handlers that panic, at once and later, of requests that had to wait.
+#[test]
+fn a_panic_of_what_had_to_wait_costs_itself_alone() {
+    let _watchdog = Watchdog::new("panics", 120);
+    for kind in KINDS {
+        for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
+            let make = Make::new(waiting);
+            let stand = Stand::new(kind, make.share(1), make);
+            stand.node.block_on(async {
+                let depot = stand.client().await;
+                let tasks: Vec<_> = (1..=24)
+                    .map(|number| {
+                        let depot = depot.clone();
+                        stand.node.spawn(async move {
+                            let len = [0, 300, 70_000][number as usize % 3];
+                            let (late, bytes) = (number % 2 == 0, vec![1; len]);
+                            let panicked = match number % 5 {
+                                1 => return assert!(depot.keep(number, bytes).await.is_ok()),
+                                2 => depot.panics_in_place(number, late, bytes.into()).await,
+                                _ => depot.panics(number, late, bytes).await,
+                            };
+                            let text = panicked.unwrap_err().to_string();
+                            assert!(text.contains(&format!("{number} panics")), "{text}");
+                        })
+                    })
+                    .collect();
+                assert_eq!(stand.settled().await.0, 1);
+                stand.open(true);
+                for task in tasks {
+                    task.await.unwrap();
+                }
+                let (began, standing, _, disorder) = depot.state().await.unwrap();
+                assert_eq!((began, standing, disorder), (24, 0, 0), "{kind:?}");
+            });
+            whole(&stand, 1);
+        }
+    }
+}
+
+/// A node that is full of one peer's requests serves others whose handlers end at once.
+#[test]
+fn who_overloads_a_node_delays_nobody_else() {
+    let _watchdog = Watchdog::new("others", 120);
+    for kind in KINDS {
+        for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
+            let make = Make::new(waiting);
+            let stand = Stand::new(kind, make.budget(1000).share(1000), make);
+            let other = make.node(&format!("other/{}", stand.id), &stand.place);
+            let name = format!("third/{}", stand.id);
+            let _third = crate::depot::Server::start(kind, &name, &stand.place, make);
+            let tasks = stand.node.block_on(async {
+                let depot = stand.client().await;
+                let third: DepotClient = stand.node.connect(&name).await.unwrap();
+                let tasks = send_all(&stand, &depot, &[700; 50]).await;
+                let before = stand.settled().await;
+                assert_eq!(before.0, 2);
+                // Neither its tasks that wait nor that node concern a third one.
+                let began = Instant::now();
+                for len in [8, 600, 60_000, 500_000] {
+                    let bytes = bytes_of(3, len);
+                    assert_eq!(third.echo(bytes.clone()).await, Ok(bytes));
+                }
+                assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+                tasks
+            });
+            // Another client is served while the node is full, unless it asks for much.
+            other.block_on(async {
+                let depot: DepotClient = other.connect(&stand.name()).await.unwrap();
+                let began = Instant::now();
+                for len in [8, 600, 60_000] {
+                    let bytes = bytes_of(3, len);
+                    assert_eq!(depot.echo(bytes.clone()).await, Ok(bytes));
+                }
+                assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+                assert_eq!(stand.state().0, 2);
+                let long = upbeat::within(Duration::from_millis(50), depot.echo(vec![1; 100_000]));
+                assert!(long.await.is_err());
+            });
+            stand.open(true);
+            stand.node.block_on(async {
+                for task in tasks {
+                    task.await.unwrap();
+                }
+            });
+        }
+    }
+}
+
+/// A long request of a session at which nothing is looked any more, granted when others make room.
+#[test]
+fn room_for_one_that_has_long_been_silent() {
+    let _watchdog = Watchdog::new("silent", 120);
+    for kind in [Kind::Local, Kind::Shared] {
+        let make = Make::new(Waiting::Sleeping);
+        let stand = Stand::new(kind, make.budget(1000).share(1000), make);
+        let name = stand.name();
+        // More sessions than are always looked at.
+        let others: Vec<_> = (0..8)
+            .map(|number| make.node(&format!("other/{}/{number}", stand.id), &stand.place))
+            .collect();
+        for other in &others {
+            other.block_on(async {
+                let depot: DepotClient = other.connect(&name).await.unwrap();
+                depot.state().await.unwrap();
+            });
+        }
+        let asks = make.node(&format!("asks/{}", stand.id), &stand.place);
+        stand.node.block_on(async {
+            let depot = stand.client().await;
+            let _tasks = send_all(&stand, &depot, &[700; 2]).await;
+            assert_eq!(stand.settled().await.0, 2);
+        });
+        asks.block_on(async {
+            let depot: DepotClient = asks.connect(&name).await.unwrap();
+            let bytes = bytes_of(9, 200_000);
+            let echoed = depot.echo(bytes.clone());
+            let busy = async {
+                // The node stays awake, so that it cools down what is silent.
+                for _ in 0..300 {
+                    stand.state();
+                    upbeat::sleep(Duration::from_millis(1)).await;
+                }
+                stand.open(true);
+                std::future::pending::<()>().await;
+            };
+            let echoed = crate::common::first(echoed, busy).await;
+            assert!(echoed == Ok(Ok(bytes)));
+        });
+        asks.block_on(until(|| stand.state().1 == 0));
+    }
+}

@@ -1,0 +1,318 @@
+//! Long messages: they ask first, come whole, and leave nothing behind wherever they end.
+
+use crate::budget::whole;
+use crate::common::server::{KINDS, Kind};
+use crate::common::{Watchdog, until, yield_now};
+use crate::depot::{DepotClient, Make, Stand, bytes_of, is_lost, sum};
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
+use upbeat::{CallError, Counter, Waiting};
+
+const MIB: usize = 1 << 20;
+
+/// Polls a future once, which is not done by that.
+async fn begin<F: Future>(mut future: Pin<&mut F>) {
+    let pending = poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await;
+    assert!(pending);
+}
+
+#[test]
+fn they_come_whole_both_ways() {
+    let _watchdog = Watchdog::new("whole", 240);
+    for kind in KINDS {
+        for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
+            let make = Make::new(waiting);
+            let stand = Stand::new(kind, make, make);
+            stand.node.block_on(async {
+                let depot = stand.client().await;
+                // The count stands before the bytes: these are 65,536 and one word more.
+                for len in [65_528, 65_529, 65_536, 65_537, MIB, 16 * MIB] {
+                    let asked = stand.node.counted(Counter::RoomAsked);
+                    let bytes = bytes_of(1, len);
+                    assert!(depot.echo(bytes.clone()).await == Ok(bytes), "{len} bytes");
+                    let asked = stand.node.counted(Counter::RoomAsked) - asked;
+                    assert_eq!(asked, u64::from(len > 65_528), "{len} bytes");
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn a_hundred_mebibytes() {
+    let _watchdog = Watchdog::new("100 MiB", 240);
+    let make = Make::new(Waiting::Adaptive);
+    let stand = Stand::new(Kind::Shared, make, make);
+    stand.node.block_on(async {
+        let depot = stand.client().await;
+        let bytes = vec![7; 100 * MIB];
+        let back = depot.echo(bytes).await.unwrap();
+        assert!(back.len() == 100 * MIB && back.iter().all(|byte| *byte == 7));
+    });
+}
+
+/// Several at once from several tasks, more bytes than a session may keep.
+#[test]
+fn more_than_there_is_memory_for_takes_turns() {
+    let _watchdog = Watchdog::new("turns", 240);
+    let make = Make::new(Waiting::Adaptive);
+    let len = 90 * MIB;
+    for budget in [1 << 30, 1] {
+        let stand = Stand::new(Kind::Shared, make.share(budget), make);
+        stand.open(true);
+        stand.node.block_on(async {
+            let depot = stand.client().await;
+            let tasks: Vec<_> = (0..4_u64)
+                .map(|task| {
+                    let depot = depot.clone();
+                    stand.node.spawn(async move {
+                        let len = len + task as usize * MIB;
+                        let answer = depot.keep(task, vec![1; len]).await;
+                        assert_eq!(answer, Ok((task, len as u64)));
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        });
+    }
+}
+
+/// The future that is to go first is polled last: it is not overtaken for good.
+#[test]
+fn one_that_is_polled_late_is_waited_for() {
+    let _watchdog = Watchdog::new("late", 240);
+    let make = Make::new(Waiting::Adaptive);
+    let stand = Stand::new(Kind::Local, make, make);
+    stand.open(true);
+    stand.node.block_on(async {
+        let depot = stand.client().await;
+        let len = 130 * MIB;
+        let mut one = pin!(depot.keep(1, vec![1; len]));
+        begin(one.as_mut()).await;
+        let others: Vec<_> = (2..5)
+            .map(|number| {
+                let depot = depot.clone();
+                stand.node.spawn(async move { depot.keep(number, vec![1; len]).await })
+            })
+            .collect();
+        // All have asked, and room was granted to all.
+        upbeat::sleep(Duration::from_millis(200)).await;
+        assert_eq!(one.await, Ok((1, len as u64)));
+        for (number, other) in (2..).zip(others) {
+            assert_eq!(other.await.unwrap(), Ok((number, len as u64)));
+        }
+        assert_eq!(depot.state().await.unwrap().3, 0);
+    });
+}
+
+/// Given up before room is granted, after it, and when its time is over: no room stays reserved.
+#[test]
+fn what_is_given_up_leaves_no_room_reserved() {
+    let _watchdog = Watchdog::new("reserved", 120);
+    for kind in KINDS {
+        for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
+            let make = Make::new(waiting);
+            let stand = Stand::new(kind, make.share(1000), make);
+            stand.open(true);
+            stand.node.block_on(async {
+                let depot = stand.client().await;
+                for turns in 0..60 {
+                    let mut call = pin!(depot.echo(bytes_of(turns, 100_000)));
+                    begin(call.as_mut()).await;
+                    // Granted or not, and never polled again.
+                    for _ in 0..turns {
+                        yield_now().await;
+                    }
+                    if turns % 20 == 19 {
+                        upbeat::sleep(Duration::from_millis(5)).await;
+                    }
+                    if turns % 3 == 0 {
+                        let mut put = pin!(depot.put(1, bytes_of(turns, 100_000)));
+                        begin(put.as_mut()).await;
+                        for _ in 0..turns {
+                            yield_now().await;
+                        }
+                    }
+                }
+                for micros in [0, 10, 50, 100, 200, 500, 1000] {
+                    let call = depot.echo(bytes_of(1, MIB));
+                    let answer = call.deadline(Duration::from_micros(micros)).await;
+                    assert!(answer.is_ok() || answer == Err(CallError::Deadline));
+                }
+                let bytes = bytes_of(1, 90_000);
+                assert_eq!(depot.echo(bytes.clone()).await, Ok(bytes));
+                assert_eq!(stand.counted(Counter::PeerFaults), 0);
+                assert_eq!(stand.node.counted(Counter::PeerFaults), 0);
+            });
+            whole(&stand, 1000);
+        }
+    }
+}
+
+/// The peer dies at each stage, or shuts down.
+#[test]
+fn the_peer_dies_meanwhile() {
+    let _watchdog = Watchdog::new("dies", 240);
+    for kind in KINDS {
+        for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
+            for micros in [0, 20, 100, 300, 1000, 3000, 10_000, 50_000] {
+                for share in [1, 1 << 30] {
+                    let make = Make::new(waiting);
+                    let mut stand = Stand::new(kind, make.share(share), make);
+                    let mut server = stand.server.take().unwrap();
+                    stand.node.block_on(async {
+                        let depot = stand.client().await;
+                        let tasks: Vec<_> = (0..6_u64)
+                            .map(|task| {
+                                let depot = depot.clone();
+                                stand.node.spawn(async move {
+                                    match task % 3 {
+                                        0 => depot.put(task, vec![1; 4 * MIB]).await,
+                                        1 => depot.keep(task, vec![1; 4 * MIB]).await.map(drop),
+                                        _ => depot.blob(8 * MIB as u64).await.map(drop),
+                                    }
+                                })
+                            })
+                            .collect();
+                        yield_now().await;
+                        let ends = std::thread::spawn(move || {
+                            std::thread::sleep(Duration::from_micros(micros));
+                            server.kill();
+                            server
+                        });
+                        for task in tasks {
+                            if let Err(error) = task.await.unwrap() {
+                                assert!(is_lost(&error), "{error}");
+                            }
+                        }
+                        until(|| stand.node.sessions() == 0).await;
+                        drop(ends.join().unwrap());
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// The caller's process dies while its long requests wait, are granted, are on their way, are
+/// served: the node's budget is whole.
+#[test]
+fn a_dead_caller_leaves_the_budget_whole() {
+    let _watchdog = Watchdog::new("dead caller", 120);
+    for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
+        for ms in [0, 1, 2, 5, 20] {
+            let make = Make::new(waiting);
+            let stand = Stand::new(Kind::Shared, make.budget(1000).share(1000), make);
+            let part = format!("flood {} {waiting:?} 0 0 false", stand.name());
+            let mut flood = crate::common::process::Other::start(&part, &stand.place);
+            flood.expect("flooding");
+            std::thread::sleep(Duration::from_millis(ms));
+            flood.kill();
+            drop(flood);
+            stand.node.block_on(async {
+                // The client's session and the watcher's remain.
+                let depot = stand.client().await;
+                let bytes = bytes_of(5, 100_000);
+                assert_eq!(depot.echo(bytes.clone()).await, Ok(bytes));
+                until(|| stand.counted(Counter::SessionsLost) > 0).await;
+            });
+            // One-way messages that were accepted stand still.
+            stand.open(true);
+            stand.node.block_on(until(|| stand.state().1 == 0));
+            whole(&stand, 1000);
+        }
+    }
+}
+
+/// Floods a depot with requests of all lengths, until it is killed.
+pub(crate) fn flood(name: &str, place: &std::path::Path, make: Make) {
+    let node = make.node("flood", place);
+    node.block_on(async {
+        let depot: DepotClient = node.connect(name).await.unwrap();
+        crate::common::process::say("flooding");
+        for number in 1..=200_u64 {
+            let depot = depot.clone();
+            drop(node.spawn(async move {
+                let len = [8, 500, 100_000, 2 * MIB][number as usize % 4];
+                let bytes = bytes_of(number, len);
+                match number % 3 {
+                    0 => drop(depot.put(number, bytes).await),
+                    _ => drop(depot.keep(number, bytes).await),
+                }
+            }));
+        }
+        std::future::pending::<()>().await;
+    });
+}
+
+/// A node that shuts down while long requests wait for room: each ends with an error.
+#[test]
+fn a_node_shuts_down_meanwhile() {
+    let _watchdog = Watchdog::new("shuts down", 120);
+    for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
+        let make = Make::new(waiting);
+        let stand = Stand::new(Kind::Local, make, make);
+        let name = format!("ending/{}", stand.id);
+        let (place, thread_name) = (stand.place.clone(), name.clone());
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let node = make.share(1).node(&thread_name, &place);
+            let keeper = crate::depot::serve(&node);
+            ready.send(()).unwrap();
+            node.block_on(until(|| node.counted(Counter::RefusedHere) > 3));
+            node.shut_down(Duration::from_millis(100));
+            *keeper.node.borrow_mut() = None;
+        });
+        is_ready.recv().unwrap();
+        stand.node.block_on(async {
+            let depot: DepotClient = stand.node.connect(&name).await.unwrap();
+            let tasks: Vec<_> = (0..20_usize)
+                .map(|task| {
+                    let depot = depot.clone();
+                    let len = [8, 500, 100_000, 2 * MIB][task % 4];
+                    stand.node.spawn(async move { depot.keep(1, vec![1; len]).await })
+                })
+                .collect();
+            for task in tasks {
+                assert!(task.await.unwrap().is_err());
+            }
+        });
+        thread.join().unwrap();
+    }
+}
+
+/// Memory of long messages is given back when nothing is sent any more, by nodes that sleep too.
+#[test]
+fn memory_of_long_messages_is_given_back() {
+    let _watchdog = Watchdog::new("given back", 40);
+    for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
+        let make = Make::new(waiting);
+        let stand = Stand::new(Kind::Shared, make, make);
+        // Its process has our buffers mapped as well as its own: those that we give up go there too.
+        let resident = || stand.ask(|depot| depot.blocking().resident().unwrap());
+        let before = resident();
+        stand.node.block_on(async {
+            let depot = stand.client().await;
+            drop(depot.echo(vec![1; 40 * MIB]).await.unwrap());
+            // It sleeps meanwhile, and so does the other one.
+            upbeat::sleep(Duration::from_millis(400)).await;
+            let after = resident();
+            assert!(after < before + 8 * 1024, "{before} {after}");
+            let sleeps = stand.node.counted(Counter::Sleeps);
+            upbeat::sleep(Duration::from_millis(400)).await;
+            let slept = stand.node.counted(Counter::Sleeps) - sleeps;
+            assert!(slept < 8, "it does not sleep: {slept}");
+            let bytes = bytes_of(1, 2 * MIB);
+            let sum = sum(&bytes);
+            stand.open(true);
+            assert_eq!(depot.keep(1, bytes).await, Ok((1, sum)));
+        });
+        // A handle's too.
+        stand.ask(|depot| drop(depot.blocking().echo(vec![1; 20 * MIB]).unwrap()));
+        stand.node.block_on(until(|| resident() < before + 8 * 1024));
+    }
+}

@@ -1,0 +1,19 @@
+//! Flow control as its users meet it: budgets, refusals, long messages, buffers that are lent.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod budget;
+mod depot;
+mod full;
+mod lent;
+mod long;
+mod mutual;
+
+/// The other process's parts. Without one this is a test of nothing.
+#[test]
+fn other() {
+    if let Some((part, place)) = common::process::part() {
+        assert!(depot::play(&part, &place), "there is no part {part}");
+    }
+}
