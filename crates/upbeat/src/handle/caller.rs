@@ -213,10 +213,8 @@ impl Caller {
 
     /// Nobody waits any more for room that was asked for.
     pub(super) fn withdraw(&mut self, asked: Option<u64>) {
-        if let Some(number) = asked {
-            if self.session.withdraw(number) {
-                self.flush();
-            }
+        if asked.is_some_and(|number| self.session.withdraw(number)) {
+            self.flush();
         }
     }
 
