@@ -134,9 +134,6 @@ listed! {
         CancelsHonoured "cancels honoured" "Calls of peers that were ended because they were cancelled."
         Panics "panics" "Handlers and tasks that panicked."
         LaneFull "lane full" "Times a message had to wait because its lane was full."
-        RoomAsked "room asked" "Requests for which room was asked first: too long, or too many on their way."
-        Refused "refused" "Requests that a peer had no room for: bets lost."
-        RefusedHere "refused here" "Requests of peers that this node had no room for."
         LaneGrown "lane grown" "Times a lane went on in a bigger segment."
         PeerFaults "peer faults" "Sessions that were ended because the peer broke a rule."
         SamplesTaken "samples taken" "Messages of which it was written down where their time went."
@@ -145,6 +142,11 @@ listed! {
         MessagesWoken "messages woken for" "Messages that had to wake the node before it took them: upcalls."
         SweepsFound "sweeps that found" "Looks at every lane that found a message of which no note was left."
         Computations "computations" "Closures that were begun on another thread."
+        RoomAsked "room asked" "Requests for which room was asked first: too long, or too many on their way."
+        Refused "refused" "Requests longer than a slot that a peer had no room for: bets lost."
+        RefusedHere "refused here" "Requests of peers that this node had no room for, or that came behind such."
+        AcceptedLater "accepted later" "Requests of peers that were refused here and accepted since."
+        ProtocolFrames "protocol frames" "Frames of peers that carry no message but say what may be sent, and where it lies."
     }
 }
 

@@ -113,16 +113,12 @@ fn host_name(flow: Flow) -> String {
     format!("bench-throughput/{}", flow.word())
 }
 
-/// What is counted of messages, by the names of the counters: those that the runtime has.
-const COUNTS: [&str; 3] = ["protocol frames", "room asked", "refused"];
+/// What is counted of messages.
+const COUNTS: [Counter; 3] = [Counter::ProtocolFrames, Counter::RoomAsked, Counter::Refused];
 
-fn counter(name: &str) -> Option<Counter> {
-    Counter::ALL.iter().copied().find(|counter| counter.name() == name)
-}
-
-/// What a node has counted so far; nothing of what it does not count.
+/// What a node has counted so far.
 fn counted(node: &Node) -> [u64; COUNTS.len()] {
-    COUNTS.map(|name| counter(name).map_or(0, |counter| node.counted(counter)))
+    COUNTS.map(|counter| node.counted(counter))
 }
 
 /// The cases that are wanted.
@@ -225,13 +221,11 @@ impl Subject for Stream {
             row.ring_bytes = floor.best();
             return;
         }
-        let each = |at: usize| {
-            let sum = self.tally.counts[at] as f64 / self.tally.messages.max(1) as f64;
-            counter(COUNTS[at]).map(|_| sum)
-        };
-        row.protocol_frames_per_message = each(0).map(rounded);
-        row.optimistic_percent = each(1).map(|asked| rounded(100.0 * (1.0 - asked)));
-        row.refused_percent = each(2).map(|part| rounded(100.0 * part));
+        let [frames, asked, refused] =
+            self.tally.counts.map(|sum| sum as f64 / self.tally.messages.max(1) as f64);
+        row.protocol_frames_per_message = Some(rounded(frames));
+        row.optimistic_percent = Some(rounded(100.0 * (1.0 - asked)));
+        row.refused_percent = Some(rounded(100.0 * refused));
     }
 }
 

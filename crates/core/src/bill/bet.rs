@@ -47,8 +47,18 @@ pub const BETS: &[Bet] = &[
         name: "room",
         sentence: "There is room in the lane, so nobody asks before sending.",
         won: &[Counter::CallsSent, Counter::OnewaysSent],
-        lost: &[(Counter::LaneFull, "the lane was full")],
+        lost: &[
+            (Counter::LaneFull, "the lane or the buffers were full"),
+            (Counter::RoomAsked, "it was long, or too many were on their way"),
+        ],
         won_includes_lost: false,
+    },
+    Bet {
+        name: "optimism",
+        sentence: "The receiver has room for a request, so it is sent before that is known.",
+        won: &[Counter::CallsSent, Counter::OnewaysSent],
+        lost: &[(Counter::Refused, "the receiver had none")],
+        won_includes_lost: true,
     },
     Bet {
         name: "promises",

@@ -108,6 +108,13 @@ impl Kind {
         matches!(self, Kind::Call | Kind::Oneway | Kind::Packed | Kind::Reserve)
     }
 
+    /// Whether the frame carries no message but says what may be sent, and where it lies.
+    #[inline]
+    pub const fn is_protocol(self) -> bool {
+        use Kind::{Grant, Nack, Reserve, Retire, Slab, Switch, Withdraw};
+        matches!(self, Switch | Nack | Reserve | Grant | Withdraw | Slab | Retire)
+    }
+
     pub(super) const fn shape(self) -> Shape {
         match self {
             Kind::Call => Shape { number: true, method: true, flags: REQUEST, ..Shape::SAMPLED },

@@ -20,6 +20,7 @@ impl Dispatcher {
         head: &Head,
     ) -> Result<(), Fault> {
         if head.kind == Kind::Reserve {
+            self.count(Counter::ProtocolFrames);
             session.keep_reservation()?;
         } else if !head.flags.has(Flags::GRANTED) && self.may_accept(session) {
             session.accept();
@@ -102,6 +103,9 @@ impl Dispatcher {
                 // What was charged when it was granted is free again, and if it is done at once
                 // nobody else says so to those who wait in other sessions.
                 self.pressed.set(true);
+                if !request.head.flags.has(Flags::GRANTED) {
+                    self.count(Counter::AcceptedLater);
+                }
                 self.run_kept(session, &request);
             }
         }

@@ -60,6 +60,9 @@ impl Dispatcher {
     #[cold]
     #[inline(never)]
     pub(super) fn control(self: &Rc<Self>, session: &Rc<Session>, head: Head) -> Result<(), Fault> {
+        if head.kind.is_protocol() {
+            self.count(Counter::ProtocolFrames);
+        }
         match head.kind {
             Kind::Switch => {
                 self.count(Counter::LaneGrown);
