@@ -44,6 +44,9 @@ pub trait Wire: Sized + 'static {
     /// Whether the value is moved as it lies in memory, in `size_of::<Self>()` bytes.
     const PLAIN: bool = false;
 
+    /// Whether it is read where it lies, so that its message is to lie in a buffer that can be held.
+    const IN_PLACE: bool = false;
+
     /// Bytes that a value will likely take in a message: so much room is claimed at first.
     const BYTES_LIKELY: usize = 0;
 

@@ -233,7 +233,7 @@ fn call() {
         let refused = counter.describe(String::new()).await.unwrap_err();
         assert_eq!(refused, CallError::Method(CounterError::NoName));
         assert_eq!(counter.add(3).deadline(Duration::from_millis(2_500)).await, Ok(3));
-        for letters in [120, 2048, 1 << 16] {
+        for letters in [120, 1 << 16] {
             let described = counter.describe("n".repeat(letters)).await.unwrap();
             assert_eq!((described.text.len(), described.count), (letters, 3));
         }
@@ -253,8 +253,8 @@ fn pass_on() -> String {
     let from_client = patience.until(|| listener.accept(&home, 0, 0).unwrap());
     let mut client = Side::new(patience.open(from_client));
     let (mut text, mut answers) = (String::new(), 0);
-    // The binding, and seven calls.
-    while answers < 8 {
+    // The binding, and six calls.
+    while answers < 7 {
         patience.check();
         let bound = answers > 0;
         client.carrier.lanes.publish_accepted(server.carrier.lanes.peer_accepted());

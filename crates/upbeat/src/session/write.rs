@@ -72,6 +72,9 @@ pub(super) enum Lack {
 
 /// What is written behind a head.
 pub(crate) trait Content {
+    /// Whether its receiver wants to read it where it lies.
+    const IN_PLACE: bool;
+
     /// Bytes that it will likely take.
     fn bytes_likely(&self) -> usize;
 
@@ -80,6 +83,8 @@ pub(crate) trait Content {
 }
 
 impl<T: Wire> Content for T {
+    const IN_PLACE: bool = T::IN_PLACE;
+
     #[inline(always)]
     fn bytes_likely(&self) -> usize {
         Wire::bytes_likely(self)
@@ -171,6 +176,8 @@ pub(super) const ANSWERS: Domain = Domain { keep: 0, usage: Use::Answers, asks: 
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
 
 impl Content for Bytes<'_> {
+    const IN_PLACE: bool = false;
+
     fn bytes_likely(&self) -> usize {
         self.0.len()
     }
@@ -287,10 +294,13 @@ impl Session {
         domain: Domain,
         stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
-        let (mut most, mut in_ring) = (MESSAGE_BYTES_MAX, true);
+        let mut most = MESSAGE_BYTES_MAX;
+        // What is to be read in place has a buffer that can be held; what waited must not wait again.
+        let mut in_ring = !T::IN_PLACE && domain.usage != Use::Granted;
         if domain.asks {
             let (may_go, calm) = self.may_go_longer()?;
-            (most, in_ring) = (if may_go { MEDIUM_BYTES_MAX } else { SHORT_BYTES }, calm);
+            most = if may_go { MEDIUM_BYTES_MAX } else { SHORT_BYTES };
+            in_ring &= calm;
         }
         let mut len = likely;
         if len > most {

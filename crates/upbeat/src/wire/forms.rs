@@ -179,6 +179,7 @@ impl<T: Wire> Wire for Vec<T> {
 }
 
 impl<T: Wire> Wire for Option<T> {
+    const IN_PLACE: bool = T::IN_PLACE;
     const BYTES_LIKELY: usize = 8 + T::BYTES_LIKELY;
 
     #[inline]
@@ -212,6 +213,7 @@ impl<T: Wire> Wire for Option<T> {
 }
 
 impl<T: Wire, E: Wire> Wire for Result<T, E> {
+    const IN_PLACE: bool = T::IN_PLACE;
     const BYTES_LIKELY: usize = 8 + T::BYTES_LIKELY;
 
     #[inline]
@@ -254,6 +256,7 @@ impl<T: Wire, E: Wire> Wire for Result<T, E> {
 }
 
 impl<T: Wire> Wire for Box<T> {
+    const IN_PLACE: bool = T::IN_PLACE;
     const BYTES_LIKELY: usize = T::BYTES_LIKELY;
 
     #[inline]
@@ -277,6 +280,7 @@ impl<T: Wire> Wire for Box<T> {
 macro_rules! tuple {
     ($($name:ident $at:tt),*) => {
         impl<$($name: Wire),*> Wire for ($($name,)*) {
+            const IN_PLACE: bool = false $(|| $name::IN_PLACE)*;
             const BYTES_LIKELY: usize = 0 $(+ $name::BYTES_LIKELY.next_multiple_of(8))*;
 
             #[inline]

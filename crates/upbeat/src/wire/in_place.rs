@@ -246,6 +246,7 @@ impl<T: Plain + Default + fmt::Debug> fmt::Debug for InPlace<T> {
 }
 
 impl<T: Plain + Default> Wire for InPlace<T> {
+    const IN_PLACE: bool = true;
     const BYTES_LIKELY: usize = 8;
 
     #[inline]

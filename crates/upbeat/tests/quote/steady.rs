@@ -9,9 +9,13 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 use upbeat::quote::{Lap, Operation, Payload, Quote, Reader, quote};
 use upbeat::{Counter, Node, Waiting};
-use upbeat_core::limits::{IN_RING_BYTES_MAX, MEDIUM_BYTES_MAX, RING_SLOTS_FIRST};
+use upbeat_core::limits::{
+    CONTROL_SLOTS, IN_RING_BYTES_MAX, MEDIUM_BYTES_MAX, RING_SLOTS_FIRST, SLOT_BYTES,
+};
 use upbeat_memory::counters::CountersView;
+use upbeat_memory::lane::GROWN_BYTES;
 use upbeat_memory::probe::Count;
+use upbeat_memory::ring::span_of;
 
 /// How often a case is begun anew where something disturbed it: a lane was full because its reader
 /// had not yet said how far it is, a promise was taken back while the last answer was flushed. Such
@@ -109,10 +113,14 @@ fn common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
-/// A lap of the first ring, which takes every message that lies in one.
+/// A lap of the smallest ring that such messages go through.
 fn lap(payload: Payload) -> Lap {
     let in_slots = if payload.bytes > IN_RING_BYTES_MAX { 0 } else { payload.bytes };
-    Lap::of(RING_SLOTS_FIRST as u32, in_slots as u32)
+    let slots = [RING_SLOTS_FIRST, GROWN_BYTES[0] / SLOT_BYTES, GROWN_BYTES[1] / SLOT_BYTES];
+    let keep = CONTROL_SLOTS as u32;
+    let fits = |slots: &u32| span_of(in_slots) <= (slots / 2).min((slots - keep).div_ceil(2));
+    let slots = slots.map(|slots| slots as u32).into_iter().find(fits).unwrap();
+    Lap::of(slots, in_slots as u32)
 }
 
 /// Where measurements are made: a server, and a way to ask it that is none of those measured.
