@@ -63,6 +63,8 @@ impl Kept {
 /// The flow control of both directions.
 pub(super) struct Flow {
     machine: RefCell<Machine>,
+    /// A good part of the requests that may be on their way.
+    part: u64,
     /// Requests that may go without a thought.
     ahead: Cell<u32>,
     /// As many as there were when the machine was asked last.
@@ -109,6 +111,7 @@ impl Flow {
         let given = machine.sender.window_left() as u32;
         Flow {
             machine: RefCell::new(machine),
+            part: u64::from(given / 4).max(1),
             ahead: Cell::new(given),
             given: Cell::new(given),
             accepted: Cell::new(0),
@@ -242,7 +245,7 @@ impl Session {
     pub(super) fn places_came(&self, part: bool) -> bool {
         let came =
             self.carrier.lanes.peer_accepted().abs_diff(self.flow.machine.borrow().sender.safe());
-        came >= if part { PLACES_RESERVED as u64 } else { 1 }
+        came >= if part { self.flow.part } else { 1 }
     }
 
     /// Asks for room for a request of so many bytes, which takes its place by this: its number.

@@ -7,7 +7,7 @@
 //! given up. What has come back is looked at when a buffer is wanted and none is known to be free.
 
 use super::Session;
-use super::write::{Lack, Put, Use, growth_error};
+use super::write::{Lack, NoMemory, Put, Use, growth_error};
 use std::cell::{Cell, RefCell};
 use upbeat_core::frame::Head;
 use upbeat_core::limits::{
@@ -153,7 +153,10 @@ impl Session {
         let bytes = each * count as usize;
         let segment = Segment::create("upbeat-slab", bytes, Writers::Owner)
             .and_then(Segment::reserve)
-            .map_err(|error| Put::Memory { bytes, text: error.to_string().into() })?;
+            .map_err(|error| {
+                let text = error.to_string().into();
+                Put::Memory(Box::new(NoMemory { bytes, text }))
+            })?;
         // A value that is being written is none that a slab is made for.
         let Ok(mut slabs) = pool.slabs.try_borrow_mut() else { return Err(self.lacks(Lack::Slot)) };
         // Claimed first: once the segment has been sent it must be announced.

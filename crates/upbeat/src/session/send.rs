@@ -123,7 +123,8 @@ impl Session {
                 let text = format!("{bytes} bytes; at most {MESSAGE_BYTES_MAX} are carried");
                 self.fail(call, FailCode::TooLarge, &text);
             }
-            Put::Memory { bytes, text } => {
+            Put::Memory(none) => {
+                let (bytes, text) = (none.bytes, none.text);
                 let text = format!("no memory for {bytes} bytes of the result: {text}");
                 self.fail(call, FailCode::Overloaded, &text);
             }

@@ -35,15 +35,21 @@ pub(crate) enum Put {
     /// It is longer than messages may be.
     TooLarge(usize),
     /// There is no memory for it.
-    Memory {
-        /// Bytes that were wanted.
-        bytes: usize,
-        /// What the system says.
-        text: Box<str>,
-    },
+    Memory(Box<NoMemory>),
     /// The session has ended, or ends with this.
     Ended(Fault),
 }
+
+/// What there was no memory for.
+#[derive(Debug)]
+pub(crate) struct NoMemory {
+    pub(super) bytes: usize,
+    /// What the system says.
+    pub(super) text: Box<str>,
+}
+
+// It is what each message is written with, and goes in registers.
+const _: () = assert!(size_of::<Result<(), Put>>() <= 16);
 
 impl Put {
     /// The error of a message that does not wait; `end` ends the session.
@@ -53,7 +59,7 @@ impl Put {
             Put::Full | Put::Ask(_) => CallError::Full,
             Put::Value(error) => CallError::Value { text: error.to_string().into() },
             Put::TooLarge(bytes) => CallError::TooLarge { bytes, most: MESSAGE_BYTES_MAX },
-            Put::Memory { bytes, text } => CallError::NoMemory { bytes, text },
+            Put::Memory(none) => CallError::NoMemory { bytes: none.bytes, text: none.text },
             Put::Ended(why) => CallError::NotSent(Box::new(end(why))),
         }
     }
