@@ -104,7 +104,7 @@ impl Attack {
         let kind = random.below(17);
         let len = [0, 8, 16, 40, 1000, 1 << 20, u64::from(u32::MAX)][random.below(7) as usize];
         let index = [0, 1, 5, 4095, 4096, u64::from(u32::MAX)][random.below(6) as usize];
-        let method = [0, 1, 3, 8, 10, 11, 77, 0xffff][random.below(8) as usize];
+        let method = [0, 1, 3, 8, 12, 13, 77, 0xffff][random.below(8) as usize];
         let flags = [0, 0, 1, 4, 5, 2, 8][random.below(7) as usize];
         let count = [0, 0, 1, 5, 200, 0xffff][random.below(6) as usize];
         let mut words = [
@@ -138,10 +138,7 @@ impl Attack {
 
     /// Passes what the victim has written, unread. Always false.
     pub(crate) fn pass(&mut self) -> bool {
-        while let Ok(Some(_)) = self.raw.lanes.look() {
-            self.raw.lanes.reader().advance();
-        }
-        self.raw.lanes.publish_progress();
+        self.raw.pass();
         false
     }
 
@@ -266,7 +263,8 @@ impl Attack {
     fn progress(&mut self) {
         for _ in 0..3 {
             let bytes = self.random.below(5000);
-            self.call(2, &bytes.to_le_bytes());
+            let method = self.one_of(&[lending::BLOB, lending::LEND]);
+            self.call(method, &bytes.to_le_bytes());
         }
         let word = HEADER[self.random.below(7) as usize];
         let value = [0, 1, 7, 1 << 20, u64::MAX][self.random.below(5) as usize];

@@ -15,8 +15,10 @@ use upbeat_memory::segment::{Segment, Writers};
 const RETURNS: usize = 32;
 /// The method that gives its bytes back, and some others of one argument.
 const BYTES: u16 = 5;
-const ECHOES: [u16; 4] = [BYTES, 6, 7, 8];
-const BLOB: u16 = 2;
+const ECHOES: [u16; 5] = [BYTES, 6, 7, 8, 12];
+/// Results in the ring while they fit, and in buffers.
+pub(crate) const BLOB: u16 = 2;
+pub(crate) const LEND: u16 = 11;
 
 pub(crate) const WAYS: &[(&str, Way)] = &[
     ("slabs that are none", Attack::false_slabs),
@@ -88,7 +90,7 @@ impl Raw {
 }
 
 impl Attack {
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+    pub(crate) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.random.below(all.len() as u64) as usize]
     }
 
@@ -141,7 +143,7 @@ impl Attack {
         let slab = self.one_of(&[0, 0, 0, 1, 31, 32, 0xffff]);
         let index = self.one_of(&[0, 1, 7, 7, 8, 63, 64, 0xffff]);
         let len = self.one_of(&[0, 8, 511, 512, 512, 513, 1 << 30, u32::MAX]);
-        let method = self.random.below(12) as u16;
+        let method = self.random.below(14) as u16;
         self.placed(method, Placed { slab, index, len });
         self.pass();
     }
@@ -202,7 +204,8 @@ impl Attack {
     fn flips(&mut self) {
         for _ in 0..8 {
             let bytes = self.one_of(&[200, 1000, 5000, 60_000, 300_000]);
-            self.call(BLOB, &u64::to_le_bytes(bytes));
+            let method = self.one_of(&[BLOB, LEND]);
+            self.call(method, &u64::to_le_bytes(bytes));
             let slab = self.random.below(SLABS_MAX as u64) as usize;
             let word = RETURNS + slab % self.one_of(&[1, 4, 32]);
             self.raw.lane.store(word, self.random.next());

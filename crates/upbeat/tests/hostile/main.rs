@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use upbeat::{Counter, Lost, Node, Waiting, Why};
+use upbeat::{Counter, InPlace, Lost, Node, Waiting, Why};
 
 /// What is attacked: nothing in it harms, whatever is called.
 #[upbeat::service]
@@ -36,6 +36,8 @@ pub(crate) trait Target {
     async fn note(&self, number: u64);
     #[oneway]
     async fn note_late(&self, us: u64);
+    async fn lend(&self, bytes: u64) -> InPlace<u8>;
+    async fn mirror(&self, bytes: InPlace<u8>) -> InPlace<u8>;
 }
 
 #[derive(Serialize, Deserialize, upbeat::Wire)]
@@ -89,6 +91,14 @@ impl Target for Victim {
 
     async fn note_late(&self, us: u64) {
         upbeat::sleep(Duration::from_micros(us.min(5000))).await;
+    }
+
+    async fn lend(&self, bytes: u64) -> InPlace<u8> {
+        InPlace::from(vec![7; bytes.min(1 << 20) as usize])
+    }
+
+    async fn mirror(&self, bytes: InPlace<u8>) -> InPlace<u8> {
+        bytes
     }
 }
 

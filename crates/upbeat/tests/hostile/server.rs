@@ -9,11 +9,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use upbeat::{CallError, Node, within};
+use upbeat::{CallError, InPlace, Node, within};
 use upbeat_core::bind::{BIND, BindRequest, Offered, bind};
 use upbeat_core::frame::{Flags, Head, Kind, Placed};
 use upbeat_core::limits::SLAB_GENERATION;
 use upbeat_core::name::ProgramId;
+use upbeat_memory::region::Region;
 use upbeat_memory::segment::{Segment, Writers};
 use upbeat_memory::slab::Borrowed;
 use upbeat_transport::carrier::{self, Carrier};
@@ -99,6 +100,10 @@ impl Imp {
             }
             let carrier = &self.carrier;
             carrier.lanes.reader().advance();
+            if head.kind == Kind::Switch && self.follow(&head).is_none() {
+                return false;
+            }
+            let carrier = &self.carrier;
             carrier.lanes.publish_progress();
             if head.kind.is_request() && !head.flags.has(Flags::GRANTED) {
                 self.requests += 1;
@@ -114,17 +119,29 @@ impl Imp {
         true
     }
 
+    /// Goes on where the client's lane does.
+    fn follow(&mut self, head: &Head) -> Option<()> {
+        let region = self.handed(head.call.generation)?;
+        self.carrier.lanes.next_peer_growth()?;
+        self.carrier.lanes.grow_reader(region);
+        Some(())
+    }
+
+    /// A segment that the client has handed over.
+    fn handed(&mut self, generation: u32) -> Option<Region> {
+        self.segments.extend(self.carrier.bell.drain().ok()?.segments);
+        let at = self.segments.iter().position(|handed| handed.generation == generation)?;
+        self.segments.swap_remove(at).open().ok()
+    }
+
     /// Takes a slab over, or the payload that lies in one.
     fn take_over(&mut self, head: &Head, payload: &mut Vec<u8>) -> Option<()> {
         let word = |payload: &[u8], at: u32| {
             u64::from_le_bytes(payload[at as usize..at as usize + 8].try_into().unwrap())
         };
         if head.kind == Kind::Slab {
-            self.segments.extend(self.carrier.bell.drain().ok()?.segments);
             let shape = word(payload, 0);
-            let generation = SLAB_GENERATION + self.announced;
-            let at = self.segments.iter().position(|handed| handed.generation == generation)?;
-            let region = self.segments.swap_remove(at).open().ok()?;
+            let region = self.handed(SLAB_GENERATION + self.announced)?;
             let returns = self.carrier.lanes.returns_for(head.call.index as usize);
             let (each, count) = (shape as u32 as usize, (shape >> 32) as u32);
             let slab = Arc::new(Borrowed::new(region, each, count, returns));
@@ -250,6 +267,7 @@ fn signatures() -> Vec<(&'static str, String)> {
         ("blob", text::<(u64,), Vec<u8>>("Target", "blob", false)),
         ("forever", text::<(), ()>("Target", "forever", false)),
         ("bytes", text::<(Vec<u8>,), Vec<u8>>("Target", "bytes", false)),
+        ("mirror", text::<(InPlace<u8>,), InPlace<u8>>("Target", "mirror", false)),
         ("record", text::<(Twig,), Outcome>("Target", "record", false)),
     ]
 }
@@ -262,9 +280,10 @@ pub(crate) async fn call_all(node: &Node) -> bool {
     for round in 0..6 {
         let twig = Twig { name: "t".into(), twigs: Vec::new(), next: None };
         let _ = within(while_, target.add(round, 1)).await;
-        for bytes in [50, 100, 3000, 70_000] {
+        for bytes in [50, 100, 3000, 30_000, 70_000] {
             let _ = within(while_, target.bytes(vec![1; bytes])).await;
         }
+        let _ = within(while_, target.mirror(InPlace::from(vec![1; 3000]))).await;
         let _ = within(while_, target.record(twig)).await;
         let _ = target.blob(5).deadline(while_).await;
         // Answered at some time, or never, and left.
