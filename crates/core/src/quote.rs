@@ -313,8 +313,9 @@ mod tests {
     #[test]
     fn a_line_more_begins_where_a_line_ends() {
         let lines = |bytes| quote(CALL, Payload::plain(bytes), Payload::NONE).unwrap().cache_lines;
-        let sizes = [0, 40, 41, 104, 105, 2048, 2049, MESSAGE_BYTES_MAX];
-        assert_eq!(sizes.map(lines), [2, 2, 3, 3, 4, 34, 35, 16_777_220]);
+        let sizes =
+            [0, 40, 41, 104, 105, IN_RING_BYTES_MAX, IN_RING_BYTES_MAX + 1, MESSAGE_BYTES_MAX];
+        assert_eq!(sizes.map(lines), [2, 2, 3, 3, 4, 1026, 1029, 16_777_220]);
         assert_eq!(quote(CALL, Payload::NONE, Payload::plain(MESSAGE_BYTES_MAX + 1)), None);
         assert_eq!(quote(CALL, Payload::sequence(usize::MAX), Payload::NONE), None);
     }
@@ -345,9 +346,9 @@ mod tests {
         let short = quote(CALL, Payload::plain(MEDIUM_BYTES_MAX), Payload::NONE).unwrap();
         let there = quote(CALL, long, Payload::NONE).unwrap();
         let back = quote(CALL, Payload::NONE, long).unwrap();
-        let asked = Quote { cache_lines: 1 + 2, bytes: 1 + 16, allocations: 1, ..Quote::NONE };
+        let asked = Quote { cache_lines: 1 + 2, bytes: 1 + 24, allocations: 1, ..Quote::NONE };
         assert_eq!(there, short.and(asked));
-        assert_eq!(back, short.and(Quote { cache_lines: 1, bytes: 1, ..Quote::NONE }));
+        assert_eq!(back, short.and(Quote { cache_lines: 1, bytes: 1 + 8, ..Quote::NONE }));
         let asleep = Operation::Call { callee: Reader::Sleeps, caller: Reader::Sleeps };
         assert_eq!(quote(asleep, long, Payload::NONE).unwrap().wakes, 4);
         let oneway = Operation::Oneway { receiver: Reader::Sleeps };
