@@ -66,11 +66,16 @@ pub const SLABS_PER_SIZE_MAX: usize = 2;
 /// Slabs of a single buffer each, for long requests; and as many for long answers.
 pub const SLABS_LONG_MAX: usize = 4;
 
+/// Such slabs whose buffers a receiver keeps, to read them in place for longer than their messages
+/// are handled: as many are left to what comes meanwhile.
+pub const LONG_KEPT_MAX: usize = 2;
+
 /// Bytes by which the size of a single buffer is measured.
 pub const LONG_STEP_BYTES: usize = 256 << 10;
 
-/// Bytes of single buffers that one direction of a session has at most, beyond the first: what
-/// a peer that does not read can make its sender keep.
+/// Bytes of single buffers that one direction of a session has at most, of which a buffer counts
+/// half at the most: what a peer that does not read can make its sender keep. Half of them its peer
+/// may keep to read in place, and what comes meanwhile takes the other half.
 pub const LONG_BYTES_MAX: usize = 256 << 20;
 
 /// The generation of the first slab's segment. Those of the segments in which a lane goes on are
@@ -217,6 +222,8 @@ const _: () =
     assert!(3 * BUFFER_BYTES.len() * SLABS_PER_SIZE_MAX + 2 * SLABS_LONG_MAX <= SLABS_MAX);
 // What is granted ahead has buffers, whatever else waits.
 const _: () = assert!(BUFFERS[3] as usize >= GRANTS_AHEAD && SLABS_LONG_MAX >= GRANTS_AHEAD);
+// What is kept leaves buffers to what comes, of which one at least is on its way.
+const _: () = assert!(LONG_KEPT_MAX < SLABS_LONG_MAX);
 // The smallest buffer holds more than a slot, the biggest what may go unasked.
 const _: () = assert!(BUFFER_BYTES[0] > SHORT_BYTES && BUFFER_BYTES[3] >= MEDIUM_BYTES_MAX);
 const _: () = assert!(BUFFERS[0] <= 64 && LONG_STEP_BYTES.is_multiple_of(PAGE_BYTES));

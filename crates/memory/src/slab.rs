@@ -202,6 +202,34 @@ pub struct Borrowed {
     /// Buffers under a loan.
     held: AtomicU64,
     tell: Option<Tell>,
+    /// What may be kept, and how much of that a buffer takes.
+    allowance: Arc<Allowance>,
+    weight: u64,
+}
+
+/// How much may be [kept](Loan::keep), of one slab or of several together.
+#[derive(Debug)]
+pub struct Allowance {
+    left: AtomicU64,
+}
+
+impl Allowance {
+    /// So much.
+    #[must_use]
+    pub fn new(most: u64) -> Allowance {
+        Allowance { left: AtomicU64::new(most) }
+    }
+
+    /// Takes so much of it, if so much is left.
+    fn take(&self, weight: u64) -> bool {
+        // Nothing is read under a count: no order is needed.
+        let (all, none) = (Ordering::Relaxed, Ordering::Relaxed);
+        self.left.fetch_update(all, none, |left| left.checked_sub(weight)).is_ok()
+    }
+
+    fn give(&self, weight: u64) {
+        self.left.fetch_add(weight, Ordering::Relaxed);
+    }
 }
 
 /// Is called when a buffer went back with a word of it, on any thread.
@@ -219,7 +247,14 @@ impl Borrowed {
             returns.is_writable() && returns.words() == 1,
             "returns are noted in a word of ours"
         );
-        Borrowed { region, each, count, returns, held: AtomicU64::new(0), tell: None }
+        let (held, allowance) = (AtomicU64::new(0), Arc::new(Allowance::new(u64::MAX)));
+        Borrowed { region, each, count, returns, held, tell: None, allowance, weight: 1 }
+    }
+
+    /// The same, of which a buffer that is kept takes so much of what may be kept.
+    #[must_use]
+    pub fn keeping(self, allowance: Arc<Allowance>, weight: u64) -> Borrowed {
+        Borrowed { allowance, weight, ..self }
     }
 
     /// The same, with what is called where a loan is [given back](Loan::give_back).
@@ -244,7 +279,7 @@ impl Borrowed {
         if self.held.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
             return Err(SlabFault::Held { index });
         }
-        Ok(Loan { slab: Arc::clone(self), index, len, lines: Lines::default() })
+        Ok(Loan { slab: Arc::clone(self), index, len, kept: false, lines: Lines::default() })
     }
 
     /// How many buffers are under a loan.
@@ -266,6 +301,7 @@ pub struct Loan {
     slab: Arc<Borrowed>,
     index: u32,
     len: usize,
+    kept: bool,
     lines: Lines,
 }
 
@@ -324,6 +360,12 @@ impl Loan {
         self.slab.region.load(self.index as usize * self.slab.each / WORD + word)
     }
 
+    /// Keeps it, for longer than its message is handled. False if as much is kept as may be.
+    pub fn keep(&mut self) -> bool {
+        self.kept = self.kept || self.slab.allowance.take(self.slab.weight);
+        self.kept
+    }
+
     /// Gives it back with a word of it: an owner that waits does not learn of it by itself. A loan
     /// that is dropped goes back in silence.
     pub fn give_back(self) {
@@ -345,6 +387,9 @@ impl Drop for Loan {
     #[inline]
     fn drop(&mut self) {
         let bit = 1 << self.index;
+        if self.kept {
+            self.slab.allowance.give(self.slab.weight);
+        }
         // The loan ends before the return is seen: the owner may lend the buffer again at once.
         self.slab.held.fetch_and(!bit, Ordering::Relaxed);
         // Release is enough. It keeps every read under this loan, on whichever thread, before the

@@ -92,8 +92,16 @@ enum State<A> {
 /// What few calls have.
 #[derive(Default)]
 struct Rare {
-    deadline: Option<Deadline>,
+    deadline: Option<Sleep>,
     waits: Waits,
+}
+
+impl Rare {
+    /// What stands before the request: of its time, what is left.
+    fn extensions(&self) -> Extensions {
+        let deadline = self.deadline.as_ref().map(Sleep::left_us);
+        Extensions { deadline, granted: self.waits.number() }
+    }
 }
 
 /// What a message has that waits for room.
@@ -127,11 +135,6 @@ impl Drop for Asked {
     }
 }
 
-struct Deadline {
-    after: Duration,
-    sleep: Sleep,
-}
-
 // Nothing in a call is pinned: its arguments are moved into the lane, its result out of it.
 impl<A, R> Unpin for Call<'_, A, R> {}
 
@@ -152,8 +155,8 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     /// # }
     /// ```
     pub fn deadline(mut self, after: Duration) -> Self {
-        let sleep = Sleep::new(&self.bound.node, after);
-        self.rare.get_or_insert_default().deadline = Some(Deadline { after, sleep });
+        let deadline = Sleep::new(&self.bound.node, after);
+        self.rare.get_or_insert_default().deadline = Some(deadline);
         self
     }
 
@@ -186,8 +189,9 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     pub fn try_send(mut self) -> Result<Self, CallError> {
         // Whoever awaits it later is woken: the poll says by whom.
         let mut context = Context::from_waker(Waker::noop());
+        let extensions = self.rare.as_ref().map_or(Extensions::NONE, |rare| rare.extensions());
         let sent = self.put(&mut context, |session, head, arguments| {
-            session.request(head.words(), Extensions::NONE, arguments, &mut Unsampled)
+            session.request(head.words(), extensions, arguments, &mut Unsampled)
         })?;
         match sent {
             Ok(()) => Ok(self),
@@ -295,17 +299,13 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
         stamps: &mut impl Stamps,
     ) -> Result<bool, CallError> {
         let rare = self.rare.as_ref();
-        let deadline = rare.and_then(|rare| rare.deadline.as_ref());
-        let micros = deadline.map(|deadline| deadline.after.as_micros());
-        let deadline = micros.map(|micros| u64::try_from(micros).unwrap_or(u64::MAX));
-        let granted = rare.and_then(|rare| rare.waits.number());
+        let extensions = rare.map_or(Extensions::NONE, |rare| rare.extensions());
         let session = &self.bound.session;
         session.take_turn(rare.and_then(|rare| rare.waits.standing.as_ref()));
         let sent = self.write(context, |session, head, arguments| {
             stamps.at(Point::Opened);
             let words = head.with_manner(stamps.manner()).words();
-            let extensions = Extensions { deadline, granted };
-            match granted {
+            match extensions.granted {
                 None => session.request(words, extensions, arguments, stamps),
                 Some(_) => session.request_granted(words, extensions, arguments, stamps),
             }
@@ -357,7 +357,11 @@ fn not_sent(
     match put {
         Put::Full => {
             node.count(Counter::LaneFull);
-            session.stand(&mut waits.standing, context.waker());
+            match waits.asked {
+                // It has its place by its number, before those who stand in the queue.
+                Some(_) => session.wait_for_room(context.waker()),
+                None => session.stand(&mut waits.standing, context.waker()),
+            }
             node.sent(session);
             Ok(())
         }
@@ -402,7 +406,7 @@ impl<A: Wire, R: Wire> Future for Call<'_, A, R> {
             match this.send(context) {
                 Ok(_) => {}
                 Err(error) => {
-                    this.state = State::Over;
+                    this.give_up();
                     return Poll::Ready(Err(error));
                 }
             }
@@ -450,7 +454,7 @@ impl<A, R> Call<'_, A, R> {
         self.bound.node.awaits_answer();
         let deadline = self.rare.as_mut().and_then(|rare| rare.deadline.as_mut());
         let Some(deadline) = deadline else { return Poll::Pending };
-        ready!(Pin::new(&mut deadline.sleep).poll(context));
+        ready!(Pin::new(deadline).poll(context));
         self.give_up();
         Poll::Ready(Err(CallError::Deadline))
     }

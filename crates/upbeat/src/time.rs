@@ -22,6 +22,11 @@ impl Sleep {
         let after = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
         Sleep { node: Rc::clone(node), at: node.now_ns().saturating_add(after), timer: None }
     }
+
+    /// The microseconds that are left.
+    pub(crate) fn left_us(&self) -> u64 {
+        self.at.saturating_sub(self.node.now_ns()) / 1000
+    }
 }
 
 impl Future for Sleep {

@@ -45,6 +45,31 @@ fn bytes_of(loan: &Loan) -> Vec<u8> {
     bytes
 }
 
+/// Of what several slabs may keep together, each takes its weight until it goes back.
+#[test]
+fn no_more_is_kept_than_may_be() {
+    let allowance = Arc::new(Allowance::new(5));
+    let keeping = |weight| {
+        let Bench { slab, borrowed, word } = Bench::new(16, 4, 0);
+        let borrowed = Arc::into_inner(borrowed).unwrap();
+        let borrowed = Arc::new(borrowed.keeping(Arc::clone(&allowance), weight));
+        Bench { slab, borrowed, word }
+    };
+    let (light, heavy) = (keeping(1), keeping(3));
+    let (mut one, mut other) = (heavy.pass(&[1]).unwrap(), heavy.pass(&[2]).unwrap());
+    assert!(one.keep() && one.keep() && !other.keep());
+    let mut small: Vec<Loan> = (0..3).map(|_| light.pass(&[3]).unwrap()).collect();
+    let kept: Vec<bool> = small.iter_mut().map(Loan::keep).collect();
+    assert_eq!(kept, [true, true, false]);
+    // One that is not kept gives nothing back.
+    drop(small.pop());
+    assert!(!other.keep());
+    drop(one);
+    assert!(other.keep());
+    drop((small, other));
+    assert!((0..4).all(|_| light.pass(&[4]).is_some_and(|mut loan| loan.keep())));
+}
+
 #[test]
 fn what_is_written_is_read_in_place() {
     let bench = Bench::new(32, 3, 0);

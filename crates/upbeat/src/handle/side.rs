@@ -89,7 +89,14 @@ impl Side {
             None if number.is_some() => *asked = Some(Asked { side: Arc::clone(self), number }),
             None => {}
         }
-        let sent = sent?;
+        let sent = match sent {
+            Ok(sent) => sent,
+            Err(error) => {
+                // It goes no more, whenever its future is dropped.
+                caller.withdraw(asked.as_mut().and_then(|asked| asked.number.take()));
+                return Err(error);
+            }
+        };
         // What asks for room is woken by the grant.
         if sent.is_none() && number.is_none_or(|number| caller.session.is_granted(number, waker)) {
             wait_for_room(&mut caller, waker);

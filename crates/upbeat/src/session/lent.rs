@@ -6,18 +6,43 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{Flags, Head, Kind, Placed};
-use upbeat_core::limits::{MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX, SLAB_GENERATION, SLABS_MAX};
+use upbeat_core::limits::{
+    LONG_BYTES_MAX, LONG_KEPT_MAX, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX, SLAB_GENERATION, SLABS_MAX,
+};
 use upbeat_memory::page::PeerPage;
-use upbeat_memory::slab::{Borrowed, Tell, is_slab};
+use upbeat_memory::slab::{Allowance, Borrowed, Tell, is_slab};
 use upbeat_memory::sync::fence_full;
 use upbeat_transport::carrier::Segment;
 
 /// The peer's slabs, by its numbers.
-#[derive(Default)]
 pub(super) struct Lent {
     slabs: RefCell<Vec<Option<Arc<Borrowed>>>>,
     /// Slabs that were ever announced.
     announced: Cell<u32>,
+    /// What may be kept of all slabs of a single buffer.
+    long: Arc<Allowance>,
+}
+
+impl Default for Lent {
+    fn default() -> Lent {
+        let long = Arc::new(Allowance::new(LONG_KEPT_BYTES));
+        Lent { slabs: RefCell::default(), announced: Cell::new(0), long }
+    }
+}
+
+/// What is kept of single buffers leaves as much free.
+const LONG_KEPT_BYTES: u64 = LONG_BYTES_MAX as u64 / 2;
+
+/// What may be kept of a slab that has more than one buffer, which are counted: half of them. A
+/// single one counts as its sender counts it, and so much that no more than a few are kept.
+fn kept_of(count: u32, each: usize, long: &Arc<Allowance>) -> (Arc<Allowance>, u64) {
+    match count {
+        1 => {
+            let least = LONG_KEPT_BYTES / LONG_KEPT_MAX as u64;
+            (Arc::clone(long), (each as u64).clamp(least, LONG_KEPT_BYTES))
+        }
+        _ => (Arc::new(Allowance::new(u64::from(count / 2))), 1),
+    }
 }
 
 /// A payload that was taken over with its frame.
@@ -83,7 +108,9 @@ impl Session {
             slabs.resize_with(number + 1, || None);
         }
         let returns = self.carrier.lanes.returns_for(number);
-        let borrowed = Borrowed::new(region, each, count, returns).telling(self.relief());
+        let (allowance, weight) = kept_of(count, each, &lent.long);
+        let borrowed = Borrowed::new(region, each, count, returns).keeping(allowance, weight);
+        let borrowed = borrowed.telling(self.relief());
         slabs[number] = Some(Arc::new(borrowed));
         Ok(())
     }

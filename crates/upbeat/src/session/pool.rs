@@ -7,7 +7,7 @@
 //! given up. What has come back is looked at when a buffer is wanted and none is known to be free.
 
 use super::Session;
-use super::write::{Lack, NoMemory, Put, Use, growth_error};
+use super::write::{Lack, NoMemory, Put, Use};
 use std::cell::{Cell, RefCell};
 use upbeat_core::frame::Head;
 use upbeat_core::limits::{
@@ -24,8 +24,8 @@ pub(super) struct Pool {
     slabs: RefCell<Vec<Option<Own>>>,
     /// Slabs that were ever made.
     made: Cell<u32>,
-    /// What the peer had returned of each when there was no buffer.
-    seen: RefCell<Vec<u64>>,
+    /// What the peer had returned of each when there was no buffer for what uses it; nothing of others.
+    seen: RefCell<Vec<Option<u64>>>,
 }
 
 pub(super) struct Own {
@@ -66,6 +66,11 @@ fn is_long(slab: &Slab) -> bool {
     slab.count() == 1
 }
 
+/// What a single buffer of so many bytes counts of [`LONG_BYTES_MAX`].
+fn counted(each: usize) -> usize {
+    each.min(LONG_BYTES_MAX / 2)
+}
+
 impl Pool {
     /// The slabs, to claim a buffer of one.
     pub(super) fn slabs(&self) -> std::cell::Ref<'_, Vec<Option<Own>>> {
@@ -94,21 +99,30 @@ impl Pool {
                 (alike < SLABS_PER_SIZE_MAX, BUFFER_BYTES[size], buffers[size])
             }
             Shape::Long(each) => {
-                let long = ours.filter(|own| is_long(&own.slab));
+                let long = ours.filter(|own| is_long(&own.slab)).map(|own| own.slab.each());
                 let (number, bytes) =
-                    long.fold((0, 0), |(n, bytes), own| (n + 1, bytes + own.slab.each()));
-                let may = number == 0 || number < SLABS_LONG_MAX && bytes + each <= LONG_BYTES_MAX;
+                    long.fold((0, 0), |(number, bytes), each| (number + 1, bytes + counted(each)));
+                let may = number < SLABS_LONG_MAX && bytes + counted(each) <= LONG_BYTES_MAX;
                 (may, each, 1)
             }
         };
         (may && free < SLABS_MAX).then_some((free, each, count))
     }
 
-    /// Notes that there was no buffer, and what has come back so far.
-    pub(super) fn lacks(&self, lanes: &Lanes) {
-        let slabs = self.slabs.borrow();
-        let words = (0..slabs.len()).map(|number| lanes.peer_returned(number));
-        self.seen.replace(words.collect());
+    /// Notes that there was no buffer for this, and what has come back so far.
+    fn lacks(&self, usage: Use, lanes: &Lanes) {
+        let (slabs, mut seen) = (self.slabs.borrow(), self.seen.borrow_mut());
+        seen.resize(slabs.len(), None);
+        for (number, own) in slabs.iter().enumerate() {
+            if own.as_ref().is_some_and(|own| own.usage == usage) {
+                seen[number] = Some(lanes.peer_returned(number));
+            }
+        }
+    }
+
+    /// Nobody waits for a buffer any more.
+    pub(super) fn lacks_none(&self) {
+        self.seen.borrow_mut().clear();
     }
 
     /// Whether buffers have come back since there was none: a good part of a slab, or any.
@@ -116,6 +130,7 @@ impl Pool {
         let (slabs, seen) = (self.slabs.borrow(), self.seen.borrow());
         let mut slabs = slabs.iter().zip(seen.iter()).enumerate();
         slabs.any(|(number, (own, seen))| {
+            let Some(seen) = seen else { return false };
             let came = (seen ^ lanes.peer_returned(number)).count_ones();
             let count = own.as_ref().map_or(1, |own| own.slab.count());
             came >= if part { count.div_ceil(4) } else { 1 }
@@ -145,7 +160,7 @@ impl Session {
             next = pool.next(usage, shape);
         }
         let Some((number, each, count)) = next else {
-            pool.lacks(lanes);
+            pool.lacks(usage, lanes);
             // What came back before it was noted what had is told by nothing else.
             let free = pool.find(usage, shape, lanes);
             return free.ok_or_else(|| self.lacks(Lack::Buffer));
@@ -162,7 +177,8 @@ impl Session {
         // Claimed first: once the segment has been sent it must be announced.
         let Ok(mut claim) = lanes.claim(1, 0) else { return Err(self.lacks(Lack::Slot)) };
         let made = pool.made.get();
-        self.carrier.bell.send_segment(SLAB_GENERATION + made, &segment).map_err(growth_error)?;
+        let sent = self.carrier.bell.send_segment(SLAB_GENERATION + made, &segment);
+        sent.map_err(|fault| self.growth_error(fault))?;
         pool.made.set(made + 1);
         claim.write_word(0, each as u64 | u64::from(count) << 32);
         claim.commit(Head::slab(number as u32).words(), 8);

@@ -211,6 +211,7 @@ impl Session {
         self.barred.set(self.ended().is_some());
         if self.has_room(part) {
             self.lacking.set(0);
+            self.pool.lacks_none();
             self.room.take().into_iter().for_each(Waker::wake);
             self.wake_first();
             self.pressed.set(false);

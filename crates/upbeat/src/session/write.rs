@@ -217,15 +217,6 @@ fn lost_progress(now: u64, known: u64, out: u64) -> Put {
     Put::Ended(broken(&format_args!("its progress went from {known} to {now} of {out} slots")))
 }
 
-/// What a segment that could not be sent means for the message that needs it.
-pub(super) fn growth_error(fault: BellFault) -> Put {
-    match fault {
-        BellFault::System { error: Errno::AGAIN | Errno::NOBUFS, .. } => Put::Full,
-        BellFault::System { .. } => Put::Ended(Box::new(Why::Died)),
-        fault => Put::Ended(broken(&fault)),
-    }
-}
-
 /// Bytes that a value takes in a message.
 fn counted<T: Content>(value: &T) -> Result<usize, Put> {
     let mut out = Output::counted();
@@ -256,6 +247,16 @@ impl Session {
     pub(super) fn lacks(&self, what: Lack) -> Put {
         self.lacking.set(self.lacking.get() | what as u8);
         Put::Full
+    }
+
+    /// What a segment that could not be sent means for the message that needs it.
+    #[cold]
+    pub(super) fn growth_error(&self, fault: BellFault) -> Put {
+        match fault {
+            BellFault::System { error: Errno::AGAIN | Errno::NOBUFS, .. } => self.lacks(Lack::Slot),
+            BellFault::System { .. } => Put::Ended(Box::new(Why::Died)),
+            fault => Put::Ended(broken(&fault)),
+        }
     }
 
     /// Writes a message: short, into its slot; longer, into a buffer.
@@ -458,7 +459,7 @@ impl Session {
             .and_then(Segment::reserve)
             .map_err(|error| Put::Ended(broken(&error)))?;
         if let Err(error) = self.carrier.bell.send_segment(u32::from(generation), &segment) {
-            return Err(growth_error(error));
+            return Err(self.growth_error(error));
         }
         claim.commit(Head::switch(u32::from(generation)).words(), 0);
         lanes.grow_writer(segment.into_region());

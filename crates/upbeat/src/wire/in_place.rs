@@ -56,16 +56,23 @@ impl Hold {
         self.with(Loan::len)
     }
 
-    /// Lets somebody read it for longer than the message is handled.
-    pub(super) fn share(&self) -> Arc<Lease> {
+    /// Lets somebody read it for longer than the message is handled, if no more are kept than may
+    /// be: what is needed for others to come stays free.
+    pub(super) fn share(&self) -> Option<Arc<Lease>> {
         let mut state = self.0.borrow_mut();
         let shared = match replace(&mut *state, State::Moving) {
-            State::Own(loan) => Arc::new(Lease(Some(loan))),
+            State::Own(mut loan) => {
+                if !loan.keep() {
+                    *state = State::Own(loan);
+                    return None;
+                }
+                Arc::new(Lease(Some(loan)))
+            }
             State::Shared(lease) => lease,
             State::Moving => unreachable!("a hold moves within a function of its own"),
         };
         *state = State::Shared(Arc::clone(&shared));
-        shared
+        Some(shared)
     }
 }
 
@@ -81,6 +88,10 @@ impl fmt::Debug for Hold {
 /// message: the receiver owns the sender's buffer until it drops this, after its handler has
 /// become a task as well, and on another thread too. What is longer than a slot of a lane lies in
 /// such a buffer; shorter sequences are copied, for their slots are needed.
+///
+/// The sender needs buffers for what it sends next, so half of those of a size are kept like this
+/// at most, and two of those that are longer than 64 KiB. What comes beyond is copied, and its buffer
+/// goes back at once: [`InPlace::is_lent`] says which it is.
 ///
 /// The sender of a message is trusted with nothing: it may change the bytes while they are read.
 /// So no reference to them is given out, and each method loads them anew.

@@ -114,12 +114,12 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// Passes bytes that stay where they are, if they lie in a buffer: the buffer, and where in it
-    /// they begin.
+    /// Passes bytes that stay where they are, if they lie in a buffer that may be kept: the buffer,
+    /// and where in it they begin.
     pub(super) fn lend(&mut self, bytes: usize) -> Result<Option<(Arc<Lease>, usize)>, WireError> {
         let From::Lent(hold) = self.from else { return Ok(None) };
-        let at = self.pass(bytes)?;
-        Ok(Some((hold.share(), at)))
+        let Some(lease) = hold.share() else { return Ok(None) };
+        Ok(Some((lease, self.pass(bytes)?)))
     }
 
     /// Reads so many items of plain data.

@@ -106,20 +106,24 @@ fn the_callee_ends_by_itself_at_the_deadline() {
     let _watchdog = Watchdog::new("deadline travels", 60);
     let stand = Stand::new(Kind::Shared, Waiting::Sleeping);
     let work = stand.node.block_on(client(&stand));
-    // The caller's node is not driven, so it cannot be the one that ends the call.
-    let mut call = Box::pin(work.forever().deadline(Duration::from_millis(20)));
-    stand.node.block_on(std::future::poll_fn(|context| {
-        assert!(call.as_mut().poll(context).is_pending());
-        std::task::Poll::Ready(())
-    }));
     let other = crate::common::node("asks", &stand.place, Waiting::Sleeping);
-    other.block_on(async {
-        let work: WorkClient = other.connect(&stand.name()).await.unwrap();
-        while work.waiting().await != Ok((0, 1)) {
-            upbeat::sleep(Duration::from_millis(1)).await;
-        }
-    });
-    assert_eq!(stand.node.block_on(call), Err(CallError::Deadline));
+    for (at_once, ended) in [(false, 1), (true, 2)] {
+        // The caller's node is not driven, so it cannot be the one that ends the call.
+        let call = work.forever().deadline(Duration::from_millis(20));
+        let call = if at_once { call.try_send().unwrap() } else { call };
+        let mut call = Box::pin(call);
+        stand.node.block_on(std::future::poll_fn(|context| {
+            assert!(call.as_mut().poll(context).is_pending());
+            std::task::Poll::Ready(())
+        }));
+        other.block_on(async {
+            let work: WorkClient = other.connect(&stand.name()).await.unwrap();
+            while work.waiting().await != Ok((0, ended)) {
+                upbeat::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        assert_eq!(stand.node.block_on(call), Err(CallError::Deadline));
+    }
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! What a node accepts, and in which order, when its budget is small.
 
 use crate::common::server::{KINDS, Kind};
-use crate::common::{Random, Watchdog, until, yield_now};
+use crate::common::{Random, Watchdog, until};
 use crate::depot::{DepotClient, Make, Stand, bytes_of, sum};
 use std::cell::Cell;
-use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use upbeat::{CallError, Counter, Node, Waiting};
+use upbeat::{CallError, Counter, Waiting};
 
 /// What a request of so many bytes is charged with: its two arguments, and its task.
 fn price(len: usize) -> u64 {
@@ -25,45 +25,28 @@ fn begun(budget: u64, lens: impl Iterator<Item = usize>) -> u64 {
     fit.count() as u64
 }
 
-/// Sends requests of these lengths in this order: calls, and every third one-way. What finds no
-/// room in the lane could be overtaken, so none is sent before those before it have gone.
+/// Sends requests of these lengths: calls, and every third one-way. They are first polled in this
+/// order, whatever finds room then.
 async fn send_all(
     stand: &Stand,
     depot: &DepotClient,
     lens: &[usize],
 ) -> Vec<upbeat::JoinHandle<()>> {
     let mut tasks = Vec::new();
-    let gone = Rc::new(Cell::new(0));
+    let polled = Rc::new(Cell::new(0));
     for (number, len) in (1..).zip(lens.iter().copied()) {
-        let (depot, node, noted) = (depot.clone(), stand.node.clone(), Rc::clone(&gone));
+        let (depot, polled) = (depot.clone(), Rc::clone(&polled));
         tasks.push(stand.node.spawn(async move {
             let bytes = bytes_of(number, len);
+            assert_eq!(polled.replace(number), number - 1);
             if number % 3 == 0 {
-                return place(&node, &noted, number, depot.put(number, bytes)).await.unwrap();
+                return depot.put(number, bytes).await.unwrap();
             }
             let sum = sum(&bytes);
-            let kept = place(&node, &noted, number, depot.keep(number, bytes)).await;
-            assert_eq!(kept, Ok((number, sum)));
+            assert_eq!(depot.keep(number, bytes).await, Ok((number, sum)));
         }));
-        while gone.get() != number {
-            yield_now().await;
-        }
     }
     tasks
-}
-
-/// Notes that a request has taken its place: it was polled, and found room.
-async fn place<F: Future>(node: &Node, gone: &Cell<u64>, number: u64, request: F) -> F::Output {
-    let mut request = std::pin::pin!(request);
-    poll_fn(|context| {
-        let before = node.counted(Counter::LaneFull);
-        let polled = request.as_mut().poll(context);
-        if node.counted(Counter::LaneFull) == before {
-            gone.set(number.max(gone.get()));
-        }
-        polled
-    })
-    .await
 }
 
 fn bounded(make: Make, limit: u64, client: Make, lens: &[usize]) {
@@ -196,6 +179,40 @@ fn what_is_given_up_in_its_place_never_runs() {
             whole(&stand, 1);
         }
     }
+}
+
+/// A call that has waited for room brings what is left of its time: its handler ends by itself.
+#[test]
+fn what_has_waited_brings_the_time_that_is_left() {
+    let _watchdog = Watchdog::new("left", 60);
+    let make = Make::new(Waiting::Adaptive);
+    let stand = Stand::new(Kind::Local, make.share(1), make);
+    stand.node.block_on(async {
+        let depot = stand.client().await;
+        let first = {
+            let depot = depot.clone();
+            stand.node.spawn(async move { depot.keep(1, vec![]).await })
+        };
+        assert_eq!(stand.settled().await.0, 1);
+        let began = Instant::now();
+        let late = depot.keep(2, vec![1; 100_000]).deadline(Duration::from_secs(4));
+        let mut late = pin!(late);
+        crate::long::begin(late.as_mut()).await;
+        upbeat::sleep(Duration::from_secs(2)).await;
+        stand.open(true);
+        assert_eq!(first.await.unwrap(), Ok((1, 0)));
+        stand.open(false);
+        while stand.state().0 < 2 {
+            crate::long::begin(late.as_mut()).await;
+            upbeat::sleep(Duration::from_millis(1)).await;
+        }
+        // The caller's node is not driven, so it cannot be the one that ends the call.
+        while stand.state().1 > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(began.elapsed() < Duration::from_millis(5500), "{:?}", began.elapsed());
+        assert_eq!(late.await, Err(CallError::Deadline));
+    });
 }
 
 /// The depot holds nothing: it begins as many as one that was never used.

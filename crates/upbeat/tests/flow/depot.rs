@@ -34,7 +34,8 @@ pub(crate) trait Depot {
     async fn stall(&self, ms: u64);
     /// Calls back and forth between the node and another, so many times.
     async fn bounce(&self, from: String, to: String, depth: u64, bytes: Vec<u8>) -> u64;
-    /// Keeps what it was lent, and answers at once. Gives how many are kept.
+    /// Keeps what it was lent, and answers at once. Gives how many are kept in their sender's memory;
+    /// copies are not.
     async fn lend(&self, bytes: InPlace<u8>) -> u64;
     /// Drops so many of them: here, or in another thread when this node sleeps.
     async fn give_back(&self, count: u64, elsewhere: bool);
@@ -178,7 +179,9 @@ impl Depot for Keeper {
     }
 
     async fn lend(&self, bytes: InPlace<u8>) -> u64 {
-        self.lent.borrow_mut().push(bytes);
+        if bytes.is_lent() {
+            self.lent.borrow_mut().push(bytes);
+        }
         self.lent.borrow().len() as u64
     }
 

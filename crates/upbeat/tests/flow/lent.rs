@@ -1,20 +1,22 @@
 //! Buffers that are read in place, and kept.
 
-use crate::common::server::KINDS;
-use crate::common::{Watchdog, first};
+use crate::common::Watchdog;
+use crate::common::server::{KINDS, Kind};
 use crate::depot::{DepotHandle, Make, Server, Stand, bytes_of, sum};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use upbeat::{InPlace, Waiting};
-use upbeat_core::limits::{self, BUFFERS_FIRST, SLABS_PER_SIZE_MAX};
+use upbeat_core::limits::{self, BUFFERS, BUFFERS_FIRST, SLABS_PER_SIZE_MAX};
 
 /// What fits a slot is copied out of it, and what is long lies in a buffer. In between it is the
 /// sender who says.
 const SLOT: usize = 104;
 const LONG: usize = 4096;
 
-/// Buffers of the longest medium answers that a session has.
-const BUFFERS: u64 =
-    BUFFERS_FIRST[3] as u64 + (SLABS_PER_SIZE_MAX as u64 - 1) * limits::BUFFERS[3] as u64;
+/// Buffers of one of the usual sizes that a session has, for requests as for answers.
+fn all_of(size: usize) -> u64 {
+    assert_eq!(SLABS_PER_SIZE_MAX, 2, "the first is the small one");
+    u64::from(BUFFERS_FIRST[size] + BUFFERS[size])
+}
 
 /// Items whose encoding, behind a byte and a count, has a length around these.
 fn counts(each: usize) -> Vec<usize> {
@@ -123,57 +125,63 @@ fn what_is_kept_stays_as_it_was() {
     }
 }
 
-/// All buffers of a size are kept by the receiver: senders wait, and go on when some come back,
-/// whoever gives them back and when.
+/// Handlers that keep their arguments in place leave buffers to what comes behind: half of them are
+/// copied, and of long ones all but two.
 #[test]
-fn who_waits_for_a_buffer_is_told_when_one_comes_back() {
-    let _watchdog = Watchdog::new("buffers", 120);
+fn what_is_kept_holds_up_nobody() {
+    let _watchdog = Watchdog::new("nobody", 120);
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
-            for elsewhere in [false, true] {
-                for len in [5000, 8000, 65_000] {
-                    let make = Make::new(waiting);
-                    let stand = Stand::new(kind, make, make);
-                    stand.node.block_on(async {
-                        let depot = stand.client().await;
-                        let mut buffers = 0;
-                        while let Ok(lent) = depot.lend(vec![1; len].into()).try_send() {
-                            buffers += 1;
-                            assert_eq!(lent.await, Ok(buffers));
-                        }
-                        assert!((16..=128).contains(&buffers), "{buffers} buffers of {len}");
-                        // Those of other sizes and short ones pass.
-                        assert_eq!(depot.echo(vec![5; 8]).await, Ok(vec![5; 8]));
-                        let other = if len > 8192 { 6000 } else { 40_000 };
-                        assert_eq!(depot.echo(vec![5; other]).await, Ok(vec![5; other]));
-                        let waits: Vec<_> = (0..10)
-                            .map(|_| {
-                                let depot = depot.clone();
-                                stand
-                                    .node
-                                    .spawn(async move { depot.lend(vec![1; len].into()).await })
+            for (count, len) in [(150, 5000), (80, 60_000), (12, 100_000), (12, 3_000_000)] {
+                let make = Make::new(waiting);
+                let stand = Stand::new(kind, make, make);
+                stand.node.block_on(async {
+                    let depot = stand.client().await;
+                    let tasks: Vec<_> = (0..count)
+                        .map(|_| {
+                            let depot = depot.clone();
+                            stand.node.spawn(async move {
+                                let items = vec![1.0; len / 8];
+                                depot.sum_float(String::new(), items.into()).await
                             })
-                            .collect();
-                        stand.settled().await;
-                        stand.ask(move |depot| {
-                            // By another session, so that nothing comes in the one that waits.
-                            depot.blocking().give_back(15, elsewhere).unwrap();
-                        });
-                        for wait in waits {
-                            let kept = wait.await.unwrap().unwrap();
-                            assert!((buffers - 14..=buffers - 5).contains(&kept), "{kept}");
-                        }
-                        depot.give_back(buffers - 5, false).await.unwrap();
-                        for _ in 0..3 * buffers {
-                            let bytes = bytes_of(4, len);
-                            let mirrored = depot.mirror(bytes.clone().into()).await.unwrap();
-                            assert!(mirrored.is_lent() && mirrored.to_vec() == bytes);
-                        }
-                    });
-                }
+                        })
+                        .collect();
+                    // It comes behind them.
+                    upbeat::sleep(Duration::from_millis(10)).await;
+                    let bytes = bytes_of(1, len);
+                    assert!(depot.echo(bytes.clone()).await == Ok(bytes));
+                    stand.open(true);
+                    let mut lent = 0;
+                    for task in tasks {
+                        let (items, sum, is_lent) = task.await.unwrap().unwrap();
+                        assert_eq!((items, sum), ((len / 8) as u64, (len / 8) as f64));
+                        lent += u32::from(is_lent);
+                    }
+                    let most = match len {
+                        5000 => all_of(2) as u32 / 2,
+                        60_000 => all_of(3) as u32 / 2,
+                        _ => limits::LONG_KEPT_MAX as u32,
+                    };
+                    assert!((1..=most).contains(&lent), "{lent} of {len} bytes");
+                });
             }
         }
     }
+}
+
+/// The longest that are kept leave room for as long ones.
+#[test]
+fn one_as_long_comes_behind_one_that_is_kept() {
+    let _watchdog = Watchdog::new("as long", 120);
+    let make = Make::new(Waiting::Adaptive);
+    let stand = Stand::new(Kind::Local, make, make);
+    let len = limits::LONG_BYTES_MAX / 2 + 1000;
+    stand.node.block_on(async {
+        let depot = stand.client().await;
+        for _ in 0..3 {
+            assert_eq!(depot.lend(vec![1; len].into()).await, Ok(1));
+        }
+    });
 }
 
 /// What is read in place outlives its session, and its sender.
@@ -201,49 +209,7 @@ fn what_is_lent_outlives_its_sender() {
     }
 }
 
-/// Answers that a client keeps take all buffers for answers: its callee goes on when it lets go,
-/// in whichever thread.
-#[test]
-fn answers_that_are_kept_hold_up_their_sender_alone() {
-    let _watchdog = Watchdog::new("answers", 120);
-    for kind in KINDS {
-        for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
-            for elsewhere in [false, true] {
-                let make = Make::new(waiting);
-                let stand = Stand::new(kind, make, make);
-                stand.node.block_on(async {
-                    let depot = stand.client().await;
-                    let mut kept = Vec::new();
-                    let mut call = loop {
-                        let bytes = bytes_of(kept.len() as u64, LONG);
-                        let mut call = Box::pin(depot.mirror(bytes.into()));
-                        let nap = upbeat::sleep(Duration::from_millis(60));
-                        match first(call.as_mut(), nap).await {
-                            Ok(answer) => kept.push(answer.unwrap()),
-                            Err(()) => break call,
-                        }
-                    };
-                    let last = kept.len() as u64;
-                    assert!((16..=128).contains(&last), "{last} buffers");
-                    let back = kept.split_off(kept.len() - 5);
-                    match elsewhere {
-                        false => drop(back),
-                        true => drop(std::thread::spawn(move || {
-                            std::thread::sleep(Duration::from_millis(100));
-                            drop(back);
-                        })),
-                    }
-                    assert_eq!(call.as_mut().await.unwrap().to_vec(), bytes_of(last, LONG));
-                    for (number, kept) in (0..).zip(&kept) {
-                        assert_eq!(kept.to_vec(), bytes_of(number, LONG));
-                    }
-                });
-            }
-        }
-    }
-}
-
-/// The same through handles.
+/// What a handle keeps is bounded too, and goes back on whichever thread.
 #[test]
 fn handles_hold_and_give_back() {
     let _watchdog = Watchdog::new("handles", 120);
@@ -252,23 +218,18 @@ fn handles_hold_and_give_back() {
         let stand = Stand::new(kind, make, make);
         stand.ask(|depot: DepotHandle| {
             let blocking = depot.blocking();
-            let mut kept = Vec::new();
-            for number in 0..BUFFERS {
-                kept.push(blocking.mirror(bytes_of(number, 60_000).into()).unwrap());
-            }
-            let back = kept.split_off(4);
-            let began = Instant::now();
-            let thread = std::thread::spawn(move || {
-                std::thread::sleep(Duration::from_millis(150));
-                drop(back);
-            });
-            // It is answered when the other thread lets go.
-            let bytes = bytes_of(1, 60_000);
-            assert_eq!(blocking.mirror(bytes.clone().into()).unwrap().to_vec(), bytes);
-            assert!(began.elapsed() >= Duration::from_millis(150), "there were more buffers");
-            thread.join().unwrap();
-            for (number, kept) in (0..).zip(&kept) {
-                assert_eq!(kept.to_vec(), bytes_of(number, 60_000));
+            for (len, most) in [(60_000, all_of(3) / 2), (300_000, limits::LONG_KEPT_MAX as u64)] {
+                let mut kept = Vec::new();
+                for number in 0..10 {
+                    kept.push(blocking.mirror(bytes_of(number, len).into()).unwrap());
+                }
+                let lent = kept.iter().filter(|kept| kept.is_lent()).count() as u64;
+                assert!((1..=most).contains(&lent), "{lent} of {len} bytes");
+                let back = kept.split_off(5);
+                std::thread::spawn(move || drop(back)).join().unwrap();
+                for (number, kept) in (0..).zip(&kept) {
+                    assert_eq!(kept.to_vec(), bytes_of(number, len));
+                }
             }
         });
         // More answers at once than there are buffers for: who reads them makes room.

@@ -9,11 +9,12 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 use upbeat::{CallError, Counter, Waiting};
+use upbeat_core::limits::{CALLS_PER_SESSION_MAX, LONG_KEPT_MAX, SLABS_LONG_MAX};
 
 const MIB: usize = 1 << 20;
 
 /// Polls a future once, which is not done by that.
-async fn begin<F: Future>(mut future: Pin<&mut F>) {
+pub(crate) async fn begin<F: Future>(mut future: Pin<&mut F>) {
     let pending = poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await;
     assert!(pending);
 }
@@ -81,7 +82,8 @@ fn more_than_there_is_memory_for_takes_turns() {
     }
 }
 
-/// The future that is to go first is polled last: it is not overtaken for good.
+/// The future that is to go first is polled last: it is not overtaken for good by those that would
+/// take the buffers which are left, and wait in them behind it.
 #[test]
 fn one_that_is_polled_late_is_waited_for() {
     let _watchdog = Watchdog::new("late", 240);
@@ -90,7 +92,10 @@ fn one_that_is_polled_late_is_waited_for() {
     stand.open(true);
     stand.node.block_on(async {
         let depot = stand.client().await;
-        let len = 130 * MIB;
+        let len = 100_000;
+        for kept in 1..=LONG_KEPT_MAX as u64 {
+            assert_eq!(depot.lend(vec![1; len].into()).await, Ok(kept));
+        }
         let mut one = pin!(depot.keep(1, vec![1; len]));
         begin(one.as_mut()).await;
         let others: Vec<_> = (2..5)
@@ -107,6 +112,62 @@ fn one_that_is_polled_late_is_waited_for() {
         }
         assert_eq!(depot.state().await.unwrap().3, 0);
     });
+}
+
+/// Room was granted to one for which there is no buffer now: those that wait behind it in the queue,
+/// which can go no further before it, do not keep it waiting.
+#[test]
+fn one_that_was_granted_does_not_stand_behind_others() {
+    let _watchdog = Watchdog::new("granted", 60);
+    for kind in KINDS {
+        let make = Make::new(Waiting::Adaptive);
+        let stand = Stand::new(kind, make, make);
+        stand.open(true);
+        stand.node.block_on(async {
+            let depot = stand.client().await;
+            let len = 100_000;
+            for kept in 1..=LONG_KEPT_MAX as u64 {
+                assert_eq!(depot.lend(vec![1; len].into()).await, Ok(kept));
+            }
+            // These take the other buffers, and the last one has none.
+            let one = |number| Box::pin(depot.put(number, bytes_of(number, len)));
+            let left = (SLABS_LONG_MAX - LONG_KEPT_MAX) as u64;
+            let mut longs: Vec<_> = (1..=left + 1).map(one).collect();
+            for long in &mut longs {
+                begin(long.as_mut()).await;
+            }
+            upbeat::sleep(Duration::from_millis(50)).await;
+            let stalls = {
+                let watcher = stand.ask(|depot| depot);
+                std::thread::spawn(move || watcher.blocking().stall(1000).unwrap())
+            };
+            upbeat::sleep(Duration::from_millis(300)).await;
+            let mut last = longs.pop().unwrap();
+            for long in longs {
+                long.await.unwrap();
+            }
+            let tasks: Vec<_> = (left + 2..200)
+                .map(|number| {
+                    let depot = depot.clone();
+                    let bytes = bytes_of(number, 5000);
+                    stand.node.spawn(async move { depot.put(number, bytes).await })
+                })
+                .collect();
+            upbeat::sleep(Duration::from_millis(50)).await;
+            // It goes at once if the other node did not stand still so soon.
+            let polled = poll_fn(|context| Poll::Ready(last.as_mut().poll(context))).await;
+            match polled {
+                Poll::Ready(sent) => sent.unwrap(),
+                Poll::Pending => last.await.unwrap(),
+            }
+            for task in tasks {
+                task.await.unwrap().unwrap();
+            }
+            stalls.join().unwrap();
+            let (began, standing, _, disorder) = depot.state().await.unwrap();
+            assert_eq!((began, standing, disorder), (199, 0, 0));
+        });
+    }
 }
 
 /// Given up before room is granted, after it, and when its time is over: no room stays reserved.
@@ -314,5 +375,37 @@ fn memory_of_long_messages_is_given_back() {
         // A handle's too.
         stand.ask(|depot| drop(depot.blocking().echo(vec![1; 20 * MIB]).unwrap()));
         stand.node.block_on(until(|| resident() < before + 8 * 1024));
+    }
+}
+
+/// Room was granted, and then there are too many calls open: the room is given back.
+#[test]
+fn a_grant_that_cannot_be_used_is_given_back() {
+    let _watchdog = Watchdog::new("unused", 120);
+    let most = CALLS_PER_SESSION_MAX as u64;
+    for kind in KINDS {
+        let make = Make::new(Waiting::Adaptive);
+        let stand = Stand::new(kind, make.share(1 << 30), make);
+        stand.node.block_on(async {
+            let depot = stand.client().await;
+            let keep = |number| {
+                let depot = depot.clone();
+                stand.node.spawn(async move { depot.keep(number, vec![]).await })
+            };
+            let tasks: Vec<_> = (1..most).map(keep).collect();
+            until(|| stand.state().0 == most - 1).await;
+            let mut long = pin!(depot.keep(0, vec![1; 100_000]));
+            begin(long.as_mut()).await;
+            // This one takes the last number while that one waits for room.
+            let mut last = pin!(depot.keep(most, vec![]));
+            begin(last.as_mut()).await;
+            assert_eq!(long.await, Err(CallError::TooManyCalls { most: most as usize }));
+            stand.open(true);
+            assert_eq!(last.await, Ok((most, 0)));
+            for task in tasks {
+                assert!(task.await.unwrap().is_ok());
+            }
+            assert!(depot.echo(vec![1; 100_000]).await.is_ok());
+        });
     }
 }
