@@ -9,7 +9,7 @@ use super::write::{Lack, Put};
 use super::{Fault, Session, Waiter, broken, misbehaved};
 use crate::wire::Input;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::task::Waker;
 use upbeat_core::fault::Rule;
 use upbeat_core::flow::{Budget, Granted, Receiver, Sender, Share, Step};
@@ -22,6 +22,9 @@ use upbeat_core::limits::{
 /// Requests that may be accepted before the peer is shown: a part of those that may be on their way
 /// when each asks for room.
 const ACCEPTED_UNSHOWN_MAX: u64 = PLACES_RESERVED as u64 / 4;
+
+/// Between two marks by which it is known how much of what went in the ring was accepted.
+const COPIES_MARK_BYTES: u64 = COPIED_BYTES_MAX as u64 / 32;
 
 /// On what terms a node's sessions send and accept.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +83,42 @@ pub(super) struct Flow {
     calm: Cell<bool>,
     /// Bytes of requests that wait here and lay in the ring.
     copied: Cell<usize>,
+    /// What the peer would have to copy so.
+    copies: RefCell<Copies>,
+}
+
+/// Bytes of our requests in the ring that are not known to be accepted. The peer copies those that
+/// it refuses, and no more than [`COPIED_BYTES_MAX`].
+#[derive(Default)]
+struct Copies {
+    sent: u64,
+    accepted: u64,
+    /// Now and then, a request and what had been sent with it.
+    marks: VecDeque<(u64, u64)>,
+}
+
+impl Copies {
+    fn went(&mut self, number: u64, bytes: usize) {
+        self.sent += bytes as u64;
+        let marked = self.marks.back().map_or(self.accepted, |(_, sent)| *sent);
+        if self.sent - marked >= COPIES_MARK_BYTES {
+            self.marks.push_back((number, self.sent));
+        }
+    }
+
+    fn heard(&mut self, sender: &Sender) {
+        while let Some((_, sent)) = self.marks.pop_front_if(|(number, _)| *number < sender.safe()) {
+            self.accepted = sent;
+        }
+        if sender.open() == 0 {
+            self.accepted = self.sent;
+            self.marks.clear();
+        }
+    }
+
+    fn takes(&self, bytes: usize) -> bool {
+        self.sent - self.accepted + bytes as u64 <= COPIED_BYTES_MAX as u64
+    }
 }
 
 struct Machine {
@@ -120,6 +159,7 @@ impl Flow {
             held: Cell::new(false),
             calm: Cell::new(true),
             copied: Cell::new(0),
+            copies: RefCell::default(),
         }
     }
 
@@ -146,9 +186,8 @@ impl Flow {
 
     /// A request waits no more.
     fn gone(&self, kept: Option<&Kept>) {
-        if let Some(Kept { body: Body::Copied(bytes), .. }) = kept {
-            self.copied.set(self.copied.get() - bytes.len());
-        }
+        let bytes = kept.map_or(0, |kept| kept.body.copied());
+        self.copied.set(self.copied.get() - bytes);
     }
 
     /// Wakes whose turn it is of those who asked for room, if it was granted.
@@ -205,6 +244,7 @@ impl Session {
         let mut machine = self.flow.machine();
         let accepted = self.carrier.lanes.peer_accepted();
         machine.sender.heard(accepted).map_err(|rule| Put::Ended(misbehaved(rule)))?;
+        self.flow.copies.borrow_mut().heard(&machine.sender);
         self.flow.go_on(&machine);
         Ok(machine.sender.window_left() != 0)
     }
@@ -227,6 +267,22 @@ impl Session {
             return Ok((may_go, flow.calm.get()));
         }
         Ok((true, true))
+    }
+
+    /// Whether so many bytes more may go in the ring, which the peer copies if it refuses them.
+    pub(super) fn may_be_copied(&self, bytes: usize) -> Result<bool, Put> {
+        if !self.flow.copies.borrow().takes(bytes) {
+            self.look_ahead()?;
+        }
+        Ok(self.flow.copies.borrow().takes(bytes))
+    }
+
+    /// A request of so many bytes is about to count that has gone in the ring.
+    pub(super) fn went_in_ring(&self, bytes: usize) {
+        let flow = &self.flow;
+        let unasked = u64::from(flow.given.get() - flow.ahead.get());
+        let number = flow.machine.borrow().sender.out() + unasked;
+        flow.copies.borrow_mut().went(number, bytes);
     }
 
     /// Requests stand in a queue: all others are looked at.
@@ -363,9 +419,7 @@ impl Session {
         let deadline = self.deadline_us(head).map(|had| (now_ns, had));
         let body = self.take_body(head)?;
         let len = body.input().remaining();
-        if let Body::Copied(bytes) = &body {
-            self.flow.copied.set(self.flow.copied.get() + bytes.len());
-        }
+        self.flow.copied.set(self.flow.copied.get() + body.copied());
         if self.flow.copied.get() > COPIED_BYTES_MAX {
             return Err(broken(&"more of its requests are refused than a lane holds"));
         }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{Flags, Head, Kind, Placed};
 use upbeat_core::limits::{
-    LONG_BYTES_MAX, LONG_KEPT_MAX, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX, SLAB_GENERATION, SLABS_MAX,
+    LONG_BYTES_MAX, LONG_KEPT_MAX, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX, SHORT_BYTES,
+    SLAB_GENERATION, SLABS_MAX,
 };
 use upbeat_memory::page::PeerPage;
 use upbeat_memory::slab::{Allowance, Borrowed, Tell, is_slab};
@@ -55,6 +56,14 @@ pub(crate) enum Body {
 }
 
 impl Body {
+    /// Bytes that were copied because they did not fit a slot: what places hold is not counted.
+    pub(super) fn copied(&self) -> usize {
+        match self {
+            Body::Copied(bytes) if bytes.len() > SHORT_BYTES => bytes.len(),
+            _ => 0,
+        }
+    }
+
     /// To read it.
     pub(crate) fn input(&self) -> Input<'_> {
         match self {

@@ -364,3 +364,38 @@ fn room_for_one_that_has_long_been_silent() {
         asks.block_on(until(|| stand.state().1 == 0));
     }
 }
+
+/// Calls and one-way messages of all lengths, more than a lane has room for: they are begun in the
+/// order in which they were first polled.
+#[test]
+fn a_crowd_keeps_its_order() {
+    let _watchdog = Watchdog::new("crowd", 120);
+    let lens: Vec<usize> = (0..600)
+        .map(|at| match at * 7 % 11 {
+            0..=5 => at % 90,
+            6 | 7 => 200 + at * 3,
+            8 | 9 => 6000 + at * 100,
+            _ => 65_537 + at * 100,
+        })
+        .collect();
+    for kind in KINDS {
+        for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
+            for (share, client) in [(1 << 30, 0), (3000, 0), (1 << 30, 1), (3000, 1)] {
+                let make = Make::new(waiting);
+                let client = if client == 0 { make } else { make.conservative() };
+                let stand = Stand::new(kind, make.share(share), client);
+                stand.open(true);
+                stand.node.block_on(async {
+                    let depot = stand.client().await;
+                    for task in send_all(&stand, &depot, &lens).await {
+                        task.await.unwrap();
+                    }
+                    let (began, standing, _, disorder) = depot.state().await.unwrap();
+                    assert_eq!((began, standing, disorder), (lens.len() as u64, 0, 0));
+                    let waited = [Counter::LaneFull, Counter::RoomAsked];
+                    assert!(waited.iter().any(|counter| stand.node.counted(*counter) > 0));
+                });
+            }
+        }
+    }
+}
