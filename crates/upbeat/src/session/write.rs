@@ -322,8 +322,12 @@ impl Session {
         in_ring &= front.extensions.bytes() + len <= IN_RING_BYTES_MAX;
         if in_ring && (!domain.asks || self.may_be_copied(len)?) {
             match self.put_in_ring(front, value, len, domain, stamps) {
-                Ok(Ok(())) if domain.asks => return Ok(self.went_in_ring(len)),
-                Ok(Ok(())) => return Ok(()),
+                Ok(Ok(())) => {
+                    if domain.asks {
+                        self.went_in_ring(len);
+                    }
+                    return Ok(());
+                }
                 Ok(Err(exact)) => len = exact,
                 // An answer may find a slot where it finds no row of them.
                 Err(Put::Full) if domain.usage == Use::Answers => {}
