@@ -9,7 +9,7 @@ use super::write::{Lack, Put};
 use super::{Fault, Session, Waiter, broken, misbehaved};
 use crate::wire::Input;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::task::Waker;
 use upbeat_core::fault::Rule;
 use upbeat_core::flow::{Budget, Granted, Receiver, Sender, Share, Step};
@@ -23,8 +23,8 @@ use upbeat_core::limits::{
 /// when each asks for room.
 const ACCEPTED_UNSHOWN_MAX: u64 = PLACES_RESERVED as u64 / 4;
 
-/// Between two marks by which it is known how much of what went in the ring was accepted.
-const COPIES_MARK_BYTES: u64 = COPIED_BYTES_MAX as u64 / 32;
+/// Marks by which it is known how much of what went in the ring was accepted.
+const MARKS: usize = 16;
 
 /// On what terms a node's sessions send and accept.
 #[derive(Clone, Copy, Debug)]
@@ -93,26 +93,33 @@ pub(super) struct Flow {
 struct Copies {
     sent: u64,
     accepted: u64,
-    /// Now and then, a request and what had been sent with it.
-    marks: VecDeque<(u64, u64)>,
+    /// Now and then, a request and what had been sent with it: the first so many.
+    marks: [(u64, u64); MARKS],
+    marked: usize,
 }
 
 impl Copies {
     fn went(&mut self, number: u64, bytes: usize) {
         self.sent += bytes as u64;
-        let marked = self.marks.back().map_or(self.accepted, |(_, sent)| *sent);
-        if self.sent - marked >= COPIES_MARK_BYTES {
-            self.marks.push_back((number, self.sent));
+        let marks = &self.marks[..self.marked];
+        let last = marks.last().map_or(self.accepted, |(_, sent)| *sent);
+        if self.marked < MARKS && self.sent - last >= (COPIED_BYTES_MAX / MARKS) as u64 {
+            self.marks[self.marked] = (number, self.sent);
+            self.marked += 1;
         }
     }
 
     fn heard(&mut self, sender: &Sender) {
-        while let Some((_, sent)) = self.marks.pop_front_if(|(number, _)| *number < sender.safe()) {
-            self.accepted = sent;
+        let marks = &self.marks[..self.marked];
+        let past = marks.iter().take_while(|(number, _)| *number < sender.safe()).count();
+        if let Some((_, sent)) = marks[..past].last() {
+            self.accepted = *sent;
+            self.marks.copy_within(past..self.marked, 0);
+            self.marked -= past;
         }
         if sender.open() == 0 {
             self.accepted = self.sent;
-            self.marks.clear();
+            self.marked = 0;
         }
     }
 
