@@ -92,16 +92,26 @@ enum State<A> {
 /// What few calls have.
 #[derive(Default)]
 struct Rare {
-    deadline: Option<Sleep>,
+    deadline: Option<Deadline>,
     waits: Waits,
 }
 
 impl Rare {
     /// What stands before the request: of its time, what is left.
     fn extensions(&self) -> Extensions {
-        let deadline = self.deadline.as_ref().map(Sleep::left_us);
+        // One that has waited has less time left than it was given.
+        let waited = self.waits.standing.is_some() || self.waits.asked.is_some();
+        let deadline = self.deadline.as_ref().map(|deadline| match waited {
+            true => deadline.sleep.left_us(),
+            false => u64::try_from(deadline.after.as_micros()).unwrap_or(u64::MAX),
+        });
         Extensions { deadline, granted: self.waits.number() }
     }
+}
+
+struct Deadline {
+    after: Duration,
+    sleep: Sleep,
 }
 
 /// What a message has that waits for room.
@@ -155,8 +165,8 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     /// # }
     /// ```
     pub fn deadline(mut self, after: Duration) -> Self {
-        let deadline = Sleep::new(&self.bound.node, after);
-        self.rare.get_or_insert_default().deadline = Some(deadline);
+        let sleep = Sleep::new(&self.bound.node, after);
+        self.rare.get_or_insert_default().deadline = Some(Deadline { after, sleep });
         self
     }
 
@@ -454,7 +464,7 @@ impl<A, R> Call<'_, A, R> {
         self.bound.node.awaits_answer();
         let deadline = self.rare.as_mut().and_then(|rare| rare.deadline.as_mut());
         let Some(deadline) = deadline else { return Poll::Pending };
-        ready!(Pin::new(deadline).poll(context));
+        ready!(Pin::new(&mut deadline.sleep).poll(context));
         self.give_up();
         Poll::Ready(Err(CallError::Deadline))
     }
