@@ -215,13 +215,6 @@ pub enum Rule {
         /// The generation the switch names.
         generation: u32,
     },
-    /// A segment or a switch out of its order: generations count up by one.
-    SegmentOutOfOrder {
-        /// The generation seen.
-        seen: u32,
-        /// The generation that comes next.
-        next: u32,
-    },
     /// A segment whose size is not one a lane may have.
     SegmentSize {
         /// The bytes it has, or says it has.
@@ -229,13 +222,6 @@ pub enum Rule {
         /// The fewest allowed.
         min: u32,
         /// The most allowed.
-        max: u32,
-    },
-    /// More segments handed over than a lane may have waiting.
-    TooManySegments {
-        /// How many would wait.
-        waiting: u32,
-        /// How many may.
         max: u32,
     },
     /// A frame in a state in which its kind may not come.
@@ -429,14 +415,8 @@ impl Rule {
             Rule::SwitchWithoutSegment { generation } => {
                 write!(f, "switch without segment: generation {generation} was not handed over")
             }
-            Rule::SegmentOutOfOrder { seen, next } => {
-                write!(f, "segment out of order: generation {seen} where {next} comes next")
-            }
             Rule::SegmentSize { bytes, min, max } => {
                 write!(f, "segment size: {bytes} bytes where {min} to {max} in whole pages may be")
-            }
-            Rule::TooManySegments { waiting, max } => {
-                write!(f, "too many segments: {waiting} wait, at most {max} may")
             }
             Rule::OutOfPlace { kind, state } => {
                 let name = kind_name(kind);

@@ -179,20 +179,14 @@ impl Session {
     #[inline(always)]
     pub(crate) fn payload(&self, head: &Head) -> Input<'_> {
         let reader = self.carrier.lanes.reader();
-        Input::lane(reader, head.flags.extension_bytes() as usize, head.len as usize)
+        let from = head.flags.extension_bytes();
+        Input::lane(reader, from as usize, (from + head.body_bytes()) as usize)
     }
 
     /// The payload of the plain frame that lies open, of `len` bytes.
     #[inline(always)]
     pub(crate) fn plain_payload(&self, len: u32) -> Input<'_> {
         Input::lane(self.carrier.lanes.reader(), 0, len as usize)
-    }
-
-    /// Message `number` of the packed frame that lies open.
-    #[inline(always)]
-    pub(crate) fn packed(&self, head: &Head, number: usize) -> Input<'_> {
-        let len = head.len as usize;
-        Input::lane(self.carrier.lanes.reader(), number * len, (number + 1) * len)
     }
 
     /// The microseconds until the deadline that the open frame carries.

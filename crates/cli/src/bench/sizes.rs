@@ -1,6 +1,7 @@
 //! Rows of one placement by the size of their messages and the last word of their case.
 
-use crate::bench::report::{Placement, Row};
+use crate::bench::report::{Placement, Row, json, placements};
+use std::io::{self, Write};
 
 /// The rows.
 pub(crate) struct Sizes<'r> {
@@ -36,5 +37,26 @@ impl<'r> Sizes<'r> {
     ) -> Vec<(f64, f64)> {
         let of = |bytes: u64| Some((bytes as f64, value(self.find(bytes, word)?)?));
         self.all().into_iter().filter_map(of).collect()
+    }
+}
+
+/// Prints a table of each placement, and behind them what a paper says to the usual one.
+pub(crate) fn tell<W: Write>(
+    rows: &[Row],
+    as_json: bool,
+    to: &mut W,
+    table: impl Fn(&Sizes<'_>, &mut W) -> io::Result<()>,
+    paper: impl Fn(&Sizes<'_>, &mut W) -> io::Result<()>,
+) -> io::Result<()> {
+    if as_json {
+        return json(rows, to);
+    }
+    let all = placements(rows);
+    for &placement in &all {
+        table(&Sizes::of(rows, placement), to)?;
+    }
+    match all.first() {
+        Some(&usual) => paper(&Sizes::of(rows, usual), to),
+        None => Ok(()),
     }
 }

@@ -32,7 +32,7 @@ impl Dispatcher {
             }
         }
         self.unflushed.set(true);
-        self.accept_next(session);
+        while self.step_places(session) {}
         self.await_turn(session);
         Ok(())
     }
@@ -48,22 +48,34 @@ impl Dispatcher {
         session: &Rc<Session>,
         head: &Head,
     ) -> Result<(), Fault> {
-        if head.kind == Kind::Packed {
-            let oneway = Head::oneway(head.method, head.len);
-            for number in 0..head.count as usize {
-                let (call, deadline_us) = (CallNumber::NONE, None);
-                let payload = session.packed(head, number);
-                let request = Request { kind: Kind::Oneway, call, deadline_us, payload };
-                self.run_request(session, &oneway, request, Running::Handler(call));
-            }
-            return Ok(());
-        }
         let deadline_us = session.deadline_us(head);
         let hold = session.hold(head)?;
-        let payload = hold.as_ref().map_or_else(|| session.payload(head), Input::lent);
-        let request = Request { kind: head.kind, call: head.call, deadline_us, payload };
-        self.run_request(session, head, request, Running::Handler(head.call));
+        let payload = || hold.as_ref().map_or_else(|| session.payload(head), Input::lent);
+        self.run_all(session, head, deadline_us, Running::Handler(head.call), payload);
         Ok(())
+    }
+
+    /// Runs a request, or each of those that are packed together.
+    fn run_all<'p>(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        head: &Head,
+        deadline_us: Option<u64>,
+        running: Running,
+        payload: impl Fn() -> Input<'p>,
+    ) {
+        if head.kind != Kind::Packed {
+            let Head { kind, call, .. } = *head;
+            let request = Request { kind, call, deadline_us, payload: payload() };
+            return self.run_request(session, head, request, running);
+        }
+        let (oneway, len) = (Head::oneway(head.method, head.len), head.len as usize);
+        for number in 0..head.count as usize {
+            let payload = payload().part(number * len, len);
+            let request =
+                Request { kind: oneway.kind, call: CallNumber::NONE, deadline_us: None, payload };
+            self.run_request(session, &oneway, request, running);
+        }
     }
 
     fn run_request(
@@ -83,16 +95,7 @@ impl Dispatcher {
         self.ran();
     }
 
-    /// Accepts what can be accepted of the requests that wait in this session. Gives whether
-    /// anything was done.
-    fn accept_next(self: &Rc<Self>, session: &Rc<Session>) -> bool {
-        let mut any = false;
-        while self.step_places(session) {
-            any = true;
-        }
-        any
-    }
-
+    /// Does one thing for the requests that wait in this session. False if nothing can be done.
     fn step_places(self: &Rc<Self>, session: &Rc<Session>) -> bool {
         let Some(step) = self.purse.with(|budget| session.next_step(budget)) else { return false };
         // The session may be none that is looked at, and its peer is told of the step.
@@ -117,17 +120,8 @@ impl Dispatcher {
         let Kept { head, .. } = kept;
         let Some(key) = session.key.get() else { return };
         let deadline_us = kept.deadline_us(self.now_ns());
-        let request = |payload| Request { kind: head.kind, call: head.call, deadline_us, payload };
         let running = Running::Kept(key, head.call);
-        if head.kind != Kind::Packed {
-            return self.run_request(session, head, request(kept.payload()), running);
-        }
-        for number in 0..head.count as usize {
-            let oneway = Head::oneway(head.method, head.len);
-            let payload = kept.payload().part(number * head.len as usize, head.len as usize);
-            let request = Request { kind: Kind::Oneway, ..request(payload) };
-            self.run_request(session, &oneway, request, running);
-        }
+        self.run_all(session, head, deadline_us, running, || kept.payload());
     }
 
     /// Has the session looked at when room is made, if requests wait in it.

@@ -246,14 +246,14 @@ impl Session {
         }
     }
 
-    /// Finds out anew whether a request may go.
-    pub(super) fn look_ahead(&self) -> Result<bool, Put> {
+    /// Finds out anew how many requests may go.
+    pub(super) fn look_ahead(&self) -> Result<u64, Put> {
         let mut machine = self.flow.machine();
         let accepted = self.carrier.lanes.peer_accepted();
         machine.sender.heard(accepted).map_err(|rule| Put::Ended(misbehaved(rule)))?;
         self.flow.copies.borrow_mut().heard(&machine.sender);
         self.flow.go_on(&machine);
-        Ok(machine.sender.window_left() != 0)
+        Ok(machine.sender.window_left())
     }
 
     /// A request has gone of which that was found out.
@@ -267,10 +267,7 @@ impl Session {
     pub(super) fn may_go_longer(&self) -> Result<(bool, bool), Put> {
         let flow = &self.flow;
         if flow.ahead.get() <= PLACES_RESERVED as u32 || !flow.calm.get() {
-            self.look_ahead()?;
-            let machine = flow.machine();
-            flow.go_on(&machine);
-            let may_go = machine.sender.window_left() > PLACES_RESERVED as u64;
+            let may_go = self.look_ahead()? > PLACES_RESERVED as u64;
             return Ok((may_go, flow.calm.get()));
         }
         Ok((true, true))
@@ -319,10 +316,10 @@ impl Session {
         if !self.is_in_turn() {
             return Err(Put::Full);
         }
-        if !self.look_ahead()? {
+        if self.look_ahead()? == 0 {
             return Err(self.lacks(Lack::Place));
         }
-        let mut claim = self.slot(CONTROL_SLOTS as u32)?;
+        let mut claim = self.slots(1, CONTROL_SLOTS as u32)?;
         let mut machine = self.flow.machine();
         claim.write_word(0, Budget::price(bytes));
         claim.commit(Head::reserve().words(), 8);

@@ -35,7 +35,10 @@ impl Drop for Standing {
         let queue = &self.session.queue;
         let mut standing = queue.standing.borrow_mut();
         let was_first = standing.front().is_some_and(|(ticket, _)| *ticket == self.ticket);
-        standing.retain(|(ticket, _)| *ticket != self.ticket);
+        match was_first {
+            true => drop(standing.pop_front()),
+            false => standing.retain(|(ticket, _)| *ticket != self.ticket),
+        }
         // The next may have tried before it was its turn; and one more comes up to the first ones.
         let next = [standing.front(), standing.get(AWAKE - 1)].map(|next| {
             let next = next.filter(|_| was_first);

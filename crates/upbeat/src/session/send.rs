@@ -60,7 +60,7 @@ impl Session {
         if !self.is_in_turn() {
             return Err(Put::Full);
         }
-        if !self.look_ahead()? {
+        if self.look_ahead()? == 0 {
             return Err(self.lacks(Lack::Place));
         }
         self.put(Front { head, extensions }, value, REQUESTS, stamps)?;

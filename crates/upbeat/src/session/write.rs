@@ -259,7 +259,7 @@ impl Session {
         }
     }
 
-    /// Writes a message: short, into its slot; longer, into a buffer.
+    /// Writes a message: short, into its slot; longer, into consecutive ones or a buffer.
     #[inline(always)]
     pub(super) fn put<T: Content>(
         &self,
@@ -272,26 +272,13 @@ impl Session {
         if front.extensions.bytes() + likely > SHORT_BYTES {
             return self.put_longer(front, value, likely, domain, stamps);
         }
-        let mut claim = self.slot(domain.keep)?;
-        stamps.at(Point::Claimed);
-        let (head, at) = front.extensions.write(front.head, None, &mut claim);
-        let mut out = Output::lane(claim, at);
-        value.put(&mut out).map_err(bad_value)?;
-        if !out.fits() {
-            let len = out.len() - at;
-            drop(out);
-            return self.put_longer(front, value, len, domain, stamps);
+        match self.put_in_slots(front, value, 1, domain, stamps)? {
+            Ok(()) => Ok(()),
+            Err(len) => self.put_longer(front, value, len, domain, stamps),
         }
-        let len = out.len();
-        stamps.at(Point::Marshalled);
-        out.commit(stamps.on_head(with_len(head, len)), len);
-        stamps.at(Point::Published);
-        self.unflushed.set(self.unflushed.get() + 1);
-        Ok(())
     }
 
-    /// Writes a message that does not fit a slot: into consecutive ones if it is not long and nothing
-    /// is refused, else into a buffer.
+    /// Writes a message that does not fit a slot, of as many bytes as is likely, or as it then takes.
     #[inline(never)]
     fn put_longer<T: Content>(
         &self,
@@ -301,6 +288,26 @@ impl Session {
         domain: Domain,
         stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
+        match self.put_of(front, value, likely, domain, stamps)? {
+            Ok(()) => Ok(()),
+            Err(exact) => match self.put_of(front, value, exact, domain, stamps)? {
+                Ok(()) => Ok(()),
+                Err(again) => Err(bad_length(exact, again)),
+            },
+        }
+    }
+
+    /// Writes a message of so many bytes: into consecutive slots if it is not long and nothing is
+    /// refused, else into a buffer. Gives its length if it is longer.
+    #[inline(always)]
+    fn put_of<T: Content>(
+        &self,
+        front: Front,
+        value: &T,
+        bytes: usize,
+        domain: Domain,
+        stamps: &mut impl Stamps,
+    ) -> Result<Result<(), usize>, Put> {
         let mut most = MESSAGE_BYTES_MAX;
         // What is to be read in place has a buffer that can be held; what waited must not wait again.
         let mut in_ring = !T::IN_PLACE && domain.usage != Use::Granted;
@@ -309,7 +316,7 @@ impl Session {
             most = if may_go { MEDIUM_BYTES_MAX } else { SHORT_BYTES };
             in_ring &= calm;
         }
-        let mut len = likely;
+        let mut len = bytes;
         if len > most {
             // What is only likely too long is not asked for.
             len = counted(value)?;
@@ -319,47 +326,33 @@ impl Session {
                 _ => {}
             }
         }
-        in_ring &= front.extensions.bytes() + len <= IN_RING_BYTES_MAX;
-        if in_ring && (!domain.asks || self.may_be_copied(len)?) {
-            match self.put_in_ring(front, value, len, domain, stamps) {
-                Ok(Ok(())) => {
-                    if domain.asks {
-                        self.went_in_ring(len);
-                    }
-                    return Ok(());
-                }
-                Ok(Err(exact)) => len = exact,
+        let in_slots = front.extensions.bytes() + len;
+        if in_ring && in_slots <= IN_RING_BYTES_MAX && (!domain.asks || self.may_be_copied(len)?) {
+            match self.put_in_slots(front, value, span_of(in_slots), domain, stamps) {
                 // An answer may find a slot where it finds no row of them.
                 Err(Put::Full) if domain.usage == Use::Answers => {}
-                Err(put) => return Err(put),
+                written => {
+                    if domain.asks && matches!(written, Ok(Ok(()))) {
+                        self.went_in_ring(len);
+                    }
+                    return written;
+                }
             }
         }
-        match self.put_placed(front, value, len, domain, stamps)? {
-            Ok(()) => Ok(()),
-            Err(exact) if exact > most => self.put_longer(front, value, exact, domain, stamps),
-            Err(exact) => match self.put_placed(front, value, exact, domain, stamps)? {
-                Ok(()) => Ok(()),
-                Err(again) => Err(bad_length(exact, again)),
-            },
-        }
+        self.put_placed(front, value, len, domain, stamps)
     }
 
-    /// Writes a message into consecutive slots. Gives its length if it is longer than `len`.
+    /// Writes a message into so many slots. Gives its length if it does not fit them.
     #[inline(always)]
-    fn put_in_ring<T: Content>(
+    fn put_in_slots<T: Content>(
         &self,
         front: Front,
         value: &T,
-        len: usize,
+        span: u32,
         domain: Domain,
         stamps: &mut impl Stamps,
     ) -> Result<Result<(), usize>, Put> {
-        let span = span_of(front.extensions.bytes() + len);
-        let claim = self.carrier.lanes.claim(span, domain.keep);
-        let mut claim = match claim {
-            Ok(claim) => claim,
-            Err(refused) => self.slots_slowly(span, domain.keep, refused)?,
-        };
+        let mut claim = self.slots(span, domain.keep)?;
         stamps.at(Point::Claimed);
         let (head, at) = front.extensions.write(front.head, None, &mut claim);
         let mut out = Output::lane(claim, at);
@@ -393,7 +386,7 @@ impl Session {
         let Some((own, buffer)) = own.and_then(|own| Some((own, own.slab.claim(returned)?))) else {
             return Err(self.lacks(Lack::Buffer));
         };
-        let mut claim = self.slot(domain.keep)?;
+        let mut claim = self.slots(1, domain.keep)?;
         stamps.at(Point::Claimed);
         let mut out = Output::lent(buffer);
         value.put(&mut out).map_err(bad_value)?;
@@ -411,12 +404,12 @@ impl Session {
         Ok(Ok(()))
     }
 
-    /// Claims a slot of our lane.
+    /// Claims slots of our lane.
     #[inline(always)]
-    pub(super) fn slot(&self, keep: u32) -> Result<Claim<'_>, Put> {
-        match self.carrier.lanes.claim(1, keep) {
+    pub(super) fn slots(&self, span: u32, keep: u32) -> Result<Claim<'_>, Put> {
+        match self.carrier.lanes.claim(span, keep) {
             Ok(claim) => Ok(claim),
-            Err(refused) => self.slots_slowly(1, keep, refused),
+            Err(refused) => self.slots_slowly(span, keep, refused),
         }
     }
 
@@ -424,30 +417,37 @@ impl Session {
     #[cold]
     #[inline(never)]
     fn slots_slowly(&self, span: u32, keep: u32, refused: Refused) -> Result<Claim<'_>, Put> {
-        match refused {
-            Refused::Full | Refused::Claimed => {
-                let refusals = self.refusals.get() + 1;
-                self.refusals.set(refusals);
-                if refusals < REFUSALS_BEFORE_GROWTH || !self.grow()? {
-                    return Err(self.lacks(Lack::Slot));
+        let mut refused = refused;
+        loop {
+            match refused {
+                Refused::Full | Refused::Claimed => {
+                    let refusals = self.refusals.get() + 1;
+                    self.refusals.set(refusals);
+                    if refusals < REFUSALS_BEFORE_GROWTH || !self.grow()? {
+                        return Err(self.lacks(Lack::Slot));
+                    }
+                    self.refusals.set(0);
                 }
-                self.refusals.set(0);
-            }
-            Refused::TooLong { span, .. } => {
-                if !self.grow()? {
-                    return Err(Put::TooLarge(span as usize * SLOT_BYTES));
+                Refused::TooLong { span, .. } => {
+                    if !self.grow()? {
+                        return Err(Put::TooLarge(span as usize * SLOT_BYTES));
+                    }
+                }
+                Refused::Progress { now, known, out } => {
+                    return Err(lost_progress(now, known, out));
                 }
             }
-            Refused::Progress { now, known, out } => return Err(lost_progress(now, known, out)),
+            match self.carrier.lanes.claim(span, keep) {
+                Ok(claim) => return Ok(claim),
+                Err(again) => refused = again,
+            }
         }
-        self.carrier.lanes.claim(span, keep).map_err(|_| self.lacks(Lack::Slot))
     }
 
     /// Writes a frame with its payload into consecutive slots.
     pub(super) fn put_bytes(&self, head: Words, payload: &[u8]) -> Result<(), Put> {
         let span = span_of(payload.len());
-        let claim = self.carrier.lanes.claim(span, 0);
-        let mut claim = claim.or_else(|refused| self.slots_slowly(span, 0, refused))?;
+        let mut claim = self.slots(span, 0)?;
         claim.write(0, payload);
         claim.commit(with_len(head, payload.len()), payload.len());
         self.unflushed.set(self.unflushed.get() + 1);

@@ -28,6 +28,8 @@ pub(crate) trait Depot {
     async fn state(&self) -> (u64, u64, u64, u64);
     async fn counted(&self, counter: u64) -> u64;
     async fn echo(&self, bytes: Vec<u8>) -> Vec<u8>;
+    /// The same of what is longer than it looks.
+    async fn texts(&self, texts: Vec<String>) -> Vec<String>;
     /// So many bytes.
     async fn blob(&self, bytes: u64) -> Vec<u8>;
     /// Stops the whole node for so long.
@@ -134,7 +136,8 @@ impl Depot for Keeper {
         if late {
             self.gate().await;
         }
-        panic!("{number} panics");
+        // As `panic!` does, but without a line on the screen.
+        std::panic::resume_unwind(Box::new(format!("{number} panics")));
     }
 
     async fn panics_in_place(&self, number: u64, late: bool, bytes: InPlace<u8>) {
@@ -142,7 +145,7 @@ impl Depot for Keeper {
         if late {
             self.gate().await;
         }
-        panic!("{number} panics with {} bytes", bytes.len());
+        std::panic::resume_unwind(Box::new(format!("{number} panics with {} bytes", bytes.len())));
     }
 
     async fn open(&self, open: bool) {
@@ -160,6 +163,10 @@ impl Depot for Keeper {
 
     async fn echo(&self, bytes: Vec<u8>) -> Vec<u8> {
         bytes
+    }
+
+    async fn texts(&self, texts: Vec<String>) -> Vec<String> {
+        texts
     }
 
     async fn blob(&self, bytes: u64) -> Vec<u8> {

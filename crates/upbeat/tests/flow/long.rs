@@ -41,6 +41,27 @@ fn they_come_whole_both_ways() {
     }
 }
 
+/// What a value takes is known when it is written: it looks like a medium one, and is a long one.
+#[test]
+fn what_is_longer_than_it_looks_asks_all_the_same() {
+    let _watchdog = Watchdog::new("looks", 60);
+    for kind in KINDS {
+        let make = Make::new(Waiting::Adaptive);
+        let stand = Stand::new(kind, make, make);
+        stand.node.block_on(async {
+            let depot = stand.client().await;
+            for (count, each) in [(20, 100), (20, 3000), (20, 4000), (1000, 1000), (5000, 30)] {
+                let asked = stand.node.counted(Counter::RoomAsked);
+                let texts = vec!["t".repeat(each); count];
+                let same = depot.texts(texts.clone()).await.map(|back| back == texts);
+                assert_eq!(same, Ok(true), "{count} of {each}");
+                let asked = stand.node.counted(Counter::RoomAsked) - asked;
+                assert_eq!(asked, u64::from(count * (each + 8) > 65_536), "{count} of {each}");
+            }
+        });
+    }
+}
+
 #[test]
 fn a_hundred_mebibytes() {
     let _watchdog = Watchdog::new("100 MiB", 240);

@@ -3,23 +3,13 @@
 use super::{Flow, Nodes};
 use crate::bench::papers::figures::{EXPRESS_SHORT, EXPRESS_UPCALL};
 use crate::bench::plot::{self, Series};
-use crate::bench::report::{Placement, Row, json, placements, time};
-use crate::bench::sizes::Sizes;
+use crate::bench::report::{Placement, Row, placements, time};
+use crate::bench::sizes::{self, Sizes};
 use std::io::{self, Write};
 
 /// Prints what was measured.
 pub(crate) fn tell(rows: &[Row], as_json: bool, to: &mut impl Write) -> io::Result<()> {
-    if as_json {
-        return json(rows, to);
-    }
-    let all = placements(rows);
-    for &placement in &all {
-        table(&Sizes::of(rows, placement), to)?;
-    }
-    if let Some(&usual) = all.first() {
-        paper(&Sizes::of(rows, usual), to)?;
-    }
-    Ok(())
+    sizes::tell(rows, as_json, to, table, paper)
 }
 
 /// Draws it.

@@ -4,8 +4,8 @@ use super::{Copies, Flow, Way};
 use crate::bench::message::size_word;
 use crate::bench::papers::figures::EXPRESS_500;
 use crate::bench::plot::{self, Series};
-use crate::bench::report::{Placement, Row, json, placements, short};
-use crate::bench::sizes::Sizes;
+use crate::bench::report::{Placement, Row, placements, short};
+use crate::bench::sizes::{self, Sizes};
 use std::io::{self, Write};
 
 /// The size of the messages that the paper counts frames of.
@@ -13,17 +13,7 @@ const COUNTED: u64 = 500;
 
 /// Prints what was measured.
 pub(crate) fn tell(rows: &[Row], as_json: bool, to: &mut impl Write) -> io::Result<()> {
-    if as_json {
-        return json(rows, to);
-    }
-    let all = placements(rows);
-    for &placement in &all {
-        table(&Sizes::of(rows, placement), to)?;
-    }
-    if let Some(&usual) = all.first() {
-        paper(&Sizes::of(rows, usual), to)?;
-    }
-    Ok(())
+    sizes::tell(rows, as_json, to, table, paper)
 }
 
 /// Draws it.
