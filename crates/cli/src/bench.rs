@@ -15,6 +15,7 @@ pub mod progress;
 pub mod control;
 pub mod ground;
 mod line;
+mod message;
 mod pipe;
 pub mod pair;
 mod placement;
@@ -23,7 +24,6 @@ pub(crate) mod yardstick;
 mod memory;
 mod limits;
 pub mod plot;
-mod message;
 mod echo;
 mod hosts;
 mod call;
@@ -328,7 +328,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     for bench in BENCHES.iter().filter(|bench| !bench.on_demand || !names.is_empty()) {
         let in_general = arguments.quick && names.iter().all(|name| name == bench.name);
         let left_out = |case: &str| {
-            let is_bet = arguments.conservative && case.ends_with("/optimistic");
+            let bets = ["/optimistic", "/in-place"];
+            let is_bet = arguments.conservative && bets.iter().any(|bet| case.ends_with(bet));
             is_bet || (in_general && (bench.slow)(case))
         };
         let wanted = |case: &str| is_wanted(&names, bench.name, case) && !left_out(case);

@@ -1,6 +1,6 @@
 //! The service that calls and messages are measured with.
 
-use crate::bench::message::Message;
+use crate::bench::message::{Lying, Message};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::hint::black_box;
@@ -36,6 +36,9 @@ pub(crate) trait Echo {
     /// A message of any number of bytes.
     #[oneway]
     async fn land(&self, message: Message);
+    /// The same, read where it lies. One that does not lie with its sender is not counted.
+    #[oneway]
+    async fn lie(&self, message: Lying);
     /// A message that is answered by a store into a line of the callee's.
     #[oneway]
     async fn mark(&self, n: u64);
@@ -102,6 +105,11 @@ impl Echo for EchoService {
     async fn land(&self, message: Message) {
         black_box(message.bytes());
         self.hits.set(self.hits.get() + 1);
+    }
+
+    async fn lie(&self, message: Lying) {
+        let sum = black_box(message.sum_there());
+        self.hits.set(self.hits.get() + u64::from(sum.is_some()));
     }
 
     async fn mark(&self, n: u64) {

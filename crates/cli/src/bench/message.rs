@@ -5,6 +5,7 @@
 //! into the lane and once out of it, and nothing else is.
 
 use std::rc::Rc;
+use upbeat::InPlace;
 use upbeat::wire::{Describe, Input, Output, Wire, WireError};
 use upbeat_core::limits::MESSAGE_BYTES_MAX;
 
@@ -54,6 +55,71 @@ impl Wire for Message {
     }
 }
 
+/// The same, read where its sender wrote it: on the wire an `InPlace<u8>`, whose count is in the
+/// frame's bytes, so that both are of one length.
+#[derive(Clone)]
+pub(crate) enum Lying {
+    /// Bytes that are sent.
+    Kept(Rc<[u8]>),
+    /// Bytes that lie with their sender.
+    Come(Rc<InPlace<u8>>),
+}
+
+/// Bytes of the count before the bytes.
+const COUNT_BYTES: usize = size_of::<u64>();
+
+impl Lying {
+    /// A message whose frame is as long as that of another.
+    pub(crate) fn of(message: &Message) -> Lying {
+        Lying::Kept(message.bytes().iter().skip(COUNT_BYTES).copied().collect())
+    }
+
+    /// The sum of its words, if it lies with its sender.
+    pub(crate) fn sum_there(&self) -> Option<u64> {
+        let Lying::Come(bytes) = self else { return None };
+        let mut sum = 0;
+        bytes.for_each_piece(|piece| sum = add_up(sum, piece));
+        bytes.is_lent().then_some(sum)
+    }
+}
+
+impl Wire for Lying {
+    const IN_PLACE: bool = <InPlace<u8> as Wire>::IN_PLACE;
+
+    fn bytes_likely(&self) -> usize {
+        match self {
+            Lying::Kept(bytes) => COUNT_BYTES + bytes.len(),
+            Lying::Come(bytes) => bytes.bytes_likely(),
+        }
+    }
+
+    fn describe(out: &mut Describe) {
+        InPlace::<u8>::describe(out);
+    }
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        match self {
+            Lying::Kept(bytes) => {
+                (bytes.len() as u64).put(out)?;
+                out.bytes(bytes);
+                Ok(())
+            }
+            Lying::Come(bytes) => bytes.put(out),
+        }
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Lying, WireError> {
+        InPlace::take(input).map(|bytes| Lying::Come(Rc::new(bytes)))
+    }
+}
+
+/// Adds the words of some bytes, and what is left over behind them, to a sum.
+pub(crate) fn add_up(sum: u64, bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks();
+    let words = words.iter().map(|word| u64::from_ne_bytes(*word));
+    words.chain(rest.iter().map(|byte| u64::from(*byte))).fold(sum, u64::wrapping_add)
+}
+
 /// Those of the sizes that a message may have. If some may not, the longest that may be is the last.
 pub(crate) fn possible(sizes: &[usize]) -> Vec<usize> {
     clipped(sizes, MESSAGE_BYTES_MAX)
@@ -84,7 +150,9 @@ pub(crate) fn is_slow(case: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Message, clipped, is_slow, size_word};
+    use super::{COUNT_BYTES, Lying, Message, add_up, clipped, is_slow, size_word};
+    use std::rc::Rc;
+    use upbeat::InPlace;
 
     #[test]
     fn sizes_end_at_the_longest_message() {
@@ -104,6 +172,16 @@ mod tests {
     fn long_messages_are_slow() {
         assert!(is_slow("16MiB/optimistic") && is_slow("64MiB/two-copies"));
         assert!(!is_slow("4MiB/optimistic") && !is_slow("1023KiB/asleep") && !is_slow("64KiB/x"));
+    }
+
+    #[test]
+    fn what_lies_is_as_long_and_added_up_whole() {
+        let message = Message::of(4096);
+        let Lying::Kept(bytes) = Lying::of(&message) else { unreachable!("it is ours") };
+        assert_eq!(bytes.len() + COUNT_BYTES, message.bytes().len());
+        assert_eq!(add_up(1, &[2, 0, 0, 0, 0, 0, 0, 0, 3, 4]), 10);
+        let copied = Lying::Come(Rc::new(InPlace::from(vec![1_u8; 9])));
+        assert_eq!(copied.sum_there(), None, "it is no more with its sender");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use crate::bench::error::BenchError;
 use crate::bench::ground::{Ground, LINE_WORDS, SECOND_LINE};
 use crate::bench::line::await_word;
+use crate::bench::message::add_up;
 use crate::bench::timing::{Round, Work};
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{Ordering, fence};
@@ -16,7 +17,7 @@ use upbeat_memory::region::{Region, WORD};
 const LINE: usize = LINE_WORDS * WORD;
 
 /// Bytes that are looked at at a time where they are not copied out.
-const WINDOW: usize = 1024;
+const WINDOW: usize = 4096;
 
 /// How a ring is cut up for messages of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,10 +109,7 @@ pub(crate) fn sum_up(ring: &Region, cut: Cut, ground: &mut Ground, work: Work) {
         for at in (0..bytes).step_by(WINDOW) {
             let part = &mut window[..WINDOW.min(bytes - at)];
             ring.read(place + at, part);
-            let (words, rest) = part.as_chunks::<WORD>();
-            let words = words.iter().map(|word| u64::from_ne_bytes(*word));
-            let rest = rest.iter().map(|byte| u64::from(*byte));
-            sum = words.chain(rest).fold(sum, u64::wrapping_add);
+            sum = add_up(sum, part);
         }
     });
     black_box(sum);

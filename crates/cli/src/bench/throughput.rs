@@ -3,6 +3,10 @@
 //! One node sends, another consumes at once: optimistically, conservatively, and beside both the
 //! floors of the same run, bare rings through which the same bytes pass with two copies and with
 //! one. Of each floor the best of a few sizes of the ring is taken.
+//!
+//! What is read in place stands beside the ring with one copy. Both readers add up all words, with
+//! the same loop: one who touched nothing would leave the bytes in the writer's cache, and what it
+//! costs to move them, which is what is measured, would be paid by nobody.
 
 mod rings;
 mod tell;
@@ -13,7 +17,7 @@ use crate::bench::control::{Control, Done, Job};
 use crate::bench::error::BenchError;
 use crate::bench::ground::{COUNT_LINE, Ground};
 use crate::bench::hosts::{Caller, Flow, Host, Policy};
-use crate::bench::message::{Message, possible, size_word};
+use crate::bench::message::{Lying, Message, possible, size_word};
 use crate::bench::oneway::burst;
 use crate::bench::pair::{Pair, Server};
 use crate::bench::report::{Row, rounded};
@@ -39,27 +43,47 @@ const BURST_BYTES: usize = 8 * MIB;
 const BURST_MOST: usize = 16_384;
 const BURST_LEAST: usize = 2;
 
+/// The shortest messages that are read in place: for shorter ones no buffer is worth its while.
+const IN_PLACE_LEAST: usize = 4 * KIB;
+
 /// The way of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Nodes(Flow),
+    /// Nodes as they are by themselves; the receiver reads where its peer wrote.
+    InPlace,
     Ring(Copies),
 }
 
 impl Way {
     /// A baseline stands before what is compared with it.
-    const ALL: [Way; 4] = [
+    const ALL: [Way; 5] = [
         Way::Ring(Copies::Two),
         Way::Ring(Copies::One),
         Way::Nodes(Flow::Optimistic),
         Way::Nodes(Flow::Conservative),
+        Way::InPlace,
     ];
 
     fn word(self) -> &'static str {
         match self {
             Way::Nodes(flow) => flow.word(),
+            Way::InPlace => "in-place",
             Way::Ring(copies) => copies.word(),
         }
+    }
+
+    /// How the nodes send, if there are any.
+    fn flow(self) -> Option<Flow> {
+        match self {
+            Way::Nodes(flow) => Some(flow),
+            Way::InPlace => Some(Flow::Optimistic),
+            Way::Ring(_) => None,
+        }
+    }
+
+    fn goes_with(self, bytes: usize) -> bool {
+        self != Way::InPlace || bytes >= IN_PLACE_LEAST
     }
 
     fn baseline(self) -> Option<Way> {
@@ -67,6 +91,7 @@ impl Way {
             Way::Ring(Copies::Two) => None,
             Way::Ring(Copies::One) | Way::Nodes(Flow::Optimistic) => Some(Way::Ring(Copies::Two)),
             Way::Nodes(Flow::Conservative) => Some(Way::Nodes(Flow::Optimistic)),
+            Way::InPlace => Some(Way::Ring(Copies::One)),
         }
     }
 }
@@ -87,6 +112,7 @@ impl Case {
         let bytes = self.bytes;
         match self.way {
             Way::Nodes(flow) => format!("messages of {bytes} bytes, {}", flow.word()),
+            Way::InPlace => format!("messages of {bytes} bytes, read where their sender wrote"),
             Way::Ring(Copies::Two) => {
                 format!("{bytes} bytes copied into a bare ring and out of it")
             }
@@ -101,7 +127,8 @@ impl Case {
 
 fn cases() -> Vec<Case> {
     let all = possible(SIZES).into_iter();
-    all.flat_map(|bytes| Way::ALL.map(|way| Case { bytes, way })).collect()
+    let of = |bytes| Way::ALL.map(|way| Case { bytes, way });
+    all.flat_map(of).filter(|case| case.way.goes_with(case.bytes)).collect()
 }
 
 /// The cases and what each is.
@@ -139,12 +166,10 @@ pub(crate) fn subjects(
     for case in cases().into_iter().filter(|case| wanted(&case.path())) {
         let baseline = case.way.baseline().map(|way| Case { way, ..case }.path());
         let message = Message::of(case.bytes);
-        let doing = match case.way {
-            Way::Ring(_) => Doing::Ring(RingFloor::new(Rc::clone(&rings), case.bytes)),
-            Way::Nodes(flow) => match senders.iter().find(|(one, _)| *one == flow) {
-                Some((_, sender)) => Doing::Nodes(Rc::clone(sender)),
-                None => return Err(BenchError::protocol("a sender is missing")),
-            },
+        let sender = senders.iter().find(|(flow, _)| Some(*flow) == case.way.flow());
+        let doing = match sender {
+            Some((_, sender)) => Doing::Nodes(Rc::clone(sender)),
+            None => Doing::Ring(RingFloor::new(Rc::clone(&rings), case.bytes)),
         };
         let (path, tally) = (case.path(), Tally::default());
         subjects.push(Box::new(Stream { case, path, baseline, message, doing, tally }));
@@ -203,8 +228,12 @@ impl Subject for Stream {
         };
         let message = &self.message;
         let before = counted(sender.node());
-        let round = pair.round(Job::Case(self.path.clone()), work, |_| {
-            burst(sender, work, async |client, _| client.land(message.clone()).await)
+        let round = pair.round(Job::Case(self.path.clone()), work, |_| match self.case.way {
+            Way::InPlace => {
+                let lying = Lying::of(message);
+                burst(sender, work, async |client, _| client.lie(lying.clone()).await)
+            }
+            _ => burst(sender, work, async |client, _| client.land(message.clone()).await),
         })?;
         let after = counted(sender.node());
         self.tally.messages += work.total();
@@ -256,13 +285,11 @@ impl Server for ThroughputServer {
         // Which ring it is stands behind the case.
         let (path, ring) = job.split_once('@').unwrap_or((job, ""));
         let case = cases().into_iter().find(|case| case.path() == path).ok_or_else(unknown)?;
-        let flow = match case.way {
-            Way::Ring(copies) => {
-                return self.rings.round(copies, ring, case.bytes, ground, work);
-            }
-            Way::Nodes(flow) => flow,
-        };
-        let (_, host) = self.hosts.iter().find(|(one, _)| *one == flow).ok_or_else(unknown)?;
+        if let Way::Ring(copies) = case.way {
+            return self.rings.round(copies, ring, case.bytes, ground, work);
+        }
+        let host = self.hosts.iter().find(|(flow, _)| Some(*flow) == case.way.flow());
+        let (_, host) = host.ok_or_else(unknown)?;
         let before = counted(&host.node);
         host.round();
         let after = counted(&host.node);
@@ -287,6 +314,7 @@ mod tests {
             }
         }
         assert!(all.iter().any(|case| case.path() == "500B/conservative"));
+        assert!(all.iter().any(|case| case.path() == "64MiB/in-place"));
         assert!(Way::ALL.iter().all(|way| !way.word().contains('@')));
     }
 
