@@ -34,7 +34,7 @@ pub enum Size {
     Short,
     /// It may be refused, and then waits at its sender.
     Medium,
-    /// It is never sent without asking.
+    /// It is never sent without asking: a refused one would have been carried in vain.
     Long,
 }
 
@@ -49,6 +49,13 @@ impl Size {
         } else {
             Size::Long
         }
+    }
+
+    /// The size where payloads stay in their sender's memory until they are accepted: none is long,
+    /// for nothing is carried in vain.
+    #[inline]
+    pub const fn in_memory(bytes: usize) -> Size {
+        if bytes <= SHORT_BYTES { Size::Short } else { Size::Medium }
     }
 }
 

@@ -49,8 +49,7 @@ pub const EMPTY_ELEMENTS_MAX: usize = 1 << 20;
 /// long for a slot.
 pub const SLABS_MAX: usize = 32;
 
-/// Bytes of the buffers of a slab, from the smallest; the last are those of the longest requests
-/// that go unasked.
+/// Bytes of the buffers of a slab, from the smallest. What is longer has a slab of its own.
 pub const BUFFER_BYTES: [usize; 4] = [512, 2048, 8192, MEDIUM_BYTES_MAX];
 
 /// Buffers of a slab of each of those sizes.
@@ -59,11 +58,12 @@ pub const BUFFERS: [u32; 4] = [64, 64, 64, 32];
 /// Buffers of the first slab of each of those sizes: few, for most sessions do not need more.
 pub const BUFFERS_FIRST: [u32; 4] = [8, 4, 2, 2];
 
-/// Slabs of one size for requests; as many for those for which room was granted, and for answers,
-/// which both must not wait for requests that wait.
+/// Slabs of one size for requests, and as many for answers. Requests for which room was granted have
+/// one. Answers and those must not wait for requests that wait.
 pub const SLABS_PER_SIZE_MAX: usize = 2;
 
-/// Slabs of a single buffer each, for long requests; and as many for long answers.
+/// Slabs of a single buffer each, for long requests; as many for those for which room was granted,
+/// and as many for long answers.
 pub const SLABS_LONG_MAX: usize = 4;
 
 /// Such slabs whose buffers a receiver keeps, to read them in place for longer than their messages
@@ -98,8 +98,9 @@ pub const FLUSH_MESSAGES: usize = 32;
 /// Open calls of one direction of a session. The callee accepts no call number beyond it.
 pub const CALLS_PER_SESSION_MAX: usize = 4096;
 
-/// Payload bytes of the longest request that may be sent without asking for room: what a lost bet
-/// costs over a byte stream. A longer one is asked for first.
+/// Payload bytes of the longest request that is accepted of a session that holds nothing whatever its
+/// node holds, and over a byte stream of the longest that is sent without asking for room: what a
+/// lost bet costs there.
 pub const MEDIUM_BYTES_MAX: usize = 64 << 10;
 
 /// Requests of one session that may be on their way without room having been asked for. The paper's
@@ -219,7 +220,7 @@ const _: () = assert!(
 );
 // Every slab has a number.
 const _: () =
-    assert!(3 * BUFFER_BYTES.len() * SLABS_PER_SIZE_MAX + 2 * SLABS_LONG_MAX <= SLABS_MAX);
+    assert!(BUFFER_BYTES.len() * (2 * SLABS_PER_SIZE_MAX + 1) + 3 * SLABS_LONG_MAX <= SLABS_MAX);
 // What is granted ahead has buffers, whatever else waits.
 const _: () = assert!(BUFFERS[3] as usize >= GRANTS_AHEAD && SLABS_LONG_MAX >= GRANTS_AHEAD);
 // What is kept leaves buffers to what comes, of which one at least is on its way.

@@ -9,14 +9,11 @@
 //!   payload share the first, a payload of more than 64 KiB has its buffer's. Of a sleeper one more:
 //!   its promise, which it has written since the last look.
 //! - *bytes*: of payload, counts and the gaps up to whole words included, and what a frame says where
-//!   a payload lies or for how much room it asks; heads are not.
+//!   a payload lies; heads are not.
 //! - *copies*: one pass over a payload into lane or buffer and one out of it, however many arguments
 //!   it has. What a program moves by value on its own side is its own.
 //! - *allocations*: what values own where they are received.
 //! - *system calls* and *wakes*: of ringing a sleeper, and of hearing that.
-//!
-//! A request of more than 64 KiB asks for room first: two frames more, one of them to the caller, of
-//! which each finds its sleeper asleep again, and on a node a note of who waits.
 //!
 //! Left to others: what is due by time and not by message (a look at the sockets, once in a
 //! millisecond awake); what is due once in a lap of the ring (padding: [`Lap`]; the line of the
@@ -32,7 +29,7 @@
 use crate::bill::Item;
 use crate::frame::slots;
 use crate::limits::{
-    EXTENSION_BYTES, HEAD_BYTES, IN_RING_BYTES_MAX, LINE_BYTES, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX,
+    EXTENSION_BYTES, HEAD_BYTES, IN_RING_BYTES_MAX, LINE_BYTES, MESSAGE_BYTES_MAX,
 };
 use std::fmt;
 
@@ -142,29 +139,14 @@ pub struct Quote {
 /// ```
 pub const fn quote(operation: Operation, arguments: Payload, result: Payload) -> Option<Quote> {
     match operation {
-        // Who sends one is awake, and looks for the answer if it asks for room.
-        Operation::Oneway { receiver } => request(arguments, receiver, Reader::Looks),
-        Operation::Call { callee, caller } => match request(arguments, callee, caller) {
+        Operation::Oneway { receiver } => message(arguments, receiver),
+        Operation::Call { callee, caller } => match message(arguments, callee) {
             Some(request) => match message(result, caller) {
                 Some(answer) => Some(request.and(answer)),
                 None => None,
             },
             None => None,
         },
-    }
-}
-
-/// A request, and what asks for room for it if it is long.
-const fn request(payload: Payload, callee: Reader, caller: Reader) -> Option<Quote> {
-    match message(payload, callee) {
-        Some(request) if payload.bytes > MEDIUM_BYTES_MAX => {
-            let (asks, grants) = (frame(8, callee), frame(0, caller));
-            // The request names its reservation, and the caller notes who waits for the grant.
-            let says = EXTENSION_BYTES as u64;
-            let more = Quote { bytes: says, allocations: 1, ..Quote::NONE };
-            Some(request.and(asks).and(grants).and(more))
-        }
-        request => request,
     }
 }
 
@@ -315,7 +297,7 @@ mod tests {
         let lines = |bytes| quote(CALL, Payload::plain(bytes), Payload::NONE).unwrap().cache_lines;
         let sizes =
             [0, 40, 41, 104, 105, IN_RING_BYTES_MAX, IN_RING_BYTES_MAX + 1, MESSAGE_BYTES_MAX];
-        assert_eq!(sizes.map(lines), [2, 2, 3, 3, 4, 1026, 1029, 16_777_220]);
+        assert_eq!(sizes.map(lines), [2, 2, 3, 3, 4, 1026, 1027, 16_777_218]);
         assert_eq!(quote(CALL, Payload::NONE, Payload::plain(MESSAGE_BYTES_MAX + 1)), None);
         assert_eq!(quote(CALL, Payload::sequence(usize::MAX), Payload::NONE), None);
     }
@@ -341,17 +323,11 @@ mod tests {
     }
 
     #[test]
-    fn a_long_request_asks_first_and_a_long_answer_does_not() {
-        let long = Payload::plain(MEDIUM_BYTES_MAX + 1);
-        let short = quote(CALL, Payload::plain(MEDIUM_BYTES_MAX), Payload::NONE).unwrap();
-        let there = quote(CALL, long, Payload::NONE).unwrap();
-        let back = quote(CALL, Payload::NONE, long).unwrap();
-        let asked = Quote { cache_lines: 1 + 2, bytes: 1 + 24, allocations: 1, ..Quote::NONE };
-        assert_eq!(there, short.and(asked));
-        assert_eq!(back, short.and(Quote { cache_lines: 1, bytes: 1 + 8, ..Quote::NONE }));
-        let asleep = Operation::Call { callee: Reader::Sleeps, caller: Reader::Sleeps };
-        assert_eq!(quote(asleep, long, Payload::NONE).unwrap().wakes, 4);
-        let oneway = Operation::Oneway { receiver: Reader::Sleeps };
-        assert_eq!(quote(oneway, long, Payload::NONE).unwrap().wakes, 2);
+    fn a_long_payload_has_a_buffer_and_its_frame_says_where() {
+        let long = Payload::plain(IN_RING_BYTES_MAX + 1);
+        let short = quote(CALL, Payload::plain(IN_RING_BYTES_MAX), Payload::NONE).unwrap();
+        let more = Quote { cache_lines: 1, bytes: 1 + 8, ..Quote::NONE };
+        assert_eq!(quote(CALL, long, Payload::NONE).unwrap(), short.and(more));
+        assert_eq!(quote(CALL, Payload::NONE, long).unwrap(), short.and(more));
     }
 }

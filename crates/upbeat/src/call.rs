@@ -182,8 +182,7 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     }
 
     /// Sends the call now, or says [`CallError::Full`] where it would have to wait. What comes back
-    /// is to be awaited for the answer. A message of more than 64 KiB asks its callee for room
-    /// before it is sent: it is not sent by this.
+    /// is to be awaited for the answer.
     ///
     /// ```
     /// # #[upbeat::service]
@@ -558,8 +557,7 @@ impl<A: Wire> Future for Send<'_, A> {
 }
 
 impl<A: Wire> Send<'_, A> {
-    /// Sends the message now, or says [`CallError::Full`] where it would have to wait. A message of
-    /// more than 64 KiB asks for room before it is sent: it is not sent by this.
+    /// Sends the message now, or says [`CallError::Full`] where it would have to wait.
     ///
     /// ```
     /// # #[upbeat::service]

@@ -22,7 +22,7 @@ impl Dispatcher {
         if head.kind == Kind::Reserve {
             self.count(Counter::ProtocolFrames);
             session.keep_reservation()?;
-        } else if !head.flags.has(Flags::GRANTED) && self.may_accept(session) {
+        } else if self.may_accept(session, head) {
             session.accept();
             return self.request(session, head);
         } else {
@@ -37,9 +37,12 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Whether a request of this session is accepted when it comes.
-    pub(super) fn may_accept(&self, session: &Session) -> bool {
-        session.is_clear() || session.look_clear(&self.purse.budget())
+    /// Whether the request that lies open is accepted at once.
+    pub(super) fn may_accept(&self, session: &Session, head: &Head) -> bool {
+        let budget = self.purse.budget();
+        (session.is_clear() || session.look_clear(&budget))
+            && !head.flags.has(Flags::GRANTED)
+            && session.admits(head, &budget)
     }
 
     /// Runs the request that lies open.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::taken::{Billed, Taken};
 use upbeat_core::bill::way::{CALL, Happened, Manner, ONEWAY, Point, WAYS, Way};
-use upbeat_core::frame::{CallNumber, Flags, Head, Kind};
+use upbeat_core::frame::{CallNumber, Head, Kind};
 use upbeat_core::limits::STAMPS_BYTES_MAX;
 use upbeat_memory::samples::{Record, SUBJECTS_MAX, Samples};
 use upbeat_memory::ticks::{ticks, ticks_after};
@@ -365,8 +365,7 @@ impl Dispatcher {
         sample.at(Point::CheckedThere);
         let methods = self.methods.borrow();
         let entry = methods.get(usize::from(head.method).wrapping_sub(1));
-        let (Some(entry), true) = (entry, session.is_clear() && !head.flags.has(Flags::GRANTED))
-        else {
+        let (Some(entry), true) = (entry, self.may_accept(session, &head)) else {
             // What is refused, or waits for its turn, is no longer sampled.
             drop(methods);
             self.free_sample(sample);

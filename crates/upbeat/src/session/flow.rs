@@ -15,8 +15,8 @@ use upbeat_core::fault::Rule;
 use upbeat_core::flow::{Budget, Granted, Receiver, Sender, Share, Step};
 use upbeat_core::frame::{CallNumber, Flags, Head, Kind};
 use upbeat_core::limits::{
-    CONTROL_SLOTS, COPIED_BYTES_MAX, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX, PLACES_RESERVED,
-    SESSION_BUDGET_BYTES, SHORT_BYTES,
+    CONTROL_SLOTS, COPIED_BYTES_MAX, MESSAGE_BYTES_MAX, PLACES_RESERVED, SESSION_BUDGET_BYTES,
+    SHORT_BYTES,
 };
 
 /// Requests that may be accepted before the peer is shown: a part of those that may be on their way
@@ -409,6 +409,14 @@ impl Session {
         self.flow.machine.borrow().receiver.waiting()
     }
 
+    /// Whether there is room for the request that lies open, where any may be accepted at once: a
+    /// long one finds none in a node that others overload.
+    pub(crate) fn admits(&self, head: &Head, budget: &Budget) -> bool {
+        self.placed_bytes(head).is_none_or(|bytes| {
+            budget.admits(&self.flow.machine.borrow().share, Budget::price(bytes))
+        })
+    }
+
     /// Finds out anew whether a request may be accepted at once.
     pub(crate) fn look_clear(&self, budget: &Budget) -> bool {
         let machine = self.flow.machine.borrow();
@@ -430,10 +438,6 @@ impl Session {
         let kept = Kept { head: *head, body, deadline };
         let mut machine = self.flow.machine();
         let placed = match head.flags.offset_of(Flags::GRANTED) {
-            None if len > MEDIUM_BYTES_MAX => {
-                let (len, reserved) = (len as u64, MEDIUM_BYTES_MAX as u64);
-                Err(Rule::BeyondReserved { len, reserved })
-            }
             None => machine.receiver.keep(kept, Budget::price(len)).map(Some),
             Some(at) => {
                 let number = reader.read_word(at as usize);

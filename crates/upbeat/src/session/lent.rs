@@ -5,10 +5,9 @@ use crate::wire::{Hold, Input};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use upbeat_core::fault::Rule;
-use upbeat_core::frame::{Flags, Head, Kind, Placed};
+use upbeat_core::frame::{Flags, Head, Placed};
 use upbeat_core::limits::{
-    LONG_BYTES_MAX, LONG_KEPT_MAX, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX, SHORT_BYTES,
-    SLAB_GENERATION, SLABS_MAX,
+    LONG_BYTES_MAX, LONG_KEPT_MAX, MESSAGE_BYTES_MAX, SHORT_BYTES, SLAB_GENERATION, SLABS_MAX,
 };
 use upbeat_memory::page::PeerPage;
 use upbeat_memory::slab::{Allowance, Borrowed, Tell, is_slab};
@@ -159,12 +158,7 @@ impl Session {
     pub(crate) fn hold(&self, head: &Head) -> Result<Option<Hold>, Fault> {
         match head.flags.offset_of(Flags::PLACED) {
             None => Ok(None),
-            Some(at) => {
-                // A longer request asks for room first; for how much, is seen when it is placed.
-                let asks = head.kind == Kind::Reply || head.flags.has(Flags::GRANTED);
-                let most = if asks { MESSAGE_BYTES_MAX } else { MEDIUM_BYTES_MAX };
-                self.hold_placed(at as usize, most).map(Some)
-            }
+            Some(at) => self.hold_placed(at as usize).map(Some),
         }
     }
 
@@ -179,14 +173,21 @@ impl Session {
         Ok(Body::Copied(bytes))
     }
 
-    fn hold_placed(&self, at: usize, most: usize) -> Result<Hold, Fault> {
-        let word = self.carrier.lanes.reader().read_word(at);
-        let Placed { slab, index, len } = Placed::from_u64(word);
-        if len as usize > most {
-            return Err(misbehaved(Rule::BeyondReserved {
-                len: len.into(),
-                reserved: most as u64,
-            }));
+    /// Where the payload of the frame that lies open lies.
+    fn placed(&self, at: usize) -> Placed {
+        Placed::from_u64(self.carrier.lanes.reader().read_word(at))
+    }
+
+    /// Bytes of the payload of the frame that lies open, if it lies in a buffer.
+    pub(super) fn placed_bytes(&self, head: &Head) -> Option<usize> {
+        let at = head.flags.offset_of(Flags::PLACED)?;
+        Some(self.placed(at as usize).len as usize)
+    }
+
+    fn hold_placed(&self, at: usize) -> Result<Hold, Fault> {
+        let Placed { slab, index, len } = self.placed(at);
+        if len as usize > MESSAGE_BYTES_MAX {
+            return Err(broken(&format_args!("a payload of {len} bytes")));
         }
         let slabs = self.lent.slabs.borrow();
         let Some(Some(lender)) = slabs.get(slab as usize) else {

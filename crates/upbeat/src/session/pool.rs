@@ -95,8 +95,12 @@ impl Pool {
         let (may, each, count) = match shape {
             Shape::Usual(size) => {
                 let alike = ours.filter(|own| shape.is_of(&own.slab)).count();
-                let buffers = if alike == 0 { BUFFERS_FIRST } else { BUFFERS };
-                (alike < SLABS_PER_SIZE_MAX, BUFFER_BYTES[size], buffers[size])
+                let (most, buffers) = match (usage, alike) {
+                    (Use::Granted, _) => (1, BUFFERS),
+                    (_, 0) => (SLABS_PER_SIZE_MAX, BUFFERS_FIRST),
+                    _ => (SLABS_PER_SIZE_MAX, BUFFERS),
+                };
+                (alike < most, BUFFER_BYTES[size], buffers[size])
             }
             Shape::Long(each) => {
                 let long = ours.filter(|own| is_long(&own.slab)).map(|own| own.slab.each());

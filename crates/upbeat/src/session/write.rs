@@ -13,8 +13,7 @@ use rustix::io::Errno;
 use upbeat_core::bill::way::Point;
 use upbeat_core::frame::{Flags, Head, Placed};
 use upbeat_core::limits::{
-    CONTROL_SLOTS, EXTENSION_BYTES, IN_RING_BYTES_MAX, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX,
-    SHORT_BYTES, SLOT_BYTES,
+    CONTROL_SLOTS, EXTENSION_BYTES, IN_RING_BYTES_MAX, MESSAGE_BYTES_MAX, SHORT_BYTES, SLOT_BYTES,
 };
 use upbeat_memory::ring::{Claim, Refused, span_of};
 use upbeat_memory::segment::{Segment, Writers};
@@ -313,7 +312,7 @@ impl Session {
         let mut in_ring = !T::IN_PLACE && domain.usage != Use::Granted;
         if domain.asks {
             let (may_go, calm) = self.may_go_longer()?;
-            most = if may_go { MEDIUM_BYTES_MAX } else { SHORT_BYTES };
+            most = if may_go { most } else { SHORT_BYTES };
             in_ring &= calm;
         }
         let mut len = bytes;

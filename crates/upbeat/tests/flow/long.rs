@@ -1,4 +1,5 @@
-//! Long messages: they ask first, come whole, and leave nothing behind wherever they end.
+//! Long messages, and those that ask for room first: they come whole, and leave nothing behind
+//! wherever they end.
 
 use crate::budget::whole;
 use crate::common::server::{KINDS, Kind};
@@ -25,40 +26,45 @@ fn they_come_whole_both_ways() {
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             let make = Make::new(waiting);
-            let stand = Stand::new(kind, make, make);
-            stand.node.block_on(async {
-                let depot = stand.client().await;
-                // The count stands before the bytes: these are 65,536 and one word more.
-                for len in [65_528, 65_529, 65_536, 65_537, MIB, 16 * MIB] {
-                    let asked = stand.node.counted(Counter::RoomAsked);
-                    let bytes = bytes_of(1, len);
-                    assert!(depot.echo(bytes.clone()).await == Ok(bytes), "{len} bytes");
-                    let asked = stand.node.counted(Counter::RoomAsked) - asked;
-                    assert_eq!(asked, u64::from(len > 65_528), "{len} bytes");
-                }
-            });
+            for client in [make, make.conservative()] {
+                let stand = Stand::new(kind, make, client);
+                stand.node.block_on(async {
+                    let depot = stand.client().await;
+                    let before = stand.node.counted(Counter::RoomAsked);
+                    // The count stands before the bytes: these are 65,536 and one word more.
+                    let lens = [65_528, 65_529, 65_536, 65_537, MIB, 16 * MIB];
+                    for len in lens {
+                        let bytes = bytes_of(1, len);
+                        assert!(depot.echo(bytes.clone()).await == Ok(bytes), "{len} bytes");
+                    }
+                    let asked = stand.node.counted(Counter::RoomAsked) - before;
+                    assert_eq!(asked, if client.conservative { lens.len() as u64 } else { 0 });
+                });
+            }
         }
     }
 }
 
-/// What a value takes is known when it is written: it looks like a medium one, and is a long one.
+/// What a value takes is known when it is written: it looks short, or like one for the ring.
 #[test]
-fn what_is_longer_than_it_looks_asks_all_the_same() {
+fn what_is_longer_than_it_looks_goes_all_the_same() {
     let _watchdog = Watchdog::new("looks", 60);
     for kind in KINDS {
         let make = Make::new(Waiting::Adaptive);
-        let stand = Stand::new(kind, make, make);
-        stand.node.block_on(async {
-            let depot = stand.client().await;
-            for (count, each) in [(20, 100), (20, 3000), (20, 4000), (1000, 1000), (5000, 30)] {
-                let asked = stand.node.counted(Counter::RoomAsked);
-                let texts = vec!["t".repeat(each); count];
-                let same = depot.texts(texts.clone()).await.map(|back| back == texts);
-                assert_eq!(same, Ok(true), "{count} of {each}");
-                let asked = stand.node.counted(Counter::RoomAsked) - asked;
-                assert_eq!(asked, u64::from(count * (each + 8) > 65_536), "{count} of {each}");
-            }
-        });
+        for client in [make, make.conservative()] {
+            let stand = Stand::new(kind, make, client);
+            stand.node.block_on(async {
+                let depot = stand.client().await;
+                for (count, each) in [(2, 60), (20, 3000), (20, 4000), (1000, 1000), (5000, 30)] {
+                    let asked = stand.node.counted(Counter::RoomAsked);
+                    let texts = vec!["t".repeat(each); count];
+                    let same = depot.texts(texts.clone()).await.map(|back| back == texts);
+                    assert_eq!(same, Ok(true), "{count} of {each}");
+                    let asked = stand.node.counted(Counter::RoomAsked) - asked;
+                    assert_eq!(asked, u64::from(client.conservative), "{count} of {each}");
+                }
+            });
+        }
     }
 }
 
@@ -73,6 +79,40 @@ fn a_hundred_mebibytes() {
         let back = depot.echo(bytes).await.unwrap();
         assert!(back.len() == 100 * MIB && back.iter().all(|byte| *byte == 7));
     });
+}
+
+/// They go while those before them lie unread, as many as there are buffers for, and wait there in order.
+#[test]
+fn the_next_is_written_while_the_one_before_is_read() {
+    let _watchdog = Watchdog::new("overlap", 120);
+    for kind in KINDS {
+        for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
+            let make = Make::new(waiting);
+            let stand = Stand::new(kind, make.share(1), make);
+            stand.node.block_on(async {
+                let depot = stand.client().await;
+                let long = |number| depot.put(number, bytes_of(number, 100_000 + number as usize));
+                depot.put(1, vec![]).await.unwrap();
+                assert_eq!(stand.settled().await.0, 1);
+                let last = 1 + SLABS_LONG_MAX as u64;
+                for number in 2..=last {
+                    long(number).try_send().unwrap();
+                }
+                assert_eq!(long(last + 1).try_send(), Err(CallError::Full));
+                let mut wait = pin!(long(last + 1));
+                begin(wait.as_mut()).await;
+                assert_eq!(stand.settled().await.0, 1);
+                stand.open(true);
+                wait.await.unwrap();
+                let bytes = bytes_of(0, MIB);
+                let summed = sum(&bytes);
+                assert_eq!(depot.keep(last + 2, bytes).await, Ok((last + 2, summed)));
+                let (began, standing, _, disorder) = depot.state().await.unwrap();
+                assert_eq!((began, standing, disorder), (last + 2, 0, 0));
+            });
+            whole(&stand, 1);
+        }
+    }
 }
 
 /// Several at once from several tasks, more bytes than a session may keep.
@@ -109,7 +149,7 @@ fn more_than_there_is_memory_for_takes_turns() {
 fn one_that_is_polled_late_is_waited_for() {
     let _watchdog = Watchdog::new("late", 240);
     let make = Make::new(Waiting::Adaptive);
-    let stand = Stand::new(Kind::Local, make, make);
+    let stand = Stand::new(Kind::Local, make, make.conservative());
     stand.open(true);
     stand.node.block_on(async {
         let depot = stand.client().await;
@@ -142,7 +182,7 @@ fn one_that_was_granted_does_not_stand_behind_others() {
     let _watchdog = Watchdog::new("granted", 60);
     for kind in KINDS {
         let make = Make::new(Waiting::Adaptive);
-        let stand = Stand::new(kind, make, make);
+        let stand = Stand::new(kind, make, make.conservative());
         stand.open(true);
         stand.node.block_on(async {
             let depot = stand.client().await;
@@ -198,7 +238,7 @@ fn what_is_given_up_leaves_no_room_reserved() {
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             let make = Make::new(waiting);
-            let stand = Stand::new(kind, make.share(1000), make);
+            let stand = Stand::new(kind, make.share(1000), make.conservative());
             stand.open(true);
             stand.node.block_on(async {
                 let depot = stand.client().await;
@@ -406,7 +446,7 @@ fn a_grant_that_cannot_be_used_is_given_back() {
     let most = CALLS_PER_SESSION_MAX as u64;
     for kind in KINDS {
         let make = Make::new(Waiting::Adaptive);
-        let stand = Stand::new(kind, make.share(1 << 30), make);
+        let stand = Stand::new(kind, make.share(1 << 30), make.conservative());
         stand.node.block_on(async {
             let depot = stand.client().await;
             let keep = |number| {

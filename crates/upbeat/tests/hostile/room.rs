@@ -204,15 +204,23 @@ fn packed_messages_that_wait_are_all_there() {
 }
 
 #[test]
-fn long_requests_ask_first() {
+fn long_requests_go_with_and_without_a_grant() {
     let (ends, _) = against("long requests", |place| {
         for len in [MEDIUM_BYTES_MAX as u32 + 8, 128 << 10] {
             let raw = connect(place);
             raw.slab(0, 128 << 10, 1).store(0, u64::from(len) - 8);
             let call = CallNumber { index: 0, generation: 1 };
             assert!(raw.call_placed(BYTES, call, Placed { slab: 0, index: 0, len }));
+            let slab = raw.next().unwrap();
+            assert_eq!(slab.kind, Kind::Slab);
+            assert_eq!(raw.next().map(|head| head.kind), Some(Kind::Reply));
+            // Longer than was asked for, and as long.
+            let raw = connect(place);
+            raw.slab(0, 128 << 10, 1).store(0, u64::from(len) - 8);
+            assert!(raw.reserve(len as usize - 8));
+            let number = raw.granted();
+            assert!(raw.call_granted(BYTES, call, Placed { slab: 0, index: 0, len }, number));
             assert!(raw.next().is_none(), "{len} bytes were taken");
-            // The same with room.
             let raw = connect(place);
             raw.slab(0, 128 << 10, 1).store(0, u64::from(len) - 8);
             assert!(raw.reserve(len as usize));

@@ -28,7 +28,6 @@ pub(crate) fn run(kind: Kind, place: &Path) {
         operation,
         arguments,
         result,
-        handle: false,
     };
     let null = one("call", CALL, NONE, NONE);
     node(&awake, &null, &|_| {}, &async |forms: &FormsClient| {
@@ -98,7 +97,6 @@ macro_rules! plain_sizes {
             operation,
             arguments,
             result,
-            handle: false,
         };
         let there = case("call with", CALL, value, NONE);
         node(bench, &there, &|_| {}, &async |client: &$client| {
@@ -143,7 +141,6 @@ fn sequences(bench: &Bench) {
             operation,
             arguments,
             result,
-            handle: false,
         };
         let stock: RefCell<Vec<Vec<u8>>> = RefCell::default();
         let fill = |count: u64| stock.borrow_mut().extend((0..count).map(|_| vec![0; bytes]));
@@ -183,7 +180,6 @@ fn handles(bench: &Bench) {
         operation,
         arguments: value,
         result: if operation == CALL { value } else { NONE },
-        handle: true,
     };
     let null = case("call", CALL, NONE);
     handle(bench, &null, &|forms: &'static FormsHandle| {
@@ -218,7 +214,6 @@ fn sleepers(bench: &Bench) {
         operation,
         arguments: value,
         result: NONE,
-        handle: false,
     };
     let callee = Operation::Call { callee: sleeps, caller: LOOKS };
     let call = case("call", callee, NONE);

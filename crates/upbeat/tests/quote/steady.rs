@@ -9,9 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 use upbeat::quote::{Lap, Operation, Payload, Quote, Reader, quote};
 use upbeat::{Counter, Node, Waiting};
-use upbeat_core::limits::{
-    CONTROL_SLOTS, IN_RING_BYTES_MAX, MEDIUM_BYTES_MAX, RING_SLOTS_FIRST, SLOT_BYTES,
-};
+use upbeat_core::limits::{CONTROL_SLOTS, IN_RING_BYTES_MAX, RING_SLOTS_FIRST, SLOT_BYTES};
 use upbeat_memory::counters::CountersView;
 use upbeat_memory::lane::GROWN_BYTES;
 use upbeat_memory::probe::Count;
@@ -30,9 +28,8 @@ const PAUSE: Duration = Duration::from_micros(20);
 const MESSAGES: u64 = 100;
 /// The same of long ones.
 const LONG_MESSAGES: u64 = 10;
-/// Messages before those: more than a lap of the lanes, of which a long one takes two slots.
+/// Messages before those: more than a lap of the lanes.
 const WARMING: u64 = RING_SLOTS_FIRST as u64 + 3;
-const LONG_WARMING: u64 = WARMING / 2 + 1;
 
 /// An operation to be measured.
 pub(crate) struct Case {
@@ -40,8 +37,6 @@ pub(crate) struct Case {
     pub(crate) operation: Operation,
     pub(crate) arguments: Payload,
     pub(crate) result: Payload,
-    /// Whether a thread calls, which notes nowhere that it waits.
-    pub(crate) handle: bool,
 }
 
 impl Case {
@@ -61,9 +56,7 @@ impl Case {
     }
 
     pub(crate) fn quote(&self) -> Quote {
-        let quote = quote(self.operation, self.arguments, self.result).unwrap();
-        let notes = self.handle && self.arguments.bytes > MEDIUM_BYTES_MAX;
-        Quote { allocations: quote.allocations - u64::from(notes), ..quote }
+        quote(self.operation, self.arguments, self.result).unwrap()
     }
 
     /// The laps of both lanes.
@@ -83,7 +76,7 @@ impl Case {
     }
 
     fn is_long(&self) -> bool {
-        self.arguments.bytes.max(self.result.bytes) > MEDIUM_BYTES_MAX
+        self.arguments.bytes.max(self.result.bytes) > IN_RING_BYTES_MAX
     }
 
     /// Messages of which the costs are told.
@@ -94,15 +87,13 @@ impl Case {
 
     /// Whether messages lie in buffers, or few of them fill the ring.
     fn is_crowded(&self) -> bool {
-        let placed = self.arguments.bytes.max(self.result.bytes) > IN_RING_BYTES_MAX;
-        placed || self.laps().iter().any(|lap| lap.messages < 20)
+        self.is_long() || self.laps().iter().any(|lap| lap.messages < 20)
     }
 
     /// How often the lines may be loaded that say what the readers have passed and returned: of
     /// slots once or twice in a lap, of buffers once a message at most.
     fn progress_most(&self, messages: u64) -> u64 {
-        let frames = if self.is_long() { 2 * messages } else { messages };
-        let laps: u64 = self.laps().iter().map(|lap| frames.div_ceil(lap.messages)).sum();
+        let laps: u64 = self.laps().iter().map(|lap| messages.div_ceil(lap.messages)).sum();
         let payloads = [self.arguments, self.result].map(|payload| payload.bytes);
         let placed = payloads.iter().filter(|bytes| **bytes > IN_RING_BYTES_MAX).count();
         2 * laps + 2 + placed as u64 * messages
@@ -227,7 +218,7 @@ impl Bench {
         let mut wrong = String::new();
         for _ in 0..TRIES {
             let client = open();
-            self.run(case, &client, if case.is_long() { LONG_WARMING } else { WARMING });
+            self.run(case, &client, WARMING);
             let once = self.run(case, &client, messages);
             let thrice = self.run(case, &client, 3 * messages);
             let ends = client.ends;

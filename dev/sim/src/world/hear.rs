@@ -122,7 +122,7 @@ impl World {
             return Ok(());
         }
         let size = Size::of(len as usize);
-        if size == Size::Long {
+        if size == Size::Long && self.wire(peer, node).stream {
             return self.wrong(node, peer, head.kind, "a long request that has not asked");
         }
         let may = self.may(node, peer, bytes);

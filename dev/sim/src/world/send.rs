@@ -196,9 +196,9 @@ impl World {
     /// Sends the request that is first, by the way that is open to it. Gives whether it went.
     fn send(&mut self, node: usize, peer: usize, out: Out) -> bool {
         let bytes = self.asks[out.id as usize].bytes as usize;
-        let size = Size::of(bytes);
         let reserved = self.plan.reserved as u64;
         let Some((end, _)) = self.end(node, peer) else { return false };
+        let size = if end.stream { Size::of(bytes) } else { Size::in_memory(bytes) };
         let lightly = match size {
             Size::Short => end.ahead > 0,
             Size::Medium => end.ahead > reserved,
