@@ -17,6 +17,9 @@ pub(crate) trait Depot {
     /// The same without an answer.
     #[oneway]
     async fn put(&self, number: u64, bytes: Vec<u8>);
+    /// The same while it reads in place.
+    #[oneway]
+    async fn put_in_place(&self, number: u64, bytes: InPlace<u8>);
     /// Enters the number and panics: at once, or behind the gate.
     async fn panics(&self, number: u64, late: bool, bytes: Vec<u8>);
     /// The same while it reads in place.
@@ -129,6 +132,12 @@ impl Depot for Keeper {
         let _standing = self.enter(number);
         self.gate().await;
         assert_eq!(bytes, bytes_of(number, bytes.len()), "message {number}");
+    }
+
+    async fn put_in_place(&self, number: u64, bytes: InPlace<u8>) {
+        let _standing = self.enter(number);
+        self.gate().await;
+        assert_eq!(bytes.to_vec(), bytes_of(number, bytes.len()), "message {number}");
     }
 
     async fn panics(&self, number: u64, late: bool, _bytes: Vec<u8>) {

@@ -13,7 +13,7 @@ const SLOT: usize = 104;
 const LONG: usize = 4096;
 
 /// Buffers of one of the usual sizes that a session has, for requests as for answers.
-fn all_of(size: usize) -> u64 {
+pub(crate) fn all_of(size: usize) -> u64 {
     assert_eq!(SLABS_PER_SIZE_MAX, 2, "the first is the small one");
     u64::from(BUFFERS_FIRST[size] + BUFFERS[size])
 }
