@@ -1,7 +1,7 @@
 //! What a node accepts, and in which order, when its budget is small.
 
 use crate::common::server::{KINDS, Kind};
-use crate::common::{Random, Watchdog, until};
+use crate::common::{Random, Watchdog};
 use crate::depot::{DepotClient, Make, Stand, bytes_of, sum};
 use std::cell::Cell;
 use std::pin::pin;
@@ -319,50 +319,6 @@ fn who_overloads_a_node_delays_nobody_else() {
                 }
             });
         }
-    }
-}
-
-/// A long request of a session at which nothing is looked any more, granted when others make room.
-#[test]
-fn room_for_one_that_has_long_been_silent() {
-    let _watchdog = Watchdog::new("silent", 120);
-    for kind in [Kind::Local, Kind::Shared] {
-        let make = Make::new(Waiting::Sleeping);
-        let stand = Stand::new(kind, make.budget(1000).share(1000), make);
-        let name = stand.name();
-        // More sessions than are always looked at.
-        let others: Vec<_> = (0..8)
-            .map(|number| make.node(&format!("other/{}/{number}", stand.id), &stand.place))
-            .collect();
-        for other in &others {
-            other.block_on(async {
-                let depot: DepotClient = other.connect(&name).await.unwrap();
-                depot.state().await.unwrap();
-            });
-        }
-        let asks = make.node(&format!("asks/{}", stand.id), &stand.place);
-        stand.node.block_on(async {
-            let depot = stand.client().await;
-            let _tasks = send_all(&stand, &depot, &[700; 2]).await;
-            assert_eq!(stand.settled().await.0, 2);
-        });
-        asks.block_on(async {
-            let depot: DepotClient = asks.connect(&name).await.unwrap();
-            let bytes = bytes_of(9, 200_000);
-            let echoed = depot.echo(bytes.clone());
-            let busy = async {
-                // The node stays awake, so that it cools down what is silent.
-                for _ in 0..300 {
-                    stand.state();
-                    upbeat::sleep(Duration::from_millis(1)).await;
-                }
-                stand.open(true);
-                std::future::pending::<()>().await;
-            };
-            let echoed = crate::common::first(echoed, busy).await;
-            assert!(echoed == Ok(Ok(bytes)));
-        });
-        asks.block_on(until(|| stand.state().1 == 0));
     }
 }
 

@@ -10,6 +10,7 @@ mod full;
 mod lent;
 mod long;
 mod mutual;
+mod turn;
 
 /// The other process's parts. Without one this is a test of nothing.
 #[test]
