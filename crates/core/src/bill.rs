@@ -120,6 +120,7 @@ listed! {
         RepliesStashed "replies stashed" "Results that were copied out because the caller was busy."
         HandlersInline "handlers inline" "Requests whose handler was done when first polled: bets won."
         PromotedByLock "promoted by lock" "Handlers that became tasks because a lock was held: bets lost."
+        PromotedByCondition "promoted by condition" "Handlers that became tasks because they waited for a condition or a signal."
         PromotedByCall "promoted by call" "Handlers that became tasks because they called and waited."
         PromotedByTimer "promoted by timer" "Handlers that became tasks because they slept."
         PromotedByOther "promoted by other" "Handlers that became tasks because they waited for something else."

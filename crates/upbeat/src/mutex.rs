@@ -8,6 +8,7 @@
 //! Invariant: the lock is held by one guard, or is on its way to one waiter, or is free.
 
 use crate::dispatch::Dispatcher;
+use crate::sample::Reason;
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::fmt;
@@ -134,7 +135,8 @@ impl<'m, T> Future for Lock<'m, T> {
         }
         drop(waiting);
         self.number = Some(number);
-        Dispatcher::waits_for_lock(mutex.name.as_ref());
+        let name = mutex.name.as_ref();
+        Dispatcher::if_driving(|node| node.waits_for_named(Reason::Lock, name));
         Poll::Pending
     }
 }

@@ -85,7 +85,7 @@ pub(crate) struct Sample {
     /// Whether they wait until what comes before them is done.
     waits: bool,
     pub(crate) taken: Taken,
-    /// The lock that was waited for.
+    /// The lock that was waited for, or the condition.
     pub(crate) lock: Option<Arc<str>>,
     /// The number of a one-way message that has come.
     pub(crate) oneway: Option<CallNumber>,
@@ -154,6 +154,16 @@ impl Sample {
         }
     }
 
+    /// Names what is waited for, if it has a name.
+    fn names(&mut self, reason: Reason, name: Option<Arc<str>>) {
+        let Some(name) = name else { return };
+        self.lock = Some(name);
+        let happened = self.taken.happened.without(Happened::CONDITION);
+        let is_condition = reason == Reason::Condition;
+        self.taken.happened =
+            if is_condition { happened.with(Happened::CONDITION) } else { happened };
+    }
+
     /// Something happened besides.
     #[inline]
     pub(crate) fn note(&mut self, happened: Happened) {
@@ -200,6 +210,8 @@ impl Stamps for Sample {
 pub(crate) enum Reason {
     /// A lock.
     Lock,
+    /// A condition, or a signal.
+    Condition,
     /// A call.
     Call,
     /// A timer.
@@ -231,7 +243,7 @@ impl Timed {
         (reason, lock): (Reason, Option<Arc<str>>),
     ) -> Timed {
         sample.note(Happened::PROMOTED);
-        sample.lock = lock;
+        sample.names(reason, lock);
         let (promoted, paused) = (ticks(), sample.taken.at(Point::Ran));
         let paused = paused.unwrap_or(promoted).max(promoted);
         Timed { sample, promoted, paused, reason, lock: 0, wait: 0, queue: 0 }
@@ -245,15 +257,15 @@ impl Timed {
         let waited = woken - self.paused;
         match self.reason {
             Reason::Lock => self.lock += waited,
-            Reason::Call | Reason::Timer | Reason::Other => self.wait += waited,
+            Reason::Condition | Reason::Call | Reason::Timer | Reason::Other => self.wait += waited,
         }
     }
 
-    /// It waits again, for this; for a lock of this name, if it has one.
+    /// It waits again, for this; for a lock or a condition of this name, if it has one.
     pub(crate) fn paused(&mut self, (reason, lock): (Reason, Option<Arc<str>>)) {
         self.paused = ticks();
         self.reason = reason;
-        self.sample.lock = lock.or(self.sample.lock.take());
+        self.sample.names(reason, lock);
     }
 
     /// It is done: the sums become stamps, one behind the other.

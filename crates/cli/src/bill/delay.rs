@@ -7,7 +7,7 @@ use crate::bill::recording::{Cause, Delay, Leg};
 use std::collections::BTreeMap;
 use upbeat_core::bill::Item;
 use upbeat_core::bill::collected::{Spread, Story};
-use upbeat_core::bill::way::Way;
+use upbeat_core::bill::way::{Happened, Way};
 use upbeat_core::limits::HANDLER_BUDGET_NS;
 
 /// What is shorter delays nobody.
@@ -31,6 +31,11 @@ pub(crate) fn cause(item: Item, leg: Leg) -> Cause {
         (Item::Queue, _) => Cause::Queue,
         _ => Cause::Pause,
     }
+}
+
+/// Whether the name in a story is that of a condition.
+fn is_condition(story: &Story) -> bool {
+    story.happened.has(Happened::CONDITION)
 }
 
 /// The delays in stories of one way. `lock` gives the name that belongs to a story's note.
@@ -62,7 +67,8 @@ pub(crate) fn delays(
                 continue;
             }
             let name = match cause {
-                Cause::Lock => lock(story.note),
+                Cause::Lock if !is_condition(story) => lock(story.note),
+                Cause::Wait if is_condition(story) => lock(story.note),
                 Cause::Pause => Some(item.name().to_owned()),
                 _ => None,
             };
@@ -82,7 +88,7 @@ pub(crate) fn delays(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use upbeat_core::bill::way::{CALL, Happened};
+    use upbeat_core::bill::way::CALL;
 
     fn story(long: impl Fn(Item, Leg) -> f64, note: u64) -> Story {
         let phases = CALL.phases.iter().zip(Leg::of(CALL));
@@ -110,6 +116,22 @@ mod tests {
         assert_eq!(of(Item::Lock, Leg::Callee), [(Cause::Lock, Some("accounts".into()), 1)]);
         assert_eq!(of(Item::Execute, Leg::Callee), [(Cause::Budget, None, 1)]);
         assert_eq!(of(Item::Wire, Leg::Back), [(Cause::Pause, Some("wire".into()), 1)]);
+    }
+
+    #[test]
+    fn a_condition_is_named_where_it_was_waited_for() {
+        let long = |items: &'static [Item]| {
+            move |item: Item, _: Leg| if items.contains(&item) { 200_000.0 } else { 10.0 }
+        };
+        let named = |items| {
+            let happened = Happened::CONDITION;
+            let story = Story { happened, ..story(long(items), 1) };
+            let delays = delays(CALL, &[story], |_| Some("not empty".to_owned()));
+            delays.into_iter().map(|one| (one.cause, one.name)).collect::<Vec<_>>()
+        };
+        let waits = (Cause::Wait, Some("not empty".to_owned()));
+        assert_eq!(named(&[Item::Wait]), std::slice::from_ref(&waits));
+        assert_eq!(named(&[Item::Lock, Item::Wait]), [(Cause::Lock, None), waits]);
     }
 
     #[test]

@@ -125,8 +125,14 @@ fn headline(subject: &Subject) -> Option<(Finding, Vec<Cause>)> {
         title += &format!(", and {} {doing}", time(took));
         told.push(cause(item, leg));
     }
+    let named = slow.named().filter(|(word, _)| match told[0] {
+        Cause::Lock => *word == "lock",
+        Cause::Wait => *word == "condition",
+        _ => false,
+    });
     let delay = subject.causes.iter().find(|delay| {
-        delay.cause == told[0] && (delay.cause != Cause::Lock || delay.name == slow.lock)
+        let same_name = delay.name.as_deref() == named.map(|(_, name)| name);
+        delay.cause == told[0] && (same_name || told[0] == Cause::Pause)
     });
     let late = total >= SLOW_TIMES * median || delay.is_some_and(|one| one.cause != Cause::Pause);
     let mut detail = format!(
@@ -175,7 +181,10 @@ fn doing(subject: &Subject, item: Item, leg: Leg, told: &Told) -> String {
         (Cause::Budget, _) => "running the handler".into(),
         (Cause::Lock, Some(name)) => format!("waiting for the lock `{name}`"),
         (Cause::Lock, None) => "waiting for a lock".into(),
-        (Cause::Wait, _) => "the handler waiting for a call, a timer or an event".into(),
+        (Cause::Wait, _) => match told.named() {
+            Some(("condition", name)) => format!("the handler waiting for the condition `{name}`"),
+            _ => "the handler waiting for a call, a timer or an event".into(),
+        },
         (Cause::Queue, _) => format!("the handler being ready while `{to}` ran others"),
         (Cause::Pause, _) => match leg {
             Leg::Caller => format!("in `{item}` at `{from}`"),
@@ -258,7 +267,10 @@ fn other(subject: &Subject, delay: &Delay) -> Finding {
             format!("the handler waited up to {most} for the lock `{name}`")
         }
         (Cause::Lock, None) => format!("the handler waited up to {most} for a lock"),
-        (Cause::Wait, _) => {
+        (Cause::Wait, Some(name)) => {
+            format!("the handler waited up to {most} for the condition `{name}`")
+        }
+        (Cause::Wait, None) => {
             format!("the handler waited up to {most} for a call, a timer or an event")
         }
         (Cause::Queue, _) => {

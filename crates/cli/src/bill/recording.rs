@@ -183,7 +183,7 @@ pub(crate) struct Told {
     pub(crate) phases: Vec<f64>,
     /// What happened to it, a bit each.
     pub(crate) happened: u32,
-    /// The lock that it waited for.
+    /// The lock that it waited for, or the condition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) lock: Option<String>,
 }
@@ -335,6 +335,12 @@ impl Told {
     /// From beginning to end.
     pub(crate) fn total(&self) -> f64 {
         self.phases.iter().sum()
+    }
+
+    /// What it waited for that has a name: the word for it, and the name.
+    pub(crate) fn named(&self) -> Option<(&'static str, &str)> {
+        let is_condition = Happened(self.happened).has(Happened::CONDITION);
+        Some((if is_condition { "condition" } else { "lock" }, self.lock.as_deref()?))
     }
 
     /// What happened to it, in words.

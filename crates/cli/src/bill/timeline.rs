@@ -53,8 +53,8 @@ fn one(subject: &Subject, name: &str, told: &Told, to: &mut impl Write) -> io::R
     let total = told.total();
     write!(to, "{} of {}: {}", name, subject.title(), time(total))?;
     let events: Vec<&str> = told.events().collect();
-    let lock = told.lock.as_ref().map(|lock| format!("lock `{lock}`"));
-    let events: Vec<&str> = events.into_iter().chain(lock.as_deref()).collect();
+    let named = told.named().map(|(word, name)| format!("{word} `{name}`"));
+    let events: Vec<&str> = events.into_iter().chain(named.as_deref()).collect();
     if !events.is_empty() {
         write!(to, " ({})", events.join(", "))?;
     }

@@ -75,7 +75,7 @@ fn message<'a>(
     let (from, to) = (us(began), us(began + told.total()));
     let caller = nodes.track(&subject.from, (from, to));
     let mut happened: Vec<String> = told.events().map(str::to_owned).collect();
-    happened.extend(told.lock.as_ref().map(|lock| format!("lock {lock}")));
+    happened.extend(told.named().map(|(word, name)| format!("{word} {name}")));
     let args = json!({"to": subject.to, "way": subject.way.name, "happened": happened.join(", ")});
     events.push(span(caller, &title, "message", (from, to), args));
     let at = |step: &Step| (us(began + step.from), us(began + step.from + step.took));

@@ -26,6 +26,7 @@ pub const HANDLERS: Bet = Bet {
     won: &[Counter::HandlersInline],
     lost: &[
         (Counter::PromotedByLock, "waited for a lock"),
+        (Counter::PromotedByCondition, "waited for a condition"),
         (Counter::PromotedByCall, "waited for a call"),
         (Counter::PromotedByTimer, "waited for a timer"),
         (Counter::PromotedByOther, "waited for something else"),

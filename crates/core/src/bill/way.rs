@@ -327,8 +327,10 @@ impl Happened {
     pub const STASHED: Happened = Happened(8);
     /// The lane was full.
     pub const FULL: Happened = Happened(16);
+    /// The name that it waited for is that of a condition, not of a lock.
+    pub const CONDITION: Happened = Happened(32);
 
-    /// All of them, with a name.
+    /// What is told by a name of its own.
     pub const ALL: [(Happened, &str); 5] = [
         (Happened::PROMOTED, "promoted"),
         (Happened::BUSY_THERE, "callee busy"),
@@ -342,6 +344,13 @@ impl Happened {
     #[must_use]
     pub const fn with(self, other: Happened) -> Happened {
         Happened(self.0 | other.0)
+    }
+
+    /// These without those.
+    #[inline]
+    #[must_use]
+    pub const fn without(self, other: Happened) -> Happened {
+        Happened(self.0 & !other.0)
     }
 
     /// Whether all of those are among these.

@@ -119,6 +119,7 @@ impl Dispatcher {
         }
         self.count(match reason {
             Reason::Lock => Counter::PromotedByLock,
+            Reason::Condition => Counter::PromotedByCondition,
             Reason::Call => Counter::PromotedByCall,
             Reason::Timer => Counter::PromotedByTimer,
             Reason::Other => Counter::PromotedByOther,

@@ -304,20 +304,20 @@ impl Dispatcher {
         }
     }
 
-    /// The future that is polled waits for a lock of this name. Outside of a node nobody asks.
-    pub(crate) fn waits_for_lock(name: Option<&Arc<str>>) {
-        if cfg!(feature = "bill") && Dispatcher::is_driving() {
-            let sampling = &Dispatcher::current().sampling;
-            sampling.reason.set((Reason::Lock, sampling.answer_awaited()));
-            sampling.lock.set(name.cloned());
+    /// The future that is polled waits for a lock or a condition of this name.
+    pub(crate) fn waits_for_named(&self, reason: Reason, name: Option<&Arc<str>>) {
+        if cfg!(feature = "bill") {
+            self.waits_for(reason);
+            self.sampling.lock.set(name.cloned());
         }
     }
 
-    /// What the future that was polled waits for, as far as it said, and the name of the lock.
+    /// What the future that was polled waits for, as far as it said, and the name of the lock or
+    /// the condition.
     pub(crate) fn waited_for(&self) -> (Reason, Option<Arc<str>>) {
         let ((reason, _), lock) = (self.sampling.reason.get(), self.sampling.lock.take());
         // A future before that was asked nothing may have left its lock's name.
-        (reason, lock.filter(|_| reason == Reason::Lock))
+        (reason, lock.filter(|_| matches!(reason, Reason::Lock | Reason::Condition)))
     }
 
     /// Takes over a frame whose head says that it is stamped.

@@ -74,7 +74,8 @@ pub(super) fn mean_bar(subject: &Subject) -> String {
 pub(super) fn panel(subject: &Subject, what: &str, told: &Told) -> String {
     let (total, steps) = (told.total(), steps(subject, told));
     let mut happened: Vec<String> = told.events().map(escaped).collect();
-    happened.extend(told.lock.as_ref().map(|lock| format!("lock <code>{}</code>", name(lock))));
+    happened
+        .extend(told.named().map(|(word, named)| format!("{word} <code>{}</code>", name(named))));
     let happened = match happened.len() {
         0 => String::new(),
         _ => format!(" <span class=\"happened\">{}</span>", happened.join(", ")),
