@@ -9,6 +9,8 @@
 
 mod driven;
 
+mod who;
+
 mod sessions;
 
 mod attention;
@@ -110,9 +112,10 @@ struct Current {
 enum Running {
     Nothing,
     /// The handler of this call, whose frame lies open; of a one-way message if the number is none.
-    Handler(CallNumber),
+    /// Beside it, the number of its method.
+    Handler(CallNumber, u16),
     /// The same of a request of this session that had to wait.
-    Kept(Key, CallNumber),
+    Kept(Key, CallNumber, u16),
     /// A task.
     Task(TaskId),
 }
@@ -135,6 +138,7 @@ pub(crate) struct Dispatcher {
     /// Methods that a running handler has entered.
     offered: RefCell<Vec<Entry>>,
     tasks: Tasks,
+    handlers: who::Handlers,
     roster: Arc<Roster>,
     woken: RefCell<Vec<TaskId>>,
     current: Cell<Current>,
@@ -191,6 +195,7 @@ impl Dispatcher {
             methods: RefCell::default(),
             offered: RefCell::default(),
             tasks: Tasks::new(),
+            handlers: who::Handlers::default(),
             roster,
             woken: RefCell::new(Vec::new()),
             current: Cell::new(NOBODY),
@@ -472,7 +477,7 @@ impl Dispatcher {
             let request = Request { kind: head.kind, call, deadline_us: None, payload };
             return self.request_slowly(session, &head, request);
         };
-        self.running.set(Running::Handler(call));
+        self.running.set(Running::Handler(call, number));
         entry.method.call(self, session, call, len);
         self.ran();
     }

@@ -340,6 +340,11 @@ pub enum BuildError {
         /// What it is.
         text: String,
     },
+    /// `UPBEAT_STUCK_MS` is no number.
+    Stuck {
+        /// What it is.
+        text: String,
+    },
     /// The system refused.
     System(std::io::Error),
 }
@@ -355,6 +360,11 @@ impl fmt::Display for BuildError {
                 f,
                 "UPBEAT_SAMPLING is `{text}`: give the number of messages of which one is sampled \
                  for the bill, or 0 for none"
+            ),
+            BuildError::Stuck { text } => write!(
+                f,
+                "UPBEAT_STUCK_MS is `{text}`: give the milliseconds after which a wait is \
+                 reported, or 0 for never"
             ),
             BuildError::System(error) => write!(f, "the system refused: {error}"),
         }

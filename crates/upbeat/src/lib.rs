@@ -119,13 +119,15 @@ mod sample;
 
 mod session;
 
+mod stuck;
+
 mod dispatch;
 
 mod time;
 
 mod compute;
 
-mod mutex;
+pub mod sync;
 
 pub mod call;
 
@@ -143,12 +145,12 @@ mod node;
 
 pub use compute::{Compute, compute, poll_point};
 pub use error::{BuildError, CallError, ConnectError, Lost, Why};
-pub use mutex::{Guard, Lock, Mutex};
 pub use node::{Builder, Node};
 pub use serde;
 pub use signal::ctrl_c;
+pub use sync::Mutex;
 pub use task::{JoinHandle, TaskEnded};
-pub use time::{Elapsed, sleep, within};
+pub use time::{Elapsed, Late, sleep, within};
 pub use upbeat_core::bill::{self, Counter};
 pub use upbeat_core::quote;
 pub use upbeat_macros::{Wire, service};

@@ -2,6 +2,7 @@
 
 use crate::error::BuildError;
 use std::path::PathBuf;
+use std::time::Duration;
 use upbeat_core::name::{ProgramId, ProgramName};
 use upbeat_transport::place::Place;
 
@@ -33,6 +34,26 @@ const CONSERVATIVE_VARIABLE: &str = "UPBEAT_CONSERVATIVE";
 pub(crate) fn conservative(conservative: Option<bool>) -> bool {
     let of_environment = || std::env::var_os(CONSERVATIVE_VARIABLE).is_some_and(|text| text != "0");
     conservative.unwrap_or_else(of_environment)
+}
+
+/// The environment variable that says how many milliseconds a wait lasts before it is reported,
+/// where the application does not; none is if it is 0.
+const STUCK_VARIABLE: &str = "UPBEAT_STUCK_MS";
+/// What holds where nobody says.
+const STUCK_DEFAULT: Option<Duration> =
+    if cfg!(debug_assertions) { Some(Duration::from_secs(10)) } else { None };
+
+/// How long a wait lasts before it is reported: from the application, the environment, or the
+/// default.
+pub(crate) fn stuck_after(limit: Option<Duration>) -> Result<Option<Duration>, BuildError> {
+    let of_environment = match std::env::var(STUCK_VARIABLE) {
+        Err(_) => STUCK_DEFAULT,
+        Ok(text) => match text.parse() {
+            Ok(milliseconds) => Some(Duration::from_millis(milliseconds)),
+            Err(_) => return Err(BuildError::Stuck { text }),
+        },
+    };
+    Ok(limit.or(of_environment).filter(|limit| !limit.is_zero()))
 }
 
 /// The program's identity, from its name, the environment, or the default.

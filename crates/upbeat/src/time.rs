@@ -5,7 +5,7 @@ use crate::sample::Reason;
 use crate::timer::TimerId;
 use std::fmt;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -23,6 +23,20 @@ impl Sleep {
         Sleep { node: Rc::clone(node), at: node.now_ns().saturating_add(after), timer: None }
     }
 
+    /// Polls it on behalf of somebody who says himself what he waits for.
+    pub(crate) fn poll_quietly(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.node.now_ns() >= self.at {
+            return Poll::Ready(());
+        }
+        let mut timers = self.node.timers.borrow_mut();
+        let set = self.timer.is_some_and(|timer| timers.change(timer, context.waker()));
+        let timer =
+            if set { self.timer } else { Some(timers.set(self.at, context.waker().clone())) };
+        drop(timers);
+        self.timer = timer;
+        Poll::Pending
+    }
+
     /// The microseconds that are left.
     pub(crate) fn left_us(&self) -> u64 {
         self.at.saturating_sub(self.node.now_ns()) / 1000
@@ -33,17 +47,11 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.node.now_ns() >= self.at {
-            return Poll::Ready(());
+        let polled = self.as_mut().poll_quietly(context);
+        if polled.is_pending() {
+            self.node.waits_for(Reason::Timer);
         }
-        let mut timers = self.node.timers.borrow_mut();
-        let set = self.timer.is_some_and(|timer| timers.change(timer, context.waker()));
-        let timer =
-            if set { self.timer } else { Some(timers.set(self.at, context.waker().clone())) };
-        drop(timers);
-        self.timer = timer;
-        self.node.waits_for(Reason::Timer);
-        Poll::Pending
+        polled
     }
 }
 
@@ -72,7 +80,8 @@ pub async fn sleep(duration: Duration) {
     Sleep::new(&Dispatcher::current(), duration).await;
 }
 
-/// Awaits a future for so long and no longer.
+/// Awaits a future for so long and no longer. If it is not done by then it is given back as it
+/// stands, to be awaited on, changed, or dropped. It is not polled meanwhile.
 ///
 /// # Panics
 /// Outside of a node's tasks and handlers: there is no clock then.
@@ -80,24 +89,92 @@ pub async fn sleep(duration: Duration) {
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
+/// use upbeat::{Late, within};
 ///
 /// let node = upbeat::Node::builder("doc/within").local_only().build()?;
-/// let forever = std::future::pending::<()>();
-/// let elapsed = node.block_on(upbeat::within(Duration::from_millis(1), forever)).unwrap_err();
-/// assert_eq!(elapsed.to_string(), "not done within 1ms");
+/// let ms = Duration::from_millis;
+/// let work = || async {
+///     upbeat::sleep(ms(20)).await;
+///     42
+/// };
+/// node.block_on(async {
+///     // Awaited on, once it was said that it takes long.
+///     let answer = match within(ms(1), work()).await {
+///         Ok(answer) => answer,
+///         Err(late) => {
+///             eprintln!("{late}, and goes on");
+///             late.pending.await
+///         }
+///     };
+///     assert_eq!(answer, 42);
+///     // Dropped.
+///     let elapsed = within(ms(1), work()).await.map_err(Late::give_up).unwrap_err();
+///     assert_eq!(elapsed.to_string(), "not done within 1ms");
+/// });
 /// # Ok(()) }
 /// ```
-pub async fn within<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
-    let mut future = pin!(future);
+pub async fn within<F: Future>(duration: Duration, future: F) -> Result<F::Output, Late<F>> {
+    // On the heap, for it moves to whoever asked while it is pending.
+    let mut pending = Box::pin(future);
     let mut sleep = Sleep::new(&Dispatcher::current(), duration);
-    std::future::poll_fn(|context| {
-        if let Poll::Ready(value) = future.as_mut().poll(context) {
-            return Poll::Ready(Ok(value));
+    let done = std::future::poll_fn(|context| {
+        if let Poll::Ready(value) = pending.as_mut().poll(context) {
+            return Poll::Ready(Some(value));
         }
-        Pin::new(&mut sleep).poll(context).map(|()| Err(Elapsed { after: duration }))
-    })
-    .await
+        // What it waits for is what the future said.
+        Pin::new(&mut sleep).poll_quietly(context).map(|()| None)
+    });
+    done.await.ok_or(Late { after: duration, pending })
 }
+
+/// A future that was not done in time, as it stands.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// let node = upbeat::Node::builder("doc/late").local_only().build()?;
+/// let second = node.block_on(async {
+///     let mut call = Box::pin(upbeat::sleep(Duration::from_millis(30)));
+///     for turn in 1.. {
+///         match upbeat::within(Duration::from_millis(10), call).await {
+///             Ok(()) => return turn,
+///             // Nothing is begun anew: it goes on where it is.
+///             Err(late) => call = *std::pin::Pin::into_inner(late.pending),
+///         }
+///     }
+///     unreachable!("it ends")
+/// });
+/// assert!(second >= 2);
+/// # Ok(()) }
+/// ```
+pub struct Late<F> {
+    /// How long it had.
+    pub after: Duration,
+    /// What is still pending.
+    pub pending: Pin<Box<F>>,
+}
+
+impl<F> Late<F> {
+    /// Drops the future: what is left is an error that can be handed on.
+    pub fn give_up(self) -> Elapsed {
+        Elapsed { after: self.after }
+    }
+}
+
+impl<F> fmt::Debug for Late<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Late").field("after", &self.after).finish_non_exhaustive()
+    }
+}
+
+impl<F> fmt::Display for Late<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Elapsed { after: self.after }.fmt(f)
+    }
+}
+
+impl<F> std::error::Error for Late<F> {}
 
 /// The time is over and the future is not done.
 ///

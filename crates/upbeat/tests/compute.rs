@@ -287,9 +287,9 @@ fn a_loop_with_poll_points_answers_and_lets_peers_in_and_one_without_does_not() 
                 stop.store(true, Ordering::Relaxed);
                 return;
             }
-            let early = upbeat::within(Duration::from_millis(50), calls.as_mut()).await;
+            let early = upbeat::within(Duration::from_millis(50), calls.as_mut()).await.is_ok();
             stop.store(true, Ordering::Relaxed);
-            assert!(early.is_err(), "nobody could have answered");
+            assert!(!early, "nobody could have answered");
             calls.await;
         });
     }

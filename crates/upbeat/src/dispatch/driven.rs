@@ -9,6 +9,8 @@ thread_local! {
     /// The node that this thread is driving. An [`Enter`] owns the reference and takes it back, so
     /// that nothing is left to drop with the thread.
     static DRIVEN: Cell<Option<ManuallyDrop<Rc<Dispatcher>>>> = const { Cell::new(None) };
+    /// Whether that node reports waits that last too long.
+    static WATCHES: Cell<bool> = const { Cell::new(false) };
 }
 
 const NONE: &str = "this is used inside a node's task or handler only";
@@ -25,6 +27,7 @@ impl Enter {
         if outer.is_some() {
             Enter::nested(outer);
         }
+        WATCHES.set(node.settings.stuck.after.is_some());
         Enter(())
     }
 
@@ -40,6 +43,7 @@ impl Enter {
 impl Drop for Enter {
     #[inline]
     fn drop(&mut self) {
+        WATCHES.set(false);
         if let Some(node) = DRIVEN.take() {
             drop(ManuallyDrop::into_inner(node));
         }
@@ -71,6 +75,12 @@ impl Dispatcher {
         let shown = driven.as_deref().map(show);
         DRIVEN.set(driven);
         shown
+    }
+
+    /// Whether the node that this thread is driving, if any, reports waits that last too long.
+    #[inline]
+    pub(crate) fn watches() -> bool {
+        WATCHES.get()
     }
 
     /// Whether this thread is driving a node.

@@ -54,7 +54,7 @@ impl Dispatcher {
         let deadline_us = session.deadline_us(head);
         let hold = session.hold(head)?;
         let payload = || hold.as_ref().map_or_else(|| session.payload(head), Input::lent);
-        self.run_all(session, head, deadline_us, Running::Handler(head.call), payload);
+        self.run_all(session, head, deadline_us, Running::Handler(head.call, head.method), payload);
         Ok(())
     }
 
@@ -123,7 +123,7 @@ impl Dispatcher {
         let Kept { head, .. } = kept;
         let Some(key) = session.key.get() else { return };
         let deadline_us = kept.deadline_us(self.now_ns());
-        let running = Running::Kept(key, head.call);
+        let running = Running::Kept(key, head.call, head.method);
         self.run_all(session, head, deadline_us, running, || kept.payload());
     }
 

@@ -129,6 +129,7 @@ impl Dispatcher {
             Ok(id) => id,
             Err(task) => return task.cancel(Cancelled::NoRoom),
         };
+        self.note_handler(id);
         let entered = match call {
             Some(call) => session.serving.borrow_mut().insert(call, id),
             None => {

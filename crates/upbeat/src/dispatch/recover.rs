@@ -22,11 +22,11 @@ impl Dispatcher {
         let open = self.open_frame();
         let hand = open.as_ref().and_then(|session| session.key.get());
         let caller = match running {
-            Running::Handler(call) => {
+            Running::Handler(call, _) => {
                 let call = Some(call).filter(|call| *call != CallNumber::NONE);
                 Some(Caller { session: hand, call })
             }
-            Running::Kept(key, call) => {
+            Running::Kept(key, call, _) => {
                 // What waits behind it, in this session and in others, is still to be looked at.
                 if let Some(session) = self.session(key) {
                     self.await_turn(&session);

@@ -377,7 +377,7 @@ impl Dispatcher {
             sample.known(Point::Begun, stamp);
         }
         sample.at(Point::FoundThere);
-        self.running.set(super::Running::Handler(head.call));
+        self.running.set(super::Running::Handler(head.call, head.method));
         let hold = session.hold(&head)?;
         let payload = hold.as_ref().map_or_else(|| session.payload(&head), Input::lent);
         let deadline_us = session.deadline_us(&head);

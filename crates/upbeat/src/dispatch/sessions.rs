@@ -4,6 +4,7 @@ use super::Dispatcher;
 use crate::error::{Lost, Why};
 use crate::reactor::Source;
 use crate::session::{Session, Terms, Waiter};
+use crate::stuck;
 use crate::task::Cancelled;
 use crate::wait::Waiting;
 use crate::wake::TaskId;
@@ -38,6 +39,8 @@ pub(crate) struct Settings {
     /// On what terms its sessions send and accept.
     pub(crate) terms: Terms,
     pub(crate) on_lost: Option<OnLost>,
+    /// Which waits are reported.
+    pub(crate) stuck: stuck::Terms,
 }
 
 /// A place among the sessions: open, or on its way there.

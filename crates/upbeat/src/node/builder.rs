@@ -4,10 +4,12 @@ use super::{End, Node};
 use crate::dispatch::{Dispatcher, OnLost, Settings};
 use crate::error::{BuildError, Lost};
 use crate::session::Terms;
-use crate::setup::{conservative, place, program_id, sampling};
+use crate::setup::{conservative, place, program_id, sampling, stuck_after};
+use crate::stuck::{self, OnStuck, Stuck};
 use crate::wait::Waiting;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Duration;
 use upbeat_core::bill::Counter;
 use upbeat_core::limits::BUDGET_BYTES;
 use upbeat_core::name::NodeName;
@@ -45,6 +47,8 @@ pub struct Builder {
     budget: u64,
     session_budget: Option<u64>,
     on_lost: Option<OnLost>,
+    stuck_after: Option<Duration>,
+    on_stuck: Option<OnStuck>,
 }
 
 impl Builder {
@@ -60,6 +64,8 @@ impl Builder {
             budget: BUDGET_BYTES,
             session_budget: None,
             on_lost: None,
+            stuck_after: None,
+            on_stuck: None,
         }
     }
 
@@ -196,6 +202,38 @@ impl Builder {
         self
     }
 
+    /// Has waits of the types of [`sync`](crate::sync) reported that last longer than this, with
+    /// what they wait for and who holds it; none, if it is nothing. If nobody says, it is what the
+    /// environment variable `UPBEAT_STUCK_MS` says, in milliseconds, else 10 seconds in debug builds
+    /// and nothing in others. What is not asked for costs nothing.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let builder = upbeat::Node::builder("doc/stuck-after").local_only();
+    /// let node = builder.stuck_after(Duration::from_secs(2)).build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn stuck_after(mut self, limit: Duration) -> Builder {
+        self.stuck_after = Some(limit);
+        self
+    }
+
+    /// Is called with each wait that lasts too long, instead of a line on standard error. It is
+    /// called where the wait is, so it does not wait itself.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = upbeat::Node::builder("doc/on-stuck").local_only();
+    /// let node = builder.on_stuck(|stuck| println!("{stuck}")).build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn on_stuck(mut self, on_stuck: impl Fn(&Stuck) + 'static) -> Builder {
+        self.on_stuck = Some(Box::new(on_stuck));
+        self
+    }
+
     /// Makes the node, and takes its name.
     ///
     /// ```
@@ -224,10 +262,11 @@ impl Builder {
         };
         let local = local::Listener::bind(&home).map_err(BuildError::Bind)?;
         let sampling = sampling(self.sampling)?;
+        let stuck = stuck::Terms { after: stuck_after(self.stuck_after)?, report: self.on_stuck };
         let Builder { waiting, budget, on_lost, .. } = self;
         let share = self.session_budget.unwrap_or(budget.div_ceil(4));
         let terms = Terms { optimistic: !conservative(self.conservative), share };
-        let settings = Settings { waiting, place, sampling, budget, terms, on_lost };
+        let settings = Settings { waiting, place, sampling, budget, terms, on_lost, stuck };
         let inner = Dispatcher::new(home, settings, counters).map_err(BuildError::System)?;
         inner.open_door(shared, Some(local)).map_err(BuildError::System)?;
         Ok(Node { _end: Rc::new(End(Rc::clone(&inner))), inner })

@@ -1,0 +1,43 @@
+//! Who is being run: asked for only where waits that last too long are reported.
+
+use super::{Dispatcher, Running};
+use crate::stuck::Who;
+use crate::wake::{MAIN, TaskId};
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+/// Which tasks are handlers, and of what.
+pub(super) type Handlers = RefCell<HashMap<TaskId, Who>>;
+
+impl Dispatcher {
+    /// Who is being run.
+    pub(crate) fn who(&self) -> Who {
+        match self.running.get() {
+            Running::Handler(_, method) | Running::Kept(_, _, method) => self.handler_of(method),
+            Running::Task(id) => self.handlers.borrow().get(&id).cloned().unwrap_or(Who::Task(id)),
+            Running::Nothing if self.current.get().task == MAIN => Who::Main,
+            Running::Nothing => Who::Other,
+        }
+    }
+
+    /// The handler of the method of this number.
+    fn handler_of(&self, method: u16) -> Who {
+        let methods = self.methods.borrow();
+        match methods.get(usize::from(method).wrapping_sub(1)) {
+            Some(entry) => Who::Handler { service: entry.service, method: entry.name },
+            None => Who::Other,
+        }
+    }
+
+    /// The handler that is being run is this task from now on.
+    pub(super) fn note_handler(&self, id: TaskId) {
+        if Dispatcher::watches() {
+            let mut handlers = self.handlers.borrow_mut();
+            // Tasks that have ended leave their entries behind.
+            if handlers.len() > 64 && handlers.len() > 2 * self.tasks.len() {
+                handlers.retain(|task, _| self.tasks.has(*task));
+            }
+            handlers.insert(id, self.who());
+        }
+    }
+}

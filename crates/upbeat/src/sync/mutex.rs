@@ -1,0 +1,144 @@
+//! A lock for data that tasks and handlers of one node share across their awaits.
+
+use super::room::{Room, Take, Taken};
+use crate::stuck::Awaited;
+use std::cell::{RefCell, RefMut};
+use std::fmt;
+use std::future::Future;
+use std::ops::{Deref, DerefMut};
+use std::panic::Location;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// A lock for data of one node. Who waits is served in the order of arrival.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::rc::Rc;
+/// use std::time::Duration;
+/// use upbeat::{Mutex, Node};
+///
+/// let node = Node::builder("doc/mutex").local_only().build()?;
+/// let accounts = Rc::new(Mutex::named("accounts", vec![100, 0]));
+/// let transfer = |sum: i32| {
+///     let accounts = Rc::clone(&accounts);
+///     async move {
+///         let mut accounts = accounts.lock().await;
+///         accounts[0] -= sum;
+///         // Nobody else sees the accounts meanwhile.
+///         upbeat::sleep(Duration::from_millis(1)).await;
+///         accounts[1] += sum;
+///     }
+/// };
+/// let (one, two) = (node.spawn(transfer(10)), node.spawn(transfer(20)));
+/// node.block_on(async { one.await.and(two.await) })?;
+/// assert_eq!(*accounts.try_lock().ok_or("it is free")?, [70, 30]);
+/// # Ok(()) }
+/// ```
+pub struct Mutex<T> {
+    room: Room,
+    value: RefCell<T>,
+}
+
+impl<T> Mutex<T> {
+    /// A lock without a name.
+    pub const fn new(value: T) -> Mutex<T> {
+        Mutex { room: Room::new(1), value: RefCell::new(value) }
+    }
+
+    /// A lock that the bill calls by this name.
+    pub fn named(name: &str, value: T) -> Mutex<T> {
+        Mutex { room: Room::named(name, 1), value: RefCell::new(value) }
+    }
+
+    /// Waits until the lock is free. Dropped before that, it gives up its place.
+    #[track_caller]
+    #[inline]
+    pub fn lock(&self) -> Lock<'_, T> {
+        self.lock_at(Location::caller())
+    }
+
+    #[inline]
+    pub(super) fn lock_at(&self, at: &'static Location<'static>) -> Lock<'_, T> {
+        Lock { mutex: self, take: self.room.take(1, Awaited::Mutex, at) }
+    }
+
+    /// The lock, if it is free.
+    #[track_caller]
+    #[inline]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.room.try_take(1, Location::caller()).map(|taken| self.hold(taken))
+    }
+
+    /// The value, for somebody who has the lock to himself.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
+    /// The value, without the lock.
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+
+    #[inline]
+    fn hold<'m>(&'m self, taken: Taken<'m>) -> MutexGuard<'m, T> {
+        MutexGuard { value: self.value.borrow_mut(), mutex: self, _taken: taken }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Mutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mutex").field("name", &self.room.name).field("value", &self.value).finish()
+    }
+}
+
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Mutex<T> {
+        Mutex::new(T::default())
+    }
+}
+
+/// Waits for a [`Mutex`].
+#[must_use = "nothing is locked until it is awaited"]
+pub struct Lock<'m, T> {
+    mutex: &'m Mutex<T>,
+    take: Take<'m>,
+}
+
+impl<'m, T> Future for Lock<'m, T> {
+    type Output = MutexGuard<'m, T>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<MutexGuard<'m, T>> {
+        let taken = ready!(Pin::new(&mut self.take).poll(context));
+        Poll::Ready(self.mutex.hold(taken))
+    }
+}
+
+/// The lock is held while this lives.
+pub struct MutexGuard<'m, T> {
+    // Given back before the lock is: fields are dropped in their order.
+    value: RefMut<'m, T>,
+    pub(super) mutex: &'m Mutex<T>,
+    _taken: Taken<'m>,
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value.fmt(f)
+    }
+}

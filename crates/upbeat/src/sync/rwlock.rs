@@ -1,0 +1,193 @@
+//! A lock for data that many read at once, or one writes.
+
+use super::room::{Room, Take, Taken};
+use crate::stuck::Awaited;
+use std::cell::{Ref, RefCell, RefMut};
+use std::fmt;
+use std::future::Future;
+use std::ops::{Deref, DerefMut};
+use std::panic::Location;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// Who writes takes all seats, who reads one.
+const SEATS: u32 = u32::MAX;
+
+/// A lock for data of one node that many may read at once, or one may write.
+///
+/// Who waits is served in the order of arrival: a writer that waits holds back readers that come
+/// after it, so that it does not wait for ever. So who reads must not wait to read once more.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use upbeat::sync::RwLock;
+///
+/// let node = upbeat::Node::builder("doc/rwlock").local_only().build()?;
+/// let prices = RwLock::named("prices", vec![3, 5]);
+/// node.block_on(async {
+///     let (one, two) = (prices.read().await, prices.read().await);
+///     assert!(prices.try_write().is_none(), "two read");
+///     drop((one, two));
+///     prices.write().await.push(8);
+///     assert_eq!(prices.read().await.len(), 3);
+/// });
+/// # Ok(()) }
+/// ```
+pub struct RwLock<T> {
+    room: Room,
+    value: RefCell<T>,
+}
+
+impl<T> RwLock<T> {
+    /// A lock without a name.
+    pub const fn new(value: T) -> RwLock<T> {
+        RwLock { room: Room::new(SEATS), value: RefCell::new(value) }
+    }
+
+    /// A lock that the bill calls by this name.
+    pub fn named(name: &str, value: T) -> RwLock<T> {
+        RwLock { room: Room::named(name, SEATS), value: RefCell::new(value) }
+    }
+
+    /// Waits until nobody writes, and nobody waits to who came before.
+    #[track_caller]
+    #[inline]
+    pub fn read(&self) -> Read<'_, T> {
+        Read { lock: self, take: self.room.take(1, Awaited::Reading, Location::caller()) }
+    }
+
+    /// The lock to read, if that needs no waiting.
+    #[track_caller]
+    #[inline]
+    pub fn try_read(&self) -> Option<ReadGuard<'_, T>> {
+        self.room.try_take(1, Location::caller()).map(|taken| self.hold_to_read(taken))
+    }
+
+    /// Waits until nobody reads or writes.
+    #[track_caller]
+    #[inline]
+    pub fn write(&self) -> Write<'_, T> {
+        Write { lock: self, take: self.room.take(SEATS, Awaited::Writing, Location::caller()) }
+    }
+
+    /// The lock to write, if nobody reads or writes.
+    #[track_caller]
+    #[inline]
+    pub fn try_write(&self) -> Option<WriteGuard<'_, T>> {
+        self.room.try_take(SEATS, Location::caller()).map(|taken| self.hold_to_write(taken))
+    }
+
+    /// The value, for somebody who has the lock to himself.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
+    /// The value, without the lock.
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+
+    #[inline]
+    fn hold_to_read<'l>(&'l self, taken: Taken<'l>) -> ReadGuard<'l, T> {
+        ReadGuard { value: self.value.borrow(), _taken: taken }
+    }
+
+    #[inline]
+    fn hold_to_write<'l>(&'l self, taken: Taken<'l>) -> WriteGuard<'l, T> {
+        WriteGuard { value: self.value.borrow_mut(), _taken: taken }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for RwLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RwLock").field("name", &self.room.name).field("value", &self.value).finish()
+    }
+}
+
+impl<T: Default> Default for RwLock<T> {
+    fn default() -> RwLock<T> {
+        RwLock::new(T::default())
+    }
+}
+
+/// Waits to read an [`RwLock`].
+#[must_use = "nothing is locked until it is awaited"]
+pub struct Read<'l, T> {
+    lock: &'l RwLock<T>,
+    take: Take<'l>,
+}
+
+impl<'l, T> Future for Read<'l, T> {
+    type Output = ReadGuard<'l, T>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<ReadGuard<'l, T>> {
+        let taken = ready!(Pin::new(&mut self.take).poll(context));
+        Poll::Ready(self.lock.hold_to_read(taken))
+    }
+}
+
+/// Waits to write an [`RwLock`].
+#[must_use = "nothing is locked until it is awaited"]
+pub struct Write<'l, T> {
+    lock: &'l RwLock<T>,
+    take: Take<'l>,
+}
+
+impl<'l, T> Future for Write<'l, T> {
+    type Output = WriteGuard<'l, T>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<WriteGuard<'l, T>> {
+        let taken = ready!(Pin::new(&mut self.take).poll(context));
+        Poll::Ready(self.lock.hold_to_write(taken))
+    }
+}
+
+/// Nobody writes while this lives.
+pub struct ReadGuard<'l, T> {
+    // Given back before the lock is: fields are dropped in their order.
+    value: Ref<'l, T>,
+    _taken: Taken<'l>,
+}
+
+impl<T> Deref for ReadGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for ReadGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value.fmt(f)
+    }
+}
+
+/// Nobody else reads or writes while this lives.
+pub struct WriteGuard<'l, T> {
+    // Given back before the lock is: fields are dropped in their order.
+    value: RefMut<'l, T>,
+    _taken: Taken<'l>,
+}
+
+impl<T> Deref for WriteGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> DerefMut for WriteGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for WriteGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value.fmt(f)
+    }
+}

@@ -1,0 +1,114 @@
+//! So many at once, and no more.
+
+use super::room::{Room, Take, Taken};
+use crate::stuck::Awaited;
+use std::fmt;
+use std::future::Future;
+use std::panic::Location;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Lets so many in at once.
+///
+/// Who waits is served in the order of arrival, also where one that came later wants less.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use upbeat::sync::Semaphore;
+///
+/// let node = upbeat::Node::builder("doc/semaphore").local_only().build()?;
+/// let desks = Semaphore::named("desks", 3);
+/// node.block_on(async {
+///     let two = desks.acquire(2).await;
+///     assert!(desks.try_acquire(2).is_none());
+///     assert_eq!(desks.free(), 1);
+///     drop(two);
+///     // One desk more, for good; and three less.
+///     desks.add(1);
+///     desks.acquire(3).await.forget();
+///     assert_eq!(desks.free(), 1);
+/// });
+/// # Ok(()) }
+/// ```
+pub struct Semaphore {
+    room: Room,
+}
+
+impl Semaphore {
+    /// A semaphore with so many permits and no name.
+    pub const fn new(permits: u32) -> Semaphore {
+        Semaphore { room: Room::new(permits) }
+    }
+
+    /// A semaphore that the bill calls by this name.
+    pub fn named(name: &str, permits: u32) -> Semaphore {
+        Semaphore { room: Room::named(name, permits) }
+    }
+
+    /// Waits for so many permits, which are given together. Where there are fewer in all it waits
+    /// until some are added.
+    #[track_caller]
+    #[inline]
+    pub fn acquire(&self, permits: u32) -> Acquire<'_> {
+        Acquire(self.room.take(permits, Awaited::Permits(permits), Location::caller()))
+    }
+
+    /// So many permits, if they are free and nobody waits for some.
+    #[track_caller]
+    #[inline]
+    pub fn try_acquire(&self, permits: u32) -> Option<Permit<'_>> {
+        self.room.try_take(permits, Location::caller()).map(Permit)
+    }
+
+    /// Has more permits from now on.
+    pub fn add(&self, permits: u32) {
+        self.room.give(permits);
+    }
+
+    /// How many permits are free.
+    pub fn free(&self) -> u64 {
+        self.room.free()
+    }
+}
+
+impl fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Room { name, .. } = &self.room;
+        f.debug_struct("Semaphore").field("name", name).field("free", &self.free()).finish()
+    }
+}
+
+/// Waits for permits of a [`Semaphore`].
+#[must_use = "nothing is acquired until it is awaited"]
+pub struct Acquire<'s>(Take<'s>);
+
+impl<'s> Future for Acquire<'s> {
+    type Output = Permit<'s>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Permit<'s>> {
+        Pin::new(&mut self.0).poll(context).map(Permit)
+    }
+}
+
+/// Permits that are given back when this is dropped.
+#[must_use = "dropped, the permits are given back"]
+pub struct Permit<'s>(Taken<'s>);
+
+impl Permit<'_> {
+    /// How many they are.
+    pub fn count(&self) -> u32 {
+        self.0.seats()
+    }
+
+    /// Does not give them back.
+    pub fn forget(self) {
+        self.0.forget();
+    }
+}
+
+impl fmt::Debug for Permit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Permit").field(&self.count()).finish()
+    }
+}
