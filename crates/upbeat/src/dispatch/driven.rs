@@ -9,7 +9,7 @@ thread_local! {
     /// The node that this thread is driving. An [`Enter`] owns the reference and takes it back, so
     /// that nothing is left to drop with the thread.
     static DRIVEN: Cell<Option<ManuallyDrop<Rc<Dispatcher>>>> = const { Cell::new(None) };
-    /// Whether that node reports waits that last too long.
+    /// Whether a node of this thread ever reported waits that last too long.
     static WATCHES: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -27,7 +27,6 @@ impl Enter {
         if outer.is_some() {
             Enter::nested(outer);
         }
-        WATCHES.set(node.settings.stuck.after.is_some());
         Enter(())
     }
 
@@ -43,7 +42,6 @@ impl Enter {
 impl Drop for Enter {
     #[inline]
     fn drop(&mut self) {
-        WATCHES.set(false);
         if let Some(node) = DRIVEN.take() {
             drop(ManuallyDrop::into_inner(node));
         }
@@ -77,10 +75,18 @@ impl Dispatcher {
         shown
     }
 
-    /// Whether the node that this thread is driving, if any, reports waits that last too long.
+    /// Whether the node that this thread is driving may report waits that last too long: one of
+    /// this thread's does, or did.
     #[inline]
-    pub(crate) fn watches() -> bool {
+    pub(crate) fn may_watch() -> bool {
         WATCHES.get()
+    }
+
+    /// A node of this thread, where it stays, does so if it is told to.
+    pub(super) fn begin_to_watch(&self) {
+        if self.settings.stuck.after.is_some() {
+            WATCHES.set(true);
+        }
     }
 
     /// Whether this thread is driving a node.

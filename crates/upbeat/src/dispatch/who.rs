@@ -31,7 +31,7 @@ impl Dispatcher {
 
     /// The handler that is being run is this task from now on.
     pub(super) fn note_handler(&self, id: TaskId) {
-        if Dispatcher::watches() {
+        if self.settings.stuck.after.is_some() {
             let mut handlers = self.handlers.borrow_mut();
             // Tasks that have ended leave their entries behind.
             if handlers.len() > 64 && handlers.len() > 2 * self.tasks.len() {

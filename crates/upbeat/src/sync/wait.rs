@@ -49,7 +49,7 @@ impl Wait {
 
     /// The wait goes on. To be called with nothing borrowed: a report goes to the application.
     pub(super) fn goes_on(&mut self, context: &mut Context<'_>, aim: Aim<'_>) {
-        if Dispatcher::watches() {
+        if Dispatcher::may_watch() {
             self.watch(context, aim);
         }
         let reason = match aim.what {
@@ -101,12 +101,13 @@ impl Holders {
     /// Whoever is being run has taken it here.
     #[inline]
     pub(super) fn add(&self, at: &'static Location<'static>) -> Option<Key> {
-        if Dispatcher::watches() { self.note(at) } else { None }
+        if Dispatcher::may_watch() { self.note(at) } else { None }
     }
 
     #[cold]
     fn note(&self, at: &'static Location<'static>) -> Option<Key> {
-        let who = Dispatcher::if_driving(|node| node.who())?;
+        let watching = |node: &Rc<Dispatcher>| node.settings.stuck.after.map(|_| node.who());
+        let who = Dispatcher::if_driving(watching)??;
         let mut holders = self.0.borrow_mut();
         let holders = holders.get_or_insert_with(|| Box::new(Pool::new(u32::MAX)));
         holders.insert(Holder { who, at }).ok()
