@@ -49,9 +49,8 @@ impl Wire for Message {
     }
 
     fn take(input: &mut Input<'_>) -> Result<Message, WireError> {
-        let mut bytes = vec![0; input.remaining()];
-        input.bytes(&mut bytes)?;
-        Ok(Message::Come(bytes))
+        // As a vector's elements are taken: the bytes are written once.
+        input.items(input.remaining()).map(Message::Come)
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const WORDS: usize = 3;
 
 fn config(cases: u32) -> ProptestConfig {
-    let cases = if cfg!(miri) { 4 } else { cases };
+    let cases = if cfg!(miri) { 3 } else { cases };
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
@@ -40,7 +40,7 @@ proptest! {
     #[test]
     fn the_last_records_are_a_queue(
         power in 0..5_u32,
-        steps in proptest::collection::vec(steps(), 1..60),
+        steps in proptest::collection::vec(steps(), 1..if cfg!(miri) { 20 } else { 60 }),
     ) {
         let records = 1 << power;
         let (recorder, recent, _) = pair(records);

@@ -246,7 +246,7 @@ proptest! {
                 (1u8..4, 0u8..3, 0u16..8).prop_map(|(lap, kind, span)| word(lap, kind, span)),
                 (any::<u8>(), any::<u8>(), 0u16..8).prop_map(|(lap, kind, span)| word(lap, kind, span)),
             ], 0u8..4),
-            0..if cfg!(miri) { 40 } else { 300 },
+            0..if cfg!(miri) { 20 } else { 300 },
         )
     ) {
         let (_, reader, region) = ring(slots);
@@ -390,7 +390,7 @@ fn more_than_was_claimed_is_not_written() {
 #[test]
 fn messages_cross_between_threads_whole_and_in_order() {
     use std::sync::atomic::{AtomicU64, Ordering};
-    let messages = if cfg!(miri) { 30 } else { 100_000 };
+    let messages = if cfg!(miri) { 15 } else { 100_000 };
     for slots in [2, 5, 64] {
         let (writer, reader, _) = ring(slots);
         let progress = AtomicU64::new(0);

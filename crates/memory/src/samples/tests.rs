@@ -66,7 +66,8 @@ fn subjects_are_numbered_from_one_until_the_table_is_full() {
     assert_eq!(view.subject(1).as_deref(), Some("Shop::buy"));
     assert_eq!(view.subject(2), Some(cut));
     assert_eq!(view.subject(3).as_deref(), Some(""));
-    assert!((4..=u16::MAX).all(|number| view.subject(number).is_none()));
+    let beyond = if cfg!(miri) { 200 } else { u16::MAX };
+    assert!((4..=beyond).all(|number| view.subject(number).is_none()));
     let full = Samples::heap("a/1", 7);
     let last = SUBJECTS_MAX as u16;
     assert!((1..=last).all(|number| full.subject("text") == Some(number)));
