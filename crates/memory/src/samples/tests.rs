@@ -68,6 +68,10 @@ fn subjects_are_numbered_from_one_until_the_table_is_full() {
     assert_eq!(view.subject(3).as_deref(), Some(""));
     let beyond = if cfg!(miri) { 200 } else { u16::MAX };
     assert!((4..=beyond).all(|number| view.subject(number).is_none()));
+    if cfg!(miri) {
+        // The table of a whole page takes it half a minute.
+        return;
+    }
     let full = Samples::heap("a/1", 7);
     let last = SUBJECTS_MAX as u16;
     assert!((1..=last).all(|number| full.subject("text") == Some(number)));
