@@ -23,3 +23,4 @@ pub mod signal;
 pub mod bind;
 pub mod flow;
 pub mod call;
+pub mod backoff;

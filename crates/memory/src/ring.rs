@@ -383,6 +383,11 @@ impl Reader {
         self.first_word() & LAP == u64::from(self.lap.get())
     }
 
+    /// The frame that was looked at is not taken over now: the next look finds it again.
+    pub fn put_back(&self) {
+        self.span.set(0);
+    }
+
     /// Whether a frame was looked at and not passed.
     pub fn is_open(&self) -> bool {
         self.span.get() != 0

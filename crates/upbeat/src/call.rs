@@ -5,7 +5,7 @@
 
 use crate::dispatch::Dispatcher;
 use crate::error::CallError;
-use crate::sample::{Half, Sample, Stamps, Unsampled, Wants};
+use crate::sample::{Half, Reason, Sample, Stamps, Unsampled, Wants};
 use crate::session::{Answer, Extensions, Put, Session, Standing};
 use crate::time::Sleep;
 use crate::wire::Wire;
@@ -460,7 +460,10 @@ impl<A, R: Wire> Call<'_, A, R> {
 impl<A, R> Call<'_, A, R> {
     #[cold]
     fn poll_deadline<T>(&mut self, context: &mut Context<'_>) -> Poll<Result<T, CallError>> {
-        self.bound.node.awaits_answer();
+        match self.state {
+            State::Unsent(_) => self.bound.node.awaits_room(),
+            _ => self.bound.node.awaits_answer(),
+        }
         let deadline = self.rare.as_mut().and_then(|rare| rare.deadline.as_mut());
         let Some(deadline) = deadline else { return Poll::Pending };
         ready!(Pin::new(&mut deadline.sleep).poll(context));
@@ -586,7 +589,10 @@ impl<A: Wire> Send<'_, A> {
             Ok(Err(put)) => {
                 let waits = self.rare.get_or_insert_default();
                 match not_sent(self.bound, put, waits, context) {
-                    Ok(()) => Poll::Pending,
+                    Ok(()) => {
+                        self.bound.node.waits_for(Reason::Full);
+                        Poll::Pending
+                    }
                     Err(error) => Poll::Ready(Err(error)),
                 }
             }

@@ -182,9 +182,46 @@ pub fn compute<T: Send + 'static>(closure: impl FnOnce() -> T + Send + 'static) 
 /// ```
 #[inline]
 pub async fn poll_point() {
+    make_way(|node| node.must_make_way()).await;
+}
+
+/// A place in a long handler, or in a task, at which it makes way once its time is used up.
+///
+/// What runs does so until it waits: while it does, its node serves nobody else. A method has a
+/// budget for that, of 100 microseconds if its `#[method(budget = "…")]` says nothing else. A
+/// checkpoint before its end costs a decrement, and a time stamp now and then; one behind it puts
+/// what runs behind all that has come meanwhile, and a handler goes on as a task. What holds a lock or
+/// has changed half of something holds it over that await. [`poll_point`] looks at the lanes instead
+/// of the time.
+///
+/// # Panics
+/// Outside of a node's tasks and handlers: there is nobody to make way for.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let node = upbeat::Node::builder("doc/checkpoint").local_only().build()?;
+/// let sum = node.block_on(async {
+///     let mut sum = 0_u64;
+///     for n in 0..10_000 {
+///         upbeat::checkpoint().await;
+///         sum += n * n;
+///     }
+///     sum
+/// });
+/// assert_eq!(sum, 333_283_335_000);
+/// # Ok(()) }
+/// ```
+#[inline]
+pub async fn checkpoint() {
+    make_way(|node| node.is_time_over()).await;
+}
+
+/// Puts what is polled behind others, once, if it must make way.
+#[inline]
+async fn make_way(must: impl Fn(&Dispatcher) -> bool) {
     let mut made_way = false;
     poll_fn(|context| {
-        if made_way || !Dispatcher::with_current(|node| node.must_make_way()) {
+        if made_way || !Dispatcher::with_current(|node| must(node)) {
             return Poll::Ready(());
         }
         made_way = true;

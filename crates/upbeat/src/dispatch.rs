@@ -27,6 +27,8 @@ mod promoted;
 
 mod sleep;
 
+mod polled;
+
 mod sampling;
 
 mod contract;
@@ -55,6 +57,7 @@ use upbeat_memory::sync::fence_full;
 use upbeat_transport::home::Home;
 
 pub(crate) use driven::Enter;
+pub use polled::OverRun;
 pub(crate) use promoted::Charge;
 pub(crate) use sessions::{Connecting, OnLost, Settings};
 use sessions::{Door, Place};
@@ -141,6 +144,8 @@ pub(crate) struct Dispatcher {
     handlers: who::Handlers,
     roster: Arc<Roster>,
     woken: RefCell<Vec<TaskId>>,
+    /// Requests that were made tasks at once and come before those that were woken.
+    front: RefCell<VecDeque<TaskId>>,
     current: Cell<Current>,
     /// What is being run, should it panic.
     running: Cell<Running>,
@@ -168,6 +173,7 @@ pub(crate) struct Dispatcher {
     door: RefCell<Door>,
     closing: Cell<bool>,
     clock: sleep::Clock,
+    polled: polled::Polled,
     sampling: sampling::Sampling,
     tallies: [Cell<u64>; Counter::COUNT],
     counters: Counters,
@@ -198,6 +204,7 @@ impl Dispatcher {
             handlers: who::Handlers::default(),
             roster,
             woken: RefCell::new(Vec::new()),
+            front: RefCell::default(),
             current: Cell::new(NOBODY),
             running: Cell::new(Running::Nothing),
             unflushed: Cell::new(false),
@@ -219,6 +226,7 @@ impl Dispatcher {
             openings: Cell::new(0),
             closing: Cell::new(false),
             clock: sleep::Clock::new(),
+            polled: polled::Polled::default(),
             sampling,
             tallies: [const { Cell::new(0) }; Counter::COUNT],
             counters,
@@ -261,6 +269,7 @@ impl Dispatcher {
     #[inline]
     pub(crate) fn polling_main(&self, waker: &Waker, poll: impl FnOnce()) {
         self.current.set(Current { task: MAIN, waker: waker.data() });
+        self.polls();
         poll();
         self.current.set(NOBODY);
     }
@@ -282,12 +291,6 @@ impl Dispatcher {
 
     pub(crate) fn roster(&self) -> &Arc<Roster> {
         &self.roster
-    }
-
-    /// The future that is polled waits for an answer of another node.
-    #[inline(always)]
-    pub(crate) fn awaits_answer(&self) {
-        self.sampling.awaits_answer();
     }
 
     /// Who is polled now, as one that waits for an answer.
@@ -427,8 +430,9 @@ impl Dispatcher {
                 let head = Head::reply(call, Head::len_in(&words));
                 self.answer(session, &head, main)?;
                 session.advance();
-            } else {
-                self.other(session, words, main)?;
+            } else if !self.other(session, words, main)? {
+                frames -= 1;
+                break;
             }
         }
         self.contract.taken(frames);
@@ -440,16 +444,21 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Takes over a frame that is neither a plain call nor a plain reply, and passes it.
+    /// Takes over a frame that is neither a plain call nor a plain reply, and passes it. False if the
+    /// session has had its turn: a handler of its has used up its time.
     #[inline(never)]
     fn other(
         self: &Rc<Self>,
         session: &Rc<Session>,
         words: [u64; 3],
         main: Main<'_>,
-    ) -> Result<(), Fault> {
+    ) -> Result<bool, Fault> {
+        if self.polled.is_late() && !session.is_clear() {
+            session.carrier.lanes.reader().put_back();
+            return Ok(false);
+        }
         if let Some(manner) = Head::manner_in(&words) {
-            return self.sampled(session, &words, manner, main);
+            return self.sampled(session, &words, manner, main).map(|()| true);
         }
         let head = Head::parse(words).map_err(misbehaved)?;
         match head.kind {
@@ -457,10 +466,10 @@ impl Dispatcher {
                 self.request_came(session, &head)?;
             }
             Kind::Reply | Kind::Failed => self.answer(session, &head, main)?,
-            _ => return self.control(session, head),
+            _ => return self.control(session, head).map(|()| true),
         }
         session.advance();
-        Ok(())
+        Ok(true)
     }
 
     /// Runs a plain call, or a plain one-way message, whose number is none, where it lies.
@@ -535,6 +544,7 @@ impl Dispatcher {
         live.wakeup.begin_poll();
         self.current.set(Current { task: id, waker: live.waker.data() });
         self.running.set(Running::Task(id));
+        self.polls();
         let done = live.task.poll(&mut Context::from_waker(&live.waker)).is_ready();
         self.running.set(Running::Nothing);
         self.current.set(NOBODY);
@@ -553,15 +563,44 @@ impl Dispatcher {
     #[inline(never)]
     fn run_woken(self: &Rc<Self>, main: Main<'_>) {
         self.unflushed.set(true);
+        if self.polled.was_late() {
+            self.look_between(main);
+        }
         let mut woken = self.roster.take(self.woken.take());
-        while let Some(id) = woken.next() {
-            self.contract.others_wait(woken.has_more());
-            if id == MAIN { main() } else { self.run(id) }
+        while let Some(id) = self.next_in_front().or_else(|| woken.next()) {
+            self.contract.others_wait(woken.has_more() || !self.front.borrow().is_empty());
+            if id == MAIN {
+                main()
+            } else {
+                self.run(id)
+            }
+            if self.polled.was_late() {
+                self.look_between(main);
+            }
         }
         self.woken.replace(woken.into_empty());
         self.sampling.drained();
         // A task may have given back what a peer waits for.
         self.relieve_all();
+    }
+
+    /// Looks at the lanes before a task is run, behind whoever has used up his time.
+    #[cold]
+    #[inline(never)]
+    fn look_between(self: &Rc<Self>, main: Main<'_>) {
+        let mut from = 0;
+        while let Some(session) = self.next_with_frame(&mut from) {
+            if let Err(why) = self.drain(&session, main) {
+                self.lose(&session, *why);
+            }
+        }
+        if self.unflushed.get() {
+            self.flush();
+        }
+    }
+
+    fn next_in_front(&self) -> Option<TaskId> {
+        self.front.borrow_mut().pop_front()
     }
 
     /// Looks at the promises of all to whom something was sent.

@@ -3,6 +3,7 @@
 //! One enum per family: calls, and connecting. A method that returns `Result<T, E>` is called with
 //! `Result<T, CallError<E>>`: the user's error and ours in one level.
 
+use crate::execution::UnknownExecution;
 use std::convert::Infallible;
 use std::fmt;
 pub use upbeat_core::bind::Clash;
@@ -170,7 +171,13 @@ impl<E> CallError<E> {
             | CallError::Deadline
             | CallError::Value { .. } => true,
             CallError::Failed { code, .. } => {
-                !matches!(code, FailCode::NoSuchMethod | FailCode::BadArguments | FailCode::Closing)
+                let unrun = [
+                    FailCode::NoSuchMethod,
+                    FailCode::BadArguments,
+                    FailCode::Closing,
+                    FailCode::Refused,
+                ];
+                !unrun.contains(code)
             }
             _ => false,
         }
@@ -345,6 +352,8 @@ pub enum BuildError {
         /// What it is.
         text: String,
     },
+    /// `UPBEAT_EXECUTION` names none.
+    Execution(UnknownExecution),
     /// The system refused.
     System(std::io::Error),
 }
@@ -366,6 +375,7 @@ impl fmt::Display for BuildError {
                 "UPBEAT_STUCK_MS is `{text}`: give the milliseconds after which a wait is \
                  reported, or 0 for never"
             ),
+            BuildError::Execution(error) => write!(f, "UPBEAT_EXECUTION: {error}"),
             BuildError::System(error) => write!(f, "the system refused: {error}"),
         }
     }

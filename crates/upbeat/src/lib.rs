@@ -99,9 +99,13 @@
 
 extern crate self as upbeat;
 
+mod execution;
+
 pub mod error;
 
 pub mod wire;
+
+mod warning;
 
 mod wait;
 
@@ -143,8 +147,10 @@ mod signal;
 
 mod node;
 
-pub use compute::{Compute, compute, poll_point};
+pub use compute::{Compute, checkpoint, compute, poll_point};
+pub use dispatch::OverRun;
 pub use error::{BuildError, CallError, ConnectError, Lost, Why};
+pub use execution::{Execution, UnknownExecution};
 pub use node::{Builder, Node};
 pub use serde;
 pub use signal::ctrl_c;

@@ -6,7 +6,7 @@ pub use builder::Builder;
 
 use crate::client::{self, Client};
 use crate::compute::Compute;
-use crate::dispatch::{Connecting, Dispatcher, Enter};
+use crate::dispatch::{Connecting, Dispatcher, Enter, OverRun};
 use crate::error::{BuildError, ConnectError};
 use crate::handle::{self, HandleClient, Target};
 use crate::service::{Methods, Serve};
@@ -127,8 +127,8 @@ impl Node {
     /// ```
     pub fn serve<S: Serve>(&self, service: S) {
         let mut enter = |entry| self.inner.offer(entry);
-        let roster = self.inner.roster();
-        service.methods(&mut Methods { service: S::SERVICE, enter: &mut enter, roster });
+        let (roster, execution) = (self.inner.roster(), self.inner.settings.execution);
+        service.methods(&mut Methods { service: S::SERVICE, enter: &mut enter, roster, execution });
     }
 
     /// Connects to a node of the same program, and binds a client there. Clients of one peer share
@@ -352,6 +352,20 @@ impl Node {
     /// ```
     pub fn sessions(&self) -> usize {
         self.inner.sessions().len()
+    }
+
+    /// The methods whose handlers have run beyond their budgets without a pause. That is looked at
+    /// where a handler goes on as a task, where its message is sampled, and where its method has a
+    /// rule of its own; the first time it is said on standard error as well.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/over").local_only().build()?;
+    /// assert!(node.over_runs().is_empty());
+    /// # Ok(()) }
+    /// ```
+    pub fn over_runs(&self) -> Vec<OverRun> {
+        self.inner.over_runs()
     }
 
     /// What has been counted so far.

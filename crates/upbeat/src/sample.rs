@@ -5,6 +5,7 @@
 //! message that is not sampled pays nothing for the bill but the question whether it is.
 
 use std::sync::Arc;
+use upbeat_core::bill::Counter;
 use upbeat_core::bill::taken::Taken;
 use upbeat_core::bill::way::{Happened, Manner, Point, whole_stamp};
 use upbeat_core::frame::{CallNumber, Head};
@@ -212,6 +213,10 @@ pub(crate) enum Reason {
     Lock,
     /// A condition, or a signal.
     Condition,
+    /// Room at a peer.
+    Full,
+    /// Nothing: its time was used up.
+    Budget,
     /// A call.
     Call,
     /// A timer.
@@ -219,6 +224,38 @@ pub(crate) enum Reason {
     /// Something that is not ours.
     #[default]
     Other,
+}
+
+impl Reason {
+    /// What counts the handlers that it made tasks.
+    pub(crate) fn counter(self) -> Counter {
+        match self {
+            Reason::Lock => Counter::PromotedByLock,
+            Reason::Condition => Counter::PromotedByCondition,
+            Reason::Full => Counter::PromotedByFull,
+            Reason::Budget => Counter::PromotedByBudget,
+            Reason::Call => Counter::PromotedByCall,
+            Reason::Timer => Counter::PromotedByTimer,
+            Reason::Other => Counter::PromotedByOther,
+        }
+    }
+
+    /// What a handler would have waited for, in words; the lock by its name, if it has one.
+    pub(crate) fn text(self, name: Option<&str>) -> String {
+        let what = match self {
+            Reason::Lock => "a lock",
+            Reason::Condition => "a condition",
+            Reason::Full => "room at a peer",
+            Reason::Budget => "its turn, for its time was used up",
+            Reason::Call => "a call",
+            Reason::Timer => "a timer",
+            Reason::Other => "something else",
+        };
+        match name {
+            Some(name) => format!("{what}, `{name}`"),
+            None => what.to_owned(),
+        }
+    }
 }
 
 /// The time of a handler that has become a task, told apart by what it did.
@@ -257,7 +294,7 @@ impl Timed {
         let waited = woken - self.paused;
         match self.reason {
             Reason::Lock => self.lock += waited,
-            Reason::Condition | Reason::Call | Reason::Timer | Reason::Other => self.wait += waited,
+            _ => self.wait += waited,
         }
     }
 

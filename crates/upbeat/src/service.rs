@@ -2,17 +2,22 @@
 //!
 //! A method is an `async fn`. Its future is built in a slot that is kept for it and polled once,
 //! with no task and no queue: an active message. Should it have to wait, the slot becomes the task
-//! and the method takes another; nothing is moved and nothing runs twice.
+//! and the method takes another; nothing is moved and nothing runs twice. What is to be run in another
+//! way is entered as another kind of method (`ruled`), so that the common way asks nothing.
 //!
 //! Invariant: a call that was accepted is answered once: by the method's result, or by the reason
 //! why there is none.
 
+mod ruled;
+
 use crate::dispatch::{Charge, Dispatcher, Entry, Method, Request};
-use crate::sample::{Sample, Stamps, Timed, Unsampled};
+use crate::execution::Execution;
+use crate::sample::{Names, Reason, Sample, Stamps, Timed, Unsampled};
 use crate::session::Session;
 use crate::task::{Caller, Cancelled, Task};
 use crate::wake::{Roster, Wakeup};
 use crate::wire::{Input, Wire, WireError, signature_text};
+use ruled::Ruled;
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
@@ -23,6 +28,8 @@ use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::Point;
 use upbeat_core::flow::Budget;
 use upbeat_core::frame::{CallNumber, FailCode, Kind};
+use upbeat_core::limits::HANDLER_BUDGET_NS;
+use upbeat_memory::ticks::Ticks;
 
 /// A service that a node can serve: what `#[upbeat::service]` makes of a trait.
 pub trait Serve {
@@ -38,6 +45,8 @@ pub struct Methods<'a> {
     pub(crate) service: &'static str,
     pub(crate) enter: &'a mut dyn FnMut(Entry),
     pub(crate) roster: &'a Arc<Roster>,
+    /// How handlers are run whose methods do not say it.
+    pub(crate) execution: Execution,
 }
 
 impl Methods<'_> {
@@ -66,13 +75,20 @@ impl Methods<'_> {
         R: Wire,
         F: Future<Output = R> + 'static,
     {
-        let method = Box::new(Served {
+        let served = Served {
             make,
             oneway,
-            names: (self.service, name),
-            spare: Rc::new(Cell::new(Some(Slot::new(self.roster)))),
+            kept: Rc::new(Kept {
+                spare: Cell::new(Some(Slot::new(self.roster))),
+                names: (self.service, name),
+                budget: Ticks::from_nanoseconds(HANDLER_BUDGET_NS).0,
+            }),
             arguments: std::marker::PhantomData,
-        });
+        };
+        let method: Box<dyn Method> = match self.execution {
+            Execution::Orpc => Box::new(served),
+            execution => Box::new(Ruled::new(served, execution)),
+        };
         let service = self.service;
         let text = signature_text::<A, R>(service, name, oneway);
         (self.enter)(Entry { service, name, text, method });
@@ -83,14 +99,18 @@ impl Methods<'_> {
 struct Served<A, R, M, F> {
     make: M,
     oneway: bool,
-    /// Of the service and the method.
-    names: (&'static str, &'static str),
-    spare: Spare<F>,
+    kept: Rc<Kept<F>>,
     arguments: std::marker::PhantomData<fn(A) -> R>,
 }
 
-/// The kept slot of a method, while no handler is in it.
-type Spare<F> = Rc<Cell<Option<Box<Slot<F>>>>>;
+/// What a method keeps for its handlers.
+struct Kept<F> {
+    /// A slot, while no handler is in it.
+    spare: Cell<Option<Box<Slot<F>>>>,
+    names: Names,
+    /// Ticks that a handler may run without a pause.
+    budget: u64,
+}
 
 /// Room for a handler's future, pinned for ever, and its waker.
 struct Slot<F> {
@@ -125,16 +145,15 @@ where
     F: Future<Output = R> + 'static,
 {
     fn call(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, call: CallNumber, len: u32) {
-        if self.oneway != (call == CallNumber::NONE) {
-            return refuse(session, call, if self.oneway { ONEWAY } else { CALLED });
-        }
-        let arguments = read::<A>(&mut session.plain_payload(len));
-        let from = From { node, session, call, deadline_us: None, bytes: len as usize };
-        self.run(from, arguments, &mut Unsampled);
+        let Some((from, arguments)) = self.plain(node, session, call, len) else { return };
+        self.run(from, arguments, &mut Unsampled, None, |lost| self.promote(lost));
     }
 
     fn arrive(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, request: Request<'_>) {
-        self.arrive_with(node, session, request, &mut Unsampled);
+        let Some((from, arguments)) = self.take(node, session, request, &mut Unsampled) else {
+            return;
+        };
+        self.run(from, arguments, &mut Unsampled, None, |lost| self.promote(lost));
     }
 
     fn sampled(
@@ -144,7 +163,8 @@ where
         request: Request<'_>,
         sample: &mut Sample,
     ) {
-        self.arrive_with(node, session, request, sample);
+        let Some((from, arguments)) = self.take(node, session, request, sample) else { return };
+        self.run(from, arguments, sample, None, |lost| self.promote(lost));
     }
 }
 
@@ -160,6 +180,13 @@ struct From<'a> {
     bytes: usize,
 }
 
+/// A handler that has to wait, and what is known of its message.
+struct Lost<'a, F> {
+    from: From<'a>,
+    slot: Box<Slot<F>>,
+    sample: Option<Box<Sample>>,
+}
+
 const ONEWAY: &str = "the method is one-way";
 const CALLED: &str = "the method is called, not one-way";
 
@@ -168,6 +195,18 @@ fn read<A: Wire>(input: &mut Input<'_>) -> Result<A, WireError> {
     let arguments = A::take(input)?;
     input.finish()?;
     Ok(arguments)
+}
+
+/// What was read. None if it cannot be, and then its caller is told.
+#[inline(always)]
+fn accepted<A>(from: From<'_>, arguments: Result<A, WireError>) -> Option<(From<'_>, A)> {
+    match arguments {
+        Ok(arguments) => Some((from, arguments)),
+        Err(error) => {
+            refuse(from.session, from.call, &error.to_string());
+            None
+        }
+    }
 }
 
 /// Refuses a call, or forgets a one-way message, whose number is none.
@@ -185,43 +224,86 @@ where
     M: Fn(A) -> F,
     F: Future<Output = R> + 'static,
 {
+    /// The arguments of a plain call that lies open, or of a plain one-way message. None if it is
+    /// refused.
     #[inline(always)]
-    fn arrive_with(
+    fn plain<'a>(
         &self,
-        node: &Rc<Dispatcher>,
-        session: &Rc<Session>,
+        node: &'a Rc<Dispatcher>,
+        session: &'a Rc<Session>,
+        call: CallNumber,
+        len: u32,
+    ) -> Option<(From<'a>, A)> {
+        if self.oneway != (call == CallNumber::NONE) {
+            refuse(session, call, if self.oneway { ONEWAY } else { CALLED });
+            return None;
+        }
+        let from = From { node, session, call, deadline_us: None, bytes: len as usize };
+        accepted(from, read::<A>(&mut session.plain_payload(len)))
+    }
+
+    /// The arguments of any call or one-way message. None if it is refused.
+    #[inline(always)]
+    fn take<'a>(
+        &self,
+        node: &'a Rc<Dispatcher>,
+        session: &'a Rc<Session>,
         request: Request<'_>,
         stamps: &mut impl Stamps,
-    ) {
+    ) -> Option<(From<'a>, A)> {
         let Request { kind, call, deadline_us, mut payload } = request;
         match (kind, self.oneway) {
             (Kind::Call, false) | (Kind::Oneway, true) => {}
-            (_, true) => return refuse(session, call, ONEWAY),
-            (_, false) => return refuse(session, CallNumber::NONE, CALLED),
+            (_, true) => {
+                refuse(session, call, ONEWAY);
+                return None;
+            }
+            (_, false) => return None,
         }
         if deadline_us == Some(0) && !self.oneway {
-            return session.fail(call, FailCode::Deadline, "");
+            session.fail(call, FailCode::Deadline, "");
+            return None;
         }
         let bytes = payload.remaining();
         let arguments = read::<A>(&mut payload);
         stamps.at(Point::Decoded);
-        self.run(From { node, session, call, deadline_us, bytes }, arguments, stamps);
+        accepted(From { node, session, call, deadline_us, bytes }, arguments)
     }
 
+    /// A slot with the handler of these arguments.
     #[inline(always)]
-    fn run(&self, from: From<'_>, arguments: Result<A, WireError>, stamps: &mut impl Stamps) {
-        let From { node, session, call, .. } = from;
-        let arguments = match arguments {
-            Ok(arguments) => arguments,
-            Err(error) => return refuse(session, call, &error.to_string()),
-        };
-        let mut slot = self.spare.take().unwrap_or_else(|| Slot::new(node.roster()));
+    fn fill(&self, node: &Dispatcher, arguments: A) -> Box<Slot<F>> {
+        let mut slot = self.kept.spare.take().unwrap_or_else(|| Slot::new(node.roster()));
         slot.future.set(Some((self.make)(arguments)));
+        slot
+    }
+
+    /// Runs a handler where its message lies, and looks at its time if it has a budget. One that has
+    /// to wait is left to `lost`.
+    #[inline(always)]
+    fn run<'a>(
+        &self,
+        from: From<'a>,
+        arguments: A,
+        stamps: &mut impl Stamps,
+        budget: Option<u64>,
+        lost: impl FnOnce(Lost<'a, F>),
+    ) {
+        let From { node, session, call, .. } = from;
+        let mut slot = self.fill(node, arguments);
         let Slot { future, waker, .. } = &mut *slot;
         let Some(running) = future.as_mut().as_pin_mut() else { return };
-        node.polls_handler();
+        match budget {
+            None => node.polls(),
+            Some(budget) => node.polls_within(budget),
+        }
         let polled = running.poll(&mut Context::from_waker(waker));
         stamps.at(Point::Ran);
+        if budget.is_some() {
+            node.has_polled(self.kept.names);
+        } else if let Some(sample) = stamps.sample() {
+            node.has_polled_sampled(self.kept.names, sample);
+        }
         match polled {
             Poll::Ready(result) => {
                 stamps.at(Point::Finished);
@@ -230,14 +312,14 @@ where
                 }
                 node.count(Counter::HandlersInline);
                 slot.future.set(None);
-                self.spare.set(Some(slot));
+                self.kept.spare.set(Some(slot));
                 if let Some(sample) = stamps.sample() {
-                    node.served(session, call, self.names, sample);
+                    node.served(session, call, self.kept.names, sample);
                 }
             }
             Poll::Pending => {
                 let sample = stamps.sample().map(|sample| Box::new(sample.clone()));
-                self.promote(from, slot, sample);
+                lost(Lost { from, slot, sample });
             }
         }
     }
@@ -245,47 +327,38 @@ where
     /// The bet is lost: the slot becomes the task.
     #[cold]
     #[inline(never)]
-    fn promote(&self, from: From<'_>, slot: Box<Slot<F>>, sample: Option<Box<Sample>>) {
-        let From { node, session, call, deadline_us, bytes } = from;
+    fn promote(&self, lost: Lost<'_, F>) {
+        let waits = lost.from.node.waited_for();
+        let (From { node, session, deadline_us, .. }, reason) = (lost.from, waits.0);
+        node.promote(session, self.task(lost, waits), deadline_us, reason);
+    }
+
+    /// What becomes of a handler that waits for this, or has not begun.
+    fn task(&self, lost: Lost<'_, F>, waits: (Reason, Option<Arc<str>>)) -> Box<dyn Task> {
+        let Lost { from: From { node, session, call, bytes, .. }, slot, sample } = lost;
         let charge = node.charge(session, Budget::price(bytes));
-        let (spare, session) = (Rc::clone(&self.spare), Rc::clone(session));
+        let (kept, session) = (Rc::clone(&self.kept), Rc::clone(session));
         let call = if self.oneway { None } else { Some(call) };
-        let (reason, lock) = node.waited_for();
         let billed = sample.map(|sample| {
             slot.wakeup.ask();
-            let timed = Timed::new(sample, (reason, lock));
-            Box::new(Billed { names: self.names, timed })
+            let timed = Timed::new(sample, waits);
+            Box::new(timed)
         });
-        let task = Promoted {
-            slot,
-            spare,
-            session: Rc::clone(&session),
-            call,
-            charge,
-            node: Rc::clone(node),
-            billed,
-        };
-        node.promote(&session, Box::new(task), deadline_us, reason);
+        Box::new(Promoted { slot, kept, session, call, charge, node: Rc::clone(node), billed })
     }
 }
 
 /// A handler that has become a task.
 struct Promoted<F> {
     slot: Box<Slot<F>>,
-    spare: Spare<F>,
+    kept: Rc<Kept<F>>,
     session: Rc<Session>,
     /// None for a one-way message.
     call: Option<CallNumber>,
     charge: Charge,
     node: Rc<Dispatcher>,
     /// What is to be billed, if its message is sampled.
-    billed: Option<Box<Billed>>,
-}
-
-/// A sampled handler's time, and whose it is.
-struct Billed {
-    names: (&'static str, &'static str),
-    timed: Timed,
+    billed: Option<Box<Timed>>,
 }
 
 impl<F> Promoted<F> {
@@ -301,13 +374,15 @@ impl<F> Promoted<F> {
 impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if let Some(billed) = &mut self.billed {
-            billed.timed.resumed(self.slot.wakeup.woken());
+            billed.resumed(self.slot.wakeup.woken());
         }
-        self.node.polls_handler();
-        let Poll::Ready(result) = self.slot.poll(context) else {
+        self.node.polls_within(self.kept.budget);
+        let polled = self.slot.poll(context);
+        self.node.has_polled(self.kept.names);
+        let Poll::Ready(result) = polled else {
             self.node.charge_again(&mut self.charge);
             if let Some(billed) = &mut self.billed {
-                billed.timed.paused(self.node.waited_for());
+                billed.paused(self.node.waited_for());
                 self.slot.wakeup.ask();
             }
             return Poll::Pending;
@@ -315,11 +390,10 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
         match self.billed.take() {
             None => self.end(&result, &mut Unsampled),
             Some(billed) => {
-                let Billed { names, timed } = *billed;
-                let mut sample = timed.finished();
+                let mut sample = billed.finished();
                 self.end(&result, &mut *sample);
                 let call = self.call.unwrap_or(CallNumber::NONE);
-                self.node.served(&self.session, call, names, &mut sample);
+                self.node.served(&self.session, call, self.kept.names, &mut sample);
             }
         }
         Poll::Ready(())
@@ -349,8 +423,8 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
         self.slot.future.set(None);
         self.slot.wakeup.unname();
         // The slot serves again, unless another stands ready.
-        let Promoted { slot, spare, .. } = *self;
-        let other = spare.take();
-        spare.set(other.or(Some(slot)));
+        let Promoted { slot, kept, .. } = *self;
+        let other = kept.spare.take();
+        kept.spare.set(other.or(Some(slot)));
     }
 }

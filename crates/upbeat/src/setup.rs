@@ -1,6 +1,7 @@
 //! What nodes and handles are made with, from what the application says or the environment.
 
 use crate::error::BuildError;
+use crate::execution::Execution;
 use std::path::PathBuf;
 use std::time::Duration;
 use upbeat_core::name::{ProgramId, ProgramName};
@@ -54,6 +55,18 @@ pub(crate) fn stuck_after(limit: Option<Duration>) -> Result<Option<Duration>, B
         },
     };
     Ok(limit.or(of_environment).filter(|limit| !limit.is_zero()))
+}
+
+/// The environment variable that says how handlers are run, where the application does not.
+const EXECUTION_VARIABLE: &str = "UPBEAT_EXECUTION";
+
+/// How handlers are run: from the application, the environment, or optimistically.
+pub(crate) fn execution(execution: Option<Execution>) -> Result<Execution, BuildError> {
+    let Ok(text) = std::env::var(EXECUTION_VARIABLE) else {
+        return Ok(execution.unwrap_or_default());
+    };
+    let parsed = text.parse().map_err(BuildError::Execution);
+    execution.map_or(parsed, Ok)
 }
 
 /// The program's identity, from its name, the environment, or the default.

@@ -6,6 +6,7 @@
 //!
 //! Invariant: a report changes nothing: who waits waits on.
 
+use crate::warning::warn;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ impl Terms {
     pub(crate) fn report(&self, stuck: &Stuck) {
         match &self.report {
             Some(report) => report(stuck),
-            None => eprintln!("upbeat: {stuck}"),
+            None => warn(format_args!("{stuck}")),
         }
     }
 }

@@ -80,6 +80,11 @@ impl Roster {
         self.computing.load(Ordering::SeqCst) != 0
     }
 
+    /// Has the owner look, who keeps a list of his own.
+    pub(crate) fn look(&self) {
+        self.any.store(true, Ordering::Relaxed);
+    }
+
     /// Takes the list as it stands, and leaves an empty one in the memory of `into`.
     pub(crate) fn take(&self, into: Vec<TaskId>) -> Woken<'_> {
         let mut woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);

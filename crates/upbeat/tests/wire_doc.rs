@@ -12,6 +12,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Node, Waiting};
+use upbeat_core::backoff;
 use upbeat_core::bill::way::Manner;
 use upbeat_core::flow::Budget;
 use upbeat_core::frame::{CallNumber, FailCode, Flags, Head, Kind, Placed};
@@ -95,8 +96,11 @@ fn the_bounds_are_those_of_the_code() {
     assert_eq!(Budget::price(limits::MESSAGE_BYTES_MAX), 1_073_742_080);
     assert_eq!(Budget::price(0), 256);
     assert_eq!(FailCode::Cancelled as u8, 4);
+    assert_eq!((FailCode::Refused as u8, FailCode::WouldWait as u8), (10, 11));
+    assert_eq!((backoff::REFUSALS_MAX, backoff::BACKOFF_FIRST_NS), (8, 20_000));
     assert_eq!(board::sessions_in(4096), limits::SESSIONS_PER_NODE_MAX);
     assert_eq!((Flags::DEADLINE.bits(), Flags::GRANTED.bits()), (1, 4));
+    assert_eq!(Flags::REFUSABLE.bits(), 8);
     let extended = Head::call(1, CallNumber::NONE, 24)
         .with_flags(Flags::DEADLINE.with(Flags::PLACED).with(Flags::GRANTED));
     assert_eq!(extended.words()[2], 1 | 5 << 16 | 1 << 56);

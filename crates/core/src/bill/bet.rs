@@ -27,9 +27,13 @@ pub const HANDLERS: Bet = Bet {
     lost: &[
         (Counter::PromotedByLock, "waited for a lock"),
         (Counter::PromotedByCondition, "waited for a condition"),
+        (Counter::PromotedByFull, "a peer had no room"),
+        (Counter::PromotedByBudget, "used up their time"),
         (Counter::PromotedByCall, "waited for a call"),
         (Counter::PromotedByTimer, "waited for a timer"),
         (Counter::PromotedByOther, "waited for something else"),
+        (Counter::HandlersRefused, "were sent back to their callers"),
+        (Counter::HandlersEnded, "would have waited, and may not"),
     ],
     won_includes_lost: false,
 };

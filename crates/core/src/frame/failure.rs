@@ -34,11 +34,16 @@ pub enum FailCode {
     Overloaded = 8,
     /// The result does not encode.
     BadResult = 9,
+    /// What the handler needs was not there, so nothing of it has run: the caller, which may be
+    /// refused, comes again.
+    Refused = 10,
+    /// The handler would have had to wait, and may not: it was ended there.
+    WouldWait = 11,
 }
 
 impl FailCode {
     /// Every code.
-    pub const ALL: [FailCode; 9] = [
+    pub const ALL: [FailCode; 11] = [
         FailCode::NoSuchMethod,
         FailCode::BadArguments,
         FailCode::Panicked,
@@ -48,6 +53,8 @@ impl FailCode {
         FailCode::TooLarge,
         FailCode::Overloaded,
         FailCode::BadResult,
+        FailCode::Refused,
+        FailCode::WouldWait,
     ];
 
     /// The code of a byte, if there is one.
@@ -75,6 +82,8 @@ impl FailCode {
             FailCode::TooLarge => "the result is longer than a message may be",
             FailCode::Overloaded => "the callee has no room for another task",
             FailCode::BadResult => "the callee could not encode the result",
+            FailCode::Refused => "the handler lacks what it needs, and nothing of it has run",
+            FailCode::WouldWait => "the handler would have had to wait, and may not",
         }
     }
 }

@@ -16,6 +16,9 @@ impl Flags {
     pub const PLACED: Flags = Flags(2);
     /// The number of the request, as a `u64`, whose place was kept and granted.
     pub const GRANTED: Flags = Flags(4);
+    /// How often the call was refused for want of what its handler needs, as a `u64`: its caller has
+    /// kept what it sends, and may be refused again.
+    pub const REFUSABLE: Flags = Flags(8);
 
     /// A bit that no kind has.
     const NOWHERE: u16 = 1 << 15;

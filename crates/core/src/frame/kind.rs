@@ -10,6 +10,9 @@ pub(super) const LEN_MAX: u32 = MESSAGE_BYTES_MAX as u32;
 /// What may stand before the payload of a request.
 const REQUEST: Flags = Flags::DEADLINE.with(Flags::PLACED).with(Flags::GRANTED);
 
+/// What may stand before the arguments of a call.
+const CALL: Flags = REQUEST.with(Flags::REFUSABLE);
+
 /// What a frame is. Byte 0 is padding of the ring and never a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -117,7 +120,7 @@ impl Kind {
 
     pub(super) const fn shape(self) -> Shape {
         match self {
-            Kind::Call => Shape { number: true, method: true, flags: REQUEST, ..Shape::SAMPLED },
+            Kind::Call => Shape { number: true, method: true, flags: CALL, ..Shape::SAMPLED },
             Kind::Oneway => Shape { method: true, flags: REQUEST, ..Shape::SAMPLED },
             Kind::Packed => Shape { method: true, ..Shape::BARE },
             Kind::Reply => Shape { number: true, flags: Flags::PLACED, ..Shape::SAMPLED },

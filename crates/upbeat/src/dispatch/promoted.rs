@@ -86,7 +86,7 @@ impl Dispatcher {
 
     /// The handler that holds this was polled, and waits on: for an answer, or for something here.
     pub(crate) fn charge_again(&self, charge: &mut Charge) {
-        if self.sampling.answer_awaited() {
+        if self.polled.answer_awaited() {
             charge.release();
         } else if !std::mem::replace(&mut charge.held, true) {
             self.hold(&charge.session, charge.bytes);
@@ -117,17 +117,49 @@ impl Dispatcher {
         if session.ended().is_some() {
             return;
         }
-        self.count(match reason {
-            Reason::Lock => Counter::PromotedByLock,
-            Reason::Condition => Counter::PromotedByCondition,
-            Reason::Call => Counter::PromotedByCall,
-            Reason::Timer => Counter::PromotedByTimer,
-            Reason::Other => Counter::PromotedByOther,
-        });
+        self.count(reason.counter());
+        if reason == Reason::Budget {
+            session.stop_short();
+        }
+        self.take_in(session, task, deadline_us);
+    }
+
+    /// A request is run as a task at once: in front of the tasks that want to run, or behind them.
+    pub(crate) fn start(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        task: Box<dyn Task>,
+        deadline_us: Option<u64>,
+        in_front: bool,
+    ) {
+        if session.ended().is_some() {
+            return;
+        }
+        self.count(Counter::StartedAsTasks);
+        if let Some(id) = self.take_in(session, task, deadline_us) {
+            if in_front {
+                self.front.borrow_mut().push_back(id);
+                self.roster.look();
+            } else {
+                self.roster.push(id);
+            }
+        }
+    }
+
+    /// Takes in a handler as a task, until a deadline if its caller set one.
+    fn take_in(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        task: Box<dyn Task>,
+        deadline_us: Option<u64>,
+    ) -> Option<TaskId> {
         let call = task.caller().and_then(|caller| caller.call);
         let id = match self.tasks.insert(task) {
             Ok(id) => id,
-            Err(task) => return task.cancel(Cancelled::NoRoom),
+            Err(task) => {
+                task.cancel(Cancelled::NoRoom);
+                return None;
+            }
         };
         self.note_handler(id);
         let entered = match call {
@@ -139,11 +171,13 @@ impl Dispatcher {
         };
         if let Err(rule) = entered {
             self.tasks.remove(id);
-            return self.lose(session, Why::Misbehaved(rule));
+            self.lose(session, Why::Misbehaved(rule));
+            return None;
         }
         if let Some(left) = deadline_us {
             self.expire(id, left);
         }
+        Some(id)
     }
 
     /// Ends a handler's task in so many microseconds.

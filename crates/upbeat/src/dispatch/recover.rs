@@ -18,6 +18,10 @@ impl Dispatcher {
         self.count(Counter::Panics);
         self.current.set(NOBODY);
         self.unflushed.set(true);
+        self.forget_budget();
+        if !self.front.borrow().is_empty() {
+            self.roster.look();
+        }
         let running = self.running.replace(Running::Nothing);
         let open = self.open_frame();
         let hand = open.as_ref().and_then(|session| session.key.get());

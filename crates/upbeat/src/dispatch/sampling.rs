@@ -5,13 +5,12 @@
 //! they say is written into a page that observers map; the first sample makes it.
 
 use super::{Dispatcher, Request};
-use crate::sample::{Half, Heard, Names, Reason, Sample, Stamps};
+use crate::sample::{Half, Heard, Names, Sample, Stamps};
 use crate::session::{Fault, Session, misbehaved};
 use crate::wire::Input;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::Arc;
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::taken::{Billed, Taken};
 use upbeat_core::bill::way::{CALL, Happened, Manner, ONEWAY, Point, WAYS, Way};
@@ -51,10 +50,6 @@ pub(super) struct Sampling {
     fresh: Cell<bool>,
     /// Whether the last frame was stamps, for which no message has waited that is not sampled.
     after_stamps: Cell<bool>,
-    /// What the future that is polled waits for, as it said last, and whether an answer of another
-    /// node is among it.
-    reason: Cell<(Reason, bool)>,
-    lock: Cell<Option<Arc<str>>>,
     page: OnceCell<Option<Page>>,
     /// Halves of calls that are to be sent when nothing else is to be done.
     outgoing: RefCell<Vec<(Rc<Session>, Half)>>,
@@ -117,8 +112,6 @@ impl Sampling {
             woke: Cell::new(0),
             fresh: Cell::new(true),
             after_stamps: Cell::new(false),
-            reason: Cell::default(),
-            lock: Cell::default(),
             page: OnceCell::new(),
             outgoing: RefCell::new(Vec::new()),
             spares: RefCell::new(Vec::new()),
@@ -214,17 +207,6 @@ impl Sampling {
         }
     }
 
-    /// The future that is polled waits for an answer of another node.
-    #[inline(always)]
-    pub(super) fn awaits_answer(&self) {
-        self.reason.set((Reason::Call, true));
-    }
-
-    /// Whether it does.
-    pub(super) fn answer_awaited(&self) -> bool {
-        self.reason.get().1
-    }
-
     /// Whether the frame that has just been looked at has lain before a busy node; the next one
     /// of the same turn has.
     fn was_busy(&self) -> bool {
@@ -287,37 +269,6 @@ impl Dispatcher {
     /// One message in so many is sampled.
     pub(crate) fn sampling(&self) -> u32 {
         self.sampling.every.get()
-    }
-
-    /// A handler is polled next: what it waits for it says itself.
-    #[inline(always)]
-    pub(crate) fn polls_handler(&self) {
-        self.sampling.reason.set((Reason::Other, false));
-    }
-
-    /// The future that is polled waits for this.
-    #[inline(always)]
-    pub(crate) fn waits_for(&self, reason: Reason) {
-        if cfg!(feature = "bill") {
-            let (_, answer) = self.sampling.reason.get();
-            self.sampling.reason.set((reason, answer));
-        }
-    }
-
-    /// The future that is polled waits for a lock or a condition of this name.
-    pub(crate) fn waits_for_named(&self, reason: Reason, name: Option<&Arc<str>>) {
-        if cfg!(feature = "bill") {
-            self.waits_for(reason);
-            self.sampling.lock.set(name.cloned());
-        }
-    }
-
-    /// What the future that was polled waits for, as far as it said, and the name of the lock or
-    /// the condition.
-    pub(crate) fn waited_for(&self) -> (Reason, Option<Arc<str>>) {
-        let ((reason, _), lock) = (self.sampling.reason.get(), self.sampling.lock.take());
-        // A future before that was asked nothing may have left its lock's name.
-        (reason, lock.filter(|_| matches!(reason, Reason::Lock | Reason::Condition)))
     }
 
     /// Takes over a frame whose head says that it is stamped.

@@ -2,6 +2,7 @@
 
 use super::Dispatcher;
 use crate::error::{Lost, Why};
+use crate::execution::Execution;
 use crate::reactor::Source;
 use crate::session::{Session, Terms, Waiter};
 use crate::stuck;
@@ -34,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) place: Option<SocketPlace>,
     /// One message in so many is sampled for the bill; 0 for none.
     pub(crate) sampling: u32,
+    /// How handlers are run whose methods do not say it.
+    pub(crate) execution: Execution,
     /// Bytes of accepted requests that the node holds.
     pub(crate) budget: u64,
     /// On what terms its sessions send and accept.

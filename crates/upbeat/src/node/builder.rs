@@ -3,8 +3,9 @@
 use super::{End, Node};
 use crate::dispatch::{Dispatcher, OnLost, Settings};
 use crate::error::{BuildError, Lost};
+use crate::execution::Execution;
 use crate::session::Terms;
-use crate::setup::{conservative, place, program_id, sampling, stuck_after};
+use crate::setup::{conservative, execution, place, program_id, sampling, stuck_after};
 use crate::stuck::{self, OnStuck, Stuck};
 use crate::wait::Waiting;
 use std::path::PathBuf;
@@ -44,6 +45,7 @@ pub struct Builder {
     local_only: bool,
     sampling: Option<u32>,
     conservative: Option<bool>,
+    execution: Option<Execution>,
     budget: u64,
     session_budget: Option<u64>,
     on_lost: Option<OnLost>,
@@ -61,6 +63,7 @@ impl Builder {
             local_only: false,
             sampling: None,
             conservative: None,
+            execution: None,
             budget: BUDGET_BYTES,
             session_budget: None,
             on_lost: None,
@@ -164,6 +167,23 @@ impl Builder {
         self
     }
 
+    /// How the node runs the handlers of methods that do not say so themselves. If nobody says, it is
+    /// what the environment variable `UPBEAT_EXECUTION` says (`am`, `orpc`, `trpc`, `trpc-back` or
+    /// `adaptive`), else [`Execution::Orpc`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use upbeat::{Execution, Node};
+    ///
+    /// let builder = Node::builder("doc/adaptive").execution(Execution::Adaptive);
+    /// let node = builder.local_only().build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn execution(mut self, execution: Execution) -> Builder {
+        self.execution = Some(execution);
+        self
+    }
+
     /// Where the sockets are: a directory of this user's alone.
     ///
     /// ```no_run
@@ -263,10 +283,12 @@ impl Builder {
         let local = local::Listener::bind(&home).map_err(BuildError::Bind)?;
         let sampling = sampling(self.sampling)?;
         let stuck = stuck::Terms { after: stuck_after(self.stuck_after)?, report: self.on_stuck };
+        let execution = execution(self.execution)?;
         let Builder { waiting, budget, on_lost, .. } = self;
         let share = self.session_budget.unwrap_or(budget.div_ceil(4));
         let terms = Terms { optimistic: !conservative(self.conservative), share };
-        let settings = Settings { waiting, place, sampling, budget, terms, on_lost, stuck };
+        let settings =
+            Settings { waiting, place, sampling, execution, budget, terms, on_lost, stuck };
         let inner = Dispatcher::new(home, settings, counters).map_err(BuildError::System)?;
         inner.open_door(shared, Some(local)).map_err(BuildError::System)?;
         Ok(Node { _end: Rc::new(End(Rc::clone(&inner))), inner })

@@ -417,6 +417,11 @@ impl Session {
         })
     }
 
+    /// The next request is not accepted at once.
+    pub(crate) fn stop_short(&self) {
+        self.flow.clear.set(false);
+    }
+
     /// Finds out anew whether a request may be accepted at once.
     pub(crate) fn look_clear(&self, budget: &Budget) -> bool {
         let machine = self.flow.machine.borrow();

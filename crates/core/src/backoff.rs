@@ -1,0 +1,84 @@
+//! How long a caller waits that was refused, before it comes again.
+//!
+//! Twice as long each time, and anywhere in the upper half of that, so that callers who were refused
+//! together do not come back together. How often a call is refused is the callee's to count
+//! ([`REFUSALS_MAX`]); who waits, and on which clock, is left to others. The invariant: the delay is
+//! bounded, and follows from the arguments alone.
+
+/// Refusals after which a call that may be refused is run as a task.
+pub const REFUSALS_MAX: u64 = 8;
+
+/// Nanoseconds that a caller waits at most when it was refused for the first time; twice as long each
+/// time after.
+pub const BACKOFF_FIRST_NS: u64 = 20_000;
+
+/// The nanoseconds before a call is sent again that was refused so many times, by a random number.
+///
+/// ```
+/// use upbeat_core::backoff::delay_ns;
+///
+/// assert!((10_000..=20_000).contains(&delay_ns(1, 0x9e37_79b9_7f4a_7c15)));
+/// assert!(delay_ns(4, 7) >= 4 * 20_000);
+/// ```
+pub fn delay_ns(refusals: u64, random: u64) -> u64 {
+    let doublings = refusals.clamp(1, REFUSALS_MAX) - 1;
+    let half = (BACKOFF_FIRST_NS << doublings) / 2;
+    half + random % (half + 1)
+}
+
+/// A source of such numbers, from a seed: an xorshift.
+#[derive(Clone, Copy, Debug)]
+pub struct Jitter(u64);
+
+impl Jitter {
+    /// From a seed.
+    pub fn new(seed: u64) -> Jitter {
+        Jitter(seed | 1)
+    }
+
+    /// The next number, and the source behind it.
+    #[must_use]
+    pub fn next(self) -> (u64, Jitter) {
+        let mut random = self.0;
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random, Jitter(random))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_and_have_a_bound() {
+        for refusals in 0..=64 {
+            let least = delay_ns(refusals, 0);
+            let most = BACKOFF_FIRST_NS << (refusals.clamp(1, REFUSALS_MAX) - 1);
+            assert_eq!(least, most / 2);
+            assert_eq!(delay_ns(refusals, most / 2), most);
+            assert!((least..=most).contains(&delay_ns(refusals, u64::MAX)));
+        }
+        assert_eq!(delay_ns(REFUSALS_MAX, 0), delay_ns(u64::MAX, 0));
+    }
+
+    #[test]
+    fn a_seed_gives_its_own_delays_and_the_same_again() {
+        let drawn = |seed| {
+            let (mut jitter, mut delays) = (Jitter::new(seed), Vec::new());
+            for _ in 0..100 {
+                let (random, next) = jitter.next();
+                jitter = next;
+                delays.push(delay_ns(1, random));
+            }
+            delays
+        };
+        assert_eq!(drawn(7), drawn(7));
+        assert_ne!(drawn(7), drawn(8));
+        let mut different = drawn(7);
+        different.sort_unstable();
+        different.dedup();
+        assert!(different.len() > 90, "they are spread");
+    }
+}

@@ -1,0 +1,291 @@
+//! What is noted of the future that is polled: what it waits for, and the time that it takes.
+//!
+//! A handler's time is looked at where it asks, at its checkpoints: there it makes way when its
+//! budget is used up. One that does not ask is held against its budget where a stamp is taken
+//! anyway: where its message is sampled, and where it goes on as a task. Invariant: a handler that
+//! neither waits nor asks costs one store here.
+
+use super::Dispatcher;
+use crate::sample::{Names, Reason, Sample};
+use crate::warning::warn;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use upbeat_core::bill::Counter;
+use upbeat_core::bill::way::Point;
+use upbeat_core::limits::HANDLER_BUDGET_NS;
+use upbeat_memory::ticks::{Ticks, ticks};
+
+/// The most checkpoints between two stamps.
+const CHECKPOINTS_MAX: u64 = 64;
+
+/// What is noted, in one word.
+#[derive(Clone, Copy, Default)]
+struct Note {
+    /// What it waits for.
+    reason: Reason,
+    /// Whether it waits for an answer of another node, or for room there.
+    answer: bool,
+    /// Checkpoints until the next stamp; 0 if there was none since it is polled.
+    checkpoints: u16,
+}
+
+/// What is noted of the future that is polled.
+pub(super) struct Polled {
+    note: Cell<Note>,
+    /// The name of the lock or the condition that it waits for.
+    lock: Cell<Option<Arc<str>>>,
+    /// When it was polled, or first asked, in ticks.
+    began: Cell<u64>,
+    /// When the last stamp was taken, and the checkpoints between that and the next.
+    stamped: Cell<u64>,
+    stride: Cell<u16>,
+    /// Ticks that it may take.
+    budget: Cell<u64>,
+    /// The same of a handler whose method does not say.
+    usual: u64,
+    /// Whether somebody has used up his time since the lanes were looked at.
+    is_late: Cell<bool>,
+    over_runs: RefCell<BTreeMap<Names, OverRuns>>,
+}
+
+/// The times that a method ran beyond its budget.
+#[derive(Clone, Copy)]
+struct OverRuns {
+    count: u64,
+    longest: u64,
+    budget: u64,
+}
+
+impl Default for Polled {
+    fn default() -> Polled {
+        let usual = Ticks::from_nanoseconds(HANDLER_BUDGET_NS).0;
+        Polled {
+            note: Cell::default(),
+            lock: Cell::default(),
+            began: Cell::default(),
+            stamped: Cell::default(),
+            stride: Cell::default(),
+            budget: Cell::new(usual),
+            usual,
+            is_late: Cell::default(),
+            over_runs: RefCell::default(),
+        }
+    }
+}
+
+impl Polled {
+    /// Somebody is polled.
+    #[inline(always)]
+    pub(super) fn begins(&self) {
+        self.note.set(Note::default());
+    }
+
+    /// It waits for an answer of another node.
+    #[inline(always)]
+    pub(super) fn awaits_answer(&self) {
+        self.note.set(Note { reason: Reason::Call, answer: true, checkpoints: 0 });
+    }
+
+    pub(super) fn answer_awaited(&self) -> bool {
+        self.note.get().answer
+    }
+
+    /// Whether somebody is late.
+    pub(super) fn is_late(&self) -> bool {
+        self.is_late.get()
+    }
+
+    /// Whether somebody is late, of whom that is not said again.
+    pub(super) fn was_late(&self) -> bool {
+        self.is_late.take()
+    }
+
+    /// The stamp that is due at a checkpoint. Gives whether the time is over.
+    #[cold]
+    #[inline(never)]
+    fn stamp(&self, note: Note) -> bool {
+        let now = ticks();
+        if note.checkpoints == 0 {
+            self.began.set(now);
+            self.stride.set(1);
+        }
+        let spent = now.saturating_sub(self.began.get());
+        let budget = self.budget.get();
+        if spent >= budget {
+            return true;
+        }
+        // Closer together as the end of the time comes near.
+        let stride = u64::from(self.stride.get());
+        let each = now.saturating_sub(self.stamped.replace(now)) / stride.max(1);
+        let next = match note.checkpoints {
+            0 => 1,
+            _ => ((budget - spent) / 4 / each.max(1)).clamp(1, CHECKPOINTS_MAX.min(2 * stride)),
+        };
+        self.stride.set(next as u16);
+        self.note.set(Note { checkpoints: next as u16, ..note });
+        false
+    }
+}
+
+/// A method whose handlers ran beyond its budget without a pause: nothing else ran on their node
+/// meanwhile. [`Node::over_runs`](crate::Node::over_runs) lists them.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let node = upbeat::Node::builder("doc/over-runs").local_only().build()?;
+/// for upbeat::OverRun { service, method, count, longest, .. } in node.over_runs() {
+///     println!("{service}.{method}: {count} times, for {longest:?} at most");
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverRun {
+    /// The service.
+    pub service: &'static str,
+    /// The method.
+    pub method: &'static str,
+    /// How often, as far as it was looked at.
+    pub count: u64,
+    /// The longest that one ran.
+    pub longest: Duration,
+    /// The time that a handler of it may run.
+    pub budget: Duration,
+}
+
+impl Dispatcher {
+    /// A handler or a task is polled next: what it waits for it says itself.
+    #[inline(always)]
+    pub(crate) fn polls(&self) {
+        self.polled.begins();
+    }
+
+    /// The same of a handler that has so many ticks, from now.
+    pub(crate) fn polls_within(&self, budget: u64) {
+        let now = ticks();
+        let polled = &self.polled;
+        polled.note.set(Note { checkpoints: 1, ..Note::default() });
+        polled.began.set(now);
+        polled.stamped.set(now);
+        polled.stride.set(1);
+        polled.budget.set(budget);
+    }
+
+    /// It was polled: holds it against its budget. Those after it have their own.
+    pub(crate) fn has_polled(&self, names: Names) {
+        let polled = &self.polled;
+        let budget = polled.budget.replace(polled.usual);
+        self.hold_against(names, ticks().saturating_sub(polled.began.get()), budget);
+    }
+
+    /// What panicked has no budget any more.
+    pub(super) fn forget_budget(&self) {
+        self.polled.budget.set(self.polled.usual);
+    }
+
+    /// A handler was polled whose message is sampled.
+    #[cold]
+    pub(crate) fn has_polled_sampled(&self, names: Names, sample: &Sample) {
+        let at = |point| sample.taken.at(point);
+        if let (Some(decoded), Some(ran)) = (at(Point::Decoded), at(Point::Ran)) {
+            self.hold_against(names, ran.saturating_sub(decoded), self.polled.usual);
+        }
+    }
+
+    #[inline]
+    fn hold_against(&self, names: Names, ran: u64, budget: u64) {
+        // One that asks and makes way is over by the time between two checkpoints.
+        if ran > budget + budget / 4 {
+            self.over_ran(names, ran, budget);
+        }
+    }
+
+    /// A handler has run beyond its budget.
+    #[cold]
+    #[inline(never)]
+    fn over_ran(&self, names: Names, ran: u64, budget: u64) {
+        self.count(Counter::OverRuns);
+        let mut over_runs = self.polled.over_runs.borrow_mut();
+        let first = OverRuns { count: 0, longest: 0, budget };
+        let noted = over_runs.entry(names).or_insert(first);
+        noted.count += 1;
+        noted.longest = noted.longest.max(ran);
+        if noted.count == 1 {
+            let (service, method) = names;
+            let [ran, budget] = [ran, budget].map(|ticks| Duration::from(Ticks(ticks)));
+            warn(format_args!(
+                "a handler of `{service}.{method}` ran for {ran:.0?} without a pause, beyond its \
+                 budget of {budget:.0?}, while the node served nobody else: give its loops a \
+                 `checkpoint().await`, have `compute` do the work, or raise the method's budget"
+            ));
+        }
+    }
+
+    /// The methods whose handlers ran beyond their budgets.
+    pub(crate) fn over_runs(&self) -> Vec<OverRun> {
+        let over_runs = self.polled.over_runs.borrow();
+        let told = over_runs.iter().map(|((service, method), noted)| OverRun {
+            service,
+            method,
+            count: noted.count,
+            longest: Ticks(noted.longest).into(),
+            budget: Ticks(noted.budget).into(),
+        });
+        told.collect()
+    }
+
+    /// A checkpoint of what is polled. Gives whether its time is over, so that it is to make way.
+    #[inline]
+    pub(crate) fn is_time_over(&self) -> bool {
+        let mut note = self.polled.note.get();
+        if note.checkpoints > 1 {
+            note.checkpoints -= 1;
+            self.polled.note.set(note);
+            return false;
+        }
+        self.polled.stamp(note) && self.is_late()
+    }
+
+    /// What is polled makes way: each session has its turn before much else is done, and timers
+    /// and sockets have theirs.
+    #[cold]
+    fn is_late(&self) -> bool {
+        self.waits_for(Reason::Budget);
+        self.polled.is_late.set(true);
+        self.turns_left.set(1);
+        true
+    }
+
+    /// The future that is polled waits for an answer of another node.
+    #[inline(always)]
+    pub(crate) fn awaits_answer(&self) {
+        self.polled.awaits_answer();
+    }
+
+    /// The future that is polled waits for room at another node, and then for an answer.
+    pub(crate) fn awaits_room(&self) {
+        let note = Note { reason: Reason::Full, answer: true, checkpoints: 0 };
+        self.polled.note.set(note);
+    }
+
+    /// The future that is polled waits for this.
+    #[inline(always)]
+    pub(crate) fn waits_for(&self, reason: Reason) {
+        self.polled.note.set(Note { reason, ..self.polled.note.get() });
+    }
+
+    /// The future that is polled waits for a lock or a condition of this name.
+    pub(crate) fn waits_for_named(&self, reason: Reason, name: Option<&Arc<str>>) {
+        self.waits_for(reason);
+        self.polled.lock.set(name.cloned());
+    }
+
+    /// What the future that was polled waits for, as far as it said, and the name of the lock or
+    /// the condition.
+    pub(crate) fn waited_for(&self) -> (Reason, Option<Arc<str>>) {
+        let (reason, lock) = (self.polled.note.get().reason, self.polled.lock.take());
+        // A future before that was asked nothing may have left its lock's name.
+        (reason, lock.filter(|_| matches!(reason, Reason::Lock | Reason::Condition)))
+    }
+}

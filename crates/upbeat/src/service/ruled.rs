@@ -1,0 +1,113 @@
+//! Methods that are not run as the common way runs them: where nothing may wait, as tasks at once, or
+//! as it pays.
+//!
+//! Invariant: what stands here is entered in place of the common way, which it leaves as it is.
+
+use super::{From, Lost, Served};
+use crate::dispatch::{Dispatcher, Method, Request};
+use crate::execution::{Execution, Luck};
+use crate::sample::{Reason, Sample, Stamps, Unsampled};
+use crate::session::Session;
+use crate::wire::Wire;
+use std::future::Future;
+use std::rc::Rc;
+use upbeat_core::bill::Counter;
+use upbeat_core::frame::{CallNumber, FailCode};
+
+/// A method with a rule of its own.
+pub(super) struct Ruled<A, R, M, F> {
+    served: Served<A, R, M, F>,
+    execution: Execution,
+    /// Ticks to which handlers are held where they first run, if the method says it.
+    budget: Option<u64>,
+    /// Where it is run as it pays.
+    luck: Luck,
+}
+
+impl<A, R, M, F> Ruled<A, R, M, F>
+where
+    A: Wire,
+    R: Wire,
+    M: Fn(A) -> F,
+    F: Future<Output = R> + 'static,
+{
+    pub(super) fn new(served: Served<A, R, M, F>, execution: Execution) -> Ruled<A, R, M, F> {
+        Ruled { served, execution, budget: None, luck: Luck::default() }
+    }
+
+    fn run(&self, from: From<'_>, arguments: A, stamps: &mut impl Stamps) {
+        let served = &self.served;
+        let budget = self.budget;
+        let promote = |lost| served.promote(lost);
+        match self.execution {
+            Execution::Am => served.run(from, arguments, stamps, budget, |lost| self.end(lost)),
+            Execution::Orpc => served.run(from, arguments, stamps, budget, promote),
+            Execution::Trpc => self.start(from, arguments, stamps, true),
+            Execution::TrpcBack => self.start(from, arguments, stamps, false),
+            Execution::Adaptive if self.luck.bets() => {
+                let mut won = true;
+                served.run(from, arguments, stamps, budget, |lost| {
+                    won = false;
+                    promote(lost);
+                });
+                if won { self.luck.won() } else { self.luck.lost() }
+            }
+            Execution::Adaptive => self.start(from, arguments, stamps, true),
+        }
+    }
+
+    /// A task from the beginning.
+    fn start(&self, from: From<'_>, arguments: A, stamps: &mut impl Stamps, in_front: bool) {
+        let From { node, session, deadline_us, .. } = from;
+        let slot = self.served.fill(node, arguments);
+        // Nothing of what was polled before is this one's.
+        node.polls();
+        let sample = stamps.sample().map(|sample| Box::new(sample.clone()));
+        let task = self.served.task(Lost { from, slot, sample }, (Reason::Other, None));
+        node.start(session, task, deadline_us, in_front);
+    }
+
+    /// A handler may not wait: it is ended here, and its caller told what it would have waited for.
+    #[cold]
+    fn end(&self, lost: Lost<'_, F>) {
+        let Lost { from: From { node, session, call, .. }, mut slot, .. } = lost;
+        let (reason, lock) = node.waited_for();
+        slot.future.set(None);
+        self.served.kept.spare.set(Some(slot));
+        node.count(Counter::HandlersEnded);
+        if call != CallNumber::NONE {
+            session.fail(call, FailCode::WouldWait, &reason.text(lock.as_deref()));
+        }
+    }
+}
+
+impl<A, R, M, F> Method for Ruled<A, R, M, F>
+where
+    A: Wire,
+    R: Wire,
+    M: Fn(A) -> F,
+    F: Future<Output = R> + 'static,
+{
+    fn call(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, call: CallNumber, len: u32) {
+        let Some((from, arguments)) = self.served.plain(node, session, call, len) else { return };
+        self.run(from, arguments, &mut Unsampled);
+    }
+
+    fn arrive(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, request: Request<'_>) {
+        let taken = self.served.take(node, session, request, &mut Unsampled);
+        let Some((from, arguments)) = taken else { return };
+        self.run(from, arguments, &mut Unsampled);
+    }
+
+    fn sampled(
+        &self,
+        node: &Rc<Dispatcher>,
+        session: &Rc<Session>,
+        request: Request<'_>,
+        sample: &mut Sample,
+    ) {
+        let taken = self.served.take(node, session, request, sample);
+        let Some((from, arguments)) = taken else { return };
+        self.run(from, arguments, sample);
+    }
+}

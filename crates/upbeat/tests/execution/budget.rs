@@ -1,0 +1,112 @@
+//! For how long a handler runs: it makes way at its checkpoints, and is named if it has none.
+
+use crate::common::server::KINDS;
+use crate::common::{Directory, Signal, Watchdog, node};
+use crate::shop::{ShopClient, Stand, TIME, counted, serve};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use upbeat::{Counter, Waiting};
+
+/// The budget of a method that does not say.
+const BUDGET: Duration = Duration::from_micros(100);
+
+#[test]
+fn a_handler_makes_way_when_its_time_is_used_up() {
+    let _watchdog = Watchdog::new("making way", 60);
+    for kind in KINDS {
+        let stand = Stand::new(kind, None);
+        stand.node.block_on(async {
+            let shop = stand.client().await;
+            shop.spin(5_000, true, false).await.unwrap();
+            assert_eq!(counted(&shop, Counter::PromotedByBudget).await, 1);
+            // One that is done before has no need to.
+            let mut promoted = 1;
+            for _ in 0..20 {
+                shop.spin(1, true, false).await.unwrap();
+            }
+            promoted = counted(&shop, Counter::PromotedByBudget).await - promoted;
+            // On a busy machine the clock may run while the handler does not.
+            assert!(promoted < 10, "{promoted}");
+        });
+    }
+}
+
+/// The time that all but one in a hundred of these took.
+fn p99(times: &mut [Duration]) -> Duration {
+    times.sort_unstable();
+    times[times.len() * 99 / 100]
+}
+
+#[test]
+fn who_makes_way_holds_up_others_for_no_longer_than_its_budget() {
+    let _watchdog = Watchdog::new("others", 120);
+    let directory = Directory::new();
+    let place = directory.path();
+    let id = place.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    let [shop, long] =
+        ["shop", "long"].map(|name| node(&format!("way/{id}/{name}"), &place, Waiting::Polling));
+    let keeper = serve(&shop);
+    // One session's calls compute for long and make way, several at a time.
+    let calls = Rc::new(Cell::new(0));
+    for _ in 0..3 {
+        let (node, name, calls) = (long.clone(), shop.name(), Rc::clone(&calls));
+        drop(long.spawn(async move {
+            let shop: ShopClient = node.connect(&name).await.unwrap();
+            loop {
+                shop.spin(30_000, true, false).await.unwrap();
+                calls.set(calls.get() + 1);
+            }
+        }));
+    }
+    // Another one's calls are short.
+    let (name, stop) = (shop.name(), Signal::default());
+    let stopped = stop.clone();
+    let short = std::thread::spawn(move || {
+        let node = node(&format!("way/{id}/short"), &place, Waiting::Polling);
+        node.block_on(async {
+            let shop: ShopClient = node.connect(&name).await.unwrap();
+            while !stopped.given() {
+                shop.mark(TIME.load(Ordering::SeqCst)).await.unwrap();
+            }
+        });
+    });
+    while calls.get() < 30 || keeper.waited.borrow().len() < 2000 {
+        long.turn();
+        shop.turn();
+    }
+    stop.give();
+    while !short.is_finished() {
+        shop.turn();
+    }
+    short.join().unwrap();
+    let mut waited: Vec<_> =
+        keeper.waited.borrow().iter().copied().map(Duration::from_nanos).collect();
+    let p99 = p99(&mut waited);
+    // Twice: what the machine does in between counts as well.
+    assert!(p99 <= 2 * BUDGET, "{p99:?}");
+    assert!(p99 >= BUDGET / 2, "nobody was in the way: {p99:?}");
+}
+
+#[test]
+fn who_runs_on_is_counted_and_named() {
+    let _watchdog = Watchdog::new("over-runs", 60);
+    for kind in KINDS {
+        let stand = Stand::new(kind, None);
+        stand.node.block_on(async {
+            let shop = stand.client().await;
+            // As a task it is always looked at; where it lies only if it is sampled.
+            for _ in 0..3 {
+                shop.spin(2_000, false, true).await.unwrap();
+            }
+            assert_eq!(shop.over_runs().await.unwrap(), [("Shop.spin".to_owned(), 3)]);
+            assert_eq!(counted(&shop, Counter::OverRuns).await, 3);
+            stand.node.set_sampling(1);
+            for _ in 0..200 {
+                shop.spin(200, false, false).await.unwrap();
+            }
+            assert!(counted(&shop, Counter::OverRuns).await > 10);
+        });
+    }
+}

@@ -1,0 +1,16 @@
+//! How handlers are run: as active messages, optimistically, as tasks, as it pays; and for how long.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod shop;
+mod modes;
+mod budget;
+
+/// The other process's parts. Without one this is a test of nothing.
+#[test]
+fn other() {
+    if let Some((part, place)) = common::process::part() {
+        assert!(shop::play(&part, &place), "there is no part {part}");
+    }
+}
