@@ -2,17 +2,18 @@
 //!
 //! A slab is made when a message needs it, handed over on the socket and announced in the lane.
 //! Requests and answers have slabs of their own: requests that the peer has no room for keep
-//! theirs, and answers must not wait behind them. A payload beyond the biggest buffer has a slab of
-//! one buffer, which the next of about its length uses again; one that nobody used for a while is
-//! given up. What has come back is looked at when a buffer is wanted and none is known to be free.
+//! theirs, and answers must not wait behind them. A payload beyond the biggest of the usual buffers has a
+//! slab made for its length, which the next of about that length uses again; one that nobody used for a
+//! while is given up. The first of a length has one buffer; where one is not enough the next has as many
+//! as fit [`LONG_SLAB_BYTES`], so that a stream's writer need not keep step with its reader. What has come back is looked at when a buffer is wanted and none is known to be free.
 
 use super::Session;
 use super::write::{Lack, NoMemory, Put, Use};
 use std::cell::{Cell, RefCell};
 use upbeat_core::frame::Head;
 use upbeat_core::limits::{
-    BUFFER_BYTES, BUFFERS, BUFFERS_FIRST, LONG_BYTES_MAX, LONG_STEP_BYTES, SLAB_GENERATION,
-    SLABS_LONG_MAX, SLABS_MAX, SLABS_PER_SIZE_MAX,
+    BUFFER_BYTES, BUFFERS, BUFFERS_FIRST, LONG_BYTES_MAX, LONG_SLAB_BYTES, LONG_STEP_BYTES,
+    MEDIUM_BYTES_MAX, SLAB_GENERATION, SLABS_LONG_MAX, SLABS_MAX, SLABS_PER_SIZE_MAX,
 };
 use upbeat_memory::lane::Lanes;
 use upbeat_memory::segment::{Segment, Writers};
@@ -40,7 +41,7 @@ pub(super) struct Own {
 enum Shape {
     /// Buffers of this of the usual sizes.
     Usual(usize),
-    /// A single buffer of so many bytes.
+    /// Buffers of so many bytes.
     Long(usize),
 }
 
@@ -63,12 +64,12 @@ impl Shape {
 }
 
 fn is_long(slab: &Slab) -> bool {
-    slab.count() == 1
+    slab.each() > MEDIUM_BYTES_MAX
 }
 
-/// What a single buffer of so many bytes counts of [`LONG_BYTES_MAX`].
-fn counted(each: usize) -> usize {
-    each.min(LONG_BYTES_MAX / 2)
+/// What a slab of so many bytes counts of [`LONG_BYTES_MAX`].
+fn counted(bytes: usize) -> usize {
+    bytes.min(LONG_BYTES_MAX / 2)
 }
 
 impl Pool {
@@ -91,10 +92,10 @@ impl Pool {
     fn next(&self, usage: Use, shape: Shape) -> Option<(usize, usize, u32)> {
         let slabs = self.slabs.borrow();
         let free = slabs.iter().position(Option::is_none).unwrap_or(slabs.len());
-        let ours = slabs.iter().flatten().filter(|own| own.usage == usage);
+        let ours = || slabs.iter().flatten().filter(|own| own.usage == usage);
+        let alike = ours().filter(|own| shape.is_of(&own.slab)).count();
         let (may, each, count) = match shape {
             Shape::Usual(size) => {
-                let alike = ours.filter(|own| shape.is_of(&own.slab)).count();
                 let (most, buffers) = match (usage, alike) {
                     (Use::Granted, _) => (1, BUFFERS),
                     (_, 0) => (SLABS_PER_SIZE_MAX, BUFFERS_FIRST),
@@ -103,11 +104,13 @@ impl Pool {
                 (alike < most, BUFFER_BYTES[size], buffers[size])
             }
             Shape::Long(each) => {
-                let long = ours.filter(|own| is_long(&own.slab)).map(|own| own.slab.each());
+                let count = if alike == 0 { 1 } else { (LONG_SLAB_BYTES / each).clamp(1, 32) };
+                let long = ours().filter(|own| is_long(&own.slab));
+                let long = long.map(|own| own.slab.each() * own.slab.count() as usize);
                 let (number, bytes) =
-                    long.fold((0, 0), |(number, bytes), each| (number + 1, bytes + counted(each)));
-                let may = number < SLABS_LONG_MAX && bytes + counted(each) <= LONG_BYTES_MAX;
-                (may, each, 1)
+                    long.fold((0, 0), |(number, bytes), slab| (number + 1, bytes + counted(slab)));
+                let all = bytes + counted(each * count);
+                (number < SLABS_LONG_MAX && all <= LONG_BYTES_MAX, each, count as u32)
             }
         };
         (may && free < SLABS_MAX).then_some((free, each, count))
@@ -195,17 +198,17 @@ impl Session {
         Ok(number)
     }
 
-    /// Gives up slabs of a single buffer that were not used since the last time.
+    /// Gives up slabs for long payloads that were not used since the last time.
     pub(crate) fn retire_unused_slabs(&self) {
         self.retire_slabs(|own| is_long(&own.slab) && !own.used.replace(false));
     }
 
-    /// Gives up all slabs of a single buffer that lie idle.
+    /// Gives up all slabs for long payloads that lie idle.
     pub(crate) fn retire_all_slabs(&self) {
         self.retire_slabs(|own| is_long(&own.slab));
     }
 
-    /// Whether a slab of a single buffer lies idle.
+    /// Whether a slab for long payloads lies idle.
     pub(crate) fn may_retire_slabs(&self) -> bool {
         let slabs = self.pool.slabs.borrow();
         let idle = |(number, own): (usize, &Option<Own>)| {

@@ -132,7 +132,7 @@ fn what_is_kept_holds_up_nobody() {
     let _watchdog = Watchdog::new("nobody", 120);
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
-            for (count, len) in [(150, 5000), (80, 60_000), (12, 100_000), (12, 3_000_000)] {
+            for (count, len) in [(150, 5000), (80, 60_000), (12, 5_000_000)] {
                 let make = Make::new(waiting);
                 let stand = Stand::new(kind, make, make);
                 stand.node.block_on(async {
@@ -218,7 +218,8 @@ fn handles_hold_and_give_back() {
         let stand = Stand::new(kind, make, make);
         stand.ask(|depot: DepotHandle| {
             let blocking = depot.blocking();
-            for (len, most) in [(60_000, all_of(3) / 2), (300_000, limits::LONG_KEPT_MAX as u64)] {
+            for (len, most) in [(60_000, all_of(3) / 2), (5_000_000, limits::LONG_KEPT_MAX as u64)]
+            {
                 let mut kept = Vec::new();
                 for number in 0..10 {
                     kept.push(blocking.mirror(bytes_of(number, len).into()).unwrap());

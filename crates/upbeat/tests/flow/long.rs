@@ -10,9 +10,11 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 use upbeat::{CallError, Counter, Waiting};
-use upbeat_core::limits::{CALLS_PER_SESSION_MAX, LONG_KEPT_MAX, SLABS_LONG_MAX};
+use upbeat_core::limits::{CALLS_PER_SESSION_MAX, LONG_KEPT_MAX, LONG_SLAB_BYTES, SLABS_LONG_MAX};
 
 const MIB: usize = 1 << 20;
+/// So long that each has a slab of its own.
+const SINGLE: usize = LONG_SLAB_BYTES / 2 + 1;
 
 /// Polls a future once, which is not done by that.
 pub(crate) async fn begin<F: Future>(mut future: Pin<&mut F>) {
@@ -91,7 +93,7 @@ fn the_next_is_written_while_the_one_before_is_read() {
             let stand = Stand::new(kind, make.share(1), make);
             stand.node.block_on(async {
                 let depot = stand.client().await;
-                let long = |number| depot.put(number, bytes_of(number, 100_000 + number as usize));
+                let long = |number| depot.put(number, bytes_of(number, SINGLE + number as usize));
                 depot.put(1, vec![]).await.unwrap();
                 assert_eq!(stand.settled().await.0, 1);
                 let last = 1 + SLABS_LONG_MAX as u64;
@@ -153,7 +155,7 @@ fn one_that_is_polled_late_is_waited_for() {
     stand.open(true);
     stand.node.block_on(async {
         let depot = stand.client().await;
-        let len = 100_000;
+        let len = SINGLE;
         for kept in 1..=LONG_KEPT_MAX as u64 {
             assert_eq!(depot.lend(vec![1; len].into()).await, Ok(kept));
         }
@@ -186,7 +188,7 @@ fn one_that_was_granted_does_not_stand_behind_others() {
         stand.open(true);
         stand.node.block_on(async {
             let depot = stand.client().await;
-            let len = 100_000;
+            let len = SINGLE;
             for kept in 1..=LONG_KEPT_MAX as u64 {
                 assert_eq!(depot.lend(vec![1; len].into()).await, Ok(kept));
             }
