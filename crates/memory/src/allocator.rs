@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Default)]
 pub struct CountingAllocator {
     allocations: AtomicU64,
+    bytes: AtomicU64,
 }
 
 impl CountingAllocator {
     /// One that has counted nothing.
     pub const fn new() -> CountingAllocator {
-        CountingAllocator { allocations: AtomicU64::new(0) }
+        CountingAllocator { allocations: AtomicU64::new(0), bytes: AtomicU64::new(0) }
     }
 
     /// How often memory was asked for, by every thread, growth included.
@@ -20,8 +21,18 @@ impl CountingAllocator {
         self.allocations.load(Ordering::Relaxed)
     }
 
-    fn count(&self) {
+    /// The bytes that were asked for and not given back.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn count(&self, bytes: usize) {
         self.allocations.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    fn gone(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 }
 
@@ -29,24 +40,26 @@ impl CountingAllocator {
 // counting allocates nothing and does not unwind.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        self.count();
+        self.count(layout.size());
         // SAFETY: the caller's promise is the same as the one asked for here.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        self.count();
+        self.count(layout.size());
         // SAFETY: the caller's promise is the same as the one asked for here.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        self.count();
+        self.count(bytes);
+        self.gone(layout.size());
         // SAFETY: the caller's promise is the same, and the memory came from the same allocator.
         unsafe { System.realloc(memory, layout, bytes) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        self.gone(layout.size());
         // SAFETY: the caller's promise is the same, and the memory came from the same allocator.
         unsafe { System.dealloc(memory, layout) }
     }

@@ -1,5 +1,5 @@
 //! Shared bytes: segments, rings of cache-line slots, slabs of buffers, lanes, node pages, boards,
-//! counters, samples, pools.
+//! counters, samples, pools; and where a task's future lies.
 //!
 //! The one home of `unsafe`. This crate moves words and bytes and checks where they lie; what a
 //! frame means is decided elsewhere. Invariant: nothing that another process writes into shared
@@ -13,6 +13,11 @@ pub mod ticks;
 pub mod probe;
 
 pub mod pool;
+
+pub mod stage;
+
+#[cfg(not(loom))]
+pub mod waker;
 
 #[cfg(not(loom))]
 mod copy;

@@ -10,10 +10,10 @@ pub use std::sync::atomic::{AtomicU64, Ordering, fence};
 pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
 
 // Parts of words are met in copies alone, which a model makes of whole words.
-#[cfg(not(loom))]
-pub(crate) use std::sync::atomic::AtomicU8;
 #[cfg(not(any(loom, miri)))]
-pub(crate) use std::sync::atomic::{AtomicU16, AtomicU32};
+pub(crate) use std::sync::atomic::AtomicU16;
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{AtomicU8, AtomicU32};
 
 /// Orders every earlier write of this thread before every later read.
 ///
