@@ -154,6 +154,9 @@ listed! {
         RefusedHere "refused here" "Requests of peers that this node had no room for, or that came behind such."
         AcceptedLater "accepted later" "Requests of peers that were refused here and accepted since."
         ProtocolFrames "protocol frames" "Frames of peers that carry no message but say what may be sent, and where it lies."
+        TasksInKeptSlots "tasks in kept slots" "Spawned tasks that started in the slot of one that had ended: live stacks."
+        TasksInNewSlots "tasks in new slots" "Spawned tasks for which no slot of one that had ended was there."
+        TasksRefused "tasks refused" "Tasks that were not begun because the node had too many."
     }
 }
 

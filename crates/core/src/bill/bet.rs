@@ -79,6 +79,13 @@ pub const BETS: &[Bet] = &[
         lost: &[(Counter::MessagesWoken, "the node slept")],
         won_includes_lost: false,
     },
+    Bet {
+        name: "slots",
+        sentence: "A task of the same type has ended, so a new one starts in its slot.",
+        won: &[Counter::TasksInKeptSlots],
+        lost: &[(Counter::TasksInNewSlots, "there was none")],
+        won_includes_lost: false,
+    },
 ];
 
 impl Bet {
