@@ -25,6 +25,8 @@ mod recover;
 
 mod promoted;
 
+mod woken;
+
 mod sleep;
 
 mod polled;
@@ -36,10 +38,10 @@ mod contract;
 use crate::reactor::{Reactor, Source};
 use crate::sample::Sample;
 use crate::session::{Fault, Session, Waiter, misbehaved};
-use crate::task::{Task, Tasks};
+use crate::task::Tasks;
 use crate::timer::Timers;
 use crate::wait::Pace;
-use crate::wake::{MAIN, Roster, TaskId};
+use crate::wake::{MAIN, Ready, Roster, TaskId};
 use crate::wire::Input;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -140,10 +142,11 @@ pub(crate) struct Dispatcher {
     methods: RefCell<Vec<Entry>>,
     /// Methods that a running handler has entered.
     offered: RefCell<Vec<Entry>>,
-    tasks: Tasks,
+    tasks: Rc<Tasks>,
     handlers: who::Handlers,
     roster: Arc<Roster>,
-    woken: RefCell<Vec<TaskId>>,
+    ready: RefCell<Ready>,
+    woken: woken::List,
     /// Requests that were made tasks at once and come before those that were woken.
     front: RefCell<VecDeque<TaskId>>,
     current: Cell<Current>,
@@ -203,7 +206,8 @@ impl Dispatcher {
             tasks: Tasks::new(),
             handlers: who::Handlers::default(),
             roster,
-            woken: RefCell::new(Vec::new()),
+            ready: RefCell::default(),
+            woken: RefCell::default(),
             front: RefCell::default(),
             current: Cell::new(NOBODY),
             running: Cell::new(Running::Nothing),
@@ -272,14 +276,6 @@ impl Dispatcher {
         self.polls();
         poll();
         self.current.set(NOBODY);
-    }
-
-    /// Takes in a task of the application's and has it run.
-    pub(crate) fn spawn(&self, task: Box<dyn Task>) {
-        // Where there are too many, the task is dropped here, and its handle says so.
-        if let Ok(id) = self.tasks.insert(task) {
-            self.roster.push(id);
-        }
     }
 
     /// Nobody drives the node from here on: its peers must ring.
@@ -536,71 +532,6 @@ impl Dispatcher {
             self.count(Counter::RepliesStashed);
         }
         Ok(())
-    }
-
-    /// Polls a task once.
-    fn run(self: &Rc<Self>, id: TaskId) {
-        let Some(mut live) = self.tasks.begin(id) else { return };
-        live.wakeup.begin_poll();
-        self.current.set(Current { task: id, waker: live.waker.data() });
-        self.running.set(Running::Task(id));
-        self.polls();
-        let done = live.task.poll(&mut Context::from_waker(&live.waker)).is_ready();
-        self.running.set(Running::Nothing);
-        self.current.set(NOBODY);
-        if done {
-            self.tasks.remove(id);
-            live.task.done();
-        } else {
-            self.tasks.waits(id, live);
-        }
-        if self.purse.was_freed() {
-            self.pressed.set(true);
-        }
-        self.unflushed.set(true);
-    }
-
-    #[inline(never)]
-    fn run_woken(self: &Rc<Self>, main: Main<'_>) {
-        self.unflushed.set(true);
-        if self.polled.was_late() {
-            self.look_between(main);
-        }
-        let mut woken = self.roster.take(self.woken.take());
-        while let Some(id) = self.next_in_front().or_else(|| woken.next()) {
-            self.contract.others_wait(woken.has_more() || !self.front.borrow().is_empty());
-            if id == MAIN {
-                main()
-            } else {
-                self.run(id)
-            }
-            if self.polled.was_late() {
-                self.look_between(main);
-            }
-        }
-        self.woken.replace(woken.into_empty());
-        self.sampling.drained();
-        // A task may have given back what a peer waits for.
-        self.relieve_all();
-    }
-
-    /// Looks at the lanes before a task is run, behind whoever has used up his time.
-    #[cold]
-    #[inline(never)]
-    fn look_between(self: &Rc<Self>, main: Main<'_>) {
-        let mut from = 0;
-        while let Some(session) = self.next_with_frame(&mut from) {
-            if let Err(why) = self.drain(&session, main) {
-                self.lose(&session, *why);
-            }
-        }
-        if self.unflushed.get() {
-            self.flush();
-        }
-    }
-
-    fn next_in_front(&self) -> Option<TaskId> {
-        self.front.borrow_mut().pop_front()
     }
 
     /// Looks at the promises of all to whom something was sent.

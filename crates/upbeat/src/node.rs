@@ -2,7 +2,10 @@
 
 mod builder;
 
+mod spawn;
+
 pub use builder::Builder;
+pub use spawn::spawn;
 
 use crate::client::{self, Client};
 use crate::compute::Compute;
@@ -11,7 +14,6 @@ use crate::error::{BuildError, ConnectError};
 use crate::handle::{self, HandleClient, Target};
 use crate::service::{Methods, Serve};
 use crate::session::Session;
-use crate::task::{JoinHandle, Spawned};
 use crate::time;
 use crate::wake::{MAIN, Wakeup};
 use std::cell::Cell;
@@ -215,21 +217,6 @@ impl Node {
             }
             (_, here) => here,
         }
-    }
-
-    /// Runs a future as a task of this node, beside others.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let node = upbeat::Node::builder("doc/spawn").local_only().build()?;
-    /// let task = node.spawn(async { 6 * 7 });
-    /// assert_eq!(node.block_on(task), Ok(42));
-    /// # Ok(()) }
-    /// ```
-    pub fn spawn<F: Future + 'static>(&self, future: F) -> JoinHandle<F::Output> {
-        let (task, handle) = Spawned::new(future, self.inner.roster());
-        self.inner.spawn(Box::new(task));
-        handle
     }
 
     /// Computes on another thread, while this node serves others. The closure is begun at once and

@@ -14,7 +14,7 @@ use crate::dispatch::{Charge, Dispatcher, Entry, Method, Request};
 use crate::execution::Execution;
 use crate::sample::{Names, Reason, Sample, Stamps, Timed, Unsampled};
 use crate::session::Session;
-use crate::task::{Caller, Cancelled, Task};
+use crate::task::{Caller, Cancelled, Live, Task};
 use crate::wake::{Roster, Wakeup};
 use crate::wire::{Input, Wire, WireError, signature_text};
 use ruled::Ruled;
@@ -30,6 +30,7 @@ use upbeat_core::flow::Budget;
 use upbeat_core::frame::{CallNumber, FailCode, Kind};
 use upbeat_core::limits::HANDLER_BUDGET_NS;
 use upbeat_memory::ticks::Ticks;
+use upbeat_memory::waker::Counted;
 
 /// A service that a node can serve: what `#[upbeat::service]` makes of a trait.
 pub trait Serve {
@@ -115,7 +116,7 @@ struct Kept<F> {
 /// Room for a handler's future, pinned for ever, and its waker.
 struct Slot<F> {
     future: Pin<Box<Option<F>>>,
-    wakeup: Arc<Wakeup>,
+    wakeup: Counted<Wakeup>,
     waker: Waker,
 }
 
@@ -334,7 +335,7 @@ where
     }
 
     /// What becomes of a handler that waits for this, or has not begun.
-    fn task(&self, lost: Lost<'_, F>, waits: (Reason, Option<Arc<str>>)) -> Box<dyn Task> {
+    fn task(&self, lost: Lost<'_, F>, waits: (Reason, Option<Arc<str>>)) -> Live {
         let Lost { from: From { node, session, call, bytes, .. }, slot, sample } = lost;
         let charge = node.charge(session, Budget::price(bytes));
         let (kept, session) = (Rc::clone(&self.kept), Rc::clone(session));
@@ -344,7 +345,9 @@ where
             let timed = Timed::new(sample, waits);
             Box::new(timed)
         });
-        Box::new(Promoted { slot, kept, session, call, charge, node: Rc::clone(node), billed })
+        let wakeup = slot.wakeup.clone();
+        let task = Promoted { slot, kept, session, call, charge, node: Rc::clone(node), billed };
+        Live { task: Box::pin(task), wakeup }
     }
 }
 
@@ -372,42 +375,39 @@ impl<F> Promoted<F> {
 }
 
 impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if let Some(billed) = &mut self.billed {
-            billed.resumed(self.slot.wakeup.woken());
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        if let Some(billed) = &mut this.billed {
+            billed.resumed(this.slot.wakeup.woken());
         }
-        self.node.polls_within(self.kept.budget);
-        let polled = self.slot.poll(context);
-        self.node.has_polled(self.kept.names);
+        this.node.polls_within(this.kept.budget);
+        let polled = this.slot.poll(context);
+        this.node.has_polled(this.kept.names);
         let Poll::Ready(result) = polled else {
-            self.node.charge_again(&mut self.charge);
-            if let Some(billed) = &mut self.billed {
-                billed.paused(self.node.waited_for());
-                self.slot.wakeup.ask();
+            this.node.charge_again(&mut this.charge);
+            if let Some(billed) = &mut this.billed {
+                billed.paused(this.node.waited_for());
+                this.slot.wakeup.ask();
             }
             return Poll::Pending;
         };
-        match self.billed.take() {
-            None => self.end(&result, &mut Unsampled),
+        match this.billed.take() {
+            None => this.end(&result, &mut Unsampled),
             Some(billed) => {
                 let mut sample = billed.finished();
-                self.end(&result, &mut *sample);
-                let call = self.call.unwrap_or(CallNumber::NONE);
-                self.node.served(&self.session, call, self.kept.names, &mut sample);
+                this.end(&result, &mut *sample);
+                let call = this.call.unwrap_or(CallNumber::NONE);
+                this.node.served(&this.session, call, this.kept.names, &mut sample);
             }
         }
         Poll::Ready(())
-    }
-
-    fn wakeup(&self) -> &Arc<Wakeup> {
-        &self.slot.wakeup
     }
 
     fn caller(&self) -> Option<Caller> {
         Some(Caller { session: self.session.key.get(), call: self.call })
     }
 
-    fn cancel(mut self: Box<Self>, why: Cancelled) {
+    fn cancel(mut self: Pin<&mut Self>, why: Cancelled) {
         self.slot.future.set(None);
         let Some(call) = self.call else { return self.session.end_oneway() };
         self.session.serving.borrow_mut().remove(call);
@@ -415,15 +415,15 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
             Cancelled::ByCaller => self.session.fail(call, FailCode::Cancelled, ""),
             Cancelled::Deadline => self.session.fail(call, FailCode::Deadline, ""),
             Cancelled::NoRoom => self.session.fail(call, FailCode::Overloaded, ""),
-            Cancelled::Lost => {}
+            Cancelled::Lost | Cancelled::Panicked => {}
         }
     }
 
-    fn done(mut self: Box<Self>) {
+    fn done(mut self: Pin<Box<Self>>) {
         self.slot.future.set(None);
         self.slot.wakeup.unname();
         // The slot serves again, unless another stands ready.
-        let Promoted { slot, kept, .. } = *self;
+        let Promoted { slot, kept, .. } = *Pin::into_inner(self);
         let other = kept.spare.take();
         kept.spare.set(other.or(Some(slot)));
     }

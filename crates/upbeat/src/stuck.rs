@@ -6,6 +6,7 @@
 //!
 //! Invariant: a report changes nothing: who waits waits on.
 
+use crate::wake;
 use crate::warning::warn;
 use std::fmt;
 use std::panic::Location;
@@ -126,7 +127,10 @@ impl fmt::Display for Who {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Who::Main => f.write_str("the main future"),
-            Who::Task(number) => write!(f, "task {}.{}", *number as u32, number >> 32),
+            Who::Task(number) => {
+                let place = wake::place(*number);
+                write!(f, "task {}.{}", place.index, place.generation)
+            }
             Who::Handler { service, method } => {
                 write!(f, "the handler of `{service}.{method}`")
             }

@@ -5,57 +5,133 @@
 //! polled, or before it has become a task, is not lost: the flag is taken down before each poll,
 //! and read when the future becomes a task.
 
+mod ready;
+
+pub(crate) use ready::Ready;
+pub use ready::{Priority, Start};
+
 use rustix::event::EventfdFlags;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Wake, Waker};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use upbeat_memory::pool::Key;
 use upbeat_memory::ticks::ticks;
+use upbeat_memory::waker::{Counted, Rouse};
 
-/// Which task: its key in the pool, packed.
+/// Which task: from below its place (24 bits), its priority (2), flags (6, here always down), and which
+/// of the tasks of that place it is (32).
 pub(crate) type TaskId = u64;
 
-/// The future that drives the node: not in the pool.
-pub(crate) const MAIN: TaskId = u64::MAX;
+/// The most places for tasks that an identity can name.
+pub(crate) const PLACES_MAX: u32 = INDEX as u32 - 1;
+
+const INDEX: u64 = (1 << 24) - 1;
+const PRIORITY_SHIFT: u32 = 24;
+/// The task is on a list, or is to be made up for.
+const QUEUED: u64 = 1 << 26;
+/// Somebody asks when the task is woken.
+const ASKED: u64 = 1 << 27;
+/// Nobody waits for the task's end.
+const ALONE: u64 = 1 << 28;
+const FLAGS: u64 = 0b11_1111 << 26;
+
+/// The future that drives the node: it has no place.
+pub(crate) const MAIN: TaskId =
+    u64::MAX << 32 | (Priority::Normal as u64) << PRIORITY_SHIFT | INDEX;
 /// A handler that has not become a task. On the list it means nobody, but wakes the node.
-const NO_TASK: TaskId = u64::MAX - 1;
+pub(crate) const NO_TASK: TaskId = MAIN - 1;
+
+/// Names the task of this place.
+pub(crate) fn name(place: Key, priority: Priority) -> TaskId {
+    let low = u64::from(place.index) | (priority as u64) << PRIORITY_SHIFT;
+    u64::from(place.generation) << 32 | low
+}
+
+/// The place that a task is named by.
+#[inline]
+pub(crate) fn place(task: TaskId) -> Key {
+    Key { index: (task & INDEX) as u32, generation: (task >> 32) as u32 }
+}
+
+/// Where those that were woken are written down.
+pub(crate) trait Roll: Send + Sync + 'static {
+    /// Writes a task down.
+    fn push(&self, task: TaskId);
+
+    /// The same for one of whom somebody asks when it is woken.
+    fn push_timed(&self, task: TaskId);
+}
 
 /// The tasks of a node that want to run.
 pub(crate) struct Roster {
-    woken: Mutex<Vec<TaskId>>,
-    any: AtomicBool,
+    list: Mutex<List>,
+    /// 0, or one more than the highest priority among those that are ready.
+    top: AtomicU8,
     asleep: AtomicBool,
     bell: OwnedFd,
     /// Computations of the node's on other threads that have not ended.
     computing: AtomicUsize,
 }
 
+#[derive(Default)]
+struct List {
+    woken: Vec<TaskId>,
+    /// When those were woken of whom somebody asks, in ticks.
+    times: Vec<(TaskId, u64)>,
+}
+
+/// The most times that are kept: of tasks that were ended nobody asks any more.
+const TIMES_MAX: usize = 64;
+
 impl Roster {
     pub(crate) fn new() -> rustix::io::Result<Arc<Roster>> {
         let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Arc::new(Roster {
-            woken: Mutex::new(Vec::new()),
-            any: AtomicBool::new(false),
+            list: Mutex::default(),
+            top: AtomicU8::new(0),
             asleep: AtomicBool::new(false),
             bell,
             computing: AtomicUsize::new(0),
         }))
     }
 
+    fn list(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Puts a task on the list.
     pub(crate) fn push(&self, task: TaskId) {
-        self.woken.lock().unwrap_or_else(PoisonError::into_inner).push(task);
-        self.any.store(true, Ordering::SeqCst);
+        self.list().woken.push(task);
+        self.raise(Priority::of(task));
         if self.asleep.load(Ordering::SeqCst) {
             // Only a full counter refuses, and then the node is awake already.
             let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
         }
     }
 
-    /// Whether a task is on the list.
+    /// A task of this priority is ready.
+    fn raise(&self, priority: Priority) {
+        self.top.fetch_max(priority as u8 + 1, Ordering::SeqCst);
+    }
+
+    /// The node itself has tasks that are ready, the highest of this priority.
+    #[inline]
+    pub(crate) fn keep(&self, priority: Priority) {
+        if self.top.load(Ordering::Relaxed) <= priority as u8 {
+            self.raise(priority);
+        }
+    }
+
+    /// Whether a task is ready.
     #[inline]
     pub(crate) fn any(&self) -> bool {
-        self.any.load(Ordering::Relaxed)
+        self.top.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether a task is on the list that goes before those of this priority.
+    #[inline]
+    pub(crate) fn any_above(&self, priority: Priority) -> bool {
+        self.top.load(Ordering::Relaxed) > priority as u8 + 1
     }
 
     /// A computation begins on another thread.
@@ -70,7 +146,7 @@ impl Roster {
 
     /// Wakes the node for nobody, unless it is about to look at the list.
     pub(crate) fn nudge(&self) {
-        if !self.any.load(Ordering::SeqCst) {
+        if self.top.load(Ordering::SeqCst) == 0 {
             self.push(NO_TASK);
         }
     }
@@ -80,23 +156,17 @@ impl Roster {
         self.computing.load(Ordering::SeqCst) != 0
     }
 
-    /// Has the owner look, who keeps a list of his own.
-    pub(crate) fn look(&self) {
-        self.any.store(true, Ordering::Relaxed);
-    }
-
     /// Takes the list as it stands, and leaves an empty one in the memory of `into`.
-    pub(crate) fn take(&self, into: Vec<TaskId>) -> Woken<'_> {
-        let mut woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
-        self.any.store(false, Ordering::SeqCst);
-        let tasks = std::mem::replace(&mut *woken, into);
-        Woken { roster: self, tasks, next: 0 }
+    pub(crate) fn take(&self, into: Vec<TaskId>) -> Vec<TaskId> {
+        let mut list = self.list();
+        self.top.store(0, Ordering::SeqCst);
+        std::mem::replace(&mut list.woken, into)
     }
 
     /// Says that the node is about to sleep, and whether it may.
     pub(crate) fn may_sleep(&self) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
-        !self.any.load(Ordering::SeqCst)
+        self.top.load(Ordering::SeqCst) == 0
     }
 
     /// Says that the node is awake, and takes the rings down.
@@ -114,121 +184,123 @@ impl AsFd for Roster {
     }
 }
 
-/// Tasks that were on the list, to be run in their order. Those that are not, because one before
-/// them panicked, go back.
-pub(crate) struct Woken<'r> {
-    roster: &'r Roster,
-    tasks: Vec<TaskId>,
-    next: usize,
-}
-
-impl Woken<'_> {
-    /// The next one.
-    #[inline]
-    pub(crate) fn next(&mut self) -> Option<TaskId> {
-        let task = self.tasks.get(self.next).copied();
-        self.next += 1;
-        task
+impl Roll for Roster {
+    fn push(&self, task: TaskId) {
+        Roster::push(self, task);
     }
 
-    /// Whether one is still to be run.
-    pub(crate) fn has_more(&self) -> bool {
-        self.next < self.tasks.len()
-    }
-
-    /// The memory of the list, for the next one.
-    pub(crate) fn into_empty(mut self) -> Vec<TaskId> {
-        let mut tasks = std::mem::take(&mut self.tasks);
-        tasks.clear();
-        tasks
-    }
-}
-
-impl Drop for Woken<'_> {
-    fn drop(&mut self) {
-        self.tasks.iter().skip(self.next).for_each(|task| self.roster.push(*task));
+    #[cold]
+    fn push_timed(&self, task: TaskId) {
+        let mut list = self.list();
+        if list.times.len() == TIMES_MAX {
+            list.times.remove(0);
+        }
+        list.times.push((task, ticks()));
+        drop(list);
+        Roster::push(self, task);
     }
 }
 
 /// What a waker points to.
-pub(crate) struct Wakeup {
-    roster: Arc<Roster>,
-    task: AtomicU64,
-    queued: AtomicBool,
-    /// When it was woken, in ticks, if somebody asks ([`ASKED`]).
-    woken: AtomicU64,
+pub(crate) struct Wakeup<R: Roll = Roster> {
+    roll: Arc<R>,
+    /// Which task, with its flags. Only the owner of the task changes whose it is.
+    word: AtomicU64,
 }
-
-/// Somebody asks when the task is woken.
-const ASKED: u64 = 1;
 
 impl Wakeup {
     /// For a future that is no task yet.
-    pub(crate) fn unnamed(roster: &Arc<Roster>) -> Arc<Wakeup> {
+    pub(crate) fn unnamed(roster: &Arc<Roster>) -> Counted<Wakeup> {
         Wakeup::of(roster, NO_TASK)
-    }
-
-    pub(crate) fn of(roster: &Arc<Roster>, task: TaskId) -> Arc<Wakeup> {
-        let roster = Arc::clone(roster);
-        let (task, queued) = (AtomicU64::new(task), AtomicBool::new(false));
-        Arc::new(Wakeup { roster, task, queued, woken: AtomicU64::new(0) })
-    }
-
-    /// Asks when the task is woken next.
-    pub(crate) fn ask(&self) {
-        self.woken.store(ASKED, Ordering::Relaxed);
-    }
-
-    /// When it was woken since it was asked, in ticks; 0 if it was not.
-    pub(crate) fn woken(&self) -> u64 {
-        match self.woken.swap(0, Ordering::Relaxed) {
-            ASKED => 0,
-            ticks => ticks,
-        }
     }
 
     /// The future has become this task. What woke it before is made up for.
     pub(crate) fn name(&self, task: TaskId) {
-        self.task.store(task, Ordering::SeqCst);
-        if self.queued.load(Ordering::SeqCst) {
-            self.roster.push(task);
+        if self.rename(task) & QUEUED != 0 {
+            self.roll.push(task);
         }
+    }
+
+    /// When it was woken since it was asked, in ticks; 0 if it was not.
+    pub(crate) fn woken(&self) -> u64 {
+        if self.word.fetch_and(!ASKED, Ordering::Relaxed) & ASKED != 0 {
+            return 0;
+        }
+        let task = self.task();
+        let times = &mut self.roll.list().times;
+        let found = times.iter().position(|(woken, _)| *woken == task);
+        found.map_or(0, |at| times.remove(at).1)
+    }
+}
+
+impl<R: Roll> Wakeup<R> {
+    pub(crate) fn of(roll: &Arc<R>, task: TaskId) -> Counted<Wakeup<R>> {
+        Counted::new(Wakeup { roll: Arc::clone(roll), word: AtomicU64::new(task) })
+    }
+
+    /// Whose it is.
+    #[inline]
+    pub(crate) fn task(&self) -> TaskId {
+        self.word.load(Ordering::Relaxed) & !FLAGS
+    }
+
+    /// Changes whose it is. Gives the word as it was.
+    #[inline]
+    fn rename(&self, task: TaskId) -> u64 {
+        self.word.fetch_xor(self.task() ^ task, Ordering::SeqCst)
+    }
+
+    /// The future has become this task, and is on its way to be polled.
+    pub(crate) fn name_ready(&self, task: TaskId) {
+        // Who wakes it in between finds no task to push, and its flag is up afterwards too.
+        self.word.fetch_or(QUEUED, Ordering::SeqCst);
+        self.rename(task);
     }
 
     /// The future is no task any more.
     pub(crate) fn unname(&self) {
-        self.task.store(NO_TASK, Ordering::SeqCst);
+        self.rename(NO_TASK);
+        self.word.fetch_and(!(ALONE | ASKED), Ordering::Relaxed);
+    }
+
+    /// Asks when the task is woken next.
+    pub(crate) fn ask(&self) {
+        self.word.fetch_or(ASKED, Ordering::Relaxed);
+    }
+
+    /// Nobody waits for the task's end any more.
+    pub(crate) fn leave_alone(&self) {
+        self.word.fetch_or(ALONE, Ordering::Relaxed);
+    }
+
+    /// Whether nobody waits for the task's end.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & ALONE != 0
     }
 
     /// Takes the flag down, before a poll.
     #[inline]
     pub(crate) fn begin_poll(&self) {
-        if self.queued.load(Ordering::Relaxed) {
-            // Swapped, so that what the waker wrote before is seen by the poll.
-            self.queued.swap(false, Ordering::SeqCst);
+        if self.word.load(Ordering::Relaxed) & QUEUED != 0 {
+            // In one step, so that what the waker wrote before is seen by the poll.
+            self.word.fetch_and(!QUEUED, Ordering::SeqCst);
         }
-    }
-
-    pub(crate) fn waker(self: &Arc<Wakeup>) -> Waker {
-        Waker::from(Arc::clone(self))
     }
 }
 
-impl Wake for Wakeup {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if !self.queued.swap(true, Ordering::SeqCst) {
-            if self.woken.load(Ordering::Relaxed) == ASKED {
-                self.woken.store(ticks(), Ordering::Relaxed);
-            }
-            let task = self.task.load(Ordering::SeqCst);
-            if task != NO_TASK {
-                self.roster.push(task);
-            }
+impl<R: Roll> Rouse for Wakeup<R> {
+    #[inline]
+    fn rouse(&self) {
+        let before = self.word.fetch_or(QUEUED, Ordering::SeqCst);
+        let task = before & !FLAGS;
+        if before & QUEUED != 0 || task == NO_TASK {
+            return;
         }
+        if before & ASKED != 0 {
+            self.word.fetch_and(!ASKED, Ordering::Relaxed);
+            return self.roll.push_timed(task);
+        }
+        self.roll.push(task);
     }
 }
 

@@ -155,7 +155,7 @@ fn what_is_computed_comes_back_and_panics_go_on_where_it_is_awaited() {
     });
     let node = local("panics");
     let task = node.spawn(node.compute(|| -> u64 { panic!("in a task") }));
-    assert_eq!(node.block_on(task), Err(TaskEnded));
+    assert_eq!(node.block_on(task), Err(TaskEnded::Panicked));
     let panics = node.compute(|| panic!("in the main future"));
     let panic = catch_unwind(AssertUnwindSafe(|| node.block_on(panics))).unwrap_err();
     assert_eq!(panic.downcast_ref(), Some(&"in the main future"));

@@ -4,8 +4,8 @@ use super::Dispatcher;
 use crate::error::Why;
 use crate::sample::Reason;
 use crate::session::Session;
-use crate::task::{Cancelled, Task};
-use crate::wake::TaskId;
+use crate::task::{Cancelled, Live};
+use crate::wake::{Priority, TaskId};
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -110,7 +110,7 @@ impl Dispatcher {
     pub(crate) fn promote(
         self: &Rc<Self>,
         session: &Rc<Session>,
-        task: Box<dyn Task>,
+        live: Live,
         deadline_us: Option<u64>,
         reason: Reason,
     ) {
@@ -121,14 +121,14 @@ impl Dispatcher {
         if reason == Reason::Budget {
             session.stop_short();
         }
-        self.take_in(session, task, deadline_us);
+        self.take_in(session, live, deadline_us);
     }
 
     /// A request is run as a task at once: in front of the tasks that want to run, or behind them.
     pub(crate) fn start(
         self: &Rc<Self>,
         session: &Rc<Session>,
-        task: Box<dyn Task>,
+        live: Live,
         deadline_us: Option<u64>,
         in_front: bool,
     ) {
@@ -136,13 +136,13 @@ impl Dispatcher {
             return;
         }
         self.count(Counter::StartedAsTasks);
-        if let Some(id) = self.take_in(session, task, deadline_us) {
+        if let Some(id) = self.take_in(session, live, deadline_us) {
             if in_front {
                 self.front.borrow_mut().push_back(id);
-                self.roster.look();
             } else {
-                self.roster.push(id);
+                self.ready.borrow_mut().push(id);
             }
+            self.roster.keep(Priority::Normal);
         }
     }
 
@@ -150,14 +150,14 @@ impl Dispatcher {
     fn take_in(
         self: &Rc<Self>,
         session: &Rc<Session>,
-        task: Box<dyn Task>,
+        live: Live,
         deadline_us: Option<u64>,
     ) -> Option<TaskId> {
-        let call = task.caller().and_then(|caller| caller.call);
-        let id = match self.tasks.insert(task) {
+        let call = live.task.caller().and_then(|caller| caller.call);
+        let id = match self.tasks.insert(live) {
             Ok(id) => id,
-            Err(task) => {
-                task.cancel(Cancelled::NoRoom);
+            Err(mut live) => {
+                live.task.as_mut().cancel(Cancelled::NoRoom);
                 return None;
             }
         };
@@ -170,7 +170,7 @@ impl Dispatcher {
             }
         };
         if let Err(rule) = entered {
-            self.tasks.remove(id);
+            self.tasks.abandon(id);
             self.lose(session, Why::Misbehaved(rule));
             return None;
         }

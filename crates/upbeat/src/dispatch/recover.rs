@@ -19,9 +19,7 @@ impl Dispatcher {
         self.current.set(NOBODY);
         self.unflushed.set(true);
         self.forget_budget();
-        if !self.front.borrow().is_empty() {
-            self.roster.look();
-        }
+        self.keep_ready();
         let running = self.running.replace(Running::Nothing);
         let open = self.open_frame();
         let hand = open.as_ref().and_then(|session| session.key.get());
@@ -39,7 +37,7 @@ impl Dispatcher {
                 let call = Some(call).filter(|call| *call != CallNumber::NONE);
                 Some(Caller { session: Some(key), call })
             }
-            Running::Task(id) => self.tasks.remove_panicked(id),
+            Running::Task(id) => self.tasks.end_panicked(id),
             Running::Nothing => None,
         };
         if let Some(Caller { session: Some(key), call }) = caller

@@ -8,7 +8,6 @@ use crate::session::{Session, Terms, Waiter};
 use crate::stuck;
 use crate::task::Cancelled;
 use crate::wait::Waiting;
-use crate::wake::TaskId;
 use std::cell::{OnceCell, RefCell};
 use std::os::fd::AsFd;
 use std::rc::Rc;
@@ -285,15 +284,6 @@ impl Dispatcher {
         door.watch.unwatch(pid);
     }
 
-    /// Ends a task. False if it has ended.
-    pub(super) fn cancel(&self, task: TaskId, why: Cancelled) -> bool {
-        let Some(live) = self.tasks.remove(task) else { return false };
-        live.task.cancel(why);
-        self.pressed.set(true);
-        self.unflushed.set(true);
-        true
-    }
-
     /// Ends everything: tasks, sessions, the door.
     pub(crate) fn end(self: &Rc<Self>) {
         self.closing.set(true);
@@ -303,9 +293,7 @@ impl Dispatcher {
         for session in self.sessions() {
             self.lose(&session, Why::ShutDown);
         }
-        for task in self.tasks.drain() {
-            task.cancel(Cancelled::Lost);
-        }
+        self.tasks.end_all(Cancelled::Lost);
         self.show_counters();
     }
 

@@ -2,8 +2,7 @@ use super::*;
 use std::thread;
 
 fn listed(roster: &Roster) -> Vec<TaskId> {
-    let mut woken = roster.take(Vec::new());
-    std::iter::from_fn(|| woken.next()).collect()
+    roster.take(Vec::new())
 }
 
 /// Whether the bell has been rung, which takes the ring down.
@@ -42,18 +41,51 @@ fn what_woke_a_future_before_it_was_a_task_is_made_up_for() {
 }
 
 #[test]
-fn what_is_not_run_goes_back() {
+fn the_list_says_the_highest_priority_and_what_the_node_keeps() {
     let roster = Roster::new().unwrap();
-    (1..=4).for_each(|task| roster.push(task));
-    let mut woken = roster.take(Vec::new());
-    assert_eq!((woken.next(), woken.next()), (Some(1), Some(2)));
-    drop(woken);
-    assert!(roster.any());
-    assert_eq!(listed(&roster), [3, 4]);
-    let mut woken = roster.take(Vec::with_capacity(9));
-    assert_eq!(woken.next(), None);
-    woken.into_empty();
+    let task = |priority| name(Key { index: 1, generation: 1 }, priority);
+    let above = |priority| roster.any_above(priority);
+    roster.push(task(Priority::Low));
+    assert!(roster.any() && !above(Priority::Low));
+    roster.push(task(Priority::High));
+    roster.push(task(Priority::Normal));
+    assert!(above(Priority::Normal) && !above(Priority::High));
+    assert_eq!(listed(&roster).len(), 3);
     assert!(!roster.any());
+    roster.keep(Priority::Normal);
+    assert!(above(Priority::Low) && !above(Priority::Normal) && !roster.may_sleep());
+}
+
+#[test]
+fn a_task_of_which_somebody_asks_says_when_it_was_woken() {
+    let roster = Roster::new().unwrap();
+    let wakeup = Wakeup::of(&roster, 7);
+    let before = ticks();
+    wakeup.ask();
+    wakeup.rouse();
+    let woken = wakeup.woken();
+    assert!(woken >= before && woken <= ticks());
+    assert_eq!(wakeup.woken(), 0, "it was taken");
+    wakeup.begin_poll();
+    wakeup.ask();
+    assert_eq!(wakeup.woken(), 0, "nobody has woken it");
+    wakeup.rouse();
+    assert_eq!((wakeup.woken(), listed(&roster).len()), (0, 2));
+}
+
+#[test]
+fn a_task_that_starts_ready_stands_in_the_list_already() {
+    let roster = Roster::new().unwrap();
+    let wakeup = Wakeup::unnamed(&roster);
+    wakeup.name_ready(9);
+    wakeup.rouse();
+    assert_eq!((listed(&roster).len(), wakeup.task()), (0, 9));
+    wakeup.leave_alone();
+    wakeup.begin_poll();
+    wakeup.rouse();
+    assert_eq!(listed(&roster), [9], "its flags are not in its name");
+    wakeup.unname();
+    assert!(!wakeup.is_alone());
 }
 
 #[test]

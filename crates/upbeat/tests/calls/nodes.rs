@@ -260,7 +260,7 @@ fn a_node_that_is_shut_down_ends_its_tasks() {
     stand.node.block_on(upbeat_sleep(20));
     stand.node.shut_down(Duration::from_millis(50));
     assert!(dropped.get() && Rc::strong_count(&alive) == 1);
-    assert_eq!(stand.node.block_on(task), Err(TaskEnded));
+    assert_eq!(stand.node.block_on(task), Err(TaskEnded::ShutDown));
     let error = stand.node.block_on(stand.node.connect::<WorkClient>(&stand.name())).err();
     assert!(error.is_some(), "a node that was shut down opens no session");
 }
@@ -289,7 +289,7 @@ fn a_node_that_is_dropped_ends_too() {
             node = crate::common::node(&own, &place, Waiting::Adaptive);
             let work: WorkClient = node.block_on(node.connect(&name)).unwrap();
             while node.block_on(work.waiting()).unwrap().0 != 0 {}
-            assert_eq!(node.block_on(task), Err(TaskEnded));
+            assert_eq!(node.block_on(task), Err(TaskEnded::ShutDown));
         }
     }
 }

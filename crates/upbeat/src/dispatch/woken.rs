@@ -1,0 +1,157 @@
+//! Tasks: how they start, in what order they are polled, and how they are ended.
+//!
+//! A turn polls a few of those that are ready and then looks at the lanes again, however many there
+//! are. Invariant: as long as a task is ready the roster says so, and the node does not sleep.
+
+use super::{Current, Dispatcher, Main, NOBODY, Running};
+use crate::task::{Began, Cancelled, JoinHandle};
+use crate::wake::{MAIN, NO_TASK, Priority, Start, TaskId};
+use std::cell::RefCell;
+use std::future::Future;
+use std::rc::Rc;
+use std::task::Context;
+use upbeat_core::bill::Counter;
+
+/// The most tasks that are polled between two looks at the lanes.
+const POLLS_PER_TURN: usize = 32;
+/// The most tasks for which an empty list keeps memory.
+const KEPT_MAX: usize = 1024;
+
+/// The memory of the list of woken tasks, while it is not in use.
+pub(super) type List = RefCell<Vec<TaskId>>;
+
+impl Dispatcher {
+    /// Runs a future of the application's as a task.
+    pub(crate) fn spawn<F: Future + 'static>(
+        &self,
+        future: F,
+        start: Start,
+    ) -> JoinHandle<F::Output> {
+        let Start { priority, first } = start;
+        let Some((id, began)) = self.tasks.spawn(future, priority, &self.roster) else {
+            self.count(Counter::TasksRefused);
+            return JoinHandle::new(&self.tasks, None);
+        };
+        self.count(match began {
+            Began::InKeptSlot => Counter::TasksInKeptSlots,
+            Began::InNewSlot => Counter::TasksInNewSlots,
+        });
+        let mut ready = self.ready.borrow_mut();
+        if first {
+            ready.push_first(id)
+        } else {
+            ready.push(id)
+        }
+        self.roster.keep(priority);
+        JoinHandle::new(&self.tasks, Some(id))
+    }
+
+    /// Polls a task once.
+    pub(super) fn run(self: &Rc<Self>, id: TaskId) {
+        let Some(mut polled) = self.tasks.begin(id) else { return };
+        let Some(live) = polled.live() else { return };
+        live.wakeup.begin_poll();
+        self.running.set(Running::Task(id));
+        self.polls();
+        let task = live.task.as_mut();
+        let done = live.wakeup.lend(|waker| {
+            self.current.set(Current { task: id, waker: waker.data() });
+            task.poll(&mut Context::from_waker(waker)).is_ready()
+        });
+        self.running.set(Running::Nothing);
+        self.current.set(NOBODY);
+        if done {
+            polled.done()
+        } else {
+            polled.waits()
+        }
+        if self.purse.was_freed() {
+            self.pressed.set(true);
+        }
+        self.unflushed.set(true);
+    }
+
+    /// Polls tasks that are ready: what has come as a task at once, and a few of the others.
+    #[inline(never)]
+    pub(super) fn run_woken(self: &Rc<Self>, main: Main<'_>) {
+        self.unflushed.set(true);
+        if self.polled.was_late() {
+            self.look_between(main);
+        }
+        self.gather();
+        let mut left = self.ready.borrow().len().min(POLLS_PER_TURN);
+        while let Some(id) = self.next_ready(&mut left) {
+            if id == MAIN {
+                main()
+            } else {
+                self.run(id)
+            }
+            if self.polled.was_late() {
+                self.look_between(main);
+            }
+            if self.roster.any_above(Priority::of(id)) {
+                self.gather();
+            }
+        }
+        self.keep_ready();
+        self.contract.others_wait(false);
+        self.sampling.drained();
+        // A task may have given back what a peer waits for.
+        self.relieve_all();
+    }
+
+    /// The task that is to be polled next, of those of this turn.
+    fn next_ready(&self, left: &mut usize) -> Option<TaskId> {
+        let (mut front, mut ready) = (self.front.borrow_mut(), self.ready.borrow_mut());
+        let next = front.pop_front().or_else(|| {
+            *left = left.checked_sub(1)?;
+            ready.next()
+        });
+        self.contract.others_wait(front.len() + ready.len() != 0);
+        next
+    }
+
+    /// Looks at the lanes before a task is run, behind whoever has used up his time.
+    #[cold]
+    #[inline(never)]
+    fn look_between(self: &Rc<Self>, main: Main<'_>) {
+        let mut from = 0;
+        while let Some(session) = self.next_with_frame(&mut from) {
+            if let Err(why) = self.drain(&session, main) {
+                self.lose(&session, *why);
+            }
+        }
+        if self.unflushed.get() {
+            self.flush();
+        }
+    }
+
+    /// Puts those that were woken behind those that are ready.
+    fn gather(&self) {
+        let mut woken = self.roster.take(self.woken.take());
+        let mut ready = self.ready.borrow_mut();
+        woken.drain(..).filter(|id| *id != NO_TASK).for_each(|id| ready.push(id));
+        drop(ready);
+        if woken.capacity() <= KEPT_MAX {
+            self.woken.replace(woken);
+        }
+    }
+
+    /// Says whether tasks are ready that this turn has not polled, also where it panicked.
+    pub(super) fn keep_ready(&self) {
+        let in_front = (!self.front.borrow().is_empty()).then_some(Priority::Normal);
+        if let Some(priority) = self.ready.borrow().top().max(in_front) {
+            self.roster.keep(priority);
+        }
+    }
+
+    /// Ends a task. False if it has ended.
+    pub(super) fn cancel(&self, task: TaskId, why: Cancelled) -> bool {
+        let any = self.tasks.end(task, why);
+        if any {
+            self.pressed.set(true);
+            self.unflushed.set(true);
+        }
+        any
+    }
+}

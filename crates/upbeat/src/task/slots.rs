@@ -1,0 +1,63 @@
+//! Slots of spawned tasks that have ended, in which the next ones of their type start.
+
+use super::Task;
+use crate::wake::Wakeup;
+use std::any::TypeId;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use upbeat_memory::waker::Counted;
+
+/// Bytes of slots that are kept for one type, but for one that is larger.
+const KEPT_BYTES: usize = 64 << 10;
+/// The most slots that are kept for one type.
+const KEPT_MAX: usize = 256;
+
+/// A task that waits, or its slot alone, and what wakes it.
+pub(crate) struct Live {
+    pub(crate) task: Pin<Box<dyn Task>>,
+    pub(crate) wakeup: Counted<Wakeup>,
+}
+
+/// Of which type a slot is.
+#[derive(Clone, Copy)]
+pub(crate) struct Slots {
+    of: TypeId,
+    /// The most that are kept.
+    kept_max: usize,
+}
+
+impl Slots {
+    /// Slots for futures of this type, each of so many bytes.
+    pub(super) fn of<F: 'static>(bytes: usize) -> Slots {
+        let kept_max = (KEPT_BYTES / bytes.max(1)).clamp(1, KEPT_MAX);
+        Slots { of: TypeId::of::<F>(), kept_max }
+    }
+}
+
+/// The slots that are kept. Of each type the one that was left last serves first.
+#[derive(Default)]
+pub(super) struct Spares {
+    kept: RefCell<BTreeMap<TypeId, Vec<Live>>>,
+}
+
+impl Spares {
+    /// Takes a slot for a future of this type, if there is one.
+    pub(super) fn take<F: 'static>(&self) -> Option<Live> {
+        self.kept.borrow_mut().get_mut(&TypeId::of::<F>())?.pop()
+    }
+
+    /// Keeps the slot of a spawned task that has ended, unless there are enough. What is left in it
+    /// is dropped.
+    pub(super) fn keep(&self, mut live: Live) {
+        let Some(mut spawned) = live.task.as_mut().spawned() else { return };
+        let Slots { of, kept_max } = spawned.slots();
+        spawned.as_mut().clear();
+        live.wakeup.unname();
+        let mut kept = self.kept.borrow_mut();
+        let kept = kept.entry(of).or_default();
+        if kept.len() < kept_max {
+            kept.push(live);
+        }
+    }
+}

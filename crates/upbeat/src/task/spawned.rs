@@ -1,0 +1,238 @@
+//! Tasks that the application spawns, the slots that they leave, and who waits for them.
+
+use super::{Cancelled, Live, Slots, Spawned, Task, Tasks};
+use crate::wake::{Priority, Roster, TaskId, Wakeup};
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use upbeat_memory::stage::Stage;
+
+/// A task's slot: room for its future, then for its outcome.
+type Slot<F> = Stage<F, Result<<F as Future>::Output, TaskEnded>>;
+
+/// Whether a task starts in the slot of one that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Began {
+    InKeptSlot,
+    InNewSlot,
+}
+
+impl Tasks {
+    /// Makes a task that is ready. None, and the future is dropped, where there are too many.
+    pub(crate) fn spawn<F: Future + 'static>(
+        &self,
+        future: F,
+        priority: Priority,
+        roster: &Arc<Roster>,
+    ) -> Option<(TaskId, Began)> {
+        if self.is_full() {
+            return None;
+        }
+        let (live, began) = match self.spares.take::<F>() {
+            Some(mut live) => {
+                if let Some(spawned) = live.task.as_mut().spawned() {
+                    spawned.begin(&mut Some(future));
+                }
+                (live, Began::InKeptSlot)
+            }
+            None => {
+                let slot: Pin<Box<Slot<F>>> = Box::pin(Stage::new(future));
+                (Live { task: slot, wakeup: Wakeup::unnamed(roster) }, Began::InNewSlot)
+            }
+        };
+        let id = self.insert_ready(live, priority).ok()?;
+        Some((id, began))
+    }
+}
+
+impl<F: Future + 'static> Task for Slot<F> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        // Who was woken though it has ended has nothing to do.
+        let Some(future) = self.as_mut().future() else { return Poll::Pending };
+        future.poll(context).map(|value| self.end(Ok(value)))
+    }
+
+    fn cancel(self: Pin<&mut Self>, why: Cancelled) {
+        self.end(Err(match why {
+            Cancelled::ByCaller | Cancelled::Deadline => TaskEnded::Cancelled,
+            Cancelled::Lost => TaskEnded::ShutDown,
+            Cancelled::NoRoom => TaskEnded::Full,
+            Cancelled::Panicked => TaskEnded::Panicked,
+        }));
+    }
+
+    fn has_ended(&self) -> bool {
+        self.is_ended()
+    }
+
+    fn spawned(self: Pin<&mut Self>) -> Option<Pin<&mut dyn Spawned>> {
+        Some(self)
+    }
+}
+
+impl<F: Future + 'static> Spawned for Slot<F> {
+    fn slots(&self) -> Slots {
+        Slots::of::<F>(size_of::<Slot<F>>())
+    }
+
+    fn take(self: Pin<&mut Self>, into: &mut dyn Any) {
+        if let Some(into) = into.downcast_mut::<Option<Result<F::Output, TaskEnded>>>() {
+            *into = Stage::take(self);
+        }
+    }
+
+    fn begin(self: Pin<&mut Self>, future: &mut dyn Any) {
+        if let Some(future) = future.downcast_mut::<Option<F>>().and_then(Option::take) {
+            Stage::begin(self, future);
+        }
+    }
+
+    fn clear(self: Pin<&mut Self>) {
+        Stage::clear(self);
+    }
+}
+
+/// Waits for a task's value. Dropped, it lets the task run on.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let node = upbeat::Node::builder("doc/join").local_only().build()?;
+/// let (one, two) = (node.spawn(async { 1 }), node.spawn(async { 2 }));
+/// let sum = node.block_on(async { Ok::<_, upbeat::TaskEnded>(one.await? + two.await?) });
+/// assert_eq!(sum, Ok(3));
+/// # Ok(()) }
+/// ```
+#[must_use = "dropped, the task runs on by itself"]
+pub struct JoinHandle<T> {
+    tasks: Rc<Tasks>,
+    state: State,
+    gives: PhantomData<fn() -> T>,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    Spawned(TaskId),
+    /// There was no room for it.
+    Refused,
+    Joined,
+}
+
+impl<T> JoinHandle<T> {
+    /// The handle of this task; of one for which there was no room, if there is none.
+    pub(crate) fn new(tasks: &Rc<Tasks>, id: Option<TaskId>) -> JoinHandle<T> {
+        let state = id.map_or(State::Refused, State::Spawned);
+        JoinHandle { tasks: Rc::clone(tasks), state, gives: PhantomData }
+    }
+
+    /// Ends the task at the await at which it is: what it holds is dropped before this returns, and
+    /// who joins it gets [`TaskEnded::Cancelled`]. A task that cancels itself runs on to its next
+    /// await. One that has ended has its value still.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/cancel").local_only().build()?;
+    /// let held = std::rc::Rc::new(());
+    /// let task = node.spawn({
+    ///     let held = std::rc::Rc::clone(&held);
+    ///     async move {
+    ///         std::future::pending::<()>().await;
+    ///         drop(held);
+    ///     }
+    /// });
+    /// task.cancel();
+    /// assert_eq!(std::rc::Rc::strong_count(&held), 1);
+    /// assert_eq!(node.block_on(task), Err(upbeat::TaskEnded::Cancelled));
+    /// # Ok(()) }
+    /// ```
+    pub fn cancel(&self) {
+        if let State::Spawned(id) = self.state {
+            self.tasks.end(id, Cancelled::ByCaller);
+        }
+    }
+}
+
+impl<T: 'static> Future for JoinHandle<T> {
+    type Output = Result<T, TaskEnded>;
+
+    /// # Panics
+    /// When it has given the value already.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let id = match self.state {
+            State::Spawned(id) => id,
+            State::Refused => return Poll::Ready(Err(TaskEnded::Full)),
+            State::Joined => panic!("the task's value has been taken"),
+        };
+        let mut outcome: Option<Self::Output> = None;
+        let take = |live: &mut Live| {
+            if let Some(spawned) = live.task.as_mut().spawned() {
+                spawned.take(&mut outcome);
+            }
+        };
+        if !self.tasks.join(id, context.waker(), take) {
+            return Poll::Pending;
+        }
+        self.state = State::Joined;
+        Poll::Ready(outcome.unwrap_or(Err(TaskEnded::ShutDown)))
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        if let State::Spawned(id) = self.state {
+            self.tasks.leave_alone(id);
+        }
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.state {
+            State::Spawned(_) => "JoinHandle(of a task)",
+            State::Refused => "JoinHandle(no room)",
+            State::Joined => "JoinHandle(joined)",
+        })
+    }
+}
+
+/// Why a task has ended without a value.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use upbeat::TaskEnded;
+///
+/// let node = upbeat::Node::builder("doc/ended").local_only().build()?;
+/// let task = node.spawn(std::future::pending::<()>());
+/// node.shut_down(std::time::Duration::ZERO);
+/// assert_eq!(node.block_on(task), Err(TaskEnded::ShutDown));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TaskEnded {
+    /// It was cancelled.
+    Cancelled,
+    /// It panicked.
+    Panicked,
+    /// Its node was shut down.
+    ShutDown,
+    /// It was never begun: its node had 1,048,576 tasks already.
+    Full,
+}
+
+impl fmt::Display for TaskEnded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TaskEnded::Cancelled => "the task was cancelled",
+            TaskEnded::Panicked => "the task panicked",
+            TaskEnded::ShutDown => "the task's node was shut down before it was done",
+            TaskEnded::Full => "the task was never begun: its node had 1,048,576 tasks already",
+        })
+    }
+}
+
+impl std::error::Error for TaskEnded {}

@@ -1,0 +1,453 @@
+//! The places of a node's tasks.
+//!
+//! Places come in blocks, which stay where they are, so that a node that grows to a million tasks never
+//! copies them, and takes little more memory than they fill. Invariant: whoever holds a task that is being polled puts it back or ends
+//! it; what is asked of it meanwhile is noted in its place.
+
+use super::slots::{Live, Spares};
+use super::{Caller, Cancelled};
+use crate::wake::{self, NO_TASK, Priority, TaskId, Wakeup};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::mem::forget;
+use std::rc::Rc;
+use std::task::Waker;
+use upbeat_memory::pool::Key;
+
+/// The most tasks that a node may have.
+pub(crate) const TASKS_MAX: u32 = 1 << 20;
+
+/// Places in a block, blocks in a shelf, shelves.
+const BLOCK: usize = 128;
+const SHELF: usize = 256;
+const SHELVES: usize = 128;
+const PLACES_MAX: usize = BLOCK * SHELF * SHELVES;
+/// Ends the list of free places.
+const NONE: u32 = u32::MAX;
+
+/// Where a task is while it waits, or has ended and is to be joined.
+enum Place {
+    Waits(Live),
+    /// The generation is that of the task that is being polled, or of the next one.
+    Vacant(u32, Vacant),
+}
+
+#[derive(Clone, Copy)]
+enum Vacant {
+    Free {
+        next: u32,
+    },
+    /// Its task is being polled.
+    Polled {
+        ends: Option<Cancelled>,
+        alone: bool,
+    },
+}
+
+const POLLED: Vacant = Vacant::Polled { ends: None, alone: false };
+
+const _: () = assert!(size_of::<Place>() == 24);
+const _: () = assert!(TASKS_MAX as usize <= PLACES_MAX && PLACES_MAX <= wake::PLACES_MAX as usize);
+
+impl Place {
+    /// Whether it is this task's.
+    #[inline]
+    fn is_of(&self, id: TaskId) -> bool {
+        match self {
+            Place::Waits(live) => live.wakeup.task() == id,
+            Place::Vacant(generation, Vacant::Polled { .. }) => {
+                *generation == wake::place(id).generation
+            }
+            Place::Vacant(_, Vacant::Free { .. }) => false,
+        }
+    }
+}
+
+struct Block {
+    places: [Cell<Place>; BLOCK],
+    /// Who waits for the end of these, if anybody does.
+    joiners: RefCell<Option<Box<[Option<Waker>; BLOCK]>>>,
+}
+
+impl Block {
+    /// One with free places that begin at this number.
+    fn new(begin: usize) -> Box<Block> {
+        let free = |at: usize| {
+            let next = if at + 1 == BLOCK { NONE } else { (begin + at + 1) as u32 };
+            Cell::new(Place::Vacant(1, Vacant::Free { next }))
+        };
+        Box::new(Block { places: std::array::from_fn(free), joiners: RefCell::new(None) })
+    }
+
+    #[inline]
+    fn place(&self, id: TaskId) -> &Cell<Place> {
+        &self.places[wake::place(id).index as usize % BLOCK]
+    }
+
+    /// Looks at a task's place, and changes it. No code of the application's runs meanwhile.
+    fn with<R>(&self, id: TaskId, with: impl FnOnce(&mut Place) -> R) -> Option<R> {
+        let cell = self.place(id);
+        let mut place = cell.replace(Place::Vacant(0, POLLED));
+        let result = place.is_of(id).then(|| with(&mut place));
+        cell.set(place);
+        result
+    }
+
+    /// Takes who waits for the end of a task.
+    fn joiner(&self, id: TaskId) -> Option<Waker> {
+        let index = wake::place(id).index as usize;
+        self.joiners.borrow_mut().as_mut()?[index % BLOCK].take()
+    }
+
+    /// Wakes this one at the end of a task.
+    fn join(&self, id: TaskId, waker: &Waker) {
+        let mut joiners = self.joiners.borrow_mut();
+        let joiners = joiners.get_or_insert_with(|| Box::new([const { None }; BLOCK]));
+        match &mut joiners[wake::place(id).index as usize % BLOCK] {
+            Some(joiner) => joiner.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+    }
+}
+
+type Shelf = Box<[OnceCell<Box<Block>>; SHELF]>;
+
+/// The tasks of a node.
+pub(crate) struct Tasks {
+    shelves: [OnceCell<Shelf>; SHELVES],
+    /// How many blocks there are.
+    blocks: Cell<usize>,
+    free: Cell<u32>,
+    /// Those that have not ended.
+    live: Cell<u32>,
+    /// Whether something was asked of the task that is being polled. It is noted in its place.
+    asked: Cell<bool>,
+    pub(super) spares: Spares,
+}
+
+impl Tasks {
+    pub(crate) fn new() -> Rc<Tasks> {
+        Rc::new(Tasks {
+            shelves: [const { OnceCell::new() }; SHELVES],
+            blocks: Cell::new(0),
+            free: Cell::new(NONE),
+            live: Cell::new(0),
+            asked: Cell::new(false),
+            spares: Spares::default(),
+        })
+    }
+
+    #[inline]
+    fn block(&self, id: TaskId) -> Option<&Block> {
+        let number = wake::place(id).index as usize / BLOCK;
+        self.shelves.get(number / SHELF)?.get()?[number % SHELF].get().map(|block| &**block)
+    }
+
+    /// Another block of free places. None where there are too many.
+    fn grow(&self) -> Option<()> {
+        let number = self.blocks.get();
+        let shelf = self.shelves.get(number / SHELF)?;
+        let shelf = shelf.get_or_init(|| Box::new([const { OnceCell::new() }; SHELF]));
+        shelf[number % SHELF].get_or_init(|| Block::new(number * BLOCK));
+        self.blocks.set(number + 1);
+        self.free.set((number * BLOCK) as u32);
+        Some(())
+    }
+
+    fn with<R>(&self, id: TaskId, with: impl FnOnce(&mut Place) -> R) -> Option<R> {
+        self.block(id)?.with(id, with)
+    }
+
+    /// Takes a task in, and wakes it if it was woken before. Gives it back where there are too
+    /// many.
+    pub(crate) fn insert(&self, live: Live) -> Result<TaskId, Live> {
+        self.enter(live, Priority::Normal, Wakeup::name)
+    }
+
+    /// Takes a task in that is ready.
+    pub(crate) fn insert_ready(&self, live: Live, priority: Priority) -> Result<TaskId, Live> {
+        self.enter(live, priority, Wakeup::name_ready)
+    }
+
+    fn enter(
+        &self,
+        live: Live,
+        priority: Priority,
+        name: impl FnOnce(&Wakeup, TaskId),
+    ) -> Result<TaskId, Live> {
+        if self.is_full() {
+            return Err(live);
+        }
+        let Some((block, key)) = self.next() else { return Err(live) };
+        let id = wake::name(key, priority);
+        name(&live.wakeup, id);
+        block.place(id).set(Place::Waits(live));
+        self.live.set(self.live.get() + 1);
+        Ok(id)
+    }
+
+    /// A place that is free, which is on no list any more, and the name of the next task there.
+    fn next(&self) -> Option<(&Block, Key)> {
+        if self.free.get() == NONE {
+            self.grow()?;
+        }
+        let index = self.free.get();
+        let block = self.block(u64::from(index))?;
+        match block.place(u64::from(index)).replace(Place::Vacant(0, POLLED)) {
+            Place::Vacant(generation, Vacant::Free { next }) => {
+                self.free.set(next);
+                Some((block, Key { index, generation }))
+            }
+            _ => unreachable!("a place on the list of free ones is free"),
+        }
+    }
+
+    /// Frees a task's place. Gives what was there.
+    fn free(&self, block: &Block, id: TaskId) -> Option<Live> {
+        let key = wake::place(id);
+        let generation = key.generation.checked_add(1).unwrap_or(1);
+        let free = Place::Vacant(generation, Vacant::Free { next: self.free.get() });
+        let was = block.with(id, |place| std::mem::replace(place, free))?;
+        self.free.set(key.index);
+        match was {
+            Place::Waits(live) => Some(live),
+            Place::Vacant(..) => None,
+        }
+    }
+
+    /// Whether there are as many as there may be.
+    pub(crate) fn is_full(&self) -> bool {
+        self.live.get() == TASKS_MAX
+    }
+
+    /// How many there are that have not ended.
+    pub(crate) fn len(&self) -> usize {
+        self.live.get() as usize
+    }
+
+    /// Whether a task is there: it has not ended, or was not joined yet.
+    pub(crate) fn has(&self, id: TaskId) -> bool {
+        self.with(id, |_| ()).is_some()
+    }
+
+    /// Takes a task out to be polled. None if it is gone, or being polled.
+    #[inline]
+    pub(crate) fn begin(&self, id: TaskId) -> Option<Polled<'_>> {
+        let block = self.block(id)?;
+        let cell = block.place(id);
+        match cell.replace(Place::Vacant(wake::place(id).generation, POLLED)) {
+            Place::Waits(live) if live.wakeup.task() == id => {
+                Some(Polled { tasks: self, id, block, live: Some(live) })
+            }
+            other => {
+                cell.set(other);
+                None
+            }
+        }
+    }
+
+    /// Ends a task, now or, if it is being polled, when it waits next. False if it has ended.
+    pub(crate) fn end(&self, id: TaskId, why: Cancelled) -> bool {
+        let noted = self.with(id, |place| match place {
+            Place::Vacant(_, Vacant::Polled { ends, .. }) => {
+                *ends = Some(why);
+                true
+            }
+            _ => false,
+        });
+        if noted == Some(true) {
+            self.asked.set(true);
+            return true;
+        }
+        let Some(mut polled) = self.begin(id) else { return false };
+        if polled.live().is_none_or(|live| live.is_ended()) {
+            return false;
+        }
+        polled.cancel(why);
+        true
+    }
+
+    /// Ends everything that there is.
+    pub(crate) fn end_all(&self, why: Cancelled) {
+        let shelves = self.shelves.iter().filter_map(OnceCell::get);
+        let blocks = shelves.flat_map(|shelf| shelf.iter()).filter_map(OnceCell::get);
+        for place in blocks.flat_map(|block| &block.places) {
+            let mut was = place.replace(Place::Vacant(0, POLLED));
+            let id = match &mut was {
+                Place::Waits(live) => live.wakeup.task(),
+                Place::Vacant(_, Vacant::Polled { ends, .. }) => {
+                    *ends = Some(why);
+                    self.asked.set(true);
+                    NO_TASK
+                }
+                Place::Vacant(_, Vacant::Free { .. }) => NO_TASK,
+            };
+            place.set(was);
+            self.end(id, why);
+        }
+    }
+
+    /// Forgets a task, and drops it.
+    pub(crate) fn abandon(&self, id: TaskId) {
+        if let Some(polled) = self.begin(id) {
+            polled.abandon();
+        }
+    }
+
+    /// Ends a task that has panicked. Says whose request it was.
+    pub(crate) fn end_panicked(&self, id: TaskId) -> Option<Caller> {
+        let mut polled = self.begin(id)?;
+        let live = polled.live()?;
+        let caller = live.task.caller();
+        if live.task.as_mut().spawned().is_some() {
+            polled.cancel(Cancelled::Panicked);
+        } else {
+            polled.abandon();
+        }
+        caller
+    }
+
+    /// Who holds the handle of a task looks whether it has ended, and takes its outcome out of it by
+    /// `take`; or else is woken when it has.
+    pub(super) fn join(&self, id: TaskId, waker: &Waker, take: impl FnOnce(&mut Live)) -> bool {
+        let Some(block) = self.block(id) else { return true };
+        let ended = block.with(id, |place| match place {
+            Place::Waits(live) if live.is_ended() => {
+                take(live);
+                true
+            }
+            _ => false,
+        });
+        if ended == Some(false) {
+            block.join(id, waker);
+            return false;
+        }
+        self.free(block, id).into_iter().for_each(|live| self.spares.keep(live));
+        true
+    }
+
+    /// Nobody waits for the end of a task any more.
+    pub(super) fn leave_alone(&self, id: TaskId) {
+        let Some(block) = self.block(id) else { return };
+        let ended = block.with(id, |place| match place {
+            Place::Waits(live) => {
+                live.wakeup.leave_alone();
+                live.is_ended()
+            }
+            Place::Vacant(_, Vacant::Polled { alone, .. }) => {
+                *alone = true;
+                self.asked.set(true);
+                false
+            }
+            Place::Vacant(_, Vacant::Free { .. }) => false,
+        });
+        drop(block.joiner(id));
+        if ended == Some(true) {
+            self.free(block, id).into_iter().for_each(|live| self.spares.keep(live));
+        }
+    }
+}
+
+impl Live {
+    /// Whether it is a task that has ended and was not joined.
+    fn is_ended(&self) -> bool {
+        self.task.has_ended()
+    }
+}
+
+/// A task that is being polled. Dropped, as by a panic, it is in its place again.
+pub(crate) struct Polled<'t> {
+    tasks: &'t Tasks,
+    id: TaskId,
+    block: &'t Block,
+    live: Option<Live>,
+}
+
+impl Polled<'_> {
+    /// What is to be polled, and what wakes it.
+    #[inline]
+    pub(crate) fn live(&mut self) -> Option<&mut Live> {
+        self.live.as_mut()
+    }
+
+    /// It waits on.
+    #[inline]
+    pub(crate) fn waits(mut self) {
+        if self.tasks.asked.get() {
+            return self.waits_or_ends();
+        }
+        if let Some(live) = self.live.take() {
+            // What was there is a note that says nothing.
+            forget(self.block.place(self.id).replace(Place::Waits(live)));
+            forget(self);
+        }
+    }
+
+    /// Something may have been asked of it while it was polled.
+    #[cold]
+    fn waits_or_ends(mut self) {
+        self.tasks.asked.set(false);
+        if let Some(why) = self.put_back() {
+            self.tasks.end(self.id, why);
+        }
+    }
+
+    /// Puts it back. Gives why it is to be ended, if it is.
+    fn put_back(&mut self) -> Option<Cancelled> {
+        let live = self.live.take()?;
+        let was = self.block.place(self.id).replace(Place::Vacant(0, POLLED));
+        let mut why = None;
+        if let Place::Vacant(_, Vacant::Polled { ends, alone }) = was {
+            why = ends;
+            if alone {
+                live.wakeup.leave_alone();
+            }
+        }
+        self.block.place(self.id).set(Place::Waits(live));
+        why
+    }
+
+    /// It is done.
+    pub(crate) fn done(mut self) {
+        let alone = |place: &mut Place| {
+            matches!(place, Place::Vacant(_, Vacant::Polled { alone: true, .. }))
+        };
+        let alone = self.block.with(self.id, alone) == Some(true);
+        let Some(mut live) = self.live.take() else { return };
+        let tasks = self.tasks;
+        tasks.live.set(tasks.live.get() - 1);
+        let spawned = live.task.as_mut().spawned().is_some();
+        if spawned && !alone && !live.wakeup.is_alone() {
+            // Its outcome lies there until it is joined.
+            self.block.place(self.id).set(Place::Waits(live));
+            return self.block.joiner(self.id).into_iter().for_each(Waker::wake);
+        }
+        tasks.free(self.block, self.id);
+        if spawned { tasks.spares.keep(live) } else { live.task.done() }
+    }
+
+    /// It is forgotten, and dropped.
+    fn abandon(mut self) {
+        let Some(live) = self.live.take() else { return };
+        self.tasks.live.set(self.tasks.live.get() - 1);
+        self.tasks.free(self.block, self.id);
+        drop(live);
+    }
+
+    /// It is ended before it is done.
+    fn cancel(mut self, why: Cancelled) {
+        if let Some(live) = &mut self.live {
+            live.task.as_mut().cancel(why);
+        }
+        self.done();
+    }
+}
+
+impl Drop for Polled<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.live.is_some() {
+            // What was asked of it meanwhile is no matter: it is ended, for it has panicked.
+            self.put_back();
+        }
+    }
+}

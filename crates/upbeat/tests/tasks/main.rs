@@ -1,0 +1,70 @@
+//! Tasks that the application spawns: in what order they run, how they end, what they cost.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod ends;
+mod many;
+mod order;
+
+use common::alone;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::MutexGuard;
+use std::task::{Poll, Waker};
+use upbeat::Node;
+use upbeat_memory::allocator::CountingAllocator;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator::new();
+
+/// A node that has no sockets, and nobody beside it until it is gone: what is allocated is counted.
+fn local(name: &str) -> (MutexGuard<'static, ()>, Node) {
+    let guard = alone();
+    (guard, Node::builder(name).program("tasks").local_only().build().unwrap())
+}
+
+/// Turns a node until nothing is left to do.
+fn settle(node: &Node) {
+    while node.turn() {}
+}
+
+/// A wait that a test ends.
+#[derive(Clone, Default)]
+struct Gate(Rc<GateState>);
+
+#[derive(Default)]
+struct GateState {
+    open: Cell<bool>,
+    polls: Cell<u32>,
+    wakers: RefCell<Vec<Waker>>,
+}
+
+impl Gate {
+    async fn pass(&self) {
+        poll_fn(|context| {
+            self.0.polls.set(self.0.polls.get() + 1);
+            if self.0.open.get() {
+                return Poll::Ready(());
+            }
+            self.0.wakers.borrow_mut().push(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn open(&self) {
+        self.0.open.set(true);
+        self.wake();
+    }
+
+    /// Wakes those that wait, for nothing if it is not open.
+    fn wake(&self) {
+        self.0.wakers.take().into_iter().for_each(Waker::wake);
+    }
+
+    fn polls(&self) -> u32 {
+        self.0.polls.get()
+    }
+}

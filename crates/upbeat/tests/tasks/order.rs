@@ -1,0 +1,157 @@
+//! Priorities, yields, and that nobody is kept waiting for ever.
+
+use super::{Gate, local, settle};
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use upbeat::{Node, Priority, Start, yield_now};
+
+#[upbeat::service]
+trait Null {
+    async fn null(&self);
+}
+
+struct Here;
+
+impl Null for Here {
+    async fn null(&self) {}
+}
+
+/// What has happened, in order.
+type Log = Rc<RefCell<Vec<u32>>>;
+
+fn note(node: &Node, log: &Log, start: impl Into<Start>, what: u32) {
+    let log = Rc::clone(log);
+    drop(node.spawn_with(start, async move { log.borrow_mut().push(what) }));
+}
+
+#[test]
+fn the_higher_run_first_equals_in_order_and_the_first_ahead_of_them() {
+    let (_alone, node) = local("order");
+    let log = Log::default();
+    note(&node, &log, Priority::Low, 5);
+    note(&node, &log, Priority::Low, 6);
+    note(&node, &log, Priority::Normal, 3);
+    note(&node, &log, Priority::Normal, 4);
+    note(&node, &log, Priority::Normal.first(), 2);
+    note(&node, &log, Priority::High, 1);
+    note(&node, &log, Priority::High.first(), 0);
+    settle(&node);
+    assert_eq!(*log.borrow(), [0, 1, 2, 3, 4, 5, 6]);
+}
+
+#[test]
+fn one_that_is_woken_by_another_goes_before_those_that_were_ready_of_a_lower_priority() {
+    let (_alone, node) = local("overtakes");
+    let (log, gate) = (Log::default(), Gate::default());
+    drop(node.spawn_with(Priority::High, {
+        let (log, gate) = (Rc::clone(&log), gate.clone());
+        async move {
+            gate.pass().await;
+            log.borrow_mut().push(1);
+        }
+    }));
+    settle(&node);
+    drop(node.spawn({
+        let (log, gate) = (Rc::clone(&log), gate.clone());
+        async move {
+            log.borrow_mut().push(0);
+            gate.open();
+        }
+    }));
+    note(&node, &log, Priority::Normal, 2);
+    note(&node, &log, Priority::Low, 3);
+    settle(&node);
+    assert_eq!(*log.borrow(), [0, 1, 2, 3]);
+}
+
+#[test]
+fn nobody_is_starved_by_those_that_never_wait() {
+    let (_alone, node) = local("starved");
+    let polls = Rc::new(Cell::new(0_u32));
+    let endless = |priority| {
+        let polls = Rc::clone(&polls);
+        node.spawn_with(priority, async move {
+            loop {
+                polls.set(polls.get() + 1);
+                yield_now().await;
+            }
+        })
+    };
+    // More than are polled in a turn.
+    let _high: Vec<_> = (0..40).map(|_| endless(Priority::High)).collect();
+    let normal = node.spawn({
+        let polls = Rc::clone(&polls);
+        async move { polls.get() }
+    });
+    let normal = node.block_on(normal).unwrap();
+    assert!(normal <= 16, "a normal task waited for {normal} polls of others");
+    let _normal: Vec<_> = (0..40).map(|_| endless(Priority::Normal)).collect();
+    let before = polls.get();
+    let low = node.spawn_with(Priority::Low, {
+        let polls = Rc::clone(&polls);
+        async move { polls.get() }
+    });
+    // This future itself is one of the normal ones, and has to be woken as well.
+    let low = node.block_on(low).unwrap() - before;
+    assert!(low <= 64, "a low task waited for {low} polls of others");
+}
+
+#[test]
+fn one_that_yields_goes_behind_those_that_are_ready() {
+    let (_alone, node) = local("yields");
+    let log = Log::default();
+    for task in 0..3 {
+        let log = Rc::clone(&log);
+        drop(node.spawn(async move {
+            for round in 0..3 {
+                log.borrow_mut().push(10 * round + task);
+                yield_now().await;
+            }
+        }));
+    }
+    settle(&node);
+    assert_eq!(*log.borrow(), [0, 1, 2, 10, 11, 12, 20, 21, 22]);
+}
+
+#[test]
+fn messages_go_before_one_that_yields_and_between_a_few_polls_of_many() {
+    let (_alone, server) = local("order/server");
+    let client = Node::builder("order/client").program("tasks").local_only().build().unwrap();
+    server.serve(NullServer::new(Here));
+    let polls = Rc::new(Cell::new(0_u32));
+    for _ in 0..1000 {
+        let polls = Rc::clone(&polls);
+        drop(server.spawn(async move {
+            loop {
+                polls.set(polls.get() + 1);
+                yield_now().await;
+            }
+        }));
+    }
+    let calls = client.spawn({
+        let (client, polls) = (client.clone(), Rc::clone(&polls));
+        async move {
+            let service: NullClient = client.connect("order/server").await.unwrap();
+            let mut worst = 0;
+            for _ in 0..20 {
+                let before = polls.get();
+                service.null().await.unwrap();
+                worst = worst.max(polls.get() - before);
+            }
+            worst
+        }
+    });
+    let mut calls = std::pin::pin!(calls);
+    let mut context = Context::from_waker(Waker::noop());
+    let worst = loop {
+        server.turn();
+        client.turn();
+        if let Poll::Ready(worst) = calls.as_mut().poll(&mut context) {
+            break worst;
+        }
+    };
+    // The client's turn, then the server's, each of which looks at the lanes first.
+    assert!(worst.is_ok_and(|worst| worst <= 64), "a call waited for {worst:?} polls");
+}
