@@ -12,6 +12,11 @@ mod table;
 
 mod spawned;
 
+mod children;
+
+mod scope;
+
+pub use scope::{Child, Scope, TryScope, all, race, scope, try_all, try_scope};
 pub(crate) use slots::{Live, Slots};
 pub(crate) use spawned::Began;
 pub use spawned::{JoinHandle, TaskEnded};

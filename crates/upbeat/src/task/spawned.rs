@@ -107,6 +107,16 @@ impl<F: Future + 'static> Spawned for Slot<F> {
 /// assert_eq!(sum, Ok(3));
 /// # Ok(()) }
 /// ```
+///
+/// A task is joined once:
+///
+/// ```compile_fail,E0382
+/// # async fn twice(node: upbeat::Node) {
+/// let task = node.spawn(async { 1 });
+/// let first = task.await;
+/// let again = task.await;
+/// # }
+/// ```
 #[must_use = "dropped, the task runs on by itself"]
 pub struct JoinHandle<T> {
     tasks: Rc<Tasks>,

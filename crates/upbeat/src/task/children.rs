@@ -1,0 +1,304 @@
+//! Children: tasks within a task, which its scopes are made of.
+//!
+//! The children of a scope are polled within its parent's own poll, and only those that were woken: each
+//! has a wakeup of its own, which writes it down on the scope's board and wakes the parent. Activation
+//! records so form a tree, with a thread of control in each leaf: the cactus stack. When the parent is
+//! polled is left to whoever polls it. Invariant: a child's future is dropped before, or with, the scope's
+//! own; a child that was woken is polled, or the parent is on its way to be.
+
+use crate::wake::{self, MAIN, Priority, Roll, TaskId, Wakeup};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use upbeat_memory::pool::Pool;
+use upbeat_memory::stage::Stage;
+use upbeat_memory::waker::Counted;
+
+/// The most children that are polled before others have their turn.
+const POLLS: usize = 32;
+
+/// Where children that are woken from any thread are written down.
+#[derive(Default)]
+struct Board {
+    list: Mutex<List>,
+}
+
+#[derive(Default)]
+struct List {
+    woken: Vec<TaskId>,
+    /// The parent's, while it waits.
+    parent: Option<Waker>,
+}
+
+impl Board {
+    fn list(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the parent, if it waits.
+    fn wake_parent(&self) {
+        let parent = self.list().parent.take();
+        parent.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Roll for Board {
+    fn push(&self, task: TaskId) {
+        self.list().woken.push(task);
+        self.wake_parent();
+    }
+
+    fn push_timed(&self, task: TaskId) {
+        self.push(task);
+    }
+}
+
+/// A child, as its scope sees it.
+trait Polled {
+    fn wakeup(&self) -> &Counted<Wakeup<Board>>;
+
+    fn poll(&self, context: &mut Context<'_>) -> Poll<()>;
+
+    /// Drops its future.
+    fn clear(&self);
+}
+
+/// A child, as who joins it sees it.
+pub(super) trait Joined<T> {
+    /// Its value, or else this one is woken when it is there.
+    fn join(&self, context: &Context<'_>) -> Option<T>;
+}
+
+struct Running<F, T, M> {
+    stage: RefCell<Pin<Box<Stage<F, T>>>>,
+    /// What becomes of what the future gives: a value for who joins it, or something else.
+    becomes: Cell<Option<M>>,
+    joiner: Cell<Option<Waker>>,
+    wakeup: Counted<Wakeup<Board>>,
+}
+
+impl<F: Future, T, M: FnOnce(F::Output) -> Option<T>> Polled for Running<F, T, M> {
+    fn wakeup(&self) -> &Counted<Wakeup<Board>> {
+        &self.wakeup
+    }
+
+    fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut stage = self.stage.borrow_mut();
+        let Some(future) = stage.as_mut().future() else { return Poll::Ready(()) };
+        let Poll::Ready(output) = future.poll(context) else { return Poll::Pending };
+        match self.becomes.take().and_then(|becomes| becomes(output)) {
+            Some(value) => stage.as_mut().end(value),
+            None => stage.as_mut().clear(),
+        }
+        drop(stage);
+        self.joiner.take().into_iter().for_each(Waker::wake);
+        Poll::Ready(())
+    }
+
+    fn clear(&self) {
+        let mut stage = self.stage.borrow_mut();
+        if !stage.is_ended() {
+            stage.as_mut().clear();
+        }
+    }
+}
+
+impl<F, T, M> Joined<T> for Running<F, T, M> {
+    fn join(&self, context: &Context<'_>) -> Option<T> {
+        // One that joins itself waits for ever.
+        let value = self.stage.try_borrow_mut().ok().and_then(|mut stage| stage.as_mut().take());
+        if value.is_none() {
+            self.joiner.set(Some(context.waker().clone()));
+        }
+        value
+    }
+}
+
+/// The handle of a child; none if it was dropped with its scope.
+pub(super) type Handle<'env, T> = Option<Rc<dyn Joined<T> + 'env>>;
+
+/// What a scope and its handles share.
+pub(super) struct Inner<'env> {
+    board: Arc<Board>,
+    children: RefCell<Pool<Rc<dyn Polled + 'env>>>,
+    /// Those that are to be polled; the body is [`MAIN`].
+    ready: RefCell<VecDeque<TaskId>>,
+    /// Whether the parent is being polled: then it need not be woken.
+    polled: Cell<bool>,
+    /// Nothing of the scope is to run on: it has its result, or has ended.
+    over: Cell<bool>,
+}
+
+impl<'env> Inner<'env> {
+    pub(super) fn new() -> Rc<Inner<'env>> {
+        Rc::new(Inner {
+            board: Arc::default(),
+            children: RefCell::new(Pool::new(wake::PLACES_MAX)),
+            ready: RefCell::new(VecDeque::from([MAIN])),
+            polled: Cell::new(false),
+            over: Cell::new(false),
+        })
+    }
+
+    /// Takes in a child, unless the scope is over. `becomes` says what is kept of its value.
+    pub(super) fn spawn<F, T, M>(&self, future: F, becomes: M) -> Handle<'env, T>
+    where
+        F: Future + 'env,
+        T: 'env,
+        M: FnOnce(F::Output) -> Option<T> + 'env,
+    {
+        let key = self.children.borrow().next_key().filter(|_| !self.over.get());
+        let key = key?;
+        let id = wake::name(key, Priority::Normal);
+        let child = Rc::new(Running {
+            stage: RefCell::new(Box::pin(Stage::new(future))),
+            becomes: Cell::new(Some(becomes)),
+            joiner: Cell::new(None),
+            wakeup: Wakeup::of(&self.board, id),
+        });
+        let polled: Rc<dyn Polled + 'env> = Rc::<Running<F, T, M>>::clone(&child);
+        // There is a next key, so there is room.
+        let _ = self.children.borrow_mut().insert(polled);
+        self.ready.borrow_mut().push_back(id);
+        if !self.polled.get() {
+            self.board.wake_parent();
+        }
+        Some(child)
+    }
+
+    fn child(&self, id: TaskId) -> Option<Rc<dyn Polled + 'env>> {
+        self.children.borrow().get(wake::place(id)).cloned()
+    }
+
+    /// Polls a child once.
+    fn run(&self, id: TaskId) {
+        let Some(child) = self.child(id) else { return };
+        child.wakeup().begin_poll();
+        let polled =
+            child.wakeup().lend(|waker| child.poll(&mut Context::from_waker(waker)).is_ready());
+        if polled {
+            let ended = self.children.borrow_mut().remove(wake::place(id));
+            drop(ended);
+        }
+    }
+
+    /// The one that is to be polled next.
+    fn next(&self) -> Option<TaskId> {
+        let mut ready = self.ready.borrow_mut();
+        if ready.is_empty() {
+            ready.extend(self.board.list().woken.drain(..));
+        }
+        ready.pop_front()
+    }
+
+    /// Nothing is left to be polled: has the parent woken when there is. False if there is already.
+    fn may_wait(&self, context: &Context<'_>) -> bool {
+        let waker = context.waker().clone();
+        let mut list = self.board.list();
+        let may_wait = list.woken.is_empty();
+        if may_wait {
+            list.parent = Some(waker);
+        }
+        may_wait
+    }
+
+    /// Whether there is no child.
+    pub(super) fn is_empty(&self) -> bool {
+        self.children.borrow().is_empty()
+    }
+
+    /// Nothing of the scope is to run on.
+    pub(super) fn end(&self) {
+        self.over.set(true);
+    }
+
+    /// Drops the futures of all children.
+    fn close(&self) {
+        self.over.set(true);
+        let children = self.children.replace(Pool::new(0));
+        children.iter().for_each(|(_, child)| child.clear());
+    }
+}
+
+/// A scope that runs: its body, and its children.
+pub(super) struct Run<'env, B: Future> {
+    inner: Rc<Inner<'env>>,
+    body: Pin<Box<B>>,
+    wakeup: Counted<Wakeup<Board>>,
+    value: Option<B::Output>,
+}
+
+impl<'env, B: Future> Run<'env, B> {
+    pub(super) fn new(inner: &Rc<Inner<'env>>, body: B) -> Run<'env, B> {
+        let wakeup = Wakeup::of(&inner.board, MAIN);
+        Run { inner: Rc::clone(inner), body: Box::pin(body), wakeup, value: None }
+    }
+
+    /// Polls the body, unless it is done.
+    fn run_body(&mut self) {
+        if self.value.is_some() {
+            return;
+        }
+        let Run { body, wakeup, .. } = self;
+        wakeup.begin_poll();
+        let polled = wakeup.lend(|waker| body.as_mut().poll(&mut Context::from_waker(waker)));
+        if let Poll::Ready(value) = polled {
+            self.value = Some(value);
+        }
+    }
+}
+
+impl<B: Future> Unpin for Run<'_, B> {}
+
+/// While it stands, the parent is being polled.
+struct WhilePolled<'a>(&'a Cell<bool>);
+
+impl Drop for WhilePolled<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+impl<B: Future> Future for Run<'_, B> {
+    /// What the body gave; none if the scope was over before.
+    type Output = Option<B::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let inner = Rc::clone(&self.inner);
+        inner.polled.set(true);
+        let _while_polled = WhilePolled(&inner.polled);
+        for _ in 0..POLLS {
+            let Some(id) = inner.next() else {
+                if inner.may_wait(context) {
+                    return Poll::Pending;
+                }
+                continue;
+            };
+            if id == MAIN {
+                self.run_body()
+            } else {
+                inner.run(id)
+            }
+            let done = self.value.is_some() && inner.is_empty();
+            if done || inner.over.get() {
+                inner.close();
+                return Poll::Ready(self.value.take());
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl<B: Future> Drop for Run<'_, B> {
+    fn drop(&mut self) {
+        self.inner.close();
+    }
+}
+
+#[cfg(test)]
+mod tests;
