@@ -192,7 +192,7 @@ fn large_messages_through_a_lane_that_is_full() {
             for task in tasks {
                 task.await.unwrap();
             }
-            assert!(stand.node.counted(Counter::RoomAsked) >= 20, "long ones ask first");
+            assert!(stand.node.counted(Counter::LaneFull) > 0, "there were buffers for all");
         });
     }
 }
