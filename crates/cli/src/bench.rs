@@ -30,10 +30,12 @@ mod call;
 mod oneway;
 mod bill;
 mod papers;
+mod beside;
 mod size;
 mod throughput;
 mod contract;
 mod incast;
+mod tasks;
 
 use clap::{Args, Subcommand};
 use error::BenchError;
@@ -103,6 +105,7 @@ Examples:
   upbeat bench size --plot size.svg  round trips by the size of the message, and their picture
   upbeat bench throughput            one-way messages by their size, beside bare rings
   upbeat bench contract              the price of an upcall, and programs with and without
+  upbeat bench tasks                 switches, monitors, signals, beside a paper's
   upbeat bench incast --quick        16 senders to one slow receiver
   upbeat bench --json > today.jsonl  for a program";
 
@@ -277,6 +280,20 @@ const BENCHES: &[Bench] = &[
         slow: |_| false,
         plot: None,
         notes: report::NOTES,
+    },
+    Bench {
+        name: tasks::BENCH,
+        about: "what tasks cost: to begin, to make way, to wait for each other",
+        list: tasks::list,
+        subjects: tasks::subjects,
+        serve: |cpus, _| pair::serve(cpus, |_, _| Ok(tasks::Nobody)),
+        full: schedule(6, 20_000),
+        quick: schedule(2, 3_000),
+        on_demand: true,
+        tell: |rows, _, json, to| tasks::tell(rows, json, to),
+        slow: |_| false,
+        plot: None,
+        notes: "",
     },
 ];
 

@@ -102,6 +102,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_none()
     }
@@ -138,6 +139,7 @@ impl Queue {
     }
 
     /// The first steps out.
+    #[inline]
     pub(super) fn pop(&mut self, places: &mut Places) -> Option<Key> {
         let first = self.first?;
         self.cut(places, first);
@@ -195,6 +197,7 @@ impl Line {
         Line(RefCell::new((Places::new(), Queue { first: None, last: None, len: 0 })))
     }
 
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.0.borrow().1.is_empty()
     }

@@ -1,6 +1,7 @@
 //! A lock for data that tasks and handlers of one node share across their awaits.
 
-use super::room::{Room, Take, Taken};
+use super::room::{Room, Taken};
+use super::wait::Wait;
 use crate::stuck::Awaited;
 use std::cell::{RefCell, RefMut};
 use std::fmt;
@@ -60,14 +61,14 @@ impl<T> Mutex<T> {
 
     #[inline]
     pub(super) fn lock_at(&self, at: &'static Location<'static>) -> Lock<'_, T> {
-        Lock { mutex: self, take: self.room.take(1, Awaited::Mutex, at) }
+        Lock { mutex: self, wait: Wait::at(at) }
     }
 
     /// The lock, if it is free.
     #[track_caller]
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        self.room.try_take(1, Location::caller()).map(|taken| self.hold(taken))
+        self.room.sit(1).then(|| self.hold(Location::caller()))
     }
 
     /// The value, for somebody who has the lock to himself.
@@ -81,7 +82,8 @@ impl<T> Mutex<T> {
     }
 
     #[inline]
-    fn hold<'m>(&'m self, taken: Taken<'m>) -> MutexGuard<'m, T> {
+    fn hold(&self, at: &'static Location<'static>) -> MutexGuard<'_, T> {
+        let taken = self.room.taken(1, at);
         MutexGuard { value: self.value.borrow_mut(), mutex: self, _taken: taken }
     }
 }
@@ -102,7 +104,7 @@ impl<T: Default> Default for Mutex<T> {
 #[must_use = "nothing is locked until it is awaited"]
 pub struct Lock<'m, T> {
     mutex: &'m Mutex<T>,
-    take: Take<'m>,
+    wait: Wait,
 }
 
 impl<'m, T> Future for Lock<'m, T> {
@@ -110,8 +112,16 @@ impl<'m, T> Future for Lock<'m, T> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<MutexGuard<'m, T>> {
-        let taken = ready!(Pin::new(&mut self.take).poll(context));
-        Poll::Ready(self.mutex.hold(taken))
+        let Lock { mutex, wait } = &mut *self;
+        ready!(mutex.room.poll_sit(wait, 1, Awaited::Mutex, context));
+        Poll::Ready(mutex.hold(wait.at))
+    }
+}
+
+impl<T> Drop for Lock<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.mutex.room.give_up(&mut self.wait);
     }
 }
 

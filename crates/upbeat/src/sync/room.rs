@@ -8,9 +8,7 @@ use super::line::Line;
 use super::wait::{Aim, Holders, Name, Wait};
 use crate::stuck::Awaited;
 use std::cell::Cell;
-use std::future::Future;
 use std::panic::Location;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 use upbeat_memory::pool::Key;
 
@@ -59,79 +57,76 @@ impl Room {
         }
     }
 
+    /// Takes seats, if they are free and nobody waits for some. Who does has them told by
+    /// [`Room::taken`].
     #[inline]
-    fn sit(&self, seats: u32) -> bool {
+    pub(super) fn sit(&self, seats: u32) -> bool {
         let left = self.free.get().checked_sub(seats.into());
         let Some(left) = left.filter(|_| self.line.is_empty()) else { return false };
         self.free.set(left);
         true
     }
 
-    /// Seats, if they are free and nobody waits for some.
+    /// Polls a wait for seats. Whoever has them has them told by [`Room::taken`].
     #[inline]
-    pub(super) fn try_take(&self, seats: u32, at: &'static Location<'static>) -> Option<Taken<'_>> {
-        self.sit(seats).then(|| Taken { room: self, seats, holder: self.holders.add(at) })
-    }
-
-    /// Waits for seats.
-    #[inline]
-    pub(super) fn take(
+    pub(super) fn poll_sit(
         &self,
+        wait: &mut Wait,
         seats: u32,
         what: Awaited,
-        at: &'static Location<'static>,
-    ) -> Take<'_> {
-        Take { room: self, seats, what, wait: Wait::at(at) }
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        let sits = wait.key.is_none() && self.sit(seats);
+        if sits || self.has_come(wait, seats, what, context) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     }
-}
 
-/// Waits for seats.
-pub(super) struct Take<'r> {
-    room: &'r Room,
-    seats: u32,
-    what: Awaited,
-    wait: Wait,
-}
-
-impl<'r> Future for Take<'r> {
-    type Output = Taken<'r>;
-
+    /// These seats were taken here.
     #[inline]
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Taken<'r>> {
-        let Take { room, seats, .. } = *self;
-        match self.wait.key {
-            None if room.sit(seats) => {}
-            None => {
-                self.wait.key = Some(room.line.enter(context.waker(), seats));
-                return self.waits(context);
-            }
-            Some(key) if room.line.waits(key, context.waker()) => return self.waits(context),
+    pub(super) fn taken(&self, seats: u32, at: &'static Location<'static>) -> Taken<'_> {
+        Taken { room: self, seats, holder: self.holders.add(at) }
+    }
+
+    /// Whether the seats have come that are waited for, or will be from now on.
+    #[cold]
+    fn has_come(
+        &self,
+        wait: &mut Wait,
+        seats: u32,
+        what: Awaited,
+        context: &mut Context<'_>,
+    ) -> bool {
+        match wait.key {
+            None => wait.key = Some(self.line.enter(context.waker(), seats)),
+            Some(key) if self.line.waits(key, context.waker()) => {}
             Some(key) => {
-                room.line.leave(key);
-                self.wait.key = None;
-                self.wait.ends();
+                self.line.leave(key);
+                wait.key = None;
+                wait.ends();
+                return true;
             }
         }
-        let holder = room.holders.add(self.wait.at);
-        Poll::Ready(Taken { room, seats, holder })
+        wait.goes_on(context, Aim { what, name: &self.name, holders: Some(&self.holders) });
+        false
     }
-}
 
-impl<'r> Take<'r> {
+    /// A wait for seats is dropped.
+    #[inline]
+    pub(super) fn give_up(&self, wait: &mut Wait) {
+        if let Some(key) = wait.key.take() {
+            self.leave(key);
+        }
+    }
+
     #[cold]
-    fn waits(&mut self, context: &mut Context<'_>) -> Poll<Taken<'r>> {
-        let Room { name, holders, .. } = self.room;
-        self.wait.goes_on(context, Aim { what: self.what, name, holders: Some(holders) });
-        Poll::Pending
-    }
-}
-
-impl Drop for Take<'_> {
-    fn drop(&mut self) {
-        let Some(key) = self.wait.key.take() else { return };
-        let left = self.room.line.leave(key);
+    fn leave(&self, key: Key) {
+        let left = self.line.leave(key);
+        self.free.set(self.free.get() + if left.was_called { u64::from(left.note) } else { 0 });
         // What had come to it goes on; or it has stood before others who want less.
-        self.room.give(if left.was_called { left.note } else { 0 });
+        self.call();
     }
 }
 

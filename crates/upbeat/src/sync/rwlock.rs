@@ -1,6 +1,7 @@
 //! A lock for data that many read at once, or one writes.
 
-use super::room::{Room, Take, Taken};
+use super::room::{Room, Taken};
+use super::wait::Wait;
 use crate::stuck::Awaited;
 use std::cell::{Ref, RefCell, RefMut};
 use std::fmt;
@@ -53,28 +54,28 @@ impl<T> RwLock<T> {
     #[track_caller]
     #[inline]
     pub fn read(&self) -> Read<'_, T> {
-        Read { lock: self, take: self.room.take(1, Awaited::Reading, Location::caller()) }
+        Read { lock: self, wait: Wait::at(Location::caller()) }
     }
 
     /// The lock to read, if that needs no waiting.
     #[track_caller]
     #[inline]
     pub fn try_read(&self) -> Option<ReadGuard<'_, T>> {
-        self.room.try_take(1, Location::caller()).map(|taken| self.hold_to_read(taken))
+        self.room.sit(1).then(|| self.hold_to_read(Location::caller()))
     }
 
     /// Waits until nobody reads or writes.
     #[track_caller]
     #[inline]
     pub fn write(&self) -> Write<'_, T> {
-        Write { lock: self, take: self.room.take(SEATS, Awaited::Writing, Location::caller()) }
+        Write { lock: self, wait: Wait::at(Location::caller()) }
     }
 
     /// The lock to write, if nobody reads or writes.
     #[track_caller]
     #[inline]
     pub fn try_write(&self) -> Option<WriteGuard<'_, T>> {
-        self.room.try_take(SEATS, Location::caller()).map(|taken| self.hold_to_write(taken))
+        self.room.sit(SEATS).then(|| self.hold_to_write(Location::caller()))
     }
 
     /// The value, for somebody who has the lock to himself.
@@ -88,13 +89,13 @@ impl<T> RwLock<T> {
     }
 
     #[inline]
-    fn hold_to_read<'l>(&'l self, taken: Taken<'l>) -> ReadGuard<'l, T> {
-        ReadGuard { value: self.value.borrow(), _taken: taken }
+    fn hold_to_read(&self, at: &'static Location<'static>) -> ReadGuard<'_, T> {
+        ReadGuard { value: self.value.borrow(), _taken: self.room.taken(1, at) }
     }
 
     #[inline]
-    fn hold_to_write<'l>(&'l self, taken: Taken<'l>) -> WriteGuard<'l, T> {
-        WriteGuard { value: self.value.borrow_mut(), _taken: taken }
+    fn hold_to_write(&self, at: &'static Location<'static>) -> WriteGuard<'_, T> {
+        WriteGuard { value: self.value.borrow_mut(), _taken: self.room.taken(SEATS, at) }
     }
 }
 
@@ -114,7 +115,7 @@ impl<T: Default> Default for RwLock<T> {
 #[must_use = "nothing is locked until it is awaited"]
 pub struct Read<'l, T> {
     lock: &'l RwLock<T>,
-    take: Take<'l>,
+    wait: Wait,
 }
 
 impl<'l, T> Future for Read<'l, T> {
@@ -122,8 +123,16 @@ impl<'l, T> Future for Read<'l, T> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<ReadGuard<'l, T>> {
-        let taken = ready!(Pin::new(&mut self.take).poll(context));
-        Poll::Ready(self.lock.hold_to_read(taken))
+        let Read { lock, wait } = &mut *self;
+        ready!(lock.room.poll_sit(wait, 1, Awaited::Reading, context));
+        Poll::Ready(lock.hold_to_read(wait.at))
+    }
+}
+
+impl<T> Drop for Read<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.room.give_up(&mut self.wait);
     }
 }
 
@@ -131,7 +140,7 @@ impl<'l, T> Future for Read<'l, T> {
 #[must_use = "nothing is locked until it is awaited"]
 pub struct Write<'l, T> {
     lock: &'l RwLock<T>,
-    take: Take<'l>,
+    wait: Wait,
 }
 
 impl<'l, T> Future for Write<'l, T> {
@@ -139,8 +148,16 @@ impl<'l, T> Future for Write<'l, T> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<WriteGuard<'l, T>> {
-        let taken = ready!(Pin::new(&mut self.take).poll(context));
-        Poll::Ready(self.lock.hold_to_write(taken))
+        let Write { lock, wait } = &mut *self;
+        ready!(lock.room.poll_sit(wait, SEATS, Awaited::Writing, context));
+        Poll::Ready(lock.hold_to_write(wait.at))
+    }
+}
+
+impl<T> Drop for Write<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.room.give_up(&mut self.wait);
     }
 }
 

@@ -1,12 +1,13 @@
 //! So many at once, and no more.
 
-use super::room::{Room, Take, Taken};
+use super::room::{Room, Taken};
+use super::wait::Wait;
 use crate::stuck::Awaited;
 use std::fmt;
 use std::future::Future;
 use std::panic::Location;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// Lets so many in at once.
 ///
@@ -50,14 +51,15 @@ impl Semaphore {
     #[track_caller]
     #[inline]
     pub fn acquire(&self, permits: u32) -> Acquire<'_> {
-        Acquire(self.room.take(permits, Awaited::Permits(permits), Location::caller()))
+        Acquire { semaphore: self, permits, wait: Wait::at(Location::caller()) }
     }
 
     /// So many permits, if they are free and nobody waits for some.
     #[track_caller]
     #[inline]
     pub fn try_acquire(&self, permits: u32) -> Option<Permit<'_>> {
-        self.room.try_take(permits, Location::caller()).map(Permit)
+        let at = Location::caller();
+        self.room.sit(permits).then(|| Permit(self.room.taken(permits, at)))
     }
 
     /// Has more permits from now on.
@@ -80,14 +82,28 @@ impl fmt::Debug for Semaphore {
 
 /// Waits for permits of a [`Semaphore`].
 #[must_use = "nothing is acquired until it is awaited"]
-pub struct Acquire<'s>(Take<'s>);
+pub struct Acquire<'s> {
+    semaphore: &'s Semaphore,
+    permits: u32,
+    wait: Wait,
+}
 
 impl<'s> Future for Acquire<'s> {
     type Output = Permit<'s>;
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Permit<'s>> {
-        Pin::new(&mut self.0).poll(context).map(Permit)
+        let Acquire { semaphore, permits, wait } = &mut *self;
+        let what = Awaited::Permits(*permits);
+        ready!(semaphore.room.poll_sit(wait, *permits, what, context));
+        Poll::Ready(Permit(semaphore.room.taken(*permits, wait.at)))
+    }
+}
+
+impl Drop for Acquire<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.semaphore.room.give_up(&mut self.wait);
     }
 }
 

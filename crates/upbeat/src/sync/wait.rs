@@ -43,6 +43,7 @@ pub(super) struct Aim<'a> {
 }
 
 impl Wait {
+    #[inline]
     pub(super) const fn at(at: &'static Location<'static>) -> Wait {
         Wait { key: None, at, overdue: None }
     }

@@ -1,49 +1,10 @@
 //! What was measured, and the paper's figures beside it.
 
 use super::BENCH;
-use crate::bench::papers::figures::{
-    EXPRESS_DEGRADATION, EXPRESS_POLLED, EXPRESS_UPCALL, Printed, Unit,
-};
-use crate::bench::report::{self, Placement, Row, rounded, time};
-use serde::Serialize;
+use crate::bench::beside::{self, Line};
+use crate::bench::papers::figures::{EXPRESS_DEGRADATION, EXPRESS_POLLED, EXPRESS_UPCALL};
+use crate::bench::report::Row;
 use std::io::{self, Write};
-
-/// A figure of the paper, and of today.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-struct Line {
-    bench: &'static str,
-    system: &'static str,
-    paper: &'static str,
-    table: &'static str,
-    row: &'static str,
-    /// `ns` or `percent`.
-    unit: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    then: Option<f64>,
-    today: f64,
-    /// What was measured.
-    case: String,
-    placement: Placement,
-    cpus: [usize; 2],
-}
-
-impl Line {
-    fn new(printed: &Printed, row: &'static str, today: f64, of: &Row) -> Line {
-        Line {
-            bench: BENCH,
-            system: printed.system,
-            paper: printed.paper,
-            table: printed.table,
-            row,
-            unit: if printed.unit == Unit::Percent { "percent" } else { "ns" },
-            then: printed.value(row),
-            today: rounded(today),
-            case: of.case.clone(),
-            placement: of.placement,
-            cpus: of.cpus,
-        }
-    }
-}
 
 /// The programs as they are called here and in the paper.
 const PROGRAMS: [(&str, &str); 3] =
@@ -56,23 +17,29 @@ fn lines(rows: &[&Row]) -> Vec<Line> {
     if let (Some(polling), Some(both)) = (find("null/polling"), find("null/both-compute")) {
         // A round trip has two messages.
         let (polled, woken) = (polling.p50_ns / 2.0, both.p50_ns / 2.0);
-        lines.push(Line::new(&EXPRESS_UPCALL, "a message, polled", polled, polling));
-        lines.push(Line::new(&EXPRESS_UPCALL, "a message, by upcall", woken, both));
-        lines.push(Line::new(&EXPRESS_UPCALL, "upcall beside polling", woken - polled, both));
+        lines.push(Line::new(BENCH, &EXPRESS_UPCALL, "a message, polled", polled, polling));
+        lines.push(Line::new(BENCH, &EXPRESS_UPCALL, "a message, by upcall", woken, both));
+        lines.push(Line::new(
+            BENCH,
+            &EXPRESS_UPCALL,
+            "upcall beside polling",
+            woken - polled,
+            both,
+        ));
     }
     for (program, name) in PROGRAMS {
         let polled = |row: &Row| row.polled_percent;
         if let Some((row, percent)) =
             find(&format!("{program}/compute")).and_then(|row| Some((row, polled(row)?)))
         {
-            lines.push(Line::new(&EXPRESS_POLLED, name, percent, row));
+            lines.push(Line::new(BENCH, &EXPRESS_POLLED, name, percent, row));
         }
     }
     for (program, name) in PROGRAMS {
         for way in ["polling-only", "poll-points"] {
             let row = find(&format!("{program}/{way}"));
             if let Some((row, ratio)) = row.and_then(|row| Some((row, row.ratio_to_baseline?))) {
-                let line = Line::new(&EXPRESS_DEGRADATION, name, 100.0 * (ratio - 1.0), row);
+                let line = Line::new(BENCH, &EXPRESS_DEGRADATION, name, 100.0 * (ratio - 1.0), row);
                 let then = line.then.filter(|_| way == "polling-only");
                 lines.push(Line { then, ..line });
             }
@@ -83,51 +50,7 @@ fn lines(rows: &[&Row]) -> Vec<Line> {
 
 /// Prints rows and lines: as text, or one JSON object a line.
 pub(crate) fn tell(rows: &[Row], json: bool, to: &mut impl Write) -> io::Result<()> {
-    if json {
-        report::json(rows, to)?
-    } else {
-        report::table(rows, to)?
-    }
-    let mut placements: Vec<Placement> = Vec::new();
-    for row in rows {
-        if !placements.contains(&row.placement) {
-            placements.push(row.placement);
-        }
-    }
-    for placement in placements {
-        let rows: Vec<&Row> = rows.iter().filter(|row| row.placement == placement).collect();
-        let lines = lines(&rows);
-        if json {
-            for line in &lines {
-                serde_json::to_writer(&mut *to, line)?;
-                writeln!(to)?;
-            }
-        } else {
-            grid(&lines, to)?;
-        }
-    }
-    if json { Ok(()) } else { write!(to, "{NOTES}") }
-}
-
-fn grid(lines: &[Line], to: &mut impl Write) -> io::Result<()> {
-    let Some(first) = lines.first() else { return Ok(()) };
-    writeln!(to, "{}, {}", first.system, first.paper)?;
-    writeln!(to, "  CPUs {} and {}: {}", first.cpus[0], first.cpus[1], first.placement)?;
-    let mut table = "";
-    for line in lines {
-        if line.table != table {
-            table = line.table;
-            writeln!(to, "  {table:<46} {:>10} {:>10}", "paper", "today")?;
-        }
-        let unit = |value: f64| match line.unit {
-            "percent" => format!("{value:.1}%"),
-            _ => time(value),
-        };
-        let then = line.then.map_or("-".to_owned(), unit);
-        let name = format!("{} ({})", line.row, line.case);
-        writeln!(to, "    {name:<44} {then:>10} {:>10}", unit(line.today))?;
-    }
-    writeln!(to)
+    beside::tell(rows, lines, NOTES, json, to)
 }
 
 const NOTES: &str = "\

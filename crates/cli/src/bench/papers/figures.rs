@@ -34,6 +34,9 @@ const LYNX: &str =
 const NECTAR: &str = "P. Steenkiste: Analyzing Communication Latency using the Nectar \
                       Communication Processor, SIGCOMM 1992";
 
+const STARMOD: &str = "T. J. LeBlanc: The Design and Performance of High-Level Language Primitives \
+                       for Distributed Programming, Madison 1982";
+
 const EXPRESS: &str = "J. W. Lee: Performance of User-Level Communication on Distributed-Memory \
                        Multiprocessors with an Optimistic Protocol, Seattle 1993";
 
@@ -125,6 +128,22 @@ pub(crate) const EXPRESS_UPCALL: Printed = Printed {
     rows: &[("upcall beside polling", 27.0)],
 };
 
+/// What the kernel's primitives take on a PDP 11/23.
+pub(crate) const STARMOD_OPERATIONS: Printed = Printed {
+    system: "StarMod",
+    paper: STARMOD,
+    table: "appendix, page 111",
+    unit: Unit::Us,
+    rows: &[
+        ("StarMod procedure call", 83.6),
+        ("Interface procedure call", 247.7),
+        ("Process creation/termination", 274.7),
+        ("Process switch", 220.4),
+        ("Send a signal", 190.0),
+        ("Wait for a signal", 236.0),
+    ],
+};
+
 /// One-way messages of 500 bytes to a receiver that polls: in percent of all of them.
 pub(crate) const EXPRESS_500: Printed = Printed {
     system: "Express Messages",
@@ -191,6 +210,7 @@ mod tests {
         &EXPRESS_500,
         &EXPRESS_POLLED,
         &EXPRESS_DEGRADATION,
+        &STARMOD_OPERATIONS,
     ];
 
     #[test]

@@ -1,0 +1,104 @@
+//! Figures of papers, each beside one of today: for benchmarks that measure what a paper did.
+
+use crate::bench::papers::figures::{Printed, Unit};
+use crate::bench::report::{self, Placement, Row, rounded, time};
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// A figure of the paper, and of today.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Line {
+    pub(crate) bench: &'static str,
+    pub(crate) system: &'static str,
+    pub(crate) paper: &'static str,
+    pub(crate) table: &'static str,
+    pub(crate) row: &'static str,
+    /// `ns` or `percent`.
+    pub(crate) unit: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) then: Option<f64>,
+    pub(crate) today: f64,
+    /// What was measured.
+    pub(crate) case: String,
+    pub(crate) placement: Placement,
+    pub(crate) cpus: [usize; 2],
+}
+
+impl Line {
+    pub(crate) fn new(
+        bench: &'static str,
+        printed: &Printed,
+        row: &'static str,
+        today: f64,
+        of: &Row,
+    ) -> Line {
+        Line {
+            bench,
+            system: printed.system,
+            paper: printed.paper,
+            table: printed.table,
+            row,
+            unit: if printed.unit == Unit::Percent { "percent" } else { "ns" },
+            then: printed.value(row),
+            today: rounded(today),
+            case: of.case.clone(),
+            placement: of.placement,
+            cpus: of.cpus,
+        }
+    }
+}
+
+/// Prints rows, and the lines that those of one placement make: as text, or one JSON object a line.
+pub(crate) fn tell(
+    rows: &[Row],
+    lines: impl Fn(&[&Row]) -> Vec<Line>,
+    notes: &str,
+    json: bool,
+    to: &mut impl Write,
+) -> io::Result<()> {
+    if json {
+        report::json(rows, to)?
+    } else {
+        report::table(rows, to)?
+    }
+    let mut placements: Vec<Placement> = Vec::new();
+    for row in rows {
+        if !placements.contains(&row.placement) {
+            placements.push(row.placement);
+        }
+    }
+    for placement in placements {
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.placement == placement).collect();
+        let lines = lines(&rows);
+        if json {
+            for line in &lines {
+                serde_json::to_writer(&mut *to, line)?;
+                writeln!(to)?;
+            }
+        } else {
+            grid(&lines, to)?;
+        }
+    }
+    if json { Ok(()) } else { write!(to, "{notes}") }
+}
+
+fn grid(lines: &[Line], to: &mut impl Write) -> io::Result<()> {
+    let Some(first) = lines.first() else { return Ok(()) };
+    writeln!(to, "{}, {}", first.system, first.paper)?;
+    writeln!(to, "  CPUs {} and {}: {}", first.cpus[0], first.cpus[1], first.placement)?;
+    let mut table = "";
+    for line in lines {
+        if line.table != table {
+            table = line.table;
+            writeln!(to, "  {table:<46} {:>10} {:>10}", "paper", "today")?;
+        }
+        let unit = |value: f64| match line.unit {
+            "percent" => format!("{value:.1}%"),
+            _ => time(value),
+        };
+        let then = line.then.map_or("-".to_owned(), unit);
+        let name = format!("{} ({})", line.row, line.case);
+        writeln!(to, "    {name:<44} {then:>10} {:>10}", unit(line.today))?;
+    }
+    writeln!(to)
+}

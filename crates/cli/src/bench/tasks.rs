@@ -1,0 +1,242 @@
+//! Tasks of one node: what it takes to begin one, to make way for another, to wait for each other.
+//!
+//! All is between tasks of the first process's node, which uses one CPU; the second process does
+//! nothing. An operation is awaited by the node's main future, a partner is a task beside it. The
+//! paper's figures stand in `papers/figures`.
+
+mod tell;
+
+use crate::bench::error::BenchError;
+use crate::bench::ground::Ground;
+use crate::bench::hosts::{self, Policy};
+use crate::bench::pair::{Pair, Server};
+use crate::bench::rounds::{Floor, Subject};
+use crate::bench::timing::{Round, Shape, Work};
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::hint::black_box;
+use std::rc::Rc;
+use std::task::Poll;
+use upbeat::Node;
+use upbeat::sync::{Monitor, Mutex, Signal};
+
+pub(crate) use tell::tell;
+
+/// The name of this benchmark.
+pub(crate) const BENCH: &str = "tasks";
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Case {
+    Procedure,
+    Spawn,
+    Switch,
+    Monitor,
+    Mutex,
+    Handed,
+    Signal,
+}
+
+const CASES: [Case; 7] = [
+    Case::Procedure,
+    Case::Spawn,
+    Case::Switch,
+    Case::Monitor,
+    Case::Mutex,
+    Case::Handed,
+    Case::Signal,
+];
+
+impl Case {
+    const fn path(self) -> &'static str {
+        match self {
+            Case::Procedure => "procedure",
+            Case::Spawn => "spawn",
+            Case::Switch => "switch",
+            Case::Monitor => "monitor",
+            Case::Mutex => "mutex",
+            Case::Handed => "mutex/handed",
+            Case::Signal => "signal",
+        }
+    }
+
+    const fn about(self) -> &'static str {
+        match self {
+            Case::Procedure => "a procedure is called that does nothing",
+            Case::Spawn => "a task is begun, ends, and is joined",
+            Case::Switch => "a task makes way for another, and that for it: two switches",
+            Case::Monitor => "a monitor is entered and left in which nobody is",
+            Case::Mutex => "a mutex is locked and unlocked that nobody has",
+            Case::Handed => "a mutex goes to a task that waits for it, and comes back",
+            Case::Signal => "a task signals another, waits, and is signalled by it",
+        }
+    }
+}
+
+/// The cases and what each is.
+pub(crate) fn list() -> Vec<(String, String)> {
+    CASES.iter().map(|case| (case.path().to_owned(), case.about().to_owned())).collect()
+}
+
+/// The cases that are wanted.
+pub(crate) fn subjects(
+    _: &Pair,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<Box<dyn Subject>>, BenchError> {
+    let node = hosts::node("bench-tasks", None, Policy::Polling)?;
+    let cases = CASES.into_iter().filter(|case| wanted(case.path()));
+    Ok(cases
+        .map(|case| Box::new(TaskSubject { case, node: node.clone() }) as Box<dyn Subject>)
+        .collect())
+}
+
+/// The second process's side.
+pub(crate) struct Nobody;
+
+impl Server for Nobody {
+    fn round(&mut self, case: &str, _: Work, _: &mut Ground) -> Result<(), BenchError> {
+        Err(BenchError::protocol(format!("tasks need nobody else for `{case}`")))
+    }
+}
+
+/// A case as a subject.
+struct TaskSubject {
+    case: Case,
+    node: Node,
+}
+
+impl Subject for TaskSubject {
+    fn case(&self) -> &str {
+        self.case.path()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Each
+    }
+
+    fn floor(&self) -> Floor {
+        Floor::Nothing
+    }
+
+    fn round(&mut self, _: &mut Pair, work: Work) -> Result<Round, BenchError> {
+        let node = &self.node;
+        Ok(node.block_on(async {
+            match self.case {
+                Case::Procedure => each(work, async || procedure()).await,
+                Case::Spawn => each(work, async || _ = black_box(node.spawn(async {}).await)).await,
+                Case::Switch => beside(node, make_way, each(work, make_way)).await,
+                Case::Monitor => {
+                    let monitor = Monitor::new(0_u64, ["never"]);
+                    each(work, async || *monitor.enter().await += 1).await
+                }
+                Case::Mutex => {
+                    let mutex = Mutex::new(0_u64);
+                    each(work, async || *mutex.lock().await += 1).await
+                }
+                Case::Handed => handed(node, work).await,
+                Case::Signal => signals(node, work).await,
+            }
+        }))
+    }
+}
+
+/// Does the operations of a round one after another.
+async fn each(work: Work, mut operation: impl AsyncFnMut()) -> Round {
+    let mut laps = work.laps();
+    for operations in laps.by_ref() {
+        for _ in 0..operations {
+            operation().await;
+        }
+    }
+    laps.round()
+}
+
+/// Does a round while another task does the same thing again and again.
+async fn beside(
+    node: &Node,
+    thing: impl AsyncFn() + 'static,
+    round: impl Future<Output = Round>,
+) -> Round {
+    let over = Rc::new(Cell::new(false));
+    let is_over = Rc::clone(&over);
+    let partner = node.spawn(async move {
+        while !is_over.get() {
+            thing().await;
+        }
+    });
+    let round = round.await;
+    over.set(true);
+    // It ends when it has its turn.
+    let _ = partner.await;
+    round
+}
+
+#[inline(never)]
+fn procedure() {
+    black_box(());
+}
+
+/// Lets others that want to run have their turn.
+async fn make_way() {
+    let mut made = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut made, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Both hold the mutex while they make way: the other always waits for it.
+async fn handed(node: &Node, work: Work) -> Round {
+    let mutex = Rc::new(Mutex::new(0_u64));
+    let other = Rc::clone(&mutex);
+    let hold = async move || {
+        let mut held = other.lock().await;
+        make_way().await;
+        *held += 1;
+    };
+    let operation = async || {
+        let mut held = mutex.lock().await;
+        make_way().await;
+        *held += 1;
+    };
+    beside(node, hold, each(work, operation)).await
+}
+
+/// Two signals, each answered by the other.
+async fn signals(node: &Node, work: Work) -> Round {
+    let signals = Rc::new([Signal::new(), Signal::new()]);
+    let over = Rc::new(Cell::new(false));
+    let (there, is_over) = (Rc::clone(&signals), Rc::clone(&over));
+    let partner = node.spawn(async move {
+        let [asked, answer] = &*there;
+        loop {
+            asked.wait(0).await;
+            if is_over.get() {
+                return;
+            }
+            answer.signal();
+        }
+    });
+    let [ask, answered] = &*signals;
+    // What is sent to nobody is gone.
+    while !ask.awaited() {
+        make_way().await;
+    }
+    let round = each(work, async || {
+        ask.signal();
+        answered.wait(0).await;
+    });
+    let round = round.await;
+    // The partner answered, and waits again when it has its turn.
+    while !ask.awaited() {
+        make_way().await;
+    }
+    over.set(true);
+    ask.signal();
+    let _ = partner.await;
+    round
+}
