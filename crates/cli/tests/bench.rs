@@ -208,6 +208,23 @@ fn the_contract_is_held_against_its_paper() {
 }
 
 #[test]
+fn tasks_are_held_against_their_paper() {
+    if !two_cpus() {
+        return;
+    }
+    let lines = rows(&upbeat(&["bench", "tasks", "--quick", "--json"]));
+    let (told, measured): (Vec<_>, Vec<_>) =
+        lines.iter().partition(|line| line.get("paper").is_some());
+    measured.iter().for_each(|row| check(row));
+    for case in ["switch", "monitor", "mutex/handed", "signal"] {
+        assert!(measured.iter().any(|row| row["case"] == case), "{case}");
+    }
+    let switch = told.iter().find(|line| line["row"] == "Process switch").expect("a switch");
+    assert_eq!(number(switch, "then"), 220_400.0);
+    assert!(told.iter().all(|line| number(line, "today") > 0.0));
+}
+
+#[test]
 fn the_tables_of_the_papers_are_held_against_today() {
     if !two_cpus() {
         return;

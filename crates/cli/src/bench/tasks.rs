@@ -13,12 +13,10 @@ use crate::bench::pair::{Pair, Server};
 use crate::bench::rounds::{Floor, Subject};
 use crate::bench::timing::{Round, Shape, Work};
 use std::cell::Cell;
-use std::future::poll_fn;
 use std::hint::black_box;
 use std::rc::Rc;
-use std::task::Poll;
-use upbeat::Node;
 use upbeat::sync::{Monitor, Mutex, Signal};
+use upbeat::{Node, yield_now};
 
 pub(crate) use tell::tell;
 
@@ -124,7 +122,7 @@ impl Subject for TaskSubject {
             match self.case {
                 Case::Procedure => each(work, async || procedure()).await,
                 Case::Spawn => each(work, async || _ = black_box(node.spawn(async {}).await)).await,
-                Case::Switch => beside(node, make_way, each(work, make_way)).await,
+                Case::Switch => beside(node, yield_now, each(work, yield_now)).await,
                 Case::Monitor => {
                     let monitor = Monitor::new(0_u64, ["never"]);
                     each(work, async || *monitor.enter().await += 1).await
@@ -176,31 +174,18 @@ fn procedure() {
     black_box(());
 }
 
-/// Lets others that want to run have their turn.
-async fn make_way() {
-    let mut made = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut made, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-}
-
 /// Both hold the mutex while they make way: the other always waits for it.
 async fn handed(node: &Node, work: Work) -> Round {
     let mutex = Rc::new(Mutex::new(0_u64));
     let other = Rc::clone(&mutex);
     let hold = async move || {
         let mut held = other.lock().await;
-        make_way().await;
+        yield_now().await;
         *held += 1;
     };
     let operation = async || {
         let mut held = mutex.lock().await;
-        make_way().await;
+        yield_now().await;
         *held += 1;
     };
     beside(node, hold, each(work, operation)).await
@@ -224,7 +209,7 @@ async fn signals(node: &Node, work: Work) -> Round {
     let [ask, answered] = &*signals;
     // What is sent to nobody is gone.
     while !ask.awaited() {
-        make_way().await;
+        yield_now().await;
     }
     let round = each(work, async || {
         ask.signal();
@@ -233,7 +218,7 @@ async fn signals(node: &Node, work: Work) -> Round {
     let round = round.await;
     // The partner answered, and waits again when it has its turn.
     while !ask.awaited() {
-        make_way().await;
+        yield_now().await;
     }
     over.set(true);
     ask.signal();
