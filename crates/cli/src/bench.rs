@@ -34,6 +34,7 @@ mod beside;
 mod size;
 mod throughput;
 mod contract;
+mod execution;
 mod incast;
 mod tasks;
 
@@ -106,6 +107,7 @@ Examples:
   upbeat bench throughput            one-way messages by their size, beside bare rings
   upbeat bench contract              the price of an upcall, and programs with and without
   upbeat bench tasks                 switches, monitors, signals, beside a paper's
+  upbeat bench execution             handlers and tasks, and what a lost bet costs
   upbeat bench incast --quick        16 senders to one slow receiver
   upbeat bench --json > today.jsonl  for a program";
 
@@ -294,6 +296,20 @@ const BENCHES: &[Bench] = &[
         slow: |_| false,
         plot: None,
         notes: "",
+    },
+    Bench {
+        name: execution::BENCH,
+        about: "handlers as active messages, optimistically, as tasks, and as it pays",
+        list: execution::list,
+        subjects: execution::subjects,
+        serve: |cpus, scratch| pair::serve(cpus, |control, _| execution::server(control, scratch)),
+        full: schedule(6, 40_000),
+        quick: schedule(2, 8_000),
+        on_demand: true,
+        tell: |rows, _, json, to| execution::tell(rows, json, to),
+        slow: |_| false,
+        plot: None,
+        notes: report::NOTES,
     },
 ];
 

@@ -2,6 +2,7 @@
 
 mod part;
 mod bounds;
+mod implementation;
 mod interface;
 mod server;
 mod stub;
@@ -18,8 +19,15 @@ use syn::Item;
 /// What stands in the place of a trait under `#[upbeat::service]`.
 pub(crate) fn service(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut complaints = Complaints::default();
+    let parsed = syn::parse2::<Item>(item.clone());
+    if let Ok(Item::Impl(written)) = parsed {
+        let options = parse::impl_options(options, &mut complaints);
+        let implementation = implementation::emit(&options, written, &mut complaints);
+        let errors = complaints.emit();
+        return quote!(#implementation #errors);
+    }
     let runtime = parse::options(options, &mut complaints);
-    let written = match syn::parse2::<Item>(item.clone()) {
+    let written = match parsed {
         Ok(Item::Trait(written)) => written,
         Ok(other) => {
             complaints.add(not_a_trait(&other));
@@ -43,10 +51,6 @@ pub(crate) fn service(options: TokenStream, item: TokenStream) -> TokenStream {
 
 fn not_a_trait(item: &Item) -> syn::Error {
     let text = match item {
-        Item::Impl(_) => {
-            "`#[upbeat::service]` goes on the trait; an `impl` of it needs no attribute: leave \
-             this one out"
-        }
         Item::Mod(_) => "`#[upbeat::service]` goes on a trait: write it over the trait inside",
         _ => {
             "`#[upbeat::service]` goes on a trait: write `pub trait Name { async fn method(&self, \

@@ -13,6 +13,8 @@ mod complaint;
 
 mod types;
 
+mod rules;
+
 mod model;
 
 mod parse;
@@ -47,6 +49,33 @@ use proc_macro::TokenStream;
 ///
 /// A method that returns `Result<T, E>` is called with `Result<T, CallError<E>>`. A method under
 /// `#[oneway]` has no answer: its caller learns that it was sent, and nothing more.
+///
+/// A method under `#[method(nack)]` may send a call back to its caller, if what it needs is not there:
+/// a client keeps the arguments, waits, longer each time, and sends the call again. A handle's calls
+/// are not sent back.
+///
+/// What the server alone decides stands in the `impl`, if that is under the attribute as well:
+///
+/// ```ignore
+/// #[upbeat::service]
+/// impl Bank for Vault {
+///     #[method(needs(self.lock, self.balance.get() >= *sum))]
+///     async fn withdraw(&self, sum: u64) -> u64 { … }
+///
+///     #[method(yields, budget = "1ms")]
+///     async fn audit(&self) -> Report { … }
+/// }
+/// ```
+///
+/// | option | meaning |
+/// |---|---|
+/// | `needs(…)` | locks that must be free and conditions that must hold, tried before the body; arguments are there as references. If one fails, nothing of the body has run: it is run as a task from its beginning, where it waits by itself, or is sent back |
+/// | `budget = "…"` | how long a handler may run without a pause, in `us`, `ms` or `s` |
+/// | `yields` | a `checkpoint().await` at the head of each loop that is written out in the body, outside of closures and macros: others may run in between |
+/// | `execution = "…"` | `am`, `orpc`, `trpc`, `trpc-back` or `adaptive`, whatever the node is told |
+///
+/// `#[upbeat::service(serial)]` over the `impl` has the handlers of the service run one after another,
+/// in the order in which they came: one that waits holds up those behind it.
 ///
 /// Arguments and results own what they hold and are `Wire`. A runtime under another name is told
 /// with `#[upbeat::service(crate = path)]`.

@@ -36,6 +36,8 @@ pub(crate) struct Method {
     pub(crate) written: TraitItemFn,
     pub(crate) arguments: Vec<Argument>,
     pub(crate) outcome: Outcome,
+    /// Whether its calls may be sent back to their callers.
+    pub(crate) nack: bool,
 }
 
 impl Method {

@@ -3,6 +3,7 @@
 
 use crate::complaint::Complaints;
 use crate::model::{Argument, Method, Outcome};
+use crate::rules;
 use crate::runtime::Runtime;
 use crate::types;
 use proc_macro2::{Ident, TokenStream};
@@ -14,6 +15,42 @@ use syn::{
     Type, parse_quote,
 };
 
+/// What stands in `#[upbeat::service(…)]` over an `impl`.
+#[derive(Default)]
+pub(crate) struct ImplOptions {
+    pub(crate) runtime: Runtime,
+    /// Whether its handlers run one after another.
+    pub(crate) serial: bool,
+}
+
+/// Reads the options of `#[upbeat::service(…)]` over an `impl`.
+pub(crate) fn impl_options(tokens: TokenStream, complaints: &mut Complaints) -> ImplOptions {
+    let mut options = ImplOptions::default();
+    let parser = syn::meta::parser(|option| {
+        if option.path.is_ident("crate") {
+            options.runtime = crate_option(&option)?;
+            return Ok(());
+        }
+        if option.path.is_ident("serial") {
+            options.serial = true;
+            return Ok(());
+        }
+        Err(option.error(
+            "`#[upbeat::service]` over an `impl` has no such option; write \
+             `#[upbeat::service(serial)]` to have its handlers run one after another",
+        ))
+    });
+    if let Err(error) = parser.parse2(tokens) {
+        complaints.add(error);
+    }
+    options
+}
+
+/// A name without the `r#` that lets a keyword be one.
+pub(crate) fn plain_ident(name: &Ident) -> String {
+    crate::model::plain_name(name)
+}
+
 /// Reads the options of `#[upbeat::service(…)]`.
 pub(crate) fn options(tokens: TokenStream, complaints: &mut Complaints) -> Runtime {
     let mut runtime = Runtime::default();
@@ -21,6 +58,12 @@ pub(crate) fn options(tokens: TokenStream, complaints: &mut Complaints) -> Runti
         if option.path.is_ident("crate") {
             runtime = crate_option(&option)?;
             return Ok(());
+        }
+        if option.path.is_ident("serial") {
+            return Err(option.error(
+                "the order of handlers is the server's to decide: write \
+                 `#[upbeat::service(serial)]` over the `impl`",
+            ));
         }
         Err(option.error(
             "`#[upbeat::service]` has no such option; write `#[upbeat::service]`, or \
@@ -49,7 +92,9 @@ pub(crate) fn is_oneway(attribute: &Attribute) -> bool {
 pub(crate) fn method(written: &TraitItemFn) -> Method {
     let mut written = written.clone();
     let oneway = written.attrs.iter().any(is_oneway);
-    written.attrs.retain(|attribute| !is_oneway(attribute));
+    let mut unheard = Complaints::default();
+    let nack = !oneway && rules::of_trait(&written.attrs, &mut unheard);
+    written.attrs.retain(|attribute| !is_oneway(attribute) && !rules::is_method(attribute));
     let mut arguments = Vec::new();
     for input in &mut written.sig.inputs {
         let FnArg::Typed(typed) = input else { continue };
@@ -70,7 +115,7 @@ pub(crate) fn method(written: &TraitItemFn) -> Method {
         arguments.push(Argument { name, ty: (*typed.ty).clone() });
     }
     let outcome = if oneway { Outcome::Sent } else { outcome(&written.sig.output) };
-    Method { written, arguments, outcome }
+    Method { written, arguments, outcome, nack }
 }
 
 fn taken(arguments: &[Argument], name: &Ident) -> bool {

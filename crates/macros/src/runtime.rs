@@ -36,12 +36,22 @@ macro_rules! names {
 names! {
     serve: service::Serve;
     methods: service::Methods;
+    rules: service::Rules;
+    rule: service::Rule;
+    needs: service::needs;
+    needs_type: service::Needs;
+    series: service::Series;
+    turn: service::Turn;
+    execution: Execution;
+    checkpoint: checkpoint;
 
     client: client::Client;
     bound: call::Bound;
     call: call::Call;
     try_call: call::TryCall;
     send: call::Send;
+    nack_call: call::NackCall;
+    try_nack_call: call::TryNackCall;
 
     handle_client: handle::HandleClient;
     bound_handle: handle::BoundHandle;

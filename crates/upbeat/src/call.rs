@@ -3,6 +3,10 @@
 //! Nothing happens before the first poll, which writes the request into the lane. Dropped before
 //! the answer, a call is cancelled at the callee. Where the lane is full, the call waits for room.
 
+mod again;
+
+pub use again::{NackCall, TryNackCall};
+
 use crate::dispatch::Dispatcher;
 use crate::error::CallError;
 use crate::sample::{Half, Reason, Sample, Stamps, Unsampled, Wants};
@@ -94,6 +98,8 @@ enum State<A> {
 struct Rare {
     deadline: Option<Deadline>,
     waits: Waits,
+    /// How often it was refused, if it may be.
+    refusals: Option<u64>,
 }
 
 impl Rare {
@@ -105,7 +111,7 @@ impl Rare {
             true => deadline.sleep.left_us(),
             false => u64::try_from(deadline.after.as_micros()).unwrap_or(u64::MAX),
         });
-        Extensions { deadline, granted: self.waits.number() }
+        Extensions { deadline, granted: self.waits.number(), refusals: self.refusals }
     }
 }
 

@@ -50,6 +50,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Waker};
+use upbeat_core::backoff::{Jitter, delay_ns};
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::{CallNumber, Head, Kind};
 use upbeat_core::limits::{FLUSH_MESSAGES, SESSIONS_PER_NODE_MAX};
@@ -93,6 +94,8 @@ pub(crate) struct Request<'a> {
     pub(crate) call: CallNumber,
     /// The microseconds until its deadline.
     pub(crate) deadline_us: Option<u64>,
+    /// How often it was refused, if it may be refused again.
+    pub(crate) refusals: Option<u64>,
     pub(crate) payload: Input<'a>,
 }
 
@@ -177,6 +180,8 @@ pub(crate) struct Dispatcher {
     closing: Cell<bool>,
     clock: sleep::Clock,
     polled: polled::Polled,
+    /// For callers that must not come back together.
+    jitter: Cell<Jitter>,
     sampling: sampling::Sampling,
     tallies: [Cell<u64>; Counter::COUNT],
     counters: Counters,
@@ -194,6 +199,7 @@ impl Dispatcher {
         let pace = Pace::new(settings.waiting);
         let looks = Cell::new(pace.looks(false));
         let pace = RefCell::new(pace);
+        let jitter = Cell::new(Jitter::new(home.incarnation()));
         let sampling = sampling::Sampling::new(settings.sampling, home.incarnation());
         let purse = Rc::new(promoted::Purse::new(settings.budget));
         let dispatcher = Dispatcher {
@@ -231,6 +237,7 @@ impl Dispatcher {
             closing: Cell::new(false),
             clock: sleep::Clock::new(),
             polled: polled::Polled::default(),
+            jitter,
             sampling,
             tallies: [const { Cell::new(0) }; Counter::COUNT],
             counters,
@@ -283,6 +290,13 @@ impl Dispatcher {
         self.flush();
         self.home.page().withdraw();
         self.show_counters();
+    }
+
+    /// How long a call waits that was refused so many times, in nanoseconds.
+    pub(crate) fn backoff_ns(&self, refusals: u64) -> u64 {
+        let (random, next) = self.jitter.get().next();
+        self.jitter.set(next);
+        delay_ns(refusals, random)
     }
 
     pub(crate) fn roster(&self) -> &Arc<Roster> {
@@ -480,7 +494,8 @@ impl Dispatcher {
             let head =
                 if oneway { Head::oneway(number, len) } else { Head::call(number, call, len) };
             let payload = session.plain_payload(len);
-            let request = Request { kind: head.kind, call, deadline_us: None, payload };
+            let (kind, deadline_us, refusals) = (head.kind, None, None);
+            let request = Request { kind, call, deadline_us, refusals, payload };
             return self.request_slowly(session, &head, request);
         };
         self.running.set(Running::Handler(call, number));

@@ -8,7 +8,11 @@
 //! Invariant: a call that was accepted is answered once: by the method's result, or by the reason
 //! why there is none.
 
+mod rules;
+
 mod ruled;
+
+pub use rules::{Needs, Rule, Rules, Series, Turn, needs};
 
 use crate::dispatch::{Charge, Dispatcher, Entry, Method, Request};
 use crate::execution::Execution;
@@ -52,26 +56,36 @@ pub struct Methods<'a> {
 
 impl Methods<'_> {
     /// Enters a method that is called.
-    pub fn call<A, R, F>(&mut self, name: &'static str, make: impl Fn(A) -> F + 'static)
+    pub fn call<A, R, F>(&mut self, name: &'static str, rule: Rule, make: impl Fn(A) -> F + 'static)
     where
         A: Wire,
         R: Wire,
         F: Future<Output = R> + 'static,
     {
-        self.enter::<A, R, F>(name, make, false);
+        self.enter::<A, R, F>(name, rule, make, false);
     }
 
     /// Enters a one-way method.
-    pub fn oneway<A, F>(&mut self, name: &'static str, make: impl Fn(A) -> F + 'static)
+    pub fn oneway<A, F>(&mut self, name: &'static str, rule: Rule, make: impl Fn(A) -> F + 'static)
     where
         A: Wire,
         F: Future<Output = ()> + 'static,
     {
-        self.enter::<A, (), F>(name, make, true);
+        self.enter::<A, (), F>(name, rule, make, true);
     }
 
-    fn enter<A, R, F>(&mut self, name: &'static str, make: impl Fn(A) -> F + 'static, oneway: bool)
-    where
+    /// The line in which handlers wait that run one after another.
+    pub fn series(&self) -> Rc<Series> {
+        Series::new(self.service)
+    }
+
+    fn enter<A, R, F>(
+        &mut self,
+        name: &'static str,
+        rule: Rule,
+        make: impl Fn(A) -> F + 'static,
+        oneway: bool,
+    ) where
         A: Wire,
         R: Wire,
         F: Future<Output = R> + 'static,
@@ -82,13 +96,15 @@ impl Methods<'_> {
             kept: Rc::new(Kept {
                 spare: Cell::new(Some(Slot::new(self.roster))),
                 names: (self.service, name),
-                budget: Ticks::from_nanoseconds(HANDLER_BUDGET_NS).0,
+                budget: Ticks::from_nanoseconds(rule.budget_ns.unwrap_or(HANDLER_BUDGET_NS)).0,
             }),
             arguments: std::marker::PhantomData,
         };
-        let method: Box<dyn Method> = match self.execution {
-            Execution::Orpc => Box::new(served),
-            execution => Box::new(Ruled::new(served, execution)),
+        let execution = rule.execution.unwrap_or(self.execution);
+        let is_plain = execution == Execution::Orpc && !rule.needs && rule.budget_ns.is_none();
+        let method: Box<dyn Method> = match is_plain {
+            true => Box::new(served),
+            false => Box::new(Ruled::new(served, execution, rule)),
         };
         let service = self.service;
         let text = signature_text::<A, R>(service, name, oneway);
@@ -177,6 +193,8 @@ struct From<'a> {
     /// None of a one-way message.
     call: CallNumber,
     deadline_us: Option<u64>,
+    /// How often it was refused, if it may be refused again.
+    refusals: Option<u64>,
     /// Of its payload.
     bytes: usize,
 }
@@ -239,7 +257,8 @@ where
             refuse(session, call, if self.oneway { ONEWAY } else { CALLED });
             return None;
         }
-        let from = From { node, session, call, deadline_us: None, bytes: len as usize };
+        let (deadline_us, refusals, bytes) = (None, None, len as usize);
+        let from = From { node, session, call, deadline_us, refusals, bytes };
         accepted(from, read::<A>(&mut session.plain_payload(len)))
     }
 
@@ -252,7 +271,7 @@ where
         request: Request<'_>,
         stamps: &mut impl Stamps,
     ) -> Option<(From<'a>, A)> {
-        let Request { kind, call, deadline_us, mut payload } = request;
+        let Request { kind, call, deadline_us, refusals, mut payload } = request;
         match (kind, self.oneway) {
             (Kind::Call, false) | (Kind::Oneway, true) => {}
             (_, true) => {
@@ -268,7 +287,7 @@ where
         let bytes = payload.remaining();
         let arguments = read::<A>(&mut payload);
         stamps.at(Point::Decoded);
-        accepted(From { node, session, call, deadline_us, bytes }, arguments)
+        accepted(From { node, session, call, deadline_us, refusals, bytes }, arguments)
     }
 
     /// A slot with the handler of these arguments.

@@ -195,6 +195,12 @@ impl Session {
         Some(self.carrier.lanes.reader().read_word(at as usize))
     }
 
+    /// How often the call in the open frame was refused, if it may be.
+    pub(crate) fn refusals(&self, head: &Head) -> Option<u64> {
+        let at = head.flags.offset_of(Flags::REFUSABLE)?;
+        Some(self.carrier.lanes.reader().read_word(at as usize))
+    }
+
     /// Tells the peer how far this side has come. Once per drained batch.
     #[inline(always)]
     pub(crate) fn publish_progress(&self) {

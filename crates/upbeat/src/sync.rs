@@ -24,6 +24,8 @@ mod room;
 
 mod mutex;
 
+mod need;
+
 mod rwlock;
 
 mod condvar;
@@ -40,6 +42,7 @@ pub use crate::stuck::{Awaited, Holder, Stuck, Who};
 pub use condvar::{Condvar, Notified};
 pub use monitor::{Enter, Monitor, MonitorGuard, Signalled};
 pub use mutex::{Lock, Mutex, MutexGuard};
+pub use need::{Lack, Need};
 pub use oneshot::{NeverSent, Receiver, Sender, oneshot, oneshot_named};
 pub use rwlock::{Read, ReadGuard, RwLock, Write, WriteGuard};
 pub use semaphore::{Acquire, Permit, Semaphore};

@@ -140,7 +140,8 @@ struct RestInner {
 }
 
 impl Rest {
-    fn begin(&self) {
+    /// Gives the word.
+    pub(crate) fn begin(&self) {
         self.inner.said.set(true);
         if let Some(waker) = self.inner.waiting.take() {
             waker.wake();

@@ -4,6 +4,7 @@ use super::name;
 use crate::complaint::{Complaints, shown};
 use crate::model::plain_name;
 use crate::parse::{is_oneway, result_arguments};
+use crate::rules;
 use crate::types::{self, Place};
 use std::collections::HashSet;
 use syn::{
@@ -39,6 +40,14 @@ pub(super) fn check(function: &TraitItemFn, complaints: &mut Complaints) {
 
 fn attributes(attributes: &[Attribute], complaints: &mut Complaints) {
     let mut oneways = 0;
+    let nack = rules::of_trait(attributes, complaints);
+    if nack && attributes.iter().any(is_oneway) {
+        let attribute = attributes.iter().find(|attribute| rules::is_method(attribute));
+        complaints.about(
+            attribute,
+            "nobody waits for a one-way message, to send it again: leave `nack` out",
+        );
+    }
     for attribute in attributes {
         if is_oneway(attribute) {
             let path = attribute.path();

@@ -1,5 +1,6 @@
 //! The trait itself: its methods return futures, and an `impl` writes them as `async fn`.
 
+use super::implementation::needs_name;
 use crate::model::{Method, Service};
 use crate::types::has_self;
 use proc_macro2::TokenStream;
@@ -13,6 +14,9 @@ pub(super) fn emit(service: &Service) -> TokenStream {
         return stand_in(written);
     }
     written.items = service.methods.iter().map(method).collect();
+    let rules = service.runtime.rules();
+    written.items.push(parse_quote!(#[doc(hidden)] const __UPBEAT: #rules = #rules::NONE;));
+    written.items.extend(service.methods.iter().map(|method| needs(service, method)));
     quote!(#written)
 }
 
@@ -25,6 +29,21 @@ fn method(method: &Method) -> TraitItem {
     };
     written.sig.output = parse_quote!(-> impl ::core::future::Future<Output = #output>);
     TraitItem::Fn(written)
+}
+
+/// What tests what a method needs: nothing, where an `impl` says nothing.
+fn needs(service: &Service, method: &Method) -> TraitItem {
+    let name = needs_name(method.name());
+    let needs = service.runtime.needs_type();
+    let conditions = method.conditions();
+    let types = method.arguments.iter().map(|argument| &argument.ty);
+    parse_quote! {
+        #(#conditions)*
+        #[doc(hidden)]
+        fn #name(&self, _: &mut #needs #(, _: &#types)*) -> bool {
+            true
+        }
+    }
 }
 
 /// The trait as it was written, so that its uses are as they were meant, less what the compiler

@@ -1,6 +1,7 @@
 //! The server: what a node is given to serve.
 
 use super::bounds::Bounds;
+use super::implementation::needs_name;
 use super::part::{parameter, tuple};
 use crate::model::{Method, Outcome, Service};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -53,12 +54,19 @@ fn serve(
     let entries = service.methods.iter().filter(|_| service.sound);
     let entries = entries.map(|method| entry(service, parameter, method));
     let clause = bounds.of_service(service);
+    let name = service.name();
+    let series = service.sound.then(|| {
+        quote! {
+            let series = <#parameter as #name>::__UPBEAT.serial.then(|| methods.series());
+        }
+    });
     quote! {
         impl<#parameter #bound> #trait_serve for #server<#parameter> #clause {
             const SERVICE: &'static str = #wire_name;
 
             #[allow(deprecated, unused_variables)]
             fn methods(self, methods: &mut #methods<'_>) {
+                #series
                 #(#entries)*
             }
         }
@@ -72,6 +80,9 @@ fn entry(service: &Service, parameter: &Ident, method: &Method) -> TokenStream {
     let wire_name = method.wire_name();
     let conditions = method.conditions();
     let types = tuple(method.arguments.iter().map(|argument| &argument.ty));
+    let needs = needs_name(name);
+    let (await_needs, series, turn) =
+        (service.runtime.needs(), service.runtime.series(), service.runtime.turn());
     let enter = match &method.outcome {
         Outcome::Sent => quote!(oneway::<#types, _>),
         Outcome::Value(ty) => quote!(call::<#types, #ty, _>),
@@ -88,10 +99,27 @@ fn entry(service: &Service, parameter: &Ident, method: &Method) -> TokenStream {
         #(#conditions)*
         {
             let service = ::std::rc::Rc::clone(&self.service);
-            methods.#enter(#wire_name, move |(#(#values,)*)| {
-                let service = ::std::rc::Rc::clone(&service);
-                async move { <#parameter as #interface>::#name(&*service #(, #values)*).await }
-            });
+            let rule = <#parameter as #interface>::__UPBEAT.of(#wire_name);
+            if const { <#parameter as #interface>::__UPBEAT.guards(#wire_name) } {
+                let series = series.clone();
+                methods.#enter(#wire_name, rule, move |(#(#values,)*)| {
+                    let service = ::std::rc::Rc::clone(&service);
+                    let turn = #series::arrive(series.as_ref());
+                    async move {
+                        let _turn = #turn::come(turn).await;
+                        #await_needs(|needs| {
+                            <#parameter as #interface>::#needs(&*service, needs #(, &#values)*)
+                        })
+                        .await;
+                        <#parameter as #interface>::#name(&*service #(, #values)*).await
+                    }
+                });
+            } else {
+                methods.#enter(#wire_name, rule, move |(#(#values,)*)| {
+                    let service = ::std::rc::Rc::clone(&service);
+                    async move { <#parameter as #interface>::#name(&*service #(, #values)*).await }
+                });
+            }
         }
     }
 }

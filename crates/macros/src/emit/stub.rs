@@ -190,7 +190,10 @@ fn methods(service: &Service, bounds: &Bounds, form: Form) -> TokenStream {
             }
         };
         let wire_name = method.wire_name();
+        let nack = method.nack && form == Form::Client;
         let verb = match method.outcome {
+            Outcome::Value(_) if nack => quote!(nack_call),
+            Outcome::Fallible { .. } if nack => quote!(try_nack_call),
             Outcome::Sent => quote!(send),
             Outcome::Value(_) => quote!(call),
             Outcome::Fallible { .. } => quote!(try_call),

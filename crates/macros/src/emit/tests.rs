@@ -127,8 +127,8 @@ fn methods_under_a_condition_have_their_places_counted_by_the_compiler() {
     assert!(types(&file).contains("CMethodIndex"));
     assert!(method(&file, "CClient", "b").contains("CMethodIndex::basusize"));
     let entries = text(&file).matches("#[cfg(unix)]").count();
-    // In the trait, the index, the server, the signatures and the three stubs.
-    assert_eq!(entries, 7);
+    // In the trait, twice, the index, the server, the signatures and the three stubs.
+    assert_eq!(entries, 8);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn something_wrong_leaves_everything_to_be_used() {
 
 #[test]
 fn what_is_no_trait_stays_as_it_is() {
-    for code in ["struct Counter { a: u8 }", "impl Counter for Mine {}", "fn f() {}", "mod m {}"] {
+    for code in ["struct Counter { a: u8 }", "fn f() {}", "mod m {}"] {
         let file = emitted("", code);
         assert_eq!(file.items.len(), 2, "{code}");
         assert_eq!(text(&file.items[0]), code.replace(' ', ""));
@@ -155,5 +155,45 @@ fn what_is_no_trait_stays_as_it_is() {
             text(&file.items[1]).contains("goesonthetrait")
                 || text(&file.items[1]).contains("goesonatrait")
         );
+    }
+}
+
+#[test]
+fn an_impl_says_its_rules_and_keeps_its_body() {
+    let code = "impl Bank for Vault {
+        #[method(needs(self.lock, *n > 1), execution = \"trpc\")]
+        async fn take(&self, n: u64, (a, b): (u8, u8)) -> u64 { n }
+        #[method(yields)]
+        async fn sum(&self) { for n in 0..9 { (|| loop { break })(); loop { break } } }
+        async fn plain(&self) { loop {} }
+    }";
+    let file = emitted("serial", code);
+    let [Item::Impl(written)] = &file.items[..] else { panic!("one impl") };
+    let text = text(written);
+    assert!(!text.contains("#[method"), "{text}");
+    assert!(
+        text.contains("const__UPBEAT:::upbeat::service::Rules=") && text.contains("serial:true")
+    );
+    assert!(text.contains("(\"take\",::upbeat::service::Rule{execution:"), "{text}");
+    assert!(text.contains("Some(::upbeat::Execution::Trpc)") && text.contains("needs:true"));
+    assert!(text.contains("&&__needs.has(&(self.lock))&&__needs.has(&(*n>1))"), "{text}");
+    assert!(text.contains("n:&u64,_:&(u8,u8))->bool"), "{text}");
+    // In both loops of the body, not in that of the closure, nor where nothing is said.
+    assert_eq!(text.matches("::upbeat::checkpoint().await").count(), 2, "{text}");
+    assert!(text.contains("(||loop{break})()") && text.contains("{loop{}}"), "{text}");
+}
+
+#[test]
+fn an_impl_that_is_wrong_says_so_and_stays() {
+    for (options, code) in [
+        ("", "impl Bank for Vault { async fn f(&self) {} }"),
+        ("serial", "impl Vault { async fn f(&self) {} }"),
+        ("parallel", "impl Bank for Vault { async fn f(&self) {} }"),
+        ("", "impl Bank for Vault { #[method(nack)] async fn f(&self) {} }"),
+        ("", "impl Bank for Vault { #[method(yields)] async fn f(&self) {} }"),
+    ] {
+        let file = emitted(options, code);
+        assert_eq!(text(&file).matches("compile_error!").count(), 1, "{code}");
+        assert!(text(&file).contains("asyncfnf(&self){}") && !text(&file).contains("__UPBEAT"));
     }
 }

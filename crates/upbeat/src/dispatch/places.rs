@@ -11,6 +11,13 @@ use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::{CallNumber, Flags, Head, Kind};
 
+/// What stands before a request's payload, for who runs it.
+#[derive(Clone, Copy)]
+struct Terms {
+    deadline_us: Option<u64>,
+    refusals: Option<u64>,
+}
+
 impl Dispatcher {
     /// A request lies open that the common path does not take: it is run, or kept.
     #[inline(never)]
@@ -51,10 +58,11 @@ impl Dispatcher {
         session: &Rc<Session>,
         head: &Head,
     ) -> Result<(), Fault> {
-        let deadline_us = session.deadline_us(head);
+        let terms =
+            Terms { deadline_us: session.deadline_us(head), refusals: session.refusals(head) };
         let hold = session.hold(head)?;
         let payload = || hold.as_ref().map_or_else(|| session.payload(head), Input::lent);
-        self.run_all(session, head, deadline_us, Running::Handler(head.call, head.method), payload);
+        self.run_all(session, head, terms, Running::Handler(head.call, head.method), payload);
         Ok(())
     }
 
@@ -63,20 +71,21 @@ impl Dispatcher {
         self: &Rc<Self>,
         session: &Rc<Session>,
         head: &Head,
-        deadline_us: Option<u64>,
+        terms: Terms,
         running: Running,
         payload: impl Fn() -> Input<'p>,
     ) {
         if head.kind != Kind::Packed {
             let Head { kind, call, .. } = *head;
-            let request = Request { kind, call, deadline_us, payload: payload() };
+            let Terms { deadline_us, refusals } = terms;
+            let request = Request { kind, call, deadline_us, refusals, payload: payload() };
             return self.run_request(session, head, request, running);
         }
         let (oneway, len) = (Head::oneway(head.method, head.len), head.len as usize);
         for number in 0..head.count as usize {
             let payload = payload().part(number * len, len);
-            let request =
-                Request { kind: oneway.kind, call: CallNumber::NONE, deadline_us: None, payload };
+            let (kind, call, deadline_us) = (oneway.kind, CallNumber::NONE, None);
+            let request = Request { kind, call, deadline_us, refusals: None, payload };
             self.run_request(session, &oneway, request, running);
         }
     }
@@ -122,9 +131,10 @@ impl Dispatcher {
     pub(super) fn run_kept(self: &Rc<Self>, session: &Rc<Session>, kept: &Kept) {
         let Kept { head, .. } = kept;
         let Some(key) = session.key.get() else { return };
-        let deadline_us = kept.deadline_us(self.now_ns());
+        // Who has waited for room is not sent back.
+        let terms = Terms { deadline_us: kept.deadline_us(self.now_ns()), refusals: None };
         let running = Running::Kept(key, head.call, head.method);
-        self.run_all(session, head, deadline_us, running, || kept.payload());
+        self.run_all(session, head, terms, running, || kept.payload());
     }
 
     /// Has the session looked at when room is made, if requests wait in it.

@@ -5,7 +5,7 @@
 //! anyway: where its message is sampled, and where it goes on as a task. Invariant: a handler that
 //! neither waits nor asks costs one store here.
 
-use super::Dispatcher;
+use super::{Dispatcher, Running};
 use crate::sample::{Names, Reason, Sample};
 use crate::warning::warn;
 use std::cell::{Cell, RefCell};
@@ -36,6 +36,8 @@ pub(super) struct Polled {
     note: Cell<Note>,
     /// The name of the lock or the condition that it waits for.
     lock: Cell<Option<Arc<str>>>,
+    /// Whether what it needs is not there, so that it has not begun.
+    lacks: Cell<bool>,
     /// When it was polled, or first asked, in ticks.
     began: Cell<u64>,
     /// When the last stamp was taken, and the checkpoints between that and the next.
@@ -64,6 +66,7 @@ impl Default for Polled {
         Polled {
             note: Cell::default(),
             lock: Cell::default(),
+            lacks: Cell::default(),
             began: Cell::default(),
             stamped: Cell::default(),
             stride: Cell::default(),
@@ -217,7 +220,8 @@ impl Dispatcher {
             warn(format_args!(
                 "a handler of `{service}.{method}` ran for {ran:.0?} without a pause, beyond its \
                  budget of {budget:.0?}, while the node served nobody else: give its loops a \
-                 `checkpoint().await`, have `compute` do the work, or raise the method's budget"
+                 `checkpoint().await`, have `compute` do the work, or raise the method's budget, \
+                 unless the machine gave its processor to others"
             ));
         }
     }
@@ -267,6 +271,21 @@ impl Dispatcher {
     pub(crate) fn awaits_room(&self) {
         let note = Note { reason: Reason::Full, answer: true, checkpoints: 0 };
         self.polled.note.set(note);
+    }
+
+    /// What the handler that is polled needs is not there, and nothing of it has run.
+    pub(crate) fn lacks_needs(&self) {
+        self.polled.lacks.set(true);
+    }
+
+    /// Whether that is so of the one that was polled.
+    pub(crate) fn lacked_needs(&self) -> bool {
+        self.polled.lacks.take()
+    }
+
+    /// Whether a task is polled, and no handler.
+    pub(crate) fn runs_task(&self) -> bool {
+        !matches!(self.running.get(), Running::Handler(..) | Running::Kept(..))
     }
 
     /// The future that is polled waits for this.

@@ -332,7 +332,8 @@ impl Dispatcher {
         let hold = session.hold(&head)?;
         let payload = hold.as_ref().map_or_else(|| session.payload(&head), Input::lent);
         let deadline_us = session.deadline_us(&head);
-        let request = Request { kind: head.kind, call: head.call, deadline_us, payload };
+        let (Head { kind, call, .. }, refusals) = (head, session.refusals(&head));
+        let request = Request { kind, call, deadline_us, refusals, payload };
         entry.method.sampled(self, session, request, &mut sample);
         self.ran();
         self.free_sample(sample);

@@ -3,7 +3,7 @@
 //!
 //! Invariant: what stands here is entered in place of the common way, which it leaves as it is.
 
-use super::{From, Lost, Served};
+use super::{From, Lost, Rule, Served, Slot};
 use crate::dispatch::{Dispatcher, Method, Request};
 use crate::execution::{Execution, Luck};
 use crate::sample::{Reason, Sample, Stamps, Unsampled};
@@ -11,6 +11,7 @@ use crate::session::Session;
 use crate::wire::Wire;
 use std::future::Future;
 use std::rc::Rc;
+use upbeat_core::backoff::REFUSALS_MAX;
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::{CallNumber, FailCode};
 
@@ -31,14 +32,19 @@ where
     M: Fn(A) -> F,
     F: Future<Output = R> + 'static,
 {
-    pub(super) fn new(served: Served<A, R, M, F>, execution: Execution) -> Ruled<A, R, M, F> {
-        Ruled { served, execution, budget: None, luck: Luck::default() }
+    pub(super) fn new(
+        served: Served<A, R, M, F>,
+        execution: Execution,
+        rule: Rule,
+    ) -> Ruled<A, R, M, F> {
+        let budget = rule.budget_ns.map(|_| served.kept.budget);
+        Ruled { served, execution, budget, luck: Luck::default() }
     }
 
     fn run(&self, from: From<'_>, arguments: A, stamps: &mut impl Stamps) {
         let served = &self.served;
         let budget = self.budget;
-        let promote = |lost| served.promote(lost);
+        let promote = |lost| self.lose(lost);
         match self.execution {
             Execution::Am => served.run(from, arguments, stamps, budget, |lost| self.end(lost)),
             Execution::Orpc => served.run(from, arguments, stamps, budget, promote),
@@ -67,13 +73,34 @@ where
         node.start(session, task, deadline_us, in_front);
     }
 
+    /// A handler has to wait: it goes on as a task. One that has not begun for want of what it needs
+    /// is sent back, if its caller comes again.
+    #[cold]
+    fn lose(&self, lost: Lost<'_, F>) {
+        let From { node, session, call, refusals, .. } = lost.from;
+        let lacks = node.lacked_needs();
+        if !lacks || refusals.is_none_or(|refusals| refusals >= REFUSALS_MAX) {
+            return self.served.promote(lost);
+        }
+        let (reason, lock) = node.waited_for();
+        self.give_up(lost.slot);
+        node.count(Counter::HandlersRefused);
+        session.fail(call, FailCode::Refused, &reason.text(lock.as_deref()));
+    }
+
+    /// Drops a handler. Its slot serves again.
+    fn give_up(&self, mut slot: Box<Slot<F>>) {
+        slot.future.set(None);
+        self.served.kept.spare.set(Some(slot));
+    }
+
     /// A handler may not wait: it is ended here, and its caller told what it would have waited for.
     #[cold]
     fn end(&self, lost: Lost<'_, F>) {
-        let Lost { from: From { node, session, call, .. }, mut slot, .. } = lost;
+        let Lost { from: From { node, session, call, .. }, slot, .. } = lost;
+        node.lacked_needs();
         let (reason, lock) = node.waited_for();
-        slot.future.set(None);
-        self.served.kept.spare.set(Some(slot));
+        self.give_up(slot);
         node.count(Counter::HandlersEnded);
         if call != CallNumber::NONE {
             session.fail(call, FailCode::WouldWait, &reason.text(lock.as_deref()));

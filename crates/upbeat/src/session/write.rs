@@ -108,10 +108,13 @@ pub(crate) struct Extensions {
     pub(crate) deadline: Option<u64>,
     /// The number of the request, for which room was granted.
     pub(crate) granted: Option<u64>,
+    /// How often the call was refused, if it may be.
+    pub(crate) refusals: Option<u64>,
 }
 
 impl Extensions {
-    pub(crate) const NONE: Extensions = Extensions { deadline: None, granted: None };
+    pub(crate) const NONE: Extensions =
+        Extensions { deadline: None, granted: None, refusals: None };
 
     /// Writes them, in the order of their flags: the head with those, and the bytes written.
     #[inline(always)]
@@ -127,13 +130,14 @@ impl Extensions {
         write(self.deadline, Flags::DEADLINE);
         write(placed.map(Placed::as_u64), Flags::PLACED);
         write(self.granted, Flags::GRANTED);
+        write(self.refusals, Flags::REFUSABLE);
         (head, at)
     }
 
     #[inline(always)]
     fn bytes(self) -> usize {
-        (usize::from(self.deadline.is_some()) + usize::from(self.granted.is_some()))
-            * EXTENSION_BYTES
+        let count = |word: Option<u64>| usize::from(word.is_some());
+        (count(self.deadline) + count(self.granted) + count(self.refusals)) * EXTENSION_BYTES
     }
 }
 

@@ -81,6 +81,11 @@ impl<T> Mutex<T> {
         self.value.into_inner()
     }
 
+    /// What the bill calls it.
+    pub(super) fn name(&self) -> Option<&std::sync::Arc<str>> {
+        self.room.name.as_ref()
+    }
+
     #[inline]
     fn hold(&self, at: &'static Location<'static>) -> MutexGuard<'_, T> {
         let taken = self.room.taken(1, at);

@@ -3,9 +3,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bank;
 mod shop;
 mod modes;
 mod budget;
+mod needs;
 
 /// The other process's parts. Without one this is a test of nothing.
 #[test]

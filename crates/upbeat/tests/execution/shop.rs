@@ -1,10 +1,11 @@
 //! A service whose handlers wait for all that there is to wait for, and nodes that serve it.
 
+use crate::bank::{BankServer, Clerk, DeskServer, Vault};
 use crate::common::process::{Other, linger, say};
 use crate::common::server::Kind;
 use crate::common::{Directory, PROGRAM, Signal, yield_now};
 use std::cell::{Cell, RefCell};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +40,6 @@ pub(crate) struct Keeper {
     node: RefCell<Option<Node>>,
     entered: RefCell<Vec<u64>>,
     till: Mutex<()>,
-    sum: Cell<u64>,
     pub(crate) waited: RefCell<Vec<u64>>,
 }
 
@@ -50,18 +50,16 @@ impl Default for Keeper {
             node: RefCell::default(),
             entered: RefCell::default(),
             till,
-            sum: Cell::new(0),
             waited: RefCell::default(),
         }
     }
 }
 
 /// Arithmetic for a microsecond or a few.
-fn grind(keeper: &Keeper) {
+pub(crate) fn grind() {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_micros(1) {
         show_time();
-        keeper.sum.set(keeper.sum.get().wrapping_mul(31) + 7);
     }
 }
 
@@ -69,11 +67,18 @@ fn grind(keeper: &Keeper) {
 /// others have the processor does not count.
 pub(crate) static TIME: AtomicU64 = AtomicU64::new(0);
 
+thread_local! {
+    /// Whether this thread shows its own: one does.
+    pub(crate) static SHOWS: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Shows this thread's.
 fn show_time() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let time = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
-    TIME.store(time, Ordering::SeqCst);
+    if SHOWS.get() {
+        TIME.store(time, Ordering::SeqCst);
+    }
     time
 }
 
@@ -119,7 +124,7 @@ impl Shop for Keeper {
             if checkpoints {
                 upbeat::checkpoint().await;
             }
-            grind(self);
+            grind();
         }
     }
 
@@ -199,6 +204,8 @@ pub(crate) fn serve(node: &Node) -> Rc<Keeper> {
     let keeper = Rc::new(Keeper::default());
     *keeper.node.borrow_mut() = Some(node.clone());
     node.serve(ShopServer::shared(Rc::clone(&keeper)));
+    node.serve(BankServer::new(Vault::default()));
+    node.serve(DeskServer::new(Clerk::default()));
     keeper
 }
 
@@ -233,6 +240,7 @@ pub(crate) fn play(part: &str, place: &Path) -> bool {
 /// A client's node beside a shop.
 pub(crate) struct Stand {
     pub(crate) node: Node,
+    pub(crate) place: PathBuf,
     id: String,
     _server: Server,
     _directory: Directory,
@@ -246,7 +254,7 @@ impl Stand {
         let id = place.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
         let server = Server::start(kind, &format!("shop/{id}"), &place, execution);
         let node = crate::common::node(&format!("client/{id}"), &place, Waiting::Adaptive);
-        Stand { node, id, _server: server, _directory: directory }
+        Stand { node, place, id, _server: server, _directory: directory }
     }
 
     pub(crate) fn name(&self) -> String {

@@ -109,6 +109,23 @@ pub(crate) const NECTAR_SUMMARY: Printed = Printed {
     ],
 };
 
+/// The round trip of a call that increments a variable, to a server whose thread waits on a
+/// condition, and to one whose thread polls and yields.
+pub(crate) const OAM_NULL: Printed = Printed {
+    system: "Optimistic Active Messages",
+    paper: "D. A. Wallach et al.: Optimistic Active Messages: A Mechanism for Scheduling \
+            Communication with Computation, PPoPP 1995",
+    table: "table 1, null remote procedure call",
+    unit: Unit::Us,
+    rows: &[
+        ("TRPC, no thread running", 21.0),
+        ("TRPC, some thread running", 74.0),
+        ("ORPC, no thread running", 14.0),
+        ("ORPC, some thread running", 14.0),
+        ("AM, no thread running", 13.0),
+    ],
+};
+
 /// The longest message that the native library, and the conservative protocol, send without
 /// reserving room.
 pub(crate) const EXPRESS_SHORT: Printed = Printed {
@@ -205,6 +222,7 @@ mod tests {
         &LYNX_DIFFERENCE,
         &NECTAR_BREAKUP,
         &NECTAR_SUMMARY,
+        &OAM_NULL,
         &EXPRESS_SHORT,
         &EXPRESS_UPCALL,
         &EXPRESS_500,

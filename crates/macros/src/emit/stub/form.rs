@@ -53,6 +53,14 @@ fn output(service: &Service, method: &Method, form: Form, types: &TokenStream) -
             let send = runtime.send();
             quote!(#send<'_, #types>)
         }
+        (Form::Client, Outcome::Value(ty)) if method.nack => {
+            let call = runtime.nack_call();
+            quote!(#call<'_, #types, #ty>)
+        }
+        (Form::Client, Outcome::Fallible { value, error }) if method.nack => {
+            let call = runtime.try_nack_call();
+            quote!(#call<'_, #types, #value, #error>)
+        }
         (Form::Client, Outcome::Value(ty)) => {
             let call = runtime.call();
             quote!(#call<'_, #types, #ty>)

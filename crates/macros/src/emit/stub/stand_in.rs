@@ -21,6 +21,7 @@ pub(super) fn method(service: &Service, method: &Method, form: Form) -> TokenStr
         written: method.written.clone(),
         arguments: method.arguments.clone(),
         outcome: outcome(&method.outcome),
+        nack: method.nack,
     };
     let head = head(service, &method, form, &quote!(()), Some(&generics));
     quote!(#head { ::core::unreachable!() })

@@ -1,0 +1,218 @@
+//! The service that executions are measured with, who serves it and who calls it.
+
+use crate::bench::echo::Rest;
+use crate::bench::error::BenchError;
+use crate::bench::hosts::{Policy, builder, refused};
+use crate::bench::timing::{Laps, Round, Work};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::future::poll_fn;
+use std::path::Path;
+use std::rc::Rc;
+use std::task::Poll;
+use upbeat::{CallError, Execution, Node};
+
+/// The executions that have a node.
+pub(super) const EXECUTIONS: [Execution; 5] =
+    [Execution::Am, Execution::Orpc, Execution::Trpc, Execution::TrpcBack, Execution::Adaptive];
+
+/// Calls that are open at any time where there are many.
+const CALLS: usize = 64;
+
+/// What is called.
+#[upbeat::service]
+pub(in crate::bench) trait Chore {
+    /// Adds one, as in the paper.
+    async fn null(&self);
+    /// The same, if it lacks nothing or is a task.
+    async fn work(&self, lacks: bool);
+    /// The same, behind a wait.
+    async fn yields(&self);
+    /// The caller needs the node no longer.
+    async fn rest(&self);
+}
+
+/// What serves it.
+struct Worker {
+    count: Cell<u64>,
+    rest: Rest,
+}
+
+impl Worker {
+    fn add(&self) {
+        self.count.set(self.count.get() + 1);
+    }
+}
+
+#[upbeat::service]
+impl Chore for Worker {
+    async fn null(&self) {
+        self.add();
+    }
+
+    #[method(needs(!*lacks))]
+    async fn work(&self, lacks: bool) {
+        self.add();
+    }
+
+    async fn yields(&self) {
+        yield_now().await;
+        self.add();
+    }
+
+    #[method(execution = "orpc")]
+    async fn rest(&self) {
+        self.rest.begin();
+    }
+}
+
+/// Lets all else run that wants to.
+async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+fn name(execution: Execution) -> String {
+    format!("bench/execution/{execution}")
+}
+
+/// A node that serves.
+pub(super) struct Hall {
+    pub(super) execution: Execution,
+    node: Node,
+    rest: Rest,
+}
+
+impl Hall {
+    pub(super) fn new(execution: Execution, directory: &Path) -> Result<Hall, BenchError> {
+        let builder = builder(&name(execution), Some(directory), Policy::Polling);
+        let node = builder.execution(execution).build().map_err(refused("a node"))?;
+        let rest = Rest::default();
+        node.serve(ChoreServer::new(Worker { count: Cell::new(0), rest: rest.clone() }));
+        Ok(Hall { execution, node, rest })
+    }
+
+    /// Waits on a condition until the round is over.
+    pub(super) fn idle_round(&self) {
+        self.node.block_on(self.rest.begun());
+    }
+
+    /// Polls and yields until the round is over.
+    pub(super) fn busy_round(&self) {
+        self.node.block_on(async {
+            while !self.rest.has_begun() {
+                yield_now().await;
+            }
+        });
+    }
+}
+
+/// The node that calls all of them.
+pub(super) struct Caller {
+    node: Node,
+    clients: [OnceCell<ChoreClient>; EXECUTIONS.len()],
+}
+
+/// What a round is given: the node that calls, and the way to the one that serves.
+pub(super) type Client = ChoreClient;
+
+impl Caller {
+    pub(super) fn new(directory: &Path) -> Result<Caller, BenchError> {
+        let builder = builder("bench/execution/caller", Some(directory), Policy::Polling);
+        let node = builder.build().map_err(refused("a node"))?;
+        Ok(Caller { node, clients: Default::default() })
+    }
+
+    /// Does a round: connects if this is the first, calls, and tells the peer to rest.
+    pub(super) fn round(
+        &self,
+        execution: Execution,
+        calls: impl AsyncFnOnce(&Node, &Client) -> Result<Round, CallError>,
+    ) -> Result<Round, BenchError> {
+        let at = EXECUTIONS.iter().position(|other| *other == execution).unwrap_or(0);
+        self.node.block_on(async {
+            let client = match self.clients[at].get() {
+                Some(client) => client,
+                None => {
+                    let client = self.node.connect(&name(execution)).await;
+                    let client = client.map_err(refused("connecting"))?;
+                    self.clients[at].get_or_init(|| client)
+                }
+            };
+            let done = calls(&self.node, client).await.map_err(refused("a call"))?;
+            client.rest().await.map_err(refused("a call"))?;
+            Ok(done)
+        })
+    }
+}
+
+/// The round, as the tasks that call share it.
+struct Flight {
+    laps: RefCell<Laps>,
+    /// Calls that are still to end in this lap.
+    left: Cell<u32>,
+    over: Cell<bool>,
+    random: Cell<u64>,
+}
+
+impl Flight {
+    /// A call has ended.
+    fn landed(&self) {
+        match self.left.get() {
+            0 | 1 => match self.laps.borrow_mut().next() {
+                Some(calls) => self.left.set(calls),
+                None => self.over.set(true),
+            },
+            left => self.left.set(left - 1),
+        }
+    }
+
+    /// Whether the next call is one of so many in a hundred.
+    fn draws(&self, part: u32) -> bool {
+        let random = self.random.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        self.random.set(random);
+        (random >> 33) % 100 < u64::from(part)
+    }
+}
+
+/// Keeps many calls open until the round is over, of which so many in a hundred lose their bets.
+pub(super) async fn calls(
+    node: &Node,
+    client: &Client,
+    work: Work,
+    part: u32,
+) -> Result<Round, CallError> {
+    let mut laps = work.laps();
+    let left = Cell::new(laps.next().unwrap_or(0));
+    let (laps, over, random) = (RefCell::new(laps), Cell::new(false), Cell::new(1));
+    let flight = Rc::new(Flight { laps, left, over, random });
+    let caller = |_| {
+        let (client, flight) = (client.clone(), Rc::clone(&flight));
+        node.spawn(async move {
+            while !flight.over.get() {
+                client.work(flight.draws(part)).await?;
+                if !flight.over.get() {
+                    flight.landed();
+                }
+            }
+            Ok::<(), CallError>(())
+        })
+    };
+    let callers: Vec<_> = (0..CALLS).map(caller).collect();
+    for caller in callers {
+        match caller.await {
+            Ok(done) => done?,
+            Err(ended) => return Err(CallError::NotConnected { text: ended.to_string().into() }),
+        }
+    }
+    Ok(match Rc::try_unwrap(flight) {
+        Ok(flight) => flight.laps.into_inner().round(),
+        Err(_) => unreachable!("all tasks have ended"),
+    })
+}

@@ -1,0 +1,185 @@
+//! What was measured, and the paper's figures beside it.
+
+use super::{BENCH, PARTS};
+use crate::bench::papers::figures::OAM_NULL;
+use crate::bench::report::{self, Placement, Row, rounded, time};
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// A figure of the paper, and of today.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Line {
+    bench: &'static str,
+    system: &'static str,
+    paper: &'static str,
+    table: &'static str,
+    row: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    then_ns: Option<f64>,
+    today_ns: f64,
+    /// To active messages, in the paper and today.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    then_ratio: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    today_ratio: Option<f64>,
+    case: String,
+    placement: Placement,
+    cpus: [usize; 2],
+}
+
+/// The cases of table 1, and the paper's rows.
+const NULLS: [(&str, &str); 6] = [
+    ("am/idle", "AM, no thread running"),
+    ("orpc/idle", "ORPC, no thread running"),
+    ("trpc/idle", "TRPC, no thread running"),
+    ("am/busy", "AM, some thread running"),
+    ("orpc/busy", "ORPC, some thread running"),
+    ("trpc/busy", "TRPC, some thread running"),
+];
+
+/// The lines that rows of one placement make.
+fn lines(rows: &[&Row]) -> Vec<Line> {
+    let am = OAM_NULL.value("AM, no thread running");
+    let found = NULLS.iter().filter_map(|(case, row)| {
+        Some((*row, rows.iter().find(|one| one.case == *case).copied()?))
+    });
+    let line = |(row, of): (&'static str, &Row)| {
+        let then_ns = OAM_NULL.value(row);
+        let ratio = then_ns.zip(am).map(|(then, am)| then / am);
+        Line {
+            bench: BENCH,
+            system: OAM_NULL.system,
+            paper: OAM_NULL.paper,
+            table: OAM_NULL.table,
+            row,
+            then_ns,
+            today_ns: rounded(of.p50_ns),
+            then_ratio: ratio.filter(|_| of.ratio_to_baseline.is_some()).map(rounded),
+            today_ratio: of.ratio_to_baseline,
+            case: of.case.clone(),
+            placement: of.placement,
+            cpus: of.cpus,
+        }
+    };
+    found.map(line).collect()
+}
+
+/// By what adaptive execution is behind the better of the two others, for each part of lost bets.
+fn behind(rows: &[&Row]) -> Vec<(u32, f64)> {
+    let mut behind = Vec::new();
+    for part in PARTS {
+        let ratio = |execution: &str| {
+            let case = format!("losing/{part}/{execution}");
+            rows.iter().find(|row| row.case == case)?.ratio_to_baseline
+        };
+        if let (Some(trpc), Some(adaptive)) = (ratio("trpc"), ratio("adaptive")) {
+            behind.push((part, adaptive / trpc.min(1.0)));
+        }
+    }
+    behind
+}
+
+/// Prints rows and lines: as text, or one JSON object a line.
+pub(crate) fn tell(rows: &[Row], json: bool, to: &mut impl Write) -> io::Result<()> {
+    if json {
+        report::json(rows, to)?
+    } else {
+        report::table(rows, to)?
+    }
+    let mut placements: Vec<Placement> = Vec::new();
+    for row in rows {
+        if !placements.contains(&row.placement) {
+            placements.push(row.placement);
+        }
+    }
+    for placement in placements {
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.placement == placement).collect();
+        let lines = lines(&rows);
+        if json {
+            for line in &lines {
+                serde_json::to_writer(&mut *to, line)?;
+                writeln!(to)?;
+            }
+        } else {
+            grid(&lines, &behind(&rows), to)?;
+        }
+    }
+    if json { Ok(()) } else { write!(to, "{NOTES}") }
+}
+
+fn grid(lines: &[Line], behind: &[(u32, f64)], to: &mut impl Write) -> io::Result<()> {
+    if let Some(first) = lines.first() {
+        writeln!(to, "{}, {}", first.system, first.paper)?;
+        writeln!(to, "  CPUs {} and {}: {}", first.cpus[0], first.cpus[1], first.placement)?;
+        writeln!(to, "  {:<40} {:>17} {:>17}", first.table, "paper (to AM)", "today (to AM)")?;
+        for line in lines {
+            let told = |time_ns: Option<f64>, ratio: Option<f64>| {
+                let ratio = ratio.map_or(String::new(), |ratio| format!(" ({ratio:.2})"));
+                time_ns.map_or("-".to_owned(), |ns| time(ns) + &ratio)
+            };
+            let then = told(line.then_ns, line.then_ratio);
+            let today = told(Some(line.today_ns), line.today_ratio);
+            writeln!(to, "    {:<38} {then:>17} {today:>17}", line.row)?;
+        }
+        writeln!(to)?;
+    }
+    for (part, ratio) in behind {
+        writeln!(to, "  {part:>3}% of bets lost: adaptive takes {ratio:.3} of the better other")?;
+    }
+    if behind.is_empty() { Ok(()) } else { writeln!(to) }
+}
+
+const NOTES: &str = "\
+All nodes poll. `idle`: the server's own future waits on a condition; `busy`: it polls and yields in a
+loop. `trpc` puts the task of a request in front of those that want to run, `trpc-back` behind them.
+`lost/*` are compared with `lost/task-at-once`, `losing/*` with `orpc`: by the time of a call.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::{Row, behind, lines, tell};
+    use crate::bench::report::Placement;
+    use crate::bench::stats::{Ratios, Summary};
+
+    fn row(case: &str, p50_ns: f64, baseline: Option<f64>) -> Row {
+        let said = Summary {
+            n: 100,
+            rounds: 7,
+            batch: 1,
+            single_tails: false,
+            min_ns: p50_ns,
+            p50_ns,
+            p99_ns: p50_ns,
+            p999_ns: p50_ns,
+            least_per_second: None,
+            ratios: Ratios { baseline, ..Ratios::default() },
+        };
+        Row::new("execution", case, Placement::OneL3, &said)
+    }
+
+    #[test]
+    fn the_papers_table_stands_beside_todays() {
+        let rows = [
+            row("am/idle", 180.0, None),
+            row("orpc/idle", 181.0, Some(1.006)),
+            row("trpc/busy", 400.0, Some(2.2)),
+            row("losing/50/trpc", 300.0, Some(1.25)),
+            row("losing/50/adaptive", 240.0, Some(1.01)),
+            row("losing/100/trpc", 300.0, Some(0.8)),
+            row("losing/100/adaptive", 300.0, Some(0.84)),
+        ];
+        let rows_of: Vec<&Row> = rows.iter().collect();
+        let told: Vec<_> =
+            lines(&rows_of).into_iter().map(|line| (line.then_ns, line.then_ratio)).collect();
+        assert_eq!(told[0], (Some(13e3), None));
+        assert_eq!(told[1], (Some(14e3), Some(1.077)));
+        assert_eq!(told.len(), 3);
+        let behind = behind(&rows_of);
+        assert_eq!((behind[0], behind[1].0), ((50, 1.01), 100));
+        assert!((behind[1].1 - 1.05).abs() < 1e-9);
+        let mut text = Vec::new();
+        tell(&rows, false, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("74.00 us") && text.contains("50% of bets lost"), "{text}");
+    }
+}

@@ -1,0 +1,172 @@
+//! An `impl` under `#[upbeat::service]`: as it was written, with what it says of its methods as a
+//! constant, and the tests of what they need as methods.
+
+use crate::complaint::Complaints;
+use crate::parse::{ImplOptions, plain_ident};
+use crate::rules::{self, Rule};
+use crate::runtime::Runtime;
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
+use syn::visit_mut::{self, VisitMut};
+use syn::{
+    Block, ExprClosure, ExprForLoop, ExprLoop, ExprWhile, FnArg, ImplItem, ImplItemFn, Item,
+    ItemImpl, parse_quote,
+};
+
+/// The method that tests what that method needs.
+pub(super) fn needs_name(method: &Ident) -> Ident {
+    format_ident!("__upbeat_needs_{}", plain_ident(method))
+}
+
+/// The `impl`, and what is said beside it.
+pub(super) fn emit(
+    options: &ImplOptions,
+    mut written: ItemImpl,
+    complaints: &mut Complaints,
+) -> TokenStream {
+    let ImplOptions { runtime, serial } = options;
+    if written.trait_.is_none() {
+        complaints.about(
+            &written.self_ty,
+            "`#[upbeat::service]` goes on a trait, or on the `impl` of one: write \
+             `impl Service for Type`",
+        );
+    }
+    let mut entries = Vec::new();
+    let mut tests = Vec::new();
+    for item in &mut written.items {
+        let ImplItem::Fn(function) = item else { continue };
+        let rule = rules::of_impl(&function.attrs, complaints);
+        function.attrs.retain(|attribute| !rules::is_method(attribute));
+        let Some(rule) = rule else { continue };
+        if rule.yields {
+            yields(runtime, function, complaints);
+        }
+        if !rule.needs.is_empty() {
+            // An argument may be there for the tests alone.
+            function.attrs.push(parse_quote!(#[allow(unused_variables)]));
+            tests.push(test(runtime, function, &rule));
+        }
+        entries.push(entry(runtime, function, &rule));
+    }
+    if complaints.is_empty() && entries.is_empty() && !serial {
+        complaints.about(
+            &written.self_ty,
+            "this says nothing of the methods: write `#[method(…)]` over some of them, or leave \
+             `#[upbeat::service]` out, which stands over the trait",
+        );
+    }
+    if complaints.is_empty() {
+        let rules = runtime.rules();
+        written.items.push(parse_quote! {
+            #[doc(hidden)]
+            const __UPBEAT: #rules = #rules { serial: #serial, methods: &[#(#entries),*] };
+        });
+        written.items.extend(tests);
+    }
+    quote!(#written)
+}
+
+/// What is said of a method.
+fn entry(runtime: &Runtime, function: &ImplItemFn, rule: &Rule) -> TokenStream {
+    let name = plain_ident(&function.sig.ident);
+    let (kind, execution) = (runtime.rule(), runtime.execution());
+    let execution = match rule.execution {
+        Some(variant) => {
+            let variant = format_ident!("{variant}");
+            quote!(::core::option::Option::Some(#execution::#variant))
+        }
+        None => quote!(::core::option::Option::None),
+    };
+    // One that makes way is held to its budget from its beginning.
+    let usual = rule.yields.then_some(upbeat_core::limits::HANDLER_BUDGET_NS);
+    let budget = match rule.budget_ns.or(usual) {
+        Some(budget) => quote!(::core::option::Option::Some(#budget)),
+        None => quote!(::core::option::Option::None),
+    };
+    let needs = !rule.needs.is_empty();
+    quote!((#name, #kind { execution: #execution, budget_ns: #budget, needs: #needs }))
+}
+
+/// The tests of what a method needs. Its arguments are there as references.
+fn test(runtime: &Runtime, function: &ImplItemFn, rule: &Rule) -> ImplItem {
+    let name = needs_name(&function.sig.ident);
+    let needs = runtime.needs_type();
+    let all = &rule.needs;
+    let arguments = function.sig.inputs.iter().filter_map(|input| match input {
+        FnArg::Typed(typed) => Some(typed),
+        FnArg::Receiver(_) => None,
+    });
+    let arguments = arguments.map(|typed| {
+        let ty = &typed.ty;
+        match &*typed.pat {
+            syn::Pat::Ident(pattern) => {
+                let name = &pattern.ident;
+                quote!(#name: &#ty)
+            }
+            _ => quote!(_: &#ty),
+        }
+    });
+    parse_quote! {
+        #[doc(hidden)]
+        #[allow(unused_variables, clippy::ptr_arg, clippy::trivially_copy_pass_by_ref)]
+        fn #name(&self, __needs: &mut #needs #(, #arguments)*) -> bool {
+            true #(&& __needs.has(&(#all)))*
+        }
+    }
+}
+
+/// Puts a checkpoint at the head of each loop of an async body.
+fn yields(runtime: &Runtime, function: &mut ImplItemFn, complaints: &mut Complaints) {
+    if function.sig.asyncness.is_none() {
+        complaints.about(
+            function.sig.fn_token,
+            format!("what yields is async: write `async fn {}`", function.sig.ident),
+        );
+        return;
+    }
+    let mut loops = Loops { checkpoint: runtime.checkpoint(), count: 0 };
+    loops.visit_block_mut(&mut function.block);
+    if loops.count == 0 {
+        complaints.about(
+            &function.sig.ident,
+            "there is no loop to yield in: leave `yields` out, or write `upbeat::checkpoint().await` \
+             where it may make way",
+        );
+    }
+}
+
+/// The loops of a body, but not those of closures and of items in it.
+struct Loops {
+    checkpoint: TokenStream,
+    count: u32,
+}
+
+impl Loops {
+    fn enter(&mut self, body: &mut Block) {
+        self.count += 1;
+        let checkpoint = &self.checkpoint;
+        body.stmts.insert(0, parse_quote!(#checkpoint().await;));
+    }
+}
+
+impl VisitMut for Loops {
+    fn visit_expr_for_loop_mut(&mut self, one: &mut ExprForLoop) {
+        visit_mut::visit_expr_for_loop_mut(self, one);
+        self.enter(&mut one.body);
+    }
+
+    fn visit_expr_while_mut(&mut self, one: &mut ExprWhile) {
+        visit_mut::visit_expr_while_mut(self, one);
+        self.enter(&mut one.body);
+    }
+
+    fn visit_expr_loop_mut(&mut self, one: &mut ExprLoop) {
+        visit_mut::visit_expr_loop_mut(self, one);
+        self.enter(&mut one.body);
+    }
+
+    fn visit_expr_closure_mut(&mut self, _: &mut ExprClosure) {}
+
+    fn visit_item_mut(&mut self, _: &mut Item) {}
+}

@@ -1,0 +1,189 @@
+//! What `#[method(…)]` says: in a trait what both sides must know, in an `impl` what the server alone
+//! decides. What is wrong is complained about here, for it is known where it is read.
+
+use crate::complaint::{Complaints, shown};
+use proc_macro2::TokenStream;
+use syn::meta::ParseNestedMeta;
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
+use syn::{Attribute, Expr, LitStr, Meta, Token};
+
+/// Whether an attribute is `#[method(…)]`, or means it.
+pub(crate) fn is_method(attribute: &Attribute) -> bool {
+    attribute.path().segments.last().is_some_and(|last| last.ident == "method")
+}
+
+/// What is said of a method in an `impl`.
+#[derive(Default)]
+pub(crate) struct Rule {
+    /// The name of the variant.
+    pub(crate) execution: Option<&'static str>,
+    pub(crate) budget_ns: Option<u64>,
+    pub(crate) yields: bool,
+    pub(crate) needs: Vec<Expr>,
+}
+
+const EXECUTIONS: [(&str, &str); 5] = [
+    ("am", "Am"),
+    ("orpc", "Orpc"),
+    ("trpc", "Trpc"),
+    ("trpc-back", "TrpcBack"),
+    ("adaptive", "Adaptive"),
+];
+
+const SERVERS: [&str; 4] = ["needs", "budget", "yields", "execution"];
+
+/// Reads what a trait says of a method: whether its calls may be sent back.
+pub(crate) fn of_trait(attributes: &[Attribute], complaints: &mut Complaints) -> bool {
+    let mut nack = false;
+    for attribute in attributes.iter().filter(|attribute| is_method(attribute)) {
+        each(attribute, "`#[method(nack)]`", complaints, |option| {
+            if option.path.is_ident("nack") {
+                nack = true;
+                return Ok(());
+            }
+            let servers = SERVERS.iter().find(|name| option.path.is_ident(name));
+            skip(&option)?;
+            Err(option.error(match servers {
+                Some(name) => format!(
+                    "`{name}` is the server's to decide: write it in the `impl`, which stands under \
+                     `#[upbeat::service]` then"
+                ),
+                None => "a method has no such option: write `#[method(nack)]` if its calls may be \
+                         sent back to their callers"
+                    .to_owned(),
+            }))
+        });
+    }
+    nack
+}
+
+/// Reads what an `impl` says of a method.
+pub(crate) fn of_impl(attributes: &[Attribute], complaints: &mut Complaints) -> Option<Rule> {
+    let mut rule = None;
+    for attribute in attributes.iter().filter(|attribute| is_method(attribute)) {
+        let rule: &mut Rule = rule.get_or_insert_default();
+        each(attribute, "`#[method(needs(…), budget = \"…\", yields)]`", complaints, |option| {
+            of_option(&option, rule)
+        });
+    }
+    rule
+}
+
+fn of_option(option: &ParseNestedMeta<'_>, rule: &mut Rule) -> syn::Result<()> {
+    if option.path.is_ident("yields") {
+        rule.yields = true;
+        return Ok(());
+    }
+    if option.path.is_ident("needs") {
+        let wrong =
+            || option.error("write what is needed, as in `needs(self.lock, self.open.get())`");
+        let content;
+        syn::parenthesized!(content in option.input);
+        let needs = Punctuated::<Expr, Token![,]>::parse_terminated(&content)?;
+        if needs.is_empty() {
+            return Err(wrong());
+        }
+        rule.needs.extend(needs);
+        return Ok(());
+    }
+    if option.path.is_ident("budget") {
+        let text: LitStr = option.value()?.parse()?;
+        let budget = nanoseconds(&text.value()).ok_or_else(|| {
+            syn::Error::new(
+                text.span(),
+                "that is no time: write a whole number of `us`, `ms` or `s`, as in \
+                 `budget = \"500us\"`",
+            )
+        })?;
+        rule.budget_ns = Some(budget);
+        return Ok(());
+    }
+    if option.path.is_ident("execution") {
+        let text: LitStr = option.value()?.parse()?;
+        let named = EXECUTIONS.iter().find(|(name, _)| *name == text.value());
+        let (_, variant) = named.ok_or_else(|| {
+            let names = EXECUTIONS.map(|(name, _)| format!("`\"{name}\"`")).join(", ");
+            syn::Error::new(
+                text.span(),
+                format!("there is no such execution: write one of {names}"),
+            )
+        })?;
+        rule.execution = Some(variant);
+        return Ok(());
+    }
+    let nack = option.path.is_ident("nack");
+    skip(option)?;
+    Err(option.error(if nack {
+        "its callers must know that a call may be sent back: write `#[method(nack)]` in the trait"
+    } else {
+        "a method has no such option: write `needs(…)`, `budget = \"…\"`, `yields` or \
+         `execution = \"…\"`"
+    }))
+}
+
+/// Reads the options of one attribute.
+fn each(
+    attribute: &Attribute,
+    instead: &str,
+    complaints: &mut Complaints,
+    mut option: impl FnMut(ParseNestedMeta<'_>) -> syn::Result<()>,
+) {
+    if !attribute.path().is_ident("method") {
+        complaints.about(attribute, format!("write {instead}"));
+        return;
+    }
+    let tokens = match &attribute.meta {
+        Meta::List(list) if !list.tokens.is_empty() => list.tokens.clone(),
+        _ => {
+            let text = format!("`{}` says nothing: write {instead}", shown(attribute));
+            complaints.about(attribute, text);
+            return;
+        }
+    };
+    let parser = syn::meta::parser(&mut option);
+    if let Err(error) = parser.parse2(tokens) {
+        complaints.add(error);
+    }
+}
+
+/// Passes what belongs to an option, so that nothing is said of that.
+fn skip(option: &ParseNestedMeta<'_>) -> syn::Result<()> {
+    if option.input.peek(syn::token::Paren) {
+        let content;
+        syn::parenthesized!(content in option.input);
+        content.parse::<TokenStream>()?;
+    } else if option.input.peek(Token![=]) {
+        option.value()?.parse::<Expr>()?;
+    }
+    Ok(())
+}
+
+/// A time such as `500us`.
+fn nanoseconds(text: &str) -> Option<u64> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let each = match unit {
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(each).filter(|budget| *budget > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nanoseconds;
+
+    #[test]
+    fn times_have_a_number_and_a_unit() {
+        let times = [("500us", 500_000), ("1ms", 1_000_000), ("2s", 2_000_000_000)];
+        for (text, time) in times {
+            assert_eq!(nanoseconds(text), Some(time));
+        }
+        for text in ["", "5", "us", "0us", "1.5ms", "5 ms", "99999999999999999999s", "5m"] {
+            assert_eq!(nanoseconds(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Calls that may be sent back: their arguments are kept, and sent again.
+//!
+//! A callee refuses such a call where what its handler needs is not there, and runs nothing of it.
+//! The caller waits, longer each time and never as long as others who were refused with it, and sends
+//! the call anew, under another number. Invariant: one of its calls at most is under way, and the next
+//! is sent when that was refused; what was refused has not run.
+
+use super::{Bound, Call, flatten};
+use crate::error::{CallError, FailCode};
+use crate::time::Sleep;
+use crate::wire::{Describe, Input, Output, Wire, WireError};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use upbeat_core::backoff::REFUSALS_MAX;
+
+/// Arguments that are sent and kept.
+struct Kept<A>(Rc<A>);
+
+impl<A: Wire> Wire for Kept<A> {
+    const IN_PLACE: bool = A::IN_PLACE;
+    const BYTES_LIKELY: usize = A::BYTES_LIKELY;
+
+    fn bytes_likely(&self) -> usize {
+        self.0.bytes_likely()
+    }
+
+    fn describe(out: &mut Describe) {
+        A::describe(out);
+    }
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        self.0.put(out)
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+        A::take(input).map(|arguments| Kept(Rc::new(arguments)))
+    }
+}
+
+/// A call of a method under `#[method(nack)]`.
+#[must_use = "a call does nothing until it is awaited"]
+pub struct NackCall<'c, A, R> {
+    bound: &'c Bound,
+    index: usize,
+    method: &'static str,
+    arguments: Rc<A>,
+    call: Call<'c, Kept<A>, R>,
+    refusals: u64,
+    /// Until it is sent again.
+    pause: Option<Sleep>,
+    deadline: Option<Sleep>,
+}
+
+// Nothing in it is pinned, as in a call.
+impl<A, R> Unpin for NackCall<'_, A, R> {}
+
+impl Bound {
+    /// Calls a method that may send the call back.
+    pub fn nack_call<A: Wire, R: Wire>(
+        &self,
+        index: usize,
+        method: &'static str,
+        arguments: A,
+    ) -> NackCall<'_, A, R> {
+        let arguments = Rc::new(arguments);
+        let call = self.attempt(index, method, &arguments, 0);
+        let (refusals, pause, deadline) = (0, None, None);
+        NackCall { bound: self, index, method, arguments, call, refusals, pause, deadline }
+    }
+
+    /// The same where the method's result is the user's `Result`.
+    pub fn try_nack_call<A: Wire, T: Wire, E: Wire>(
+        &self,
+        index: usize,
+        method: &'static str,
+        arguments: A,
+    ) -> TryNackCall<'_, A, T, E> {
+        TryNackCall { call: self.nack_call(index, method, arguments) }
+    }
+
+    fn attempt<A: Wire, R: Wire>(
+        &self,
+        index: usize,
+        method: &'static str,
+        arguments: &Rc<A>,
+        refusals: u64,
+    ) -> Call<'_, Kept<A>, R> {
+        let mut call = self.call(index, method, Kept(Rc::clone(arguments)));
+        call.rare.get_or_insert_default().refusals = Some(refusals);
+        call
+    }
+}
+
+impl<A: Wire, R: Wire> NackCall<'_, A, R> {
+    /// Gives the call up after `after`, however often it is sent: see [`Call::deadline`].
+    pub fn deadline(mut self, after: Duration) -> Self {
+        self.deadline = Some(Sleep::new(&self.bound.node, after));
+        self.call = self.call.deadline(after);
+        self
+    }
+
+    /// Sends the call now, or says [`CallError::Full`]: see [`Call::try_send`]. If it is sent back, it
+    /// is sent again when it is awaited.
+    pub fn try_send(self) -> Result<Self, CallError> {
+        Ok(NackCall { call: self.call.try_send()?, ..self })
+    }
+
+    /// The call was refused: it is sent again after a while.
+    #[cold]
+    fn back_off(&mut self) {
+        self.refusals += 1;
+        let pause = Duration::from_nanos(self.bound.node.backoff_ns(self.refusals));
+        self.pause = Some(Sleep::new(&self.bound.node, pause));
+    }
+
+    /// Waits until the call is to be sent again.
+    #[cold]
+    fn poll_pause(&mut self, context: &mut Context<'_>) -> Poll<Result<(), CallError>> {
+        let Some(pause) = &mut self.pause else { return Poll::Ready(Ok(())) };
+        if let Some(deadline) = &mut self.deadline
+            && Pin::new(deadline).poll(context).is_ready()
+        {
+            self.pause = None;
+            return Poll::Ready(Err(CallError::Deadline));
+        }
+        ready!(Pin::new(pause).poll(context));
+        self.pause = None;
+        let bound = self.bound;
+        let call = bound.attempt(self.index, self.method, &self.arguments, self.refusals);
+        self.call = match &self.deadline {
+            Some(deadline) => call.deadline(Duration::from_micros(deadline.left_us())),
+            None => call,
+        };
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<A: Wire, R: Wire> Future for NackCall<'_, A, R> {
+    type Output = Result<R, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        loop {
+            if this.pause.is_some()
+                && let Err(error) = ready!(this.poll_pause(context))
+            {
+                return Poll::Ready(Err(error));
+            }
+            match ready!(Pin::new(&mut this.call).poll(context)) {
+                // One who refuses for ever is answered back by the error.
+                Err(CallError::Failed { code: FailCode::Refused, .. })
+                    if this.refusals < REFUSALS_MAX =>
+                {
+                    this.back_off();
+                }
+                result => return Poll::Ready(result),
+            }
+        }
+    }
+}
+
+/// A call of a method under `#[method(nack)]` that returns a `Result<T, E>` of the user's.
+#[must_use = "a call does nothing until it is awaited"]
+pub struct TryNackCall<'c, A, T, E> {
+    call: NackCall<'c, A, Result<T, E>>,
+}
+
+impl<A: Wire, T: Wire, E: Wire> TryNackCall<'_, A, T, E> {
+    /// Gives the call up after `after`: see [`NackCall::deadline`].
+    pub fn deadline(self, after: Duration) -> Self {
+        TryNackCall { call: self.call.deadline(after) }
+    }
+
+    /// Sends the call now, or says [`CallError::Full`]: see [`NackCall::try_send`].
+    pub fn try_send(self) -> Result<Self, CallError> {
+        Ok(TryNackCall { call: self.call.try_send()? })
+    }
+}
+
+impl<A: Wire, T: Wire, E: Wire> Future for TryNackCall<'_, A, T, E> {
+    type Output = Result<T, CallError<E>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(flatten(ready!(Pin::new(&mut self.call).poll(context))))
+    }
+}

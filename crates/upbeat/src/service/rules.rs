@@ -1,0 +1,213 @@
+//! What an `impl` under `#[upbeat::service]` says of its methods, and what is made of that.
+//!
+//! The stub compiler writes rules as a constant of the `impl`, and tests of what a method needs as a
+//! method of it; a plain `impl` has neither. Invariant: a test that fails is followed by the body from
+//! its beginning, once, or by a refusal and never by the body.
+
+use crate::dispatch::Dispatcher;
+use crate::execution::Execution;
+use crate::sample::Reason;
+use crate::sync::Need;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+/// What is said of a method.
+#[derive(Clone, Copy)]
+pub struct Rule {
+    /// How its handlers are run.
+    pub execution: Option<Execution>,
+    /// Nanoseconds that one may run without a pause.
+    pub budget_ns: Option<u64>,
+    /// Whether it needs something.
+    pub needs: bool,
+}
+
+/// What is said of a service.
+#[derive(Clone, Copy)]
+pub struct Rules {
+    /// Whether its handlers run one after another.
+    pub serial: bool,
+    /// What is said of some of its methods, by their names.
+    pub methods: &'static [(&'static str, Rule)],
+}
+
+impl Rules {
+    /// Nothing.
+    pub const NONE: Rules = Rules { serial: false, methods: &[] };
+
+    /// What is said of the method of this name.
+    pub const fn of(&self, name: &str) -> Rule {
+        let mut at = 0;
+        while at < self.methods.len() {
+            if is_same(self.methods[at].0.as_bytes(), name.as_bytes()) {
+                return self.methods[at].1;
+            }
+            at += 1;
+        }
+        Rule { execution: None, budget_ns: None, needs: false }
+    }
+
+    /// Whether something comes before the body of that method.
+    pub const fn guards(&self, name: &str) -> bool {
+        self.serial || self.of(name).needs
+    }
+}
+
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    let mut at = 0;
+    while at < one.len() {
+        if one[at] != other[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+/// Asks what a method needs, up to the first that is not there.
+pub struct Needs(());
+
+impl Needs {
+    /// Whether it is there.
+    pub fn has(&mut self, need: &(impl Need + ?Sized)) -> bool {
+        need.is_there() || {
+            let lack = need.lack();
+            Dispatcher::if_driving(|node| node.waits_for_named(lack.reason, lack.name.as_ref()));
+            false
+        }
+    }
+}
+
+/// Ends at once if everything is there that a method needs, or if it is a task already. Else its bet
+/// is lost, and this ends when it is polled as a task: the body begins there.
+pub async fn needs(all: impl FnOnce(&mut Needs) -> bool) {
+    if Dispatcher::with_current(|node| node.runs_task()) || all(&mut Needs(())) {
+        return;
+    }
+    let mut told = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut told, true) {
+            return Poll::Ready(());
+        }
+        Dispatcher::with_current(|node| node.lacks_needs());
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// The handlers of a service that run one after another, in the order in which they came.
+pub struct Series {
+    name: Arc<str>,
+    /// Who runs, and behind him those who wait.
+    line: RefCell<VecDeque<(u64, Option<Waker>)>>,
+    next: Cell<u64>,
+}
+
+impl Series {
+    pub(super) fn new(service: &str) -> Rc<Series> {
+        let (line, next) = (RefCell::default(), Cell::new(0));
+        Rc::new(Series { name: format!("{service} in series").into(), line, next })
+    }
+
+    /// A handler has come: its turn.
+    pub fn arrive(series: Option<&Rc<Series>>) -> Turn {
+        let place = series.map(|series| {
+            let number = series.next.replace(series.next.get() + 1);
+            series.line.borrow_mut().push_back((number, None));
+            (Rc::clone(series), number)
+        });
+        Turn { place }
+    }
+}
+
+/// A handler's turn, given up when it is dropped.
+pub struct Turn {
+    place: Option<(Rc<Series>, u64)>,
+}
+
+impl Turn {
+    /// Waits until it has come.
+    pub async fn come(self) -> Turn {
+        poll_fn(|context| {
+            let Some((series, number)) = &self.place else { return Poll::Ready(()) };
+            let mut line = series.line.borrow_mut();
+            if line.front().is_some_and(|(first, _)| first == number) {
+                return Poll::Ready(());
+            }
+            let place = line.iter_mut().find(|(other, _)| other == number);
+            if let Some((_, waker)) = place {
+                *waker = Some(context.waker().clone());
+            }
+            Dispatcher::if_driving(|node| {
+                node.waits_for_named(Reason::Lock, Some(&series.name));
+            });
+            Poll::Pending
+        })
+        .await;
+        self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let Some((series, number)) = &self.place else { return };
+        let mut line = series.line.borrow_mut();
+        let was_first = line.front().is_some_and(|(first, _)| first == number);
+        line.retain(|(other, _)| other != number);
+        let next = line.front_mut().filter(|_| was_first).and_then(|(_, waker)| waker.take());
+        drop(line);
+        if let Some(next) = next {
+            next.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use std::pin::{Pin, pin};
+    use std::task::Context;
+
+    fn poll(turn: Pin<&mut impl Future<Output = Turn>>) -> Option<Turn> {
+        match turn.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(turn) => Some(turn),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn turns_come_in_the_order_of_arrival_also_where_some_are_given_up() {
+        let series = Series::new("Shop");
+        let [one, two, three, four] = [(); 4].map(|()| Series::arrive(Some(&series)));
+        let (mut one, mut two) = (pin!(one.come()), Box::pin(two.come()));
+        let (mut three, mut four) = (pin!(three.come()), pin!(four.come()));
+        assert!(poll(four.as_mut()).is_none() && poll(two.as_mut()).is_none());
+        let first = poll(one.as_mut()).unwrap();
+        assert!(poll(two.as_mut()).is_none() && poll(three.as_mut()).is_none());
+        drop(first);
+        // The second has its turn and gives it up unused.
+        drop(two);
+        let third = poll(three.as_mut()).unwrap();
+        assert!(poll(four.as_mut()).is_none());
+        drop(third);
+        assert!(poll(four.as_mut()).is_some());
+    }
+
+    #[test]
+    fn rules_are_found_by_name() {
+        const RULE: Rule = Rule { execution: Some(Execution::Am), budget_ns: None, needs: true };
+        const RULES: Rules = Rules { serial: false, methods: &[("buy", RULE)] };
+        assert!(RULES.guards("buy") && !RULES.guards("bu") && !RULES.guards("buyy"));
+        assert_eq!(RULES.of("buy").execution, Some(Execution::Am));
+        assert!(!Rules::NONE.guards("buy"));
+    }
+}

@@ -1,0 +1,208 @@
+//! Aborts: a handler whose needs are not met runs again as a task, or its call is sent back; handlers
+//! of a serial service run one after another.
+
+use crate::bank::{BankClient, BankHandle, DeskClient};
+use crate::common::server::KINDS;
+use crate::common::{PROGRAM, Watchdog};
+use crate::shop::{ShopClient, Stand, counted};
+use std::time::Duration;
+use upbeat::error::FailCode;
+use upbeat::{CallError, Counter, Execution};
+
+async fn clients(stand: &Stand) -> (ShopClient, BankClient) {
+    (stand.client().await, stand.node.connect(&stand.name()).await.unwrap())
+}
+
+#[test]
+fn what_lacks_its_needs_runs_once_and_as_a_task() {
+    let _watchdog = Watchdog::new("rerun", 60);
+    for kind in KINDS {
+        let stand = Stand::new(kind, None);
+        stand.node.block_on(async {
+            let (shop, bank) = clients(&stand).await;
+            bank.deposit(10).await.unwrap();
+            // All is there: it runs where it lies.
+            assert_eq!(bank.pay(3).await, Ok(7));
+            assert_eq!(counted(&shop, Counter::PromotedByCondition).await, 0);
+            let hold = bank.hold(20).try_send().unwrap();
+            assert_eq!(bank.pay(3).await, Ok(4));
+            hold.await.unwrap();
+            assert_eq!(counted(&shop, Counter::PromotedByLock).await, 1);
+            let pay = bank.pay(5).try_send().unwrap();
+            bank.deposit(1).await.unwrap();
+            assert_eq!(pay.await, Ok(0));
+            assert_eq!(counted(&shop, Counter::PromotedByCondition).await, 1);
+            assert_eq!(bank.begun().await, Ok(vec![3, 3, 5]));
+            assert_eq!(counted(&shop, Counter::HandlersRefused).await, 0);
+        });
+    }
+}
+
+#[test]
+fn where_nothing_may_wait_nothing_of_it_has_run() {
+    let _watchdog = Watchdog::new("needs of active messages", 60);
+    for kind in KINDS {
+        let stand = Stand::new(kind, Some(Execution::Am));
+        stand.node.block_on(async {
+            let (_, bank) = clients(&stand).await;
+            let Err(CallError::Failed { code, text }) = bank.pay(5).await else { panic!() };
+            assert_eq!((code, &*text), (FailCode::WouldWait, "a condition"));
+            assert_eq!(bank.begun().await, Ok(vec![]));
+        });
+    }
+}
+
+#[test]
+fn what_is_sent_back_comes_again_and_runs_once() {
+    let _watchdog = Watchdog::new("nack", 60);
+    for kind in KINDS {
+        let stand = Stand::new(kind, None);
+        stand.node.block_on(async {
+            let (shop, bank) = clients(&stand).await;
+            // It is sent back until something is there.
+            let withdrawn = stand.node.spawn({
+                let bank = bank.clone();
+                async move { bank.withdraw(5).await }
+            });
+            while counted(&shop, Counter::HandlersRefused).await == 0 {}
+            bank.deposit(5).await.unwrap();
+            assert_eq!(withdrawn.await.unwrap(), Ok(0));
+            assert_eq!(bank.begun().await, Ok(vec![5]));
+            // Many at once: each is done once.
+            let many: Vec<_> = (0..60)
+                .map(|_| {
+                    let bank = bank.clone();
+                    stand.node.spawn(async move { bank.withdraw(1).await })
+                })
+                .collect();
+            for _ in 0..30 {
+                bank.deposit(2).await.unwrap();
+                upbeat::sleep(Duration::from_micros(100)).await;
+            }
+            for one in many {
+                assert!(one.await.unwrap().unwrap() < 60);
+            }
+            assert_eq!(bank.begun().await.unwrap().len(), 61);
+            assert_eq!(
+                bank.transfer(0).await,
+                Err(CallError::Method("nothing to transfer".into()))
+            );
+        });
+    }
+}
+
+#[test]
+fn what_was_refused_often_enough_is_a_task() {
+    let _watchdog = Watchdog::new("bounded refusals", 60);
+    for kind in KINDS {
+        let stand = Stand::new(kind, None);
+        stand.node.block_on(async {
+            let (shop, bank) = clients(&stand).await;
+            let late = stand.node.spawn({
+                let bank = bank.clone();
+                async move { bank.withdraw(5).await }
+            });
+            while counted(&shop, Counter::PromotedByCondition).await == 0 {
+                upbeat::sleep(Duration::from_millis(1)).await;
+            }
+            assert_eq!(counted(&shop, Counter::HandlersRefused).await, 8);
+            bank.deposit(5).await.unwrap();
+            assert_eq!(late.await.unwrap(), Ok(0));
+            assert_eq!(bank.begun().await, Ok(vec![5]));
+            // A handle keeps nothing, and is not sent anything back.
+            let (place, name) = (stand.place.clone(), stand.name());
+            let blocked = std::thread::spawn(move || {
+                let builder = upbeat::handle::builder().program(PROGRAM).directory(&place);
+                let handle: BankHandle = builder.connect(&name).unwrap();
+                handle.blocking().withdraw(7)
+            });
+            while counted(&shop, Counter::PromotedByCondition).await == 1 {
+                upbeat::sleep(Duration::from_millis(1)).await;
+            }
+            bank.deposit(7).await.unwrap();
+            while !blocked.is_finished() {
+                upbeat::sleep(Duration::from_millis(1)).await;
+            }
+            assert_eq!(blocked.join().unwrap(), Ok(0));
+            assert_eq!(counted(&shop, Counter::HandlersRefused).await, 8);
+        });
+    }
+}
+
+#[test]
+fn who_backs_off_keeps_its_deadline_and_can_be_dropped() {
+    let _watchdog = Watchdog::new("backing off", 60);
+    for kind in KINDS {
+        let stand = Stand::new(kind, None);
+        stand.node.block_on(async {
+            let (shop, bank) = clients(&stand).await;
+            // Shorter than all refusals take.
+            let late = bank.withdraw(5).deadline(Duration::from_micros(300)).await;
+            assert_eq!(late, Err(CallError::Deadline));
+            let dropped = upbeat::within(Duration::from_micros(300), bank.withdraw(5)).await;
+            assert!(dropped.is_err());
+            drop(dropped);
+            let refused = counted(&shop, Counter::HandlersRefused).await;
+            assert!((2..=16).contains(&refused), "{refused}");
+            upbeat::sleep(Duration::from_millis(20)).await;
+            assert_eq!(counted(&shop, Counter::HandlersRefused).await, refused);
+            bank.deposit(5).await.unwrap();
+            upbeat::sleep(Duration::from_millis(20)).await;
+            assert_eq!(bank.begun().await, Ok(vec![]), "nobody wants it any more");
+            assert_eq!(bank.withdraw(5).deadline(Duration::from_secs(20)).await, Ok(0));
+        });
+    }
+}
+
+#[test]
+fn handlers_of_a_serial_service_run_one_after_another() {
+    let _watchdog = Watchdog::new("serial", 60);
+    for kind in KINDS {
+        for execution in [Execution::Orpc, Execution::Trpc, Execution::TrpcBack] {
+            let stand = Stand::new(kind, Some(execution));
+            stand.node.block_on(async {
+                let desk: DeskClient = stand.node.connect(&stand.name()).await.unwrap();
+                for number in 0..100 {
+                    desk.queue(number, 5 - number % 5).await.unwrap();
+                }
+                // One who waits and is given up lets the next one through.
+                drop(desk.serve(1000, 1_000_000).try_send().unwrap());
+                let served = desk.serve(100, 3).try_send().unwrap();
+                let noted = desk.noted().await.unwrap();
+                let twice = |number| [number, number];
+                let expected: Vec<u64> = (0..=100).flat_map(twice).collect();
+                let noted: Vec<u64> = noted.into_iter().filter(|number| *number < 1000).collect();
+                assert_eq!(noted, expected, "{execution}");
+                served.await.unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn a_method_has_an_execution_of_its_own() {
+    let _watchdog = Watchdog::new("own execution", 60);
+    for kind in KINDS {
+        let stand = Stand::new(kind, Some(Execution::Trpc));
+        stand.node.block_on(async {
+            let (shop, bank) = clients(&stand).await;
+            let Err(CallError::Failed { code, .. }) = bank.nap().await else { panic!() };
+            assert_eq!(code, FailCode::WouldWait);
+            assert_eq!(counted(&shop, Counter::HandlersEnded).await, 1);
+        });
+    }
+}
+
+#[test]
+fn loops_make_way_where_the_method_yields() {
+    let _watchdog = Watchdog::new("yields", 60);
+    for kind in KINDS {
+        let stand = Stand::new(kind, None);
+        stand.node.block_on(async {
+            let (shop, bank) = clients(&stand).await;
+            assert_eq!(bank.audit(10).await, Ok(45));
+            assert_eq!(bank.audit(5_000).await, Ok(12_497_500));
+            assert!(counted(&shop, Counter::PromotedByBudget).await >= 1);
+        });
+    }
+}
