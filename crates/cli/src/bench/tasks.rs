@@ -12,9 +12,11 @@ use crate::bench::hosts::{self, Policy};
 use crate::bench::pair::{Pair, Server};
 use crate::bench::rounds::{Floor, Subject};
 use crate::bench::timing::{Round, Shape, Work};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::hint::black_box;
 use std::rc::Rc;
+use std::task::{Poll, Waker};
 use upbeat::sync::{Monitor, Mutex, Signal};
 use upbeat::{Node, yield_now};
 
@@ -28,6 +30,10 @@ pub(crate) const BENCH: &str = "tasks";
 enum Case {
     Procedure,
     Spawn,
+    SpawnMany,
+    Scope,
+    Wake,
+    WakeOfMillion,
     Switch,
     Monitor,
     Mutex,
@@ -35,9 +41,13 @@ enum Case {
     Signal,
 }
 
-const CASES: [Case; 7] = [
+const CASES: [Case; 11] = [
     Case::Procedure,
     Case::Spawn,
+    Case::SpawnMany,
+    Case::Scope,
+    Case::Wake,
+    Case::WakeOfMillion,
     Case::Switch,
     Case::Monitor,
     Case::Mutex,
@@ -50,6 +60,10 @@ impl Case {
         match self {
             Case::Procedure => "procedure",
             Case::Spawn => "spawn",
+            Case::SpawnMany => "spawn/4096",
+            Case::Scope => "scope/100",
+            Case::Wake => "wake",
+            Case::WakeOfMillion => "wake/million",
             Case::Switch => "switch",
             Case::Monitor => "monitor",
             Case::Mutex => "mutex",
@@ -61,7 +75,11 @@ impl Case {
     const fn about(self) -> &'static str {
         match self {
             Case::Procedure => "a procedure is called that does nothing",
-            Case::Spawn => "a task is begun, ends, and is joined",
+            Case::Spawn => "a task is begun in the slot of one that has ended, ends, and is joined",
+            Case::SpawnMany => "4,096 tasks are begun, most in new slots, end, and are joined",
+            Case::Scope => "a scope of 100 children, which are done at once",
+            Case::Wake => "a task that waits is woken and polled, and waits on",
+            Case::WakeOfMillion => "the same of one of a million that wait",
             Case::Switch => "a task makes way for another, and that for it: two switches",
             Case::Monitor => "a monitor is entered and left in which nobody is",
             Case::Mutex => "a mutex is locked and unlocked that nobody has",
@@ -84,7 +102,10 @@ pub(crate) fn subjects(
     let node = hosts::node("bench-tasks", None, Policy::Polling)?;
     let cases = CASES.into_iter().filter(|case| wanted(case.path()));
     Ok(cases
-        .map(|case| Box::new(TaskSubject { case, node: node.clone() }) as Box<dyn Subject>)
+        .map(|case| {
+            let subject = TaskSubject { case, node: node.clone(), parked: None };
+            Box::new(subject) as Box<dyn Subject>
+        })
         .collect())
 }
 
@@ -101,6 +122,47 @@ impl Server for Nobody {
 struct TaskSubject {
     case: Case,
     node: Node,
+    /// Tasks that wait, from the first round on.
+    parked: Option<Parked>,
+}
+
+/// Tasks that wait to be woken.
+struct Parked {
+    count: usize,
+    wakers: Rc<RefCell<Vec<Waker>>>,
+    polls: Rc<Cell<u64>>,
+    next: Cell<usize>,
+}
+
+impl Parked {
+    fn new(node: &Node, case: Case) -> Parked {
+        let count = if case == Case::Wake { 1 } else { 1_000_000 };
+        let wakers = Rc::new(RefCell::new(Vec::with_capacity(count)));
+        let polls = Rc::new(Cell::new(0));
+        for place in 0..count {
+            let (wakers, polls) = (Rc::clone(&wakers), Rc::clone(&polls));
+            drop(node.spawn(poll_fn(move |context| {
+                polls.set(polls.get() + 1);
+                let mut wakers = wakers.borrow_mut();
+                if wakers.len() <= place {
+                    wakers.push(context.waker().clone());
+                }
+                Poll::<()>::Pending
+            })));
+        }
+        Parked { count, wakers, polls, next: Cell::new(0) }
+    }
+
+    /// Wakes one, and waits until it was polled.
+    async fn wake(&self) {
+        let before = self.polls.get();
+        // Far from the last one, as a cache sees it.
+        let next = (self.next.get() + 514_229) % self.wakers.borrow().len();
+        self.next.set(next);
+        self.wakers.borrow()[next].wake_by_ref();
+        yield_now().await;
+        assert_eq!(self.polls.get(), before + 1, "one task is polled and no other");
+    }
 }
 
 impl Subject for TaskSubject {
@@ -122,6 +184,16 @@ impl Subject for TaskSubject {
             match self.case {
                 Case::Procedure => each(work, async || procedure()).await,
                 Case::Spawn => each(work, async || _ = black_box(node.spawn(async {}).await)).await,
+                Case::SpawnMany => each(work, async || spawn_many(node).await).await,
+                Case::Scope => each(work, scope_of_100).await,
+                Case::Wake | Case::WakeOfMillion => {
+                    let parked = self.parked.get_or_insert_with(|| Parked::new(node, self.case));
+                    // All of them have to be polled once.
+                    while parked.wakers.borrow().len() < parked.count {
+                        yield_now().await;
+                    }
+                    each(work, async || parked.wake().await).await
+                }
                 Case::Switch => beside(node, yield_now, each(work, yield_now)).await,
                 Case::Monitor => {
                     let monitor = Monitor::new(0_u64, ["never"]);
@@ -189,6 +261,25 @@ async fn handed(node: &Node, work: Work) -> Round {
         *held += 1;
     };
     beside(node, hold, each(work, operation)).await
+}
+
+async fn spawn_many(node: &Node) {
+    let tasks: Vec<_> = (0..4096).map(|_| node.spawn(async {})).collect();
+    for task in tasks {
+        _ = black_box(task.await);
+    }
+}
+
+async fn scope_of_100() {
+    let sum = Cell::new(0_u64);
+    upbeat::scope(async |s| {
+        for number in 0..100 {
+            let sum = &sum;
+            s.spawn(async move { sum.set(sum.get() + number) });
+        }
+    })
+    .await;
+    assert_eq!(black_box(sum.get()), 4950);
 }
 
 /// Two signals, each answered by the other.

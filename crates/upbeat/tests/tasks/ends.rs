@@ -151,6 +151,16 @@ fn a_value_that_nobody_takes_is_dropped_with_the_handle_or_the_task() {
     *handle.borrow_mut() = Some(task);
     settle(&node);
     assert_eq!(dropped.get(), 3);
+    // The same of one that waits after that.
+    let (own, value) = (Rc::clone(&handle), OnDrop(Rc::clone(&dropped)));
+    let task = node.spawn(async move {
+        drop(own.take());
+        yield_now().await;
+        value
+    });
+    *handle.borrow_mut() = Some(task);
+    settle(&node);
+    assert_eq!(dropped.get(), 4);
 }
 
 #[test]
