@@ -27,6 +27,9 @@ const WANTS_ROOM: usize = 2 * LINE_WORDS + 1;
 /// A word for each slab of the peer's, in which the owner notes the buffers that it returns.
 const RETURNS: usize = 4 * LINE_WORDS;
 
+/// An odd number without a pattern, by which words are mixed.
+const DIGEST: u64 = 0x9E37_79B9_7F4A_7C15;
+
 /// The most slabs that a side of a session has at a time.
 pub const SLABS_MAX: usize = 32;
 
@@ -183,6 +186,17 @@ impl Lanes {
     pub fn returns_for(&self, slab: usize) -> Region {
         assert!(slab < SLABS_MAX, "slab {slab} of {SLABS_MAX}");
         self.ours.part(RETURNS + slab, 1)
+    }
+
+    /// What the peer has been shown of the room that we make for it: slots that we have read, requests
+    /// that we have accepted, and a digest of the buffers that went back. While it stays the same
+    /// there is nothing to tell: a buffer that goes back twice was lent in a slot in between.
+    #[must_use]
+    pub fn shown(&self) -> [u64; 3] {
+        let digest = |sum: u64, slab| {
+            (sum.rotate_left(5) ^ self.ours.load(RETURNS + slab)).wrapping_mul(DIGEST)
+        };
+        [self.ours.load(IN), self.ours.load(ACCEPTED), (0..SLABS_MAX).fold(0, digest)]
     }
 
     /// The peer's word on the buffers of our slab `slab` that have come back. It says anything.

@@ -73,6 +73,8 @@ pub(crate) struct Session {
     pub(crate) serving: RefCell<Serving<TaskId>>,
     /// The peer's sleep for which it was rung last.
     rung: Cell<u64>,
+    /// What room it was last told of.
+    relieved: Cell<[u64; 3]>,
     /// Messages since the promise was last looked at.
     unflushed: Cell<u32>,
     /// What could not be written for want of room and may not be refused.
@@ -113,6 +115,7 @@ impl Session {
             arrived: reply::Arrived::default(),
             serving: RefCell::new(Serving::new()),
             rung: Cell::new(0),
+            relieved: Cell::default(),
             unflushed: Cell::new(0),
             owed: RefCell::new(VecDeque::new()),
             owed_bytes: Cell::new(0),
@@ -233,6 +236,13 @@ impl Session {
     #[inline(always)]
     pub(crate) fn peer_wants_room(&self) -> bool {
         self.carrier.lanes.peer_wants_room()
+    }
+
+    /// Whether room was made since this was last asked: otherwise a peer that sleeps over it knows
+    /// all that there is to know.
+    pub(crate) fn has_made_room(&self) -> bool {
+        let shown = self.carrier.lanes.shown();
+        self.relieved.replace(shown) != shown
     }
 
     /// Looks at the peer's promise, and rings or notes if it does not look by itself. The caller

@@ -99,6 +99,29 @@ fn a_lane_does_not_go_on_under_a_message() {
 }
 
 #[test]
+fn what_is_shown_changes_with_all_that_makes_room() {
+    let [ours, theirs] = [LANE_BYTES / WORD; 2].map(Region::heap);
+    let lanes = Lanes::new(ours.clone(), 1, theirs, 2);
+    let mut seen = vec![lanes.shown()];
+    let mut is_new = |what: &str| {
+        let now = lanes.shown();
+        assert!(!seen.contains(&now), "{what}");
+        seen.push(now);
+        assert_eq!(lanes.shown(), now, "nothing has changed since");
+    };
+    lanes.publish_accepted(1);
+    is_new("a request was accepted");
+    ours.store(IN, 1);
+    is_new("slots were read");
+    for slab in 0..SLABS_MAX {
+        lanes.returns_for(slab).toggle(0, 1);
+        is_new("a buffer went back");
+    }
+    lanes.returns_for(3).toggle(0, 1 << 63);
+    is_new("another one did");
+}
+
+#[test]
 fn progress_that_cannot_be_is_refused() {
     let [ours, theirs] = [LANE_BYTES / WORD; 2].map(Region::heap);
     let lanes = Lanes::new(ours, 1, theirs.clone(), 2);

@@ -94,12 +94,15 @@ impl Dispatcher {
         }
     }
 
-    /// The peer waits for room and may sleep.
+    /// The peer waits for room and may sleep: it is told of what has been made since the last time. To
+    /// ring it for nothing would have both sides do so for ever.
     #[cold]
     pub(super) fn relieve(&self, session: &Session) {
         session.publish_accepted();
-        fence_full();
-        self.flush_one(session);
+        if session.has_made_room() {
+            fence_full();
+            self.flush_one(session);
+        }
     }
 
     /// Writes what is owed, and wakes who waits, wherever there is room now: a good part of it, or

@@ -5,7 +5,8 @@ use crate::common::{Watchdog, until};
 use crate::depot::{DepotClient, Make, Stand, bytes_of};
 use std::pin::pin;
 use std::time::{Duration, Instant};
-use upbeat::{CallError, Waiting};
+use upbeat::{CallError, Counter, Waiting};
+use upbeat_core::limits::PLACES_MAX;
 
 /// A long request of a session at which nothing is looked any more, and of a node that sleeps: it is
 /// served when others make room, whether it waits where it is or has asked first.
@@ -48,6 +49,44 @@ fn room_for_one_that_has_long_been_silent() {
             busy.join().unwrap();
             asks.block_on(until(|| stand.state().1 == 0));
         }
+    }
+}
+
+/// A sender that sleeps because its receiver accepts no more is not rung before that has changed,
+/// whatever else the receiver does, and is rung then.
+#[test]
+fn who_waits_for_room_is_not_rung_for_nothing() {
+    let _watchdog = Watchdog::new("rung", 60);
+    for kind in KINDS {
+        let make = Make::new(Waiting::Sleeping);
+        let stand = Stand::new(kind, make.share(1), make);
+        stand.node.block_on(async {
+            let depot = stand.client().await;
+            let put = |number| depot.put(number, vec![]);
+            let first = PLACES_MAX as u64 + 2;
+            for number in 1..first {
+                put(number).await.unwrap();
+            }
+            let mut late = pin!(put(first));
+            crate::long::begin(late.as_mut()).await;
+            stand.settled().await;
+            let watcher = stand.ask(|depot| depot);
+            let before = stand.node.counted(Counter::Wakes);
+            let busy = std::thread::spawn(move || {
+                // The one whose turn it is wakes each time, and waits on.
+                (0..200).for_each(|_| watcher.blocking().open(false).unwrap());
+                let held = watcher.blocking().state().unwrap();
+                std::thread::sleep(Duration::from_millis(50));
+                watcher.blocking().open(true).unwrap();
+                held
+            });
+            late.await.unwrap();
+            let wakes = stand.node.counted(Counter::Wakes) - before;
+            assert_eq!(busy.join().unwrap(), (1, 1, 1, 0));
+            assert!(wakes < 50, "{wakes} wakes");
+            depot.state().await.unwrap();
+            assert_eq!(stand.state(), (first, 0, 1, 0));
+        });
     }
 }
 
