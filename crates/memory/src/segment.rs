@@ -5,7 +5,11 @@
 //! no names, so a killed process leaves nothing behind.
 //!
 //! Invariant: a mapping made here never faults because of what the peer does: the file cannot
-//! shrink (sealed), and it is tmpfs (a hugetlb file takes the seals and then kills its reader).
+//! shrink (sealed), it is tmpfs (a hugetlb file takes the seals and then kills its reader), and
+//! what its owner alone writes has all of its memory. Where there is a hole, it is the reader who
+//! takes a page for it, at its own expense: 1 GiB for a message that cost its sender nothing, and a
+//! fault where there is none left. No hole can be made later, for the seal against writing forbids
+//! that too. A board has no such seal, and one page.
 //! A forked child does not have the mappings; it must not touch or drop what was made before.
 
 use crate::mapping::{Mapping, Unmapped};
@@ -19,6 +23,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub const PAGE: usize = 4096;
 
 const TMPFS_MAGIC: i64 = 0x0102_1994;
+
+/// The bytes by which the system counts what a file takes.
+const BLOCK: i64 = 512;
 
 /// Who may write into a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,9 +117,14 @@ pub fn open(
     if found != wanted {
         return Err(SegmentError::Seals { found: seals.bits(), wanted: wanted.bits() });
     }
-    let found = rustix::fs::fstat(descriptor).map_err(failed("fstat"))?.st_size;
+    let file = rustix::fs::fstat(descriptor).map_err(failed("fstat"))?;
+    let found = file.st_size;
     if i64::try_from(bytes) != Ok(found) || bytes == 0 || !bytes.is_multiple_of(PAGE) {
         return Err(SegmentError::Size { found, wanted: bytes });
+    }
+    let there = file.st_blocks.saturating_mul(BLOCK);
+    if writers == Writers::Owner && there < found {
+        return Err(SegmentError::Holes { there, wanted: bytes });
     }
     let mapping = Mapping::new(descriptor, bytes, writers == Writers::Everybody);
     Ok(Region::mapped(mapping.map_err(unmapped)?))
@@ -144,6 +156,13 @@ pub enum SegmentError {
         /// What was said, in whole pages.
         wanted: usize,
     },
+    /// The file does not have all of its memory.
+    Holes {
+        /// Bytes that are there.
+        there: i64,
+        /// Its size.
+        wanted: usize,
+    },
     /// The file is not sealed as it must be.
     Seals {
         /// Its seals.
@@ -162,6 +181,12 @@ impl fmt::Display for SegmentError {
             }
             SegmentError::Size { found, wanted } => {
                 write!(f, "the segment has {found} bytes where {wanted} were announced")
+            }
+            SegmentError::Holes { there, wanted } => {
+                write!(
+                    f,
+                    "{there} of the segment's {wanted} bytes are there: its owner must reserve all"
+                )
             }
             SegmentError::Seals { found, wanted } => {
                 write!(f, "the segment has the seals {found:#x} where {wanted:#x} are needed")

@@ -97,7 +97,9 @@ fn a_lane_goes_on_in_a_larger_segment() {
     over_all(|kind| {
         let Pair { near, far } = Stand::new(kind, "growth").pair(1, 2);
         let (generation, bytes) = near.lanes.next_growth().unwrap();
-        let segment = Segment::create("upbeat-lane", bytes, Writers::Owner).unwrap();
+        let segment = Segment::create("upbeat-lane", bytes, Writers::Owner)
+            .and_then(Segment::reserve)
+            .unwrap();
         frame(&near, 1);
         near.bell.send_segment(u32::from(generation), &segment).unwrap();
         near.lanes.grow_writer(segment.into_region());

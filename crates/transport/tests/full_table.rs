@@ -110,7 +110,8 @@ fn outside_of_handshakes(stand: &Stand) {
 fn segments_that_find_no_number(stand: &Stand) {
     let Pair { near, far } = stand.pair(1, 2);
     let (generation, bytes) = near.lanes.next_growth().unwrap();
-    let segment = Segment::create("upbeat-lane", bytes, Writers::Owner).unwrap();
+    let segment =
+        Segment::create("upbeat-lane", bytes, Writers::Owner).and_then(Segment::reserve).unwrap();
     near.bell.send_segment(u32::from(generation), &segment).unwrap();
     let taken = fill(0);
     assert_eq!(far.bell.drain().err(), Some(BellFault::Descriptors { limit: LIMIT }));

@@ -295,7 +295,7 @@ fn records_out_of_place() {
 /// A session whose caller is of our own making.
 fn raw_session(stand: &Stand) -> (Raw, Carrier) {
     let (raw, mut opening) = raw_caller_to_segments(stand);
-    let page = Segment::create("page", PAGE, Writers::Owner).unwrap();
+    let page = Segment::create("page", PAGE, Writers::Owner).and_then(Segment::reserve).unwrap();
     page.region().store(0, 77);
     let lane = passed::segment(LANE_BYTES, Writers::Owner);
     let board = passed::segment(BOARD_BYTES, Writers::Everybody);

@@ -341,7 +341,9 @@ fn pass_slab(from: &mut Side, to: &mut Side, number: usize, shape: u64) {
     assert_eq!((handed.bytes as usize, number), (each * count as usize, from.lent.len()));
     let returns = from.carrier.lanes.returns_for(number);
     from.lent.push(Arc::new(Borrowed::new(handed.open().unwrap(), each, count, returns)));
-    let segment = Segment::create("middle", each * count as usize, Writers::Owner).unwrap();
+    let segment = Segment::create("middle", each * count as usize, Writers::Owner)
+        .and_then(Segment::reserve)
+        .unwrap();
     to.carrier.bell.send_segment(limits::SLAB_GENERATION + number as u32, &segment).unwrap();
     let returned = to.carrier.lanes.peer_returned(number);
     to.own.push(Slab::new(segment.into_region(), each, count, returned));

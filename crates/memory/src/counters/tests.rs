@@ -48,7 +48,7 @@ fn a_page_is_checked_before_it_is_read() {
 #[cfg(not(miri))]
 mod mapped {
     use super::*;
-    use rustix::fs::{MemfdFlags, SealFlags};
+    use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
     use std::os::fd::OwnedFd;
     use std::path::Path;
 
@@ -84,7 +84,7 @@ mod mapped {
     fn what_only_bears_the_name_is_passed_over() {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let forged = rustix::fs::memfd_create(LABEL, flags).unwrap();
-        rustix::fs::ftruncate(&forged, 4096).unwrap();
+        rustix::fs::fallocate(&forged, FallocateFlags::empty(), 0, 4096).unwrap();
         let path = |descriptor: &OwnedFd| {
             use std::os::fd::AsRawFd;
             format!("/proc/self/fd/{}", descriptor.as_raw_fd())
@@ -103,7 +103,9 @@ mod mapped {
         let counters = Counters::create(1, "a/1", 0xc2).unwrap();
         assert_eq!(mine(0xc2).len(), 1);
         drop(counters);
-        let huge = Segment::create(LABEL, 2 * COUNTERS_MAX * WORD, Writers::Owner).unwrap();
+        let huge = Segment::create(LABEL, 2 * COUNTERS_MAX * WORD, Writers::Owner)
+            .and_then(Segment::reserve)
+            .unwrap();
         let huge = huge.descriptor().try_clone_to_owned().unwrap();
         assert!(matches!(
             refusal(&huge),

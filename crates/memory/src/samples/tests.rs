@@ -231,7 +231,9 @@ mod mapped {
         assert!(others.iter().all(|view| view.incarnation() != 0xd1));
         assert_eq!((mine(0xd1).len(), mine(0xd2).len()), (1, 0));
         // Nor is what bears another name opened at all.
-        let other = Segment::create("upbeat-other", words_of(FULL) * WORD, Writers::Owner).unwrap();
+        let other = Segment::create("upbeat-other", words_of(FULL) * WORD, Writers::Owner)
+            .and_then(Segment::reserve)
+            .unwrap();
         let _ = Samples::over(other.region().clone(), FULL, "a/1", 0xd4);
         assert!(SamplesView::new(other.region()).is_ok() && mine(0xd4).is_empty());
         drop((samples, counters));
@@ -239,7 +241,9 @@ mod mapped {
 
     #[test]
     fn a_page_that_is_smaller_than_it_says_is_passed_over() {
-        let segment = Segment::create(LABEL, words_of(SMALL) * WORD, Writers::Owner).unwrap();
+        let segment = Segment::create(LABEL, words_of(SMALL) * WORD, Writers::Owner)
+            .and_then(Segment::reserve)
+            .unwrap();
         let own = [RECORDS as u64, SUBJECTS_MAX as u64, 1];
         KIND.announce(segment.region(), "a/1", 0xd3, own);
         assert!(mine(0xd3).is_empty());

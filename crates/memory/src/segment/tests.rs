@@ -17,7 +17,7 @@ fn refusal(descriptor: &OwnedFd, bytes: usize, writers: Writers) -> SegmentError
 
 #[test]
 fn what_the_owner_writes_others_read() {
-    let segment = Segment::create("upbeat-test", 1, Writers::Owner).unwrap();
+    let segment = Segment::create("upbeat-test", 1, Writers::Owner).unwrap().reserve().unwrap();
     assert_eq!(segment.region().words(), PAGE / WORD);
     let theirs = open(segment.descriptor(), PAGE, Writers::Owner).unwrap();
     segment.region().store(511, 7);
@@ -34,7 +34,7 @@ fn what_the_owner_writes_others_read() {
 #[test]
 #[should_panic(expected = "mapped read-only")]
 fn a_store_into_another_ones_segment_is_refused_here_and_not_by_a_fault() {
-    let segment = Segment::create("upbeat-test", PAGE, Writers::Owner).unwrap();
+    let segment = Segment::create("upbeat-test", PAGE, Writers::Owner).unwrap().reserve().unwrap();
     open(segment.descriptor(), PAGE, Writers::Owner).unwrap().store(0, 1);
 }
 
@@ -98,6 +98,25 @@ fn another_size_than_announced_is_noticed() {
     assert!(matches!(refusal(&empty, 0, Writers::Owner), SegmentError::Size { .. }));
 }
 
+/// Whoever reads a hole pays for it.
+#[test]
+fn memory_that_is_not_there_is_noticed() {
+    const PAGES: usize = 64;
+    let segment = Segment::create("upbeat-test", PAGES * PAGE, Writers::Owner).unwrap();
+    let holes = |there: usize| {
+        let wanted = PAGES * PAGE;
+        let error = open(segment.descriptor(), wanted, Writers::Owner).err();
+        assert_eq!(error, Some(SegmentError::Holes { there: (there * PAGE) as i64, wanted }));
+    };
+    holes(0);
+    for page in 0..PAGES - 1 {
+        segment.region().store(page * PAGE / WORD, 1);
+    }
+    holes(PAGES - 1);
+    let segment = segment.reserve().unwrap();
+    assert!(open(segment.descriptor(), PAGES * PAGE, Writers::Owner).is_ok());
+}
+
 #[test]
 fn what_is_no_memory_file_is_refused() {
     let program: OwnedFd = std::fs::File::open("/proc/self/status").unwrap().into();
@@ -122,7 +141,8 @@ fn a_segment_of_no_size_or_any_size_is_an_error_and_no_panic() {
 
 #[test]
 fn a_forked_child_does_not_have_the_mapping() {
-    let segment = Segment::create("upbeat-forked", PAGE, Writers::Owner).unwrap();
+    let made = Segment::create("upbeat-forked", PAGE, Writers::Owner);
+    let segment = made.and_then(Segment::reserve).unwrap();
     let theirs = open(segment.descriptor(), PAGE, Writers::Owner).unwrap();
     let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let mine = maps.split("VmFlags:").zip(maps.split("VmFlags:").skip(1));

@@ -259,7 +259,7 @@ pub(crate) mod passed {
     use super::{MemfdFlags, OwnedFd, SealFlags, Segment, Writers};
 
     pub(crate) fn segment(bytes: usize, writers: Writers) -> OwnedFd {
-        let segment = Segment::create("passed", bytes, writers).unwrap();
+        let segment = Segment::create("passed", bytes, writers).and_then(Segment::reserve).unwrap();
         segment.descriptor().try_clone_to_owned().unwrap()
     }
 

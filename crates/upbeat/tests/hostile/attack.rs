@@ -234,7 +234,10 @@ impl Attack {
         if self.random.below(2) == 0 {
             let bytes = [4096, 8192, 64 << 10, 2 << 20][self.random.below(4) as usize];
             let writers = [Writers::Owner, Writers::Everybody][self.random.below(2) as usize];
-            let segment = Segment::create("hostile", bytes, writers).unwrap();
+            let mut segment = Segment::create("hostile", bytes, writers).unwrap();
+            if self.random.below(4) != 0 {
+                segment = segment.reserve().unwrap();
+            }
             let bytes = [bytes as u32, 64 << 10][self.random.below(2) as usize];
             let record = Record::Segment(hello::Segment { generation, bytes }).encode();
             let _ = send(&self.raw.socket, &record, &[segment.descriptor()]);
@@ -244,7 +247,8 @@ impl Attack {
 
     fn growth(&mut self) {
         let Some((generation, bytes)) = self.raw.lanes.next_growth() else { return self.noise() };
-        let segment = Segment::create("hostile", bytes, Writers::Owner).unwrap();
+        let segment =
+            Segment::create("hostile", bytes, Writers::Owner).and_then(Segment::reserve).unwrap();
         let generation = u32::from(generation);
         let record = Record::Segment(hello::Segment { generation, bytes: bytes as u32 }).encode();
         if send(&self.raw.socket, &record, &[segment.descriptor()]).is_err() {
@@ -355,7 +359,9 @@ impl Attack {
         let payload: Vec<u8> = [0, 0, 1].into_iter().cycle().take(bytes).collect();
         while self.raw.lanes.writer().longest(0) < upbeat_memory::ring::span_of(bytes) {
             let Some((generation, bytes)) = self.raw.lanes.next_growth() else { return };
-            let segment = Segment::create("hostile", bytes, Writers::Owner).unwrap();
+            let segment = Segment::create("hostile", bytes, Writers::Owner)
+                .and_then(Segment::reserve)
+                .unwrap();
             let generation = u32::from(generation);
             let segment_record = hello::Segment { generation, bytes: bytes as u32 };
             let record = Record::Segment(segment_record).encode();

@@ -39,7 +39,8 @@ pub(crate) const WAYS: &[(&str, Way)] = &[
 impl Raw {
     /// Hands a segment over as the next slab's, or another one's.
     pub(crate) fn hand_over(&self, generation: u32, bytes: usize) -> Region {
-        let segment = Segment::create("hostile", bytes, Writers::Owner).unwrap();
+        let segment =
+            Segment::create("hostile", bytes, Writers::Owner).and_then(Segment::reserve).unwrap();
         let record = hello::Segment { generation, bytes: bytes as u32 };
         // A peer that is gone is found out elsewhere.
         let record = Record::Segment(record).encode();

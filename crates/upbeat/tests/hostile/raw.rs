@@ -60,7 +60,9 @@ impl Raw {
         };
         let their_lane = open(Passed::Lane, LANE_BYTES, Writers::Owner);
         let board = open(Passed::Board, BOARD_BYTES, Writers::Everybody);
-        let make = |bytes, writers| Segment::create("hostile", bytes, writers).unwrap();
+        let make = |bytes, writers| {
+            Segment::create("hostile", bytes, writers).and_then(Segment::reserve).unwrap()
+        };
         let lane = make(LANE_BYTES, Writers::Owner);
         let page = make(PAGE, Writers::Owner);
         let own_board = make(BOARD_BYTES, Writers::Everybody);

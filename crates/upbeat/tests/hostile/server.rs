@@ -192,7 +192,9 @@ impl Imp {
             3 => lanes.publish_accepted([number, u64::MAX, 0][random.below(3) as usize]),
             4 => self.frame(reply.words(), &placed.as_u64().to_le_bytes()),
             5 => {
-                let segment = Segment::create("hostile", 4096, Writers::Owner).unwrap();
+                let segment = Segment::create("hostile", 4096, Writers::Owner)
+                    .and_then(Segment::reserve)
+                    .unwrap();
                 // A client that is gone is found out later.
                 let _ = self.carrier.bell.send_segment(SLAB_GENERATION, &segment);
                 let shape = [512, 8, 4096][random.below(3) as usize] | (1 + random.below(8)) << 32;
