@@ -151,8 +151,8 @@ impl<'env> Inner<'env> {
         T: 'env,
         M: FnOnce(F::Output) -> Option<T> + 'env,
     {
-        let key = self.children.borrow().next_key().filter(|_| !self.over.get());
-        let key = key?;
+        // When the scope has ended there is no room for any.
+        let key = self.children.borrow().next_key()?;
         let id = wake::name(key, Priority::Normal);
         let child = Rc::new(Running {
             stage: RefCell::new(Box::pin(Stage::new(future))),
