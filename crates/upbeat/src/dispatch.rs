@@ -249,7 +249,10 @@ impl Dispatcher {
     /// Enters a method.
     pub(crate) fn offer(&self, entry: Entry) {
         match self.methods.try_borrow_mut() {
-            Ok(mut methods) => methods.push(entry),
+            Ok(mut methods) => {
+                methods.push(entry);
+                self.may_over_run(methods.len());
+            }
             // From a handler, which is one of them: entered when it is done.
             Err(_) => self.offered.borrow_mut().push(entry),
         }

@@ -9,7 +9,6 @@ use super::{Dispatcher, Running};
 use crate::sample::{Names, Reason, Sample};
 use crate::warning::warn;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use upbeat_core::bill::Counter;
@@ -49,7 +48,7 @@ pub(super) struct Polled {
     usual: u64,
     /// Whether somebody has used up his time since the lanes were looked at.
     is_late: Cell<bool>,
-    over_runs: RefCell<BTreeMap<Names, OverRuns>>,
+    over_runs: RefCell<Vec<(Names, OverRuns)>>,
 }
 
 /// The times that a method ran beyond its budget.
@@ -204,6 +203,14 @@ impl Dispatcher {
         }
     }
 
+    /// So many methods are served: there is room to note each, so that a call in which the machine gave
+    /// the processor to others takes no memory.
+    pub(super) fn may_over_run(&self, methods: usize) {
+        let mut over_runs = self.polled.over_runs.borrow_mut();
+        let noted = over_runs.len();
+        over_runs.reserve(methods.saturating_sub(noted));
+    }
+
     /// A handler has run beyond its budget.
     #[cold]
     #[inline(never)]
@@ -211,7 +218,11 @@ impl Dispatcher {
         self.count(Counter::OverRuns);
         let mut over_runs = self.polled.over_runs.borrow_mut();
         let first = OverRuns { count: 0, longest: 0, budget };
-        let noted = over_runs.entry(names).or_insert(first);
+        let at = over_runs.iter().position(|(noted, _)| *noted == names).unwrap_or_else(|| {
+            over_runs.push((names, first));
+            over_runs.len() - 1
+        });
+        let noted = &mut over_runs[at].1;
         noted.count += 1;
         noted.longest = noted.longest.max(ran);
         if noted.count == 1 {
