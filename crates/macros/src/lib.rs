@@ -56,7 +56,7 @@ use proc_macro::TokenStream;
 ///
 /// What the server alone decides stands in the `impl`, if that is under the attribute as well:
 ///
-/// ```ignore
+/// ```text
 /// #[upbeat::service]
 /// impl Bank for Vault {
 ///     #[method(needs(self.lock, self.balance.get() >= *sum))]
