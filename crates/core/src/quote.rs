@@ -99,6 +99,18 @@ impl Payload {
         Payload { bytes: bytes_all, allocations: (bytes != 0) as u64 }
     }
 
+    /// The same sequence, as a result that its caller has written into a buffer of its own.
+    ///
+    /// ```
+    /// use upbeat_core::quote::Payload;
+    ///
+    /// let (owned, filled) = (Payload::sequence(100), Payload::filled(100));
+    /// assert_eq!((owned.bytes, owned.allocations), (filled.bytes, filled.allocations + 1));
+    /// ```
+    pub const fn filled(bytes: usize) -> Payload {
+        Payload::plain(Payload::sequence(bytes).bytes)
+    }
+
     /// These values and then others, which begin at a whole word.
     pub const fn and(self, next: Payload) -> Payload {
         let start = self.bytes.div_ceil(size_of::<u64>()).saturating_mul(size_of::<u64>());

@@ -12,7 +12,7 @@ use crate::error::CallError;
 use crate::sample::{Half, Reason, Sample, Stamps, Unsampled, Wants};
 use crate::session::{Answer, Extensions, Put, Session, Standing};
 use crate::time::Sleep;
-use crate::wire::Wire;
+use crate::wire::{Input, Wire, WireError};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -23,6 +23,10 @@ use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::{CALL, Happened, ONEWAY, Point};
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
+
+mod filling;
+
+pub use filling::{Filling, TryFilling};
 
 /// A method that the callee does not have.
 pub(crate) const MISSING: u16 = u16::MAX;
@@ -398,38 +402,48 @@ impl<A: Wire, R: Wire> Future for Call<'_, A, R> {
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        if let State::Sent(call) = this.state {
-            let node = &this.bound.node;
-            let answer = this.bound.session.poll_answer(call, || node.waiter(context));
-            match answer {
+        self.poll_with(context, R::take)
+    }
+}
+
+impl<A: Wire, R: Wire> Call<'_, A, R> {
+    /// Polls the call, whose result `take` reads where it lies.
+    #[inline(always)]
+    fn poll_with<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        take: impl FnOnce(&mut Input<'_>) -> Result<T, WireError>,
+    ) -> Poll<Result<T, CallError>> {
+        if let State::Sent(call) = self.state {
+            let node = &self.bound.node;
+            match self.bound.session.poll_answer(call, || node.waiter(context), take) {
                 Answer::Open => {}
                 Answer::Here(value) => {
-                    this.state = State::Over;
+                    self.state = State::Over;
                     return Poll::Ready(Ok(value));
                 }
                 Answer::Failed(error) => {
-                    this.state = State::Over;
+                    self.state = State::Over;
                     return Poll::Ready(Err(*error));
                 }
             }
-        } else if let State::Sampled(call, wants) = this.state {
-            if let Some(result) = this.poll_sampled(call, wants, context) {
+        } else if let State::Sampled(call, wants) = self.state {
+            if let Some(result) = self.poll_sampled(call, wants, context, take) {
                 return Poll::Ready(result);
             }
         } else {
-            match this.send(context) {
+            match self.send(context) {
                 Ok(_) => {}
                 Err(error) => {
-                    this.give_up();
+                    self.give_up();
                     return Poll::Ready(Err(error));
                 }
             }
         }
-        if this.rare.is_some() {
-            return this.poll_deadline(context);
+        if self.rare.is_some() {
+            return self.poll_deadline(context);
         }
-        this.bound.node.awaits_answer();
+        self.bound.node.awaits_answer();
         Poll::Pending
     }
 }
@@ -437,15 +451,16 @@ impl<A: Wire, R: Wire> Future for Call<'_, A, R> {
 impl<A, R: Wire> Call<'_, A, R> {
     /// What has become of a call that is sampled.
     #[inline(never)]
-    fn poll_sampled(
+    fn poll_sampled<T>(
         &mut self,
         call: CallNumber,
         wants: Wants,
         context: &mut Context<'_>,
-    ) -> Option<Result<R, CallError>> {
+        take: impl FnOnce(&mut Input<'_>) -> Result<T, WireError>,
+    ) -> Option<Result<T, CallError>> {
         let Bound { node, session, .. } = self.bound;
         let reached = wants.at(Point::Reached);
-        let answer = session.poll_answer(call, || node.waiter(context));
+        let answer = session.poll_answer(call, || node.waiter(context), take);
         let done = wants.at(Point::Done);
         let result = match answer {
             Answer::Open => return None,

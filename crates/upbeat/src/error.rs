@@ -63,6 +63,14 @@ pub enum CallError<E = Infallible> {
         /// The most bytes that are carried.
         most: usize,
     },
+    /// The result has more items than the caller's buffer, in which there are none of them. The call
+    /// has run.
+    NoRoom {
+        /// Items of the result.
+        items: usize,
+        /// Items of the buffer.
+        room: usize,
+    },
     /// There is no room for the message now, and it was not to wait. It was not sent.
     Full,
     /// There is no memory for the message.
@@ -148,6 +156,7 @@ impl<E> CallError<E> {
             CallError::NoSuchMethod { method } => CallError::NoSuchMethod { method },
             CallError::Value { text } => CallError::Value { text },
             CallError::TooLarge { bytes, most } => CallError::TooLarge { bytes, most },
+            CallError::NoRoom { items, room } => CallError::NoRoom { items, room },
             CallError::Full => CallError::Full,
             CallError::NoMemory { bytes, text } => CallError::NoMemory { bytes, text },
             CallError::TooManyCalls { most } => CallError::TooManyCalls { most },
@@ -169,6 +178,7 @@ impl<E> CallError<E> {
             CallError::Method(_)
             | CallError::Unknown(_)
             | CallError::Deadline
+            | CallError::NoRoom { .. }
             | CallError::Value { .. } => true,
             CallError::Failed { code, .. } => {
                 let unrun = [
@@ -215,6 +225,9 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
             CallError::Value { text } => write!(f, "the value cannot be carried: {text}"),
             CallError::TooLarge { bytes, most } => {
                 write!(f, "the message has {bytes} bytes; at most {most} are carried")
+            }
+            CallError::NoRoom { items, room } => {
+                write!(f, "the result has {items} items and the buffer has room for {room}")
             }
             CallError::Full => write!(
                 f,

@@ -14,6 +14,7 @@ mod shallow;
 mod in_place;
 mod input;
 mod output;
+mod sequence;
 
 pub use describe::{Describe, signature, signature_text};
 pub use forms::Plain;
@@ -21,6 +22,8 @@ pub(crate) use in_place::Hold;
 pub use in_place::InPlace;
 pub use input::Input;
 pub use output::Output;
+pub use sequence::Sequence;
+pub(crate) use sequence::{fill, try_fill};
 pub use upbeat_core::method::Signature;
 
 use std::fmt;
@@ -117,6 +120,13 @@ pub enum WireError {
         /// Bytes that are left.
         left: usize,
     },
+    /// More items have come than there is room for.
+    NoRoom {
+        /// Items that have come.
+        items: usize,
+        /// Items for which there is room.
+        room: usize,
+    },
     /// Serde, or postcard under it, says no.
     Serde {
         /// What it says.
@@ -136,6 +146,9 @@ impl fmt::Display for WireError {
             WireError::Invalid { what } => write!(f, "that is no {what}"),
             WireError::Count { count, left } => {
                 write!(f, "{count} elements are announced and {left} bytes are left")
+            }
+            WireError::NoRoom { items, room } => {
+                write!(f, "{items} items have come and there is room for {room}")
             }
             WireError::Serde { text } => write!(f, "serde: {text}"),
         }

@@ -119,7 +119,7 @@ impl Caller {
             self.end(*fault);
             return Err(CallError::Unknown(Box::new(self.session.lost())));
         }
-        let answer = session.poll_answer(head.call, || Waiter::Task(MAIN));
+        let answer = session.poll_answer(head.call, || Waiter::Task(MAIN), R::take);
         session.advance();
         session.publish_progress();
         match answer {
@@ -277,7 +277,7 @@ impl Caller {
         call: CallNumber,
         waiter: impl FnOnce() -> Waiter,
     ) -> Option<Result<R, CallError>> {
-        match self.session.poll_answer(call, waiter) {
+        match self.session.poll_answer(call, waiter, R::take) {
             Answer::Open => None,
             Answer::Here(value) => Some(Ok(value)),
             Answer::Failed(error) => Some(Err(*error)),

@@ -9,7 +9,7 @@ use super::lent::Body;
 use super::{Fault, Session, Waiter, misbehaved};
 use crate::error::CallError;
 use crate::wake::TaskId;
-use crate::wire::{Hold, Input, Wire};
+use crate::wire::{Hold, Input, WireError};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::task::Waker;
@@ -165,41 +165,50 @@ impl Session {
         }
     }
 
-    /// Asks for a call's answer on behalf of its future.
+    /// Asks for a call's answer on behalf of its future, which takes the result in its own way.
     #[inline(always)]
-    pub(crate) fn poll_answer<R: Wire>(
+    pub(crate) fn poll_answer<R>(
         &self,
         call: CallNumber,
         waiter: impl FnOnce() -> Waiter,
+        take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
     ) -> Answer<R> {
         if self.arrived.call.get() != call {
-            return self.poll_kept(call, waiter);
+            return self.poll_kept(call, waiter, take);
         }
         let arrived = &self.arrived;
         arrived.call.set(CallNumber::NONE);
         self.calls.borrow_mut().close(call);
         if !arrived.is_plain.get() {
-            return self.read_arrived();
+            return self.read_arrived(take);
         }
         let reader = self.carrier.lanes.reader();
-        read(true, &mut Input::lane(reader, 0, arrived.len.get() as usize))
+        read(true, &mut Input::lane(reader, 0, arrived.len.get() as usize), take)
     }
 
     /// Reads the answer that lies open and is not plain.
     #[inline(never)]
-    fn read_arrived<R: Wire>(&self) -> Answer<R> {
+    fn read_arrived<R>(
+        &self,
+        take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
+    ) -> Answer<R> {
         let (arrived, reader) = (&self.arrived, self.carrier.lanes.reader());
         match arrived.hold.take() {
-            Some(hold) => read(arrived.is_reply.get(), &mut Input::lent(&hold)),
+            Some(hold) => read(arrived.is_reply.get(), &mut Input::lent(&hold), take),
             None => {
                 let mut input = Input::lane(reader, 0, arrived.len.get() as usize);
-                read(arrived.is_reply.get(), &mut input)
+                read(arrived.is_reply.get(), &mut input, take)
             }
         }
     }
 
     #[inline(never)]
-    fn poll_kept<R: Wire>(&self, call: CallNumber, waiter: impl FnOnce() -> Waiter) -> Answer<R> {
+    fn poll_kept<R>(
+        &self,
+        call: CallNumber,
+        waiter: impl FnOnce() -> Waiter,
+        take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
+    ) -> Answer<R> {
         let mut calls = self.calls.borrow_mut();
         let Some(waiting) = calls.waiter_mut(call) else {
             return Answer::Failed(Box::new(self.unknown()));
@@ -212,7 +221,7 @@ impl Session {
         drop(calls);
         let Some(Waiting::Other(other)) = closed else { return Answer::Open };
         match *other {
-            Other::Kept(kind, body) => read(kind == Kind::Reply, &mut body.input()),
+            Other::Kept(kind, body) => read(kind == Kind::Reply, &mut body.input(), take),
             Other::Waker(_) => Answer::Open,
         }
     }
@@ -241,16 +250,28 @@ impl Session {
 }
 
 #[inline(always)]
-fn read<R: Wire>(is_reply: bool, input: &mut Input<'_>) -> Answer<R> {
+fn read<R>(
+    is_reply: bool,
+    input: &mut Input<'_>,
+    take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
+) -> Answer<R> {
     if !is_reply {
         return Answer::Failed(read_failure(input));
     }
-    match R::take(input) {
+    match take(input) {
         Ok(value) => match input.finish() {
             Ok(()) => Answer::Here(value),
-            Err(error) => Answer::Failed(unreadable(&error)),
+            Err(error) => Answer::Failed(not_taken(error)),
         },
-        Err(error) => Answer::Failed(unreadable(&error)),
+        Err(error) => Answer::Failed(not_taken(error)),
+    }
+}
+
+#[cold]
+fn not_taken(error: WireError) -> Box<CallError<Infallible>> {
+    match error {
+        WireError::NoRoom { items, room } => Box::new(CallError::NoRoom { items, room }),
+        error => unreadable(&error),
     }
 }
 

@@ -5,6 +5,7 @@ mod common;
 
 mod ends;
 mod flow;
+mod into;
 mod meeting;
 mod nodes;
 mod panics;

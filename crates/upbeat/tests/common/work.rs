@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
-use upbeat::{Node, sleep};
+use upbeat::{InPlace, Node, sleep};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 #[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable, upbeat::Wire)]
@@ -42,6 +42,10 @@ pub(crate) trait Work {
     async fn divide(&self, a: u64, b: u64) -> Result<u64, Division>;
     /// So many bytes.
     async fn blob(&self, bytes: u64) -> Vec<u8>;
+    /// The numbers below `count`.
+    async fn numbers(&self, count: u64) -> InPlace<u32>;
+    /// Half as many points, if it is even.
+    async fn points(&self, count: u64) -> Result<Vec<Point>, Division>;
     /// Waits, and says what it was given.
     async fn nap(&self, ms: u64, value: u64) -> u64;
     /// Waits, takes a lock, and holds it for so long.
@@ -181,6 +185,20 @@ impl Work for Worker {
         let mut blob = every.repeat((bytes as usize).div_ceil(every.len()));
         blob.truncate(bytes as usize);
         blob
+    }
+
+    async fn numbers(&self, count: u64) -> InPlace<u32> {
+        (0..count as u32).collect::<Vec<u32>>().into()
+    }
+
+    async fn points(&self, count: u64) -> Result<Vec<Point>, Division> {
+        let rest = count % 2;
+        let point = |at| Point { x: at as f64, y: -1.0 };
+        if rest == 0 {
+            Ok((0..count / 2).map(point).collect())
+        } else {
+            Err(Division::NotWhole { rest })
+        }
     }
 
     async fn nap(&self, ms: u64, value: u64) -> u64 {
