@@ -208,7 +208,7 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     pub fn try_send(mut self) -> Result<Self, CallError> {
         // Whoever awaits it later is woken: the poll says by whom.
         let mut context = Context::from_waker(Waker::noop());
-        let extensions = self.rare.as_ref().map_or(Extensions::NONE, |rare| rare.extensions());
+        let extensions = self.extensions();
         let sent = self.put(&mut context, |session, head, arguments| {
             session.request(head.words(), extensions, arguments, &mut Unsampled)
         })?;
@@ -236,6 +236,14 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     fn must_wait(&mut self, put: Put, context: &mut Context<'_>) -> Result<(), CallError> {
         let waits = &mut self.rare.get_or_insert_default().waits;
         not_sent(self.bound, put, waits, context)
+    }
+
+    /// What stands before the request. In a handler that has a deadline itself, a call has no more
+    /// time than is left of that. It ends here with the handler, and there by itself.
+    fn extensions(&self) -> Extensions {
+        let own = self.rare.as_ref().map_or(Extensions::NONE, |rare| rare.extensions());
+        let left = [own.deadline, self.bound.node.time_left_us()].into_iter().flatten().min();
+        Extensions { deadline: left, ..own }
     }
 
     /// Takes a number and has the request written under it, if it was not.
@@ -269,6 +277,7 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     #[inline(never)]
     fn send_rarely(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
         if self.waits_for_grant(context)? {
+            self.bound.node.put_off_sample();
             return Ok(false);
         }
         let waited = self.rare.as_mut().and_then(|rare| rare.waits.sample.take());
@@ -317,8 +326,7 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
         context: &mut Context<'_>,
         stamps: &mut impl Stamps,
     ) -> Result<bool, CallError> {
-        let rare = self.rare.as_ref();
-        let extensions = rare.map_or(Extensions::NONE, |rare| rare.extensions());
+        let (rare, extensions) = (self.rare.as_ref(), self.extensions());
         let session = &self.bound.session;
         session.take_turn(rare.and_then(|rare| rare.waits.standing.as_ref()));
         let sent = self.write(context, |session, head, arguments| {
@@ -654,6 +662,7 @@ impl<A: Wire> Send<'_, A> {
         if let Some(number) = self.rare.as_ref().and_then(|waits| waits.number())
             && still_asks(&self.bound.session, number, context)?
         {
+            self.bound.node.put_off_sample();
             return Poll::Pending;
         }
         let mut sample = match self.rare.as_mut().and_then(|rare| rare.sample.take()) {

@@ -31,6 +31,8 @@ mod sleep;
 
 mod polled;
 
+mod bounds;
+
 mod sampling;
 
 mod contract;
@@ -182,6 +184,7 @@ pub(crate) struct Dispatcher {
     polled: polled::Polled,
     /// For callers that must not come back together.
     jitter: Cell<Jitter>,
+    bound: bounds::Bound,
     sampling: sampling::Sampling,
     tallies: [Cell<u64>; Counter::COUNT],
     counters: Counters,
@@ -238,6 +241,7 @@ impl Dispatcher {
             clock: sleep::Clock::new(),
             polled: polled::Polled::default(),
             jitter,
+            bound: bounds::Bound::default(),
             sampling,
             tallies: [const { Cell::new(0) }; Counter::COUNT],
             counters,
@@ -271,6 +275,12 @@ impl Dispatcher {
     pub(crate) fn count(&self, counter: Counter) {
         let tally = &self.tallies[counter as usize];
         tally.set(tally.get() + 1);
+    }
+
+    /// Counts so many.
+    pub(crate) fn count_more(&self, counter: Counter, more: u64) {
+        let tally = &self.tallies[counter as usize];
+        tally.set(tally.get().saturating_add(more));
     }
 
     /// What has been counted.

@@ -192,7 +192,8 @@ struct From<'a> {
     session: &'a Rc<Session>,
     /// None of a one-way message.
     call: CallNumber,
-    deadline_us: Option<u64>,
+    /// When its time is over, by the node's clock, if its caller has bounded it.
+    end: Option<u64>,
     /// How often it was refused, if it may be refused again.
     refusals: Option<u64>,
     /// Of its payload.
@@ -257,8 +258,8 @@ where
             refuse(session, call, if self.oneway { ONEWAY } else { CALLED });
             return None;
         }
-        let (deadline_us, refusals, bytes) = (None, None, len as usize);
-        let from = From { node, session, call, deadline_us, refusals, bytes };
+        let (end, refusals, bytes) = (None, None, len as usize);
+        let from = From { node, session, call, end, refusals, bytes };
         accepted(from, read::<A>(&mut session.plain_payload(len)))
     }
 
@@ -287,7 +288,8 @@ where
         let bytes = payload.remaining();
         let arguments = read::<A>(&mut payload);
         stamps.at(Point::Decoded);
-        accepted(From { node, session, call, deadline_us, refusals, bytes }, arguments)
+        let end = deadline_us.map(|left| node.end_of(left));
+        accepted(From { node, session, call, end, refusals, bytes }, arguments)
     }
 
     /// A slot with the handler of these arguments.
@@ -317,8 +319,12 @@ where
             None => node.polls(),
             Some(budget) => node.polls_within(budget),
         }
+        from.end.into_iter().for_each(|end| node.bound_by(end));
         let polled = running.poll(&mut Context::from_waker(waker));
         stamps.at(Point::Ran);
+        if from.end.is_some() {
+            node.unbound();
+        }
         if budget.is_some() {
             node.has_polled(self.kept.names);
         } else if let Some(sample) = stamps.sample() {
@@ -349,13 +355,13 @@ where
     #[inline(never)]
     fn promote(&self, lost: Lost<'_, F>) {
         let waits = lost.from.node.waited_for();
-        let (From { node, session, deadline_us, .. }, reason) = (lost.from, waits.0);
-        node.promote(session, self.task(lost, waits), deadline_us, reason);
+        let (From { node, session, end, .. }, reason) = (lost.from, waits.0);
+        node.promote(session, self.task(lost, waits), end, reason);
     }
 
     /// What becomes of a handler that waits for this, or has not begun.
     fn task(&self, lost: Lost<'_, F>, waits: (Reason, Option<Arc<str>>)) -> Live {
-        let Lost { from: From { node, session, call, bytes, .. }, slot, sample } = lost;
+        let Lost { from: From { node, session, call, end, bytes, .. }, slot, sample } = lost;
         let charge = node.charge(session, Budget::price(bytes));
         let (kept, session) = (Rc::clone(&self.kept), Rc::clone(session));
         let call = if self.oneway { None } else { Some(call) };
@@ -365,7 +371,8 @@ where
             Box::new(timed)
         });
         let wakeup = slot.wakeup.clone();
-        let task = Promoted { slot, kept, session, call, charge, node: Rc::clone(node), billed };
+        let (node, ran) = (Rc::clone(node), 0);
+        let task = Promoted { slot, kept, session, call, charge, node, end, ran, billed };
         Live { task: Box::pin(task), wakeup }
     }
 }
@@ -379,6 +386,10 @@ struct Promoted<F> {
     call: Option<CallNumber>,
     charge: Charge,
     node: Rc<Dispatcher>,
+    /// When its time is over, if its caller has bounded it.
+    end: Option<u64>,
+    /// Ticks for which it has been polled as a task.
+    ran: u64,
     /// What is to be billed, if its message is sampled.
     billed: Option<Box<Timed>>,
 }
@@ -400,8 +411,12 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
             billed.resumed(this.slot.wakeup.woken());
         }
         this.node.polls_within(this.kept.budget);
+        this.end.into_iter().for_each(|end| this.node.bound_by(end));
         let polled = this.slot.poll(context);
-        this.node.has_polled(this.kept.names);
+        if this.end.is_some() {
+            this.node.unbound();
+        }
+        this.ran += this.node.has_polled(this.kept.names);
         let Poll::Ready(result) = polled else {
             this.node.charge_again(&mut this.charge);
             if let Some(billed) = &mut this.billed {
@@ -428,6 +443,7 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
 
     fn cancel(mut self: Pin<&mut Self>, why: Cancelled) {
         self.slot.future.set(None);
+        self.node.orphaned(why, self.ran);
         let Some(call) = self.call else { return self.session.end_oneway() };
         self.session.serving.borrow_mut().remove(call);
         match why {

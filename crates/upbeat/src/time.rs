@@ -80,6 +80,34 @@ pub async fn sleep(duration: Duration) {
     Sleep::new(&Dispatcher::current(), duration).await;
 }
 
+/// The time that is left to the handler that asks: the deadline of its caller's call, or of the call
+/// for which that one was made. None if nobody has set one, or if no handler asks.
+///
+/// Whatever a handler calls has no more time than this, and ends then by itself where it runs.
+///
+/// ```
+/// #[upbeat::service]
+/// pub trait Search {
+///     async fn find(&self, what: String) -> Vec<u64>;
+/// }
+///
+/// struct Index;
+///
+/// impl Search for Index {
+///     async fn find(&self, _what: String) -> Vec<u64> {
+///         match upbeat::time_left() {
+///             Some(left) if left.as_millis() < 10 => vec![],
+///             _ => vec![1, 2, 3],
+///         }
+///     }
+/// }
+/// ```
+#[must_use]
+pub fn time_left() -> Option<Duration> {
+    let left = Dispatcher::if_driving(|node| node.time_left_us());
+    left.flatten().map(Duration::from_micros)
+}
+
 /// Awaits a future for so long and no longer. If it is not done by then it is given back as it
 /// stands, to be awaited on, changed, or dropped. It is not polled meanwhile.
 ///

@@ -174,11 +174,14 @@ impl Dispatcher {
         polled.budget.set(budget);
     }
 
-    /// It was polled: holds it against its budget. Those after it have their own.
-    pub(crate) fn has_polled(&self, names: Names) {
+    /// It was polled: holds it against its budget. Those after it have their own. Gives for how many
+    /// ticks it ran.
+    pub(crate) fn has_polled(&self, names: Names) -> u64 {
         let polled = &self.polled;
         let budget = polled.budget.replace(polled.usual);
-        self.hold_against(names, ticks().saturating_sub(polled.began.get()), budget);
+        let ran = ticks().saturating_sub(polled.began.get());
+        self.hold_against(names, ran, budget);
+        ran
     }
 
     /// What panicked has no budget any more.

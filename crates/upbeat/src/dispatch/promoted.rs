@@ -111,7 +111,7 @@ impl Dispatcher {
         self: &Rc<Self>,
         session: &Rc<Session>,
         live: Live,
-        deadline_us: Option<u64>,
+        end: Option<u64>,
         reason: Reason,
     ) {
         if session.ended().is_some() {
@@ -121,7 +121,7 @@ impl Dispatcher {
         if reason == Reason::Budget {
             session.stop_short();
         }
-        self.take_in(session, live, deadline_us);
+        self.take_in(session, live, end);
     }
 
     /// A request is run as a task at once: in front of the tasks that want to run, or behind them.
@@ -129,14 +129,14 @@ impl Dispatcher {
         self: &Rc<Self>,
         session: &Rc<Session>,
         live: Live,
-        deadline_us: Option<u64>,
+        end: Option<u64>,
         in_front: bool,
     ) {
         if session.ended().is_some() {
             return;
         }
         self.count(Counter::StartedAsTasks);
-        if let Some(id) = self.take_in(session, live, deadline_us) {
+        if let Some(id) = self.take_in(session, live, end) {
             if in_front {
                 self.front.borrow_mut().push_back(id);
             } else {
@@ -151,7 +151,7 @@ impl Dispatcher {
         self: &Rc<Self>,
         session: &Rc<Session>,
         live: Live,
-        deadline_us: Option<u64>,
+        end: Option<u64>,
     ) -> Option<TaskId> {
         let call = live.task.caller().and_then(|caller| caller.call);
         let id = match self.tasks.insert(live) {
@@ -174,15 +174,14 @@ impl Dispatcher {
             self.lose(session, Why::Misbehaved(rule));
             return None;
         }
-        if let Some(left) = deadline_us {
-            self.expire(id, left);
+        if let Some(end) = end {
+            self.expire(id, end);
         }
         Some(id)
     }
 
-    /// Ends a handler's task in so many microseconds.
-    fn expire(&self, task: TaskId, microseconds: u64) {
-        let at = self.now_ns().saturating_add(microseconds.saturating_mul(1000));
+    /// Ends a handler's task then.
+    fn expire(&self, task: TaskId, at: u64) {
         let mut expiries = self.expiries.borrow_mut();
         expiries.push(Reverse((at, task)));
         // Tasks that end before their time leave their entries behind.

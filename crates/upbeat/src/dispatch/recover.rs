@@ -19,6 +19,7 @@ impl Dispatcher {
         self.current.set(NOBODY);
         self.unflushed.set(true);
         self.forget_budget();
+        self.unbound();
         self.keep_ready();
         let running = self.running.replace(Running::Nothing);
         let open = self.open_frame();

@@ -33,9 +33,15 @@ const SPARES_FIRST: usize = 12;
 /// The most halves that are kept back at once.
 const OUTGOING_MAX: usize = 32;
 
+/// In the count of messages: whether each of them is to go the rare way meanwhile. Thus whoever sends
+/// asks once for two things.
+const EACH: u32 = 1 << 31;
+/// A count that is never counted down.
+const NEVER: u32 = EACH - 1;
+
 /// What a node's bill is made of.
 pub(super) struct Sampling {
-    /// Messages until the next that is sampled; none is when this is never 0.
+    /// Messages until the next that is sampled; none is when this is never 0. Beside it, [`EACH`].
     left: Cell<u32>,
     /// One in so many; 0 for none.
     every: Cell<u32>,
@@ -122,13 +128,13 @@ impl Sampling {
 
     fn set(&self, every: u32) {
         self.every.set(every);
-        self.left.set(self.stride());
+        self.set_left(self.stride());
     }
 
     /// Messages up to the next run, so that one in `every` is sampled on average.
     fn stride(&self) -> u32 {
         match self.every.get() {
-            0 => u32::MAX,
+            0 => NEVER,
             every => {
                 // An xorshift: what it draws need only be out of step.
                 let mut random = self.random.get();
@@ -137,42 +143,55 @@ impl Sampling {
                 random ^= random << 17;
                 self.random.set(random);
                 let unsampled = u64::from(every - 1) * u64::from(RUN);
-                (1 + random % (2 * unsampled + 1)).min(u64::from(u32::MAX)) as u32
+                (1 + random % (2 * unsampled + 1)).min(u64::from(NEVER)) as u32
             }
         }
     }
 
-    /// Counts a message, and says whether it may be the one.
+    /// Counts a message, and says whether it goes the rare way: it may be the one, or each does.
     #[inline(always)]
     pub(super) fn is_due(&self) -> bool {
         if !cfg!(feature = "bill") {
-            return false;
+            return self.left.get() & EACH != 0;
         }
         let left = self.left.get().wrapping_sub(1);
         self.left.set(left);
-        left == 0
+        left.cast_signed() <= 0
+    }
+
+    /// Has each message go the rare way, or no more.
+    pub(super) fn divert(&self, each: bool) {
+        self.left.set(self.left() | if each { EACH } else { 0 });
+    }
+
+    fn left(&self) -> u32 {
+        self.left.get() & !EACH
+    }
+
+    fn set_left(&self, left: u32) {
+        self.left.set(self.left.get() & EACH | left);
     }
 
     /// The message that was just counted has a sample already: it is the next one's turn.
     fn put_off(&self) {
-        if self.left.get() == 0 {
-            self.left.set(1);
+        if self.left() == 0 {
+            self.set_left(1);
         }
     }
 
     /// In which manner the message is to be sampled that was just counted, if it is, and whether
     /// it only warms up those behind it.
     fn next(&self, way: &Way) -> Option<(Manner, bool)> {
-        if self.left.get() != 0 {
+        if self.left() != 0 {
             return None;
         }
         if self.every.get() == 0 {
-            self.left.set(u32::MAX);
+            self.set_left(NEVER);
             return None;
         }
         let run = if self.run.get() == 0 { RUN } else { self.run.get() } - 1;
         self.run.set(run);
-        self.left.set(if run == 0 { self.stride() } else { 1 });
+        self.set_left(if run == 0 { self.stride() } else { 1 });
         let turns = &self.turns[usize::from(way.number())];
         let turn = turns.get() / RUN as usize;
         turns.set(turns.get().wrapping_add(1));

@@ -64,13 +64,13 @@ where
 
     /// A task from the beginning.
     fn start(&self, from: From<'_>, arguments: A, stamps: &mut impl Stamps, in_front: bool) {
-        let From { node, session, deadline_us, .. } = from;
+        let From { node, session, end, .. } = from;
         let slot = self.served.fill(node, arguments);
         // Nothing of what was polled before is this one's.
         node.polls();
         let sample = stamps.sample().map(|sample| Box::new(sample.clone()));
         let task = self.served.task(Lost { from, slot, sample }, (Reason::Other, None));
-        node.start(session, task, deadline_us, in_front);
+        node.start(session, task, end, in_front);
     }
 
     /// A handler has to wait: it goes on as a task. One that has not begun for want of what it needs

@@ -1,0 +1,61 @@
+//! Deadlines that handlers have of their callers, and hand on to what they call.
+//!
+//! A call that is made while such a handler is polled has no more time than is left of the handler's
+//! own, whatever it was given. Invariant: when nobody of that kind is polled, there is no bound.
+
+use super::Dispatcher;
+use crate::task::Cancelled;
+use std::cell::Cell;
+use std::time::Duration;
+use upbeat_core::bill::Counter;
+use upbeat_memory::ticks::Ticks;
+
+/// The end of the time of the handler that is polled, by the node's clock.
+pub(super) struct Bound(Cell<u64>);
+
+const NONE: u64 = u64::MAX;
+
+impl Default for Bound {
+    fn default() -> Bound {
+        Bound(Cell::new(NONE))
+    }
+}
+
+impl Dispatcher {
+    /// When so many microseconds are over.
+    pub(crate) fn end_of(&self, microseconds: u64) -> u64 {
+        self.now_ns().saturating_add(microseconds.saturating_mul(1000))
+    }
+
+    /// What is polled from here on has time until then.
+    pub(crate) fn bound_by(&self, end: u64) {
+        self.bound.0.set(end);
+        self.sampling.divert(true);
+    }
+
+    /// It was polled.
+    pub(crate) fn unbound(&self) {
+        self.bound.0.set(NONE);
+        self.sampling.divert(false);
+    }
+
+    /// A handler that had run so many ticks as a task was ended before it was done.
+    pub(crate) fn orphaned(&self, why: Cancelled, ran: u64) {
+        let counter = match why {
+            Cancelled::ByCaller | Cancelled::Lost => Counter::OrphansEnded,
+            Cancelled::Deadline => Counter::OrphansExpired,
+            Cancelled::NoRoom | Cancelled::Panicked => return,
+        };
+        self.count(counter);
+        let wasted = Duration::from(Ticks(ran)).as_nanos() as u64;
+        self.count_more(Counter::OrphanTime, wasted);
+    }
+
+    /// The microseconds that are left to the handler that is polled, if its caller bounded it.
+    pub(crate) fn time_left_us(&self) -> Option<u64> {
+        match self.bound.0.get() {
+            NONE => None,
+            end => Some(end.saturating_sub(self.now_ns()) / 1000),
+        }
+    }
+}

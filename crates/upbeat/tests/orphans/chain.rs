@@ -1,0 +1,263 @@
+//! Nodes that call each other, and what they know of their handlers.
+
+use crate::common::process::{Other, linger, say};
+use crate::common::server::Kind;
+use crate::common::{Directory, Signal, node};
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use upbeat::{CallError, Counter, Node, Waiting, time_left};
+
+pub(crate) const A_WHILE: Duration = Duration::from_secs(20);
+
+#[upbeat::service]
+pub(crate) trait Chain {
+    /// Calls on through these nodes; the last one's handler never ends by itself.
+    async fn reach(&self, through: Vec<String>, waits: bool);
+    /// The same, but the first stops its whole node for so long when it has called.
+    async fn reach_and_stall(&self, through: Vec<String>, ms: u64);
+    /// The microseconds that each handler of the chain has left, with so many for the first call.
+    async fn left(
+        &self,
+        through: Vec<String>,
+        own_us: Option<u64>,
+        waits: bool,
+    ) -> Vec<Option<u64>>;
+    /// Handlers that stand in these methods here, and those that ever did.
+    async fn standing(&self) -> (u64, u64);
+    async fn counted(&self, counter: u64) -> u64;
+    async fn nap(&self, ms: u64, value: u64) -> u64;
+}
+
+/// What serves it.
+#[derive(Default)]
+struct Knot {
+    node: RefCell<Option<Node>>,
+    standing: Rc<Cell<u64>>,
+    begun: Cell<u64>,
+}
+
+/// Counts while it stands.
+struct Standing(Rc<Cell<u64>>);
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+impl Knot {
+    fn stand(&self) -> Standing {
+        self.begun.set(self.begun.get() + 1);
+        self.standing.set(self.standing.get() + 1);
+        Standing(Rc::clone(&self.standing))
+    }
+
+    fn node(&self) -> Node {
+        self.node.borrow().clone().unwrap()
+    }
+
+    /// The next of the chain and those behind it.
+    async fn next(&self, mut through: Vec<String>) -> Option<(ChainClient, Vec<String>)> {
+        if through.is_empty() {
+            return None;
+        }
+        let next = through.remove(0);
+        Some((self.node().connect(&next).await.unwrap(), through))
+    }
+}
+
+impl Chain for Knot {
+    async fn reach(&self, through: Vec<String>, waits: bool) {
+        let _standing = self.stand();
+        if waits {
+            upbeat::sleep(Duration::from_micros(100)).await;
+        }
+        match self.next(through).await {
+            // Who has the same time may be told by whom he called that it is over.
+            Some((next, rest)) => match next.reach(rest, waits).await {
+                Err(CallError::Deadline) => std::future::pending().await,
+                other => other.unwrap(),
+            },
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn reach_and_stall(&self, through: Vec<String>, ms: u64) {
+        let _standing = self.stand();
+        let (next, rest) = self.next(through).await.unwrap();
+        let call = next.reach(rest, false).try_send().unwrap();
+        let stalls = async move {
+            // When what was sent is on its way.
+            upbeat::sleep(Duration::from_millis(1)).await;
+            std::thread::sleep(Duration::from_millis(ms));
+        };
+        drop(self.node().spawn(stalls));
+        let _ = call.await;
+        std::future::pending().await
+    }
+
+    async fn left(
+        &self,
+        through: Vec<String>,
+        own_us: Option<u64>,
+        waits: bool,
+    ) -> Vec<Option<u64>> {
+        let us = |left: Duration| left.as_micros() as u64;
+        let mut all = vec![time_left().map(us)];
+        if waits {
+            upbeat::sleep(Duration::from_micros(100)).await;
+        }
+        if let Some((next, rest)) = self.next(through).await {
+            let call = next.left(rest, None, waits);
+            let behind = match own_us {
+                Some(own) => call.deadline(Duration::from_micros(own)).await,
+                None => call.await,
+            };
+            all.extend(behind.unwrap());
+        }
+        all
+    }
+
+    async fn standing(&self) -> (u64, u64) {
+        (self.standing.get(), self.begun.get())
+    }
+
+    async fn counted(&self, counter: u64) -> u64 {
+        self.node().counted(Counter::ALL[counter as usize])
+    }
+
+    async fn nap(&self, ms: u64, value: u64) -> u64 {
+        let _standing = self.stand();
+        if ms > 0 {
+            upbeat::sleep(Duration::from_millis(ms)).await;
+        }
+        value
+    }
+}
+
+/// Serves in this thread until `quit` is given.
+fn serve(name: &str, place: &Path, quit: Signal, ready: impl FnOnce()) {
+    let node = node(name, place, Waiting::Adaptive);
+    let knot = Rc::new(Knot::default());
+    *knot.node.borrow_mut() = Some(node.clone());
+    node.serve(ChainServer::shared(Rc::clone(&knot)));
+    ready();
+    node.block_on(quit);
+    node.shut_down(Duration::from_secs(1));
+    *knot.node.borrow_mut() = None;
+}
+
+/// Plays the part `serve NAME`, or `call NAME THROUGH…`.
+pub(crate) fn play(part: &str, place: &Path) {
+    let words: Vec<&str> = part.split(' ').collect();
+    let quit = Signal::default();
+    let ended = quit.clone();
+    std::thread::spawn(move || {
+        linger();
+        ended.give();
+    });
+    match words[..] {
+        ["serve", name] => serve(name, place, quit, || say("serving")),
+        ["call", name, first, ref through @ ..] => {
+            let node = node(name, place, Waiting::Adaptive);
+            let through = through.iter().map(|name| (*name).to_owned()).collect();
+            node.block_on(async {
+                let chain: ChainClient = node.connect(first).await.unwrap();
+                say("calling");
+                chain.reach(through, true).await.unwrap();
+            });
+        }
+        _ => panic!("there is no part {part}"),
+    }
+}
+
+/// A server that lives until this is dropped.
+pub(crate) enum Server {
+    Local(Signal, Option<std::thread::JoinHandle<()>>),
+    Shared(Other),
+}
+
+impl Server {
+    pub(crate) fn start(kind: Kind, name: &str, place: &Path) -> Server {
+        if kind == Kind::Shared {
+            let mut other = Other::start(&format!("serve {name}"), place);
+            other.expect("serving");
+            return Server::Shared(other);
+        }
+        let quit = Signal::default();
+        let (name, place, ended) = (name.to_owned(), place.to_owned(), quit.clone());
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let serve = move || serve(&name, &place, ended, || ready.send(()).unwrap());
+        let thread = std::thread::spawn(serve);
+        is_ready.recv().unwrap();
+        Server::Local(quit, Some(thread))
+    }
+
+    pub(crate) fn other(&mut self) -> &mut Other {
+        match self {
+            Server::Shared(other) => other,
+            Server::Local(..) => panic!("a thread"),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        match self {
+            Server::Local(quit, thread) => {
+                quit.give();
+                let _ = thread.take().unwrap().join();
+            }
+            Server::Shared(other) => other.kill(),
+        }
+    }
+}
+
+/// A caller's node and a chain of servers.
+pub(crate) struct Stand {
+    pub(crate) node: Node,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) names: Vec<String>,
+    pub(crate) place: PathBuf,
+    _directory: Directory,
+}
+
+impl Stand {
+    pub(crate) fn new(kind: Kind, length: usize) -> Stand {
+        let directory = Directory::new();
+        let place = directory.path();
+        // The registry of this process is one for all tests: names differ.
+        let name = place.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+        let names: Vec<String> = (1..=length).map(|at| format!("{at}/{name}")).collect();
+        let servers = names.iter().map(|name| Server::start(kind, name, &place)).collect();
+        let node = node(&format!("client/{name}"), &place, Waiting::Adaptive);
+        Stand { node, servers, names, place, _directory: directory }
+    }
+
+    /// The names behind the first.
+    pub(crate) fn behind(&self) -> Vec<String> {
+        self.names[1..].to_vec()
+    }
+
+    pub(crate) async fn client(&self, at: usize) -> ChainClient {
+        self.node.connect(&self.names[at]).await.unwrap()
+    }
+
+    /// Waits until so many handlers stand at each of these.
+    pub(crate) async fn standing(&self, at: impl IntoIterator<Item = usize>, count: u64) {
+        let began = Instant::now();
+        for at in at {
+            let chain = self.client(at).await;
+            while chain.standing().await.unwrap().0 != count {
+                assert!(began.elapsed() < A_WHILE, "{at}: {:?}", chain.standing().await);
+                upbeat::sleep(Duration::from_millis(1)).await;
+            }
+        }
+    }
+
+    pub(crate) async fn counted(&self, at: usize, counter: Counter) -> u64 {
+        self.client(at).await.counted(counter as u64).await.unwrap()
+    }
+}

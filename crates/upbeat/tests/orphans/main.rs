@@ -1,0 +1,17 @@
+//! Computations whose callers are gone: they end, over every hop, and what they say is not heard.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod chain;
+mod deadlines;
+mod ends;
+mod restarts;
+
+/// The other processes' parts. Without one this is a test of nothing.
+#[test]
+fn other() {
+    if let Some((part, place)) = common::process::part() {
+        chain::play(&part, &place);
+    }
+}
