@@ -19,6 +19,7 @@ pub(crate) struct Rule {
     /// The name of the variant.
     pub(crate) execution: Option<&'static str>,
     pub(crate) budget_ns: Option<u64>,
+    pub(crate) outlives_ns: Option<u64>,
     pub(crate) yields: bool,
     pub(crate) needs: Vec<Expr>,
 }
@@ -31,7 +32,7 @@ const EXECUTIONS: [(&str, &str); 5] = [
     ("adaptive", "Adaptive"),
 ];
 
-const SERVERS: [&str; 4] = ["needs", "budget", "yields", "execution"];
+const SERVERS: [&str; 5] = ["needs", "budget", "yields", "execution", "outlives"];
 
 /// Reads what a trait says of a method: whether its calls may be sent back.
 pub(crate) fn of_trait(attributes: &[Attribute], complaints: &mut Complaints) -> bool {
@@ -88,15 +89,11 @@ fn of_option(option: &ParseNestedMeta<'_>, rule: &mut Rule) -> syn::Result<()> {
         return Ok(());
     }
     if option.path.is_ident("budget") {
-        let text: LitStr = option.value()?.parse()?;
-        let budget = nanoseconds(&text.value()).ok_or_else(|| {
-            syn::Error::new(
-                text.span(),
-                "that is no time: write a whole number of `us`, `ms` or `s`, as in \
-                 `budget = \"500us\"`",
-            )
-        })?;
-        rule.budget_ns = Some(budget);
+        rule.budget_ns = Some(time_of(option, "`budget = \"500us\"`")?);
+        return Ok(());
+    }
+    if option.path.is_ident("outlives") {
+        rule.outlives_ns = Some(time_of(option, "`outlives = \"10s\"`")?);
         return Ok(());
     }
     if option.path.is_ident("execution") {
@@ -117,9 +114,18 @@ fn of_option(option: &ParseNestedMeta<'_>, rule: &mut Rule) -> syn::Result<()> {
     Err(option.error(if nack {
         "its callers must know that a call may be sent back: write `#[method(nack)]` in the trait"
     } else {
-        "a method has no such option: write `needs(…)`, `budget = \"…\"`, `yields` or \
-         `execution = \"…\"`"
+        "a method has no such option: write `needs(…)`, `budget = \"…\"`, `yields`, \
+         `execution = \"…\"` or `outlives = \"…\"`"
     }))
+}
+
+/// Reads the time that is given to an option.
+fn time_of(option: &ParseNestedMeta<'_>, instead: &str) -> syn::Result<u64> {
+    let text: LitStr = option.value()?.parse()?;
+    nanoseconds(&text.value()).ok_or_else(|| {
+        let what = "that is no time: write a whole number of `us`, `ms` or `s`, as in";
+        syn::Error::new(text.span(), format!("{what} {instead}"))
+    })
 }
 
 /// Reads the options of one attribute.

@@ -97,6 +97,7 @@ impl Methods<'_> {
                 spare: Cell::new(Some(Slot::new(self.roster))),
                 names: (self.service, name),
                 budget: Ticks::from_nanoseconds(rule.budget_ns.unwrap_or(HANDLER_BUDGET_NS)).0,
+                outlives_ns: rule.outlives_ns,
             }),
             arguments: std::marker::PhantomData,
         };
@@ -127,6 +128,8 @@ struct Kept<F> {
     names: Names,
     /// Ticks that a handler may run without a pause.
     budget: u64,
+    /// Nanoseconds that one goes on when its caller is gone, if it does.
+    outlives_ns: Option<u64>,
 }
 
 /// Room for a handler's future, pinned for ever, and its waker.
@@ -364,7 +367,7 @@ where
         let Lost { from: From { node, session, call, end, bytes, .. }, slot, sample } = lost;
         let charge = node.charge(session, Budget::price(bytes));
         let (kept, session) = (Rc::clone(&self.kept), Rc::clone(session));
-        let call = if self.oneway { None } else { Some(call) };
+        let asker = if self.oneway { Asker::Oneway } else { Asker::Call(call) };
         let billed = sample.map(|sample| {
             slot.wakeup.ask();
             let timed = Timed::new(sample, waits);
@@ -372,9 +375,19 @@ where
         });
         let wakeup = slot.wakeup.clone();
         let (node, ran) = (Rc::clone(node), 0);
-        let task = Promoted { slot, kept, session, call, charge, node, end, ran, billed };
+        let task = Promoted { slot, kept, session, asker, charge, node, end, ran, billed };
         Live { task: Box::pin(task), wakeup }
     }
+}
+
+/// Who waits for a handler's end.
+#[derive(Clone, Copy)]
+enum Asker {
+    Call(CallNumber),
+    /// Nobody, but its session counts it.
+    Oneway,
+    /// Nobody any more.
+    Gone,
 }
 
 /// A handler that has become a task.
@@ -382,8 +395,7 @@ struct Promoted<F> {
     slot: Box<Slot<F>>,
     kept: Rc<Kept<F>>,
     session: Rc<Session>,
-    /// None for a one-way message.
-    call: Option<CallNumber>,
+    asker: Asker,
     charge: Charge,
     node: Rc<Dispatcher>,
     /// When its time is over, if its caller has bounded it.
@@ -398,9 +410,14 @@ impl<F> Promoted<F> {
     /// The handler is done.
     #[inline]
     fn end<R: Wire>(&self, result: &R, stamps: &mut impl Stamps) {
-        let Some(call) = self.call else { return self.session.end_oneway() };
-        self.session.serving.borrow_mut().remove(call);
-        self.session.reply(call, result, stamps);
+        match self.asker {
+            Asker::Call(call) => {
+                self.session.serving.borrow_mut().remove(call);
+                self.session.reply(call, result, stamps);
+            }
+            Asker::Oneway => self.session.end_oneway(),
+            Asker::Gone => self.node.ran_in_vain(self.ran),
+        }
     }
 }
 
@@ -430,7 +447,10 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
             Some(billed) => {
                 let mut sample = billed.finished();
                 this.end(&result, &mut *sample);
-                let call = this.call.unwrap_or(CallNumber::NONE);
+                let call = match this.asker {
+                    Asker::Call(call) => call,
+                    Asker::Oneway | Asker::Gone => CallNumber::NONE,
+                };
                 this.node.served(&this.session, call, this.kept.names, &mut sample);
             }
         }
@@ -438,13 +458,41 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
     }
 
     fn caller(&self) -> Option<Caller> {
-        Some(Caller { session: self.session.key.get(), call: self.call })
+        let call = match self.asker {
+            Asker::Call(call) => Some(call),
+            Asker::Oneway => None,
+            Asker::Gone => return None,
+        };
+        Some(Caller { session: self.session.key.get(), call })
+    }
+
+    fn outlives(mut self: Pin<&mut Self>, why: Cancelled) -> bool {
+        let this = &mut *self;
+        let (Some(most), Asker::Call(call)) = (this.kept.outlives_ns, this.asker) else {
+            return false;
+        };
+        match why {
+            // Its number is free for another call.
+            Cancelled::ByCaller => {
+                this.session.serving.borrow_mut().remove(call);
+                this.session.fail(call, FailCode::Cancelled, "");
+            }
+            Cancelled::Lost if !this.node.is_closing() => {}
+            _ => return false,
+        }
+        this.asker = Asker::Gone;
+        this.end = Some(this.node.leave_alone(this.slot.wakeup.task(), most, this.end));
+        true
     }
 
     fn cancel(mut self: Pin<&mut Self>, why: Cancelled) {
         self.slot.future.set(None);
         self.node.orphaned(why, self.ran);
-        let Some(call) = self.call else { return self.session.end_oneway() };
+        let call = match self.asker {
+            Asker::Call(call) => call,
+            Asker::Oneway => return self.session.end_oneway(),
+            Asker::Gone => return,
+        };
         self.session.serving.borrow_mut().remove(call);
         match why {
             Cancelled::ByCaller => self.session.fail(call, FailCode::Cancelled, ""),

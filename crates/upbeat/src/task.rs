@@ -46,6 +46,11 @@ pub(crate) trait Task {
         None
     }
 
+    /// Whether it goes on nevertheless: then whoever wanted its end is told, and no one else of it.
+    fn outlives(self: Pin<&mut Self>, _why: Cancelled) -> bool {
+        false
+    }
+
     /// Ends it before it is done: drops its future and says so to who waits for it.
     fn cancel(self: Pin<&mut Self>, why: Cancelled);
 

@@ -84,8 +84,17 @@ fn entry(runtime: &Runtime, function: &ImplItemFn, rule: &Rule) -> TokenStream {
         Some(budget) => quote!(::core::option::Option::Some(#budget)),
         None => quote!(::core::option::Option::None),
     };
+    let outlives = match rule.outlives_ns {
+        Some(outlives) => quote!(::core::option::Option::Some(#outlives)),
+        None => quote!(::core::option::Option::None),
+    };
     let needs = !rule.needs.is_empty();
-    quote!((#name, #kind { execution: #execution, budget_ns: #budget, needs: #needs }))
+    quote!((#name, #kind {
+        execution: #execution,
+        budget_ns: #budget,
+        outlives_ns: #outlives,
+        needs: #needs,
+    }))
 }
 
 /// The tests of what a method needs. Its arguments are there as references.

@@ -47,6 +47,11 @@ impl Dispatcher {
             Cancelled::NoRoom | Cancelled::Panicked => return,
         };
         self.count(counter);
+        self.ran_in_vain(ran);
+    }
+
+    /// A handler had run so many ticks as a task, and nobody takes its result.
+    pub(crate) fn ran_in_vain(&self, ran: u64) {
         let wasted = Duration::from(Ticks(ran)).as_nanos() as u64;
         self.count_more(Counter::OrphanTime, wasted);
     }

@@ -190,6 +190,15 @@ impl Dispatcher {
         }
     }
 
+    /// Lets a handler's task go on whose caller is gone, for so long at most, and gives until when.
+    pub(crate) fn leave_alone(&self, task: TaskId, most_ns: u64, end: Option<u64>) -> u64 {
+        self.count(Counter::OrphansLeft);
+        let last = self.now_ns().saturating_add(most_ns);
+        let end = end.map_or(last, |end| end.min(last));
+        self.expire(task, end);
+        end
+    }
+
     /// Ends handlers whose time is over. Gives whether there were any.
     pub(super) fn expire_due(&self, now: u64) -> bool {
         let mut any = false;

@@ -22,6 +22,8 @@ pub struct Rule {
     pub execution: Option<Execution>,
     /// Nanoseconds that one may run without a pause.
     pub budget_ns: Option<u64>,
+    /// Nanoseconds that one may go on, as a task, after its caller is gone.
+    pub outlives_ns: Option<u64>,
     /// Whether it needs something.
     pub needs: bool,
 }
@@ -48,7 +50,7 @@ impl Rules {
             }
             at += 1;
         }
-        Rule { execution: None, budget_ns: None, needs: false }
+        Rule { execution: None, budget_ns: None, outlives_ns: None, needs: false }
     }
 
     /// Whether something comes before the body of that method.
@@ -204,7 +206,12 @@ mod tests {
 
     #[test]
     fn rules_are_found_by_name() {
-        const RULE: Rule = Rule { execution: Some(Execution::Am), budget_ns: None, needs: true };
+        const RULE: Rule = Rule {
+            execution: Some(Execution::Am),
+            budget_ns: None,
+            outlives_ns: None,
+            needs: true,
+        };
         const RULES: Rules = Rules { serial: false, methods: &[("buy", RULE)] };
         assert!(RULES.guards("buy") && !RULES.guards("bu") && !RULES.guards("buyy"));
         assert_eq!(RULES.of("buy").execution, Some(Execution::Am));

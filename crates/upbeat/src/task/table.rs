@@ -262,7 +262,10 @@ impl Tasks {
         if polled.live().is_none_or(|live| live.is_ended()) {
             return false;
         }
-        polled.cancel(why);
+        // One that goes on is put back when this is dropped.
+        if !polled.live().is_some_and(|live| live.task.as_mut().outlives(why)) {
+            polled.cancel(why);
+        }
         true
     }
 

@@ -28,6 +28,9 @@ pub(crate) trait Chain {
     async fn standing(&self) -> (u64, u64);
     async fn counted(&self, counter: u64) -> u64;
     async fn nap(&self, ms: u64, value: u64) -> u64;
+    /// Waits so long and is counted then, also without its caller: for two seconds at most.
+    async fn finish(&self, ms: u64);
+    async fn finished(&self) -> u64;
 }
 
 /// What serves it.
@@ -36,6 +39,7 @@ struct Knot {
     node: RefCell<Option<Node>>,
     standing: Rc<Cell<u64>>,
     begun: Cell<u64>,
+    finished: Cell<u64>,
 }
 
 /// Counts while it stands.
@@ -68,6 +72,7 @@ impl Knot {
     }
 }
 
+#[upbeat::service]
 impl Chain for Knot {
     async fn reach(&self, through: Vec<String>, waits: bool) {
         let _standing = self.stand();
@@ -128,6 +133,17 @@ impl Chain for Knot {
         self.node().counted(Counter::ALL[counter as usize])
     }
 
+    #[method(outlives = "2s")]
+    async fn finish(&self, ms: u64) {
+        let _standing = self.stand();
+        upbeat::sleep(Duration::from_millis(ms)).await;
+        self.finished.set(self.finished.get() + 1);
+    }
+
+    async fn finished(&self) -> u64 {
+        self.finished.get()
+    }
+
     async fn nap(&self, ms: u64, value: u64) -> u64 {
         let _standing = self.stand();
         if ms > 0 {
@@ -162,10 +178,13 @@ pub(crate) fn play(part: &str, place: &Path) {
         ["serve", name] => serve(name, place, quit, || say("serving")),
         ["call", name, first, ref through @ ..] => {
             let node = node(name, place, Waiting::Adaptive);
-            let through = through.iter().map(|name| (*name).to_owned()).collect();
+            let through: Vec<String> = through.iter().map(|name| (*name).to_owned()).collect();
             node.block_on(async {
                 let chain: ChainClient = node.connect(first).await.unwrap();
                 say("calling");
+                if through == ["finish"] {
+                    return chain.finish(1_000).await.unwrap();
+                }
                 chain.reach(through, true).await.unwrap();
             });
         }

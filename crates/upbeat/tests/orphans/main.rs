@@ -6,6 +6,7 @@ mod common;
 mod chain;
 mod deadlines;
 mod ends;
+mod left;
 mod restarts;
 
 /// The other processes' parts. Without one this is a test of nothing.

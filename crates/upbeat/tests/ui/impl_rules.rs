@@ -45,6 +45,16 @@ impl Bank for Lock {
     }
 }
 
+struct Outlives;
+
+#[upbeat::service]
+impl Bank for Outlives {
+    #[method(outlives = "ever")]
+    async fn take(&self, sum: u64) -> u64 {
+        sum
+    }
+}
+
 struct Budget;
 
 #[upbeat::service]
