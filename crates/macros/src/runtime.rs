@@ -46,6 +46,7 @@ names! {
     checkpoint: checkpoint;
 
     client: client::Client;
+    of_service: client::OfService;
     bound: call::Bound;
     call: call::Call;
     try_call: call::TryCall;

@@ -12,6 +12,12 @@ use std::rc::Rc;
 use upbeat_core::bind::{BIND, BindReply, BindRequest};
 use upbeat_core::method::Signature;
 
+/// What belongs to a service, whatever its methods ask for: so a service's own methods can speak of it.
+pub trait OfService {
+    /// The name of the service.
+    const NAME: &'static str;
+}
+
 /// A client of a service.
 pub trait Client: Sized {
     /// The name of the service.

@@ -147,11 +147,14 @@ mod signal;
 
 mod node;
 
+mod reference;
+
 pub use compute::{Compute, checkpoint, compute, poll_point};
 pub use dispatch::OverRun;
 pub use error::{BuildError, CallError, ConnectError, Lost, Why};
 pub use execution::{Execution, UnknownExecution};
 pub use node::{Builder, Node, spawn};
+pub use reference::ServiceRef;
 pub use serde;
 pub use signal::ctrl_c;
 pub use sync::Mutex;

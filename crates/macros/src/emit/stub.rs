@@ -26,6 +26,7 @@ fn client(service: &Service, bounds: &Bounds) -> TokenStream {
     let client = format_ident!("{name}Client");
     let wire_name = service.wire_name();
     let trait_client = service.runtime.client();
+    let of_service = service.runtime.of_service();
     let bound = service.runtime.bound();
     let signature = service.runtime.signature_type();
     let signatures = signatures(service);
@@ -38,6 +39,10 @@ fn client(service: &Service, bounds: &Bounds) -> TokenStream {
         #[allow(dead_code)]
         #visibility struct #client {
             bound: #bound,
+        }
+
+        impl #of_service for #client {
+            const NAME: &'static str = #wire_name;
         }
 
         impl #trait_client for #client #clause {

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod callbacks;
 mod ends;
 mod flow;
 mod into;

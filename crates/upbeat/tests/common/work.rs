@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
-use upbeat::{InPlace, Node, sleep};
+use upbeat::{InPlace, Node, ServiceRef, sleep};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 #[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable, upbeat::Wire)]
@@ -58,6 +58,13 @@ pub(crate) trait Work {
     async fn panics(&self, text: String, late: bool) -> u64;
     /// Adds on another node.
     async fn relay(&self, node: String, a: u64, b: u64) -> Result<u64, String>;
+    /// Adds so often by calling back, and passes the reference on to these nodes, one to the next.
+    async fn call_back(
+        &self,
+        to: ServiceRef<WorkClient>,
+        through: Vec<ServiceRef<WorkClient>>,
+        times: u64,
+    ) -> Result<u64, String>;
     /// Stops the whole node for so long.
     async fn stall(&self, ms: u64);
     /// Drives the node from within.
@@ -240,6 +247,24 @@ impl Work for Worker {
         let other = self.node().connect::<WorkClient>(&node).await;
         let other = other.map_err(|error| error.to_string())?;
         other.add(a, b).await.map_err(|error| error.to_string())
+    }
+
+    async fn call_back(
+        &self,
+        to: ServiceRef<WorkClient>,
+        mut through: Vec<ServiceRef<WorkClient>>,
+        times: u64,
+    ) -> Result<u64, String> {
+        if let Some(next) = through.pop() {
+            let next = next.connect(&self.node()).await.map_err(|error| error.to_string())?;
+            return next.call_back(to, through, times).await.map_err(|error| error.to_string());
+        }
+        let to = to.connect(&self.node()).await.map_err(|error| error.to_string())?;
+        let mut sum = 0;
+        for _ in 0..times {
+            sum = to.add(sum, 1).await.map_err(|error| error.to_string())?;
+        }
+        Ok(sum)
     }
 
     async fn stall(&self, ms: u64) {
