@@ -149,6 +149,9 @@ mod node;
 
 mod reference;
 
+#[cfg(feature = "tokio")]
+pub mod tokio;
+
 pub use compute::{Compute, checkpoint, compute, poll_point};
 pub use dispatch::OverRun;
 pub use error::{BuildError, CallError, ConnectError, Lost, Why};

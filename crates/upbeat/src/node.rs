@@ -313,6 +313,13 @@ impl Node {
         self.inner.turn(&mut || {})
     }
 
+    /// Does something of a loop's own inside the node, as its tasks do.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn inside<T>(&self, act: impl FnOnce() -> T) -> T {
+        let _enter = Enter::new(&self.inner);
+        act()
+    }
+
     /// Says that the loop is about to wait for the node's descriptor, so that peers ring. False if
     /// something has come: then the loop turns instead.
     ///

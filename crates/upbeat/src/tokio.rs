@@ -1,0 +1,94 @@
+//! A node on a tokio runtime: driven through its descriptor beside whatever else the runtime does.
+//!
+//! Nothing else of this crate knows of tokio.
+
+use crate::node::Node;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::future::{Future, poll_fn};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::pin::pin;
+use std::task::{Context, Poll};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::runtime::Handle;
+
+/// Turns after which the runtime's other tasks have theirs.
+const TURNS: usize = 64;
+
+/// Drives a node until a future is done, on the tokio runtime that polls this: in `block_on`, or in a
+/// task of a `LocalSet`, since a node stays on its thread. In the future, and in tasks of the node,
+/// clients are awaited beside whatever tokio has. Other tasks of the runtime have handles for that
+/// ([`handle`](crate::handle)).
+///
+/// The runtime needs its I/O driver. Dropped before the end, it leaves the node as it is: somebody else may
+/// drive it on.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// let node = upbeat::Node::builder("doc/tokio").local_only().build()?;
+/// let sum = runtime.block_on(upbeat::tokio::drive(&node, async {
+///     let task = node.spawn(async {
+///         upbeat::sleep(Duration::from_millis(1)).await;
+///         40
+///     });
+///     tokio::task::yield_now().await;
+///     task.await.map(|forty| forty + 2)
+/// }))?;
+/// assert_eq!(sum, Ok(42));
+/// # Ok(()) }
+/// ```
+pub async fn drive<F: Future>(node: &Node, future: F) -> io::Result<F::Output> {
+    if Handle::try_current().is_err() {
+        let text =
+            "no tokio runtime polls this: `block_on` of a runtime, or a task of a `LocalSet`, does";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+    }
+    let descriptor = node.as_fd().try_clone_to_owned()?;
+    #[expect(
+        deprecated,
+        reason = "what took its place is unsafe: it asks for what an `OwnedFd` is"
+    )]
+    let descriptor = AsyncFd::with_interest(descriptor, Interest::READABLE)?;
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        if let Poll::Ready(value) = node.inside(|| future.as_mut().poll(context)) {
+            return Poll::Ready(Ok(value));
+        }
+        turn(node, &descriptor, context).map(Err)
+    })
+    .await
+}
+
+/// Turns the node until nothing more has come. Ready with an error alone.
+fn turn(node: &Node, descriptor: &AsyncFd<OwnedFd>, context: &mut Context<'_>) -> Poll<io::Error> {
+    for _ in 0..TURNS {
+        if node.turn() || !node.may_wait() {
+            continue;
+        }
+        // The runtime tells of a change, and what has come before it looked is none.
+        while let Poll::Ready(ready) = descriptor.poll_read_ready(context) {
+            match ready {
+                Ok(mut ready) => ready.clear_ready(),
+                Err(error) => return Poll::Ready(error),
+            }
+        }
+        match is_readable(descriptor.get_ref()) {
+            Ok(true) => {}
+            Ok(false) => return Poll::Pending,
+            Err(error) => return Poll::Ready(error),
+        }
+    }
+    context.waker().wake_by_ref();
+    Poll::Pending
+}
+
+/// Whether something has come.
+fn is_readable(descriptor: &OwnedFd) -> io::Result<bool> {
+    let mut asked = [PollFd::new(descriptor, PollFlags::IN)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    Ok(poll(&mut asked, Some(&at_once))? > 0)
+}
