@@ -74,6 +74,42 @@ fn a_method_that_an_older_server_lacks_is_missed_when_it_is_called() {
     });
 }
 
+struct Newer(std::cell::Cell<u64>);
+
+impl new::Meter for Newer {
+    async fn reset(&self, to: u64) -> Result<(), String> {
+        self.0.set(to);
+        Ok(())
+    }
+
+    async fn read(&self) -> u64 {
+        self.0.get()
+    }
+
+    async fn tick(&self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+#[test]
+fn an_old_client_goes_on_where_methods_were_added_before_and_behind_its_own() {
+    let _watchdog = Watchdog::new("newer server", 60);
+    let directory = Directory::new();
+    let name = directory.path().parent().unwrap().file_name().unwrap().display().to_string();
+    // Both at one node, and both clients in one session.
+    let server = node(&format!("newer/{name}"), &directory.path(), Waiting::Adaptive);
+    server.serve(new::MeterServer::new(Newer(std::cell::Cell::new(12))));
+    server.block_on(async {
+        let old: old::MeterClient = server.connect(&server.name()).await.unwrap();
+        assert_eq!(old.read().await, Ok(12));
+        let new: new::MeterClient = server.connect(&server.name()).await.unwrap();
+        assert_eq!(new.reset(40).await, Ok(()));
+        new.tick().await.unwrap();
+        assert_eq!((old.read().await, new.read().await), (Ok(41), Ok(41)));
+    });
+    server.shut_down(Duration::from_secs(1));
+}
+
 #[test]
 fn signatures_that_clash_are_both_named() {
     let _watchdog = Watchdog::new("clash", 60);
