@@ -1,7 +1,7 @@
 //! Figures of papers, each beside one of today: for benchmarks that measure what a paper did.
 
 use crate::bench::papers::figures::{Printed, Unit};
-use crate::bench::report::{self, Placement, Row, rounded, time};
+use crate::bench::report::{self, Placement, Row, placements, rounded, time};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -56,18 +56,24 @@ pub(crate) fn tell(
     json: bool,
     to: &mut impl Write,
 ) -> io::Result<()> {
+    tell_as(rows, lines, |_, lines, to| grid(lines, to), notes, json, to)
+}
+
+/// The same with lines of another kind, and how those of some rows are shown as text.
+pub(crate) fn tell_as<L: Serialize, W: Write>(
+    rows: &[Row],
+    lines: impl Fn(&[&Row]) -> Vec<L>,
+    grid: impl Fn(&[&Row], &[L], &mut W) -> io::Result<()>,
+    notes: &str,
+    json: bool,
+    to: &mut W,
+) -> io::Result<()> {
     if json {
         report::json(rows, to)?
     } else {
         report::table(rows, to)?
     }
-    let mut placements: Vec<Placement> = Vec::new();
-    for row in rows {
-        if !placements.contains(&row.placement) {
-            placements.push(row.placement);
-        }
-    }
-    for placement in placements {
+    for placement in placements(rows) {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.placement == placement).collect();
         let lines = lines(&rows);
         if json {
@@ -76,7 +82,7 @@ pub(crate) fn tell(
                 writeln!(to)?;
             }
         } else {
-            grid(&lines, to)?;
+            grid(&rows, &lines, to)?;
         }
     }
     if json { Ok(()) } else { write!(to, "{notes}") }

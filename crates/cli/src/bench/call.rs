@@ -20,6 +20,7 @@ use crate::bench::rounds::{Floor, Rate, Subject};
 use crate::bench::timing::{Round, Shape, Work};
 use circle::Circle;
 use crowd::Crowd;
+pub(crate) use flight::fly;
 use plain::Payload;
 use std::cell::RefCell;
 use std::collections::HashMap;

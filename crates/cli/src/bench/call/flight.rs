@@ -38,14 +38,24 @@ pub(super) async fn calls(
     client: &EchoClient,
     work: Work,
 ) -> Result<Round, CallError> {
+    let client = client.clone();
+    fly(node, work, async move || client.null().await).await
+}
+
+/// Keeps so many of these calls open until the round is over.
+pub(crate) async fn fly(
+    node: &Node,
+    work: Work,
+    call: impl AsyncFn() -> Result<(), CallError> + Clone + 'static,
+) -> Result<Round, CallError> {
     let mut laps = work.laps();
     let left = Cell::new(laps.next().unwrap_or(0));
     let flight = Rc::new(Flight { laps: RefCell::new(laps), left, over: Cell::new(false) });
     let caller = |_| {
-        let (client, flight) = (client.clone(), Rc::clone(&flight));
+        let (call, flight) = (call.clone(), Rc::clone(&flight));
         node.spawn(async move {
             while !flight.over.get() {
-                client.null().await?;
+                call().await?;
                 if !flight.over.get() {
                     flight.landed();
                 }

@@ -66,21 +66,10 @@ ms; `sor` 10 phases on 2,048 x 2,048 points.
 mod tests {
     use super::{Row, lines, tell};
     use crate::bench::report::Placement;
-    use crate::bench::stats::{Ratios, Summary};
+    use crate::bench::stats::Summary;
 
     fn row(case: &str, p50_ns: f64, baseline: Option<f64>) -> Row {
-        let said = Summary {
-            n: 100,
-            rounds: 7,
-            batch: 1,
-            single_tails: false,
-            min_ns: p50_ns,
-            p50_ns,
-            p99_ns: p50_ns,
-            p999_ns: p50_ns,
-            least_per_second: None,
-            ratios: Ratios { baseline, ..Ratios::default() },
-        };
+        let said = Summary::all_alike(p50_ns, baseline);
         Row { polled_percent: Some(90.0), ..Row::new("contract", case, Placement::OneL3, &said) }
     }
 

@@ -1,10 +1,11 @@
 //! The service that executions are measured with, who serves it and who calls it.
 
+use crate::bench::call::fly;
 use crate::bench::echo::Rest;
 use crate::bench::error::BenchError;
 use crate::bench::hosts::{Policy, builder, refused};
-use crate::bench::timing::{Laps, Round, Work};
-use std::cell::{Cell, OnceCell, RefCell};
+use crate::bench::timing::{Round, Work};
+use std::cell::{Cell, OnceCell};
 use std::future::poll_fn;
 use std::path::Path;
 use std::rc::Rc;
@@ -14,9 +15,6 @@ use upbeat::{CallError, Execution, Node};
 /// The executions that have a node.
 pub(super) const EXECUTIONS: [Execution; 5] =
     [Execution::Am, Execution::Orpc, Execution::Trpc, Execution::TrpcBack, Execution::Adaptive];
-
-/// Calls that are open at any time where there are many.
-const CALLS: usize = 64;
 
 /// What is called.
 #[upbeat::service]
@@ -152,35 +150,6 @@ impl Caller {
     }
 }
 
-/// The round, as the tasks that call share it.
-struct Flight {
-    laps: RefCell<Laps>,
-    /// Calls that are still to end in this lap.
-    left: Cell<u32>,
-    over: Cell<bool>,
-    random: Cell<u64>,
-}
-
-impl Flight {
-    /// A call has ended.
-    fn landed(&self) {
-        match self.left.get() {
-            0 | 1 => match self.laps.borrow_mut().next() {
-                Some(calls) => self.left.set(calls),
-                None => self.over.set(true),
-            },
-            left => self.left.set(left - 1),
-        }
-    }
-
-    /// Whether the next call is one of so many in a hundred.
-    fn draws(&self, part: u32) -> bool {
-        let random = self.random.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        self.random.set(random);
-        (random >> 33) % 100 < u64::from(part)
-    }
-}
-
 /// Keeps many calls open until the round is over, of which so many in a hundred lose their bets.
 pub(super) async fn calls(
     node: &Node,
@@ -188,31 +157,13 @@ pub(super) async fn calls(
     work: Work,
     part: u32,
 ) -> Result<Round, CallError> {
-    let mut laps = work.laps();
-    let left = Cell::new(laps.next().unwrap_or(0));
-    let (laps, over, random) = (RefCell::new(laps), Cell::new(false), Cell::new(1));
-    let flight = Rc::new(Flight { laps, left, over, random });
-    let caller = |_| {
-        let (client, flight) = (client.clone(), Rc::clone(&flight));
-        node.spawn(async move {
-            while !flight.over.get() {
-                client.work(flight.draws(part)).await?;
-                if !flight.over.get() {
-                    flight.landed();
-                }
-            }
-            Ok::<(), CallError>(())
-        })
-    };
-    let callers: Vec<_> = (0..CALLS).map(caller).collect();
-    for caller in callers {
-        match caller.await {
-            Ok(done) => done?,
-            Err(ended) => return Err(CallError::NotConnected { text: ended.to_string().into() }),
-        }
-    }
-    Ok(match Rc::try_unwrap(flight) {
-        Ok(flight) => flight.laps.into_inner().round(),
-        Err(_) => unreachable!("all tasks have ended"),
-    })
+    let (client, random) = (client.clone(), Rc::new(Cell::new(1)));
+    fly(node, work, async move || client.work(draws(&random, part)).await).await
+}
+
+/// Whether the next call is one of so many in a hundred.
+fn draws(random: &Cell<u64>, part: u32) -> bool {
+    let next = random.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+    random.set(next);
+    (next >> 33) % 100 < u64::from(part)
 }

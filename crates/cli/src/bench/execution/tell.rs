@@ -1,8 +1,9 @@
 //! What was measured, and the paper's figures beside it.
 
 use super::{BENCH, PARTS};
+use crate::bench::beside;
 use crate::bench::papers::figures::OAM_NULL;
-use crate::bench::report::{self, Placement, Row, rounded, time};
+use crate::bench::report::{Placement, Row, rounded, time};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -81,30 +82,7 @@ fn behind(rows: &[&Row]) -> Vec<(u32, f64)> {
 
 /// Prints rows and lines: as text, or one JSON object a line.
 pub(crate) fn tell(rows: &[Row], json: bool, to: &mut impl Write) -> io::Result<()> {
-    if json {
-        report::json(rows, to)?
-    } else {
-        report::table(rows, to)?
-    }
-    let mut placements: Vec<Placement> = Vec::new();
-    for row in rows {
-        if !placements.contains(&row.placement) {
-            placements.push(row.placement);
-        }
-    }
-    for placement in placements {
-        let rows: Vec<&Row> = rows.iter().filter(|row| row.placement == placement).collect();
-        let lines = lines(&rows);
-        if json {
-            for line in &lines {
-                serde_json::to_writer(&mut *to, line)?;
-                writeln!(to)?;
-            }
-        } else {
-            grid(&lines, &behind(&rows), to)?;
-        }
-    }
-    if json { Ok(()) } else { write!(to, "{NOTES}") }
+    beside::tell_as(rows, lines, |rows, lines, to| grid(lines, &behind(rows), to), NOTES, json, to)
 }
 
 fn grid(lines: &[Line], behind: &[(u32, f64)], to: &mut impl Write) -> io::Result<()> {
@@ -139,21 +117,10 @@ loop. `trpc` puts the task of a request in front of those that want to run, `trp
 mod tests {
     use super::{Row, behind, lines, tell};
     use crate::bench::report::Placement;
-    use crate::bench::stats::{Ratios, Summary};
+    use crate::bench::stats::Summary;
 
     fn row(case: &str, p50_ns: f64, baseline: Option<f64>) -> Row {
-        let said = Summary {
-            n: 100,
-            rounds: 7,
-            batch: 1,
-            single_tails: false,
-            min_ns: p50_ns,
-            p50_ns,
-            p99_ns: p50_ns,
-            p999_ns: p50_ns,
-            least_per_second: None,
-            ratios: Ratios { baseline, ..Ratios::default() },
-        };
+        let said = Summary::all_alike(p50_ns, baseline);
         Row::new("execution", case, Placement::OneL3, &said)
     }
 

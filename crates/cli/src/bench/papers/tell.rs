@@ -1,7 +1,7 @@
 //! How the tables are printed.
 
 use super::tables::{Line, Table};
-use crate::bench::report::{Placement, Row, short, time};
+use crate::bench::report::{Row, placements, short, time};
 use std::io::{self, Write};
 
 /// Prints these tables as far as the rows make them: as text, or one JSON object a line.
@@ -11,13 +11,7 @@ pub(super) fn tell(
     json: bool,
     to: &mut dyn Write,
 ) -> io::Result<()> {
-    let mut placements: Vec<Placement> = Vec::new();
-    for row in rows {
-        if !placements.contains(&row.placement) {
-            placements.push(row.placement);
-        }
-    }
-    for placement in placements {
+    for placement in placements(rows) {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.placement == placement).collect();
         for &table in tables {
             for lines in table.groups(&rows) {

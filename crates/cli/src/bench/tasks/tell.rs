@@ -45,23 +45,12 @@ paper's machine is a PDP 11/23, whose processes have stacks; it adds a register 
 mod tests {
     use super::{Row, lines};
     use crate::bench::report::Placement;
-    use crate::bench::stats::{Ratios, Summary};
+    use crate::bench::stats::Summary;
 
     #[test]
     fn a_switch_is_half_of_two_and_a_signal_is_sent_and_waited_for() {
         let row = |case: &str, p50_ns: f64| {
-            let said = Summary {
-                n: 100,
-                rounds: 7,
-                batch: 1,
-                single_tails: false,
-                min_ns: p50_ns,
-                p50_ns,
-                p99_ns: p50_ns,
-                p999_ns: p50_ns,
-                least_per_second: None,
-                ratios: Ratios::default(),
-            };
+            let said = Summary::all_alike(p50_ns, None);
             Row::new("tasks", case, Placement::OneL3, &said)
         };
         let rows = [row("switch", 100.0), row("mutex", 3.0), row("signal", 300.0)];
