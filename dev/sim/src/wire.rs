@@ -138,13 +138,14 @@ impl Wire {
     }
 
     /// The reader says how far it is: in the ring at once, of what it has accepted when that is
-    /// so much, or when the writer waits for it.
-    pub(crate) fn publish(&mut self, accepted: u64, much: u64) {
-        self.taken -= std::mem::take(&mut self.read);
+    /// so much, or when the writer waits for it. Gives whether the writer sees anything new.
+    pub(crate) fn publish(&mut self, accepted: u64, much: u64) -> bool {
+        let read = std::mem::take(&mut self.read);
+        self.taken -= read;
         let wanted = self.wants && !mutated(Own::WishUnheard);
-        if wanted || accepted.abs_diff(self.accepted) >= much {
-            self.accepted = accepted;
-        }
+        let shown = wanted || accepted.abs_diff(self.accepted) >= much;
+        let before = if shown { std::mem::replace(&mut self.accepted, accepted) } else { accepted };
+        read != 0 || before != accepted
     }
 
     pub(crate) fn overfull(&self) -> bool {

@@ -199,7 +199,8 @@ impl World {
         }
         if self.wire(peer, node).session == session {
             let much = self.plan.unshown;
-            self.wire(peer, node).publish(accepted, much);
+            let shown = self.wire(peer, node).publish(accepted, much);
+            self.moved |= shown;
         }
         let waits = self.nodes[peer].ends[node].as_ref().is_some_and(|end| !end.idle());
         if waits {
