@@ -90,8 +90,8 @@ impl fmt::Debug for Hold {
 /// such a buffer; shorter sequences are copied, for their slots are needed.
 ///
 /// The sender needs buffers for what it sends next, so half of those of a size are kept like this
-/// at most, and two of those that are longer than 64 KiB. What comes beyond is copied, and its buffer
-/// goes back at once: [`InPlace::is_lent`] says which it is.
+/// at most, and two of those that are so long that each stands alone. What comes beyond is copied, and its
+/// buffer goes back at once: [`InPlace::is_lent`] says which it is.
 ///
 /// The sender of a message is trusted with nothing: it may change the bytes while they are read.
 /// So no reference to them is given out, and each method loads them anew.

@@ -6,11 +6,9 @@ use crate::bench::error::BenchError;
 use crate::bench::hosts::{Policy, builder, refused};
 use crate::bench::timing::{Round, Work};
 use std::cell::{Cell, OnceCell};
-use std::future::poll_fn;
 use std::path::Path;
 use std::rc::Rc;
-use std::task::Poll;
-use upbeat::{CallError, Execution, Node};
+use upbeat::{CallError, Execution, Node, yield_now};
 
 /// The executions that have a node.
 pub(super) const EXECUTIONS: [Execution; 5] =
@@ -61,19 +59,6 @@ impl Chore for Worker {
     async fn rest(&self) {
         self.rest.begin();
     }
-}
-
-/// Lets all else run that wants to.
-async fn yield_now() {
-    let mut yielded = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut yielded, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 fn name(execution: Execution) -> String {
