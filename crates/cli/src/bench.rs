@@ -35,6 +35,7 @@ mod size;
 mod throughput;
 mod contract;
 mod execution;
+mod arguments;
 mod incast;
 mod tasks;
 
@@ -72,7 +73,7 @@ pub(crate) struct Arguments {
     /// The CPUs of the measuring process and of the other [default: the first two allowed]
     #[arg(long, value_name = "A,B")]
     pin: Option<Wanted>,
-    /// Draw the lines of `size` or of `throughput` into an SVG file
+    /// Draw the lines of `size`, `throughput` or `arguments` into an SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Of `size` and `throughput`, leave out what is sent optimistically
@@ -108,6 +109,7 @@ Examples:
   upbeat bench contract              the price of an upcall, and programs with and without
   upbeat bench tasks                 switches, monitors, signals, beside a paper's
   upbeat bench execution             handlers and tasks, and what a lost bet costs
+  upbeat bench arguments             calls by the size of their arguments, by execution
   upbeat bench incast --quick        16 senders to one slow receiver
   upbeat bench --json > today.jsonl  for a program";
 
@@ -310,6 +312,20 @@ const BENCHES: &[Bench] = &[
         slow: |_| false,
         plot: None,
         notes: report::NOTES,
+    },
+    Bench {
+        name: arguments::BENCH,
+        about: "calls of nothing by the size of their arguments, by execution, and read in place",
+        list: arguments::list,
+        subjects: arguments::subjects,
+        serve: |cpus, scratch| pair::serve(cpus, |control, _| arguments::server(control, scratch)),
+        full: schedule(6, 40_000),
+        quick: schedule(2, 6_000),
+        on_demand: true,
+        tell: |rows, _, json, to| arguments::tell(rows, json, to),
+        slow: |_| false,
+        plot: Some(arguments::plot),
+        notes: "",
     },
 ];
 

@@ -132,7 +132,7 @@ impl fmt::Display for BenchError {
             ),
             BenchError::Plot => write!(
                 f,
-                "there is a picture of `size` and one of `throughput`: name one of them, \
+                "there is a picture of `size`, of `throughput` and of `arguments`: name one of them, \
                  and nothing else, with --plot"
             ),
             BenchError::Picture { path, error } => {

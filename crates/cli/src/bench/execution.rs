@@ -5,7 +5,7 @@
 //! go to servers of which a part loses its bets. The second process has a node for each execution, of
 //! which a round drives one. The paper's figures stand in `papers/figures`.
 
-mod hall;
+pub(super) mod hall;
 mod tell;
 
 use crate::bench::control::{Control, Done, Job};
@@ -15,7 +15,7 @@ use crate::bench::hosts::each;
 use crate::bench::pair::{Pair, Server};
 use crate::bench::rounds::{Floor, Rate, Subject};
 use crate::bench::timing::{Round, Shape, Work};
-use hall::{Caller, Hall, calls};
+use hall::{Caller, Client, Hall, calls};
 use std::path::Path;
 use std::rc::Rc;
 use upbeat::Execution;
@@ -45,6 +45,8 @@ enum Meanwhile {
 enum Called {
     /// Nothing.
     Null(Meanwhile),
+    /// Nothing, while a handler of another session works and makes way.
+    Beside,
     /// A method whose needs are not met, if so.
     Lost(bool),
     /// A method that yields once.
@@ -69,6 +71,7 @@ impl Case {
             let null = |execution| Case { called: Called::Null(meanwhile), execution };
             all.extend([Am, Orpc, Trpc, TrpcBack, Adaptive].map(null));
         }
+        all.push(Case { called: Called::Beside, execution: Orpc });
         all.push(Case { called: Called::Lost(false), execution: Trpc });
         all.push(Case { called: Called::Lost(true), execution: Orpc });
         all.push(Case { called: Called::Yields, execution: Orpc });
@@ -84,6 +87,7 @@ impl Case {
         match self.called {
             Called::Null(Meanwhile::Idle) => format!("{execution}/idle"),
             Called::Null(Meanwhile::Busy) => format!("{execution}/busy"),
+            Called::Beside => "beside/makes-way".into(),
             Called::Lost(false) => "lost/task-at-once".into(),
             Called::Lost(true) => "lost/rerun".into(),
             Called::Yields => "lost/continuation".into(),
@@ -95,6 +99,7 @@ impl Case {
         match self.called {
             Called::Null(Meanwhile::Idle) => "a call of nothing to a server that waits".into(),
             Called::Null(Meanwhile::Busy) => "the same to one whose task polls and yields".into(),
+            Called::Beside => "the same while another's handler works and makes way".into(),
             Called::Lost(false) => "a call that is run as a task at once".into(),
             Called::Lost(true) => "one whose needs are not met, and that is run again so".into(),
             Called::Yields => "one that has to wait, and goes on so".into(),
@@ -108,6 +113,7 @@ impl Case {
         match (self.called, self.execution) {
             (Called::Null(_), Execution::Am) | (Called::Lost(false), _) => None,
             (Called::Null(_), _) => of(Execution::Am),
+            (Called::Beside, _) => Some(Case { called: Called::Null(Meanwhile::Idle), ..self }),
             (Called::Lost(true) | Called::Yields, _) => {
                 Some(Case { called: Called::Lost(false), execution: Execution::Trpc })
             }
@@ -176,8 +182,12 @@ impl Subject for CaseSubject {
     fn round(&mut self, pair: &mut Pair, work: Work) -> Result<Round, BenchError> {
         let (caller, case) = (&self.caller, self.case);
         pair.round(Job::Case(self.path.clone()), work, |_| {
+            if case.called == Called::Beside {
+                let calls = async |_: &_, client: &Client| each(work, || client.null()).await;
+                return caller.round_beside(case.execution, calls);
+            }
             caller.round(case.execution, async |node, client| match case.called {
-                Called::Null(_) => each(work, || client.null()).await,
+                Called::Null(_) | Called::Beside => each(work, || client.null()).await,
                 Called::Lost(lacks) => each(work, || client.work(lacks)).await,
                 Called::Yields => each(work, || client.yields()).await,
                 Called::Losing(part) => calls(node, client, work, part).await,
@@ -193,8 +203,7 @@ pub(crate) struct ExecutionServer {
 
 /// The second process's side.
 pub(crate) fn server(control: &Control, scratch: &Path) -> Result<ExecutionServer, BenchError> {
-    let halls = hall::EXECUTIONS.iter().map(|execution| Hall::new(*execution, scratch));
-    let halls = halls.collect::<Result<_, _>>()?;
+    let halls = Hall::all(scratch)?;
     control.send(&Done)?;
     Ok(ExecutionServer { halls })
 }
@@ -202,14 +211,11 @@ pub(crate) fn server(control: &Control, scratch: &Path) -> Result<ExecutionServe
 impl Server for ExecutionServer {
     fn round(&mut self, path: &str, _: Work, _: &mut Ground) -> Result<(), BenchError> {
         let case = Case::all().into_iter().find(|case| case.path() == path);
-        let hall = case.and_then(|case| {
-            let hall = self.halls.iter().find(|hall| hall.execution == case.execution)?;
-            Some((hall, case.called == Called::Null(Meanwhile::Busy)))
-        });
-        match hall {
-            Some((hall, true)) => hall.busy_round(),
-            Some((hall, false)) => hall.idle_round(),
-            None => return Err(BenchError::protocol(format!("nobody serves `{path}`"))),
+        let case = case.ok_or_else(|| BenchError::protocol(format!("nobody serves `{path}`")))?;
+        let hall = Hall::of(&self.halls, case.execution)?;
+        match case.called {
+            Called::Null(Meanwhile::Busy) => hall.busy_round(),
+            _ => hall.idle_round(),
         }
         Ok(())
     }

@@ -1,17 +1,18 @@
-//! The service that executions are measured with, who serves it and who calls it.
+//! The service that executions are measured with, who serves it and who calls it: a node of each.
 
 use crate::bench::call::fly;
 use crate::bench::echo::Rest;
 use crate::bench::error::BenchError;
 use crate::bench::hosts::{Policy, builder, refused};
+use crate::bench::message::{Lying, Message};
 use crate::bench::timing::{Round, Work};
 use std::cell::{Cell, OnceCell};
 use std::path::Path;
 use std::rc::Rc;
-use upbeat::{CallError, Execution, Node, yield_now};
+use upbeat::{CallError, Execution, Node, checkpoint, yield_now};
 
 /// The executions that have a node.
-pub(super) const EXECUTIONS: [Execution; 5] =
+const EXECUTIONS: [Execution; 5] =
     [Execution::Am, Execution::Orpc, Execution::Trpc, Execution::TrpcBack, Execution::Adaptive];
 
 /// What is called.
@@ -23,13 +24,25 @@ pub(in crate::bench) trait Chore {
     async fn work(&self, lacks: bool);
     /// The same, behind a wait.
     async fn yields(&self);
+    /// Takes bytes.
+    async fn take(&self, message: Message);
+    /// The same where they lie.
+    async fn take_there(&self, message: Lying);
+    /// Works, and makes way when its budget is spent, until it is told to stop.
+    #[oneway]
+    async fn spin(&self);
+    /// Has that end.
+    async fn stop(&self);
     /// The caller needs the node no longer.
     async fn rest(&self);
 }
 
 /// What serves it.
+#[derive(Default)]
 struct Worker {
     count: Cell<u64>,
+    spins: Cell<u64>,
+    spinning: Cell<bool>,
     rest: Rest,
 }
 
@@ -55,6 +68,32 @@ impl Chore for Worker {
         self.add();
     }
 
+    async fn take(&self, _: Message) {
+        self.add();
+    }
+
+    async fn take_there(&self, _: Lying) {
+        self.add();
+    }
+
+    #[method(budget = "100us")]
+    async fn spin(&self) {
+        self.spins.set(self.spins.get() + 1);
+        self.spinning.set(true);
+        while self.spinning.get() {
+            self.add();
+            checkpoint().await;
+        }
+        self.spins.set(self.spins.get() - 1);
+    }
+
+    async fn stop(&self) {
+        self.spinning.set(false);
+        while self.spins.get() != 0 {
+            yield_now().await;
+        }
+    }
+
     #[method(execution = "orpc")]
     async fn rest(&self) {
         self.rest.begin();
@@ -66,28 +105,39 @@ fn name(execution: Execution) -> String {
 }
 
 /// A node that serves.
-pub(super) struct Hall {
-    pub(super) execution: Execution,
+pub(in crate::bench) struct Hall {
+    execution: Execution,
     node: Node,
     rest: Rest,
 }
 
 impl Hall {
-    pub(super) fn new(execution: Execution, directory: &Path) -> Result<Hall, BenchError> {
+    fn new(execution: Execution, directory: &Path) -> Result<Hall, BenchError> {
         let builder = builder(&name(execution), Some(directory), Policy::Polling);
         let node = builder.execution(execution).build().map_err(refused("a node"))?;
         let rest = Rest::default();
-        node.serve(ChoreServer::new(Worker { count: Cell::new(0), rest: rest.clone() }));
+        node.serve(ChoreServer::new(Worker { rest: rest.clone(), ..Worker::default() }));
         Ok(Hall { execution, node, rest })
     }
 
+    /// One for each execution, for a second process.
+    pub(in crate::bench) fn all(directory: &Path) -> Result<Vec<Hall>, BenchError> {
+        EXECUTIONS.iter().map(|execution| Hall::new(*execution, directory)).collect()
+    }
+
+    /// The one of an execution.
+    pub(in crate::bench) fn of(halls: &[Hall], execution: Execution) -> Result<&Hall, BenchError> {
+        let hall = halls.iter().find(|hall| hall.execution == execution);
+        hall.ok_or_else(|| BenchError::protocol(format!("nobody serves `{execution}`")))
+    }
+
     /// Waits on a condition until the round is over.
-    pub(super) fn idle_round(&self) {
+    pub(in crate::bench) fn idle_round(&self) {
         self.node.block_on(self.rest.begun());
     }
 
     /// Polls and yields until the round is over.
-    pub(super) fn busy_round(&self) {
+    pub(in crate::bench) fn busy_round(&self) {
         self.node.block_on(async {
             while !self.rest.has_begun() {
                 yield_now().await;
@@ -96,47 +146,79 @@ impl Hall {
     }
 }
 
-/// The node that calls all of them.
-pub(super) struct Caller {
-    node: Node,
+/// The nodes that call all of them: one whose calls are timed, and another beside it.
+pub(in crate::bench) struct Caller {
+    first: Node,
+    other: Node,
     clients: [OnceCell<ChoreClient>; EXECUTIONS.len()],
+    others: [OnceCell<ChoreClient>; EXECUTIONS.len()],
 }
 
 /// What a round is given: the node that calls, and the way to the one that serves.
-pub(super) type Client = ChoreClient;
+pub(in crate::bench) type Client = ChoreClient;
 
 impl Caller {
-    pub(super) fn new(directory: &Path) -> Result<Caller, BenchError> {
-        let builder = builder("bench/execution/caller", Some(directory), Policy::Polling);
-        let node = builder.build().map_err(refused("a node"))?;
-        Ok(Caller { node, clients: Default::default() })
+    pub(in crate::bench) fn new(directory: &Path) -> Result<Caller, BenchError> {
+        let node = |name: &str| {
+            let builder = builder(name, Some(directory), Policy::Polling);
+            builder.build().map_err(refused("a node"))
+        };
+        Ok(Caller {
+            first: node("bench/execution/caller")?,
+            other: node("bench/execution/other")?,
+            clients: Default::default(),
+            others: Default::default(),
+        })
     }
 
     /// Does a round: connects if this is the first, calls, and tells the peer to rest.
-    pub(super) fn round(
+    pub(in crate::bench) fn round(
         &self,
         execution: Execution,
         calls: impl AsyncFnOnce(&Node, &Client) -> Result<Round, CallError>,
     ) -> Result<Round, BenchError> {
-        let at = EXECUTIONS.iter().position(|other| *other == execution).unwrap_or(0);
-        self.node.block_on(async {
-            let client = match self.clients[at].get() {
-                Some(client) => client,
-                None => {
-                    let client = self.node.connect(&name(execution)).await;
-                    let client = client.map_err(refused("connecting"))?;
-                    self.clients[at].get_or_init(|| client)
-                }
-            };
-            let done = calls(&self.node, client).await.map_err(refused("a call"))?;
+        self.first.block_on(async {
+            let client = client(&self.first, &self.clients, execution).await?;
+            let done = calls(&self.first, client).await.map_err(refused("a call"))?;
             client.rest().await.map_err(refused("a call"))?;
+            Ok(done)
+        })
+    }
+
+    /// The same while a handler works that the other node's session has called.
+    pub(in crate::bench) fn round_beside(
+        &self,
+        execution: Execution,
+        calls: impl AsyncFnOnce(&Node, &Client) -> Result<Round, CallError>,
+    ) -> Result<Round, BenchError> {
+        self.other.block_on(async {
+            let client = client(&self.other, &self.others, execution).await?;
+            client.spin().await.map_err(refused("a message"))
+        })?;
+        self.round(execution, async |node, client| {
+            let done = calls(node, client).await?;
+            client.stop().await?;
             Ok(done)
         })
     }
 }
 
+/// The client of a node for an execution, which connects if there is none yet.
+async fn client<'c>(
+    node: &Node,
+    clients: &'c [OnceCell<ChoreClient>; EXECUTIONS.len()],
+    execution: Execution,
+) -> Result<&'c ChoreClient, BenchError> {
+    let at = EXECUTIONS.iter().position(|other| *other == execution).unwrap_or(0);
+    if let Some(client) = clients[at].get() {
+        return Ok(client);
+    }
+    let client = node.connect(&name(execution)).await.map_err(refused("connecting"))?;
+    Ok(clients[at].get_or_init(|| client))
+}
+
 /// Keeps many calls open until the round is over, of which so many in a hundred lose their bets.
-pub(super) async fn calls(
+pub(in crate::bench) async fn calls(
     node: &Node,
     client: &Client,
     work: Work,

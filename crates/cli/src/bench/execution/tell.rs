@@ -82,10 +82,22 @@ fn behind(rows: &[&Row]) -> Vec<(u32, f64)> {
 
 /// Prints rows and lines: as text, or one JSON object a line.
 pub(crate) fn tell(rows: &[Row], json: bool, to: &mut impl Write) -> io::Result<()> {
-    beside::tell_as(rows, lines, |rows, lines, to| grid(lines, &behind(rows), to), NOTES, json, to)
+    beside::tell_as(
+        rows,
+        lines,
+        |rows, lines, to| grid(rows, lines, &behind(rows), to),
+        NOTES,
+        json,
+        to,
+    )
 }
 
-fn grid(lines: &[Line], behind: &[(u32, f64)], to: &mut impl Write) -> io::Result<()> {
+fn grid(
+    rows: &[&Row],
+    lines: &[Line],
+    behind: &[(u32, f64)],
+    to: &mut impl Write,
+) -> io::Result<()> {
     if let Some(first) = lines.first() {
         writeln!(to, "{}, {}", first.system, first.paper)?;
         writeln!(to, "  CPUs {} and {}: {}", first.cpus[0], first.cpus[1], first.placement)?;
@@ -101,15 +113,23 @@ fn grid(lines: &[Line], behind: &[(u32, f64)], to: &mut impl Write) -> io::Resul
         }
         writeln!(to)?;
     }
+    if let Some(row) = rows.iter().find(|row| row.case == "beside/makes-way") {
+        let (p50, p99) = (time(row.p50_ns), time(row.p99_ns));
+        writeln!(
+            to,
+            "  beside a handler with a budget of 100 us that makes way: {p50}, p99 {p99}"
+        )?;
+    }
     for (part, ratio) in behind {
         writeln!(to, "  {part:>3}% of bets lost: adaptive takes {ratio:.3} of the better other")?;
     }
-    if behind.is_empty() { Ok(()) } else { writeln!(to) }
+    writeln!(to)
 }
 
 const NOTES: &str = "\
 All nodes poll. `idle`: the server's own future waits on a condition; `busy`: it polls and yields in a
 loop. `trpc` puts the task of a request in front of those that want to run, `trpc-back` behind them.
+In `beside/*` another session's handler works all the time, and has a `checkpoint` in its loop.
 `lost/*` are compared with `lost/task-at-once`, `losing/*` with `orpc`: by the time of a call.
 ";
 

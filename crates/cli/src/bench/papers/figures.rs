@@ -161,6 +161,46 @@ pub(crate) const STARMOD_OPERATIONS: Printed = Printed {
     ],
 };
 
+/// Remote procedure calls of nothing, by the bytes of their arguments; a process is made for each.
+pub(crate) const STARMOD_CALLS: Printed = Printed {
+    system: "StarMod",
+    paper: STARMOD,
+    table: "figure 4-5, remote procedure calls",
+    unit: Unit::Ms,
+    rows: &[
+        ("2 bytes", 20.13),
+        ("4 bytes", 20.17),
+        ("8 bytes", 20.22),
+        ("16 bytes", 20.36),
+        ("32 bytes", 20.60),
+        ("64 bytes", 21.09),
+        ("128 bytes", 22.08),
+        ("256 bytes", 24.05),
+        ("512 bytes", 28.00),
+        ("1024 bytes", 35.88),
+    ],
+};
+
+/// The same where the arguments are read straight into the stack of the process to be made.
+pub(crate) const STARMOD_CALLS_COPY_LESS: Printed = Printed {
+    system: "StarMod",
+    paper: STARMOD,
+    table: "figure 4-6, without argument copy",
+    unit: Unit::Ms,
+    rows: &[
+        ("2 bytes", 20.06),
+        ("4 bytes", 20.08),
+        ("8 bytes", 20.13),
+        ("16 bytes", 20.22),
+        ("32 bytes", 20.41),
+        ("64 bytes", 20.80),
+        ("128 bytes", 21.54),
+        ("256 bytes", 23.04),
+        ("512 bytes", 26.03),
+        ("1024 bytes", 32.02),
+    ],
+};
+
 /// One-way messages of 500 bytes to a receiver that polls: in percent of all of them.
 pub(crate) const EXPRESS_500: Printed = Printed {
     system: "Express Messages",
@@ -229,6 +269,8 @@ mod tests {
         &EXPRESS_POLLED,
         &EXPRESS_DEGRADATION,
         &STARMOD_OPERATIONS,
+        &STARMOD_CALLS,
+        &STARMOD_CALLS_COPY_LESS,
     ];
 
     #[test]

@@ -1,0 +1,227 @@
+//! Calls of nothing by the bytes of their arguments: as active messages, optimistically, as tasks,
+//! and read in place.
+//!
+//! Two papers draw them: figures 4-5 and 4-6 of the one on StarMod, the second with a copy less, and
+//! section 4.1.2 of the one on Optimistic Active Messages. What is called takes its arguments and adds
+//! one; nobody looks at the bytes.
+
+mod tell;
+
+pub(crate) use tell::{plot, tell};
+
+use crate::bench::control::{Control, Done, Job};
+use crate::bench::error::BenchError;
+use crate::bench::execution::hall::{Caller, Hall};
+use crate::bench::ground::Ground;
+use crate::bench::hosts::each;
+use crate::bench::message::{Lying, Message, possible, size_word};
+use crate::bench::pair::{Pair, Server};
+use crate::bench::report::Row;
+use crate::bench::rounds::{Floor, Subject};
+use crate::bench::timing::{Round, Shape, Work};
+use std::path::Path;
+use std::rc::Rc;
+use upbeat::Execution;
+
+/// The name of this benchmark.
+pub(crate) const BENCH: &str = "arguments";
+
+const KIB: usize = 1 << 10;
+
+/// Those of the paper's figures, and on to what is longer than the lanes hold.
+const SIZES: &[usize] = &[
+    0,
+    2,
+    4,
+    8,
+    16,
+    32,
+    64,
+    128,
+    256,
+    512,
+    KIB,
+    4 * KIB,
+    16 * KIB,
+    64 * KIB,
+    256 * KIB,
+    KIB * KIB,
+];
+
+/// Bytes that are read in place are counted by the first eight of a frame.
+const IN_PLACE_LEAST: usize = 8;
+
+/// How the arguments are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Copied, by a method that is executed so.
+    Copied(Execution),
+    /// Read where they lie, optimistically.
+    InPlace,
+}
+
+impl Way {
+    const AM: Way = Way::Copied(Execution::Am);
+    const ORPC: Way = Way::Copied(Execution::Orpc);
+    const TRPC: Way = Way::Copied(Execution::Trpc);
+
+    /// All of them. A way comes behind what it is compared with.
+    const ALL: [Way; 4] = [Way::AM, Way::ORPC, Way::TRPC, Way::InPlace];
+
+    fn execution(self) -> Execution {
+        match self {
+            Way::Copied(execution) => execution,
+            Way::InPlace => Execution::Orpc,
+        }
+    }
+
+    /// The last word of a case.
+    fn word(self) -> String {
+        match self {
+            Way::Copied(execution) => execution.to_string(),
+            Way::InPlace => "in-place".into(),
+        }
+    }
+
+    fn baseline(self) -> Option<Way> {
+        match self {
+            Way::AM => None,
+            Way::Copied(_) => Some(Way::AM),
+            Way::InPlace => Some(Way::ORPC),
+        }
+    }
+}
+
+/// A case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Case {
+    bytes: usize,
+    way: Way,
+}
+
+impl Case {
+    fn path(self) -> String {
+        format!("{}/{}", size_word(self.bytes), self.way.word())
+    }
+
+    fn about(self) -> String {
+        match (self.bytes, self.way) {
+            (bytes, Way::Copied(execution)) => {
+                format!("a call with {bytes} bytes, executed as {execution}")
+            }
+            (bytes, Way::InPlace) => format!("a call with {bytes} bytes that stay where they lie"),
+        }
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let all = possible(SIZES).into_iter();
+    let all = all.flat_map(|bytes| Way::ALL.map(|way| Case { bytes, way }));
+    all.filter(|case| case.way != Way::InPlace || case.bytes >= IN_PLACE_LEAST).collect()
+}
+
+/// The cases and what each is.
+pub(crate) fn list() -> Vec<(String, String)> {
+    cases().into_iter().map(|case| (case.path(), case.about())).collect()
+}
+
+/// The cases that are wanted.
+pub(crate) fn subjects(
+    pair: &Pair,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<Box<dyn Subject>>, BenchError> {
+    let Done = pair.control().receive()?;
+    let caller = Rc::new(Caller::new(pair.scratch())?);
+    let cases = cases().into_iter().filter(|case| wanted(&case.path()));
+    let subject = |case: Case| {
+        let baseline = case.way.baseline().map(|way| Case { way, ..case }.path());
+        let (path, message) = (case.path(), Message::of(case.bytes));
+        Box::new(Calls { case, path, baseline, message, caller: Rc::clone(&caller) })
+            as Box<dyn Subject>
+    };
+    Ok(cases.map(subject).collect())
+}
+
+/// A case as a subject.
+struct Calls {
+    case: Case,
+    path: String,
+    baseline: Option<String>,
+    message: Message,
+    caller: Rc<Caller>,
+}
+
+impl Subject for Calls {
+    fn case(&self) -> &str {
+        &self.path
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Each
+    }
+
+    fn floor(&self) -> Floor {
+        Floor::Lines
+    }
+
+    fn baseline(&self) -> Option<&str> {
+        self.baseline.as_deref()
+    }
+
+    fn round(&mut self, pair: &mut Pair, work: Work) -> Result<Round, BenchError> {
+        let (caller, way, message) = (&self.caller, self.case.way, &self.message);
+        pair.round(Job::Case(self.path.clone()), work, |_| {
+            caller.round(way.execution(), async |_, client| match way {
+                Way::Copied(_) => each(work, || client.take(message.clone())).await,
+                Way::InPlace => {
+                    let lying = Lying::of(message);
+                    each(work, || client.take_there(lying.clone())).await
+                }
+            })
+        })
+    }
+
+    fn finish(&mut self, row: &mut Row) {
+        row.bytes = Some(self.case.bytes as u64);
+    }
+}
+
+/// The second process's nodes.
+pub(crate) struct ArgumentsServer {
+    halls: Vec<Hall>,
+}
+
+/// The second process's side.
+pub(crate) fn server(control: &Control, scratch: &Path) -> Result<ArgumentsServer, BenchError> {
+    let halls = Hall::all(scratch)?;
+    control.send(&Done)?;
+    Ok(ArgumentsServer { halls })
+}
+
+impl Server for ArgumentsServer {
+    fn round(&mut self, path: &str, _: Work, _: &mut Ground) -> Result<(), BenchError> {
+        let case = cases().into_iter().find(|case| case.path() == path);
+        let case = case.ok_or_else(|| BenchError::protocol(format!("nobody serves `{path}`")))?;
+        Hall::of(&self.halls, case.way.execution())?.idle_round();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Case, Way, cases};
+
+    #[test]
+    fn every_size_is_taken_in_every_way_behind_what_it_is_compared_with() {
+        let all = cases();
+        for (at, case) in all.iter().enumerate() {
+            if let Some(way) = case.way.baseline() {
+                assert!(all[..at].contains(&Case { way, ..*case }), "{}", case.path());
+            }
+        }
+        let ways = |bytes: usize| all.iter().filter(|case| case.bytes == bytes).count();
+        assert_eq!([0, 2, 8, 1024, 1 << 20].map(ways), [3, 3, 4, 4, 4]);
+        assert!(all.iter().any(|case| case.path() == "1024B/in-place"));
+        assert_eq!(Way::ALL.map(Way::word), ["am", "orpc", "trpc", "in-place"]);
+    }
+}
