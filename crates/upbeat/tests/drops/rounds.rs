@@ -1,0 +1,183 @@
+//! Who calls and drops: in rounds, at whose end the callee is told that they are over.
+
+use crate::common::Random;
+use crate::mill::{MillClient, ROUND, answer, ticket};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use upbeat::CallError;
+use upbeat::error::FailCode;
+
+/// What became of calls.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) rounds: u64,
+    pub(crate) dropped: u64,
+    /// Of those: before they were polled, and by whoever polled them for the first time.
+    pub(crate) unsent: u64,
+    pub(crate) at_once: u64,
+    pub(crate) late: u64,
+    pub(crate) returned: u64,
+}
+
+impl Tally {
+    pub(crate) fn with(self, other: Tally) -> Tally {
+        Tally {
+            rounds: self.rounds.max(other.rounds),
+            dropped: self.dropped + other.dropped,
+            unsent: self.unsent + other.unsent,
+            at_once: self.at_once + other.at_once,
+            late: self.late + other.late,
+            returned: self.returned + other.returned,
+        }
+    }
+}
+
+/// A call with its end.
+struct Begun<'m> {
+    call: Pin<Box<dyn Future<Output = Result<u64, CallError>> + 'm>>,
+    ticket: u64,
+    /// How often it is polled before it is dropped, if it is, and how often it was.
+    life: Option<u64>,
+    polls: u64,
+    /// Whether it has a deadline, which ends it too.
+    bounded: bool,
+    /// Whether it goes on to another node.
+    passes: bool,
+}
+
+/// Somebody who calls, and drops most of it.
+pub(crate) struct Worker {
+    mill: MillClient,
+    number: u64,
+    random: Random,
+    tally: Tally,
+}
+
+impl Worker {
+    pub(crate) fn new(mill: MillClient, number: u64, rounds: u64, random: Random) -> Worker {
+        Worker { mill, number, random, tally: Tally { rounds, ..Tally::default() } }
+    }
+
+    /// Calls until so many calls were dropped.
+    pub(crate) async fn drop_calls(mut self, most: u64) -> Tally {
+        let mill = self.mill.clone();
+        while self.tally.dropped < most {
+            self.tally.rounds += 1;
+            let (worker, round) = (self.number, self.tally.rounds);
+            let count = 1 + self.random.below(ROUND);
+            let tickets = (0..count).map(|number| ticket(worker, round, number));
+            let mut calls: Vec<_> = tickets.map(|ticket| self.begin(&mill, ticket)).collect();
+            let (mut returned, mut passed) = (0, 0);
+            poll_fn(|context| {
+                calls.retain_mut(|begun| match begun.poll(context, &mut self.tally) {
+                    Poll::Pending => true,
+                    Poll::Ready(value) => {
+                        let bit = 1 << (begun.ticket % ROUND);
+                        returned |= if value { bit } else { 0 };
+                        passed |= if value && begun.passes { bit } else { 0 };
+                        false
+                    }
+                });
+                // Lives go by with the turns.
+                if calls.iter().any(|begun| begun.life.is_some()) {
+                    context.waker().wake_by_ref();
+                }
+                if calls.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+            mill.fence(worker, round, returned, passed).await.unwrap();
+        }
+        self.tally
+    }
+
+    /// One of all kinds of calls, to be dropped at one of all times.
+    fn begin<'m>(&mut self, mill: &'m MillClient, ticket: u64) -> Begun<'m> {
+        let random = &mut self.random;
+        let life = match random.below(20) {
+            0 => Some(0),
+            1..=4 => Some(1),
+            5..=11 => Some(2 + random.below(8)),
+            12..=15 => Some(2 + random.below(200)),
+            _ => None,
+        };
+        // As good as no bound, or one that is over soon.
+        let bound = match random.below(10) {
+            0 => Some(Duration::from_micros(random.below(500))),
+            1 => Some(Duration::from_secs(60)),
+            _ => None,
+        };
+        let us = random.below(2) * random.below(300);
+        let yields = random.below(5);
+        let kind = random.below(64);
+        macro_rules! call {
+            ($call:expr) => {
+                match bound {
+                    Some(bound) => Box::pin($call.deadline(bound)),
+                    None => Box::pin($call),
+                }
+            };
+        }
+        let len = if kind == 63 { 100 << 10 } else { 4 << 10 };
+        let bytes = move || vec![ticket as u8; len];
+        let is_it = move |same: bool| if same { answer(ticket) } else { 0 };
+        let mut passes = false;
+        let call: Pin<Box<dyn Future<Output = _> + 'm>> = match kind {
+            0..=15 => call!(mill.grind(ticket)),
+            16..=27 => call!(mill.nap(ticket, us)),
+            28..=33 => call!(mill.hold(ticket, yields)),
+            34..=39 => call!(mill.again(ticket, yields)),
+            40..=45 => call!(mill.back(ticket, yields)),
+            46..=55 => {
+                passes = true;
+                call!(mill.pass_on(ticket, us))
+            }
+            56..=58 => {
+                let call = call!(mill.in_place(ticket, us, bytes().into()));
+                Box::pin(async move { call.await.map(|back| is_it(back.to_vec() == bytes())) })
+            }
+            _ => {
+                let call = call!(mill.sack(ticket, us, bytes()));
+                Box::pin(async move { call.await.map(|back| is_it(back == bytes())) })
+            }
+        };
+        Begun { call, ticket, life, polls: 0, bounded: bound.is_some(), passes }
+    }
+}
+
+impl Begun<'_> {
+    /// Ready when it is to be dropped: whether it has returned.
+    fn poll(&mut self, context: &mut Context<'_>, tally: &mut Tally) -> Poll<bool> {
+        if self.life != Some(0) {
+            self.polls += 1;
+            if let Poll::Ready(result) = self.call.as_mut().poll(context) {
+                return Poll::Ready(self.came(result, tally));
+            }
+        }
+        if self.life.is_none_or(|life| self.polls < life) {
+            return Poll::Pending;
+        }
+        tally.dropped += 1;
+        tally.unsent += u64::from(self.polls == 0);
+        tally.at_once += u64::from(self.polls == 1);
+        Poll::Ready(false)
+    }
+
+    fn came(&self, result: Result<u64, CallError>, tally: &mut Tally) -> bool {
+        match result {
+            Ok(value) => {
+                assert_eq!(value, answer(self.ticket), "{:x}", self.ticket);
+                tally.returned += 1;
+                true
+            }
+            Err(CallError::Deadline | CallError::Failed { code: FailCode::Deadline, .. })
+                if self.bounded =>
+            {
+                tally.late += 1;
+                false
+            }
+            Err(error) => panic!("{:x}: {error}", self.ticket),
+        }
+    }
+}
