@@ -1,8 +1,9 @@
 //! Handles: calling from any thread, and from any async runtime.
 //!
 //! A handle does not pass through a node. [`Blocking`] calls take a session of their own, which the
-//! calling thread looks at; asynchronous ones share another. No order is promised between the
-//! calls of a handle and those of a node, nor between two threads.
+//! calling thread looks at; asynchronous ones share another, which the first of them has opened by a
+//! thread of the handle's: who awaits a call never waits within a poll. No order is promised between
+//! the calls of a handle and those of a node, nor between two threads.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -21,6 +22,10 @@ mod caller;
 
 mod side;
 
+mod awaited;
+
+pub use awaited::{HandleCall, HandleSend, HandleTryCall};
+
 use crate::call::flatten;
 use crate::dispatch::Dispatcher;
 use crate::error::{BuildError, CallError, ConnectError};
@@ -28,15 +33,10 @@ use crate::setup::{place, program_id};
 use crate::wait::Waiting;
 use crate::wire::Wire;
 use caller::{Caller, To};
-use side::{Asked, Side};
+use side::Side;
 use std::cell::RefCell;
-use std::future::Future;
-use std::marker::PhantomData;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
-use upbeat_core::frame::CallNumber;
 use upbeat_core::method::Signature;
 use upbeat_core::name::{NodeName, ProgramId};
 use upbeat_transport::place::Place;
@@ -196,7 +196,7 @@ pub(crate) fn open<C: HandleClient>(target: Target) -> Result<C, ConnectError> {
         return Err(ConnectError::Call(CallError::WouldBlockNode));
     }
     let signatures = C::signatures();
-    let caller = Caller::open(&target, C::SERVICE, &signatures)?;
+    let caller = Caller::open(&target, C::SERVICE, &signatures, None)?;
     let shared = Shared {
         target,
         service: C::SERVICE,
@@ -217,29 +217,36 @@ struct Shared {
 
 impl Shared {
     fn open(&self) -> Result<Caller, CallError> {
-        Caller::open(&self.target, self.service, &self.signatures).map_err(|error| match error {
-            ConnectError::Call(error) => error,
-            error => CallError::NotConnected { text: error.to_string().into() },
-        })
+        Caller::open(&self.target, self.service, &self.signatures, None).map_err(not_connected)
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Caller>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session of the asynchronous calls. One that has ended is replaced.
+    /// The session of the asynchronous calls, which may still be opening. One that has ended is
+    /// replaced.
     fn side(&self) -> Result<Arc<Side>, CallError> {
         let mut side = self.side.lock().unwrap_or_else(PoisonError::into_inner);
         match &*side {
             Some(side) if !side.has_ended() => Ok(Arc::clone(side)),
             _ => {
-                let started = Side::start(self.open()?)
+                let (target, signatures) = (self.target.clone(), self.signatures.clone());
+                let started = Side::start(target, self.service, signatures)
                     .map_err(|error| CallError::NotConnected { text: error.to_string().into() })?;
                 let started = Arc::new(started);
                 *side = Some(Arc::clone(&started));
                 Ok(started)
             }
         }
+    }
+}
+
+/// Why a call has no session.
+fn not_connected(error: ConnectError) -> CallError {
+    match error {
+        ConnectError::Call(error) => error,
+        error => CallError::NotConnected { text: error.to_string().into() },
     }
 }
 
@@ -250,43 +257,6 @@ pub struct BoundHandle {
 }
 
 impl BoundHandle {
-    /// Calls the method that stands at `index` in the service.
-    pub fn call<A: Wire, R: Wire>(
-        &self,
-        index: usize,
-        method: &'static str,
-        arguments: A,
-    ) -> HandleCall<'_, A, R> {
-        let state = State::Unsent(arguments);
-        HandleCall {
-            handle: self,
-            to: To { index, method },
-            state,
-            asked: None,
-            result: PhantomData,
-        }
-    }
-
-    /// Calls a method whose result is the user's `Result`.
-    pub fn try_call<A: Wire, T: Wire, E: Wire>(
-        &self,
-        index: usize,
-        method: &'static str,
-        arguments: A,
-    ) -> HandleTryCall<'_, A, T, E> {
-        HandleTryCall { call: self.call(index, method, arguments) }
-    }
-
-    /// Sends a one-way message.
-    pub fn send<A: Wire>(
-        &self,
-        index: usize,
-        method: &'static str,
-        arguments: A,
-    ) -> HandleSend<'_, A> {
-        HandleSend { handle: self, to: To { index, method }, arguments, asked: None }
-    }
-
     /// Calls that block this thread. Keep it while you call: it keeps a session.
     pub fn blocking(&self) -> Blocking<'_> {
         Blocking { shared: &self.shared, caller: RefCell::new(None) }
@@ -393,103 +363,6 @@ impl Drop for Blocking<'_> {
             if quiet && idle.len() < IDLE_MAX {
                 idle.push(caller);
             }
-        }
-    }
-}
-
-/// A call through a handle.
-#[must_use = "a call does nothing until it is awaited"]
-pub struct HandleCall<'h, A, R> {
-    handle: &'h BoundHandle,
-    to: To,
-    state: State<A>,
-    asked: Option<Asked>,
-    result: PhantomData<fn() -> R>,
-}
-
-enum State<A> {
-    Unsent(A),
-    Sent(Arc<Side>, CallNumber),
-    Over,
-}
-
-// Nothing in it is pinned: arguments are moved into the lane, the result out of it.
-impl<A, R> Unpin for HandleCall<'_, A, R> {}
-
-impl<A: Wire, R: Wire> Future for HandleCall<'_, A, R> {
-    type Output = Result<R, CallError>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let (this, waker) = (&mut *self, context.waker());
-        if let State::Unsent(arguments) = &this.state {
-            let side = side_of(this.handle, &this.asked)?;
-            match side.send_call(this.to, arguments, &mut this.asked, waker)? {
-                None => return Poll::Pending,
-                Some(call) => this.state = State::Sent(side, call),
-            }
-        }
-        let State::Sent(side, call) = &this.state else { return Poll::Pending };
-        match side.poll(*call, waker) {
-            None => Poll::Pending,
-            Some(result) => {
-                self.state = State::Over;
-                Poll::Ready(result)
-            }
-        }
-    }
-}
-
-impl<A, R> Drop for HandleCall<'_, A, R> {
-    fn drop(&mut self) {
-        if let State::Sent(side, call) = &self.state {
-            side.abandon(*call);
-        }
-    }
-}
-
-/// A call through a handle of a method that returns a `Result<T, E>` of the user's.
-#[must_use = "a call does nothing until it is awaited"]
-pub struct HandleTryCall<'h, A, T, E> {
-    call: HandleCall<'h, A, Result<T, E>>,
-}
-
-impl<A: Wire, T: Wire, E: Wire> Future for HandleTryCall<'_, A, T, E> {
-    type Output = Result<T, CallError<E>>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(flatten(ready!(Pin::new(&mut self.call).poll(context))))
-    }
-}
-
-/// A one-way message through a handle.
-#[must_use = "nothing is sent until it is awaited"]
-pub struct HandleSend<'h, A> {
-    handle: &'h BoundHandle,
-    to: To,
-    arguments: A,
-    asked: Option<Asked>,
-}
-
-/// The session of a handle's message: that in which room was asked for, if it was.
-fn side_of(handle: &BoundHandle, asked: &Option<Asked>) -> Result<Arc<Side>, CallError> {
-    match asked {
-        Some(asked) => Ok(Arc::clone(asked.side())),
-        None => handle.shared.side(),
-    }
-}
-
-// Nothing in it is pinned: the arguments are moved into the lane.
-impl<A> Unpin for HandleSend<'_, A> {}
-
-impl<A: Wire> Future for HandleSend<'_, A> {
-    type Output = Result<(), CallError>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        let side = side_of(this.handle, &this.asked)?;
-        match side.try_send(this.to, &this.arguments, &mut this.asked, context.waker())? {
-            true => Poll::Ready(Ok(())),
-            false => Poll::Pending,
         }
     }
 }

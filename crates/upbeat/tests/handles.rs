@@ -4,9 +4,11 @@ mod common;
 
 use common::process::part;
 use common::server::{KINDS, Kind, Server};
-use common::work::{Division, WorkHandle};
-use common::{Directory, PROGRAM, Watchdog, alone, node};
+use common::work::{Division, WorkHandle, WorkServer, Worker};
+use common::{Directory, PROGRAM, Signal, Watchdog, alone, node};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::future::Future;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,6 +17,7 @@ use std::thread::Thread;
 use std::time::Duration;
 use upbeat::handle::HandleError;
 use upbeat::{CallError, ConnectError, Waiting};
+use upbeat_transport::place::Place;
 
 const THREADS: u64 = 4;
 const POLICIES: [Waiting; 3] = [Waiting::Adaptive, Waiting::Sleeping, Waiting::Polling];
@@ -210,6 +213,8 @@ fn a_dropped_call_is_cancelled() {
         let stand = Stand::new(kind);
         let handle = stand.handle(Waiting::Adaptive).unwrap();
         let asks = handle.blocking();
+        // The session stands, so one poll sends.
+        block_on(handle.null()).unwrap();
         let mut call = Box::pin(handle.forever());
         assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         until(|| asks.waiting() == Ok((1, 1)));
@@ -313,4 +318,97 @@ fn a_dropped_handle_leaves_nothing() {
             now.0 <= before.0 && now.1 <= before.1
         });
     }
+}
+
+/// A socket of a node's name that takes callers and says nothing.
+fn silent(name: &str, place: &Path) -> OwnedFd {
+    let program = PROGRAM.parse().unwrap();
+    let path = Place::at(place).unwrap().socket_path(&program, &name.parse().unwrap());
+    let _ = std::fs::remove_file(&path);
+    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    rustix::net::listen(&socket, 8).unwrap();
+    socket
+}
+
+/// The first awaited call connects elsewhere: its poll comes back at once, and the thread goes on.
+#[test]
+fn a_silent_peer_keeps_no_poll() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a silent peer", 60));
+    let (mut stand, other) = (Stand::new(Kind::Shared), Stand::new(Kind::Shared));
+    let (handle, other) = (stand.handle(Waiting::Adaptive), other.handle(Waiting::Adaptive));
+    let (handle, other) = (handle.unwrap(), other.unwrap());
+    stand.shut_down();
+    let _silent = silent(&stand.name, &stand.place);
+    let (mut call, mut note) = (Box::pin(handle.null()), Box::pin(handle.note(1)));
+    let mut dropped = Box::pin(handle.null());
+    let mut noop = Context::from_waker(Waker::noop());
+    assert!(call.as_mut().poll(&mut noop).is_pending());
+    assert!(note.as_mut().poll(&mut noop).is_pending());
+    assert!(dropped.as_mut().poll(&mut noop).is_pending());
+    drop(dropped);
+    assert_eq!(block_on(other.add(1, 2)), Ok(3));
+    // Both are told what became of the one attempt, and are woken for it.
+    for error in [block_on(call).unwrap_err(), block_on(note).unwrap_err()] {
+        assert!(matches!(error, CallError::NotConnected { .. }), "{error:?}");
+    }
+    // The next call tries again.
+    stand.serve();
+    assert_eq!(block_on(handle.add(1, 2)), Ok(3));
+}
+
+/// A node's own thread may await a handle to it, which needs turns of the node to be connected.
+#[test]
+fn a_node_calls_itself_by_a_handle() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a node that calls itself", 60));
+    let directory = Directory::new();
+    let node = serving(&directory);
+    let handle = connected(&node, &directory);
+    assert_eq!(node.block_on(handle.add(1, 2)), Ok(3));
+}
+
+/// A handle that goes while its node is silent takes its thread along.
+#[test]
+fn a_handle_dropped_while_it_connects_leaves_nothing() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("a handle that is dropped early", 60));
+    let directory = Directory::new();
+    let node = serving(&directory);
+    let handle = connected(&node, &directory);
+    let threads = || holdings().1;
+    let mut before = threads();
+    until(|| {
+        std::thread::sleep(Duration::from_millis(20));
+        std::mem::replace(&mut before, threads()) == before
+    });
+    let sessions = node.sessions();
+    let mut call = Box::pin(handle.null());
+    assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    // The session stands, and nobody answers what its thread asks for then.
+    while node.sessions() == sessions {
+        node.turn();
+    }
+    drop(call);
+    drop(handle);
+    until(|| threads() <= before);
+}
+
+/// A node of this thread that serves.
+fn serving(directory: &Directory) -> upbeat::Node {
+    let node = node("itself", &directory.path(), Waiting::Adaptive);
+    node.serve(WorkServer::new(Worker::new(Signal::default())));
+    node
+}
+
+/// A handle to a node that this thread drives meanwhile.
+fn connected(node: &upbeat::Node, directory: &Directory) -> WorkHandle {
+    let (place, done) = (directory.path(), Signal::default());
+    let is_done = done.clone();
+    let connecting = std::thread::spawn(move || {
+        let handle = connect("itself", &place, Waiting::Adaptive);
+        is_done.give();
+        handle.unwrap()
+    });
+    node.block_on(done);
+    connecting.join().unwrap()
 }

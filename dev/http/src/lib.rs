@@ -15,7 +15,6 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use tokio::net::TcpListener;
-use tokio::runtime::Handle;
 use upbeat::{CallError, Node, Wire};
 
 /// What is sold.
@@ -83,14 +82,8 @@ pub async fn serve(
     node.serve(ShopServer::new(Shelf::of(goods)));
     let name = name.to_owned();
     let served = upbeat::tokio::drive(&node, async move {
-        // To connect, and to make the session of the awaited calls, which the first of them does, waits
-        // for the node: that is driven here, so it is done elsewhere.
-        let runtime = Handle::current();
-        let connect = move || {
-            let shop: ShopHandle = handles.connect(&name).map_err(io::Error::other)?;
-            runtime.block_on(shop.stock()).map_err(io::Error::other)?;
-            Ok::<_, io::Error>(shop)
-        };
+        // To connect waits for the node: that is driven here, so it is done elsewhere.
+        let connect = move || handles.connect::<ShopHandle>(&name).map_err(io::Error::other);
         let shop = tokio::task::spawn_blocking(connect).await??;
         axum::serve(listener, pages(shop)).with_graceful_shutdown(end).await
     });

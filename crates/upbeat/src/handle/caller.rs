@@ -6,11 +6,13 @@ use crate::client::{numbers, request};
 use crate::error::{CallError, ConnectError, Lost, Why};
 use crate::sample::Unsampled;
 use crate::session::{Answer, Extensions, Fault, Put, Session, Terms, Waiter};
-use crate::wait::{Idle, Pace};
+use crate::wait::{Idle, Pace, Waiting};
 use crate::wake::MAIN;
 use crate::wire::Wire;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 use upbeat_core::bind::{BIND, BindRequest};
@@ -18,6 +20,7 @@ use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 use upbeat_core::method::Signature;
 use upbeat_memory::sync::fence_full;
+use upbeat_transport::carrier::Carrier;
 use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
 use upbeat_transport::opening::{Opening, Step};
@@ -42,28 +45,34 @@ pub(super) struct Caller {
     watched: Instant,
     /// Whether rings may have been heard along with a segment of the peer's.
     pub(super) heard: bool,
+    /// Readable when nobody wants the session any more, though its thread waits.
+    stop: Option<Arc<OwnedFd>>,
 }
 
 impl Caller {
-    /// Opens a session and asks for the methods' numbers, waiting in this thread.
+    /// Opens a session and asks for the methods' numbers, waiting in this thread: no longer than until
+    /// `stop` is readable, and then asleep.
     pub(super) fn open(
         target: &Target,
         service: &'static str,
         signatures: &[Signature],
+        stop: Option<Arc<OwnedFd>>,
     ) -> Result<Caller, ConnectError> {
         let home = match target.place {
             Some(_) => Home::of_handle(target.program.clone()),
             None => Home::local(target.program.clone(), None),
         };
         let home = home.map_err(|error| ConnectError::Service { text: error.to_string() })?;
-        let carrier = wait_open(target, &home).map_err(ConnectError::Open)?;
+        let carrier = wait_open(target, &home, stop.as_deref())?;
+        let waiting = stop.as_ref().map_or(target.waiting, |_| Waiting::Sleeping);
         let mut caller = Caller {
             home,
             session: Session::new(carrier, Terms::default()),
             numbers: Box::new([BIND]),
-            pace: Pace::new(target.waiting),
+            pace: Pace::new(waiting),
             watched: Instant::now(),
             heard: false,
+            stop,
         };
         let request: BindRequest = request(service, signatures)?;
         let to = To { index: 0, method: "bind" };
@@ -388,9 +397,10 @@ impl Caller {
         }
         self.relieve();
         if !self.session.has_frame() && self.session.ended().is_none() {
-            let mut descriptors = [PollFd::new(&self.session.carrier.bell, PollFlags::IN)];
-            // Interrupted, or whatever it is: looking again is right.
-            let _ = poll(&mut descriptors, None);
+            let bell = self.session.carrier.bell.as_fd();
+            if wait(bell, self.stop.as_deref(), None) {
+                self.end(Why::Closed);
+            }
         }
         self.home.page().promise();
         self.hear();
@@ -451,17 +461,19 @@ impl Caller {
 fn wait_open(
     target: &Target,
     home: &Home,
-) -> Result<upbeat_transport::carrier::Carrier, OpenError> {
+    stop: Option<&OwnedFd>,
+) -> Result<Carrier, ConnectError> {
     let began = Instant::now();
     let now_ms = || began.elapsed().as_millis() as u64;
-    let mut opening: Opening = match (&target.place, local::connect(home, &target.name, 0, 0)) {
+    let opening = match (&target.place, local::connect(home, &target.name, 0, 0)) {
         (Some(place), Err(OpenError::NoSuchNode { .. })) => {
-            shared::connect(place, home, &target.name, 0, 0)?
+            shared::connect(place, home, &target.name, 0, 0)
         }
-        (_, here) => here?,
+        (_, here) => here,
     };
+    let mut opening: Opening = opening.map_err(ConnectError::Open)?;
     loop {
-        match opening.step(now_ms())? {
+        match opening.step(now_ms()).map_err(ConnectError::Open)? {
             Step::Done(carrier) => return Ok(carrier),
             Step::Waiting => {
                 let left = opening.deadline_ms().saturating_sub(now_ms()).max(1);
@@ -469,9 +481,21 @@ fn wait_open(
                     tv_sec: (left / 1000) as i64,
                     tv_nsec: (left % 1000 * 1_000_000) as i64,
                 };
-                let mut descriptors = [PollFd::new(&opening, PollFlags::IN)];
-                let _ = poll(&mut descriptors, Some(&timeout));
+                if wait(opening.as_fd(), stop, Some(&timeout)) {
+                    let text = "the handle was dropped while it connected".into();
+                    return Err(ConnectError::Call(CallError::NotConnected { text }));
+                }
             }
         }
     }
+}
+
+/// Waits until the socket has something. True if nobody wants it any more.
+fn wait(socket: BorrowedFd<'_>, stop: Option<&OwnedFd>, timeout: Option<&Timespec>) -> bool {
+    let watched = usize::from(stop.is_some()) + 1;
+    let stop = stop.map_or(socket, |stop| stop.as_fd());
+    let mut descriptors = [socket, stop].map(|of| PollFd::from_borrowed_fd(of, PollFlags::IN));
+    // Interrupted, or whatever it is: looking again is right.
+    let _ = poll(&mut descriptors[..watched], timeout);
+    watched > 1 && !descriptors[1].revents().is_empty()
 }

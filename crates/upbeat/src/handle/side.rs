@@ -2,17 +2,21 @@
 //!
 //! A future writes its request and looks for its answer itself, under a mutex that no node knows.
 //! In between it is the thread that sleeps on the socket, takes what has come and wakes who waits.
+//! Invariant: nothing here waits in the thread of a future; it is the session's own that connects.
 
 use super::caller::{Caller, To};
+use super::{Target, not_connected};
 use crate::error::CallError;
 use crate::session::Waiter;
 use crate::wire::Wire;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 use upbeat_core::frame::CallNumber;
+use upbeat_core::method::Signature;
 use upbeat_memory::sync::fence_full;
 
 /// Between two looks for memory that lies idle.
@@ -20,30 +24,62 @@ const TIDY: Duration = Duration::from_millis(50);
 
 /// The shared session. The thread holds one reference, the handles the other.
 pub(super) struct Side {
-    caller: Arc<Mutex<Caller>>,
+    state: Arc<Mutex<State>>,
     /// Written when the last handle is gone.
     stop: Arc<OwnedFd>,
 }
 
+/// How far the session is.
+enum State {
+    /// The thread connects, and these wait for that.
+    Opening(Queue),
+    Open(Box<Caller>),
+    /// There is no way to the node: said to all who waited.
+    Failed(CallError),
+}
+
+/// Who waits for the session, by the numbers that they were given.
+#[derive(Default)]
+struct Queue {
+    next: u64,
+    wakers: BTreeMap<u64, Waker>,
+}
+
 impl Side {
-    /// Starts the thread.
-    pub(super) fn start(caller: Caller) -> std::io::Result<Side> {
-        let bell = caller.session.carrier.bell.as_fd().try_clone_to_owned()?;
+    /// Starts the thread, which connects.
+    pub(super) fn start(
+        target: Target,
+        service: &'static str,
+        signatures: Vec<Signature>,
+    ) -> std::io::Result<Side> {
         let stop = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?);
-        let caller = Arc::new(Mutex::new(caller));
-        let side = Side { caller: Arc::clone(&caller), stop: Arc::clone(&stop) };
-        let hear = move || hear(&caller, &bell, &stop);
-        std::thread::Builder::new().name("upbeat-handle".into()).spawn(hear)?;
+        let state = Arc::new(Mutex::new(State::Opening(Queue::default())));
+        let side = Side { state: Arc::clone(&state), stop: Arc::clone(&stop) };
+        let run = move || {
+            let opened = open(&target, service, &signatures, &stop);
+            if let Some(bell) = tell(&state, opened) {
+                hear(&state, &bell, &stop);
+            }
+        };
+        std::thread::Builder::new().name("upbeat-handle".into()).spawn(run)?;
         Ok(side)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Caller> {
-        self.caller.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Does something with the session, if it stands.
+    fn with<T>(&self, act: impl FnOnce(&mut Caller) -> T) -> Option<T> {
+        match &mut *lock(&self.state) {
+            State::Open(caller) => Some(act(caller)),
+            State::Opening(_) | State::Failed(_) => None,
+        }
     }
 
-    /// Whether the session has ended.
+    /// Whether the session has ended, or never stood.
     pub(super) fn has_ended(&self) -> bool {
-        self.lock().ended().is_some()
+        match &*lock(&self.state) {
+            State::Opening(_) => false,
+            State::Open(caller) => caller.ended().is_some(),
+            State::Failed(_) => true,
+        }
     }
 
     /// Writes a call. None if there is no room; then the waker is woken when there may be.
@@ -80,13 +116,24 @@ impl Side {
         waker: &Waker,
         send: impl FnOnce(&mut Caller, &mut Option<u64>) -> Result<Option<T>, CallError>,
     ) -> Result<Option<T>, CallError> {
-        let mut caller = self.lock();
-        let before = asked.as_ref().and_then(|asked| asked.number);
-        let mut number = before;
-        let sent = send(&mut caller, &mut number);
+        // What it does when it is dropped is the user's matter, so it goes after the mutex.
+        let _before;
+        let mut state = lock(&self.state);
+        let caller = match &mut *state {
+            State::Open(caller) => caller,
+            State::Opening(queue) => {
+                let waits = asked.get_or_insert_with(|| Asked::of(self, None));
+                let place = *waits.place.get_or_insert_with(|| queue.place());
+                _before = queue.wakers.insert(place, waker.clone());
+                return Ok(None);
+            }
+            State::Failed(error) => return Err(error.clone()),
+        };
+        let mut number = asked.as_ref().and_then(|asked| asked.number);
+        let sent = send(caller, &mut number);
         match asked {
-            Some(asked) => asked.number = number,
-            None if number.is_some() => *asked = Some(Asked { side: Arc::clone(self), number }),
+            Some(asked) => (asked.number, asked.place) = (number, None),
+            None if number.is_some() => *asked = Some(Asked::of(self, number)),
             None => {}
         }
         let sent = match sent {
@@ -99,7 +146,7 @@ impl Side {
         };
         // What asks for room is woken by the grant.
         if sent.is_none() && number.is_none_or(|number| caller.session.is_granted(number, waker)) {
-            wait_for_room(&mut caller, waker);
+            wait_for_room(caller, waker);
         }
         Ok(sent)
     }
@@ -110,38 +157,53 @@ impl Side {
         call: CallNumber,
         waker: &Waker,
     ) -> Option<Result<R, CallError>> {
-        let mut caller = self.lock();
-        caller.drain();
-        // The thread may sleep already. A ring for it that was heard here is not rung again, unless
-        // this is another sleep.
-        while std::mem::take(&mut caller.heard) && !caller.may_sleep() {
+        self.with(|caller| {
             caller.drain();
-        }
-        let answer = caller.poll_for(call, waker);
-        // Reading it may have given a buffer back for which the peer waits.
-        fence_full();
-        caller.relieve();
-        answer
+            // The thread may sleep already. A ring for it that was heard here is not rung again, unless
+            // this is another sleep.
+            while std::mem::take(&mut caller.heard) && !caller.may_sleep() {
+                caller.drain();
+            }
+            let answer = caller.poll_for(call, waker);
+            // Reading it may have given a buffer back for which the peer waits.
+            fence_full();
+            caller.relieve();
+            answer
+        })?
     }
 
     /// Gives a call up.
     pub(super) fn abandon(&self, call: CallNumber) {
-        let caller = self.lock();
-        // Either the callee is told, or an answer is dropped that may lie in a buffer for which the
-        // peer waits.
-        if caller.session.abandon(call) || caller.session.peer_wants_room() {
-            caller.flush();
-        }
+        self.with(|caller| {
+            // Either the callee is told, or an answer is dropped that may lie in a buffer for which
+            // the peer waits.
+            if caller.session.abandon(call) || caller.session.peer_wants_room() {
+                caller.flush();
+            }
+        });
     }
 }
 
-/// Room that was asked for in a session; dropped, it is no longer wanted.
+impl Queue {
+    fn place(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+}
+
+/// What a message waits for in a session: that it stands, or room that was asked for. Dropped, it is
+/// no longer wanted.
 pub(super) struct Asked {
     side: Arc<Side>,
+    place: Option<u64>,
     number: Option<u64>,
 }
 
 impl Asked {
+    fn of(side: &Arc<Side>, number: Option<u64>) -> Asked {
+        Asked { side: Arc::clone(side), place: None, number }
+    }
+
     /// The session.
     pub(super) fn side(&self) -> &Arc<Side> {
         &self.side
@@ -150,10 +212,22 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        if self.number.is_some() {
-            self.side.lock().withdraw(self.number);
+        if (self.number, self.place) == (None, None) {
+            return;
+        }
+        let _waker;
+        match &mut *lock(&self.side.state) {
+            State::Opening(queue) => {
+                _waker = self.place.and_then(|place| queue.wakers.remove(&place));
+            }
+            State::Open(caller) => caller.withdraw(self.number),
+            State::Failed(_) => {}
         }
     }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn wait_for_room(caller: &mut Caller, waker: &Waker) {
@@ -170,13 +244,44 @@ impl Drop for Side {
     }
 }
 
+/// The thread's first part: connects.
+fn open(
+    target: &Target,
+    service: &'static str,
+    signatures: &[Signature],
+    stop: &Arc<OwnedFd>,
+) -> Result<(Box<Caller>, OwnedFd), CallError> {
+    let caller = Caller::open(target, service, signatures, Some(Arc::clone(stop)));
+    let caller = caller.map_err(not_connected)?;
+    let bell = caller.session.carrier.bell.as_fd().try_clone_to_owned();
+    let bell = bell.map_err(|error| CallError::NotConnected { text: error.to_string().into() })?;
+    Ok((Box::new(caller), bell))
+}
+
+/// Tells those who wait what came of it. The session's bell, if it stands.
+fn tell(
+    state: &Mutex<State>,
+    opened: Result<(Box<Caller>, OwnedFd), CallError>,
+) -> Option<OwnedFd> {
+    let (next, bell) = match opened {
+        Ok((caller, bell)) => (State::Open(caller), Some(bell)),
+        Err(error) => (State::Failed(error), None),
+    };
+    // Wakers are the users' code, and may ask for the session at once.
+    if let State::Opening(queue) = std::mem::replace(&mut *lock(state), next) {
+        queue.wakers.into_values().for_each(Waker::wake);
+    }
+    bell
+}
+
 /// The thread: hears the bell until the session has ended or nobody holds the handle.
-fn hear(caller: &Mutex<Caller>, bell: &OwnedFd, stop: &OwnedFd) {
+fn hear(state: &Mutex<State>, bell: &OwnedFd, stop: &OwnedFd) {
     let mut tidied = Instant::now();
     loop {
         let retires;
         {
-            let mut caller = caller.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = lock(state);
+            let State::Open(caller) = &mut *state else { return };
             caller.awake();
             caller.hear();
             caller.drain();

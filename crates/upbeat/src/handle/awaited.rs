@@ -1,0 +1,153 @@
+//! Calls and messages of handles that are awaited.
+//!
+//! A future is polled in whatever thread its runtime likes. Invariant: a poll waits for nobody, neither
+//! for the session nor for room in it.
+
+use super::BoundHandle;
+use super::caller::To;
+use super::side::{Asked, Side};
+use crate::call::flatten;
+use crate::error::CallError;
+use crate::wire::Wire;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use upbeat_core::frame::CallNumber;
+
+/// A call through a handle.
+#[must_use = "a call does nothing until it is awaited"]
+pub struct HandleCall<'h, A, R> {
+    handle: &'h BoundHandle,
+    to: To,
+    state: State<A>,
+    asked: Option<Asked>,
+    result: PhantomData<fn() -> R>,
+}
+
+enum State<A> {
+    Unsent(A),
+    Sent(Arc<Side>, CallNumber),
+    Over,
+}
+
+// Nothing in it is pinned: arguments are moved into the lane, the result out of it.
+impl<A, R> Unpin for HandleCall<'_, A, R> {}
+
+impl<A: Wire, R: Wire> Future for HandleCall<'_, A, R> {
+    type Output = Result<R, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let (this, waker) = (&mut *self, context.waker());
+        if let State::Unsent(arguments) = &this.state {
+            let side = side_of(this.handle, &this.asked)?;
+            match side.send_call(this.to, arguments, &mut this.asked, waker)? {
+                None => return Poll::Pending,
+                Some(call) => this.state = State::Sent(side, call),
+            }
+        }
+        let State::Sent(side, call) = &this.state else { return Poll::Pending };
+        match side.poll(*call, waker) {
+            None => Poll::Pending,
+            Some(result) => {
+                self.state = State::Over;
+                Poll::Ready(result)
+            }
+        }
+    }
+}
+
+impl<A, R> Drop for HandleCall<'_, A, R> {
+    fn drop(&mut self) {
+        if let State::Sent(side, call) = &self.state {
+            side.abandon(*call);
+        }
+    }
+}
+
+/// A call through a handle of a method that returns a `Result<T, E>` of the user's.
+#[must_use = "a call does nothing until it is awaited"]
+pub struct HandleTryCall<'h, A, T, E> {
+    call: HandleCall<'h, A, Result<T, E>>,
+}
+
+impl<A: Wire, T: Wire, E: Wire> Future for HandleTryCall<'_, A, T, E> {
+    type Output = Result<T, CallError<E>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(flatten(ready!(Pin::new(&mut self.call).poll(context))))
+    }
+}
+
+/// A one-way message through a handle.
+#[must_use = "nothing is sent until it is awaited"]
+pub struct HandleSend<'h, A> {
+    handle: &'h BoundHandle,
+    to: To,
+    arguments: A,
+    asked: Option<Asked>,
+}
+
+impl BoundHandle {
+    /// Calls the method that stands at `index` in the service.
+    pub fn call<A: Wire, R: Wire>(
+        &self,
+        index: usize,
+        method: &'static str,
+        arguments: A,
+    ) -> HandleCall<'_, A, R> {
+        let state = State::Unsent(arguments);
+        HandleCall {
+            handle: self,
+            to: To { index, method },
+            state,
+            asked: None,
+            result: PhantomData,
+        }
+    }
+
+    /// Calls a method whose result is the user's `Result`.
+    pub fn try_call<A: Wire, T: Wire, E: Wire>(
+        &self,
+        index: usize,
+        method: &'static str,
+        arguments: A,
+    ) -> HandleTryCall<'_, A, T, E> {
+        HandleTryCall { call: self.call(index, method, arguments) }
+    }
+
+    /// Sends a one-way message.
+    pub fn send<A: Wire>(
+        &self,
+        index: usize,
+        method: &'static str,
+        arguments: A,
+    ) -> HandleSend<'_, A> {
+        HandleSend { handle: self, to: To { index, method }, arguments, asked: None }
+    }
+}
+
+/// The session of a handle's message: that in which it waits, if it does.
+fn side_of(handle: &BoundHandle, asked: &Option<Asked>) -> Result<Arc<Side>, CallError> {
+    match asked {
+        Some(asked) => Ok(Arc::clone(asked.side())),
+        None => handle.shared.side(),
+    }
+}
+
+// Nothing in it is pinned: the arguments are moved into the lane.
+impl<A> Unpin for HandleSend<'_, A> {}
+
+impl<A: Wire> Future for HandleSend<'_, A> {
+    type Output = Result<(), CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let side = side_of(this.handle, &this.asked)?;
+        match side.try_send(this.to, &this.arguments, &mut this.asked, context.waker())? {
+            true => Poll::Ready(Ok(())),
+            false => Poll::Pending,
+        }
+    }
+}
