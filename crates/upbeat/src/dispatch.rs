@@ -151,7 +151,6 @@ pub(crate) struct Dispatcher {
     handlers: who::Handlers,
     roster: Arc<Roster>,
     ready: RefCell<Ready>,
-    woken: woken::List,
     /// Requests that were made tasks at once and come before those that were woken.
     front: RefCell<VecDeque<TaskId>>,
     current: Cell<Current>,
@@ -216,7 +215,6 @@ impl Dispatcher {
             handlers: who::Handlers::default(),
             roster,
             ready: RefCell::default(),
-            woken: RefCell::default(),
             front: RefCell::default(),
             current: Cell::new(NOBODY),
             running: Cell::new(Running::Nothing),

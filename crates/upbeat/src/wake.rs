@@ -1,12 +1,15 @@
 //! Wakers, and the list of tasks that want to run.
 //!
-//! A task is woken from any thread. Its waker keeps a flag, so that it stands in the list once,
-//! and rings the node only when that sleeps. Invariant: a wake that comes while a future is being
+//! A task is woken from any thread. Its waker keeps a flag, so that it stands in a list once. The thread
+//! that drives the node has a list of its own, without a lock; others have one together, and ring the
+//! node only when it sleeps. Invariant: a wake that comes while a future is being
 //! polled, or before it has become a task, is not lost: the flag is taken down before each poll,
 //! and read when the future becomes a task.
 
+mod here;
 mod ready;
 
+pub(crate) use here::Here;
 pub(crate) use ready::Ready;
 pub use ready::{Priority, Start};
 
@@ -65,8 +68,10 @@ pub(crate) trait Roll: Send + Sync + 'static {
 /// The tasks of a node that want to run.
 pub(crate) struct Roster {
     list: Mutex<List>,
-    /// 0, or one more than the highest priority among those that are ready.
+    /// 0, or one more than the highest priority of those that other threads have woken.
     top: AtomicU8,
+    /// The same of those that are ready or were woken here: written by the node's thread alone.
+    top_here: AtomicU8,
     asleep: AtomicBool,
     bell: OwnedFd,
     /// Computations of the node's on other threads that have not ended.
@@ -80,6 +85,8 @@ struct List {
     times: Vec<(TaskId, u64)>,
 }
 
+/// The most tasks for which an empty list keeps memory.
+const KEPT_MAX: usize = 1024;
 /// The most times that are kept: of tasks that were ended nobody asks any more.
 const TIMES_MAX: usize = 64;
 
@@ -89,6 +96,7 @@ impl Roster {
         Ok(Arc::new(Roster {
             list: Mutex::default(),
             top: AtomicU8::new(0),
+            top_here: AtomicU8::new(0),
             asleep: AtomicBool::new(false),
             bell,
             computing: AtomicUsize::new(0),
@@ -99,39 +107,51 @@ impl Roster {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a task on the list.
+    /// Puts a task on a list.
+    #[inline]
     pub(crate) fn push(&self, task: TaskId) {
+        if Here::push(self, task) {
+            return self.keep(Priority::of(task));
+        }
+        self.push_from_elsewhere(task);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_from_elsewhere(&self, task: TaskId) {
         self.list().woken.push(task);
-        self.raise(Priority::of(task));
+        self.top.fetch_max(Priority::of(task) as u8 + 1, Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst) {
             // Only a full counter refuses, and then the node is awake already.
             let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
         }
     }
 
-    /// A task of this priority is ready.
-    fn raise(&self, priority: Priority) {
-        self.top.fetch_max(priority as u8 + 1, Ordering::SeqCst);
-    }
-
     /// The node itself has tasks that are ready, the highest of this priority.
     #[inline]
     pub(crate) fn keep(&self, priority: Priority) {
-        if self.top.load(Ordering::Relaxed) <= priority as u8 {
-            self.raise(priority);
+        let top = priority as u8 + 1;
+        if self.top_here.load(Ordering::Relaxed) < top {
+            self.top_here.store(top, Ordering::Relaxed);
         }
+    }
+
+    /// One more than the highest priority of those that are ready; 0 if nobody is.
+    #[inline]
+    fn top(&self) -> u8 {
+        self.top.load(Ordering::Relaxed).max(self.top_here.load(Ordering::Relaxed))
     }
 
     /// Whether a task is ready.
     #[inline]
     pub(crate) fn any(&self) -> bool {
-        self.top.load(Ordering::Relaxed) != 0
+        self.top() != 0
     }
 
-    /// Whether a task is on the list that goes before those of this priority.
+    /// Whether a task was woken that goes before those of this priority.
     #[inline]
     pub(crate) fn any_above(&self, priority: Priority) -> bool {
-        self.top.load(Ordering::Relaxed) > priority as u8 + 1
+        self.top() > priority as u8 + 1
     }
 
     /// A computation begins on another thread.
@@ -156,17 +176,28 @@ impl Roster {
         self.computing.load(Ordering::SeqCst) != 0
     }
 
-    /// Takes the list as it stands, and leaves an empty one in the memory of `into`.
-    pub(crate) fn take(&self, into: Vec<TaskId>) -> Vec<TaskId> {
+    /// Empties both lists. For the node's thread.
+    #[inline]
+    pub(crate) fn take(&self, mut each: impl FnMut(TaskId)) {
+        self.top_here.store(0, Ordering::Relaxed);
+        Here::take(self, &mut each);
+        if self.top.load(Ordering::Relaxed) != 0 {
+            self.take_from_elsewhere(each);
+        }
+    }
+
+    #[cold]
+    fn take_from_elsewhere(&self, each: impl FnMut(TaskId)) {
         let mut list = self.list();
+        // Before the list is emptied: who writes another down behind that says so again.
         self.top.store(0, Ordering::SeqCst);
-        std::mem::replace(&mut list.woken, into)
+        empty(&mut list.woken, each);
     }
 
     /// Says that the node is about to sleep, and whether it may.
     pub(crate) fn may_sleep(&self) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
-        self.top.load(Ordering::SeqCst) == 0
+        self.top.load(Ordering::SeqCst) == 0 && self.top_here.load(Ordering::Relaxed) == 0
     }
 
     /// Says that the node is awake, and takes the rings down.
@@ -176,6 +207,12 @@ impl Roster {
             let _ = rustix::io::read(&self.bell, &mut [0u8; 8]);
         }
     }
+}
+
+/// Empties a list.
+fn empty(list: &mut Vec<TaskId>, each: impl FnMut(TaskId)) {
+    list.drain(..).filter(|task| *task != NO_TASK).for_each(each);
+    list.shrink_to(KEPT_MAX);
 }
 
 impl AsFd for Roster {

@@ -1,6 +1,7 @@
 //! Which node a thread is driving.
 
 use super::Dispatcher;
+use crate::wake::Here;
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::rc::Rc;
@@ -27,6 +28,7 @@ impl Enter {
         if outer.is_some() {
             Enter::nested(outer);
         }
+        Here::enter(&node.roster);
         Enter(())
     }
 
@@ -43,6 +45,7 @@ impl Drop for Enter {
     #[inline]
     fn drop(&mut self) {
         if let Some(node) = DRIVEN.take() {
+            Here::leave(&node.roster);
             drop(ManuallyDrop::into_inner(node));
         }
     }

@@ -5,8 +5,7 @@
 
 use super::{Current, Dispatcher, Main, NOBODY, Running};
 use crate::task::{Began, Cancelled, JoinHandle};
-use crate::wake::{MAIN, NO_TASK, Priority, Start, TaskId};
-use std::cell::RefCell;
+use crate::wake::{MAIN, Priority, Start, TaskId};
 use std::future::Future;
 use std::rc::Rc;
 use std::task::Context;
@@ -14,11 +13,6 @@ use upbeat_core::bill::Counter;
 
 /// The most tasks that are polled between two looks at the lanes.
 const POLLS_PER_TURN: usize = 32;
-/// The most tasks for which an empty list keeps memory.
-const KEPT_MAX: usize = 1024;
-
-/// The memory of the list of woken tasks, while it is not in use.
-pub(super) type List = RefCell<Vec<TaskId>>;
 
 impl Dispatcher {
     /// Runs a future of the application's as a task.
@@ -128,13 +122,8 @@ impl Dispatcher {
 
     /// Puts those that were woken behind those that are ready.
     fn gather(&self) {
-        let mut woken = self.roster.take(self.woken.take());
         let mut ready = self.ready.borrow_mut();
-        woken.drain(..).filter(|id| *id != NO_TASK).for_each(|id| ready.push(id));
-        drop(ready);
-        if woken.capacity() <= KEPT_MAX {
-            self.woken.replace(woken);
-        }
+        self.roster.take(|id| ready.push(id));
     }
 
     /// Says whether tasks are ready that this turn has not polled, also where it panicked.

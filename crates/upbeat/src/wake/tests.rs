@@ -2,7 +2,9 @@ use super::*;
 use std::thread;
 
 fn listed(roster: &Roster) -> Vec<TaskId> {
-    roster.take(Vec::new())
+    let mut all = Vec::new();
+    roster.take(|task| all.push(task));
+    all
 }
 
 /// Whether the bell has been rung, which takes the ring down.
@@ -116,7 +118,7 @@ fn the_end_of_a_computation_wakes_a_sleeper_once_for_nobody() {
     roster.nudge();
     assert!(!is_rung(&roster), "it is about to look");
     assert!(!roster.is_computing());
-    assert_eq!(listed(&roster), [NO_TASK]);
+    assert_eq!(listed(&roster), [], "it was woken for nobody");
 }
 
 #[test]
@@ -152,4 +154,39 @@ fn no_wake_is_slept_over() {
         assert_eq!(told.swap(0, Ordering::Relaxed), number);
     }
     other.join().unwrap();
+}
+
+#[test]
+fn who_is_woken_where_the_node_is_driven_needs_no_lock() {
+    let (roster, other) = (Roster::new().unwrap(), Roster::new().unwrap());
+    let [wakeup, stranger] = [(&roster, 7), (&other, 8)].map(|(of, task)| Wakeup::of(of, task));
+    let locked = roster.list();
+    Here::enter(&roster);
+    wakeup.rouse();
+    wakeup.rouse();
+    drop(locked);
+    stranger.rouse();
+    assert!(roster.any() && !roster.may_sleep());
+    assert_eq!((listed(&roster), other.list().woken.as_slice()), (vec![7], [8].as_slice()));
+    assert!(!roster.any());
+    Here::leave(&roster);
+}
+
+#[test]
+fn who_was_woken_and_not_taken_waits_for_the_next_to_drive() {
+    let roster = Roster::new().unwrap();
+    let wakeup = Wakeup::of(&roster, 7);
+    Here::enter(&roster);
+    wakeup.rouse();
+    Here::leave(&roster);
+    assert!(roster.any());
+    std::thread::scope(|scope| {
+        let next = scope.spawn(|| {
+            Here::enter(&roster);
+            let all = listed(&roster);
+            Here::leave(&roster);
+            all
+        });
+        assert_eq!(next.join().unwrap(), [7]);
+    });
 }
