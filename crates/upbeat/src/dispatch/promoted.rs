@@ -146,6 +146,26 @@ impl Dispatcher {
         }
     }
 
+    /// A handler that lacks what it needs begins anew as a task, which waits for it: at once, as nobody
+    /// wakes it.
+    #[cold]
+    pub(crate) fn begin_anew(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        live: Live,
+        end: Option<u64>,
+        reason: Reason,
+    ) {
+        if session.ended().is_some() {
+            return;
+        }
+        self.count(reason.counter());
+        if let Some(id) = self.take_in(session, live, end) {
+            self.ready.borrow_mut().push(id);
+            self.roster.keep(Priority::Normal);
+        }
+    }
+
     /// Takes in a handler as a task, until a deadline if its caller set one.
     fn take_in(
         self: &Rc<Self>,

@@ -74,18 +74,21 @@ where
     }
 
     /// A handler has to wait: it goes on as a task. One that has not begun for want of what it needs
-    /// is sent back, if its caller comes again.
+    /// is sent back, if its caller comes again, or begins anew as a task.
     #[cold]
     fn lose(&self, lost: Lost<'_, F>) {
-        let From { node, session, call, refusals, .. } = lost.from;
-        let lacks = node.lacked_needs();
-        if !lacks || refusals.is_none_or(|refusals| refusals >= REFUSALS_MAX) {
+        let From { node, session, call, end, refusals, .. } = lost.from;
+        if !node.lacked_needs() {
             return self.served.promote(lost);
         }
-        let (reason, lock) = node.waited_for();
+        let waits = node.waited_for();
+        if refusals.is_none_or(|refusals| refusals >= REFUSALS_MAX) {
+            let reason = waits.0;
+            return node.begin_anew(session, self.served.task(lost, waits), end, reason);
+        }
         self.give_up(lost.slot);
         node.count(Counter::HandlersRefused);
-        session.fail(call, FailCode::Refused, &reason.text(lock.as_deref()));
+        session.fail(call, FailCode::Refused, &waits.0.text(waits.1.as_deref()));
     }
 
     /// Drops a handler. Its slot serves again.

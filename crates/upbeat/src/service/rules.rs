@@ -94,12 +94,12 @@ pub async fn needs(all: impl FnOnce(&mut Needs) -> bool) {
         return;
     }
     let mut told = false;
-    poll_fn(|context| {
+    poll_fn(|_| {
         if std::mem::replace(&mut told, true) {
             return Poll::Ready(());
         }
+        // Whoever polled this sees to it that it is polled again.
         Dispatcher::with_current(|node| node.lacks_needs());
-        context.waker().wake_by_ref();
         Poll::Pending
     })
     .await;

@@ -13,6 +13,9 @@ pub(crate) trait Bank {
     /// The same with an error of its own.
     #[method(nack)]
     async fn transfer(&self, sum: u64) -> Result<u64, String>;
+    /// Notes a sum first.
+    #[method(nack)]
+    async fn swap(&self, first: u64, sum: u64) -> u64;
     /// The same, but stays.
     async fn pay(&self, sum: u64) -> u64;
     async fn deposit(&self, sum: u64);
@@ -66,6 +69,12 @@ impl Bank for Vault {
             0 => Err("nothing to transfer".into()),
             sum => Ok(self.take(sum).await),
         }
+    }
+
+    #[method(needs(self.lock))]
+    async fn swap(&self, first: u64, sum: u64) -> u64 {
+        self.begun.borrow_mut().push(first);
+        self.withdraw(sum).await
     }
 
     #[method(needs(self.lock, self.balance.get() >= *sum))]

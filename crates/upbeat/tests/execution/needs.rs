@@ -92,6 +92,26 @@ fn what_is_sent_back_comes_again_and_runs_once() {
 }
 
 #[test]
+fn what_has_begun_is_not_sent_back_for_what_a_part_of_it_needs() {
+    let _watchdog = Watchdog::new("needs of a part", 60);
+    for kind in KINDS {
+        let stand = Stand::new(kind, None);
+        stand.node.block_on(async {
+            let (shop, bank) = clients(&stand).await;
+            let swapped = stand.node.spawn({
+                let bank = bank.clone();
+                async move { bank.swap(7, 5).await }
+            });
+            while bank.begun().await.unwrap().is_empty() {}
+            bank.deposit(5).await.unwrap();
+            assert_eq!(swapped.await.unwrap(), Ok(0));
+            assert_eq!(bank.begun().await, Ok(vec![7, 5]));
+            assert_eq!(counted(&shop, Counter::HandlersRefused).await, 0);
+        });
+    }
+}
+
+#[test]
 fn what_was_refused_often_enough_is_a_task() {
     let _watchdog = Watchdog::new("bounded refusals", 60);
     for kind in KINDS {
