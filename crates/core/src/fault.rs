@@ -477,6 +477,8 @@ pub(crate) const fn kind_name(kind: u8) -> &'static str {
         13 => "withdraw",
         14 => "slab",
         15 => "retire",
+        16 => "extend",
+        17 => "extended",
         _ => "frame of unknown kind",
     }
 }

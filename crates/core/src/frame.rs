@@ -203,6 +203,18 @@ impl Head {
         Head { kind: Kind::Retire, call, ..Head::BARE }
     }
 
+    /// Asks for more time for a call.
+    #[inline]
+    pub const fn extend(call: CallNumber) -> Head {
+        Head { kind: Kind::Extend, len: 8, call, ..Head::BARE }
+    }
+
+    /// Says how much time a call has.
+    #[inline]
+    pub const fn extended(call: CallNumber) -> Head {
+        Head { kind: Kind::Extended, len: 8, call, ..Head::BARE }
+    }
+
     /// Stamps of a call, or of a one-way message if the number is none.
     #[inline]
     pub const fn stamps(call: CallNumber, len: u32) -> Head {

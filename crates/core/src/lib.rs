@@ -23,4 +23,5 @@ pub mod signal;
 pub mod bind;
 pub mod flow;
 pub mod call;
+pub mod term;
 pub mod backoff;

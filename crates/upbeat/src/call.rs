@@ -7,7 +7,7 @@ mod again;
 
 pub use again::{NackCall, TryNackCall};
 
-use crate::dispatch::Dispatcher;
+use crate::dispatch::{Dispatcher, Loan};
 use crate::error::CallError;
 use crate::sample::{Half, Reason, Sample, Stamps, Unsampled, Wants};
 use crate::session::{Answer, Extensions, Put, Session, Standing};
@@ -23,6 +23,7 @@ use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::{CALL, Happened, ONEWAY, Point};
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
+use upbeat_core::term::Term;
 
 mod filling;
 
@@ -104,6 +105,8 @@ struct Rare {
     waits: Waits,
     /// How often it was refused, if it may be.
     refusals: Option<u64>,
+    /// Where its callee may ask for more time.
+    lent: Option<Rc<Loan>>,
 }
 
 impl Rare {
@@ -115,13 +118,16 @@ impl Rare {
             true => deadline.sleep.left_us(),
             false => u64::try_from(deadline.after.as_micros()).unwrap_or(u64::MAX),
         });
-        Extensions { deadline, granted: self.waits.number(), refusals: self.refusals }
+        let (granted, refusals) = (self.waits.number(), self.refusals);
+        Extensions { deadline, granted, refusals, extendable: None }
     }
 }
 
 struct Deadline {
     after: Duration,
     sleep: Sleep,
+    /// Until when it may be extended, by the node's clock.
+    most: Option<u64>,
 }
 
 /// What a message has that waits for room.
@@ -176,7 +182,31 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     /// ```
     pub fn deadline(mut self, after: Duration) -> Self {
         let sleep = Sleep::new(&self.bound.node, after);
-        self.rare.get_or_insert_default().deadline = Some(Deadline { after, sleep });
+        self.rare.get_or_insert_default().deadline = Some(Deadline { after, sleep, most: None });
+        self
+    }
+
+    /// Lets the callee ask to have the deadline extended, by [`extend`](crate::extend), until `total`
+    /// is over from now on. Without a deadline before it, it says nothing.
+    ///
+    /// ```
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// # }
+    /// # async fn of(counter: &CounterClient) -> Result<u64, upbeat::CallError> {
+    /// use std::time::Duration;
+    ///
+    /// let (usually, at_most) = (Duration::from_millis(100), Duration::from_secs(5));
+    /// counter.add(1).deadline(usually).extendable(at_most).await
+    /// # }
+    /// ```
+    pub fn extendable(mut self, total: Duration) -> Self {
+        let total = u64::try_from(total.as_micros()).unwrap_or(u64::MAX);
+        let most = self.bound.node.end_of(total);
+        if let Some(deadline) = self.rare.as_mut().and_then(|rare| rare.deadline.as_mut()) {
+            deadline.most = Some(most);
+        }
         self
     }
 
@@ -213,7 +243,12 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
             session.request(head.words(), extensions, arguments, &mut Unsampled)
         })?;
         match sent {
-            Ok(()) => Ok(self),
+            Ok(()) => {
+                if extensions.extendable.is_some() {
+                    self.lend();
+                }
+                Ok(self)
+            }
             Err(put) => Err(not_waiting(&self.bound.node, &self.bound.session, put)),
         }
     }
@@ -243,7 +278,36 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     fn extensions(&self) -> Extensions {
         let own = self.rare.as_ref().map_or(Extensions::NONE, |rare| rare.extensions());
         let left = [own.deadline, self.bound.node.time_left_us()].into_iter().flatten().min();
-        Extensions { deadline: left, ..own }
+        Extensions { deadline: left, extendable: self.may_last(), ..own }
+    }
+
+    /// How long the call may last in all, in microseconds, if all who bound it let it be extended.
+    fn may_last(&self) -> Option<u64> {
+        let node = &self.bound.node;
+        let deadline = self.rare.as_ref().and_then(|rare| rare.deadline.as_ref());
+        let above = node.bound();
+        if deadline.is_none() && above.is_none() {
+            return None;
+        }
+        above.is_none_or(|(_, lease)| lease.is_some()).then_some(())?;
+        let most = deadline.map_or(Some(u64::MAX), |deadline| deadline.most)?;
+        Some(most.saturating_sub(node.now_ns()) / 1000)
+    }
+
+    /// The call was sent: notes what its callee may ask for.
+    #[cold]
+    fn lend(&mut self) {
+        let State::Sent(call) = self.state else { return };
+        let Bound { node, session, .. } = self.bound;
+        let rare = self.rare.get_or_insert_default();
+        let (above, lease) = node.bound().unwrap_or((u64::MAX, None));
+        let term = match &rare.deadline {
+            Some(Deadline { sleep, most, .. }) => {
+                Term::new(sleep.at().min(above), most.unwrap_or(u64::MAX))
+            }
+            None => Term::new(above, u64::MAX),
+        };
+        rare.lent = Some(node.lend(session, call, term, lease.as_ref()));
     }
 
     /// Takes a number and has the request written under it, if it was not.
@@ -327,6 +391,7 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
         stamps: &mut impl Stamps,
     ) -> Result<bool, CallError> {
         let (rare, extensions) = (self.rare.as_ref(), self.extensions());
+        let is_unsent = matches!(self.state, State::Unsent(_));
         let session = &self.bound.session;
         session.take_turn(rare.and_then(|rare| rare.waits.standing.as_ref()));
         let sent = self.write(context, |session, head, arguments| {
@@ -340,6 +405,9 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
         session.take_turn(None);
         if let (Ok(true), Some(rare)) = (&sent, &mut self.rare) {
             rare.waits = Waits::default();
+        }
+        if is_unsent && extensions.extendable.is_some() {
+            self.lend();
         }
         sent
     }
@@ -493,8 +561,11 @@ impl<A, R> Call<'_, A, R> {
             State::Unsent(_) => self.bound.node.awaits_room(),
             _ => self.bound.node.awaits_answer(),
         }
-        let deadline = self.rare.as_mut().and_then(|rare| rare.deadline.as_mut());
-        let Some(deadline) = deadline else { return Poll::Pending };
+        let Some(rare) = &mut self.rare else { return Poll::Pending };
+        let Some(deadline) = &mut rare.deadline else { return Poll::Pending };
+        if let Some(lent) = &rare.lent {
+            deadline.sleep.put_off(lent.end());
+        }
         ready!(Pin::new(&mut deadline.sleep).poll(context));
         self.give_up();
         Poll::Ready(Err(CallError::Deadline))
@@ -513,6 +584,7 @@ impl<A, R> Call<'_, A, R> {
         }
         if let Some(rare) = &mut self.rare {
             rare.waits = Waits::default();
+            rare.lent = None;
         }
     }
 }
@@ -536,6 +608,11 @@ impl<A: Wire, T: Wire, E: Wire> TryCall<'_, A, T, E> {
     /// Gives the call up after `after`, here and at the callee, to whom the deadline travels.
     pub fn deadline(self, after: Duration) -> Self {
         TryCall { call: self.call.deadline(after) }
+    }
+
+    /// Lets the callee ask to have the deadline extended: see [`Call::extendable`].
+    pub fn extendable(self, total: Duration) -> Self {
+        TryCall { call: self.call.extendable(total) }
     }
 
     /// Sends the call now, or says [`CallError::Full`]: see [`Call::try_send`].

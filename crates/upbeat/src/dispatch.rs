@@ -31,6 +31,8 @@ mod sleep;
 
 mod polled;
 
+mod leases;
+
 mod bounds;
 
 mod sampling;
@@ -62,6 +64,7 @@ use upbeat_memory::sync::fence_full;
 use upbeat_transport::home::Home;
 
 pub(crate) use driven::Enter;
+pub(crate) use leases::{Lease, Loan};
 pub use polled::OverRun;
 pub(crate) use promoted::Charge;
 pub(crate) use sessions::{Connecting, OnLost, Settings};
@@ -98,6 +101,8 @@ pub(crate) struct Request<'a> {
     pub(crate) deadline_us: Option<u64>,
     /// How often it was refused, if it may be refused again.
     pub(crate) refusals: Option<u64>,
+    /// Whether its handler may ask for more time.
+    pub(crate) extendable: bool,
     pub(crate) payload: Input<'a>,
 }
 
@@ -184,6 +189,7 @@ pub(crate) struct Dispatcher {
     /// For callers that must not come back together.
     jitter: Cell<Jitter>,
     bound: bounds::Bound,
+    extensible: leases::Extensible,
     sampling: sampling::Sampling,
     tallies: [Cell<u64>; Counter::COUNT],
     counters: Counters,
@@ -240,6 +246,7 @@ impl Dispatcher {
             polled: polled::Polled::default(),
             jitter,
             bound: bounds::Bound::default(),
+            extensible: leases::Extensible::default(),
             sampling,
             tallies: [const { Cell::new(0) }; Counter::COUNT],
             counters,
@@ -506,7 +513,8 @@ impl Dispatcher {
                 if oneway { Head::oneway(number, len) } else { Head::call(number, call, len) };
             let payload = session.plain_payload(len);
             let (kind, deadline_us, refusals) = (head.kind, None, None);
-            let request = Request { kind, call, deadline_us, refusals, payload };
+            let extendable = false;
+            let request = Request { kind, call, deadline_us, refusals, extendable, payload };
             return self.request_slowly(session, &head, request);
         };
         self.running.set(Running::Handler(call, number));

@@ -163,7 +163,7 @@ pub use signal::ctrl_c;
 pub use sync::Mutex;
 pub use task::{Child, JoinHandle, Scope, TaskEnded, TryScope};
 pub use task::{all, race, scope, try_all, try_scope, yield_now};
-pub use time::{Elapsed, Late, sleep, time_left, within};
+pub use time::{Elapsed, Late, NotExtended, extend, sleep, time_left, within};
 pub use upbeat_core::bill::{self, Counter};
 pub use upbeat_core::quote;
 pub use upbeat_macros::{Wire, service};

@@ -14,7 +14,7 @@ mod ruled;
 
 pub use rules::{Needs, Rule, Rules, Series, Turn, needs};
 
-use crate::dispatch::{Charge, Dispatcher, Entry, Method, Request};
+use crate::dispatch::{Charge, Dispatcher, Entry, Lease, Method, Request};
 use crate::execution::Execution;
 use crate::sample::{Names, Reason, Sample, Stamps, Timed, Unsampled};
 use crate::session::Session;
@@ -170,9 +170,9 @@ where
     }
 
     fn arrive(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, request: Request<'_>) {
-        let Some((from, arguments)) = self.take(node, session, request, &mut Unsampled) else {
-            return;
-        };
+        let lease = request.lease(node, session);
+        let taken = self.take(node, session, request, lease.as_ref(), &mut Unsampled);
+        let Some((from, arguments)) = taken else { return };
         self.run(from, arguments, &mut Unsampled, None, |lost| self.promote(lost));
     }
 
@@ -183,7 +183,9 @@ where
         request: Request<'_>,
         sample: &mut Sample,
     ) {
-        let Some((from, arguments)) = self.take(node, session, request, sample) else { return };
+        let lease = request.lease(node, session);
+        let taken = self.take(node, session, request, lease.as_ref(), sample);
+        let Some((from, arguments)) = taken else { return };
         self.run(from, arguments, sample, None, |lost| self.promote(lost));
     }
 }
@@ -197,6 +199,8 @@ struct From<'a> {
     call: CallNumber,
     /// When its time is over, by the node's clock, if its caller has bounded it.
     end: Option<u64>,
+    /// Where that may be extended.
+    lease: Option<&'a Rc<Lease>>,
     /// How often it was refused, if it may be refused again.
     refusals: Option<u64>,
     /// Of its payload.
@@ -261,8 +265,8 @@ where
             refuse(session, call, if self.oneway { ONEWAY } else { CALLED });
             return None;
         }
-        let (end, refusals, bytes) = (None, None, len as usize);
-        let from = From { node, session, call, end, refusals, bytes };
+        let (end, lease, refusals, bytes) = (None, None, None, len as usize);
+        let from = From { node, session, call, end, lease, refusals, bytes };
         accepted(from, read::<A>(&mut session.plain_payload(len)))
     }
 
@@ -273,9 +277,10 @@ where
         node: &'a Rc<Dispatcher>,
         session: &'a Rc<Session>,
         request: Request<'_>,
+        lease: Option<&'a Rc<Lease>>,
         stamps: &mut impl Stamps,
     ) -> Option<(From<'a>, A)> {
-        let Request { kind, call, deadline_us, refusals, mut payload } = request;
+        let Request { kind, call, deadline_us, refusals, mut payload, .. } = request;
         match (kind, self.oneway) {
             (Kind::Call, false) | (Kind::Oneway, true) => {}
             (_, true) => {
@@ -292,7 +297,7 @@ where
         let arguments = read::<A>(&mut payload);
         stamps.at(Point::Decoded);
         let end = deadline_us.map(|left| node.end_of(left));
-        accepted(From { node, session, call, end, refusals, bytes }, arguments)
+        accepted(From { node, session, call, end, lease, refusals, bytes }, arguments)
     }
 
     /// A slot with the handler of these arguments.
@@ -322,7 +327,7 @@ where
             None => node.polls(),
             Some(budget) => node.polls_within(budget),
         }
-        from.end.into_iter().for_each(|end| node.bound_by(end));
+        from.end.into_iter().for_each(|end| node.bound_by(end, from.lease));
         let polled = running.poll(&mut Context::from_waker(waker));
         stamps.at(Point::Ran);
         if from.end.is_some() {
@@ -364,7 +369,8 @@ where
 
     /// What becomes of a handler that waits for this, or has not begun.
     fn task(&self, lost: Lost<'_, F>, waits: (Reason, Option<Arc<str>>)) -> Live {
-        let Lost { from: From { node, session, call, end, bytes, .. }, slot, sample } = lost;
+        let Lost { from, slot, sample } = lost;
+        let From { node, session, call, end, lease, bytes, .. } = from;
         let charge = node.charge(session, Budget::price(bytes));
         let (kept, session) = (Rc::clone(&self.kept), Rc::clone(session));
         let asker = if self.oneway { Asker::Oneway } else { Asker::Call(call) };
@@ -374,8 +380,8 @@ where
             Box::new(timed)
         });
         let wakeup = slot.wakeup.clone();
-        let (node, ran) = (Rc::clone(node), 0);
-        let task = Promoted { slot, kept, session, asker, charge, node, end, ran, billed };
+        let (node, lease, ran) = (Rc::clone(node), lease.cloned(), 0);
+        let task = Promoted { slot, kept, session, asker, charge, node, end, lease, ran, billed };
         Live { task: Box::pin(task), wakeup }
     }
 }
@@ -400,6 +406,8 @@ struct Promoted<F> {
     node: Rc<Dispatcher>,
     /// When its time is over, if its caller has bounded it.
     end: Option<u64>,
+    /// Where that may be extended.
+    lease: Option<Rc<Lease>>,
     /// Ticks for which it has been polled as a task.
     ran: u64,
     /// What is to be billed, if its message is sampled.
@@ -428,7 +436,10 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
             billed.resumed(this.slot.wakeup.woken());
         }
         this.node.polls_within(this.kept.budget);
-        this.end.into_iter().for_each(|end| this.node.bound_by(end));
+        if let Some(lease) = &this.lease {
+            this.end = Some(lease.end());
+        }
+        this.end.into_iter().for_each(|end| this.node.bound_by(end, this.lease.as_ref()));
         let polled = this.slot.poll(context);
         if this.end.is_some() {
             this.node.unbound();
@@ -481,6 +492,7 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
             _ => return false,
         }
         this.asker = Asker::Gone;
+        this.lease.take().into_iter().for_each(|lease| lease.close());
         this.end = Some(this.node.leave_alone(this.slot.wakeup.task(), most, this.end));
         true
     }

@@ -204,6 +204,11 @@ impl Session {
         Some(self.carrier.lanes.reader().read_word(at as usize))
     }
 
+    /// The word with which the payload of the open frame of control begins.
+    pub(crate) fn first_word(&self) -> u64 {
+        self.carrier.lanes.reader().read_word(0)
+    }
+
     /// Tells the peer how far this side has come. Once per drained batch.
     #[inline(always)]
     pub(crate) fn publish_progress(&self) {

@@ -37,6 +37,16 @@ impl Sleep {
         Poll::Pending
     }
 
+    /// When it ends.
+    pub(crate) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Has it end no earlier than then.
+    pub(crate) fn put_off(&mut self, at: u64) {
+        self.at = self.at.max(at);
+    }
+
     /// The microseconds that are left.
     pub(crate) fn left_us(&self) -> u64 {
         self.at.saturating_sub(self.node.now_ns()) / 1000
@@ -107,6 +117,79 @@ pub fn time_left() -> Option<Duration> {
     let left = Dispatcher::if_driving(|node| node.time_left_us());
     left.flatten().map(Duration::from_micros)
 }
+
+/// Asks the caller of the handler that asks for so much time from now on, and gives how much there is
+/// then: that, or less if the caller grants less, but more than before.
+///
+/// The caller says how far it goes, by [`extendable`](crate::call::Call::extendable). A call that was
+/// made for another one asks the caller of that too where it has to, and so on to the first. A handler
+/// whose caller has set no deadline has all the time it wants, and is told so.
+///
+/// # Panics
+/// Outside of a node's tasks and handlers.
+///
+/// ```
+/// #[upbeat::service]
+/// pub trait Search {
+///     async fn find(&self, what: String) -> Vec<u64>;
+/// }
+///
+/// struct Index;
+///
+/// impl Search for Index {
+///     async fn find(&self, what: String) -> Vec<u64> {
+///         if what.len() > 100 && upbeat::extend(Duration::from_secs(2)).await.is_err() {
+///             return vec![];
+///         }
+///         vec![1, 2, 3]
+///     }
+/// }
+/// # use std::time::Duration;
+/// ```
+pub async fn extend(time: Duration) -> Result<Duration, NotExtended> {
+    let node = Dispatcher::current();
+    let Some((_, lease)) = node.bound() else { return Ok(time) };
+    let lease = lease.ok_or(NotExtended::Fixed)?;
+    if let Some(reply) = lease.ask(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)) {
+        let granted = std::future::poll_fn(|context| {
+            let polled = reply.poll(context);
+            if polled.is_pending() {
+                node.awaits_answer();
+            }
+            polled
+        });
+        if !granted.await {
+            return Err(NotExtended::Refused);
+        }
+    }
+    Ok(Duration::from_nanos(lease.end().saturating_sub(node.now_ns())))
+}
+
+/// Why a handler has no more time than it had.
+///
+/// ```
+/// use upbeat::NotExtended;
+///
+/// assert_eq!(NotExtended::Refused.to_string(), "the caller grants no more time");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotExtended {
+    /// The call was made with a deadline that stands, or for a call that was.
+    Fixed,
+    /// It may last no longer, or its caller is gone.
+    Refused,
+}
+
+impl fmt::Display for NotExtended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NotExtended::Fixed => "the deadline is fixed: its caller did not say `extendable`",
+            NotExtended::Refused => "the caller grants no more time",
+        })
+    }
+}
+
+impl std::error::Error for NotExtended {}
 
 /// Awaits a future for so long and no longer. If it is not done by then it is given back as it
 /// stands, to be awaited on, changed, or dropped. It is not polled meanwhile.

@@ -100,7 +100,7 @@ fn the_bounds_are_those_of_the_code() {
     assert_eq!((backoff::REFUSALS_MAX, backoff::BACKOFF_FIRST_NS), (8, 20_000));
     assert_eq!(board::sessions_in(4096), limits::SESSIONS_PER_NODE_MAX);
     assert_eq!((Flags::DEADLINE.bits(), Flags::GRANTED.bits()), (1, 4));
-    assert_eq!(Flags::REFUSABLE.bits(), 8);
+    assert_eq!((Flags::REFUSABLE.bits(), Flags::EXTENDABLE.bits()), (8, 16));
     let extended = Head::call(1, CallNumber::NONE, 24)
         .with_flags(Flags::DEADLINE.with(Flags::PLACED).with(Flags::GRANTED));
     assert_eq!(extended.words()[2], 1 | 5 << 16 | 1 << 56);
@@ -109,7 +109,7 @@ fn the_bounds_are_those_of_the_code() {
     let placed = Placed { slab: 1, index: 2, len: 3 };
     assert_eq!(placed.as_u64(), 1 | 2 << 16 | 3 << 32);
     let kinds: Vec<u8> = Kind::ALL.iter().map(|kind| kind.byte()).collect();
-    assert_eq!(kinds, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+    assert_eq!(kinds, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]);
     assert_eq!((Manner::Pair(27).byte(), Manner::Whole.byte()), (28, 255));
 }
 

@@ -19,6 +19,9 @@ impl Flags {
     /// How often the call was refused for want of what its handler needs, as a `u64`: its caller has
     /// kept what it sends, and may be refused again.
     pub const REFUSABLE: Flags = Flags(8);
+    /// The callee may ask to have the deadline extended: the microseconds, as a `u64`, that the call
+    /// may last in all as far as its caller knows.
+    pub const EXTENDABLE: Flags = Flags(16);
 
     /// A bit that no kind has.
     const NOWHERE: u16 = 1 << 15;

@@ -11,7 +11,7 @@ pub(super) const LEN_MAX: u32 = MESSAGE_BYTES_MAX as u32;
 const REQUEST: Flags = Flags::DEADLINE.with(Flags::PLACED).with(Flags::GRANTED);
 
 /// What may stand before the arguments of a call.
-const CALL: Flags = REQUEST.with(Flags::REFUSABLE);
+const CALL: Flags = REQUEST.with(Flags::REFUSABLE).with(Flags::EXTENDABLE);
 
 /// What a frame is. Byte 0 is padding of the ring and never a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,11 +48,15 @@ pub enum Kind {
     Slab = 14,
     /// The slab of this index is not used any more; all of its buffers are back.
     Retire = 15,
+    /// The callee asks for more time for the call of this number; the payload says how much.
+    Extend = 16,
+    /// The caller's answer to that; the payload says how much time there is, or 0.
+    Extended = 17,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 15] = [
+    pub const ALL: [Kind; 17] = [
         Kind::Call,
         Kind::Oneway,
         Kind::Packed,
@@ -68,6 +72,8 @@ impl Kind {
         Kind::Withdraw,
         Kind::Slab,
         Kind::Retire,
+        Kind::Extend,
+        Kind::Extended,
     ];
 
     /// The kind of a byte, if there is one.
@@ -89,6 +95,8 @@ impl Kind {
             13 => Some(Kind::Withdraw),
             14 => Some(Kind::Slab),
             15 => Some(Kind::Retire),
+            16 => Some(Kind::Extend),
+            17 => Some(Kind::Extended),
             _ => None,
         }
     }
@@ -137,7 +145,9 @@ impl Kind {
             | Kind::Withdraw
             | Kind::Retire => Shape { number: true, len_max: 0, ..Shape::BARE },
             Kind::Reserve => Shape { len_min: 8, len_max: 8, ..Shape::BARE },
-            Kind::Slab => Shape { number: true, len_min: 8, len_max: 8, ..Shape::BARE },
+            Kind::Slab | Kind::Extend | Kind::Extended => {
+                Shape { number: true, len_min: 8, len_max: 8, ..Shape::BARE }
+            }
             Kind::Goodbye => Shape { len_max: 0, ..Shape::BARE },
             Kind::Stamps => Shape {
                 number: true,

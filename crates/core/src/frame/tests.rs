@@ -106,18 +106,24 @@ fn every_broken_shape_names_its_rule() {
     let one = CallNumber { index: 1, generation: 1 };
     let call = Head::call(1, one, 8);
     let stamped = Some(Manner::Whole);
-    let cases: [(Head, Rule); 23] = [
+    let cases: [(Head, Rule); 26] = [
         (Head::cancel(one).with_manner(stamped), Rule::StrayManner { kind: 6, manner: 255 }),
         (Head::stamps(one, 7), Rule::LengthBelowMin { kind: 9, len: 7, min: 8 }),
         (
             Head { len: LEN_MAX + 1, ..call },
             Rule::LengthBeyondMax { len: LEN_MAX + 1, max: LEN_MAX },
         ),
-        (Head { flags: Flags(16), ..call }, Rule::UnknownFlags { kind: 1, flags: 16 }),
+        (Head { flags: Flags(32), ..call }, Rule::UnknownFlags { kind: 1, flags: 32 }),
         (
             Head::oneway(7, 16).with_flags(Flags::REFUSABLE),
             Rule::UnknownFlags { kind: 2, flags: 8 },
         ),
+        (
+            Head::oneway(7, 16).with_flags(Flags::EXTENDABLE),
+            Rule::UnknownFlags { kind: 2, flags: 16 },
+        ),
+        (Head { len: 7, ..Head::extend(one) }, Rule::LengthBelowMin { kind: 16, len: 7, min: 8 }),
+        (Head { len: 9, ..Head::extended(one) }, Rule::LengthBeyondMax { len: 9, max: 8 }),
         (Head::reply(one, 16).with_flags(Flags::GRANTED), Rule::UnknownFlags { kind: 4, flags: 4 }),
         (Head { len: 9, ..call.with_flags(Flags::PLACED) }, Rule::StrayPayload { kind: 1, len: 9 }),
         (

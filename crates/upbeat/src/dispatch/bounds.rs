@@ -4,20 +4,23 @@
 //! own, whatever it was given. Invariant: when nobody of that kind is polled, there is no bound.
 
 use super::Dispatcher;
+use super::leases::Lease;
 use crate::task::Cancelled;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::time::Duration;
 use upbeat_core::bill::Counter;
 use upbeat_memory::ticks::Ticks;
 
-/// The end of the time of the handler that is polled, by the node's clock.
-pub(super) struct Bound(Cell<u64>);
+/// The end of the time of the handler that is polled, by the node's clock, and by what it may ask for
+/// more.
+pub(super) struct Bound(Cell<u64>, RefCell<Option<Rc<Lease>>>);
 
 const NONE: u64 = u64::MAX;
 
 impl Default for Bound {
     fn default() -> Bound {
-        Bound(Cell::new(NONE))
+        Bound(Cell::new(NONE), RefCell::default())
     }
 }
 
@@ -28,15 +31,25 @@ impl Dispatcher {
     }
 
     /// What is polled from here on has time until then.
-    pub(crate) fn bound_by(&self, end: u64) {
+    pub(crate) fn bound_by(&self, end: u64, lease: Option<&Rc<Lease>>) {
         self.bound.0.set(end);
+        self.bound.1.replace(lease.cloned());
         self.sampling.divert(true);
     }
 
     /// It was polled.
     pub(crate) fn unbound(&self) {
         self.bound.0.set(NONE);
+        self.bound.1.take();
         self.sampling.divert(false);
+    }
+
+    /// When the handler that is polled ends, if its caller bounded it, and by what it may ask for more.
+    pub(crate) fn bound(&self) -> Option<(u64, Option<Rc<Lease>>)> {
+        match self.bound.0.get() {
+            NONE => None,
+            end => Some((end, self.bound.1.borrow().clone())),
+        }
     }
 
     /// A handler that had run so many ticks as a task was ended before it was done.

@@ -78,14 +78,16 @@ impl Dispatcher {
         if head.kind != Kind::Packed {
             let Head { kind, call, .. } = *head;
             let Terms { deadline_us, refusals } = terms;
-            let request = Request { kind, call, deadline_us, refusals, payload: payload() };
+            let (extendable, payload) = (head.flags.has(Flags::EXTENDABLE), payload());
+            let request = Request { kind, call, deadline_us, refusals, extendable, payload };
             return self.run_request(session, head, request, running);
         }
         let (oneway, len) = (Head::oneway(head.method, head.len), head.len as usize);
         for number in 0..head.count as usize {
             let payload = payload().part(number * len, len);
             let (kind, call, deadline_us) = (oneway.kind, CallNumber::NONE, None);
-            let request = Request { kind, call, deadline_us, refusals: None, payload };
+            let (refusals, extendable) = (None, false);
+            let request = Request { kind, call, deadline_us, refusals, extendable, payload };
             self.run_request(session, &oneway, request, running);
         }
     }

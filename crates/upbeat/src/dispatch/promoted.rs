@@ -210,6 +210,12 @@ impl Dispatcher {
         }
     }
 
+    /// Ends a handler's task then, and not when it was to end.
+    pub(super) fn postpone(&self, task: TaskId, end: u64) {
+        self.expiries.borrow_mut().retain(|Reverse((_, other))| *other != task);
+        self.expire(task, end);
+    }
+
     /// Lets a handler's task go on whose caller is gone, for so long at most, and gives until when.
     pub(crate) fn leave_alone(&self, task: TaskId, most_ns: u64, end: Option<u64>) -> u64 {
         self.count(Counter::OrphansLeft);

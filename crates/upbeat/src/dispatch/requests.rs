@@ -92,6 +92,8 @@ impl Dispatcher {
             Kind::Grant => session.granted(&head)?,
             Kind::Slab => session.slab_came(&head)?,
             Kind::Retire => session.slab_went(&head)?,
+            Kind::Extend => self.extension_asked(session, &head),
+            Kind::Extended => self.extension_answered(session, &head),
             _ => session.goodbye.set(true),
         }
         session.advance();

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::taken::{Billed, Taken};
 use upbeat_core::bill::way::{CALL, Happened, Manner, ONEWAY, Point, WAYS, Way};
-use upbeat_core::frame::{CallNumber, Head, Kind};
+use upbeat_core::frame::{CallNumber, Flags, Head, Kind};
 use upbeat_core::limits::STAMPS_BYTES_MAX;
 use upbeat_memory::samples::{Record, SUBJECTS_MAX, Samples};
 use upbeat_memory::ticks::{ticks, ticks_after};
@@ -352,7 +352,8 @@ impl Dispatcher {
         let payload = hold.as_ref().map_or_else(|| session.payload(&head), Input::lent);
         let deadline_us = session.deadline_us(&head);
         let (Head { kind, call, .. }, refusals) = (head, session.refusals(&head));
-        let request = Request { kind, call, deadline_us, refusals, payload };
+        let extendable = head.flags.has(Flags::EXTENDABLE);
+        let request = Request { kind, call, deadline_us, refusals, extendable, payload };
         entry.method.sampled(self, session, request, &mut sample);
         self.ran();
         self.free_sample(sample);

@@ -344,6 +344,8 @@ impl Caller {
             }
             Kind::Retire => session.slab_went(head)?,
             Kind::Goodbye => session.goodbye.set(true),
+            // No call of a handle may be extended, so nobody has a reason to ask.
+            Kind::Extend | Kind::Extended => {}
         }
         session.advance();
         Ok(())

@@ -124,7 +124,8 @@ where
     }
 
     fn arrive(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, request: Request<'_>) {
-        let taken = self.served.take(node, session, request, &mut Unsampled);
+        let lease = request.lease(node, session);
+        let taken = self.served.take(node, session, request, lease.as_ref(), &mut Unsampled);
         let Some((from, arguments)) = taken else { return };
         self.run(from, arguments, &mut Unsampled);
     }
@@ -136,7 +137,8 @@ where
         request: Request<'_>,
         sample: &mut Sample,
     ) {
-        let taken = self.served.take(node, session, request, sample);
+        let lease = request.lease(node, session);
+        let taken = self.served.take(node, session, request, lease.as_ref(), sample);
         let Some((from, arguments)) = taken else { return };
         self.run(from, arguments, sample);
     }

@@ -110,11 +110,13 @@ pub(crate) struct Extensions {
     pub(crate) granted: Option<u64>,
     /// How often the call was refused, if it may be.
     pub(crate) refusals: Option<u64>,
+    /// The microseconds that the call may last in all, if its callee may ask for more.
+    pub(crate) extendable: Option<u64>,
 }
 
 impl Extensions {
     pub(crate) const NONE: Extensions =
-        Extensions { deadline: None, granted: None, refusals: None };
+        Extensions { deadline: None, granted: None, refusals: None, extendable: None };
 
     /// Writes them, in the order of their flags: the head with those, and the bytes written.
     #[inline(always)]
@@ -131,13 +133,15 @@ impl Extensions {
         write(placed.map(Placed::as_u64), Flags::PLACED);
         write(self.granted, Flags::GRANTED);
         write(self.refusals, Flags::REFUSABLE);
+        write(self.extendable, Flags::EXTENDABLE);
         (head, at)
     }
 
     #[inline(always)]
     fn bytes(self) -> usize {
         let count = |word: Option<u64>| usize::from(word.is_some());
-        (count(self.deadline) + count(self.granted) + count(self.refusals)) * EXTENSION_BYTES
+        let rare = count(self.refusals) + count(self.extendable);
+        (count(self.deadline) + count(self.granted) + rare) * EXTENSION_BYTES
     }
 }
 

@@ -31,6 +31,15 @@ pub(crate) trait Chain {
     /// Waits so long and is counted then, also without its caller: for two seconds at most.
     async fn finish(&self, ms: u64);
     async fn finished(&self) -> u64;
+    /// The last of the chain asks for so much time, and answers after a while with what it was told. The
+    /// others call on with a deadline of their own, if they are given one and how far it goes.
+    async fn more(
+        &self,
+        through: Vec<String>,
+        own: Option<(u64, Option<u64>)>,
+        wants_ms: u64,
+        naps_ms: u64,
+    ) -> Result<u64, String>;
 }
 
 /// What serves it.
@@ -144,6 +153,36 @@ impl Chain for Knot {
         self.finished.get()
     }
 
+    async fn more(
+        &self,
+        through: Vec<String>,
+        own: Option<(u64, Option<u64>)>,
+        wants_ms: u64,
+        naps_ms: u64,
+    ) -> Result<u64, String> {
+        let _standing = self.stand();
+        let Some((next, rest)) = self.next(through).await else {
+            let told = upbeat::extend(Duration::from_millis(wants_ms)).await;
+            upbeat::sleep(Duration::from_millis(naps_ms)).await;
+            let told = told.map_err(|error| error.to_string())?;
+            return Ok(told.as_millis() as u64);
+        };
+        let call = next.more(rest, own, wants_ms, naps_ms);
+        let ms = Duration::from_millis;
+        let call = match own {
+            None => call,
+            Some((after, None)) => call.deadline(ms(after)),
+            Some((after, Some(most))) => call.deadline(ms(after)).extendable(ms(most)),
+        };
+        match call.await {
+            Ok(left) => Ok(left),
+            Err(CallError::Method(text)) => Err(text),
+            // Who has the same time may be told by whom he called that it is over.
+            Err(CallError::Deadline) => std::future::pending().await,
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
     async fn nap(&self, ms: u64, value: u64) -> u64 {
         let _standing = self.stand();
         if ms > 0 {
@@ -184,6 +223,11 @@ pub(crate) fn play(part: &str, place: &Path) {
                 say("calling");
                 if through == ["finish"] {
                     return chain.finish(1_000).await.unwrap();
+                }
+                if through == ["more"] {
+                    let call = chain.more(vec![], None, 60_000, 60_000).deadline(A_WHILE);
+                    let told = call.extendable(3 * A_WHILE).await;
+                    panic!("{told:?}");
                 }
                 chain.reach(through, true).await.unwrap();
             });

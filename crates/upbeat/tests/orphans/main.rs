@@ -6,6 +6,7 @@ mod common;
 mod chain;
 mod deadlines;
 mod ends;
+mod extended;
 mod left;
 mod restarts;
 
