@@ -5,8 +5,21 @@
 //! ([`REFUSALS_MAX`]); who waits, and on which clock, is left to others. The invariant: the delay is
 //! bounded, and follows from the arguments alone.
 
+use crate::mutant::{Mutant, mutated};
+
 /// Refusals after which a call that may be refused is run as a task.
 pub const REFUSALS_MAX: u64 = 8;
+
+/// Whether a call that was refused so many times may be refused once more, and come again.
+///
+/// ```
+/// use upbeat_core::backoff::{REFUSALS_MAX, is_refusable};
+///
+/// assert!(is_refusable(0) && !is_refusable(REFUSALS_MAX));
+/// ```
+pub fn is_refusable(refusals: u64) -> bool {
+    refusals < REFUSALS_MAX || mutated(Mutant::RefusedForEver)
+}
 
 /// Nanoseconds that a caller waits at most when it was refused for the first time; twice as long each
 /// time after.

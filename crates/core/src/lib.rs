@@ -25,3 +25,4 @@ pub mod flow;
 pub mod call;
 pub mod term;
 pub mod backoff;
+pub mod orphan;

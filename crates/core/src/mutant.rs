@@ -64,6 +64,10 @@ mutants! {
     ServingForgotten, "a call that became a task is not entered";
     ServingStays, "a call that was answered stays entered";
     DuplicateServed, "a call whose number is being served is served again";
+    RefusedForEver, "a call is refused however often it was";
+    DeadlineNotInherited, "what a handler calls has more time than the handler";
+    OutlivesUnbounded, "a handler that may outlive its caller does so for ever";
+    OutlivesDeadline, "a handler that outlives its caller outlives its deadline too";
     OnewayUncounted, "a one-way message that is finished stays counted";
 }
 

@@ -23,6 +23,7 @@ use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::{CALL, Happened, ONEWAY, Point};
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
+use upbeat_core::orphan::inherited;
 use upbeat_core::term::Term;
 
 mod filling;
@@ -277,7 +278,7 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     /// time than is left of that. It ends here with the handler, and there by itself.
     fn extensions(&self) -> Extensions {
         let own = self.rare.as_ref().map_or(Extensions::NONE, |rare| rare.extensions());
-        let left = [own.deadline, self.bound.node.time_left_us()].into_iter().flatten().min();
+        let left = inherited(own.deadline, self.bound.node.time_left_us());
         Extensions { deadline: left, extendable: self.may_last(), ..own }
     }
 

@@ -33,6 +33,7 @@ use upbeat_core::bill::way::Point;
 use upbeat_core::flow::Budget;
 use upbeat_core::frame::{CallNumber, FailCode, Kind};
 use upbeat_core::limits::HANDLER_BUDGET_NS;
+use upbeat_core::orphan::goes_on_until;
 use upbeat_memory::ticks::Ticks;
 use upbeat_memory::waker::Counted;
 
@@ -479,9 +480,9 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
 
     fn outlives(mut self: Pin<&mut Self>, why: Cancelled) -> bool {
         let this = &mut *self;
-        let (Some(most), Asker::Call(call)) = (this.kept.outlives_ns, this.asker) else {
-            return false;
-        };
+        let Asker::Call(call) = this.asker else { return false };
+        let until = goes_on_until(this.kept.outlives_ns, this.node.now_ns(), this.end);
+        let Some(until) = until else { return false };
         match why {
             // Its number is free for another call.
             Cancelled::ByCaller => {
@@ -493,7 +494,8 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
         }
         this.asker = Asker::Gone;
         this.lease.take().into_iter().for_each(|lease| lease.close());
-        this.end = Some(this.node.leave_alone(this.slot.wakeup.task(), most, this.end));
+        this.end = Some(until);
+        this.node.leave_alone(this.slot.wakeup.task(), until);
         true
     }
 

@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use upbeat_core::backoff::REFUSALS_MAX;
+use upbeat_core::backoff::is_refusable;
 
 /// Arguments that are sent and kept.
 struct Kept<A>(Rc<A>);
@@ -152,7 +152,7 @@ impl<A: Wire, R: Wire> Future for NackCall<'_, A, R> {
             match ready!(Pin::new(&mut this.call).poll(context)) {
                 // One who refuses for ever is answered back by the error.
                 Err(CallError::Failed { code: FailCode::Refused, .. })
-                    if this.refusals < REFUSALS_MAX =>
+                    if is_refusable(this.refusals) =>
                 {
                     this.back_off();
                 }

@@ -216,13 +216,10 @@ impl Dispatcher {
         self.expire(task, end);
     }
 
-    /// Lets a handler's task go on whose caller is gone, for so long at most, and gives until when.
-    pub(crate) fn leave_alone(&self, task: TaskId, most_ns: u64, end: Option<u64>) -> u64 {
+    /// Lets a handler's task go on whose caller is gone, until then at most.
+    pub(crate) fn leave_alone(&self, task: TaskId, until: u64) {
         self.count(Counter::OrphansLeft);
-        let last = self.now_ns().saturating_add(most_ns);
-        let end = end.map_or(last, |end| end.min(last));
-        self.expire(task, end);
-        end
+        self.expire(task, until);
     }
 
     /// Ends handlers whose time is over. Gives whether there were any.

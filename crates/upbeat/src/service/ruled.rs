@@ -11,7 +11,7 @@ use crate::session::Session;
 use crate::wire::Wire;
 use std::future::Future;
 use std::rc::Rc;
-use upbeat_core::backoff::REFUSALS_MAX;
+use upbeat_core::backoff::is_refusable;
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::{CallNumber, FailCode};
 
@@ -82,7 +82,7 @@ where
             return self.served.promote(lost);
         }
         let waits = node.waited_for();
-        if refusals.is_none_or(|refusals| refusals >= REFUSALS_MAX) {
+        if !refusals.is_some_and(is_refusable) {
             let reason = waits.0;
             return node.begin_anew(session, self.served.task(lost, waits), end, reason);
         }

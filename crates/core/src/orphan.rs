@@ -1,0 +1,44 @@
+//! The time that handlers have, and what becomes of those whose callers are gone.
+//!
+//! A caller bounds its handler by a deadline, and the handler what it calls: so nothing is done on
+//! behalf of a caller who has stopped waiting. A handler whose caller gave up or died is dropped where
+//! it waits, unless its method says for how long it goes on. What drops, counts and answers is the
+//! runtime's; clocks and their unit are arguments. The invariant: whatever is given, no time ends later
+//! than the one that it is derived from.
+
+use crate::mutant::{Mutant, mutated};
+
+/// What a call has left that is made in a handler: what it was given, but no more than the handler has.
+///
+/// ```
+/// use upbeat_core::orphan::inherited;
+///
+/// assert_eq!(inherited(Some(500), Some(300)), Some(300));
+/// assert_eq!(inherited(None, Some(300)), Some(300));
+/// assert_eq!(inherited(None, None), None);
+/// ```
+pub fn inherited(own: Option<u64>, left: Option<u64>) -> Option<u64> {
+    if mutated(Mutant::DeadlineNotInherited) {
+        return own;
+    }
+    [own, left].into_iter().flatten().min()
+}
+
+/// Until when a handler goes on whose caller is gone since `now`, if its method says for how long and
+/// its time is over at `end`; `None` if it is dropped.
+///
+/// ```
+/// use upbeat_core::orphan::goes_on_until;
+///
+/// assert_eq!(goes_on_until(None, 1_000, Some(1_200)), None);
+/// assert_eq!(goes_on_until(Some(500), 1_000, None), Some(1_500));
+/// assert_eq!(goes_on_until(Some(500), 1_000, Some(1_200)), Some(1_200));
+/// ```
+pub fn goes_on_until(outlives: Option<u64>, now: u64, end: Option<u64>) -> Option<u64> {
+    let last = now.saturating_add(outlives?);
+    match end {
+        _ if mutated(Mutant::OutlivesUnbounded) => Some(u64::MAX),
+        Some(end) if !mutated(Mutant::OutlivesDeadline) => Some(last.min(end)),
+        _ => Some(last),
+    }
+}
