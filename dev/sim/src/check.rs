@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use upbeat_core::backoff::REFUSALS_MAX;
+
 /// What was asked of a node, by its number.
 pub(crate) type Id = u32;
 
@@ -61,6 +63,41 @@ struct Asked {
     never: bool,
     /// The session was lost: a one-way message may not have come.
     lost: bool,
+    /// When its time was to be over, as it was sent, and how long it was on its way.
+    until: Option<u64>,
+    on_way: u64,
+    /// For how long its handler may go on without its caller.
+    outlives: Option<u64>,
+    needs: bool,
+    refusals: u64,
+    /// When its callee's node heard that nobody wants it any more.
+    told: Option<u64>,
+    /// Its caller gave it up: whatever has this place in its session's order, or a later one, comes
+    /// behind the cancel.
+    given_up: Option<u64>,
+}
+
+/// What was said of a request, beside its way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Terms {
+    /// The handler that asks.
+    pub(crate) parent: Option<Id>,
+    /// When its time is over.
+    pub(crate) until: Option<u64>,
+    pub(crate) outlives: Option<u64>,
+    /// Whether its handler needs what its node has once.
+    pub(crate) needs: bool,
+    /// How often it was refused before.
+    pub(crate) refusals: u64,
+}
+
+impl Asked {
+    /// When its handler must have stopped by.
+    fn bound(&self) -> Option<u64> {
+        let own = self.until.map(|until| until + self.on_way);
+        let told = self.told.and_then(|told| Some(told + self.outlives?));
+        [own, told].into_iter().flatten().min()
+    }
 }
 
 /// What is known of everything that was asked.
@@ -71,6 +108,10 @@ pub(crate) struct Check {
     orders: Vec<Order>,
     /// The liar has said what it never said before, so that its answers may be any.
     flipped: bool,
+    /// Clocks jump, so that no time is what it was meant to be.
+    timeless: bool,
+    /// Who runs and needs what its node has once.
+    holders: Vec<Id>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +123,23 @@ struct Order {
 }
 
 impl Check {
-    pub(crate) fn ask(&mut self, from: usize, to: usize, oneway: bool, liar: Option<usize>) -> Id {
+    /// Of a world whose clocks jump, or do not.
+    pub(crate) fn new(timeless: bool) -> Check {
+        Check { timeless, ..Check::default() }
+    }
+
+    pub(crate) fn ask(
+        &mut self,
+        way: (usize, usize),
+        oneway: bool,
+        liar: Option<usize>,
+        terms: Terms,
+    ) -> Id {
+        let (from, to) = way;
+        let Terms { parent, until, outlives, needs, refusals } = terms;
+        // What a handler asks has no more time than itself.
+        let parent = parent.map(|parent| &self.asked[parent as usize]);
+        let inherited = parent.filter(|parent| !parent.of_liar).and_then(Asked::bound);
         self.asked.push(Asked {
             from,
             to,
@@ -94,6 +151,13 @@ impl Check {
             run: Run::Not,
             never: false,
             lost: false,
+            until: [until, inherited].into_iter().flatten().min(),
+            on_way: 0,
+            outlives,
+            needs,
+            refusals,
+            told: None,
+            given_up: None,
         });
         self.asked.len() as Id - 1
     }
@@ -112,17 +176,28 @@ impl Check {
         self.orders.last_mut().expect("it was just put there")
     }
 
-    /// It is given to a session, to be sent in its order.
-    pub(crate) fn queued(&mut self, id: Id, session: u64) {
+    /// It is given to a session, to be sent in its order: again, if it was refused.
+    pub(crate) fn queued(&mut self, id: Id, session: u64) -> Result<(), Violation> {
+        if let Some(end) = self.asked[id as usize].end {
+            return violated(format!("{id} is sent and has ended as {end:?}"));
+        }
         let from = self.asked[id as usize].from;
         let order = self.order(session, from);
         let place = order.next;
         order.next += 1;
         self.asked[id as usize].sent = Some((session, place));
+        Ok(())
     }
 
-    /// Its handler is polled for the first time.
-    pub(crate) fn started(&mut self, id: Id, at: usize, session: u64) -> Result<(), Violation> {
+    /// Its handler is polled for the first time, so long after it was written. What it needs may not
+    /// be there.
+    pub(crate) fn accepted(
+        &mut self,
+        id: Id,
+        at: usize,
+        session: u64,
+        on_way: u64,
+    ) -> Result<(), Violation> {
         let Some(asked) = self.asked.get_mut(id as usize) else {
             return violated(format!("something runs that nobody asked for: {id}"));
         };
@@ -130,16 +205,9 @@ impl Check {
             return violated(format!("{id} was asked of node {} and runs at {at}", asked.to));
         }
         if asked.of_liar {
-            asked.run = Run::Running;
             return Ok(());
         }
-        if asked.run != Run::Not {
-            return violated(format!("{id} runs twice"));
-        }
-        if asked.never {
-            return violated(format!("{id} runs, and its caller was told that it was never sent"));
-        }
-        asked.run = Run::Running;
+        asked.on_way = on_way;
         let from = asked.from;
         match asked.sent {
             Some((its, place)) if its == session => {
@@ -157,7 +225,88 @@ impl Check {
         }
     }
 
-    pub(crate) fn finished(&mut self, id: Id) -> Result<(), Violation> {
+    /// Its handler's body begins.
+    pub(crate) fn started(&mut self, id: Id, now: u64) -> Result<(), Violation> {
+        let asked = &mut self.asked[id as usize];
+        if asked.run != Run::Not && !asked.of_liar {
+            return violated(format!("{id} runs twice"));
+        }
+        if asked.never && !asked.of_liar {
+            return violated(format!("{id} runs, and its caller was told that it was never sent"));
+        }
+        asked.run = Run::Running;
+        let Asked { needs, to, .. } = *asked;
+        if needs {
+            if let Some(other) = self.holders.iter().find(|&&it| self.asked[it as usize].to == to) {
+                return violated(format!("{id} begins with what {other} has"));
+            }
+            self.holders.push(id);
+        }
+        self.acts(id, now)
+    }
+
+    /// Its handler does something that others may see.
+    pub(crate) fn acts(&mut self, id: Id, now: u64) -> Result<(), Violation> {
+        let asked = &self.asked[id as usize];
+        if asked.of_liar {
+            return Ok(());
+        }
+        if let Some(bound) = asked.bound()
+            && bound <= now
+            && !self.timeless
+        {
+            return violated(format!("{id} goes on, and its time was over at {bound}"));
+        }
+        if asked.outlives.is_some() {
+            return Ok(());
+        }
+        if let Some(told) = asked.told {
+            return violated(format!(
+                "{id} goes on, and its node knows since {told} that it is orphaned"
+            ));
+        }
+        let (from, given_up, sent) = (asked.from, asked.given_up, asked.sent);
+        if let (Some(place), Some((session, _))) = (given_up, sent)
+            && self.order(session, from).ran >= place
+        {
+            return violated(format!("{id} goes on, and what was asked behind its cancel has run"));
+        }
+        Ok(())
+    }
+
+    /// It is sent back, for want of what it needs.
+    pub(crate) fn refused(&mut self, id: Id) -> Result<(), Violation> {
+        let asked = &mut self.asked[id as usize];
+        asked.refusals += 1;
+        if asked.of_liar {
+            return Ok(());
+        }
+        if asked.run != Run::Not {
+            return violated(format!("{id} is refused, and has run: {:?}", asked.run));
+        }
+        if asked.refusals > REFUSALS_MAX {
+            return violated(format!("{id} is refused {} times", asked.refusals));
+        }
+        Ok(())
+    }
+
+    /// Its caller wants it no more, and its session is told.
+    pub(crate) fn given_up(&mut self, id: Id) {
+        let Asked { sent, from, .. } = self.asked[id as usize];
+        if let Some((session, _)) = sent {
+            let next = self.order(session, from).next;
+            self.asked[id as usize].given_up.get_or_insert(next);
+        }
+    }
+
+    /// Its callee's node hears that.
+    pub(crate) fn told(&mut self, id: Id, now: u64) {
+        self.asked[id as usize].told.get_or_insert(now);
+    }
+
+    pub(crate) fn finished(&mut self, id: Id, now: u64) -> Result<(), Violation> {
+        self.acts(id, now)?;
+        self.holders.retain(|&it| it != id);
         let asked = &mut self.asked[id as usize];
         if asked.run != Run::Running && !asked.of_liar {
             return violated(format!("{id} is finished and does not run: {:?}", asked.run));
@@ -168,6 +317,7 @@ impl Check {
 
     /// It runs no more and has no result.
     pub(crate) fn stopped(&mut self, id: Id) {
+        self.holders.retain(|&it| it != id);
         self.asked[id as usize].run = Run::Ended;
     }
 
@@ -211,12 +361,22 @@ impl Check {
 
     /// Its caller's node died.
     pub(crate) fn died(&mut self, node: usize) {
+        self.holders.retain(|&it| self.asked[it as usize].to != node);
         for asked in &mut self.asked {
             if asked.from == node && asked.end.is_none() {
                 asked.end = Some(End::CallerDied);
             }
             if asked.to == node && asked.run == Run::Running {
                 asked.run = Run::Ended;
+            }
+        }
+    }
+
+    /// A node finds that a session has ended.
+    pub(crate) fn orphaned(&mut self, session: u64, at: usize, now: u64) {
+        for asked in &mut self.asked {
+            if asked.to == at && asked.sent.is_some_and(|(its, _)| its == session) {
+                asked.told.get_or_insert(now);
             }
         }
     }

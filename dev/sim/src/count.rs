@@ -42,6 +42,15 @@ counts! {
     waits, "senders that waited for progress";
     inquiries, "inquiries";
     nested, "calls of handlers";
+    lacking, "handlers that waited for what they need, and then began";
+    refused, "calls that were sent back";
+    again, "calls that came again";
+    would_wait, "handlers ended that would have had to wait";
+    cancelled, "handlers dropped for a cancel";
+    expired, "handlers dropped at their deadline or bound";
+    bereaved, "handlers dropped because their caller was lost";
+    left, "handlers that went on without their callers";
+    late, "answers to calls that were abandoned";
     crashes, "crashes";
     stale, "restarts that were seen before the death";
     jumps, "clock jumps";

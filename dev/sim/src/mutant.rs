@@ -39,10 +39,23 @@ pub(crate) enum Own {
     WentUntold,
     AnswerForgotten,
     WishUnheard,
+    CancelIgnored,
+    CancelStops,
+    LossOrphans,
+    ExpiryForgotten,
+    RefusedBegins,
+    RefusedRuns,
+    RefusalsUncounted,
+    AgainAnyway,
+    LockKept,
+    LackIgnored,
+    OrphanAnswers,
+    LateTaken,
+    OwedPassed,
 }
 
 impl Own {
-    pub(crate) const ALL: [(Own, &'static str); 30] = [
+    pub(crate) const ALL: [(Own, &'static str); 43] = [
         (Own::NackDropped, "a request is refused and its sender not told"),
         (Own::ReplyDropped, "a reply that finds no room is dropped"),
         (Own::CancelDropped, "a cancel that finds no room is dropped"),
@@ -72,6 +85,19 @@ impl Own {
         (Own::LentWhileCalling, "a handler keeps its buffer while it waits for another node"),
         (Own::AnswerForgotten, "the buffer of an answer that nobody waits for is not returned"),
         (Own::WishUnheard, "a receiver does not see that its progress is waited for"),
+        (Own::CancelIgnored, "a cancel is heard, and the handler goes on"),
+        (Own::CancelStops, "a handler that is dropped does not drop what it has called"),
+        (Own::LossOrphans, "a handler whose caller died and that may outlive it has no bound"),
+        (Own::ExpiryForgotten, "a handler goes on behind its deadline"),
+        (Own::RefusedBegins, "a handler begins before it is found that it lacks what it needs"),
+        (Own::RefusedRuns, "a call is sent back, and runs later nevertheless"),
+        (Own::RefusalsUncounted, "who comes again does not say how often it was refused"),
+        (Own::AgainAnyway, "a call that was dropped between two refusals comes again"),
+        (Own::LockKept, "a handler that is dropped keeps what it had"),
+        (Own::LackIgnored, "a handler that may not wait, and has to, is run"),
+        (Own::OrphanAnswers, "a handler that outlived its caller answers it"),
+        (Own::LateTaken, "the answer to a call that was abandoned is taken for another"),
+        (Own::OwedPassed, "a request goes before a cancel that is owed"),
         (Own::WentUntold, "what went without a thought is not told to the sender"),
     ];
 }

@@ -1,6 +1,7 @@
 //! What a history is made of: how many nodes, over which carriers, within which bounds, and what is
 //! asked of whom. All of it follows from the seed.
 
+use upbeat_core::backoff::REFUSALS_MAX;
 use upbeat_core::limits::{CONTROL_SLOTS, MEDIUM_BYTES_MAX, SHORT_BYTES};
 
 use crate::random::Random;
@@ -65,6 +66,11 @@ impl Plan {
         }
     }
 
+    /// A node, but not this one.
+    fn other(&self, random: &mut Random, not: usize) -> usize {
+        (not + 1 + random.index(self.nodes - 1)) % self.nodes
+    }
+
     pub(crate) const fn places(&self) -> usize {
         self.optimism + self.reserved
     }
@@ -83,6 +89,18 @@ pub(crate) enum Behaviour {
     Never,
 }
 
+/// Whether a handler needs something that one has at a time, and what is done where it is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    Nothing,
+    /// It begins as a task, when it is there.
+    Later,
+    /// Its call is sent back, and comes again.
+    Again,
+    /// Its caller gets an error.
+    Never,
+}
+
 /// What is asked of a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
@@ -93,6 +111,11 @@ pub(crate) struct Ask {
     /// Bytes of the result.
     pub(crate) answer: u32,
     pub(crate) behaviour: Behaviour,
+    pub(crate) need: Need,
+    /// How often it was refused before.
+    pub(crate) refusals: u64,
+    /// Microseconds for which its handler goes on without its caller.
+    pub(crate) outlives: Option<u64>,
     /// Microseconds until nobody wants the answer.
     pub(crate) deadline: Option<u64>,
     /// Microseconds until the caller drops the call.
@@ -102,16 +125,14 @@ pub(crate) struct Ask {
 impl Ask {
     /// What the program at `from` asks next.
     pub(crate) fn new(random: &mut Random, plan: &Plan, from: usize) -> Ask {
-        let other =
-            |random: &mut Random, not: usize| (not + 1 + random.index(plan.nodes - 1)) % plan.nodes;
-        let to = other(random, from);
+        let to = plan.other(random, from);
         let oneway = random.permille(250);
         let behaviour = match random.below(10) {
             0..=3 => Behaviour::Now,
             4..=5 => Behaviour::Wait(random.within(1, 300)),
             6 if !oneway => Behaviour::Never,
             _ => {
-                let back = if random.permille(700) { from } else { other(random, to) };
+                let back = if random.permille(700) { from } else { plan.other(random, to) };
                 Behaviour::Back { to: back, depth: random.below(4) as u32 }
             }
         };
@@ -121,32 +142,71 @@ impl Ask {
             bytes: bytes(random),
             answer: random.pick(&[0, 8, 100, 300]),
             behaviour,
+            need: Need::Nothing,
+            refusals: 0,
+            outlives: (!oneway && random.permille(250)).then(|| random.within(1, 400)),
             deadline: (!oneway && random.permille(200)).then(|| random.within(0, 800)),
             dropped: (!oneway && random.permille(200)).then(|| random.within(0, 600)),
         };
         if behaviour == Behaviour::Never && ask.deadline.is_none() {
             ask.dropped = Some(ask.dropped.unwrap_or(400));
         }
-        ask
+        ask.needing(random)
     }
 
     /// What the handler at `from` asks of `to`.
-    pub(crate) fn nested(random: &mut Random, from: usize, to: usize, depth: u32) -> Ask {
+    pub(crate) fn nested(
+        random: &mut Random,
+        plan: &Plan,
+        from: usize,
+        to: usize,
+        depth: u32,
+    ) -> Ask {
         let behaviour = match depth.checked_sub(1) {
-            Some(depth) => Behaviour::Back { to: from, depth },
+            Some(depth) => {
+                let back = if random.permille(600) { from } else { plan.other(random, to) };
+                Behaviour::Back { to: back, depth }
+            }
             None if random.permille(200) => Behaviour::Never,
             None => random.pick(&[Behaviour::Now, Behaviour::Wait(20)]),
         };
         let never = behaviour == Behaviour::Never;
-        Ask {
+        let ask = Ask {
             to,
             oneway: false,
             bytes: bytes(random),
             answer: random.pick(&[8, 8, 300]),
             behaviour,
+            need: Need::Nothing,
+            refusals: 0,
+            outlives: random.permille(100).then(|| random.within(1, 200)),
             deadline: (never || random.permille(100)).then(|| random.within(1, 300)),
             dropped: None,
+        };
+        match ask.needing(random) {
+            // Handlers do not come again.
+            Ask { need: Need::Again, .. } => ask,
+            ask => ask,
         }
+    }
+
+    /// The same, whose handler may need something. One that waits for another node does not: it
+    /// might wait for itself.
+    fn needing(self, random: &mut Random) -> Ask {
+        let waits = matches!(self.behaviour, Behaviour::Back { .. });
+        let need = match random.below(10) {
+            _ if waits => Need::Nothing,
+            0..=1 => Need::Later,
+            2 | 3 if !self.oneway => Need::Again,
+            4 if !self.oneway => Need::Never,
+            _ => Need::Nothing,
+        };
+        if need != Need::Again {
+            return Ask { need, ..self };
+        }
+        // Short ones fit the smallest ring with all that stands before them.
+        let bytes = if self.bytes <= SHORT_BYTES as u32 { self.bytes % 64 } else { self.bytes };
+        Ask { need, bytes, refusals: random.below(REFUSALS_MAX + 1), ..self }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use upbeat_core::frame::{Head, Kind};
+use upbeat_core::frame::{FailCode, Head, Kind};
 use upbeat_core::limits::{CONTROL_SLOTS, HEAD_BYTES};
 
 use crate::check::Id;
@@ -17,15 +17,19 @@ pub(crate) enum Body {
     /// Arguments, or their place in their sender's buffers.
     Request(Id),
     Result(Id),
-    Failure,
+    Failure(FailCode),
+    /// Of what its caller gives up.
+    Cancel(Id),
 }
 
 /// A frame as it is on the way: words, the extensions in the order of their flags, the rest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     pub(crate) words: [u64; 3],
-    pub(crate) extensions: [u64; 3],
+    pub(crate) extensions: [u64; 4],
     pub(crate) body: Body,
+    /// When it was written, which nobody reads but the checker.
+    pub(crate) written: u64,
 }
 
 /// What goes over a wire.

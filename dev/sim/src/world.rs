@@ -7,6 +7,7 @@
 
 mod send;
 mod run;
+mod need;
 mod hear;
 mod life;
 mod schedule;
@@ -78,6 +79,13 @@ struct Node {
     noted: Vec<bool>,
     /// Calls of its own, for their timers.
     open: Vec<Open>,
+    /// Who has what one handler has at a time; how many have waited for it.
+    lock: Option<usize>,
+    lacked: u64,
+    /// Calls of its own that were refused and come again.
+    pauses: Vec<Pause>,
+    /// What those hold of the budget whose sessions are gone.
+    left: Share,
     /// Calls that are answered, and whose futures have not been polled since.
     answered: Vec<(usize, CallNumber)>,
     /// Something of the budget was given back.
@@ -119,6 +127,8 @@ struct Out {
     call: Option<CallNumber>,
     /// On the sender's clock.
     deadline: Deadline,
+    /// How often it was refused, if it may be.
+    refusals: Option<u64>,
     /// Whether it asked for room, and has not gone.
     reserved: bool,
     refused: bool,
@@ -131,6 +141,9 @@ struct Held {
     what: Payload,
     call: Option<CallNumber>,
     deadline: Deadline,
+    refusals: Option<u64>,
+    /// How long it was on its way.
+    on_way: u64,
     bytes: u64,
 }
 
@@ -154,6 +167,19 @@ struct Open {
     call: CallNumber,
     deadline: Deadline,
     dropped: Deadline,
+    refusals: u64,
+}
+
+/// A call between two attempts.
+#[derive(Clone, Copy, Debug)]
+struct Pause {
+    id: Id,
+    peer: usize,
+    session: u64,
+    until: u64,
+    refusals: u64,
+    deadline: Deadline,
+    dropped: Deadline,
 }
 
 /// A handler that is not done.
@@ -163,16 +189,31 @@ struct Task {
     peer: usize,
     call: Option<CallNumber>,
     bytes: u64,
+    /// When its time is over.
+    end: Deadline,
+    gone: Gone,
     buffer: Option<usize>,
     /// An answer that it looks at in place: its sender, the buffer, the session.
     answer: Option<(usize, usize, u64)>,
     state: State,
 }
 
+/// Whether a handler goes on without its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gone {
+    No,
+    /// Who has said so.
+    Told,
+    /// With its session.
+    Lost,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Until(u64),
     Never,
+    /// It has not begun, and is so many-th of those that wait for what they need.
+    Lacks(u64),
     /// It waits for the answer of another node, and is not counted meanwhile.
     Calls {
         peer: usize,
@@ -186,6 +227,7 @@ impl World {
         let plan = Plan::new(&mut random);
         let nodes = (0..plan.nodes).map(|_| Node::new(&plan)).collect();
         let wires = (0..plan.nodes * plan.nodes).map(|_| None).collect();
+        let check = Check::new(plan.jumps);
         World {
             plan,
             counts: Counts::default(),
@@ -193,7 +235,7 @@ impl World {
             time: 1,
             nodes,
             wires,
-            check: Check::default(),
+            check,
             asks: Vec::new(),
             sessions: 0,
             healing: false,
@@ -250,6 +292,10 @@ impl Node {
             ends: (0..plan.nodes).map(|_| None).collect(),
             noted: vec![false; plan.nodes],
             open: Vec::new(),
+            lock: None,
+            lacked: 0,
+            pauses: Vec::new(),
+            left: Share::new(u64::MAX),
             answered: Vec::new(),
             room: false,
         }

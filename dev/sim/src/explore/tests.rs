@@ -28,6 +28,10 @@ fn faults_that_are_put_in_are_found() {
         Mutant::Core(upbeat_core::mutant::Mutant::PlaceForgotten),
         Mutant::World(Own::WaitingCounted),
         Mutant::World(Own::HintsTrusted),
+        Mutant::Core(upbeat_core::mutant::Mutant::DeadlineNotInherited),
+        Mutant::Core(upbeat_core::mutant::Mutant::OutlivesDeadline),
+        Mutant::World(Own::CancelIgnored),
+        Mutant::World(Own::RefusedRuns),
     ] {
         Mutant::put(Some(mutant));
         assert!((0..300).any(|seed| history(seed).1.is_err()), "{mutant}");

@@ -4,10 +4,10 @@
 use upbeat_core::call::{Answered, Deadline};
 use upbeat_core::fault::Rule;
 use upbeat_core::flow::{Budget, Granted, Size, Step};
-use upbeat_core::frame::{CallNumber, Flags, Head, Kind, Placed};
+use upbeat_core::frame::{CallNumber, FailCode, Flags, Head, Kind, Placed};
 use upbeat_core::limits::MESSAGE_BYTES_MAX;
 
-use super::{Fault, Held, Payload, State, Waiter, World, send};
+use super::{Fault, Gone, Held, Open, Payload, State, Waiter, World, send};
 use crate::check::{End as Fate, violated};
 use crate::mutant::{Own, mutated};
 use crate::wire::{Body, Frame, What};
@@ -51,6 +51,11 @@ impl World {
                 return Ok(());
             }
         };
+        if let Body::Cancel(id) = frame.body
+            && !self.lies(node, peer)
+        {
+            self.check.told(id, self.time);
+        }
         let mut words = frame.words;
         if mutated(Own::GenerationCut) {
             words[1] &= 0xffff_0000_ffff_ffff | 1 << 32;
@@ -115,7 +120,8 @@ impl World {
         let deadline = deadline.map_or(Deadline::NEVER, |left| Deadline::after(now, left));
         let bytes = Budget::price(len as usize);
         let call = (head.kind == Kind::Call).then_some(head.call);
-        let held = Held { what, call, deadline, bytes };
+        let on_way = self.time.saturating_sub(frame.written);
+        let held = Held { what, call, deadline, refusals: None, on_way, bytes };
         if let Some(number) = extension(Flags::GRANTED) {
             let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
             end.receiver().fill(number, held, bytes)?;
@@ -134,7 +140,9 @@ impl World {
             }
             if admits {
                 end.came += 1;
-                return self.start(node, peer, held);
+                // What has waited for room is not sent back.
+                let refusals = extension(Flags::REFUSABLE);
+                return self.start(node, peer, Held { refusals, ..held });
             }
         }
         let stays = end.stream && size != Size::Short;
@@ -265,21 +273,27 @@ impl World {
             let CallNumber { index, generation } = call;
             return Err(Rule::NotOpen { index, generation }.into());
         }
-        // A task takes its answer where it lies, a program's future comes for it later.
+        // A task takes its answer where it lies, and who is sent back, a program's future comes for it
+        // later.
+        let refused = frame.body == Body::Failure(FailCode::Refused);
         let answered = match end.calls.waiter_mut(call) {
-            Some(Waiter { task: None, .. }) => match end.calls.answer(call)? {
+            Some(Waiter { task: None, .. }) if !refused => match end.calls.answer(call)? {
                 Answered::Waiting(waiter) => Some(*waiter),
                 Answered::Abandoned => None,
             },
             _ => end.calls.take(call)?,
         };
         let Some(waiter) = answered else {
-            if !mutated(Own::AnswerForgotten) {
-                self.return_answer(node, peer, buffer);
-            }
-            return Ok(());
+            return self.came_late(node, peer, frame.body, buffer);
         };
-        self.nodes[node].open.retain(|open| !(open.peer == peer && open.call == call));
+        let its = |open: &mut Open| open.peer == peer && open.call == call;
+        let open = self.nodes[node].open.extract_if(.., its).next();
+        if let Some(open) = open
+            && refused
+            && waiter.task.is_none()
+        {
+            return self.sent_back(node, waiter.id, open);
+        }
         let answers = &self.wire(peer, node).answers;
         if buffer.is_some_and(|buffer| answers.get(buffer).is_none_or(|there| !there.lent)) {
             self.check.ended(waiter.id, Fate::Failed)?;
@@ -314,20 +328,47 @@ impl World {
         Ok(())
     }
 
+    /// An answer comes to a call that was abandoned: it is heard by nobody.
+    fn came_late(
+        &mut self,
+        node: usize,
+        peer: usize,
+        body: Body,
+        buffer: Option<usize>,
+    ) -> Result<(), Fault> {
+        self.counts.late += 1;
+        if mutated(Own::LateTaken)
+            && let Some(open) = self.nodes[node].open.iter().find(|open| open.peer == peer).copied()
+            && let Some((end, _)) = self.end(node, peer)
+            && let (Some(waiter), Body::Result(id)) = (end.calls.waiter_mut(open.call), body)
+        {
+            let its = waiter.id;
+            self.check.replied(its, id)?;
+        }
+        if !mutated(Own::AnswerForgotten) {
+            self.return_answer(node, peer, buffer);
+        }
+        Ok(())
+    }
+
     fn cancel_came(&mut self, node: usize, peer: usize, head: Head) -> Result<(), Fault> {
         let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
         let call = head.call;
         if let Some(&mut task) = end.serving.task_mut(call) {
             if mutated(Own::ReplyTwice) {
-                self.owe(node, peer, Head::failed(call, 1), Body::Failure);
+                self.owe(node, peer, Head::failed(call, 1), Body::Failure(FailCode::Cancelled));
             }
-            return self.stop(node, task, true);
+            if mutated(Own::CancelIgnored) || self.goes_on(node, task, Gone::Told)? {
+                return Ok(());
+            }
+            self.counts.cancelled += 1;
+            return self.stop(node, task, Some(FailCode::Cancelled));
         }
         let Some(number) = end.receiver().find(|held| held.call == Some(call)) else {
             return Ok(());
         };
         self.void(node, peer, number)?;
-        self.owe(node, peer, Head::failed(call, 1), Body::Failure);
+        self.owe(node, peer, Head::failed(call, 1), Body::Failure(FailCode::Cancelled));
         Ok(())
     }
 
@@ -346,7 +387,7 @@ impl World {
             held.1 += if of == peer { bytes } else { 0 };
         };
         for task in self.nodes[node].tasks.iter().flatten().filter(|task| task.counts()) {
-            add(task.peer, task.bytes);
+            add(if task.gone == Gone::Lost { usize::MAX } else { task.peer }, task.bytes);
         }
         for (of, end) in self.nodes[node].ends.iter().enumerate() {
             for (bytes, granted) in end.iter().flat_map(|end| end.away.values()) {

@@ -1,6 +1,6 @@
 //! Sessions that begin and end, nodes that die and come back as another incarnation.
 
-use super::{End, Fault, Node, World};
+use super::{End, Fault, Gone, Node, World};
 use crate::check::{End as Fate, violated};
 use crate::mutant::{Own, mutated};
 use crate::wire::Wire;
@@ -105,6 +105,7 @@ impl World {
         let session = end.session;
         self.note(|| format!("{node} ends session {session} with {peer}"));
         self.check.lost(session);
+        self.check.orphaned(session, node, self.time);
         self.stop_served(node, peer)?;
         self.collect(node, Some(peer))?;
         let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
@@ -136,14 +137,21 @@ impl World {
         self.end_calls(node, peer, calls)
     }
 
-    /// Stops the tasks on a lost peer's behalf.
+    /// Stops the tasks on a lost peer's behalf, but for those that go on without it.
     fn stop_served(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
         if mutated(Own::LostKeepsTasks) {
             return Ok(());
         }
         for at in 0..self.nodes[node].tasks.len() {
-            if self.nodes[node].tasks[at].is_some_and(|task| task.peer == peer) {
-                self.stop(node, at, false)?;
+            let task = self.nodes[node].tasks[at];
+            match task.filter(|task| task.peer == peer).map(|task| task.gone) {
+                None | Some(Gone::Lost) => {}
+                Some(Gone::Told) => self.leave_session(node, at),
+                Some(Gone::No) if self.goes_on(node, at, Gone::Lost)? => {}
+                Some(Gone::No) => {
+                    self.counts.bereaved += 1;
+                    self.stop(node, at, None)?;
+                }
             }
         }
         Ok(())

@@ -3,12 +3,12 @@
 
 use upbeat_core::call::Abandon;
 use upbeat_core::fault::Rule;
-use upbeat_core::frame::{CallNumber, Head, Kind};
+use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 
-use super::{Fault, Held, Payload, State, Task, World};
+use super::{Fault, Gone, Held, Node, Payload, State, Task, World};
 use crate::check::{End as Fate, Id, violated};
 use crate::mutant::{Own, mutated};
-use crate::plan::{Ask, Behaviour};
+use crate::plan::{Ask, Behaviour, Need};
 use crate::wire::Body;
 
 impl Task {
@@ -47,35 +47,42 @@ impl World {
         {
             self.note(|| format!("{node} comes too late to run {id}"));
             self.return_buffer(node, peer, buffer);
-            self.owe(node, peer, Head::failed(call, 1), Body::Failure);
+            self.owe(node, peer, Head::failed(call, 1), Body::Failure(FailCode::Deadline));
             return Ok(());
         }
         if held.deadline.is_past(self.clock(node)) && !self.lies(node, peer) {
             return violated(format!("{id} runs, and its deadline is past"))?;
         }
         self.note(|| format!("{node} runs {id} for {peer}"));
-        self.check.started(id, node, session)?;
+        self.check.accepted(id, node, session, held.on_way)?;
         let ask = self.asks[id as usize];
-        if ask.behaviour == Behaviour::Now {
+        let lacks = ask.need != Need::Nothing && self.nodes[node].lock.is_some();
+        if lacks && let Some(code) = self.refusal(ask.need, held.refusals) {
+            return self.send_back(node, peer, held, (id, buffer), code);
+        }
+        let lacks = lacks && !(ask.need == Need::Never && mutated(Own::LackIgnored));
+        if ask.behaviour == Behaviour::Now && !lacks {
+            self.check.started(id, self.time)?;
             self.return_buffer(node, peer, buffer);
-            self.check.finished(id)?;
+            self.check.finished(id, self.time)?;
             if let Some(call) = held.call {
                 self.owe(node, peer, Head::reply(call, ask.answer), Body::Result(id));
             }
             return Ok(());
         }
-        self.keep(node, peer, held, id, buffer)
+        let at = self.keep(node, peer, held, id, buffer)?;
+        if lacks { Ok(()) } else { self.begin(node, at) }
     }
 
-    /// A handler was not done when it was first polled: it is a task.
-    fn keep(
+    /// A handler was not done when it was first polled: it is a task. Gives which.
+    pub(super) fn keep(
         &mut self,
         node: usize,
         peer: usize,
         held: Held,
         id: Id,
         buffer: Option<usize>,
-    ) -> Result<(), Fault> {
+    ) -> Result<usize, Fault> {
         let ask = self.asks[id as usize];
         let calls = matches!(ask.behaviour, Behaviour::Back { .. });
         // Who waits for another node lets go of what is lent to it: its caller may need it for what
@@ -84,26 +91,45 @@ impl World {
         if !in_place {
             self.return_buffer(node, peer, buffer);
         }
-        let state = match ask.behaviour {
-            Behaviour::Wait(time) => State::Until(self.clock(node) + time),
-            Behaviour::Never => State::Never,
-            _ => State::Until(self.clock(node)),
-        };
+        self.nodes[node].lacked += 1;
+        let state = State::Lacks(self.nodes[node].lacked);
         let buffer = buffer.filter(|_| in_place);
-        let task =
-            Task { id, peer, call: held.call, bytes: held.bytes, buffer, answer: None, state };
+        let Held { call, bytes, deadline: end, .. } = held;
+        let (gone, answer) = (Gone::No, None);
+        let task = Task { id, peer, call, bytes, end, gone, buffer, answer, state };
         let tasks = &mut self.nodes[node].tasks;
         let at = tasks.iter().position(Option::is_none).unwrap_or_else(|| {
             tasks.push(None);
             tasks.len() - 1
         });
         tasks[at] = Some(task);
-        let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
+        let Some((end, budget)) = self.end(node, peer) else {
+            return violated("a session is gone in which a request is accepted")?;
+        };
         match held.call {
             Some(call) => end.serving.insert(call, at)?,
             None => end.serving.begin_oneway(),
         }
         budget.charge(&mut end.share, held.bytes);
+        Ok(at)
+    }
+
+    /// The body of a handler begins, which is a task.
+    pub(super) fn begin(&mut self, node: usize, at: usize) -> Result<(), Fault> {
+        let now = self.clock(node);
+        let Some(task) = &mut self.nodes[node].tasks[at] else {
+            return violated("a task begins that is no more")?;
+        };
+        let (id, ask) = (task.id, self.asks[task.id as usize]);
+        task.state = match ask.behaviour {
+            Behaviour::Wait(time) => State::Until(now + time),
+            Behaviour::Never => State::Never,
+            _ => State::Until(now),
+        };
+        self.check.started(id, self.time)?;
+        if ask.need != Need::Nothing {
+            self.nodes[node].lock = Some(at);
+        }
         if let Behaviour::Back { to, depth } = ask.behaviour {
             self.call_back(node, at, to, depth)?;
         }
@@ -113,23 +139,26 @@ impl World {
     /// A handler calls a node and waits for the answer.
     fn call_back(&mut self, node: usize, at: usize, to: usize, depth: u32) -> Result<(), Fault> {
         self.counts.nested += 1;
-        let ask = Ask::nested(&mut self.random, node, to, depth);
+        let ask = Ask::nested(&mut self.random, &self.plan, node, to, depth);
         if let Some(call) = self.issue(node, ask, Some(at))? {
             let task = self.nodes[node].tasks[at].as_mut().expect("it was just kept");
-            let (peer, bytes) = (task.peer, task.bytes);
             task.state = State::Calls { peer: to, call };
+            let task = *task;
             if !mutated(Own::WaitingCounted) {
-                self.release(node, peer, bytes);
+                self.release(node, task);
             }
         }
         Ok(())
     }
 
-    fn release(&mut self, node: usize, peer: usize, bytes: u64) {
-        if let Some((end, budget)) = self.end(node, peer) {
-            budget.release(&mut end.share, bytes);
-            self.nodes[node].room = true;
+    fn release(&mut self, node: usize, task: Task) {
+        let Node { budget, ends, left, room, .. } = &mut self.nodes[node];
+        match &mut ends[task.peer] {
+            _ if task.gone == Gone::Lost => budget.release(left, task.bytes),
+            Some(end) => budget.release(&mut end.share, task.bytes),
+            None => return,
         }
+        *room = true;
     }
 
     /// What a handler waited for has come, or never will.
@@ -137,11 +166,15 @@ impl World {
         let Some(task) = self.nodes[node].tasks[at].as_mut() else {
             return violated("an answer comes to a task that is no more")?;
         };
-        let (peer, bytes) = (task.peer, task.bytes);
         let counted = task.counts();
         task.state = State::Until(0);
-        if !counted && let Some((end, budget)) = self.end(node, peer) {
-            budget.charge(&mut end.share, bytes);
+        let Task { peer, bytes, gone, .. } = *task;
+        let Node { budget, ends, left, .. } = &mut self.nodes[node];
+        match &mut ends[peer] {
+            _ if counted => {}
+            _ if gone == Gone::Lost => budget.charge(left, bytes),
+            Some(end) => budget.charge(&mut end.share, bytes),
+            None => {}
         }
         Ok(())
     }
@@ -149,9 +182,10 @@ impl World {
     /// A handler is done.
     pub(super) fn finish(&mut self, node: usize, at: usize) -> Result<(), Fault> {
         let Some(task) = self.nodes[node].tasks[at] else { return Ok(()) };
-        self.check.finished(task.id)?;
+        self.check.finished(task.id, self.time)?;
         self.note(|| format!("{node} is done with {}", task.id));
         let answer = self.asks[task.id as usize].answer;
+        self.unlock(node, at);
         self.leave(node, at)?;
         if let Some(call) = task.call {
             self.owe(node, task.peer, Head::reply(call, answer), Body::Result(task.id));
@@ -160,19 +194,27 @@ impl World {
     }
 
     /// A handler is stopped, because nobody wants it or its session is lost.
-    pub(super) fn stop(&mut self, node: usize, at: usize, answers: bool) -> Result<(), Fault> {
+    pub(super) fn stop(
+        &mut self,
+        node: usize,
+        at: usize,
+        answer: Option<FailCode>,
+    ) -> Result<(), Fault> {
         let Some(task) = self.nodes[node].tasks.get(at).copied().flatten() else {
             return violated("a task is stopped that is no more")?;
         };
         self.check.stopped(task.id);
         self.note(|| format!("{node} stops {}", task.id));
-        self.leave(node, at)?;
-        if let Some(call) = task.call
-            && answers
-        {
-            self.owe(node, task.peer, Head::failed(call, 1), Body::Failure);
+        if !mutated(Own::LockKept) {
+            self.unlock(node, at);
         }
-        if let State::Calls { peer, call } = task.state {
+        self.leave(node, at)?;
+        if let (Some(call), Some(code)) = (task.call, answer) {
+            self.owe(node, task.peer, Head::failed(call, 1), Body::Failure(code));
+        }
+        if let State::Calls { peer, call } = task.state
+            && !mutated(Own::CancelStops)
+        {
             self.give_up(node, peer, call, Fate::Dropped)?;
         }
         Ok(())
@@ -183,13 +225,16 @@ impl World {
         self.moved = true;
         let Some(task) = self.nodes[node].tasks[at].take() else { return Ok(()) };
         if task.counts() {
-            self.release(node, task.peer, task.bytes);
+            self.release(node, task);
         }
         self.return_buffer(node, task.peer, task.buffer);
         if let Some((peer, buffer, session)) = task.answer
             && self.wire(peer, node).session == session
         {
             self.return_answer(node, peer, Some(buffer));
+        }
+        if task.gone != Gone::No {
+            return Ok(());
         }
         let Some((end, _)) = self.end(node, task.peer) else { return Ok(()) };
         match task.call {
@@ -202,7 +247,7 @@ impl World {
         Ok(())
     }
 
-    fn return_buffer(&mut self, node: usize, peer: usize, buffer: Option<usize>) {
+    pub(super) fn return_buffer(&mut self, node: usize, peer: usize, buffer: Option<usize>) {
         if let Some(buffer) = buffer {
             self.wire(peer, node).buffers[buffer].returned = true;
         }
@@ -217,12 +262,15 @@ impl World {
     /// Timers: handlers that are done, callers that wait no longer.
     pub(super) fn timers(&mut self, node: usize) -> Result<(), Fault> {
         let now = self.clock(node);
+        self.expire(node)?;
         for at in 0..self.nodes[node].tasks.len() {
             let task = self.nodes[node].tasks[at];
             if task.is_some_and(|task| matches!(task.state, State::Until(time) if time <= now)) {
                 self.finish(node, at)?;
             }
         }
+        self.pass_lock(node)?;
+        self.come_again(node)?;
         self.collect(node, None)?;
         let mut at = 0;
         while let Some(open) = self.nodes[node].open.get(at).copied() {
@@ -267,8 +315,12 @@ impl World {
             _ => None,
         });
         let open = node.open.iter().map(|open| open.deadline.min(open.dropped));
-        let open = open.filter_map(|first| Some(now + first.remaining(now)?));
-        let next = tasks.chain(open).min()?;
+        let pauses = node.pauses.iter();
+        let paused = pauses.clone().map(|pause| pause.deadline.min(pause.dropped));
+        let ends = node.tasks.iter().flatten().map(|task| task.end);
+        let bounds = open.chain(paused).chain(ends);
+        let bounds = bounds.filter_map(|first| Some(now + first.remaining(now)?));
+        let next = tasks.chain(bounds).chain(pauses.map(|pause| pause.until)).min()?;
         Some(next.saturating_sub(node.ahead))
     }
 

@@ -109,8 +109,8 @@ impl World {
                 self.check.flipped();
                 for _ in 0..1 + self.random.index(2) {
                     let mut words = frame.words.iter_mut().chain(&mut frame.extensions);
-                    let word = words.nth(self.random.index(6));
-                    *word.expect("there are six") ^= 1 << self.random.below(64);
+                    let word = words.nth(self.random.index(7));
+                    *word.expect("there are seven") ^= 1 << self.random.below(64);
                 }
             }
             if !self.wire(liar, peer).fits(&what) {

@@ -4,11 +4,12 @@ use upbeat_core::call::{Abandon, Deadline};
 use upbeat_core::flow::{Budget, Size, Way};
 use upbeat_core::frame::{CallNumber, Flags, Head, Placed, slots};
 use upbeat_core::limits::{CONTROL_SLOTS, IN_RING_BYTES_MAX};
+use upbeat_core::orphan::inherited;
 
 use super::{Fault, Open, Out, Waiter, World};
-use crate::check::{End as Fate, Id, violated};
+use crate::check::{End as Fate, Id, Terms, violated};
 use crate::mutant::{Own, mutated};
-use crate::plan::Ask;
+use crate::plan::{Ask, Need};
 use crate::wire::{Body, Frame, What};
 
 /// The number of the method that is called: the programs of the world know one.
@@ -18,6 +19,18 @@ const METHOD: u16 = 1;
 const REQUESTS: u16 = 0;
 const ANSWERS: u16 = 1;
 
+/// A call on its way out.
+pub(super) struct Attempt {
+    pub(super) id: Id,
+    pub(super) task: Option<usize>,
+    /// When its caller gives it up, and when it drops it.
+    pub(super) deadline: Deadline,
+    pub(super) dropped: Deadline,
+    /// The deadline that goes with it.
+    pub(super) travels: Deadline,
+    pub(super) refusals: u64,
+}
+
 impl World {
     /// A program or a handler asks something of a node.
     pub(super) fn issue(
@@ -26,7 +39,15 @@ impl World {
         ask: Ask,
         task: Option<usize>,
     ) -> Result<Option<CallNumber>, Fault> {
-        let id = self.check.ask(node, ask.to, ask.oneway, self.plan.liar);
+        let after = |left: u64| self.time + left;
+        let terms = Terms {
+            parent: task.and_then(|at| Some(self.nodes[node].tasks[at]?.id)),
+            until: ask.deadline.map(after),
+            outlives: ask.outlives,
+            needs: ask.need != Need::Nothing,
+            refusals: ask.refusals,
+        };
+        let id = self.check.ask((node, ask.to), ask.oneway, self.plan.liar, terms);
         self.asks.push(ask);
         self.counts.requests += 1;
         self.note(|| format!("{node} asks {id} of {}: {ask:?}", ask.to));
@@ -34,6 +55,21 @@ impl World {
         let never = Deadline::NEVER;
         let at = |left: Option<u64>| left.map_or(never, |left| Deadline::after(now, left));
         let (deadline, dropped) = (at(ask.deadline), at(ask.dropped));
+        let left = task.and_then(|at| self.nodes[node].tasks[at]?.end.remaining(now));
+        let travels = at(inherited(ask.deadline, left));
+        let refusals = ask.refusals;
+        let attempt = Attempt { id, task, deadline, dropped, travels, refusals };
+        self.attempt(node, attempt)
+    }
+
+    /// Something is asked for the first time, or comes again.
+    pub(super) fn attempt(
+        &mut self,
+        node: usize,
+        attempt: Attempt,
+    ) -> Result<Option<CallNumber>, Fault> {
+        let Attempt { id, task, deadline, dropped, travels, refusals } = attempt;
+        let ask = self.asks[id as usize];
         let Some((end, _)) = self.end(node, ask.to) else {
             if ask.oneway {
                 self.check.excuse(id);
@@ -46,16 +82,19 @@ impl World {
             true => None,
             false => Some(end.calls.open(Waiter { id, task }).expect("tables are not full here")),
         };
-        let out = Out { id, call, deadline, reserved: false, refused: false };
+        let says = (ask.need == Need::Again).then_some(refusals);
+        let out =
+            Out { id, call, deadline: travels, refusals: says, reserved: false, refused: false };
         if mutated(Own::Overtaking) && Size::of(ask.bytes as usize) == Size::Short {
             end.queue.push_front(out);
         } else {
             end.queue.push_back(out);
         }
         let session = end.session;
-        self.check.queued(id, session);
+        self.check.queued(id, session)?;
         if let Some(call) = call {
-            self.nodes[node].open.push(Open { peer: ask.to, call, deadline, dropped });
+            let open = Open { peer: ask.to, call, deadline, dropped, refusals };
+            self.nodes[node].open.push(open);
         }
         Ok(call)
     }
@@ -76,7 +115,7 @@ impl World {
             }
         }
         while let Some((end, _)) = self.end(node, peer)
-            && end.owed.is_empty()
+            && (end.owed.is_empty() || mutated(Own::OwedPassed))
             && let Some(&out) = end.queue.front()
         {
             if !self.send(node, peer, out) {
@@ -104,6 +143,10 @@ impl World {
             && let Some(&owed) = end.owed.get(at)
         {
             let stream = end.stream;
+            if passed(&owed) && !self.healing && self.random.permille(700) {
+                at += 1;
+                continue;
+            }
             let Some((what, buffer)) = self.place_answer(node, peer, owed, stream) else {
                 self.counts.no_answer_buffer += 1;
                 at += 1;
@@ -141,13 +184,16 @@ impl World {
         let placed = Placed { slab: ANSWERS, index: buffer as u16, len };
         let call = CallNumber::from_u64(words[1]);
         let head = Head::reply(call, Flags::PLACED.extension_bytes()).with_flags(Flags::PLACED);
-        let extensions = [placed.as_u64(), 0, 0];
-        let frame = Frame { words: head.words(), extensions, body: Body::None };
+        let extensions = [placed.as_u64(), 0, 0, 0];
+        let frame = Frame { words: head.words(), extensions, body: Body::None, written: 0 };
         Some((What::Frame(frame), Some(buffer)))
     }
 
     /// Writes a frame if there is room, and hints at it.
-    fn write(&mut self, node: usize, peer: usize, what: What) -> bool {
+    fn write(&mut self, node: usize, peer: usize, mut what: What) -> bool {
+        if let What::Frame(frame) = &mut what {
+            frame.written = self.time;
+        }
         if !self.wire(node, peer).fits(&what) && !mutated(Own::RoomUnchecked) {
             self.counts.full += 1;
             return false;
@@ -183,7 +229,7 @@ impl World {
 
     /// Something that must come, whatever room there is.
     pub(super) fn owe(&mut self, node: usize, peer: usize, head: Head, body: Body) {
-        let frame = Frame { words: head.words(), extensions: [0; 3], body };
+        let frame = Frame { words: head.words(), extensions: [0; 4], body, written: 0 };
         self.owe_what(node, peer, What::Frame(frame));
     }
 
@@ -220,8 +266,8 @@ impl World {
             Way::Reserve => {
                 let price = Budget::price(bytes);
                 let head = Head::reserve();
-                let extensions = [price, 0, 0];
-                let frame = Frame { words: head.words(), extensions, body: Body::None };
+                let extensions = [price, 0, 0, 0];
+                let frame = Frame { words: head.words(), extensions, body: Body::None, written: 0 };
                 if !self.write(node, peer, What::Frame(frame)) {
                     return false;
                 }
@@ -270,7 +316,8 @@ impl World {
     ) -> Option<Option<usize>> {
         let buffers = self.plan.buffers;
         let bytes = self.asks[id as usize].bytes;
-        let slots = slots(bytes + Flags::DEADLINE.extension_bytes()) as usize;
+        let front = Flags::DEADLINE.with(Flags::REFUSABLE).extension_bytes();
+        let slots = slots(bytes + front) as usize;
         let in_ring = size == Size::Medium
             && bytes <= IN_RING_BYTES_MAX as u32
             && slots + CONTROL_SLOTS <= self.plan.ring_slots
@@ -295,7 +342,7 @@ impl World {
     fn request(&self, node: usize, out: Out, buffer: Option<usize>, granted: Option<u64>) -> What {
         let bytes = self.asks[out.id as usize].bytes;
         let mut flags = Flags::NONE;
-        let mut extensions = [0; 3];
+        let mut extensions = [0; 4];
         let mut put = |flag: Flags, value: u64| {
             extensions[flags.extension_bytes() as usize / 8] = value;
             flags = flags.with(flag);
@@ -310,6 +357,9 @@ impl World {
         if let Some(number) = granted.filter(|_| !mutated(Own::GrantedFlagLost)) {
             put(Flags::GRANTED, number);
         }
+        if let Some(refusals) = out.refusals {
+            put(Flags::REFUSABLE, refusals);
+        }
         let inline = if buffer.is_some() { 0 } else { bytes };
         let len = flags.extension_bytes() + inline;
         let head = match out.call {
@@ -317,7 +367,7 @@ impl World {
             None => Head::oneway(METHOD, len),
         };
         let body = if buffer.is_some() { Body::None } else { Body::Request(out.id) };
-        What::Frame(Frame { words: head.with_flags(flags).words(), extensions, body })
+        What::Frame(Frame { words: head.with_flags(flags).words(), extensions, body, written: 0 })
     }
 
     /// Sends a request that was granted. Gives whether it went.
@@ -383,8 +433,9 @@ impl World {
                 Abandon::Cancel(waiter) => waiter,
                 other => return violated(format!("{call} is given up and was {other:?}"))?,
             };
+            self.check.given_up(waiter.id);
             if tells {
-                self.owe(node, peer, Head::cancel(call), Body::None);
+                self.owe(node, peer, Head::cancel(call), Body::Cancel(waiter.id));
             }
             self.note(|| format!("{node} gives up {call}, which was sent to {peer}: {fate:?}"));
             self.check.ended(waiter.id, fate)?;
@@ -405,6 +456,12 @@ impl World {
             self.owe(node, peer, Head::withdraw(number), Body::None);
         }
     }
+}
+
+/// Whether requests may go before what is owed, under a mutant.
+fn passed(what: &What) -> bool {
+    let What::Frame(frame) = what else { return false };
+    matches!(frame.body, Body::Cancel(_)) && mutated(Own::OwedPassed)
 }
 
 /// Whether what finds no room is dropped, under a mutant.

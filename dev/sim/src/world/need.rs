@@ -1,0 +1,190 @@
+//! Handlers that lack what they need, and those whose callers are gone: what is decided in
+//! `upbeat_core` (how often a call is refused, how long who comes again waits, until when a handler
+//! goes on), and what the runtime does then, which the world does in its stead.
+
+use upbeat_core::backoff::{delay_ns, is_refusable};
+use upbeat_core::call::Deadline;
+use upbeat_core::frame::{FailCode, Head};
+use upbeat_core::orphan::goes_on_until;
+
+use super::send::Attempt;
+use super::{Fault, Gone, Held, Node, Open, Pause, State, World};
+use crate::check::{End as Fate, Id, violated};
+use crate::mutant::{Own, mutated};
+use crate::plan::{Behaviour, Need};
+use crate::wire::Body;
+
+impl World {
+    /// What the caller of a handler is told that lacks what it needs; none if that waits for it.
+    pub(super) fn refusal(&self, need: Need, refusals: Option<u64>) -> Option<FailCode> {
+        match need {
+            Need::Again if refusals.is_some_and(is_refusable) => Some(FailCode::Refused),
+            Need::Never if !mutated(Own::LackIgnored) => Some(FailCode::WouldWait),
+            _ => None,
+        }
+    }
+
+    /// Tells a caller so. Nothing of the handler has run.
+    pub(super) fn send_back(
+        &mut self,
+        node: usize,
+        peer: usize,
+        held: Held,
+        (id, buffer): (Id, Option<usize>),
+        code: FailCode,
+    ) -> Result<(), Fault> {
+        let Some(call) = held.call else {
+            self.return_buffer(node, peer, buffer);
+            return Ok(());
+        };
+        self.note(|| format!("{node} does not run {id}: {code}"));
+        if mutated(Own::RefusedBegins) {
+            self.check.started(id, self.time)?;
+        }
+        self.owe(node, peer, Head::failed(call, 1), Body::Failure(code));
+        if code == FailCode::WouldWait {
+            self.counts.would_wait += 1;
+            self.return_buffer(node, peer, buffer);
+            return Ok(());
+        }
+        self.counts.refused += 1;
+        self.check.refused(id)?;
+        if mutated(Own::RefusedRuns) {
+            return self.keep(node, peer, Held { call: None, ..held }, id, buffer).map(drop);
+        }
+        self.return_buffer(node, peer, buffer);
+        Ok(())
+    }
+
+    /// A call of this node's comes back: it comes again, after a while.
+    pub(super) fn sent_back(&mut self, node: usize, id: Id, open: Open) -> Result<(), Fault> {
+        let Open { peer, deadline, dropped, refusals, .. } = open;
+        let session = self.nodes[node].ends[peer].as_ref().map(|end| end.session);
+        let Some(session) = session.filter(|_| is_refusable(refusals)) else {
+            return Ok(self.check.ended(id, Fate::Failed)?);
+        };
+        let refusals = refusals + u64::from(!mutated(Own::RefusalsUncounted));
+        let delay = delay_ns(refusals, self.random.next()) / 1_000;
+        let until = self.clock(node) + delay;
+        let pause = Pause { id, peer, session, until, refusals, deadline, dropped };
+        self.nodes[node].pauses.push(pause);
+        Ok(())
+    }
+
+    /// Calls that were sent back come again, or are given up meanwhile.
+    pub(super) fn come_again(&mut self, node: usize) -> Result<(), Fault> {
+        let now = self.clock(node);
+        let mut at = 0;
+        while let Some(pause) = self.nodes[node].pauses.get(at).copied() {
+            let Pause { id, peer, session, until, refusals, deadline, dropped } = pause;
+            let over = match () {
+                () if deadline.is_past(now) => Some(Fate::Deadline),
+                () if dropped.is_past(now) => Some(Fate::Dropped),
+                () => None,
+            };
+            if over.is_none() && until > now {
+                at += 1;
+                continue;
+            }
+            self.nodes[node].pauses.remove(at);
+            self.moved = true;
+            let lasts = self.end(node, peer).is_some_and(|(end, _)| end.session == session);
+            if let Some(fate) = over.or((!lasts).then_some(Fate::NotSent)) {
+                self.check.ended(id, fate)?;
+                if !lasts || !mutated(Own::AgainAnyway) {
+                    continue;
+                }
+            }
+            self.counts.again += 1;
+            let attempt =
+                Attempt { id, task: None, deadline, dropped, travels: deadline, refusals };
+            self.attempt(node, attempt)?;
+        }
+        Ok(())
+    }
+
+    /// What a handler has had that one has at a time is there for the next.
+    pub(super) fn unlock(&mut self, node: usize, at: usize) {
+        let lock = &mut self.nodes[node].lock;
+        *lock = lock.filter(|&holder| holder != at);
+    }
+
+    /// The next that lacks it begins.
+    pub(super) fn pass_lock(&mut self, node: usize) -> Result<(), Fault> {
+        while self.nodes[node].lock.is_none() {
+            let tasks = self.nodes[node].tasks.iter().enumerate();
+            let lacking = tasks.filter_map(|(at, task)| match task.as_ref()?.state {
+                State::Lacks(turn) => Some((turn, at)),
+                _ => None,
+            });
+            let Some((_, at)) = lacking.min() else { return Ok(()) };
+            self.counts.lacking += 1;
+            self.moved = true;
+            self.begin(node, at)?;
+            let id = self.nodes[node].tasks[at].map(|task| task.id);
+            if id.is_some_and(|id| self.asks[id as usize].behaviour == Behaviour::Now) {
+                self.finish(node, at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Handlers whose time is over are dropped.
+    pub(super) fn expire(&mut self, node: usize) -> Result<(), Fault> {
+        let now = self.clock(node);
+        for at in 0..self.nodes[node].tasks.len() {
+            let is_due = self.nodes[node].tasks[at].is_some_and(|task| task.end.is_past(now));
+            if is_due && !mutated(Own::ExpiryForgotten) {
+                self.counts.expired += 1;
+                self.stop(node, at, Some(FailCode::Deadline))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The caller of a handler is gone. Gives whether it goes on.
+    pub(super) fn goes_on(&mut self, node: usize, at: usize, gone: Gone) -> Result<bool, Fault> {
+        let now = self.clock(node);
+        let Some(task) = self.nodes[node].tasks[at] else {
+            return violated("a task is orphaned that is no more")?;
+        };
+        let Some(call) = task.call else { return Ok(false) };
+        let end = task.end.remaining(now).map(|left| now + left);
+        let outlives = self.asks[task.id as usize].outlives;
+        let Some(until) = goes_on_until(outlives, now, end) else { return Ok(false) };
+        self.counts.left += 1;
+        self.note(|| format!("{node} goes on with {} until {until}: {gone:?}", task.id));
+        let bounded = gone != Gone::Lost || !mutated(Own::LossOrphans);
+        if let Some(task) = &mut self.nodes[node].tasks[at] {
+            task.end = if bounded { Deadline::after(0, until) } else { Deadline::NEVER };
+        }
+        if gone == Gone::Lost {
+            self.leave_session(node, at);
+            return Ok(true);
+        }
+        self.owe(node, task.peer, Head::failed(call, 1), Body::Failure(FailCode::Cancelled));
+        let Node { ends, tasks, .. } = &mut self.nodes[node];
+        if let (Some(end), Some(task)) = (&mut ends[task.peer], &mut tasks[at]) {
+            end.serving.remove(call);
+            task.gone = Gone::Told;
+            task.call = task.call.filter(|_| mutated(Own::OrphanAnswers));
+        }
+        Ok(true)
+    }
+
+    /// A handler goes on without its session.
+    pub(super) fn leave_session(&mut self, node: usize, at: usize) {
+        let Node { budget, ends, tasks, left, .. } = &mut self.nodes[node];
+        let Some(task) = &mut tasks[at] else { return };
+        if let Some(end) = &mut ends[task.peer] {
+            if task.counts() {
+                budget.release(&mut end.share, task.bytes);
+                budget.charge(left, task.bytes);
+            }
+            if let Some(call) = task.call.take() {
+                end.serving.remove(call);
+            }
+        }
+        (task.gone, task.buffer) = (Gone::Lost, None);
+    }
+}
