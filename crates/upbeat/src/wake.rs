@@ -1,15 +1,14 @@
 //! Wakers, and the list of tasks that want to run.
 //!
-//! A task is woken from any thread. Its waker keeps a flag, so that it stands in a list once. The thread
-//! that drives the node has a list of its own, without a lock; others have one together, and ring the
-//! node only when it sleeps. Invariant: a wake that comes while a future is being
+//! A task is woken from any thread. Its waker keeps a flag, so that it stands in a list once. The node's
+//! own thread has a list without a lock; others have one together, and ring the node only when it
+//! sleeps. Invariant: a wake that comes while a future is being
 //! polled, or before it has become a task, is not lost: the flag is taken down before each poll,
 //! and read when the future becomes a task.
 
 mod here;
 mod ready;
 
-pub(crate) use here::Here;
 pub(crate) use ready::Ready;
 pub use ready::{Priority, Start};
 
@@ -67,6 +66,8 @@ pub(crate) trait Roll: Send + Sync + 'static {
 
 /// The tasks of a node that want to run.
 pub(crate) struct Roster {
+    /// The number of the node's thread; 0 when the node has ended.
+    thread: AtomicU64,
     list: Mutex<List>,
     /// 0, or one more than the highest priority of those that other threads have woken.
     top: AtomicU8,
@@ -94,6 +95,7 @@ impl Roster {
     pub(crate) fn new() -> rustix::io::Result<Arc<Roster>> {
         let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Arc::new(Roster {
+            thread: AtomicU64::new(here::number()),
             list: Mutex::default(),
             top: AtomicU8::new(0),
             top_here: AtomicU8::new(0),
@@ -110,7 +112,7 @@ impl Roster {
     /// Puts a task on a list.
     #[inline]
     pub(crate) fn push(&self, task: TaskId) {
-        if Here::push(self, task) {
+        if here::push(self, task) {
             return self.keep(Priority::of(task));
         }
         self.push_from_elsewhere(task);
@@ -134,6 +136,12 @@ impl Roster {
         if self.top_here.load(Ordering::Relaxed) < top {
             self.top_here.store(top, Ordering::Relaxed);
         }
+    }
+
+    /// Whether a task is ready, or was woken here.
+    #[inline]
+    fn any_here(&self) -> bool {
+        self.top_here.load(Ordering::Relaxed) != 0
     }
 
     /// One more than the highest priority of those that are ready; 0 if nobody is.
@@ -176,11 +184,13 @@ impl Roster {
         self.computing.load(Ordering::SeqCst) != 0
     }
 
-    /// Empties both lists. For the node's thread.
+    /// Empties both lists. It is the node's thread that does it.
     #[inline]
     pub(crate) fn take(&self, mut each: impl FnMut(TaskId)) {
-        self.top_here.store(0, Ordering::Relaxed);
-        Here::take(self, &mut each);
+        if self.any_here() {
+            self.top_here.store(0, Ordering::Relaxed);
+            here::take(self, &mut each);
+        }
         if self.top.load(Ordering::Relaxed) != 0 {
             self.take_from_elsewhere(each);
         }
@@ -194,10 +204,16 @@ impl Roster {
         empty(&mut list.woken, each);
     }
 
+    /// The node ends, and leaves nothing to the next one of its thread.
+    pub(crate) fn forget(&self) {
+        self.thread.store(0, Ordering::Relaxed);
+        here::take(self, |_| ());
+    }
+
     /// Says that the node is about to sleep, and whether it may.
     pub(crate) fn may_sleep(&self) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
-        self.top.load(Ordering::SeqCst) == 0 && self.top_here.load(Ordering::Relaxed) == 0
+        self.top.load(Ordering::SeqCst) == 0 && !self.any_here()
     }
 
     /// Says that the node is awake, and takes the rings down.

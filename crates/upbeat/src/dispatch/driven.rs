@@ -1,7 +1,6 @@
 //! Which node a thread is driving.
 
 use super::Dispatcher;
-use crate::wake::Here;
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::rc::Rc;
@@ -28,7 +27,6 @@ impl Enter {
         if outer.is_some() {
             Enter::nested(outer);
         }
-        Here::enter(&node.roster);
         Enter(())
     }
 
@@ -45,7 +43,6 @@ impl Drop for Enter {
     #[inline]
     fn drop(&mut self) {
         if let Some(node) = DRIVEN.take() {
-            Here::leave(&node.roster);
             drop(ManuallyDrop::into_inner(node));
         }
     }

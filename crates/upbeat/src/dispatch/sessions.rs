@@ -294,6 +294,7 @@ impl Dispatcher {
             self.lose(&session, Why::ShutDown);
         }
         self.tasks.end_all(Cancelled::Lost);
+        self.roster.forget();
         self.show_counters();
     }
 

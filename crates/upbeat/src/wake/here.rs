@@ -1,63 +1,71 @@
-//! Tasks that were woken by the thread that drives their node.
+//! Tasks that were woken by their node's own thread.
 //!
-//! Invariant: a list is of the node that the thread is driving, and is empty when it drives none.
+//! A thread has one list, which is of one of its nodes at a time. Invariant: what is written down is of
+//! a node of this thread's that lives.
 
 use super::{Roster, TaskId, empty};
 use std::cell::{Cell, RefCell};
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The number of the next thread that makes a node.
+static NEXT: AtomicU64 = AtomicU64::new(1);
 
 thread_local! {
-    static HERE: List = const { List { roster: Cell::new(ptr::null()), woken: RefCell::new(Vec::new()) } };
+    /// The number of this thread; 0 as long as it has made no node.
+    static NUMBER: Cell<u64> = const { Cell::new(0) };
+    static WOKEN: RefCell<Woken> = const { RefCell::new(Woken { of: ptr::null(), tasks: Vec::new() }) };
 }
 
-struct List {
-    /// That of the node which the thread is driving.
-    roster: Cell<*const Roster>,
-    woken: RefCell<Vec<TaskId>>,
+struct Woken {
+    /// The roster of the node whose they are.
+    of: *const Roster,
+    tasks: Vec<TaskId>,
 }
 
-/// The list of a thread.
-pub(crate) struct Here;
-
-impl Here {
-    /// The thread drives the node of this roster from now on.
-    #[inline]
-    pub(crate) fn enter(roster: &Roster) {
-        HERE.with(|here| here.roster.set(roster));
+/// The number of this thread, which makes a node.
+pub(super) fn number() -> u64 {
+    if NUMBER.get() == 0 {
+        NUMBER.set(NEXT.fetch_add(1, Ordering::Relaxed));
     }
+    NUMBER.get()
+}
 
-    /// It drives none any more: what was woken and not taken goes where others write.
-    #[inline]
-    pub(crate) fn leave(roster: &Roster) {
-        HERE.with(|here| {
-            here.roster.set(ptr::null());
-            if !here.woken.borrow().is_empty() {
-                empty(&mut here.woken.borrow_mut(), |task| roster.push(task));
+/// Writes a task down, if its node is of this thread. Not while that node may sleep: it is to be rung.
+#[inline]
+pub(super) fn push(roster: &Roster, task: TaskId) -> bool {
+    let thread = NUMBER.get();
+    if thread == 0
+        || thread != roster.thread.load(Ordering::Relaxed)
+        || roster.asleep.load(Ordering::Relaxed)
+    {
+        return false;
+    }
+    let pushed = with(|woken| {
+        if !ptr::eq(woken.of, roster) {
+            if !woken.tasks.is_empty() {
+                return false;
             }
-        });
-    }
+            woken.of = roster;
+        }
+        woken.tasks.push(task);
+        true
+    });
+    pushed.unwrap_or(false)
+}
 
-    /// Writes a task down, if this thread drives its node.
-    #[inline]
-    pub(super) fn push(roster: &Roster, task: TaskId) -> bool {
-        // A waker may be used by what is dropped last of a thread.
-        let pushed = HERE.try_with(|here| {
-            let is_here = ptr::eq(here.roster.get(), roster);
-            if is_here {
-                here.woken.borrow_mut().push(task);
-            }
-            is_here
-        });
-        pushed.unwrap_or(false)
-    }
+/// Empties the list, if it is of this node.
+#[inline]
+pub(super) fn take(roster: &Roster, each: impl FnMut(TaskId)) {
+    with(|woken| {
+        if ptr::eq(woken.of, roster) {
+            empty(&mut woken.tasks, each);
+        }
+    });
+}
 
-    /// Empties the list, if this thread drives the node.
-    #[inline]
-    pub(super) fn take(roster: &Roster, each: impl FnMut(TaskId)) {
-        HERE.with(|here| {
-            if ptr::eq(here.roster.get(), roster) {
-                empty(&mut here.woken.borrow_mut(), each);
-            }
-        });
-    }
+/// None in what a thread drops last, when its list is gone.
+#[inline]
+fn with<R>(act: impl FnOnce(&mut Woken) -> R) -> Option<R> {
+    WOKEN.try_with(|woken| act(&mut woken.borrow_mut())).ok()
 }

@@ -157,36 +157,47 @@ fn no_wake_is_slept_over() {
 }
 
 #[test]
-fn who_is_woken_where_the_node_is_driven_needs_no_lock() {
+fn who_is_woken_by_the_nodes_own_thread_needs_no_lock() {
     let (roster, other) = (Roster::new().unwrap(), Roster::new().unwrap());
-    let [wakeup, stranger] = [(&roster, 7), (&other, 8)].map(|(of, task)| Wakeup::of(of, task));
+    let [wakeup, second] = [(&roster, 7), (&other, 8)].map(|(of, task)| Wakeup::of(of, task));
     let locked = roster.list();
-    Here::enter(&roster);
     wakeup.rouse();
     wakeup.rouse();
     drop(locked);
-    stranger.rouse();
-    assert!(roster.any() && !roster.may_sleep());
-    assert_eq!((listed(&roster), other.list().woken.as_slice()), (vec![7], [8].as_slice()));
-    assert!(!roster.any());
-    Here::leave(&roster);
+    assert!(roster.any() && !other.any());
+    // The list is of the first as long as something stands there.
+    second.rouse();
+    assert_eq!(other.list().woken, [8]);
+    assert_eq!(listed(&other), [8]);
+    assert_eq!(listed(&roster), [7]);
+    assert!(!roster.any() && !other.any());
+    let stranger = std::thread::spawn({
+        let roster = Arc::clone(&roster);
+        move || (roster.push(9), roster.list().woken.clone()).1
+    });
+    assert_eq!((stranger.join().unwrap(), listed(&roster)), (vec![9], vec![9]));
 }
 
 #[test]
-fn who_was_woken_and_not_taken_waits_for_the_next_to_drive() {
+fn who_is_woken_by_the_nodes_own_thread_while_it_may_sleep_rings() {
     let roster = Roster::new().unwrap();
-    let wakeup = Wakeup::of(&roster, 7);
-    Here::enter(&roster);
-    wakeup.rouse();
-    Here::leave(&roster);
-    assert!(roster.any());
-    std::thread::scope(|scope| {
-        let next = scope.spawn(|| {
-            Here::enter(&roster);
-            let all = listed(&roster);
-            Here::leave(&roster);
-            all
-        });
-        assert_eq!(next.join().unwrap(), [7]);
-    });
+    assert!(roster.may_sleep());
+    roster.push(7);
+    assert!(is_rung(&roster));
+    roster.awake(true);
+    roster.push(8);
+    assert!(!roster.may_sleep());
+    assert_eq!(listed(&roster), [8, 7]);
+}
+
+#[test]
+fn a_node_that_ends_leaves_nothing_to_the_next() {
+    let roster = Roster::new().unwrap();
+    roster.push(7);
+    roster.forget();
+    drop(roster);
+    let next = Roster::new().unwrap();
+    next.push(8);
+    assert!(next.list().woken.is_empty());
+    assert_eq!(listed(&next), [8]);
 }
