@@ -294,6 +294,12 @@ impl Dispatcher {
         self.tallies[counter as usize].get()
     }
 
+    /// Handlers so far that were done when first polled.
+    #[inline]
+    pub(crate) fn inline_so_far(&self) -> u64 {
+        self.tallies[Counter::HandlersInline as usize].get()
+    }
+
     /// Polls the future that drives the node.
     #[inline]
     pub(crate) fn polling_main(&self, waker: &Waker, poll: impl FnOnce()) {

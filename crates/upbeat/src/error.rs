@@ -365,6 +365,11 @@ pub enum BuildError {
         /// What it is.
         text: String,
     },
+    /// `UPBEAT_STATISTICS` is neither `0`, `1` nor `json`.
+    Statistics {
+        /// What it is.
+        text: String,
+    },
     /// `UPBEAT_EXECUTION` names none.
     Execution(UnknownExecution),
     /// The system refused.
@@ -388,6 +393,9 @@ impl fmt::Display for BuildError {
                 "UPBEAT_STUCK_MS is `{text}`: give the milliseconds after which a wait is \
                  reported, or 0 for never"
             ),
+            BuildError::Statistics { text } => {
+                write!(f, "UPBEAT_STATISTICS is `{text}`, and not `0`, `1` or `json`")
+            }
             BuildError::Execution(error) => write!(f, "UPBEAT_EXECUTION: {error}"),
             BuildError::System(error) => write!(f, "the system refused: {error}"),
         }

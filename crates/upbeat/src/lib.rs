@@ -127,6 +127,8 @@ mod stuck;
 
 mod dispatch;
 
+mod statistics;
+
 mod time;
 
 mod compute;
@@ -160,6 +162,7 @@ pub use node::{Builder, Node, spawn};
 pub use reference::ServiceRef;
 pub use serde;
 pub use signal::ctrl_c;
+pub use statistics::{MethodStatistics, Statistics};
 pub use sync::Mutex;
 pub use task::{Child, JoinHandle, Scope, TaskEnded, TryScope};
 pub use task::{all, race, scope, try_all, try_scope, yield_now};

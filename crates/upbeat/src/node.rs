@@ -14,6 +14,7 @@ use crate::error::{BuildError, ConnectError};
 use crate::handle::{self, HandleClient, Target};
 use crate::service::{Methods, Serve};
 use crate::session::Session;
+use crate::statistics::{Collected, Statistics};
 use crate::time;
 use crate::wake::{MAIN, Wakeup};
 use std::cell::Cell;
@@ -49,15 +50,30 @@ const CLOSING_LOOK: Duration = Duration::from_millis(1);
 #[derive(Clone)]
 pub struct Node {
     inner: Rc<Dispatcher>,
-    _end: Rc<End>,
+    end: Rc<End>,
 }
 
 /// Ends the node with the last [`Node`] that stands for it, whatever clients and tasks still hold.
-struct End(Rc<Dispatcher>);
+struct End {
+    inner: Rc<Dispatcher>,
+    statistics: Collected,
+}
+
+impl End {
+    fn end(&self) {
+        self.inner.end();
+        self.statistics.report(|| self.read());
+    }
+
+    fn read(&self) -> Statistics {
+        let name = self.inner.home.name().map(ToString::to_string);
+        self.statistics.read(name.unwrap_or_default(), &self.inner.over_runs())
+    }
+}
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.0.end();
+        self.end();
     }
 }
 
@@ -130,7 +146,9 @@ impl Node {
     pub fn serve<S: Serve>(&self, service: S) {
         let mut enter = |entry| self.inner.offer(entry);
         let (roster, execution) = (self.inner.roster(), self.inner.settings.execution);
-        service.methods(&mut Methods { service: S::SERVICE, enter: &mut enter, roster, execution });
+        let (enter, statistics) = (&mut enter, &self.end.statistics);
+        let methods = Methods { service: S::SERVICE, enter, roster, execution, statistics };
+        service.methods(&mut { methods });
     }
 
     /// Connects to a node of the same program, and binds a client there. Clients of one peer share
@@ -362,6 +380,20 @@ impl Node {
         self.inner.over_runs()
     }
 
+    /// What each method was called for so far, if the node was built with
+    /// [`statistics`](Builder::statistics); no method if it was not.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/statistics").local_only().statistics(true).build()?;
+    /// print!("{}", node.statistics());
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.end.read()
+    }
+
     /// What has been counted so far.
     ///
     /// ```
@@ -429,7 +461,7 @@ impl Node {
             // What is not answered by then is told that the session has ended.
             let _ = time::within(grace, quiet).await;
         });
-        self.inner.end();
+        self.end.end();
     }
 }
 

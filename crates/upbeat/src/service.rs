@@ -12,15 +12,19 @@ mod rules;
 
 mod ruled;
 
+mod counted;
+
 pub use rules::{Needs, Rule, Rules, Series, Turn, needs};
 
 use crate::dispatch::{Charge, Dispatcher, Entry, Lease, Method, Request};
 use crate::execution::Execution;
 use crate::sample::{Names, Reason, Sample, Stamps, Timed, Unsampled};
 use crate::session::Session;
+use crate::statistics::{Collected, Tally};
 use crate::task::{Caller, Cancelled, Live, Task};
 use crate::wake::{Roster, Wakeup};
 use crate::wire::{Input, Wire, WireError, signature_text};
+use counted::Tallied;
 use ruled::Ruled;
 use std::cell::Cell;
 use std::future::Future;
@@ -53,6 +57,8 @@ pub struct Methods<'a> {
     pub(crate) roster: &'a Arc<Roster>,
     /// How handlers are run whose methods do not say it.
     pub(crate) execution: Execution,
+    /// Where it is counted what they are called for.
+    pub(crate) statistics: &'a Collected,
 }
 
 impl Methods<'_> {
@@ -91,6 +97,7 @@ impl Methods<'_> {
         R: Wire,
         F: Future<Output = R> + 'static,
     {
+        let tally = self.statistics.enter((self.service, name));
         let served = Served {
             make,
             oneway,
@@ -99,6 +106,7 @@ impl Methods<'_> {
                 names: (self.service, name),
                 budget: Ticks::from_nanoseconds(rule.budget_ns.unwrap_or(HANDLER_BUDGET_NS)).0,
                 outlives_ns: rule.outlives_ns,
+                tally: tally.clone(),
             }),
             arguments: std::marker::PhantomData,
         };
@@ -107,6 +115,10 @@ impl Methods<'_> {
         let method: Box<dyn Method> = match is_plain {
             true => Box::new(served),
             false => Box::new(Ruled::new(served, execution, rule)),
+        };
+        let method = match tally {
+            None => method,
+            Some(tally) => Box::new(Tallied { method, tally }),
         };
         let service = self.service;
         let text = signature_text::<A, R>(service, name, oneway);
@@ -131,6 +143,14 @@ struct Kept<F> {
     budget: u64,
     /// Nanoseconds that one goes on when its caller is gone, if it does.
     outlives_ns: Option<u64>,
+    /// Where it is counted what becomes of them, if it is.
+    tally: Option<Rc<Tally>>,
+}
+
+impl<F> Kept<F> {
+    fn count(&self, counter: Counter) {
+        self.tally.iter().for_each(|tally| tally.count(counter));
+    }
 }
 
 /// Room for a handler's future, pinned for ever, and its waker.
@@ -365,6 +385,7 @@ where
     fn promote(&self, lost: Lost<'_, F>) {
         let waits = lost.from.node.waited_for();
         let (From { node, session, end, .. }, reason) = (lost.from, waits.0);
+        self.kept.count(reason.counter());
         node.promote(session, self.task(lost, waits), end, reason);
     }
 
@@ -492,6 +513,7 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
             Cancelled::Lost if !this.node.is_closing() => {}
             _ => return false,
         }
+        this.kept.count(Counter::OrphansLeft);
         this.asker = Asker::Gone;
         this.lease.take().into_iter().for_each(|lease| lease.close());
         this.end = Some(until);
@@ -502,6 +524,7 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
     fn cancel(mut self: Pin<&mut Self>, why: Cancelled) {
         self.slot.future.set(None);
         self.node.orphaned(why, self.ran);
+        self.kept.count(why.counter());
         let call = match self.asker {
             Asker::Call(call) => call,
             Asker::Oneway => return self.session.end_oneway(),
@@ -519,6 +542,7 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
     fn done(mut self: Pin<Box<Self>>) {
         self.slot.future.set(None);
         self.slot.wakeup.unname();
+        self.kept.tally.iter().for_each(|tally| tally.ran(self.ran));
         // The slot serves again, unless another stands ready.
         let Promoted { slot, kept, .. } = *Pin::into_inner(self);
         let other = kept.spare.take();

@@ -2,6 +2,7 @@
 
 use crate::error::BuildError;
 use crate::execution::Execution;
+use crate::statistics::Report;
 use std::path::PathBuf;
 use std::time::Duration;
 use upbeat_core::name::{ProgramId, ProgramName};
@@ -67,6 +68,21 @@ pub(crate) fn execution(execution: Option<Execution>) -> Result<Execution, Build
     };
     let parsed = text.parse().map_err(BuildError::Execution);
     execution.map_or(parsed, Ok)
+}
+
+/// The environment variable that says whether it is told what methods were called for.
+const STATISTICS_VARIABLE: &str = "UPBEAT_STATISTICS";
+
+/// What is told of methods: what the application, the environment says, or nothing.
+pub(crate) fn statistics(told: Option<Option<Report>>) -> Result<Option<Report>, BuildError> {
+    let Ok(text) = std::env::var(STATISTICS_VARIABLE) else { return Ok(told.flatten()) };
+    let of_environment = match &*text {
+        "0" => None,
+        "1" => Some(Report::Text),
+        "json" => Some(Report::Json),
+        _ => return Err(BuildError::Statistics { text }),
+    };
+    Ok(told.unwrap_or(of_environment))
 }
 
 /// The program's identity, from its name, the environment, or the default.

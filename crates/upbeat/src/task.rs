@@ -26,6 +26,7 @@ use std::any::Any;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use upbeat_core::bill::Counter;
 use upbeat_core::frame::CallNumber;
 use upbeat_memory::pool::Key;
 
@@ -97,6 +98,18 @@ pub(crate) enum Cancelled {
     NoRoom,
     /// It panicked.
     Panicked,
+}
+
+impl Cancelled {
+    /// What counts handlers that are ended so.
+    pub(crate) const fn counter(self) -> Counter {
+        match self {
+            Cancelled::ByCaller | Cancelled::Lost => Counter::OrphansEnded,
+            Cancelled::Deadline => Counter::OrphansExpired,
+            Cancelled::NoRoom => Counter::TasksRefused,
+            Cancelled::Panicked => Counter::Panics,
+        }
+    }
 }
 
 /// Lets others run: messages that have come, and the tasks that are ready, but for those of a lower

@@ -54,12 +54,11 @@ impl Dispatcher {
 
     /// A handler that had run so many ticks as a task was ended before it was done.
     pub(crate) fn orphaned(&self, why: Cancelled, ran: u64) {
-        let counter = match why {
-            Cancelled::ByCaller | Cancelled::Lost => Counter::OrphansEnded,
-            Cancelled::Deadline => Counter::OrphansExpired,
-            Cancelled::NoRoom | Cancelled::Panicked => return,
-        };
-        self.count(counter);
+        // Those are counted where they are found.
+        if matches!(why, Cancelled::NoRoom | Cancelled::Panicked) {
+            return;
+        }
+        self.count(why.counter());
         self.ran_in_vain(ran);
     }
 

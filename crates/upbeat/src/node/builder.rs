@@ -5,7 +5,8 @@ use crate::dispatch::{Dispatcher, OnLost, Settings};
 use crate::error::{BuildError, Lost};
 use crate::execution::Execution;
 use crate::session::Terms;
-use crate::setup::{conservative, execution, place, program_id, sampling, stuck_after};
+use crate::setup::{conservative, execution, place, program_id, sampling, statistics, stuck_after};
+use crate::statistics::{Collected, Report, Statistics};
 use crate::stuck::{self, OnStuck, Stuck};
 use crate::wait::Waiting;
 use std::path::PathBuf;
@@ -51,6 +52,7 @@ pub struct Builder {
     on_lost: Option<OnLost>,
     stuck_after: Option<Duration>,
     on_stuck: Option<OnStuck>,
+    statistics: Option<Option<Report>>,
 }
 
 impl Builder {
@@ -69,6 +71,7 @@ impl Builder {
             on_lost: None,
             stuck_after: None,
             on_stuck: None,
+            statistics: None,
         }
     }
 
@@ -254,6 +257,36 @@ impl Builder {
         self
     }
 
+    /// Has it counted for each method what it was called for and what became of that, which
+    /// [`Node::statistics`] gives at any time; when the node shuts down or is dropped it is written on
+    /// standard error, as a table. If nobody says, it is what the environment variable
+    /// `UPBEAT_STATISTICS` says: `1`, `json` for a line of JSON, or `0`. A call then takes a few
+    /// instructions more.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/with-statistics").local_only().statistics(true).build()?;
+    /// node.shut_down(std::time::Duration::from_secs(1));
+    /// # Ok(()) }
+    /// ```
+    pub fn statistics(mut self, statistics: bool) -> Builder {
+        self.statistics = Some(statistics.then_some(Report::Text));
+        self
+    }
+
+    /// The same, but this is called with them when the node ends, and nothing is written.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = upbeat::Node::builder("doc/on-statistics").local_only();
+    /// let node = builder.on_statistics(|told| println!("{}", told.to_json())).build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn on_statistics(mut self, told: impl Fn(&Statistics) + 'static) -> Builder {
+        self.statistics = Some(Some(Report::Call(Box::new(told))));
+        self
+    }
+
     /// Makes the node, and takes its name.
     ///
     /// ```
@@ -284,6 +317,7 @@ impl Builder {
         let sampling = sampling(self.sampling)?;
         let stuck = stuck::Terms { after: stuck_after(self.stuck_after)?, report: self.on_stuck };
         let execution = execution(self.execution)?;
+        let statistics = Collected::new(statistics(self.statistics)?);
         let Builder { waiting, budget, on_lost, .. } = self;
         let share = self.session_budget.unwrap_or(budget.div_ceil(4));
         let terms = Terms { optimistic: !conservative(self.conservative), share };
@@ -291,6 +325,7 @@ impl Builder {
             Settings { waiting, place, sampling, execution, budget, terms, on_lost, stuck };
         let inner = Dispatcher::new(home, settings, counters).map_err(BuildError::System)?;
         inner.open_door(shared, Some(local)).map_err(BuildError::System)?;
-        Ok(Node { _end: Rc::new(End(Rc::clone(&inner))), inner })
+        let end = Rc::new(End { inner: Rc::clone(&inner), statistics });
+        Ok(Node { inner, end })
     }
 }

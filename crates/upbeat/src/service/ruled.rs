@@ -70,6 +70,7 @@ where
         node.polls();
         let sample = stamps.sample().map(|sample| Box::new(sample.clone()));
         let task = self.served.task(Lost { from, slot, sample }, (Reason::Other, None));
+        self.served.kept.count(Counter::StartedAsTasks);
         node.start(session, task, end, in_front);
     }
 
@@ -84,10 +85,12 @@ where
         let waits = node.waited_for();
         if !refusals.is_some_and(is_refusable) {
             let reason = waits.0;
+            self.served.kept.count(reason.counter());
             return node.begin_anew(session, self.served.task(lost, waits), end, reason);
         }
         self.give_up(lost.slot);
         node.count(Counter::HandlersRefused);
+        self.served.kept.count(Counter::HandlersRefused);
         session.fail(call, FailCode::Refused, &waits.0.text(waits.1.as_deref()));
     }
 
@@ -105,6 +108,7 @@ where
         let (reason, lock) = node.waited_for();
         self.give_up(slot);
         node.count(Counter::HandlersEnded);
+        self.served.kept.count(Counter::HandlersEnded);
         if call != CallNumber::NONE {
             session.fail(call, FailCode::WouldWait, &reason.text(lock.as_deref()));
         }

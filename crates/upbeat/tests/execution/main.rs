@@ -8,6 +8,7 @@ mod shop;
 mod modes;
 mod budget;
 mod needs;
+mod statistics;
 
 /// The other process's parts. Without one this is a test of nothing.
 #[test]
