@@ -288,10 +288,7 @@ impl World {
         };
         let its = |open: &mut Open| open.peer == peer && open.call == call;
         let open = self.nodes[node].open.extract_if(.., its).next();
-        if let Some(open) = open
-            && refused
-            && waiter.task.is_none()
-        {
+        if let Some(open) = open.filter(|_| refused && waiter.task.is_none()) {
             return self.sent_back(node, waiter.id, open);
         }
         let answers = &self.wire(peer, node).answers;
