@@ -215,21 +215,57 @@ fn the_contract_is_held_against_its_paper() {
     assert!(named("LocusRoute").is_some_and(|line| line["today"].is_f64()));
 }
 
+/// What was measured, and the lines of papers.
+fn beside_papers(arguments: &[&str]) -> (Vec<Value>, Vec<Value>) {
+    let lines = rows(&upbeat(arguments));
+    let (told, measured): (Vec<_>, Vec<_>) =
+        lines.into_iter().partition(|line| line.get("paper").is_some());
+    measured.iter().for_each(check);
+    assert!(told.iter().all(|line| {
+        [&line["today"], &line["today_ns"]].iter().any(|today| today.as_f64() > Some(0.0))
+    }));
+    (measured, told)
+}
+
 #[test]
 fn tasks_are_held_against_their_paper() {
     if !two_cpus() {
         return;
     }
-    let lines = rows(&upbeat(&["bench", "tasks", "--quick", "--json"]));
-    let (told, measured): (Vec<_>, Vec<_>) =
-        lines.iter().partition(|line| line.get("paper").is_some());
-    measured.iter().for_each(|row| check(row));
+    let (measured, told) = beside_papers(&["bench", "tasks", "--quick", "--json"]);
     for case in ["switch", "monitor", "mutex/handed", "signal"] {
         assert!(measured.iter().any(|row| row["case"] == case), "{case}");
     }
     let switch = told.iter().find(|line| line["row"] == "Process switch").expect("a switch");
     assert_eq!(number(switch, "then"), 220_400.0);
-    assert!(told.iter().all(|line| number(line, "today") > 0.0));
+}
+
+#[test]
+fn executions_are_held_against_their_papers() {
+    if !two_cpus() {
+        return;
+    }
+    let cases = ["am/idle", "orpc/busy", "beside/makes-way", "lost/rerun", "losing/50/adaptive"];
+    let named = cases.map(|case| format!("execution/{case}"));
+    let mut arguments = vec!["bench", "--quick", "--json"];
+    arguments.extend(named.iter().map(String::as_str));
+    let (measured, told) = beside_papers(&arguments);
+    for case in cases {
+        assert!(measured.iter().any(|row| row["case"] == case), "{case}");
+    }
+    assert!(told.iter().any(|line| line["row"] == "ORPC, some thread running"));
+    let picture = Picture::new("arguments");
+    let sizes = ["2B", "1024B", "64KiB"].map(|size| format!("arguments/{size}"));
+    let mut arguments = vec!["bench", "--quick", "--json", "--plot", picture.path()];
+    arguments.extend(sizes.iter().map(String::as_str));
+    let (measured, told) = beside_papers(&arguments);
+    assert!(measured.len() >= 11, "four ways of each size, three of the least");
+    for (figure, then) in [("figure 4-5", 35.88e6), ("figure 4-6", 32.02e6)] {
+        let of = |line: &&Value| line["table"].as_str().unwrap().contains(figure);
+        let line = told.iter().filter(of).find(|line| line["row"] == "1024 bytes");
+        assert_eq!(number(line.expect("1 KiB"), "then").round(), then);
+    }
+    assert!(picture.text().contains("line ours dashed"));
 }
 
 #[test]
