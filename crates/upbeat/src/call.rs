@@ -28,7 +28,7 @@ use upbeat_core::term::Term;
 
 mod filling;
 
-pub use filling::{Filling, TryFilling};
+pub use filling::{Asks, Filling, TryFilling};
 
 /// A method that the callee does not have.
 pub(crate) const MISSING: u16 = u16::MAX;
@@ -479,14 +479,14 @@ impl<A: Wire, R: Wire> Future for Call<'_, A, R> {
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.poll_with(context, R::take)
+        self.poll_taking(context, R::take)
     }
 }
 
 impl<A: Wire, R: Wire> Call<'_, A, R> {
     /// Polls the call, whose result `take` reads where it lies.
     #[inline(always)]
-    fn poll_with<T>(
+    fn poll_taking<T>(
         &mut self,
         context: &mut Context<'_>,
         take: impl FnOnce(&mut Input<'_>) -> Result<T, WireError>,

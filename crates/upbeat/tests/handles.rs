@@ -4,7 +4,7 @@ mod common;
 
 use common::process::part;
 use common::server::{KINDS, Kind, Server};
-use common::work::{Division, WorkHandle, WorkServer, Worker};
+use common::work::{Division, Point, WorkHandle, WorkServer, Worker};
 use common::{Directory, PROGRAM, Signal, Watchdog, alone, node};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::future::Future;
@@ -168,6 +168,36 @@ fn asynchronous_calls_of_several_threads() {
                     });
                 });
             }
+        });
+    }
+}
+
+/// Results of awaited calls go into buffers of their callers', and nothing is written but them.
+#[test]
+fn asynchronous_calls_fill_buffers() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("calls that fill", 60));
+    for kind in KINDS {
+        let stand = Stand::new(kind);
+        let handle = stand.handle(Waiting::Adaptive).unwrap();
+        block_on(async {
+            for bytes in [0, 1, 100, 9000, 1 << 20] {
+                let mut buffer = vec![0xa5; bytes + 1];
+                let filled = handle.blob(bytes as u64).into(&mut buffer).await;
+                assert_eq!(filled, Ok(bytes));
+                let blob = buffer[..bytes].iter().enumerate();
+                assert!(
+                    blob.into_iter().all(|(at, byte)| *byte == at as u8) && buffer[bytes] == 0xa5
+                );
+            }
+            let mut small = [0xa5; 7];
+            let error = Err(CallError::NoRoom { items: 8, room: 7 });
+            assert_eq!(handle.blob(8).into(&mut small).await, error);
+            assert_eq!(small, [0xa5; 7]);
+            let mut points = [Point { x: 0.0, y: 0.0 }; 8];
+            assert_eq!(handle.points(8).into(&mut points).await, Ok(4));
+            let odd = handle.points(7).into(&mut points).await;
+            assert_eq!(odd, handle.points(7).await.map(|points| points.len()));
+            assert!(matches!(odd, Err(CallError::Method(_))));
         });
     }
 }

@@ -5,7 +5,7 @@
 //! the call anew, under another number. Invariant: one of its calls at most is under way, and the next
 //! is sent when that was refused; what was refused has not run.
 
-use super::{Bound, Call, flatten};
+use super::{Asks, Bound, Call, flatten};
 use crate::error::{CallError, FailCode};
 use crate::time::Sleep;
 use crate::wire::{Describe, Input, Output, Wire, WireError};
@@ -142,14 +142,24 @@ impl<A: Wire, R: Wire> Future for NackCall<'_, A, R> {
     type Output = Result<R, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
+        self.poll_with(context, R::take)
+    }
+}
+
+impl<A: Wire, R: Wire> Asks for NackCall<'_, A, R> {
+    fn poll_with<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        mut take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
+    ) -> Poll<Result<T, CallError>> {
+        let this = self;
         loop {
             if this.pause.is_some()
                 && let Err(error) = ready!(this.poll_pause(context))
             {
                 return Poll::Ready(Err(error));
             }
-            match ready!(Pin::new(&mut this.call).poll(context)) {
+            match ready!(this.call.poll_with(context, &mut take)) {
                 // One who refuses for ever is answered back by the error.
                 Err(CallError::Failed { code: FailCode::Refused, .. })
                     if is_refusable(this.refusals) =>
@@ -165,7 +175,7 @@ impl<A: Wire, R: Wire> Future for NackCall<'_, A, R> {
 /// A call of a method under `#[method(nack)]` that returns a `Result<T, E>` of the user's.
 #[must_use = "a call does nothing until it is awaited"]
 pub struct TryNackCall<'c, A, T, E> {
-    call: NackCall<'c, A, Result<T, E>>,
+    pub(super) call: NackCall<'c, A, Result<T, E>>,
 }
 
 impl<A: Wire, T: Wire, E: Wire> TryNackCall<'_, A, T, E> {

@@ -3,14 +3,53 @@
 //! Nothing is written before the result lies there to be read, and then from where the callee wrote it:
 //! a call that is dropped leaves its buffer as it was.
 
-use super::{Call, TryCall, flatten};
+use super::{Call, NackCall, TryCall, TryNackCall, flatten};
 use crate::error::CallError;
-use crate::wire::{Sequence, Wire, fill, try_fill};
+use crate::wire::{Input, Sequence, Wire, WireError, fill, try_fill};
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-impl<'c, A: Wire, R: Sequence> Call<'c, A, R> {
+/// A call whose result can be taken in another way than its type's.
+pub trait Asks: Unpin {
+    /// Polls it; `take` reads the result where it lies.
+    #[doc(hidden)]
+    fn poll_with<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
+    ) -> Poll<Result<T, CallError>>;
+}
+
+impl<A: Wire, R: Wire> Asks for Call<'_, A, R> {
+    fn poll_with<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
+    ) -> Poll<Result<T, CallError>> {
+        self.poll_taking(context, take)
+    }
+}
+
+impl<A: Wire, R: Sequence> NackCall<'_, A, R> {
+    /// Has the result written into `buffer`: see [`Call::into`].
+    pub fn into(self, buffer: &mut [R::Item]) -> Filling<'_, Self, R> {
+        Filling::new(self, buffer)
+    }
+}
+
+impl<'c, A: Wire, T: Sequence, E: Wire> TryNackCall<'c, A, T, E> {
+    /// Has the result written into `buffer`, unless it is the method's error: see [`Call::into`].
+    pub fn into(
+        self,
+        buffer: &mut [T::Item],
+    ) -> TryFilling<'_, NackCall<'c, A, Result<T, E>>, T, E> {
+        TryFilling::new(self.call, buffer)
+    }
+}
+
+impl<A: Wire, R: Sequence> Call<'_, A, R> {
     /// Has the result written into `buffer`, straight from where the callee wrote it, with no vector
     /// in between, and gives how many items it has. Where the buffer has no room for all of them none
     /// is written, and [`CallError::NoRoom`] says both numbers; the call has run.
@@ -27,19 +66,25 @@ impl<'c, A: Wire, R: Sequence> Call<'c, A, R> {
     ///     Ok(samples[..count].iter().copied().fold(0.0, f32::max))
     /// }
     /// ```
-    pub fn into(self, buffer: &mut [R::Item]) -> Filling<'c, '_, A, R> {
-        Filling { call: self, buffer }
+    pub fn into(self, buffer: &mut [R::Item]) -> Filling<'_, Self, R> {
+        Filling::new(self, buffer)
     }
 }
 
 /// A call whose result goes into a buffer of the caller's: see [`Call::into`].
 #[must_use = "a call does nothing until it is awaited"]
-pub struct Filling<'c, 'b, A, R: Sequence> {
-    call: Call<'c, A, R>,
+pub struct Filling<'b, C, R: Sequence> {
+    call: C,
     buffer: &'b mut [R::Item],
 }
 
-impl<A: Wire, R: Sequence> Future for Filling<'_, '_, A, R> {
+impl<'b, C, R: Sequence> Filling<'b, C, R> {
+    pub(crate) fn new(call: C, buffer: &'b mut [R::Item]) -> Self {
+        Filling { call, buffer }
+    }
+}
+
+impl<C: Asks, R: Sequence> Future for Filling<'_, C, R> {
     type Output = Result<usize, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -64,23 +109,30 @@ impl<'c, A: Wire, T: Sequence, E: Wire> TryCall<'c, A, T, E> {
     ///     Ok(page)
     /// }
     /// ```
-    pub fn into(self, buffer: &mut [T::Item]) -> TryFilling<'c, '_, A, T, E> {
-        TryFilling { call: self.call, buffer }
+    pub fn into(self, buffer: &mut [T::Item]) -> TryFilling<'_, Call<'c, A, Result<T, E>>, T, E> {
+        TryFilling::new(self.call, buffer)
     }
 }
 
 /// The same of a method that returns a `Result` of the user's: see [`TryCall::into`].
 #[must_use = "a call does nothing until it is awaited"]
-pub struct TryFilling<'c, 'b, A, T: Sequence, E> {
-    call: Call<'c, A, Result<T, E>>,
+pub struct TryFilling<'b, C, T: Sequence, E> {
+    call: C,
     buffer: &'b mut [T::Item],
+    error: PhantomData<fn() -> E>,
 }
 
-impl<A: Wire, T: Sequence, E: Wire> Future for TryFilling<'_, '_, A, T, E> {
+impl<'b, C, T: Sequence, E> TryFilling<'b, C, T, E> {
+    pub(crate) fn new(call: C, buffer: &'b mut [T::Item]) -> Self {
+        TryFilling { call, buffer, error: PhantomData }
+    }
+}
+
+impl<C: Asks, T: Sequence, E: Wire> Future for TryFilling<'_, C, T, E> {
     type Output = Result<usize, CallError<E>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let TryFilling { call, buffer } = &mut *self;
+        let TryFilling { call, buffer, .. } = &mut *self;
         let result = ready!(call.poll_with(context, |input| try_fill(input, buffer)));
         Poll::Ready(flatten(result))
     }

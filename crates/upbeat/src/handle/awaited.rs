@@ -6,9 +6,9 @@
 use super::BoundHandle;
 use super::caller::To;
 use super::side::{Asked, Side};
-use crate::call::flatten;
+use crate::call::{Asks, Filling, TryFilling, flatten};
 use crate::error::CallError;
-use crate::wire::Wire;
+use crate::wire::{Input, Sequence, Wire, WireError};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -39,6 +39,16 @@ impl<A: Wire, R: Wire> Future for HandleCall<'_, A, R> {
     type Output = Result<R, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_with(context, R::take)
+    }
+}
+
+impl<A: Wire, R: Wire> Asks for HandleCall<'_, A, R> {
+    fn poll_with<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
+    ) -> Poll<Result<T, CallError>> {
         let (this, waker) = (&mut *self, context.waker());
         if let State::Unsent(arguments) = &this.state {
             let side = side_of(this.handle, &this.asked)?;
@@ -48,13 +58,45 @@ impl<A: Wire, R: Wire> Future for HandleCall<'_, A, R> {
             }
         }
         let State::Sent(side, call) = &this.state else { return Poll::Pending };
-        match side.poll(*call, waker) {
+        match side.poll(*call, waker, take) {
             None => Poll::Pending,
             Some(result) => {
                 self.state = State::Over;
                 Poll::Ready(result)
             }
         }
+    }
+}
+
+impl<A: Wire, R: Sequence> HandleCall<'_, A, R> {
+    /// Has the result written into `buffer`, straight from where the callee wrote it, and gives how
+    /// many items it has: see [`Call::into`](crate::call::Call::into).
+    ///
+    /// ```
+    /// #[upbeat::service]
+    /// pub trait Sensor {
+    ///     async fn samples(&self, count: u64) -> Vec<f32>;
+    /// }
+    ///
+    /// async fn first(sensor: &SensorHandle) -> Result<f32, upbeat::CallError> {
+    ///     let mut samples = [0.0; 16];
+    ///     sensor.samples(16).into(&mut samples).await?;
+    ///     Ok(samples[0])
+    /// }
+    /// ```
+    pub fn into(self, buffer: &mut [R::Item]) -> Filling<'_, Self, R> {
+        Filling::new(self, buffer)
+    }
+}
+
+impl<'h, A: Wire, T: Sequence, E: Wire> HandleTryCall<'h, A, T, E> {
+    /// Has the result written into `buffer`, unless it is the method's error: see
+    /// [`Call::into`](crate::call::Call::into).
+    pub fn into(
+        self,
+        buffer: &mut [T::Item],
+    ) -> TryFilling<'_, HandleCall<'h, A, Result<T, E>>, T, E> {
+        TryFilling::new(self.call, buffer)
     }
 }
 

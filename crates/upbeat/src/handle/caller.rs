@@ -8,7 +8,7 @@ use crate::sample::Unsampled;
 use crate::session::{Answer, Extensions, Fault, Put, Session, Terms, Waiter};
 use crate::wait::{Idle, Pace, Waiting};
 use crate::wake::MAIN;
-use crate::wire::Wire;
+use crate::wire::{Input, Wire, WireError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
@@ -269,24 +269,26 @@ impl Caller {
 
     /// What became of a call, where its answer did not lie open.
     fn poll<R: Wire>(&mut self, call: CallNumber) -> Option<Result<R, CallError>> {
-        self.poll_answer(call, || Waiter::Task(MAIN))
+        self.poll_answer(call, || Waiter::Task(MAIN), R::take)
     }
 
     /// The same for a future that waits.
-    pub(super) fn poll_for<R: Wire>(
+    pub(super) fn poll_for<R>(
         &mut self,
         call: CallNumber,
         waker: &Waker,
+        take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
     ) -> Option<Result<R, CallError>> {
-        self.poll_answer(call, || Waiter::Waker(waker.clone()))
+        self.poll_answer(call, || Waiter::Waker(waker.clone()), take)
     }
 
-    fn poll_answer<R: Wire>(
+    fn poll_answer<R>(
         &mut self,
         call: CallNumber,
         waiter: impl FnOnce() -> Waiter,
+        take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
     ) -> Option<Result<R, CallError>> {
-        match self.session.poll_answer(call, waiter, R::take) {
+        match self.session.poll_answer(call, waiter, take) {
             Answer::Open => None,
             Answer::Here(value) => Some(Ok(value)),
             Answer::Failed(error) => Some(Err(*error)),

@@ -8,7 +8,7 @@ use super::caller::{Caller, To};
 use super::{Target, not_connected};
 use crate::error::CallError;
 use crate::session::Waiter;
-use crate::wire::Wire;
+use crate::wire::{Input, Wire, WireError};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -152,10 +152,11 @@ impl Side {
     }
 
     /// What became of a call.
-    pub(super) fn poll<R: Wire>(
+    pub(super) fn poll<R>(
         &self,
         call: CallNumber,
         waker: &Waker,
+        take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
     ) -> Option<Result<R, CallError>> {
         self.with(|caller| {
             caller.drain();
@@ -164,7 +165,7 @@ impl Side {
             while std::mem::take(&mut caller.heard) && !caller.may_sleep() {
                 caller.drain();
             }
-            let answer = caller.poll_for(call, waker);
+            let answer = caller.poll_for(call, waker, take);
             // Reading it may have given a buffer back for which the peer waits.
             fence_full();
             caller.relieve();

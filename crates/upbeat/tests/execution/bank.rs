@@ -13,6 +13,11 @@ pub(crate) trait Bank {
     /// The same with an error of its own.
     #[method(nack)]
     async fn transfer(&self, sum: u64) -> Result<u64, String>;
+    /// So many coins, once they are there; the other says that there are none of 0.
+    #[method(nack)]
+    async fn coins(&self, sum: u64) -> Vec<u64>;
+    #[method(nack)]
+    async fn change(&self, sum: u64) -> Result<Vec<u64>, String>;
     /// Notes a sum first.
     #[method(nack)]
     async fn swap(&self, first: u64, sum: u64) -> u64;
@@ -68,6 +73,20 @@ impl Bank for Vault {
         match sum {
             0 => Err("nothing to transfer".into()),
             sum => Ok(self.take(sum).await),
+        }
+    }
+
+    #[method(needs(self.lock, self.balance.get() >= *sum))]
+    async fn coins(&self, sum: u64) -> Vec<u64> {
+        self.take(sum).await;
+        (0..sum).collect()
+    }
+
+    #[method(needs(self.lock, self.balance.get() >= *sum))]
+    async fn change(&self, sum: u64) -> Result<Vec<u64>, String> {
+        match sum {
+            0 => Err("nothing to change".into()),
+            sum => Ok(self.coins(sum).await),
         }
     }
 

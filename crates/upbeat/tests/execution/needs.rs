@@ -92,6 +92,39 @@ fn what_is_sent_back_comes_again_and_runs_once() {
 }
 
 #[test]
+fn what_is_sent_back_fills_its_buffer_in_the_end() {
+    let _watchdog = Watchdog::new("nack into a buffer", 60);
+    for kind in KINDS {
+        let stand = Stand::new(kind, None);
+        stand.node.block_on(async {
+            let (shop, bank) = clients(&stand).await;
+            for round in [0, 1] {
+                let filled = stand.node.spawn({
+                    let bank = bank.clone();
+                    async move {
+                        let mut coins = [9; 6];
+                        let filled = match round {
+                            0 => bank.coins(5).into(&mut coins).await.unwrap(),
+                            _ => bank.change(5).into(&mut coins).await.unwrap(),
+                        };
+                        (filled, coins)
+                    }
+                });
+                while counted(&shop, Counter::HandlersRefused).await <= round {}
+                bank.deposit(5).await.unwrap();
+                assert_eq!(filled.await, Ok((5, [0, 1, 2, 3, 4, 9])));
+            }
+            let mut none = [0; 1];
+            let error = CallError::Method("nothing to change".into());
+            assert_eq!(bank.change(0).into(&mut none).await, Err(error));
+            bank.deposit(2).await.unwrap();
+            let error = CallError::NoRoom { items: 2, room: 1 };
+            assert_eq!(bank.coins(2).into(&mut none).await, Err(error));
+        });
+    }
+}
+
+#[test]
 fn what_has_begun_is_not_sent_back_for_what_a_part_of_it_needs() {
     let _watchdog = Watchdog::new("needs of a part", 60);
     for kind in KINDS {
