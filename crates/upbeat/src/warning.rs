@@ -5,10 +5,37 @@
 
 use std::fmt::Arguments;
 use std::io::{self, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A service, and a method of it.
+type Method = (&'static str, &'static str);
+
+/// The methods of which this process was warned, on whatever node.
+static TOLD: Mutex<Vec<Method>> = Mutex::new(Vec::new());
 
 /// Warns in one line.
 #[cold]
 pub(crate) fn warn(text: Arguments<'_>) {
     // Where nobody hears it, nothing is lost that the counters do not tell.
     let _ = writeln!(io::stderr().lock(), "upbeat: {text}");
+}
+
+/// There is room to note so many methods more, so that to warn of one takes no memory.
+pub(crate) fn may_warn_of(methods: usize) {
+    told().reserve(methods);
+}
+
+/// Warns of a method, unless the process was warned of it.
+#[cold]
+pub(crate) fn warn_of(method: Method, text: Arguments<'_>) {
+    let mut told = told();
+    if !told.contains(&method) {
+        told.push(method);
+        drop(told);
+        warn(text);
+    }
+}
+
+fn told() -> MutexGuard<'static, Vec<Method>> {
+    TOLD.lock().unwrap_or_else(PoisonError::into_inner)
 }

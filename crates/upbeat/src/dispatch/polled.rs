@@ -7,7 +7,7 @@
 
 use super::{Dispatcher, Running};
 use crate::sample::{Names, Reason, Sample};
-use crate::warning::warn;
+use crate::warning::{may_warn_of, warn_of};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
@@ -212,6 +212,7 @@ impl Dispatcher {
         let mut over_runs = self.polled.over_runs.borrow_mut();
         let noted = over_runs.len();
         over_runs.reserve(methods.saturating_sub(noted));
+        may_warn_of(methods);
     }
 
     /// A handler has run beyond its budget.
@@ -231,12 +232,13 @@ impl Dispatcher {
         if noted.count == 1 {
             let (service, method) = names;
             let [ran, budget] = [ran, budget].map(|ticks| Duration::from(Ticks(ticks)));
-            warn(format_args!(
+            let text = format_args!(
                 "a handler of `{service}.{method}` ran for {ran:.0?} without a pause, beyond its \
                  budget of {budget:.0?}, while the node served nobody else: give its loops a \
                  `checkpoint().await`, have `compute` do the work, or raise the method's budget, \
                  unless the machine gave its processor to others"
-            ));
+            );
+            warn_of(names, text);
         }
     }
 
