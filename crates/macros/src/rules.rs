@@ -79,6 +79,9 @@ fn of_option(option: &ParseNestedMeta<'_>, rule: &mut Rule) -> syn::Result<()> {
     if option.path.is_ident("needs") {
         let wrong =
             || option.error("write what is needed, as in `needs(self.lock, self.open.get())`");
+        if !option.input.peek(syn::token::Paren) {
+            return Err(wrong());
+        }
         let content;
         syn::parenthesized!(content in option.input);
         let needs = Punctuated::<Expr, Token![,]>::parse_terminated(&content)?;
@@ -97,7 +100,7 @@ fn of_option(option: &ParseNestedMeta<'_>, rule: &mut Rule) -> syn::Result<()> {
         return Ok(());
     }
     if option.path.is_ident("execution") {
-        let text: LitStr = option.value()?.parse()?;
+        let text = text_of(option, "`execution = \"trpc\"`")?;
         let named = EXECUTIONS.iter().find(|(name, _)| *name == text.value());
         let (_, variant) = named.ok_or_else(|| {
             let names = EXECUTIONS.map(|(name, _)| format!("`\"{name}\"`")).join(", ");
@@ -121,11 +124,17 @@ fn of_option(option: &ParseNestedMeta<'_>, rule: &mut Rule) -> syn::Result<()> {
 
 /// Reads the time that is given to an option.
 fn time_of(option: &ParseNestedMeta<'_>, instead: &str) -> syn::Result<u64> {
-    let text: LitStr = option.value()?.parse()?;
+    let text = text_of(option, instead)?;
     nanoseconds(&text.value()).ok_or_else(|| {
         let what = "that is no time: write a whole number of `us`, `ms` or `s`, as in";
         syn::Error::new(text.span(), format!("{what} {instead}"))
     })
+}
+
+/// Reads the text that is given to an option.
+fn text_of(option: &ParseNestedMeta<'_>, instead: &str) -> syn::Result<LitStr> {
+    let given = option.value().and_then(|value| value.parse());
+    given.map_err(|_| option.error(format!("it is given as a text: write {instead}")))
 }
 
 /// Reads the options of one attribute.

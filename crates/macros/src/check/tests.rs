@@ -65,6 +65,7 @@ fn forms_of_methods() {
         ("fn f(&self) -> impl Future<Output = u8> + Send;", "`async fn f` with `-> u8`"),
         ("const fn f(&self);", "leave `const` out"),
         ("async unsafe fn f(&self);", "leave `unsafe` out"),
+        ("async fn f(&self, ...);", "write a `Vec` instead of `...`"),
         ("async extern \"C\" fn f(&self);", "leave `extern \"C\"` out"),
         ("async fn f(&self) {}", "write `;` and move the body to the `impl`"),
         ("async fn f<T>(&self, n: T);", "concrete types"),
