@@ -124,44 +124,26 @@ impl Dispatcher {
         self.take_in(session, live, end);
     }
 
-    /// A request is run as a task at once: in front of the tasks that want to run, or behind them.
+    /// A request is run as a task at once, or begins anew as one: in front of the tasks that want to
+    /// run, or behind them.
     pub(crate) fn start(
         self: &Rc<Self>,
         session: &Rc<Session>,
         live: Live,
         end: Option<u64>,
+        why: Counter,
         in_front: bool,
     ) {
         if session.ended().is_some() {
             return;
         }
-        self.count(Counter::StartedAsTasks);
+        self.count(why);
         if let Some(id) = self.take_in(session, live, end) {
             if in_front {
                 self.front.borrow_mut().push_back(id);
             } else {
                 self.ready.borrow_mut().push(id);
             }
-            self.roster.keep(Priority::Normal);
-        }
-    }
-
-    /// A handler that lacks what it needs begins anew as a task, which waits for it: at once, as nobody
-    /// wakes it.
-    #[cold]
-    pub(crate) fn begin_anew(
-        self: &Rc<Self>,
-        session: &Rc<Session>,
-        live: Live,
-        end: Option<u64>,
-        reason: Reason,
-    ) {
-        if session.ended().is_some() {
-            return;
-        }
-        self.count(reason.counter());
-        if let Some(id) = self.take_in(session, live, end) {
-            self.ready.borrow_mut().push(id);
             self.roster.keep(Priority::Normal);
         }
     }

@@ -71,7 +71,7 @@ where
         let sample = stamps.sample().map(|sample| Box::new(sample.clone()));
         let task = self.served.task(Lost { from, slot, sample }, (Reason::Other, None));
         self.served.kept.count(Counter::StartedAsTasks);
-        node.start(session, task, end, in_front);
+        node.start(session, task, end, Counter::StartedAsTasks, in_front);
     }
 
     /// A handler has to wait: it goes on as a task. One that has not begun for want of what it needs
@@ -86,7 +86,8 @@ where
         if !refusals.is_some_and(is_refusable) {
             let reason = waits.0;
             self.served.kept.count(reason.counter());
-            return node.begin_anew(session, self.served.task(lost, waits), end, reason);
+            let task = self.served.task(lost, waits);
+            return node.start(session, task, end, reason.counter(), false);
         }
         self.give_up(lost.slot);
         node.count(Counter::HandlersRefused);
