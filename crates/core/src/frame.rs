@@ -61,6 +61,12 @@ impl CallNumber {
     /// The number of frames that belong to no call.
     pub const NONE: CallNumber = CallNumber { index: 0, generation: 0 };
 
+    /// The index that says, in a cancel, that a stream of a result is meant, and no call.
+    pub const RESULT_STREAM: u32 = u32::MAX;
+
+    /// The same of a stream of an argument.
+    pub const ARGUMENT_STREAM: u32 = u32::MAX - 1;
+
     /// The number as it stands in a head.
     #[inline]
     pub const fn as_u64(self) -> u64 {
@@ -156,6 +162,14 @@ impl Head {
     #[inline]
     pub const fn cancel(call: CallNumber) -> Head {
         Head { kind: Kind::Cancel, call, ..Head::BARE }
+    }
+
+    /// Takes back a stream by its number: one of a result that was to be read, or one of an argument
+    /// that was to be written. In the place of a call's index stands one that no call has.
+    #[must_use]
+    pub const fn cancel_stream(number: u32, of_result: bool) -> Head {
+        let index = if of_result { CallNumber::RESULT_STREAM } else { CallNumber::ARGUMENT_STREAM };
+        Head::cancel(CallNumber { index, generation: number })
     }
 
     /// The lane goes on in the segment of this generation.

@@ -202,6 +202,18 @@ pub const WATCHES_PER_SECOND_MAX: u64 = 1_000;
 /// else runs on its node meanwhile, and waking a sleeping node takes half of it.
 pub const HANDLER_BUDGET_NS: u64 = 100_000;
 
+/// Streams of one session that are open at the node that serves: those of results that it writes, and those
+/// of arguments that it reads.
+pub const STREAMS_PER_SESSION_MAX: usize = 256;
+
+/// Items of a stream that go in one message: as many as are there, but no more, so that a batch is
+/// within a handler's budget.
+pub const STREAM_ITEMS_MAX: usize = 256;
+
+/// Bytes of such items, of which the last may go beyond. What a reader and a writer hold of a stream is a
+/// few times that.
+pub const STREAM_BYTES_MAX: usize = 32 << 10;
+
 // A head fits its slot, and a packed slot holds at least one byte per message.
 const _: () = assert!(HEAD_BYTES + SHORT_BYTES == SLOT_BYTES && SHORT_BYTES > 0);
 const _: () = assert!(HEAD_BYTES.is_multiple_of(8) && SLOT_BYTES.is_power_of_two());
