@@ -4,8 +4,11 @@
 //! the answer, a call is cancelled at the callee. Where the lane is full, the call waits for room.
 
 mod again;
+mod given_up;
+mod streaming;
 
 pub use again::{NackCall, TryNackCall};
+pub(crate) use streaming::hand_over;
 
 use crate::dispatch::{Dispatcher, Loan};
 use crate::error::CallError;
@@ -75,6 +78,7 @@ impl Bound {
     /// Sends a one-way message.
     #[inline(always)]
     pub fn send<A: Wire>(&self, index: usize, method: &'static str, arguments: A) -> Send<'_, A> {
+        const { assert!(!A::STREAMS, "nobody goes on with the streams of a one-way message") };
         let number = self.numbers.get(index).copied().unwrap_or(MISSING);
         Send { bound: self, number, method, arguments, rare: None }
     }
@@ -96,6 +100,8 @@ enum State<A> {
     Sent(CallNumber),
     /// The same of a call that is sampled.
     Sampled(CallNumber, Wants),
+    /// The same of a call whose arguments have streams in them, which go on.
+    Feeding(CallNumber, A),
     Over,
 }
 
@@ -108,6 +114,8 @@ struct Rare {
     refusals: Option<u64>,
     /// Where its callee may ask for more time.
     lent: Option<Rc<Loan>>,
+    /// Whether streams may stand in the result.
+    gives_streams: bool,
 }
 
 impl Rare {
@@ -298,7 +306,7 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     /// The call was sent: notes what its callee may ask for.
     #[cold]
     fn lend(&mut self) {
-        let State::Sent(call) = self.state else { return };
+        let (State::Sent(call) | State::Feeding(call, _)) = self.state else { return };
         let Bound { node, session, .. } = self.bound;
         let rare = self.rare.get_or_insert_default();
         let (above, lease) = node.bound().unwrap_or((u64::MAX, None));
@@ -330,7 +338,11 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
         if written.is_ok() {
             node.count(Counter::CallsSent);
             node.sent(session);
-            self.state = State::Sent(call);
+            if A::STREAMS {
+                self.feeds(call);
+            } else {
+                self.state = State::Sent(call);
+            }
         } else {
             session.close_unsent(call);
         }
@@ -351,6 +363,10 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
                 self.bound.node.put_off_sample();
                 sample.at(Point::Roomed);
                 sample
+            }
+            None if A::STREAMS || R::STREAMS => {
+                self.bound.node.put_off_sample();
+                return self.write_rarely(context, &mut Unsampled);
             }
             None => match self.bound.node.next_sample(CALL) {
                 Some(mut sample) => {
@@ -479,6 +495,9 @@ impl<A: Wire, R: Wire> Future for Call<'_, A, R> {
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if A::STREAMS || R::STREAMS {
+            return self.poll_streams(context);
+        }
         self.poll_taking(context, R::take)
     }
 }
@@ -552,50 +571,6 @@ impl<A, R: Wire> Call<'_, A, R> {
         node.call_done(session, half);
         self.state = State::Over;
         Some(result)
-    }
-}
-
-impl<A, R> Call<'_, A, R> {
-    #[cold]
-    fn poll_deadline<T>(&mut self, context: &mut Context<'_>) -> Poll<Result<T, CallError>> {
-        match self.state {
-            State::Unsent(_) => self.bound.node.awaits_room(),
-            _ => self.bound.node.awaits_answer(),
-        }
-        let Some(rare) = &mut self.rare else { return Poll::Pending };
-        let Some(deadline) = &mut rare.deadline else { return Poll::Pending };
-        if let Some(lent) = &rare.lent {
-            deadline.sleep.put_off(lent.end());
-        }
-        ready!(Pin::new(&mut deadline.sleep).poll(context));
-        self.give_up();
-        Poll::Ready(Err(CallError::Deadline))
-    }
-
-    #[cold]
-    fn give_up(&mut self) {
-        if let State::Sent(call) | State::Sampled(call, _) =
-            std::mem::replace(&mut self.state, State::Over)
-        {
-            let Bound { node, session, .. } = self.bound;
-            if session.abandon(call) {
-                node.count(Counter::CancelsSent);
-                node.sent(session);
-            }
-        }
-        if let Some(rare) = &mut self.rare {
-            rare.waits = Waits::default();
-            rare.lent = None;
-        }
-    }
-}
-
-impl<A, R> Drop for Call<'_, A, R> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if matches!(self.state, State::Sent(_) | State::Sampled(..)) {
-            self.give_up();
-        }
     }
 }
 

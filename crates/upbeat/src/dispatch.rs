@@ -15,6 +15,8 @@ mod sessions;
 
 mod attention;
 
+mod streams;
+
 mod requests;
 
 mod places;
@@ -69,6 +71,7 @@ pub use polled::OverRun;
 pub(crate) use promoted::Charge;
 pub(crate) use sessions::{Connecting, OnLost, Settings};
 use sessions::{Door, Place};
+pub(crate) use streams::{Inlet, Methods as StreamMethods, Outlet};
 
 /// Turns between two looks at the clock while messages come.
 const TURNS_PER_TICK: u32 = 256;
@@ -152,6 +155,7 @@ pub(crate) struct Dispatcher {
     methods: RefCell<Vec<Entry>>,
     /// Methods that a running handler has entered.
     offered: RefCell<Vec<Entry>>,
+    streams: streams::Streams,
     tasks: Rc<Tasks>,
     handlers: who::Handlers,
     roster: Arc<Roster>,
@@ -217,6 +221,7 @@ impl Dispatcher {
             hot: RefCell::new(Vec::new()),
             methods: RefCell::default(),
             offered: RefCell::default(),
+            streams: streams::Streams::default(),
             tasks: Tasks::new(),
             handlers: who::Handlers::default(),
             roster,
@@ -521,7 +526,7 @@ impl Dispatcher {
             let (kind, deadline_us, refusals) = (head.kind, None, None);
             let extendable = false;
             let request = Request { kind, call, deadline_us, refusals, extendable, payload };
-            return self.request_slowly(session, &head, request);
+            return self.request_slowly(session, &head, request, Running::Handler(call, number));
         };
         self.running.set(Running::Handler(call, number));
         entry.method.call(self, session, call, len);

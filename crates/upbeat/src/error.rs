@@ -71,6 +71,11 @@ pub enum CallError<E = Infallible> {
         /// Items of the buffer.
         room: usize,
     },
+    /// A stream was broken off before its end.
+    Stream {
+        /// Why.
+        text: Box<str>,
+    },
     /// There is no room for the message now, and it was not to wait. It was not sent.
     Full,
     /// There is no memory for the message.
@@ -157,6 +162,7 @@ impl<E> CallError<E> {
             CallError::Value { text } => CallError::Value { text },
             CallError::TooLarge { bytes, most } => CallError::TooLarge { bytes, most },
             CallError::NoRoom { items, room } => CallError::NoRoom { items, room },
+            CallError::Stream { text } => CallError::Stream { text },
             CallError::Full => CallError::Full,
             CallError::NoMemory { bytes, text } => CallError::NoMemory { bytes, text },
             CallError::TooManyCalls { most } => CallError::TooManyCalls { most },
@@ -179,6 +185,7 @@ impl<E> CallError<E> {
             | CallError::Unknown(_)
             | CallError::Deadline
             | CallError::NoRoom { .. }
+            | CallError::Stream { .. }
             | CallError::Value { .. } => true,
             CallError::Failed { code, .. } => {
                 let unrun = [
@@ -229,6 +236,7 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
             CallError::NoRoom { items, room } => {
                 write!(f, "the result has {items} items and the buffer has room for {room}")
             }
+            CallError::Stream { text } => write!(f, "the stream was broken off: {text}"),
             CallError::Full => write!(
                 f,
                 "there is no room for the message now, and it was not sent: await it, or try again"

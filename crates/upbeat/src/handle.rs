@@ -24,7 +24,11 @@ mod side;
 
 mod awaited;
 
+mod streaming;
+
 pub use awaited::{HandleCall, HandleSend, HandleTryCall};
+pub(crate) use side::Side;
+pub(crate) use streaming::{SideCall, wait};
 
 use crate::call::flatten;
 use crate::dispatch::Dispatcher;
@@ -33,7 +37,6 @@ use crate::setup::{place, program_id};
 use crate::wait::Waiting;
 use crate::wire::Wire;
 use caller::{Caller, To};
-use side::Side;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -259,7 +262,7 @@ pub struct BoundHandle {
 impl BoundHandle {
     /// Calls that block this thread. Keep it while you call: it keeps a session.
     pub fn blocking(&self) -> Blocking<'_> {
-        Blocking { shared: &self.shared, caller: RefCell::new(None) }
+        Blocking { handle: self, caller: RefCell::new(None) }
     }
 }
 
@@ -282,7 +285,7 @@ impl BoundHandle {
 /// # Ok(()) }
 /// ```
 pub struct Blocking<'h> {
-    shared: &'h Shared,
+    handle: &'h BoundHandle,
     caller: RefCell<Option<Caller>>,
 }
 
@@ -295,6 +298,10 @@ impl Blocking<'_> {
         method: &'static str,
         arguments: A,
     ) -> Result<R, CallError> {
+        if A::STREAMS || R::STREAMS {
+            // Streams go on over the session that several may use.
+            return streaming::wait(self.handle.call(index, method, arguments));
+        }
         self.with(|caller| caller.call(To { index, method }, arguments))
     }
 
@@ -317,6 +324,7 @@ impl Blocking<'_> {
         method: &'static str,
         arguments: A,
     ) -> Result<(), CallError> {
+        const { assert!(!A::STREAMS, "nobody goes on with the streams of a one-way message") };
         self.with(|caller| caller.send(To { index, method }, &arguments))
     }
 
@@ -339,14 +347,14 @@ impl Blocking<'_> {
     #[cold]
     fn prepare<'a>(&self, caller: &'a mut Option<Caller>) -> Result<&'a mut Caller, CallError> {
         *caller = None;
-        while let Some(mut idle) = self.shared.idle().pop() {
+        while let Some(mut idle) = self.handle.shared.idle().pop() {
             // One that stood idle may have ended meanwhile.
             idle.hear();
             if idle.ended().is_none() {
                 return Ok(caller.insert(idle));
             }
         }
-        Ok(caller.insert(self.shared.open()?))
+        Ok(caller.insert(self.handle.shared.open()?))
     }
 }
 
@@ -359,7 +367,7 @@ impl Drop for Blocking<'_> {
             caller.flush();
             // Nobody looks at it from here on.
             let quiet = caller.may_sleep();
-            let mut idle = self.shared.idle();
+            let mut idle = self.handle.shared.idle();
             if quiet && idle.len() < IDLE_MAX {
                 idle.push(caller);
             }

@@ -127,6 +127,8 @@ mod stuck;
 
 mod dispatch;
 
+mod passage;
+
 mod statistics;
 
 mod time;
@@ -144,6 +146,8 @@ pub mod client;
 mod setup;
 
 pub mod handle;
+
+mod stream;
 
 mod signal;
 
@@ -163,6 +167,7 @@ pub use reference::ServiceRef;
 pub use serde;
 pub use signal::ctrl_c;
 pub use statistics::{MethodStatistics, Statistics};
+pub use stream::{Sink, Stream, StreamIter, stream};
 pub use sync::Mutex;
 pub use task::{Child, JoinHandle, Scope, TaskEnded, TryScope};
 pub use task::{all, race, scope, try_all, try_scope, yield_now};

@@ -366,6 +366,19 @@ impl Node {
         self.inner.sessions().len()
     }
 
+    /// Streams that are open in sessions in which this node serves: results of its methods that are not
+    /// read to their ends, and arguments.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/streams").local_only().build()?;
+    /// assert_eq!(node.streams(), 0);
+    /// # Ok(()) }
+    /// ```
+    pub fn streams(&self) -> usize {
+        self.inner.streams_open()
+    }
+
     /// The methods whose handlers have run beyond their budgets without a pause. That is looked at
     /// where a handler goes on as a task, where its message is sampled, and where its method has a
     /// rule of its own; the first time it is said on standard error as well.

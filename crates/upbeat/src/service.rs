@@ -18,6 +18,7 @@ pub use rules::{Needs, Rule, Rules, Series, Turn, needs};
 
 use crate::dispatch::{Charge, Dispatcher, Entry, Lease, Method, Request};
 use crate::execution::Execution;
+use crate::passage;
 use crate::sample::{Names, Reason, Sample, Stamps, Timed, Unsampled};
 use crate::session::Session;
 use crate::statistics::{Collected, Tally};
@@ -288,7 +289,10 @@ where
         }
         let (end, lease, refusals, bytes) = (None, None, None, len as usize);
         let from = From { node, session, call, end, lease, refusals, bytes };
-        accepted(from, read::<A>(&mut session.plain_payload(len)))
+        let arguments = passage::at_callee(A::STREAMS, (node, session, call), || {
+            read::<A>(&mut session.plain_payload(len))
+        });
+        accepted(from, arguments)
     }
 
     /// The arguments of any call or one-way message. None if it is refused.
@@ -315,7 +319,8 @@ where
             return None;
         }
         let bytes = payload.remaining();
-        let arguments = read::<A>(&mut payload);
+        let arguments =
+            passage::at_callee(A::STREAMS, (node, session, call), || read::<A>(&mut payload));
         stamps.at(Point::Decoded);
         let end = deadline_us.map(|left| node.end_of(left));
         accepted(From { node, session, call, end, lease, refusals, bytes }, arguments)
@@ -363,7 +368,9 @@ where
             Poll::Ready(result) => {
                 stamps.at(Point::Finished);
                 if !self.oneway {
-                    session.reply(call, &result, stamps);
+                    passage::at_callee(R::STREAMS, (node, session, call), || {
+                        session.reply(call, &result, stamps);
+                    });
                 }
                 node.count(Counter::HandlersInline);
                 slot.future.set(None);
@@ -443,7 +450,9 @@ impl<F> Promoted<F> {
         match self.asker {
             Asker::Call(call) => {
                 self.session.serving.borrow_mut().remove(call);
-                self.session.reply(call, result, stamps);
+                passage::at_callee(R::STREAMS, (&self.node, &self.session, call), || {
+                    self.session.reply(call, result, stamps);
+                });
             }
             Asker::Oneway => self.session.end_oneway(),
             Asker::Gone => self.node.ran_in_vain(self.ran),

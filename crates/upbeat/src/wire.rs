@@ -8,6 +8,7 @@
 //! Invariant: `take` accepts any bytes and gives a value or an error; it never reads beyond the
 //! message, and never allocates more than the message is long.
 
+mod carried;
 mod describe;
 mod forms;
 mod shallow;
@@ -16,6 +17,8 @@ mod input;
 mod output;
 mod sequence;
 
+#[doc(hidden)]
+pub use carried::{Arguments, Carried};
 pub use describe::{Describe, signature, signature_text};
 pub use forms::Plain;
 pub(crate) use in_place::Hold;
@@ -27,6 +30,7 @@ pub(crate) use sequence::{fill, try_fill};
 pub use upbeat_core::method::Signature;
 
 use std::fmt;
+use std::rc::Rc;
 
 /// A value that can be an argument or a result of a method.
 ///
@@ -50,6 +54,9 @@ pub trait Wire: Sized + 'static {
     /// Whether it is read where it lies, so that its message is to lie in a buffer that can be held.
     const IN_PLACE: bool = false;
 
+    /// Whether streams may stand in it, which are opened where it is sent and where it is received.
+    const STREAMS: bool = false;
+
     /// Bytes that a value will likely take in a message: so much room is claimed at first.
     const BYTES_LIKELY: usize = 0;
 
@@ -67,6 +74,10 @@ pub trait Wire: Sized + 'static {
 
     /// Reads a value, beginning at a whole word.
     fn take(input: &mut Input<'_>) -> Result<Self, WireError>;
+
+    /// Shows the streams that stand in it.
+    #[doc(hidden)]
+    fn streams(&self, _show: &mut dyn FnMut(&Rc<dyn Carried>)) {}
 
     /// Writes many values, as the elements of a sequence.
     fn put_all(items: &[Self], out: &mut Output<'_>) -> Result<(), WireError> {
@@ -127,6 +138,11 @@ pub enum WireError {
         /// Items for which there is room.
         room: usize,
     },
+    /// A stream cannot be opened, or not be gone on with.
+    Stream {
+        /// Why.
+        why: &'static str,
+    },
     /// Serde, or postcard under it, says no.
     Serde {
         /// What it says.
@@ -150,6 +166,7 @@ impl fmt::Display for WireError {
             WireError::NoRoom { items, room } => {
                 write!(f, "{items} items have come and there is room for {room}")
             }
+            WireError::Stream { why } => write!(f, "a stream: {why}"),
             WireError::Serde { text } => write!(f, "serde: {text}"),
         }
     }

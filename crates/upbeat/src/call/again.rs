@@ -65,6 +65,7 @@ impl Bound {
         method: &'static str,
         arguments: A,
     ) -> NackCall<'_, A, R> {
+        const { assert!(!A::STREAMS, "a method under `nack` has no streams in its arguments") };
         let arguments = Rc::new(arguments);
         let call = self.attempt(index, method, &arguments, 0);
         let (refusals, pause, deadline) = (0, None, None);

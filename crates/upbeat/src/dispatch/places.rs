@@ -102,7 +102,7 @@ impl Dispatcher {
         let methods = self.methods.borrow();
         let Some(entry) = methods.get(usize::from(head.method).wrapping_sub(1)) else {
             drop(methods);
-            return self.request_slowly(session, head, request);
+            return self.request_slowly(session, head, request, running);
         };
         self.running.set(running);
         entry.method.arrive(self, session, request);

@@ -1,6 +1,6 @@
 //! Frames off the common path: control, binding, requests that are refused.
 
-use super::{Dispatcher, Request};
+use super::{Dispatcher, Request, Running};
 use crate::sample::Unsampled;
 use crate::session::{Fault, Session};
 use crate::task::Cancelled;
@@ -19,6 +19,7 @@ impl Dispatcher {
         session: &Rc<Session>,
         head: &Head,
         request: Request<'_>,
+        running: Running,
     ) {
         self.unflushed.set(true);
         if !self.offered.borrow().is_empty() {
@@ -28,6 +29,10 @@ impl Dispatcher {
             (FailCode::Closing, String::new())
         } else if head.method == BIND && head.kind == Kind::Call {
             return self.bind(session, request);
+        } else if let Some(method) = self.streams.method(head.method) {
+            self.running.set(running);
+            method.arrive(self, session, request);
+            return self.ran();
         } else {
             (FailCode::NoSuchMethod, format!("method {}", head.method))
         };
@@ -78,6 +83,8 @@ impl Dispatcher {
                     self.count(Counter::CancelsHonoured);
                     session.fail(head.call, FailCode::Cancelled, "");
                     self.pressed.set(true);
+                } else {
+                    self.count_more(Counter::OrphansEnded, self.leave_streams(session, head.call));
                 }
             }
             Kind::Stamps => self.stamps_arrived(session, &head)?,

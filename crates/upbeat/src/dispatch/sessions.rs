@@ -268,6 +268,7 @@ impl Dispatcher {
             self.cancel(task, Cancelled::Lost);
         }
         drop(self.purse.with(|budget| session.forget_kept(budget)));
+        self.count_more(Counter::OrphansEnded, self.end_streams(key, session));
         self.pressed.set(true);
         if let (Some(on_lost), Some(lost)) = (&self.settings.on_lost, session.ended()) {
             on_lost(lost);

@@ -6,15 +6,16 @@
 use super::BoundHandle;
 use super::caller::To;
 use super::side::{Asked, Side};
-use crate::call::{Asks, Filling, TryFilling, flatten};
+use crate::call::{Asks, Filling, TryFilling, flatten, hand_over};
 use crate::error::CallError;
+use crate::passage::{self, Carrier, Passage};
 use crate::wire::{Input, Sequence, Wire, WireError};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use upbeat_core::frame::CallNumber;
+use upbeat_core::frame::{CallNumber, Head};
 
 /// A call through a handle.
 #[must_use = "a call does nothing until it is awaited"]
@@ -23,12 +24,15 @@ pub struct HandleCall<'h, A, R> {
     to: To,
     state: State<A>,
     asked: Option<Asked>,
+    gives_streams: bool,
     result: PhantomData<fn() -> R>,
 }
 
 enum State<A> {
     Unsent(A),
     Sent(Arc<Side>, CallNumber),
+    /// The same where its arguments have streams in them, which go on.
+    Feeding(Arc<Side>, CallNumber, A),
     Over,
 }
 
@@ -39,6 +43,9 @@ impl<A: Wire, R: Wire> Future for HandleCall<'_, A, R> {
     type Output = Result<R, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if A::STREAMS || R::STREAMS {
+            return self.poll_streams(context);
+        }
         self.poll_with(context, R::take)
     }
 }
@@ -100,10 +107,41 @@ impl<'h, A: Wire, T: Sequence, E: Wire> HandleTryCall<'h, A, T, E> {
     }
 }
 
+impl<A: Wire, R: Wire> HandleCall<'_, A, R> {
+    fn poll_streams(&mut self, context: &mut Context<'_>) -> Poll<Result<R, CallError>> {
+        if let State::Unsent(arguments) = &self.state {
+            let side = side_of(self.handle, &self.asked)?;
+            let (to, asked) = (self.to, &mut self.asked);
+            let sent = passage::within(message(&side, CallNumber::NONE), || {
+                side.send_call(to, arguments, asked, context.waker())
+            });
+            let Some(call) = sent? else { return Poll::Pending };
+            if let State::Unsent(arguments) = std::mem::replace(&mut self.state, State::Over) {
+                arguments.streams(&mut |stream| stream.sent());
+                self.state = State::Feeding(side, call, arguments);
+            }
+        }
+        let State::Feeding(side, call, arguments) = &self.state else { return Poll::Pending };
+        let polled =
+            passage::within(message(side, *call), || side.poll(*call, context.waker(), R::take));
+        let Some(result) = polled else {
+            arguments.streams(&mut |stream| stream.feed(context));
+            return Poll::Pending;
+        };
+        match &result {
+            Ok(value) => hand_over(arguments, value),
+            Err(_) if R::STREAMS => side.take_back(Head::cancel(*call)),
+            Err(_) => {}
+        }
+        self.state = State::Over;
+        Poll::Ready(result)
+    }
+}
+
 impl<A, R> Drop for HandleCall<'_, A, R> {
     fn drop(&mut self) {
-        if let State::Sent(side, call) = &self.state {
-            side.abandon(*call);
+        if let State::Sent(side, call) | State::Feeding(side, call, _) = &self.state {
+            side.abandon(*call, self.gives_streams);
         }
     }
 }
@@ -145,6 +183,7 @@ impl BoundHandle {
             to: To { index, method },
             state,
             asked: None,
+            gives_streams: R::STREAMS,
             result: PhantomData,
         }
     }
@@ -166,7 +205,17 @@ impl BoundHandle {
         method: &'static str,
         arguments: A,
     ) -> HandleSend<'_, A> {
+        const { assert!(!A::STREAMS, "nobody goes on with the streams of a one-way message") };
         HandleSend { handle: self, to: To { index, method }, arguments, asked: None }
+    }
+}
+
+/// A message in this session.
+fn message(side: &Arc<Side>, call: CallNumber) -> Passage {
+    Passage {
+        side: passage::Side::Caller,
+        carrier: Carrier::Handle(Arc::<Side>::clone(side)),
+        call,
     }
 }
 

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
-use upbeat_core::bind::{BIND, BindRequest};
+use upbeat_core::bind::{BIND, BindRequest, PULL, PUSH};
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 use upbeat_core::method::Signature;
@@ -230,6 +230,9 @@ impl Caller {
     fn number(&self, to: To) -> Result<u16, CallError> {
         match self.numbers.get(to.index) {
             Some(number) if *number != MISSING => Ok(*number),
+            // Every node serves those.
+            None if to.index == usize::from(PULL) => Ok(PULL),
+            None if to.index == usize::from(PUSH) => Ok(PUSH),
             _ => Err(CallError::NoSuchMethod { method: to.method }),
         }
     }

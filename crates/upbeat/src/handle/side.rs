@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
-use upbeat_core::frame::CallNumber;
+use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::method::Signature;
 use upbeat_memory::sync::fence_full;
 
@@ -23,7 +23,7 @@ use upbeat_memory::sync::fence_full;
 const TIDY: Duration = Duration::from_millis(50);
 
 /// The shared session. The thread holds one reference, the handles the other.
-pub(super) struct Side {
+pub(crate) struct Side {
     state: Arc<Mutex<State>>,
     /// Written when the last handle is gone.
     stop: Arc<OwnedFd>,
@@ -173,9 +173,17 @@ impl Side {
         })?
     }
 
-    /// Gives a call up.
-    pub(super) fn abandon(&self, call: CallNumber) {
+    /// Tells the callee that a stream is wanted no more, or whatever of them it opened in answering a call.
+    pub(crate) fn take_back(&self, head: Head) {
+        self.with(|caller| take_back(caller, head));
+    }
+
+    /// Gives a call up, in whose result there may be streams.
+    pub(super) fn abandon(&self, call: CallNumber, gives_streams: bool) {
         self.with(|caller| {
+            if gives_streams {
+                take_back(caller, Head::cancel(call));
+            }
             // Either the callee is told, or an answer is dropped that may lie in a buffer for which
             // the peer waits.
             if caller.session.abandon(call) || caller.session.peer_wants_room() {
@@ -229,6 +237,13 @@ impl Drop for Asked {
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn take_back(caller: &Caller, head: Head) {
+    if caller.ended().is_none() {
+        caller.session.send_surely(head, Vec::new());
+        caller.flush();
+    }
 }
 
 fn wait_for_room(caller: &mut Caller, waker: &Waker) {

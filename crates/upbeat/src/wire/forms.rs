@@ -1,9 +1,10 @@
 //! The forms of the types that everybody uses.
 
-use super::{Describe, Input, Output, Wire, WireError};
+use super::{Carried, Describe, Input, Output, Wire, WireError};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
+use std::rc::Rc;
 use upbeat_core::limits::EMPTY_ELEMENTS_MAX;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -150,6 +151,7 @@ impl Wire for String {
 }
 
 impl<T: Wire> Wire for Vec<T> {
+    const STREAMS: bool = T::STREAMS;
     const BYTES_LIKELY: usize = 8;
 
     #[inline]
@@ -168,6 +170,10 @@ impl<T: Wire> Wire for Vec<T> {
         T::put_all(self, out)
     }
 
+    fn streams(&self, show: &mut dyn FnMut(&Rc<dyn Carried>)) {
+        self.iter().for_each(|item| item.streams(show));
+    }
+
     fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
         // An element takes a byte of the message, or may be empty: then they are bounded as such.
         let count = input.count(0)?;
@@ -180,6 +186,7 @@ impl<T: Wire> Wire for Vec<T> {
 
 impl<T: Wire> Wire for Option<T> {
     const IN_PLACE: bool = T::IN_PLACE;
+    const STREAMS: bool = T::STREAMS;
     const BYTES_LIKELY: usize = 8 + T::BYTES_LIKELY;
 
     #[inline]
@@ -203,6 +210,10 @@ impl<T: Wire> Wire for Option<T> {
         }
     }
 
+    fn streams(&self, show: &mut dyn FnMut(&Rc<dyn Carried>)) {
+        self.iter().for_each(|value| value.streams(show));
+    }
+
     fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
         match u8::take(input)? {
             0 => Ok(None),
@@ -214,6 +225,7 @@ impl<T: Wire> Wire for Option<T> {
 
 impl<T: Wire, E: Wire> Wire for Result<T, E> {
     const IN_PLACE: bool = T::IN_PLACE;
+    const STREAMS: bool = T::STREAMS || E::STREAMS;
     const BYTES_LIKELY: usize = 8 + T::BYTES_LIKELY;
 
     #[inline]
@@ -246,6 +258,13 @@ impl<T: Wire, E: Wire> Wire for Result<T, E> {
         }
     }
 
+    fn streams(&self, show: &mut dyn FnMut(&Rc<dyn Carried>)) {
+        match self {
+            Ok(value) => value.streams(show),
+            Err(error) => error.streams(show),
+        }
+    }
+
     fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
         match u8::take(input)? {
             0 => T::take(input).map(Ok),
@@ -257,6 +276,7 @@ impl<T: Wire, E: Wire> Wire for Result<T, E> {
 
 impl<T: Wire> Wire for Box<T> {
     const IN_PLACE: bool = T::IN_PLACE;
+    const STREAMS: bool = T::STREAMS;
     const BYTES_LIKELY: usize = T::BYTES_LIKELY;
 
     #[inline]
@@ -272,6 +292,10 @@ impl<T: Wire> Wire for Box<T> {
         T::put(self, out)
     }
 
+    fn streams(&self, show: &mut dyn FnMut(&Rc<dyn Carried>)) {
+        T::streams(self, show);
+    }
+
     fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
         T::take(input).map(Box::new)
     }
@@ -281,6 +305,7 @@ macro_rules! tuple {
     ($($name:ident $at:tt),*) => {
         impl<$($name: Wire),*> Wire for ($($name,)*) {
             const IN_PLACE: bool = false $(|| $name::IN_PLACE)*;
+            const STREAMS: bool = false $(|| $name::STREAMS)*;
             const BYTES_LIKELY: usize = 0 $(+ $name::BYTES_LIKELY.next_multiple_of(8))*;
 
             #[inline]
@@ -303,6 +328,10 @@ macro_rules! tuple {
             fn put(&self, _out: &mut Output<'_>) -> Result<(), WireError> {
                 $(self.$at.put(_out)?;)*
                 Ok(())
+            }
+
+            fn streams(&self, _show: &mut dyn FnMut(&Rc<dyn Carried>)) {
+                $(self.$at.streams(_show);)*
             }
 
             #[inline]

@@ -1,0 +1,92 @@
+//! What streams of a handle go on by: calls over the session in which they were opened, and a thread that
+//! waits for them and does nothing else.
+
+use super::Side;
+use super::caller::To;
+use super::side::Asked;
+use crate::dispatch::Dispatcher;
+use crate::error::CallError;
+use crate::wire::Wire;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use upbeat_core::frame::CallNumber;
+
+/// A call over a session that is known.
+pub(crate) struct SideCall<'s, A, R> {
+    side: &'s Arc<Side>,
+    to: To,
+    arguments: A,
+    asked: Option<Asked>,
+    sent: Option<CallNumber>,
+    result: PhantomData<fn() -> R>,
+}
+
+// Nothing in it is pinned, as in any call.
+impl<A, R> Unpin for SideCall<'_, A, R> {}
+
+impl<'s, A: Wire, R: Wire> SideCall<'s, A, R> {
+    /// Calls one of the methods that every node serves.
+    pub(crate) fn new(
+        side: &'s Arc<Side>,
+        number: u16,
+        method: &'static str,
+        arguments: A,
+    ) -> SideCall<'s, A, R> {
+        let to = To { index: usize::from(number), method };
+        SideCall { side, to, arguments, asked: None, sent: None, result: PhantomData }
+    }
+}
+
+impl<A: Wire, R: Wire> Future for SideCall<'_, A, R> {
+    type Output = Result<R, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let (this, waker) = (&mut *self, context.waker());
+        let call = match this.sent {
+            Some(call) => call,
+            None => {
+                let sent = this.side.send_call(this.to, &this.arguments, &mut this.asked, waker);
+                let Some(call) = sent? else { return Poll::Pending };
+                *this.sent.insert(call)
+            }
+        };
+        let Some(result) = this.side.poll(call, waker, R::take) else { return Poll::Pending };
+        this.sent = None;
+        Poll::Ready(result)
+    }
+}
+
+impl<A, R> Drop for SideCall<'_, A, R> {
+    fn drop(&mut self) {
+        if let Some(call) = self.sent {
+            self.side.abandon(call, false);
+        }
+    }
+}
+
+/// Waits for a call, or for the next of a stream, in a thread that does nothing else.
+pub(crate) fn wait<T>(future: impl Future<Output = Result<T, CallError>>) -> Result<T, CallError> {
+    if Dispatcher::is_driving() {
+        return Err(CallError::WouldBlockNode);
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(result) => return result,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}

@@ -1,0 +1,365 @@
+//! Streams: results that come one after another, and arguments that go so.
+//!
+//! A stream is a number of a session, at the node that serves. Of a result, its reader asks for items
+//! by a call that is answered when there are some; of an argument, its writer brings items by a call
+//! that is answered when there is room for more. So order, deadlines, budgets, cancelling and the death
+//! of either side are those of calls. At most one such call of a stream is under way, and brings as many
+//! items as are there. Items go through [`Wire`] into the lane, and nothing is allocated for one but
+//! what it owns. Invariant: who writes is never further ahead than a few such batches, and what is
+//! written ends with its reader.
+
+mod batch;
+mod left;
+mod pulled;
+mod pushed;
+mod source;
+mod fed;
+mod served;
+
+pub use source::{Sink, stream};
+
+use crate::error::CallError;
+use crate::handle;
+use crate::passage::{self, Carrier, Side};
+use crate::wire::{Arguments, Carried, Describe, Input, Output, Wire, WireError};
+use fed::Fed;
+use left::Way;
+use pulled::Pulled;
+use served::Outgoing;
+use source::Source;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll};
+
+const NOWHERE: WireError = WireError::Stream {
+    why: "it stands where none is carried: give it as an argument or a result of a method, or in an \
+          `Option`, a `Result`, a tuple or a `Vec` there, and not inside of another type",
+};
+
+/// Items that come one after another, of a method that returns them or that is given them.
+///
+/// A method returns a stream, or a `Result` of one, or takes some as arguments. Whoever writes it is held
+/// back by whoever reads it: it waits while a few batches of items have not been read. An item that
+/// is read is `Ok`, or the last one an error that says why there are no more: then not all have come.
+/// What the method itself has to say of an item goes into the item: `Stream<Result<T, E>>`.
+///
+/// Dropped before its end, it has its writer dropped at the await at which it is. A stream that nobody
+/// reads costs what a few batches take, and ends with its session. Streams in the arguments go on while
+/// their call is awaited, or, where its result is a stream too, while that is read. In a session 256 may
+/// be open at the node that serves.
+///
+/// ```
+/// use upbeat::Stream;
+///
+/// #[upbeat::service]
+/// pub trait Archive {
+///     /// The lines of a file.
+///     async fn lines(&self, file: String) -> Result<Stream<String>, String>;
+///
+///     /// The sum of all that come.
+///     async fn sum(&self, numbers: Stream<u64>) -> Result<u64, String>;
+/// }
+///
+/// struct Shelf;
+///
+/// impl Archive for Shelf {
+///     async fn lines(&self, file: String) -> Result<Stream<String>, String> {
+///         if file.is_empty() {
+///             return Err("a file has a name".into());
+///         }
+///         Ok(upbeat::stream(async move |sink| {
+///             for line in 0..1000 {
+///                 sink.send(format!("{file}: line {line}")).await;
+///             }
+///         }))
+///     }
+///
+///     async fn sum(&self, mut numbers: Stream<u64>) -> Result<u64, String> {
+///         let mut sum = 0;
+///         while let Some(number) = numbers.next().await {
+///             sum += number.map_err(|error| error.to_string())?;
+///         }
+///         Ok(sum)
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let over = std::sync::atomic::AtomicBool::new(false);
+/// # std::thread::scope(|scope| {
+/// # let (is_over, (up, came)) = (&over, std::sync::mpsc::channel());
+/// # scope.spawn(move || {
+/// #     let node = upbeat::Node::builder("doc/archive").local_only().build().unwrap();
+/// #     node.serve(ArchiveServer::new(Shelf));
+/// #     up.send(()).unwrap();
+/// #     node.block_on(async {
+/// #         while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+/// #             upbeat::sleep(std::time::Duration::from_millis(1)).await;
+/// #         }
+/// #     });
+/// # });
+/// # came.recv().unwrap();
+/// # let node = upbeat::Node::builder("doc/reader").local_only().build()?;
+/// # node.block_on(async {
+/// let archive: ArchiveClient = node.connect("doc/archive").await?;
+/// let mut lines = archive.lines("log".into()).await?;
+/// let mut count = 0;
+/// while let Some(line) = lines.next().await {
+///     assert_eq!(line?, format!("log: line {count}"));
+///     count += 1;
+/// }
+/// assert_eq!(count, 1000);
+///
+/// assert_eq!(archive.sum(Stream::of(1..=1000)).await?, 500_500);
+/// # over.store(true, std::sync::atomic::Ordering::Relaxed);
+/// # Ok(())
+/// # })
+/// # })
+/// # }
+/// ```
+#[must_use = "a stream that is dropped is not read, and its writer ends"]
+pub struct Stream<T> {
+    inner: Rc<Inner<T>>,
+}
+
+struct Inner<T> {
+    source: RefCell<Source<T>>,
+    /// The number under which it is sent, if it is.
+    number: Cell<Option<u32>>,
+    /// How it is sent as an argument.
+    way: RefCell<Option<Way>>,
+    fed: RefCell<Option<Fed>>,
+}
+
+/// Numbers of streams of arguments, which are different at least within a session.
+static NUMBERS: AtomicU32 = AtomicU32::new(1);
+
+impl<T: 'static> Stream<T> {
+    fn from_source(source: Source<T>) -> Stream<T> {
+        let (number, way, fed) = (Cell::new(None), RefCell::default(), RefCell::default());
+        Stream { inner: Rc::new(Inner { source: RefCell::new(source), number, way, fed }) }
+    }
+
+    /// A stream of these items, each taken when it is wanted.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/stream-of").local_only().build()?;
+    /// let mut squares = upbeat::Stream::of((1..=3).map(|n| n * n));
+    /// node.block_on(async {
+    ///     for square in [1, 4, 9] {
+    ///         assert_eq!(squares.next().await, Some(Ok(square)));
+    ///     }
+    ///     assert_eq!(squares.next().await, None);
+    /// });
+    /// # Ok(()) }
+    /// ```
+    pub fn of(items: impl IntoIterator<Item = T, IntoIter: 'static>) -> Stream<T> {
+        Stream::from_source(Source::of(items.into_iter()))
+    }
+
+    /// A stream of what another has to give, of any crate's.
+    ///
+    /// ```
+    /// use std::pin::Pin;
+    /// use std::task::{Context, Poll};
+    ///
+    /// struct Down(u64);
+    ///
+    /// impl futures_core::Stream for Down {
+    ///     type Item = u64;
+    ///
+    ///     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<u64>> {
+    ///         self.0 = self.0.saturating_sub(1);
+    ///         Poll::Ready(Some(self.0).filter(|n| *n > 0))
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/stream-from").local_only().build()?;
+    /// let mut down = upbeat::Stream::from_stream(Down(3));
+    /// assert_eq!(node.block_on(down.next()), Some(Ok(2)));
+    /// # Ok(()) }
+    /// ```
+    pub fn from_stream(stream: impl futures_core::Stream<Item = T> + 'static) -> Stream<T> {
+        Stream::from_source(Source::Here(Box::pin(stream)))
+    }
+
+    /// The next item; none after the last. An error is the last.
+    ///
+    /// Dropped before it is there, nothing is lost: the next one gives it. [`within`](crate::within) bounds
+    /// how long it is waited for.
+    ///
+    /// ```
+    /// async fn sum(mut numbers: upbeat::Stream<u64>) -> Result<u64, upbeat::CallError> {
+    ///     let mut sum = 0;
+    ///     while let Some(number) = numbers.next().await {
+    ///         sum += number?;
+    ///     }
+    ///     Ok(sum)
+    /// }
+    /// ```
+    pub async fn next(&mut self) -> Option<Result<T, CallError>> {
+        poll_fn(|context| self.poll(context)).await
+    }
+
+    /// The items one after another, for a thread that waits for each: of a stream that came through a
+    /// handle, or that is made here. Where a node is driven, or would have to be, an error says so.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Archive {
+    /// #     async fn lines(&self, file: String) -> upbeat::Stream<String>;
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let archive: ArchiveHandle = upbeat::handle::connect("archive")?;
+    /// for line in archive.blocking().lines("log".into())?.blocking() {
+    ///     println!("{}", line?);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn blocking(self) -> StreamIter<T> {
+        StreamIter { stream: Some(self) }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<T, CallError>>> {
+        self.inner.source.borrow_mut().poll_next(context)
+    }
+}
+
+impl<T: 'static> futures_core::Stream for Stream<T> {
+    type Item = Result<T, CallError>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<T, CallError>>> {
+        self.poll(context)
+    }
+}
+
+impl<T> fmt::Debug for Stream<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({})", self.inner.source.borrow().what())
+    }
+}
+
+impl<T: Wire> Stream<T> {
+    const ITEMS_ARE_NONE: () = assert!(
+        !T::STREAMS,
+        "the items of a stream are no streams: have a method return each of them"
+    );
+
+    /// Where it is written, and under which number.
+    fn number(&self) -> Result<u32, WireError> {
+        let (inner, passage) = (&self.inner, passage::open().ok_or(NOWHERE)?);
+        // A message that did not fit, or had to wait, is written again.
+        let known = inner.number.get();
+        let number = match (passage.side, passage.carrier) {
+            (Side::Caller, carrier) => {
+                *inner.way.borrow_mut() = Some(Way::new(&carrier).ok_or(NOWHERE)?);
+                known.unwrap_or_else(|| NUMBERS.fetch_add(1, Ordering::Relaxed))
+            }
+            (Side::Callee, Carrier::Node(node, session)) => match known {
+                Some(number) => number,
+                None => {
+                    served::serve(&node);
+                    let outgoing = Rc::new(Outgoing::new(inner.source.take()));
+                    node.open_outlet(&session, passage.call, outgoing)?
+                }
+            },
+            (Side::Callee, Carrier::Handle(_)) => return Err(NOWHERE),
+        };
+        inner.number.set(Some(number));
+        Ok(number)
+    }
+}
+
+impl<T: Wire> Wire for Stream<T> {
+    const STREAMS: bool = true;
+    const BYTES_LIKELY: usize = 8;
+
+    fn describe(out: &mut Describe) {
+        out.text("Stream<");
+        out.of::<T>();
+        out.text(">");
+    }
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        let () = Self::ITEMS_ARE_NONE;
+        self.number()?.put(out)
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+        let () = Self::ITEMS_ARE_NONE;
+        let number = u32::take(input)?;
+        let passage = passage::open().ok_or(NOWHERE)?;
+        let source = match (passage.side, &passage.carrier) {
+            (Side::Caller, carrier) => {
+                let way = Way::new(carrier).ok_or(NOWHERE)?;
+                Source::Pulled(Box::new(Pulled::new(way, number)))
+            }
+            (Side::Callee, Carrier::Node(node, session)) => {
+                served::serve(node);
+                Source::Pushed(pushed::open(node, session, number, passage.call)?)
+            }
+            (Side::Callee, Carrier::Handle(_)) => return Err(NOWHERE),
+        };
+        Ok(Stream::from_source(source))
+    }
+
+    fn streams(&self, show: &mut dyn FnMut(&Rc<dyn Carried>)) {
+        let inner: Rc<dyn Carried> = Rc::<Inner<T>>::clone(&self.inner);
+        show(&inner);
+    }
+}
+
+impl<T: Wire> Carried for Inner<T> {
+    fn sent(&self) {
+        if let (Some(way), Some(number)) = (self.way.take(), self.number.get()) {
+            *self.fed.borrow_mut() = Some(fed::feed(way, number, self.source.take()));
+        }
+    }
+
+    fn feed(&self, context: &mut Context<'_>) {
+        let mut fed = self.fed.borrow_mut();
+        if let Some(going) = &mut *fed
+            && going.as_mut().poll(context).is_ready()
+        {
+            *fed = None;
+        }
+    }
+
+    fn adopt(&self, arguments: &Rc<Arguments>) {
+        if let Source::Pulled(pulled) = &mut *self.source.borrow_mut() {
+            pulled.adopt(arguments);
+        }
+    }
+}
+
+/// The items of a stream, for a thread that waits for each: see [`Stream::blocking`].
+#[must_use = "an iterator does nothing until it is asked"]
+pub struct StreamIter<T> {
+    stream: Option<Stream<T>>,
+}
+
+impl<T: 'static> Iterator for StreamIter<T> {
+    type Item = Result<T, CallError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let stream = self.stream.as_mut()?;
+        let needs_node = stream.inner.source.borrow().needs_node();
+        let next = match needs_node {
+            true => Err(CallError::WouldBlockNode),
+            false => handle::wait(async { Ok(stream.next().await) }),
+        };
+        let next = next.unwrap_or_else(|error| Some(Err(error)));
+        if !matches!(next, Some(Ok(_))) {
+            self.stream = None;
+        }
+        next
+    }
+}

@@ -1,0 +1,116 @@
+//! Items that go in one message.
+
+use crate::error::CallError;
+use crate::wire::{Describe, Input, Output, Wire, WireError};
+use std::task::{Poll, ready};
+use upbeat_core::limits::{STREAM_BYTES_MAX, STREAM_ITEMS_MAX};
+
+const TOO_MANY: WireError =
+    WireError::Stream { why: "more items in one message than there may be" };
+
+/// How a stream ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// All items have come.
+    Done,
+    /// No more will come, although there is no end.
+    Broken(String),
+}
+
+/// Items of a stream, and its end behind them.
+pub(super) struct Batch<T> {
+    pub(super) items: Vec<T>,
+    pub(super) end: Option<End>,
+    bytes: usize,
+}
+
+impl<T> Default for Batch<T> {
+    fn default() -> Batch<T> {
+        Batch { items: Vec::new(), end: None, bytes: 0 }
+    }
+}
+
+impl<T> Batch<T> {
+    pub(super) fn clear(&mut self) {
+        self.items.clear();
+        self.bytes = 0;
+    }
+}
+
+impl<T: Wire> Batch<T> {
+    /// Collects what is there, if there is anything.
+    pub(super) fn poll_fill(
+        &mut self,
+        mut next: impl FnMut() -> Poll<Option<Result<T, CallError>>>,
+    ) -> Poll<()> {
+        while self.end.is_none()
+            && self.items.len() < STREAM_ITEMS_MAX
+            && self.bytes < STREAM_BYTES_MAX
+        {
+            let item = next();
+            if item.is_pending() && !self.items.is_empty() {
+                break;
+            }
+            match ready!(item) {
+                Some(Ok(item)) => self.push(item),
+                Some(Err(error)) => self.end = Some(End::Broken(error.to_string())),
+                None => self.end = Some(End::Done),
+            }
+        }
+        Poll::Ready(())
+    }
+
+    fn push(&mut self, item: T) {
+        let bytes = match T::PLAIN {
+            true => Ok(size_of::<T>()),
+            false => {
+                let mut out = Output::counted();
+                item.put(&mut out).map(|()| out.len().next_multiple_of(8))
+            }
+        };
+        match bytes {
+            Ok(bytes) => {
+                self.bytes += bytes;
+                self.items.push(item);
+            }
+            Err(error) => self.end = Some(End::Broken(error.to_string())),
+        }
+    }
+}
+
+impl<T: Wire> Wire for Batch<T> {
+    fn bytes_likely(&self) -> usize {
+        16 + self.bytes
+    }
+
+    fn describe(out: &mut Describe) {
+        out.of::<Vec<T>>();
+    }
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        let tag = match &self.end {
+            None => 0_u64,
+            Some(End::Done) => 1,
+            Some(End::Broken(_)) => 2,
+        };
+        tag.put(out)?;
+        if let Some(End::Broken(text)) = &self.end {
+            text.put(out)?;
+        }
+        self.items.put(out)
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+        let end = match u64::take(input)? {
+            0 => None,
+            1 => Some(End::Done),
+            2 => Some(End::Broken(String::take(input)?)),
+            _ => return Err(WireError::Invalid { what: "end of a stream" }),
+        };
+        let count = input.count(0)?;
+        if count > STREAM_ITEMS_MAX {
+            return Err(TOO_MANY);
+        }
+        Ok(Batch { items: T::take_all(count, input)?, end, bytes: 0 })
+    }
+}

@@ -1,0 +1,56 @@
+//! A stream of an argument, as the one who calls writes it.
+
+use super::batch::Batch;
+use super::left::{Builtin, Left, Way};
+use super::source::Source;
+use crate::wire::{Describe, Input, Output, Wire, WireError};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+
+/// What brings the items, until there are no more, or nobody wants them.
+pub(super) type Fed = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Brings the items of a stream that stands in arguments.
+pub(super) fn feed<T: Wire>(way: Way, number: u32, source: Source<T>) -> Fed {
+    Box::pin(bring(Left::new(way, number, false), source))
+}
+
+async fn bring<T: Wire>(left: Left, mut source: Source<T>) {
+    loop {
+        let mut batch = Batch::default();
+        poll_fn(|context| batch.poll_fill(|| source.poll_next(context))).await;
+        let is_over = batch.end.is_some();
+        let brought = Brought { number: left.number(), batch };
+        match left.call::<Brought<T>, bool>(Builtin::Push, brought).await {
+            Ok(wanted) if is_over || !wanted => return left.over(),
+            Ok(_) => {}
+            // The call itself says what is to be said.
+            Err(_) => return,
+        }
+    }
+}
+
+/// The next items of a stream.
+struct Brought<T> {
+    number: u32,
+    batch: Batch<T>,
+}
+
+impl<T: Wire> Wire for Brought<T> {
+    fn bytes_likely(&self) -> usize {
+        8 + self.batch.bytes_likely()
+    }
+
+    fn describe(out: &mut Describe) {
+        out.of::<(u32, Batch<T>)>();
+    }
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        self.number.put(out)?;
+        self.batch.put(out)
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+        Ok(Brought { number: u32::take(input)?, batch: Batch::take(input)? })
+    }
+}

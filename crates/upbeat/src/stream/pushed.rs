@@ -1,0 +1,141 @@
+//! A stream of an argument, as the one who is called reads it: its items are brought.
+
+use super::batch::{Batch, End};
+use crate::dispatch::{Dispatcher, Inlet};
+use crate::error::CallError;
+use crate::session::Session;
+use crate::wire::{Input, Wire, WireError};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use upbeat_core::frame::CallNumber;
+
+/// Batches that wait to be read: one is read while another comes.
+const BATCHES_MAX: usize = 2;
+
+const NO_ROOM: WireError =
+    WireError::Stream { why: "items were brought before there was room for them" };
+
+/// Opens a stream that stands in the arguments of this call.
+pub(super) fn open<T: Wire>(
+    node: &Rc<Dispatcher>,
+    session: &Rc<Session>,
+    number: u32,
+    call: CallNumber,
+) -> Result<Pushed<T>, WireError> {
+    let incoming = Rc::new(Incoming { state: RefCell::default() });
+    node.open_inlet(session, number, call, Rc::<Incoming<T>>::clone(&incoming))?;
+    Ok(Pushed { incoming, node: Rc::clone(node), session: Rc::clone(session), number })
+}
+
+/// The reader's hold on it.
+pub(super) struct Pushed<T> {
+    incoming: Rc<Incoming<T>>,
+    node: Rc<Dispatcher>,
+    session: Rc<Session>,
+    number: u32,
+}
+
+struct Incoming<T> {
+    state: RefCell<State<T>>,
+}
+
+struct State<T> {
+    batches: VecDeque<std::vec::IntoIter<T>>,
+    /// What comes behind them, if that is known.
+    end: Option<Result<(), CallError>>,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+    /// Nobody reads it any more.
+    left: bool,
+}
+
+impl<T> Default for State<T> {
+    fn default() -> State<T> {
+        State { batches: VecDeque::new(), end: None, reader: None, writer: None, left: false }
+    }
+}
+
+impl<T> Pushed<T> {
+    pub(super) fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<T, CallError>>> {
+        let mut state = self.incoming.state.borrow_mut();
+        while let Some(batch) = state.batches.front_mut() {
+            if let Some(item) = batch.next() {
+                return Poll::Ready(Some(Ok(item)));
+            }
+            state.batches.pop_front();
+            if let Some(writer) = state.writer.take() {
+                writer.wake();
+            }
+        }
+        match state.end.take() {
+            Some(Ok(())) => Poll::Ready(None),
+            Some(Err(error)) => Poll::Ready(Some(Err(error))),
+            None => {
+                state.reader = Some(context.waker().clone());
+                // It holds nothing of the budget that what it waits for may need.
+                self.node.awaits_answer();
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<T> Drop for Pushed<T> {
+    fn drop(&mut self) {
+        self.node.close_inlet(&self.session, self.number);
+        let mut state = self.incoming.state.borrow_mut();
+        state.left = true;
+        let (batches, writer) = (std::mem::take(&mut state.batches), state.writer.take());
+        drop(state);
+        drop(batches);
+        if let Some(writer) = writer {
+            writer.wake();
+        }
+    }
+}
+
+impl<T: Wire> Inlet for Incoming<T> {
+    fn take(&self, input: &mut Input<'_>) -> Result<bool, WireError> {
+        if self.state.borrow().batches.len() >= BATCHES_MAX {
+            return Err(NO_ROOM);
+        }
+        let Batch { items, end, .. } = Batch::<T>::take(input)?;
+        let is_over = end.is_some();
+        let mut state = self.state.borrow_mut();
+        if !items.is_empty() && !state.left {
+            state.batches.push_back(items.into_iter());
+        }
+        state.end = end.map(|end| match end {
+            End::Done => Ok(()),
+            End::Broken(text) => Err(CallError::Stream { text: text.into() }),
+        });
+        if let Some(reader) = state.reader.take() {
+            reader.wake();
+        }
+        Ok(is_over)
+    }
+
+    fn poll_room(&self, context: &mut Context<'_>) -> Poll<bool> {
+        let mut state = self.state.borrow_mut();
+        if state.left || state.end.is_some() || state.batches.len() < BATCHES_MAX {
+            return Poll::Ready(!state.left);
+        }
+        state.writer = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    fn break_off(&self, why: CallError) {
+        let mut state = self.state.borrow_mut();
+        if state.end.is_none() {
+            state.end = Some(Err(why));
+        }
+        if let Some(reader) = state.reader.take() {
+            reader.wake();
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The two methods that every node serves: what asks for items of streams, and what brings them.
+
+use super::batch::Batch;
+use super::source::Source;
+use crate::dispatch::{Dispatcher, Entry, Inlet, Outlet, StreamMethods};
+use crate::error::CallError;
+use crate::execution::Execution;
+use crate::passage::{self, Carrier};
+use crate::service::{Methods, Rules};
+use crate::session::Session;
+use crate::statistics::Collected;
+use crate::wire::{Describe, Input, Output, Wire, WireError};
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+const NONE: WireError = WireError::Stream { why: "none of that number is open in this session" };
+const ASKED: WireError = WireError::Stream { why: "its items are asked for already" };
+
+/// Has a node serve streams.
+pub(super) fn serve(node: &Rc<Dispatcher>) {
+    node.serve_streams(|| {
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut enter = |entry| entries.push(entry);
+        let (roster, execution) = (node.roster(), Execution::Orpc);
+        // What an application's own methods are called for is counted, not what goes on for them.
+        let statistics = &Collected::new(None);
+        let (service, enter) = ("stream", &mut enter);
+        let mut methods = Methods { service, enter, roster, execution, statistics };
+        let rule = Rules::NONE.of("");
+        methods.call::<Pull, Sent, _>("pull", rule, Pull::run);
+        methods.call::<Push, bool, _>("push", rule, Push::run);
+        let mut entries = entries.into_iter().map(|entry| entry.method);
+        match (entries.next(), entries.next()) {
+            (Some(pull), Some(push)) => StreamMethods { pull, push },
+            _ => unreachable!("both were entered"),
+        }
+    });
+}
+
+/// A stream that is written here.
+pub(super) struct Outgoing<T> {
+    source: RefCell<Source<T>>,
+    batch: RefCell<Batch<T>>,
+    is_asked: Cell<bool>,
+}
+
+impl<T> Outgoing<T> {
+    pub(super) fn new(source: Source<T>) -> Outgoing<T> {
+        let (batch, is_asked) = (RefCell::default(), Cell::new(false));
+        Outgoing { source: RefCell::new(source), batch, is_asked }
+    }
+}
+
+impl<T: Wire> Outlet for Outgoing<T> {
+    fn begin(&self) -> bool {
+        !self.is_asked.replace(true)
+    }
+
+    fn poll_batch(&self, context: &mut Context<'_>) -> Poll<bool> {
+        let mut batch = self.batch.borrow_mut();
+        let mut source = self.source.borrow_mut();
+        ready!(batch.poll_fill(|| source.poll_next(context)));
+        Poll::Ready(batch.end.is_some())
+    }
+
+    fn bytes_likely(&self) -> usize {
+        self.batch.borrow().bytes_likely()
+    }
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        self.batch.borrow().put(out)
+    }
+
+    fn clear(&self) {
+        self.batch.borrow_mut().clear();
+        self.is_asked.set(false);
+    }
+}
+
+/// Where a stream is open.
+struct At {
+    node: Rc<Dispatcher>,
+    session: Rc<Session>,
+    number: u32,
+}
+
+impl At {
+    fn close_outlet(&self) {
+        self.node.close_outlet(&self.session, self.number);
+    }
+
+    fn close_inlet(&self) {
+        self.node.close_inlet(&self.session, self.number);
+    }
+}
+
+/// The stream of which a message speaks.
+fn find<E: ?Sized>(
+    input: &mut Input<'_>,
+    find: impl FnOnce(&Dispatcher, &Session, u32) -> Option<Rc<E>>,
+) -> Result<(At, Rc<E>), WireError> {
+    let number = u32::take(input)?;
+    let passage = passage::open().ok_or(NONE)?;
+    let Carrier::Node(node, session) = passage.carrier else { return Err(NONE) };
+    let found = find(&node, &session, number).ok_or(NONE)?;
+    Ok((At { node, session, number }, found))
+}
+
+/// Asks for items. Dropped before there are any, nobody will ask again.
+struct Pull {
+    at: At,
+    outlet: Rc<dyn Outlet>,
+    done: bool,
+}
+
+impl Pull {
+    async fn run(mut self) -> Sent {
+        let is_last = poll_fn(|context| {
+            let polled = self.outlet.poll_batch(context);
+            if polled.is_pending() {
+                // Whatever its writer waits for, it holds nothing of the budget meanwhile.
+                self.at.node.awaits_answer();
+            }
+            polled
+        })
+        .await;
+        self.done = true;
+        if is_last {
+            self.at.close_outlet();
+        }
+        Sent(Rc::clone(&self.outlet))
+    }
+}
+
+impl Drop for Pull {
+    fn drop(&mut self) {
+        if !self.done {
+            self.at.close_outlet();
+        }
+    }
+}
+
+impl Wire for Pull {
+    const STREAMS: bool = true;
+
+    fn describe(out: &mut Describe) {
+        out.of::<u32>();
+    }
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        self.at.number.put(out)
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+        let (at, outlet) = find(input, Dispatcher::outlet)?;
+        if !outlet.begin() {
+            return Err(ASKED);
+        }
+        Ok(Pull { at, outlet, done: false })
+    }
+}
+
+/// The items that were asked for.
+struct Sent(Rc<dyn Outlet>);
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl Wire for Sent {
+    fn bytes_likely(&self) -> usize {
+        self.0.bytes_likely()
+    }
+
+    fn describe(_: &mut Describe) {}
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        self.0.put(out)
+    }
+
+    fn take(_: &mut Input<'_>) -> Result<Self, WireError> {
+        Err(NONE)
+    }
+}
+
+/// Brings items. Dropped before there is room for more, its writer is gone.
+struct Push {
+    at: At,
+    inlet: Rc<dyn Inlet>,
+    done: bool,
+}
+
+impl Push {
+    async fn run(mut self) -> bool {
+        let wanted = poll_fn(|context| {
+            let polled = self.inlet.poll_room(context);
+            if polled.is_pending() {
+                self.at.node.awaits_answer();
+            }
+            polled
+        })
+        .await;
+        self.done = true;
+        wanted
+    }
+}
+
+impl Drop for Push {
+    fn drop(&mut self) {
+        if !self.done {
+            self.inlet.break_off(CallError::Stream { text: "its writer gave it up".into() });
+            self.at.close_inlet();
+        }
+    }
+}
+
+impl Wire for Push {
+    const STREAMS: bool = true;
+
+    fn describe(out: &mut Describe) {
+        out.of::<u32>();
+    }
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        self.at.number.put(out)
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
+        let (at, inlet) = find(input, Dispatcher::inlet)?;
+        if inlet.take(input)? {
+            at.close_inlet();
+        }
+        Ok(Push { at, inlet, done: false })
+    }
+}
