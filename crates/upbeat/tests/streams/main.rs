@@ -1,0 +1,24 @@
+//! Streams of results and of arguments: all of them, in order, held back by their readers, and gone
+//! when either side is.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+#[allow(dead_code, reason = "the tests of hostile peers use the rest of it")]
+#[path = "../hostile/raw.rs"]
+mod raw;
+
+mod deaths;
+mod ends;
+mod order;
+mod pressure;
+mod shelf;
+mod strangers;
+
+/// The other processes' parts. Without one this is a test of nothing.
+#[test]
+fn other() {
+    if let Some((part, place)) = common::process::part() {
+        shelf::play(&part, &place);
+    }
+}
