@@ -7,6 +7,7 @@ use crate::common::process::{end_with_input, linger, say};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use upbeat_core::bind::{PULL, PUSH};
 use upbeat_core::frame::{CallNumber, Flags, Head, Kind};
 use upbeat_core::hello::{self, Record};
 use upbeat_memory::lane::HEAD_LINES;
@@ -81,6 +82,7 @@ const WAYS: &[(&str, Way)] = &[
     ("tasks by the thousand", Attack::tasks),
     ("one-way messages by the thousand", Attack::oneways),
     ("a deep value", Attack::deep),
+    ("streams that nobody gave, and those that were", Attack::streams),
     ("frames behind a closed socket", Attack::after_the_end),
 ];
 
@@ -351,6 +353,26 @@ impl Attack {
             let packed = [(Kind::Packed as u64) << 8 | 8 << 32, 0, 9 | 5 << 32];
             self.frame(packed, &[1; 40]);
         }
+    }
+
+    /// Opens streams of both kinds and goes on with these and with others, in no order.
+    fn streams(&mut self) {
+        self.call(13, &[0; 8]);
+        let number = self.random.below(300);
+        let words = [number, self.random.below(4), self.random.below(5), self.random.next()];
+        let payload: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let bytes = self.random.below(32) as usize;
+        match self.random.below(6) {
+            0 => self.call(14, &payload[..8]),
+            1 => self.call(PULL, &payload[..8]),
+            2 => self.call(PUSH, &payload),
+            3 => self.call(PUSH, &payload[..bytes]),
+            4 => {
+                let head = Head::cancel_stream(number as u32, self.random.below(2) == 0);
+                self.frame(head.words(), &[])
+            }
+            _ => self.pass(),
+        };
     }
 
     fn deep(&mut self) {

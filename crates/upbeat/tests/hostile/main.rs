@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use upbeat::{Counter, InPlace, Lost, Node, Waiting, Why};
+use upbeat::{Counter, InPlace, Lost, Node, Stream, Waiting, Why};
 
 /// What is attacked: nothing in it harms, whatever is called.
 #[upbeat::service]
@@ -38,6 +38,8 @@ pub(crate) trait Target {
     async fn note_late(&self, us: u64);
     async fn lend(&self, bytes: u64) -> InPlace<u8>;
     async fn mirror(&self, bytes: InPlace<u8>) -> InPlace<u8>;
+    async fn tell(&self, from: u64) -> Stream<u64>;
+    async fn hear(&self, numbers: Stream<u64>);
 }
 
 #[derive(Serialize, Deserialize, upbeat::Wire)]
@@ -95,6 +97,14 @@ impl Target for Victim {
 
     async fn lend(&self, bytes: u64) -> InPlace<u8> {
         InPlace::from(vec![7; bytes.min(1 << 20) as usize])
+    }
+
+    async fn tell(&self, from: u64) -> Stream<u64> {
+        Stream::of((0..).map(move |number: u64| from.wrapping_add(number)))
+    }
+
+    async fn hear(&self, mut numbers: Stream<u64>) {
+        while let Some(Ok(_)) = numbers.next().await {}
     }
 
     async fn mirror(&self, bytes: InPlace<u8>) -> InPlace<u8> {
@@ -259,6 +269,7 @@ fn clients_that_break_every_rule() {
         let after = Size::now();
         println!("{:#?}\n{base:?}\n{largest:?}\n{after:?}\nthird: {took}", victim.ends.borrow());
         assert_eq!(victim.node.counted(Counter::Panics), 0);
+        assert_eq!(victim.node.streams(), 0);
         // What one peer may have owed to it is bounded, and comes back.
         assert!(largest.resident_kib < base.resident_kib + (600 << 10), "{largest:?}");
         // The allocator gives back what lies on top; a leak grows with each of thousands of sessions.
