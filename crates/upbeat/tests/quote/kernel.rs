@@ -10,8 +10,9 @@ use crate::common::{PROGRAM, node};
 use crate::service::{Elsewhere, FormsClient, FormsHandle, ServerHandle, Sleeper};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::time::Duration;
 use upbeat::quote::{Operation, Payload, Reader, quote};
-use upbeat::{Counter, Node, Waiting};
+use upbeat::{Counter, Waiting};
 
 const LOOKS: Reader = Reader::Looks;
 const SLEEPS: Reader = Reader::Sleeps;
@@ -36,8 +37,9 @@ pub(crate) fn run(kind: Kind, place: &Path) {
     awake(&server);
     server.end();
     let server = Elsewhere::start(kind, place, Waiting::Sleeping);
-    asleep(&server, Waiting::Polling, &["asleep", "oneway-asleep"]);
-    asleep(&server, Waiting::Sleeping, &["both-asleep"]);
+    asleep(&server, Waiting::Polling, &["asleep", "oneway-asleep"], 1);
+    // The first client and both who asked.
+    asleep(&server, Waiting::Sleeping, &["both-asleep"], 3);
     server.end();
     say("done");
 }
@@ -81,8 +83,9 @@ async fn phase(name: &str, act: impl AsyncFn(u64)) {
     say(&format!("end {name}"));
 }
 
-/// Calls a server that sleeps each time, and that sleeps again before the phase ends.
-fn asleep(server: &Elsewhere, waiting: Waiting, names: &[&str]) {
+/// Calls a server that sleeps each time, and that sleeps again before the phase ends. So many sessions
+/// of it have ended before.
+fn asleep(server: &Elsewhere, waiting: Waiting, names: &[&str], ended: u64) {
     let name = format!("client/{waiting:?}");
     let client = node(&name, &server.place, waiting);
     let builder = upbeat::handle::builder().program(PROGRAM).directory(&server.place);
@@ -92,7 +95,11 @@ fn asleep(server: &Elsewhere, waiting: Waiting, names: &[&str]) {
     let sleeper = Sleeper::find(server.pid, &server.name);
     client.block_on(async {
         let forms: FormsClient = client.connect(&server.name).await.unwrap();
-        quiet(&client, &sleeper).await;
+        // Their last words are none of a phase's.
+        while sleeper.counted(Counter::SessionsLost) < ended {
+            upbeat::sleep(Duration::from_millis(1)).await;
+        }
+        sleeper.seen(sleeper.counted(Counter::Sleeps));
         for name in names {
             let act = async |_| {
                 match *name {
@@ -109,14 +116,6 @@ fn asleep(server: &Elsewhere, waiting: Waiting, names: &[&str]) {
             phase(name, act).await;
         }
     });
-}
-
-/// Waits until the ends of other sessions have been heard and the server sleeps.
-async fn quiet(client: &Node, sleeper: &Sleeper) {
-    assert_eq!(client.counted(Counter::SessionsLost), 0);
-    upbeat::sleep(std::time::Duration::from_millis(200)).await;
-    sleeper.seen(0);
-    sleeper.wait();
 }
 
 /// Holds every phase of a list against its quote.

@@ -193,9 +193,14 @@ impl Sleeper {
         self.seen.set(sleeps);
     }
 
+    /// What it has counted.
+    pub(crate) fn counted(&self, counter: Counter) -> u64 {
+        self.view.get(counter.index()).unwrap()
+    }
+
     /// Waits until it has gone to sleep once more. The watchdog bounds it.
     pub(crate) fn wait(&self) {
-        let sleeps = || self.view.get(Counter::Sleeps.index()).unwrap();
+        let sleeps = || self.counted(Counter::Sleeps);
         while sleeps() <= self.seen.get() {
             std::hint::spin_loop();
         }
