@@ -6,6 +6,7 @@ use std::future::poll_fn;
 use std::hint::black_box;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
+use upbeat::Stream;
 use upbeat_memory::region::Region;
 
 /// Gives back what it is given.
@@ -39,6 +40,10 @@ pub(crate) trait Echo {
     /// The same, read where it lies. One that does not lie with its sender is not counted.
     #[oneway]
     async fn lie(&self, message: Lying);
+    /// So many numbers, one after another.
+    async fn numbers(&self, count: u64) -> Stream<u64>;
+    /// How many numbers have come.
+    async fn counted(&self, numbers: Stream<u64>) -> u64;
     /// A message that is answered by a store into a line of the callee's.
     #[oneway]
     async fn mark(&self, n: u64);
@@ -110,6 +115,18 @@ impl Echo for EchoService {
     async fn lie(&self, message: Lying) {
         let sum = black_box(message.sum_there());
         self.hits.set(self.hits.get() + u64::from(sum.is_some()));
+    }
+
+    async fn numbers(&self, count: u64) -> Stream<u64> {
+        Stream::of(0..count)
+    }
+
+    async fn counted(&self, mut numbers: Stream<u64>) -> u64 {
+        let mut count = 0;
+        while let Some(Ok(_)) = numbers.next().await {
+            count += 1;
+        }
+        count
     }
 
     async fn mark(&self, n: u64) {

@@ -1,4 +1,5 @@
-//! One-way messages: how many get through when there are many, and how soon a lone one does.
+//! One-way messages: how many get through when there are many, and how soon a lone one does. Beside them
+//! the items of streams, which go the same way and are held back by who reads them.
 
 use crate::bench::control::{Control, Done, Job};
 use crate::bench::echo::EchoClient;
@@ -12,7 +13,7 @@ use crate::bench::timing::{Round, Shape, Work};
 use std::collections::HashMap;
 use std::path::Path;
 use std::rc::Rc;
-use upbeat::CallError;
+use upbeat::{CallError, Stream};
 
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "oneway";
@@ -27,6 +28,10 @@ enum Kind {
     Small,
     /// Messages of 64 bytes, as many as get through.
     Medium,
+    /// Items of 8 bytes of a stream, which is a result.
+    Results,
+    /// The same of one that is an argument.
+    Arguments,
     /// A lone message of 8 bytes, answered by a bare cache line.
     Lone,
 }
@@ -50,6 +55,18 @@ const CASES: &[Case] = &[
         path: "64B/shared/polling",
         about: "the same of 64 bytes",
         kind: Kind::Medium,
+        policy: Policy::Polling,
+    },
+    Case {
+        path: "8B/shared/results",
+        about: "items of 8 bytes of a stream that is a result, both polling",
+        kind: Kind::Results,
+        policy: Policy::Polling,
+    },
+    Case {
+        path: "8B/shared/arguments",
+        about: "the same of one that is an argument",
+        kind: Kind::Arguments,
         policy: Policy::Polling,
     },
     Case {
@@ -115,6 +132,13 @@ impl Subject for Oneway {
         if self.case.kind == Kind::Lone { Floor::Lines } else { Floor::Nothing }
     }
 
+    fn baseline(&self) -> Option<&str> {
+        match self.case.kind {
+            Kind::Results | Kind::Arguments => Some("8B/shared/polling"),
+            Kind::Small | Kind::Medium | Kind::Lone => None,
+        }
+    }
+
     fn rate(&self) -> Rate {
         if self.case.kind == Kind::Lone { Rate::Nothing } else { Rate::Operations }
     }
@@ -124,6 +148,17 @@ impl Subject for Oneway {
         pair.round(Job::Case(self.case.path.to_owned()), work, |ground| match kind {
             Kind::Small => burst(sender, work, async |client, n| client.hit(n).await),
             Kind::Medium => burst(sender, work, async |client, _| client.hit64([7; 64]).await),
+            Kind::Results => streams(sender, work, async |client, items| {
+                let (mut numbers, mut count) = (client.numbers(items).await?, 0);
+                while let Some(number) = numbers.next().await {
+                    number?;
+                    count += 1;
+                }
+                Ok(count)
+            }),
+            Kind::Arguments => streams(sender, work, async |client, items| {
+                client.counted(Stream::of(0..items)).await
+            }),
             Kind::Lone => sender.round(async |client| {
                 each(work, || {
                     *marks += 1;
@@ -160,6 +195,25 @@ pub(crate) fn burst(
             act: "sending one-way messages",
             text: format!("{lost} of them were not there when the next call was answered"),
         }),
+    }
+}
+
+/// Bursts that are a stream each, of which all items must come.
+fn streams(
+    caller: &Caller,
+    work: Work,
+    count: impl AsyncFn(&EchoClient, u64) -> Result<u64, CallError>,
+) -> Result<Round, BenchError> {
+    let (round, lost) = caller.round(async |client| {
+        let (mut laps, mut lost) = (work.laps(), 0);
+        for items in laps.by_ref() {
+            lost += u64::from(items).abs_diff(count(client, u64::from(items)).await?);
+        }
+        Ok((laps.round(), lost))
+    })?;
+    match lost {
+        0 => Ok(round),
+        lost => Err(BenchError::protocol(format!("{lost} items of streams have not come"))),
     }
 }
 
