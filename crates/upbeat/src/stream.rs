@@ -18,6 +18,7 @@ mod served;
 
 pub use source::{Sink, stream};
 
+use crate::dispatch::Dispatcher;
 use crate::error::CallError;
 use crate::handle;
 use crate::passage::{self, Carrier, Side};
@@ -190,8 +191,9 @@ impl<T: 'static> Stream<T> {
 
     /// The next item; none after the last. An error is the last.
     ///
-    /// Dropped before it is there, nothing is lost: the next one gives it. [`within`](crate::within) bounds
-    /// how long it is waited for.
+    /// Who reads makes way as at a [`checkpoint`](crate::checkpoint), also where items are there. Dropped
+    /// before it is there, nothing is lost: the next one gives it. [`within`](crate::within) bounds how
+    /// long it is waited for.
     ///
     /// ```
     /// async fn sum(mut numbers: upbeat::Stream<u64>) -> Result<u64, upbeat::CallError> {
@@ -226,6 +228,11 @@ impl<T: 'static> Stream<T> {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<T, CallError>>> {
+        // A stream that is ahead of its reader would let nobody else run.
+        if Dispatcher::if_driving(|node| node.is_time_over()) == Some(true) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         self.inner.source.borrow_mut().poll_next(context)
     }
 }

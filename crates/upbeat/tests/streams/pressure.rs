@@ -6,7 +6,7 @@ use crate::shelf::{ShelfClient, Stand, all_gone, held_back};
 use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use upbeat::{CallError, Stream, Waiting};
 
 const BYTES: u64 = 1000;
@@ -102,4 +102,23 @@ fn so_many_streams_and_no_more() {
         assert!(shelf.silent().await.is_ok());
         assert!(!matches!(error, CallError::Method(_)));
     });
+}
+
+/// Items that are there already hold up nobody.
+#[test]
+fn who_reads_what_is_there_makes_way() {
+    let _watchdog = Watchdog::new("a reader that makes way", 60);
+    let node = upbeat::Node::builder("streams/way").local_only().build().unwrap();
+    let other = Rc::new(Cell::new(false));
+    let ran = Rc::clone(&other);
+    let read = node.spawn(async move {
+        let mut endless = Stream::of(0_u64..);
+        let begun = Instant::now();
+        while !ran.get() && begun.elapsed() < Duration::from_secs(5) {
+            assert!(matches!(endless.next().await, Some(Ok(_))));
+        }
+        ran.get()
+    });
+    drop(node.spawn(async move { other.set(true) }));
+    assert_eq!(node.block_on(read), Ok(true), "the other task ran meanwhile");
 }
