@@ -1,6 +1,7 @@
 //! The other process: this program again, told by the environment which part to play. It says how
 //! far it is on its standard output and lives until it is killed or its input ends.
 
+use super::Signal;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -90,6 +91,17 @@ pub(crate) fn end_with_input() {
         linger();
         std::process::exit(0);
     });
+}
+
+/// Is given when the input ends.
+pub(crate) fn input_ends() -> Signal {
+    let ends = Signal::default();
+    let ended = ends.clone();
+    std::thread::spawn(move || {
+        linger();
+        ended.give();
+    });
+    ends
 }
 
 /// Lives until the input ends.

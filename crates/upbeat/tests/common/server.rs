@@ -1,6 +1,6 @@
 //! A node that serves [`Work`](super::work::Work), in another thread or in another process.
 
-use super::process::{Other, linger, say};
+use super::process::{Other, input_ends, say};
 use super::work::{WorkServer, Worker};
 use super::{Signal, node};
 use std::path::{Path, PathBuf};
@@ -27,35 +27,45 @@ pub(crate) enum Server {
 }
 
 impl Server {
-    /// Starts one, and waits until it serves.
+    /// Starts one of this file's, and waits until it serves.
     pub(crate) fn start(kind: Kind, name: &str, place: &Path, waiting: Waiting) -> Server {
-        match kind {
-            Kind::Shared => {
-                let other = Other::start(&format!("serve {name} {waiting:?}"), place);
-                Server::Shared(other).ready()
-            }
-            Kind::Local => {
-                let stop = Signal::default();
-                let (name, place, quit) = (name.to_owned(), place.to_owned(), stop.clone());
-                let (ready, is_ready) = std::sync::mpsc::channel();
-                let thread = std::thread::spawn(move || {
-                    serve(&name, &place, waiting, quit, || ready.send(()).unwrap());
-                });
-                is_ready.recv().unwrap();
-                Server::Local(stop, Some(thread))
-            }
-        }
+        let (own, at) = (name.to_owned(), place.to_owned());
+        let other = || Other::start(&format!("serve {name} {waiting:?}"), place);
+        Server::of(kind, other, move |quit, ready| serve(&own, &at, waiting, quit, ready))
     }
 
-    fn ready(mut self) -> Server {
-        self.other().expect("serving");
-        self
+    /// Starts any, and waits until it serves: another process, which says `serving`, or another thread,
+    /// which is told when to end, and what to do when it serves.
+    pub(crate) fn of(
+        kind: Kind,
+        other: impl FnOnce() -> Other,
+        local: impl FnOnce(Signal, &dyn Fn()) + Send + 'static,
+    ) -> Server {
+        if kind == Kind::Shared {
+            let mut other = other();
+            other.expect("serving");
+            return Server::Shared(other);
+        }
+        let stop = Signal::default();
+        let quit = stop.clone();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || local(quit, &|| ready.send(()).unwrap()));
+        is_ready.recv().unwrap();
+        Server::Local(stop, Some(thread))
     }
 
     pub(crate) fn other(&mut self) -> &mut Other {
         match self {
             Server::Shared(other) => other,
             Server::Local(..) => panic!("a thread"),
+        }
+    }
+
+    /// Kills its process, or tells its thread to end where it has none of its own.
+    pub(crate) fn kill(&mut self) {
+        match self {
+            Server::Local(stop, _) => stop.give(),
+            Server::Shared(other) => other.kill(),
         }
     }
 
@@ -77,7 +87,11 @@ impl Drop for Server {
                 assert!(ended.is_ok() || std::thread::panicking(), "the server panicked");
             }
             Server::Shared(other) if std::thread::panicking() => other.kill(),
-            Server::Shared(other) => drop(other.child.wait()),
+            Server::Shared(other) => {
+                // By itself, or by a signal of the test's.
+                let ended = other.child.wait().unwrap();
+                assert!(ended.success() || ended.code().is_none(), "the server: {ended}");
+            }
         }
     }
 }
@@ -109,13 +123,7 @@ pub(crate) fn play(part: &str, place: &Path) -> bool {
         "Sleeping" => Waiting::Sleeping,
         _ => Waiting::Adaptive,
     };
-    let quit = Signal::default();
-    let ended = quit.clone();
-    std::thread::spawn(move || {
-        linger();
-        ended.give();
-    });
-    serve(name, place, waiting, quit, || say("serving"));
+    serve(name, place, waiting, input_ends(), || say("serving"));
     true
 }
 

@@ -1,7 +1,7 @@
 //! A service whose handlers wait for all that there is to wait for, and notes what they do when.
 
-use crate::common::process::{Other, linger, say};
-use crate::common::server::Kind;
+use crate::common::process::{Other, input_ends, say};
+use crate::common::server::{Kind, Server};
 use crate::common::{Directory, PROGRAM, Signal, node};
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
@@ -316,55 +316,18 @@ fn serve(name: &str, next: Option<&str>, place: &Path, quit: Signal, ready: impl
     miller.node.take();
 }
 
+fn started(kind: Kind, name: &str, next: Option<&str>, place: &Path) -> Server {
+    let part = format!("serve {name} {}", next.unwrap_or_default());
+    let (own, behind, at) = (name.to_owned(), next.map(str::to_owned), place.to_owned());
+    let local = move |quit, ready: &dyn Fn()| serve(&own, behind.as_deref(), &at, quit, ready);
+    Server::of(kind, || Other::start(part.trim(), place), local)
+}
+
 /// Plays the part `serve NAME`, or `serve NAME NEXT`.
 pub(crate) fn play(part: &str, place: &Path) {
     let words: Vec<&str> = part.split(' ').collect();
     let ["serve", name, ref next @ ..] = words[..] else { panic!("there is no part {part}") };
-    let quit = Signal::default();
-    let ended = quit.clone();
-    std::thread::spawn(move || {
-        linger();
-        ended.give();
-    });
-    serve(name, next.first().copied(), place, quit, || say("serving"));
-}
-
-/// A server that lives until this is dropped.
-enum Server {
-    Local(Signal, Option<std::thread::JoinHandle<()>>),
-    Shared(Other),
-}
-
-impl Server {
-    fn start(kind: Kind, name: &str, next: Option<&str>, place: &Path) -> Server {
-        if kind == Kind::Shared {
-            let next = next.unwrap_or_default();
-            let mut other = Other::start(format!("serve {name} {next}").trim(), place);
-            other.expect("serving");
-            return Server::Shared(other);
-        }
-        let quit = Signal::default();
-        let (name, next, ended) = (name.to_owned(), next.map(str::to_owned), quit.clone());
-        let place = place.to_owned();
-        let (ready, is_ready) = std::sync::mpsc::channel();
-        let serve =
-            move || serve(&name, next.as_deref(), &place, ended, || ready.send(()).unwrap());
-        let thread = std::thread::spawn(serve);
-        is_ready.recv().unwrap();
-        Server::Local(quit, Some(thread))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        match self {
-            Server::Local(quit, thread) => {
-                quit.give();
-                let _ = thread.take().unwrap().join();
-            }
-            Server::Shared(other) => other.kill(),
-        }
-    }
+    serve(name, next.first().copied(), place, input_ends(), || say("serving"));
 }
 
 /// A caller's node, a server, and another that is called by that.
@@ -384,8 +347,8 @@ impl Stand {
         // The registry of this process is one for all tests: names differ.
         let id = place.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
         let names = [1, 2].map(|at| format!("{at}/{id}"));
-        let second = Server::start(kind, &names[1], None, &place);
-        let first = Server::start(kind, &names[0], Some(&names[1]), &place);
+        let second = started(kind, &names[1], None, &place);
+        let first = started(kind, &names[0], Some(&names[1]), &place);
         let node = node(&format!("client/{id}"), &place, Waiting::Adaptive);
         let [mill, behind] = [0, 1].map(|at| node.block_on(node.connect(&names[at])).unwrap());
         let _servers = [first, second];

@@ -1,8 +1,8 @@
 //! A service whose handlers wait for all that there is to wait for, and nodes that serve it.
 
 use crate::bank::{BankServer, Clerk, DeskServer, Vault};
-use crate::common::process::{Other, linger, say};
-use crate::common::server::Kind;
+use crate::common::process::{Other, input_ends, say};
+use crate::common::server::{Kind, Server};
 use crate::common::{Directory, PROGRAM, Signal, yield_now};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -157,46 +157,13 @@ impl Shop for Keeper {
 }
 
 /// A shop's node that runs elsewhere.
-enum Server {
-    Local(Signal, Option<std::thread::JoinHandle<()>>),
-    Shared(Other),
-}
-
-impl Server {
-    fn start(kind: Kind, name: &str, place: &Path, execution: Option<Execution>) -> Server {
-        let text = execution.map_or("default".to_owned(), |execution| execution.to_string());
-        if kind == Kind::Shared {
-            // The environment says it there, and the builder here.
-            let mut under = Command::new("env");
-            if execution.is_some() {
-                under.arg(format!("UPBEAT_EXECUTION={text}"));
-            }
-            let mut other = Other::start_under(under, &format!("shop {name}"), place);
-            other.expect("serving");
-            return Server::Shared(other);
-        }
-        let stop = Signal::default();
-        let (name, place, quit) = (name.to_owned(), place.to_owned(), stop.clone());
-        let (ready, is_ready) = std::sync::mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            run(&name, &place, execution, quit, || ready.send(()).unwrap());
-        });
-        is_ready.recv().unwrap();
-        Server::Local(stop, Some(thread))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        match self {
-            Server::Local(stop, thread) => {
-                stop.give();
-                let ended = thread.take().unwrap().join();
-                assert!(ended.is_ok() || std::thread::panicking(), "the server panicked");
-            }
-            Server::Shared(other) => other.kill(),
-        }
-    }
+fn started(kind: Kind, name: &str, place: &Path, execution: Option<Execution>) -> Server {
+    let (own, at) = (name.to_owned(), place.to_owned());
+    // The environment says it there, and the builder here.
+    let mut under = Command::new("env");
+    under.args(execution.map(|execution| format!("UPBEAT_EXECUTION={execution}")));
+    let other = || Other::start_under(under, &format!("shop {name}"), place);
+    Server::of(kind, other, move |quit, ready| run(&own, &at, execution, quit, ready))
 }
 
 /// Has a node serve a shop.
@@ -227,13 +194,7 @@ fn run(name: &str, place: &Path, execution: Option<Execution>, quit: Signal, rea
 pub(crate) fn play(part: &str, place: &Path) -> bool {
     let words: Vec<&str> = part.split(' ').collect();
     let ["shop", name] = words[..] else { return false };
-    let quit = Signal::default();
-    let ended = quit.clone();
-    std::thread::spawn(move || {
-        linger();
-        ended.give();
-    });
-    run(name, place, None, quit, || say("serving"));
+    run(name, place, None, input_ends(), || say("serving"));
     true
 }
 
@@ -252,7 +213,7 @@ impl Stand {
         let place = directory.path();
         // The registry of this process is one for all tests: names differ.
         let id = place.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
-        let server = Server::start(kind, &format!("shop/{id}"), &place, execution);
+        let server = started(kind, &format!("shop/{id}"), &place, execution);
         let node = crate::common::node(&format!("client/{id}"), &place, Waiting::Adaptive);
         Stand { node, place, id, _server: server, _directory: directory }
     }

@@ -282,7 +282,7 @@ fn who_overloads_a_node_delays_nobody_else() {
             let stand = Stand::new(kind, make.budget(1000).share(1000), make);
             let other = make.node(&format!("other/{}", stand.id), &stand.place);
             let name = format!("third/{}", stand.id);
-            let _third = crate::depot::Server::start(kind, &name, &stand.place, make);
+            let _third = crate::depot::started(kind, &name, &stand.place, make);
             let tasks = stand.node.block_on(async {
                 let depot = stand.client().await;
                 let third: DepotClient = stand.node.connect(&name).await.unwrap();

@@ -1,7 +1,7 @@
 //! A service whose handlers wait until they are let go, and nodes of small budgets that serve it.
 
-use crate::common::process::{Other, linger, say};
-use crate::common::server::Kind;
+use crate::common::process::{Other, input_ends, say};
+use crate::common::server::{Kind, Server};
 use crate::common::{Directory, PROGRAM, Signal};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -327,48 +327,10 @@ pub(crate) fn serve(node: &Node) -> Rc<Keeper> {
 }
 
 /// A depot's node that runs elsewhere.
-pub(crate) enum Server {
-    Local(Signal, Option<std::thread::JoinHandle<()>>),
-    Shared(Other),
-}
-
-impl Server {
-    pub(crate) fn start(kind: Kind, name: &str, place: &Path, make: Make) -> Server {
-        if kind == Kind::Shared {
-            let mut other = Other::start(&format!("depot {name} {}", make.text()), place);
-            other.expect("serving");
-            return Server::Shared(other);
-        }
-        let stop = Signal::default();
-        let (name, place, quit) = (name.to_owned(), place.to_owned(), stop.clone());
-        let (ready, is_ready) = std::sync::mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            run(&name, &place, make, quit, || ready.send(()).unwrap());
-        });
-        is_ready.recv().unwrap();
-        Server::Local(stop, Some(thread))
-    }
-
-    /// Kills its process, or ends its thread where it has none of its own.
-    pub(crate) fn kill(&mut self) {
-        match self {
-            Server::Local(stop, _) => stop.give(),
-            Server::Shared(other) => other.kill(),
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        match self {
-            Server::Local(stop, thread) => {
-                stop.give();
-                let ended = thread.take().unwrap().join();
-                assert!(ended.is_ok() || std::thread::panicking(), "the server panicked");
-            }
-            Server::Shared(other) => other.kill(),
-        }
-    }
+pub(crate) fn started(kind: Kind, name: &str, place: &Path, make: Make) -> Server {
+    let (own, at) = (name.to_owned(), place.to_owned());
+    let other = || Other::start(&format!("depot {name} {}", make.text()), place);
+    Server::of(kind, other, move |quit, ready| run(&own, &at, make, quit, ready))
 }
 
 fn run(name: &str, place: &Path, make: Make, quit: Signal, ready: impl FnOnce()) {
@@ -387,13 +349,7 @@ pub(crate) fn play(part: &str, place: &Path) -> bool {
         crate::long::flood(name, place, Make::parse(make));
         return true;
     }
-    let quit = Signal::default();
-    let ended = quit.clone();
-    std::thread::spawn(move || {
-        linger();
-        ended.give();
-    });
-    run(name, place, Make::parse(make), quit, || say("serving"));
+    run(name, place, Make::parse(make), input_ends(), || say("serving"));
     true
 }
 
@@ -413,7 +369,7 @@ impl Stand {
         let place = directory.path();
         // The registry of this process is one for all tests: names differ.
         let id = place.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
-        let server = Server::start(kind, &format!("depot/{id}"), &place, server);
+        let server = started(kind, &format!("depot/{id}"), &place, server);
         let node = client.node(&format!("client/{id}"), &place);
         let watcher = upbeat::handle::builder().program(PROGRAM).directory(&place);
         let watcher = watcher.connect(&format!("depot/{id}")).unwrap();

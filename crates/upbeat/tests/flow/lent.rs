@@ -2,7 +2,7 @@
 
 use crate::common::Watchdog;
 use crate::common::server::{KINDS, Kind};
-use crate::depot::{DepotHandle, Make, Server, Stand, bytes_of, sum};
+use crate::depot::{DepotHandle, Make, Stand, bytes_of, started, sum};
 use std::time::Duration;
 use upbeat::{InPlace, Waiting};
 use upbeat_core::limits::{self, BUFFERS, BUFFERS_FIRST, SLABS_PER_SIZE_MAX};
@@ -95,7 +95,7 @@ fn what_is_kept_stays_as_it_was() {
             let make = Make::new(waiting);
             let stand = Stand::new(kind, make, make);
             let third = format!("third/{}", stand.id);
-            let _third = Server::start(kind, &third, &stand.place, make);
+            let _third = started(kind, &third, &stand.place, make);
             stand.node.block_on(async {
                 let depot = stand.client().await;
                 let tasks: Vec<_> = (0..28_usize)

@@ -1,7 +1,7 @@
 //! Nodes that call each other, and what they know of their handlers.
 
-use crate::common::process::{Other, linger, say};
-use crate::common::server::Kind;
+use crate::common::process::{Other, input_ends, say};
+use crate::common::server::{Kind, Server};
 use crate::common::{Directory, Signal, node};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -204,15 +204,16 @@ fn serve(name: &str, place: &Path, quit: Signal, ready: impl FnOnce()) {
     *knot.node.borrow_mut() = None;
 }
 
+pub(crate) fn started(kind: Kind, name: &str, place: &Path) -> Server {
+    let (own, at) = (name.to_owned(), place.to_owned());
+    let other = || Other::start(&format!("serve {name}"), place);
+    Server::of(kind, other, move |quit, ready| serve(&own, &at, quit, ready))
+}
+
 /// Plays the part `serve NAME`, or `call NAME THROUGH…`.
 pub(crate) fn play(part: &str, place: &Path) {
     let words: Vec<&str> = part.split(' ').collect();
-    let quit = Signal::default();
-    let ended = quit.clone();
-    std::thread::spawn(move || {
-        linger();
-        ended.give();
-    });
+    let quit = input_ends();
     match words[..] {
         ["serve", name] => serve(name, place, quit, || say("serving")),
         ["call", name, first, ref through @ ..] => {
@@ -236,48 +237,6 @@ pub(crate) fn play(part: &str, place: &Path) {
     }
 }
 
-/// A server that lives until this is dropped.
-pub(crate) enum Server {
-    Local(Signal, Option<std::thread::JoinHandle<()>>),
-    Shared(Other),
-}
-
-impl Server {
-    pub(crate) fn start(kind: Kind, name: &str, place: &Path) -> Server {
-        if kind == Kind::Shared {
-            let mut other = Other::start(&format!("serve {name}"), place);
-            other.expect("serving");
-            return Server::Shared(other);
-        }
-        let quit = Signal::default();
-        let (name, place, ended) = (name.to_owned(), place.to_owned(), quit.clone());
-        let (ready, is_ready) = std::sync::mpsc::channel();
-        let serve = move || serve(&name, &place, ended, || ready.send(()).unwrap());
-        let thread = std::thread::spawn(serve);
-        is_ready.recv().unwrap();
-        Server::Local(quit, Some(thread))
-    }
-
-    pub(crate) fn other(&mut self) -> &mut Other {
-        match self {
-            Server::Shared(other) => other,
-            Server::Local(..) => panic!("a thread"),
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        match self {
-            Server::Local(quit, thread) => {
-                quit.give();
-                let _ = thread.take().unwrap().join();
-            }
-            Server::Shared(other) => other.kill(),
-        }
-    }
-}
-
 /// A caller's node and a chain of servers.
 pub(crate) struct Stand {
     pub(crate) node: Node,
@@ -294,7 +253,7 @@ impl Stand {
         // The registry of this process is one for all tests: names differ.
         let name = place.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
         let names: Vec<String> = (1..=length).map(|at| format!("{at}/{name}")).collect();
-        let servers = names.iter().map(|name| Server::start(kind, name, &place)).collect();
+        let servers = names.iter().map(|name| started(kind, name, &place)).collect();
         let node = node(&format!("client/{name}"), &place, Waiting::Adaptive);
         Stand { node, servers, names, place, _directory: directory }
     }

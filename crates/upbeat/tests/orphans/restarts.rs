@@ -1,6 +1,6 @@
 //! What abandoned calls answer later is not heard, also where their callee has been started anew.
 
-use crate::chain::{ChainClient, Server, Stand};
+use crate::chain::{ChainClient, Stand, started};
 use crate::common::server::Kind;
 use crate::common::{Random, Watchdog, first, yield_now};
 use rustix::process::Signal;
@@ -57,7 +57,7 @@ fn late_answers_of_a_callee_that_was_started_anew_are_not_heard() {
                 let is_lost = matches!(lost, CallError::Unknown(_) | CallError::NotSent(_));
                 assert!(is_lost, "{lost}");
                 stand.servers.clear();
-                stand.servers.push(Server::start(Kind::Shared, &stand.names[0], &stand.place));
+                stand.servers.push(started(Kind::Shared, &stand.names[0], &stand.place));
                 let next = node.block_on(stand.client(0));
                 node.block_on(call_and_give_up(&next, &mut random, 200));
                 // The old way leads nowhere, and never to the new one.

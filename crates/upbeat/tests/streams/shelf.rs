@@ -1,7 +1,7 @@
 //! A service whose methods return streams and take them, and where it runs.
 
-use crate::common::process::{Other, end_with_input, linger, say};
-use crate::common::server::Kind;
+use crate::common::process::{Other, end_with_input, input_ends, say};
+use crate::common::server::{Kind, Server};
 use crate::common::{Directory, Signal, node, until};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -205,13 +205,7 @@ pub(crate) fn play(part: &str, place: &Path) {
     match words[..] {
         ["serve", name, waiting] => {
             let waiting = if waiting == "Sleeping" { Waiting::Sleeping } else { Waiting::Adaptive };
-            let quit = Signal::default();
-            let ended = quit.clone();
-            std::thread::spawn(move || {
-                linger();
-                ended.give();
-            });
-            serve(name, place, waiting, quit, || say("serving"));
+            serve(name, place, waiting, input_ends(), || say("serving"));
         }
         ["read", name, server] => {
             end_with_input();
@@ -235,11 +229,6 @@ pub(crate) fn play(part: &str, place: &Path) {
     }
 }
 
-enum Server {
-    Local(Signal, Option<std::thread::JoinHandle<()>>),
-    Shared(Other),
-}
-
 /// A node beside a server.
 pub(crate) struct Stand {
     pub(crate) node: Node,
@@ -255,23 +244,10 @@ impl Stand {
         let place = directory.path();
         let own = place.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
         let name = format!("shelf/{own}");
-        let server = match kind {
-            Kind::Shared => {
-                let mut other = Other::start(&format!("serve {name} {waiting:?}"), &place);
-                other.expect("serving");
-                Server::Shared(other)
-            }
-            Kind::Local => {
-                let quit = Signal::default();
-                let (name, place, ended) = (name.clone(), place.clone(), quit.clone());
-                let (ready, is_ready) = std::sync::mpsc::channel();
-                let thread = std::thread::spawn(move || {
-                    serve(&name, &place, waiting, ended, || ready.send(()).unwrap());
-                });
-                is_ready.recv().unwrap();
-                Server::Local(quit, Some(thread))
-            }
-        };
+        let (at, theirs) = (place.clone(), name.clone());
+        let other = || Other::start(&format!("serve {name} {waiting:?}"), &place);
+        let local = move |quit, ready: &dyn Fn()| serve(&theirs, &at, waiting, quit, ready);
+        let server = Server::of(kind, other, local);
         let node = node(&format!("client/{own}"), &place, waiting);
         Stand { node, server, name, place, _directory: directory }
     }
@@ -285,28 +261,7 @@ impl Stand {
     }
 
     pub(crate) fn kill(&mut self) {
-        match &mut self.server {
-            Server::Shared(other) => other.kill(),
-            Server::Local(..) => panic!("a thread"),
-        }
-    }
-}
-
-impl Drop for Stand {
-    fn drop(&mut self) {
-        match &mut self.server {
-            Server::Local(quit, thread) => {
-                quit.give();
-                let ended = thread.take().unwrap().join();
-                assert!(ended.is_ok() || std::thread::panicking(), "the server panicked");
-            }
-            Server::Shared(other) if std::thread::panicking() => other.kill(),
-            Server::Shared(other) => {
-                drop(other.child.stdin.take());
-                let ended = other.child.wait().unwrap();
-                assert!(ended.success() || ended.code().is_none(), "the server: {ended}");
-            }
-        }
+        self.server.other().kill();
     }
 }
 
