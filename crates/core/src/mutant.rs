@@ -68,6 +68,9 @@ mutants! {
     DeadlineNotInherited, "what a handler calls has more time than the handler";
     OutlivesUnbounded, "a handler that may outlive its caller does so for ever";
     OutlivesDeadline, "a handler that outlives its caller outlives its deadline too";
+    TermBeyondMost, "a call is extended for as long as its callee wants";
+    TermAboveUnasked, "a call is extended without asking for whom it is made";
+    TermAboveUnheard, "a call is extended whatever was said above";
     OnewayUncounted, "a one-way message that is finished stays counted";
 }
 

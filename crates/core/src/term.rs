@@ -4,6 +4,8 @@
 //! are an argument. Invariant: an end never moves back, never beyond the most that the caller gave,
 //! and never beyond the end of the call for which this one is made.
 
+use crate::mutant::{Mutant, mutated};
+
 /// What is to be done about a question.
 ///
 /// ```
@@ -22,6 +24,23 @@ pub enum Step {
     Above(u64),
     /// It lasts no longer than it would have.
     Refused,
+}
+
+impl Step {
+    /// What the callee is told: the time that the call has now. None if it has no more than it had.
+    ///
+    /// ```
+    /// use upbeat_core::term::Step;
+    ///
+    /// assert_eq!(Step::Granted(250).left(100), Some(150));
+    /// assert_eq!(Step::Refused.left(100), None);
+    /// ```
+    pub const fn left(self, now: u64) -> Option<u64> {
+        match self {
+            Step::Granted(end) => Some(end.saturating_sub(now)),
+            Step::Above(_) | Step::Refused => None,
+        }
+    }
 }
 
 /// When a call ends, and how far that may be moved.
@@ -66,9 +85,9 @@ impl Term {
     /// assert_eq!(term.settle(250, 200), Step::Granted(200));
     /// ```
     pub fn extend(&mut self, wanted: u64, above: Option<u64>) -> Step {
-        let most = wanted.min(self.most);
+        let most = wanted.min(self.most());
         match above {
-            Some(above) if above < most => Step::Above(most),
+            Some(above) if above < most && !mutated(Mutant::TermAboveUnasked) => Step::Above(most),
             _ => self.settle(wanted, u64::MAX),
         }
     }
@@ -81,12 +100,17 @@ impl Term {
     /// assert_eq!(Term::new(100, 300).settle(250, 100), Step::Refused);
     /// ```
     pub fn settle(&mut self, wanted: u64, above: u64) -> Step {
-        let next = wanted.min(self.most).min(above);
+        let above = if mutated(Mutant::TermAboveUnheard) { u64::MAX } else { above };
+        let next = wanted.min(self.most()).min(above);
         if next <= self.end {
             return if wanted <= self.end { Step::Granted(self.end) } else { Step::Refused };
         }
         self.end = next;
         Step::Granted(next)
+    }
+
+    fn most(&self) -> u64 {
+        if mutated(Mutant::TermBeyondMost) { u64::MAX } else { self.most }
     }
 }
 

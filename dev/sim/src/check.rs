@@ -55,6 +55,8 @@ struct Asked {
     of_liar: bool,
     /// Its caller does, so that what it gets is its own affair too.
     by_liar: bool,
+    /// A liar bounds it, or somebody for whom it was asked: its time may be over sooner than is known.
+    vague: bool,
     /// The session and its place in the order of what was sent there.
     sent: Option<(u64, u64)>,
     end: Option<End>,
@@ -63,9 +65,15 @@ struct Asked {
     never: bool,
     /// The session was lost: a one-way message may not have come.
     lost: bool,
-    /// When its time was to be over, as it was sent, and how long it was on its way.
+    /// The handler that asked.
+    parent: Option<Id>,
+    /// When its time is over for its caller, and how far that may be put off by the caller's own word.
     until: Option<u64>,
-    on_way: u64,
+    most: Option<u64>,
+    /// When it is over for its handler, who hears of it later.
+    over: Option<u64>,
+    /// Whether its handler waits to be told whether it has more.
+    question: bool,
     /// For how long its handler may go on without its caller.
     outlives: Option<u64>,
     needs: bool,
@@ -82,8 +90,9 @@ struct Asked {
 pub(crate) struct Terms {
     /// The handler that asks.
     pub(crate) parent: Option<Id>,
-    /// When its time is over.
+    /// When its time is over, and when in any case.
     pub(crate) until: Option<u64>,
+    pub(crate) most: Option<u64>,
     pub(crate) outlives: Option<u64>,
     /// Whether its handler needs what its node has once.
     pub(crate) needs: bool,
@@ -94,9 +103,8 @@ pub(crate) struct Terms {
 impl Asked {
     /// When its handler must have stopped by.
     fn bound(&self) -> Option<u64> {
-        let own = self.until.map(|until| until + self.on_way);
         let told = self.told.and_then(|told| Some(told + self.outlives?));
-        [own, told].into_iter().flatten().min()
+        [self.over, told].into_iter().flatten().min()
     }
 }
 
@@ -136,23 +144,28 @@ impl Check {
         terms: Terms,
     ) -> Id {
         let (from, to) = way;
-        let Terms { parent, until, outlives, needs, refusals } = terms;
+        let Terms { parent, until, most, outlives, needs, refusals } = terms;
         // What a handler asks has no more time than itself.
-        let parent = parent.map(|parent| &self.asked[parent as usize]);
-        let inherited = parent.filter(|parent| !parent.of_liar).and_then(Asked::bound);
+        let inherited = self.bound_above(parent);
+        let vague = |parent: Id| self.asked[parent as usize].vague;
+        let vague = [from, to].map(Some).contains(&liar) || parent.is_some_and(vague);
         self.asked.push(Asked {
             from,
             to,
             oneway,
             of_liar: liar == Some(from) || liar == Some(to),
             by_liar: liar == Some(from),
+            vague,
             sent: None,
             end: None,
             run: Run::Not,
             never: false,
             lost: false,
+            parent,
             until: [until, inherited].into_iter().flatten().min(),
-            on_way: 0,
+            most,
+            over: None,
+            question: false,
             outlives,
             needs,
             refusals,
@@ -160,6 +173,12 @@ impl Check {
             given_up: None,
         });
         self.asked.len() as Id - 1
+    }
+
+    /// When the handler that asks must have stopped by.
+    fn bound_above(&self, parent: Option<Id>) -> Option<u64> {
+        let parent = &self.asked[parent? as usize];
+        parent.bound().filter(|_| !parent.of_liar)
     }
 
     /// The liar says what it never said before.
@@ -207,7 +226,7 @@ impl Check {
         if asked.of_liar {
             return Ok(());
         }
-        asked.on_way = on_way;
+        asked.over = asked.until.map(|until| until + on_way);
         let from = asked.from;
         match asked.sent {
             Some((its, place)) if its == session => {
@@ -272,6 +291,81 @@ impl Check {
             return violated(format!("{id} goes on, and what was asked behind its cancel has run"));
         }
         Ok(())
+    }
+
+    /// Its handler asks for more time.
+    pub(crate) fn asks(&mut self, id: Id) {
+        self.asked[id as usize].question = true;
+    }
+
+    /// That is answered.
+    pub(crate) fn answers(&mut self, id: Id) -> Result<(), Violation> {
+        let asked = &mut self.asked[id as usize];
+        if !std::mem::take(&mut asked.question) && !asked.of_liar {
+            return violated(format!("{id} is told of its time, and has not asked"));
+        }
+        Ok(())
+    }
+
+    /// Who waits for such an answer, and has a caller who could give it.
+    pub(crate) fn unanswered(&self) -> Option<Id> {
+        let waits = |asked: &Asked| {
+            asked.question && asked.run == Run::Running && asked.told.is_none() && !asked.of_liar
+        };
+        Some(self.asked.iter().position(waits)? as Id)
+    }
+
+    /// Its caller's node lets it last until then.
+    pub(crate) fn lent(&mut self, id: Id, until: u64) -> Result<(), Violation> {
+        let asked = &self.asked[id as usize];
+        if asked.of_liar {
+            return Ok(());
+        }
+        if let Some(end) = asked.end {
+            return violated(format!("{id} is extended, and has ended as {end:?}"));
+        }
+        if !self.timeless {
+            if asked.most.is_some_and(|most| until > most) {
+                let most = asked.most;
+                return violated(format!("{id} is extended until {until}, beyond {most:?}"));
+            }
+            // One that had no bound when it asked is known to none: what it asked ends with it.
+            let parent = asked.parent.filter(|&parent| self.asked[parent as usize].over.is_some());
+            if let Some(bound) = self.bound_above(parent).filter(|bound| until > *bound) {
+                return violated(format!("{id} is extended until {until}, its caller {bound}"));
+            }
+        }
+        let asked = &mut self.asked[id as usize];
+        asked.until = asked.until.max(Some(until));
+        Ok(())
+    }
+
+    /// Its handler hears of that, so long after it was said.
+    pub(crate) fn extended(&mut self, id: Id, on_way: u64) {
+        let asked = &mut self.asked[id as usize];
+        asked.over = asked.over.max(asked.until.map(|until| until + on_way));
+    }
+
+    /// Its handler is stopped, because its time is over.
+    pub(crate) fn expires(&self, id: Id, now: u64) -> Result<(), Violation> {
+        let asked = &self.asked[id as usize];
+        match asked.bound().filter(|_| !asked.vague && !self.timeless) {
+            Some(bound) if now < bound => {
+                violated(format!("{id} is stopped, and has time until {bound}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Its caller gives it up, because its time is over.
+    pub(crate) fn is_late(&self, id: Id, now: u64) -> Result<(), Violation> {
+        let asked = &self.asked[id as usize];
+        match asked.until.filter(|_| !asked.vague && !self.timeless) {
+            Some(until) if now < until => {
+                violated(format!("{id} is given up, and has time until {until}"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// It is sent back, for want of what it needs.

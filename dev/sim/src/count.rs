@@ -50,6 +50,10 @@ counts! {
     expired, "handlers dropped at their deadline or bound";
     bereaved, "handlers dropped because their caller was lost";
     left, "handlers that went on without their callers";
+    questions, "questions of handlers for more time";
+    questions_above, "of those, handed on to the callers of who was asked";
+    extended, "answers to them that grant some";
+    not_extended, "answers that grant none";
     late, "answers to calls that were abandoned";
     crashes, "crashes";
     stale, "restarts that were seen before the death";

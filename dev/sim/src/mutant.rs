@@ -52,10 +52,15 @@ pub(crate) enum Own {
     OrphanAnswers,
     LateTaken,
     OwedPassed,
+    EndedExtended,
+    QuestionForgotten,
+    CallerLeaves,
+    ExtensionUnheard,
+    OrphanLends,
 }
 
 impl Own {
-    pub(crate) const ALL: [(Own, &'static str); 43] = [
+    pub(crate) const ALL: [(Own, &'static str); 48] = [
         (Own::NackDropped, "a request is refused and its sender not told"),
         (Own::ReplyDropped, "a reply that finds no room is dropped"),
         (Own::CancelDropped, "a cancel that finds no room is dropped"),
@@ -98,6 +103,14 @@ impl Own {
         (Own::OrphanAnswers, "a handler that outlived its caller answers it"),
         (Own::LateTaken, "the answer to a call that was abandoned is taken for another"),
         (Own::OwedPassed, "a request goes before a cancel that is owed"),
+        (Own::EndedExtended, "a call that has ended is extended"),
+        (Own::QuestionForgotten, "a question that has to be asked above is not"),
+        (Own::CallerLeaves, "who has granted more time waits no longer than before"),
+        (Own::ExtensionUnheard, "a handler that was granted more time ends when it would have"),
+        (
+            Own::OrphanLends,
+            "a handler whose caller is gone lets what it calls have its caller's time",
+        ),
         (Own::WentUntold, "what went without a thought is not told to the sender"),
     ];
 }

@@ -118,6 +118,8 @@ pub(crate) struct Ask {
     pub(crate) outlives: Option<u64>,
     /// Microseconds until nobody wants the answer.
     pub(crate) deadline: Option<u64>,
+    /// Microseconds until which that may be extended.
+    pub(crate) total: Option<u64>,
     /// Microseconds until the caller drops the call.
     pub(crate) dropped: Option<u64>,
 }
@@ -145,7 +147,8 @@ impl Ask {
             need: Need::Nothing,
             refusals: 0,
             outlives: (!oneway && random.permille(250)).then(|| random.within(1, 400)),
-            deadline: (!oneway && random.permille(200)).then(|| random.within(0, 800)),
+            deadline: (!oneway && random.permille(250)).then(|| random.within(0, 800)),
+            total: random.permille(600).then(|| random.within(0, 2_000)),
             dropped: (!oneway && random.permille(200)).then(|| random.within(0, 600)),
         };
         if behaviour == Behaviour::Never && ask.deadline.is_none() {
@@ -181,6 +184,7 @@ impl Ask {
             refusals: 0,
             outlives: random.permille(100).then(|| random.within(1, 200)),
             deadline: (never || random.permille(100)).then(|| random.within(1, 300)),
+            total: random.permille(600).then(|| random.within(0, 1_000)),
             dropped: None,
         };
         match ask.needing(random) {

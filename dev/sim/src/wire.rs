@@ -20,13 +20,16 @@ pub(crate) enum Body {
     Failure(FailCode),
     /// Of what its caller gives up.
     Cancel(Id),
+    /// Of what needs more time, and of what is given it, since when.
+    Extend(Id),
+    Extended(Id, u64),
 }
 
 /// A frame as it is on the way: words, the extensions in the order of their flags, the rest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     pub(crate) words: [u64; 3],
-    pub(crate) extensions: [u64; 4],
+    pub(crate) extensions: [u64; 5],
     pub(crate) body: Body,
     /// When it was written, which nobody reads but the checker.
     pub(crate) written: u64,
@@ -51,6 +54,11 @@ impl What {
             }
             _ => false,
         }
+    }
+
+    /// Whether it answers who has asked for time.
+    pub(crate) fn is_extended(&self) -> bool {
+        matches!(self, What::Frame(Frame { body: Body::Extended(..), .. }))
     }
 
     fn cost(&self, stream: bool) -> usize {

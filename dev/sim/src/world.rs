@@ -8,6 +8,7 @@
 mod send;
 mod run;
 mod need;
+mod lend;
 mod hear;
 mod life;
 mod schedule;
@@ -25,6 +26,7 @@ use crate::mutant::{Own, mutated};
 use crate::plan::{Ask, Plan};
 use crate::random::Random;
 use crate::wire::{What, Wire};
+use lend::{Loan, Question};
 
 /// What ends a session or a history.
 #[derive(Debug)]
@@ -74,6 +76,8 @@ struct Node {
     ahead: u64,
     budget: Budget,
     tasks: Vec<Option<Task>>,
+    /// Those of them that may ask for more time, and what is asked in their names: the first is under way.
+    leases: BTreeMap<usize, VecDeque<Question>>,
     ends: Vec<Option<End>>,
     /// Which sessions a hint has told of.
     noted: Vec<bool>,
@@ -127,6 +131,8 @@ struct Out {
     call: Option<CallNumber>,
     /// On the sender's clock.
     deadline: Deadline,
+    /// Until when that may be extended, if it may, on the same clock.
+    most: Option<u64>,
     /// How often it was refused, if it may be.
     refusals: Option<u64>,
     /// Whether it asked for room, and has not gone.
@@ -141,6 +147,8 @@ struct Held {
     what: Payload,
     call: Option<CallNumber>,
     deadline: Deadline,
+    /// Whether its handler may ask for more time.
+    extendable: bool,
     refusals: Option<u64>,
     /// How long it was on its way.
     on_way: u64,
@@ -168,6 +176,9 @@ struct Open {
     deadline: Deadline,
     dropped: Deadline,
     refusals: u64,
+    /// Until when its deadline may be extended.
+    most: Option<u64>,
+    loan: Option<Loan>,
 }
 
 /// A call between two attempts.
@@ -180,6 +191,7 @@ struct Pause {
     refusals: u64,
     deadline: Deadline,
     dropped: Deadline,
+    most: Option<u64>,
 }
 
 /// A handler that is not done.
@@ -289,6 +301,7 @@ impl Node {
             ahead: 0,
             budget: Budget::new(plan.budget),
             tasks: Vec::new(),
+            leases: BTreeMap::new(),
             ends: (0..plan.nodes).map(|_| None).collect(),
             noted: vec![false; plan.nodes],
             open: Vec::new(),

@@ -94,7 +94,7 @@ impl Lease {
 
     fn enter(&self, ask: Ask) {
         if self.session.ended().is_some() {
-            return self.say(ask, false);
+            return self.refuse(ask);
         }
         let wanted = ask.wanted;
         let first = {
@@ -148,10 +148,22 @@ impl Lease {
         }
     }
 
-    /// Nobody answers any more: all who ask are refused.
+    /// Nobody answers any more. What is called in the handler's name has no more time than it had either:
+    /// the handler may end sooner now than its call would have.
+    fn refuse(&self, ask: Ask) {
+        match ask.whose {
+            Whose::Handler(reply) => reply.say(false),
+            Whose::Loan(loan) => {
+                loan.asks.set(false);
+                self.node.say_extended(&loan.session, loan.call, Step::Refused);
+            }
+        }
+    }
+
+    /// The same for all who ask.
     pub(crate) fn close(&self) {
         let asks = self.asks.take();
-        asks.into_iter().for_each(|ask| self.say(ask, false));
+        asks.into_iter().for_each(|ask| self.refuse(ask));
     }
 }
 
@@ -252,10 +264,7 @@ impl Dispatcher {
     }
 
     fn say_extended(self: &Rc<Self>, session: &Rc<Session>, call: CallNumber, step: Step) {
-        let left = match step {
-            Step::Granted(end) => (end.saturating_sub(self.now_ns()) / 1000).max(1),
-            Step::Above(_) | Step::Refused => 0,
-        };
+        let left = step.left(self.now_ns()).map_or(0, |left| (left / 1000).max(1));
         self.tell(session, Head::extended(call), left);
     }
 

@@ -90,6 +90,8 @@ impl World {
             Kind::Grant => self.grant_came(node, peer, number),
             Kind::Reply | Kind::Failed => self.answer_came(node, peer, head, &frame),
             Kind::Cancel => self.cancel_came(node, peer, head),
+            Kind::Extend => self.extension_asked(node, peer, &head, &frame),
+            Kind::Extended => self.extension_answered(node, peer, &head, &frame),
             kind => self.wrong(node, peer, kind, "a frame that nobody sends"),
         }
     }
@@ -117,11 +119,13 @@ impl World {
         }
         let now = self.clock(node);
         let deadline = extension(Flags::DEADLINE);
+        let extendable = deadline.and(extension(Flags::EXTENDABLE)).is_some();
         let deadline = deadline.map_or(Deadline::NEVER, |left| Deadline::after(now, left));
         let bytes = Budget::price(len as usize);
         let call = (head.kind == Kind::Call).then_some(head.call);
         let on_way = self.time.saturating_sub(frame.written);
-        let held = Held { what, call, deadline, refusals: None, on_way, bytes };
+        let refusals = None;
+        let held = Held { what, call, deadline, extendable, refusals, on_way, bytes };
         if let Some(number) = extension(Flags::GRANTED) {
             let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
             end.receiver().fill(number, held, bytes)?;
@@ -395,7 +399,13 @@ impl World {
     }
 
     /// Something comes that a node never sends, unless it says anything.
-    fn wrong(&self, node: usize, peer: usize, kind: Kind, what: &str) -> Result<(), Fault> {
+    pub(super) fn wrong(
+        &self,
+        node: usize,
+        peer: usize,
+        kind: Kind,
+        what: &str,
+    ) -> Result<(), Fault> {
         match self.lies(node, peer) {
             true => Err(Rule::OutOfPlace { kind: kind.byte(), state: "open" }.into()),
             false => violated(what)?,

@@ -58,7 +58,7 @@ impl World {
 
     /// A call of this node's comes back: it comes again, after a while.
     pub(super) fn sent_back(&mut self, node: usize, id: Id, open: Open) -> Result<(), Fault> {
-        let Open { peer, deadline, dropped, refusals, .. } = open;
+        let Open { peer, deadline, dropped, refusals, most, .. } = open;
         let session = self.nodes[node].ends[peer].as_ref().map(|end| end.session);
         let Some(session) = session.filter(|_| is_refusable(refusals)) else {
             return Ok(self.check.ended(id, Fate::Failed)?);
@@ -66,7 +66,7 @@ impl World {
         let refusals = refusals + u64::from(!mutated(Own::RefusalsUncounted));
         let delay = delay_ns(refusals, self.random.next()) / 1_000;
         let until = self.clock(node) + delay;
-        let pause = Pause { id, peer, session, until, refusals, deadline, dropped };
+        let pause = Pause { id, peer, session, until, refusals, deadline, dropped, most };
         self.nodes[node].pauses.push(pause);
         Ok(())
     }
@@ -76,7 +76,7 @@ impl World {
         let now = self.clock(node);
         let mut at = 0;
         while let Some(pause) = self.nodes[node].pauses.get(at).copied() {
-            let Pause { id, peer, session, until, refusals, deadline, dropped } = pause;
+            let Pause { id, peer, session, until, refusals, deadline, dropped, most } = pause;
             let over = match () {
                 () if deadline.is_past(now) => Some(Fate::Deadline),
                 () if dropped.is_past(now) => Some(Fate::Dropped),
@@ -96,8 +96,8 @@ impl World {
                 }
             }
             self.counts.again += 1;
-            let attempt =
-                Attempt { id, task: None, deadline, dropped, travels: deadline, refusals };
+            let (task, above, travels) = (None, None, deadline);
+            let attempt = Attempt { id, task, deadline, dropped, travels, most, above, refusals };
             self.attempt(node, attempt)?;
         }
         Ok(())
@@ -136,6 +136,9 @@ impl World {
             let is_due = self.nodes[node].tasks[at].is_some_and(|task| task.end.is_past(now));
             if is_due && !mutated(Own::ExpiryForgotten) {
                 self.counts.expired += 1;
+                if let Some(task) = self.nodes[node].tasks[at] {
+                    self.check.expires(task.id, self.time)?;
+                }
                 self.stop(node, at, Some(FailCode::Deadline))?;
             }
         }
@@ -153,6 +156,7 @@ impl World {
         let outlives = self.asks[task.id as usize].outlives;
         let Some(until) = goes_on_until(outlives, now, end) else { return Ok(false) };
         self.counts.left += 1;
+        self.close_lease(node, at)?;
         self.note(|| format!("{node} goes on with {} until {until}: {gone:?}", task.id));
         let bounded = gone != Gone::Lost || !mutated(Own::LossOrphans);
         if let Some(task) = &mut self.nodes[node].tasks[at] {

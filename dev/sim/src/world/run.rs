@@ -1,11 +1,13 @@
 //! Handlers: begun where their request is accepted, kept as tasks if they are not done, charged
 //! while they do not wait for another node.
 
+use std::collections::VecDeque;
+
 use upbeat_core::call::Abandon;
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 
-use super::{Fault, Gone, Held, Node, Payload, State, Task, World};
+use super::{Fault, Gone, Held, Node, Payload, State, Task, Waiter, World};
 use crate::check::{End as Fate, Id, violated};
 use crate::mutant::{Own, mutated};
 use crate::plan::{Ask, Behaviour, Need};
@@ -103,6 +105,9 @@ impl World {
             tasks.len() - 1
         });
         tasks[at] = Some(task);
+        if held.extendable && held.call.is_some() {
+            self.nodes[node].leases.insert(at, VecDeque::new());
+        }
         let Some((end, budget)) = self.end(node, peer) else {
             return violated("a session is gone in which a request is accepted")?;
         };
@@ -223,6 +228,7 @@ impl World {
     /// A task is no more: what it held goes back.
     fn leave(&mut self, node: usize, at: usize) -> Result<(), Fault> {
         self.moved = true;
+        self.close_lease(node, at)?;
         let Some(task) = self.nodes[node].tasks[at].take() else { return Ok(()) };
         if task.counts() {
             self.release(node, task);
@@ -279,6 +285,12 @@ impl World {
                 continue;
             }
             let fate = if open.deadline.is_past(now) { Fate::Deadline } else { Fate::Dropped };
+            if fate == Fate::Deadline
+                && let Some((end, _)) = self.end(node, open.peer)
+                && let Some(&mut Waiter { id, .. }) = end.calls.waiter_mut(open.call)
+            {
+                self.check.is_late(id, self.time)?;
+            }
             if let Some(task) = self.give_up(node, open.peer, open.call, fate)? {
                 self.resume(node, task)?;
             }

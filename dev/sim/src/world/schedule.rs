@@ -109,8 +109,8 @@ impl World {
                 self.check.flipped();
                 for _ in 0..1 + self.random.index(2) {
                     let mut words = frame.words.iter_mut().chain(&mut frame.extensions);
-                    let word = words.nth(self.random.index(7));
-                    *word.expect("there are seven") ^= 1 << self.random.below(64);
+                    let word = words.nth(self.random.index(8));
+                    *word.expect("there are eight") ^= 1 << self.random.below(64);
                 }
             }
             if !self.wire(liar, peer).fits(&what) {
@@ -151,6 +151,7 @@ impl World {
             self.or_broken(node, peer, result)?;
         }
         self.timers(node)?;
+        self.ask_for_more(node);
         self.offer(node)?;
         self.pump_all(node)?;
         self.conserved(node)
@@ -227,9 +228,11 @@ impl World {
             // What is owed: answers to the peer's calls, cancels of ours, and of each place at most
             // a nack and a grant, of each reservation of ours a withdrawal.
             let Some(other) = &self.nodes[peer].ends[node] else { continue };
-            let most = other.calls.len() + end.calls.len() + 3 * self.plan.places() + 2;
-            if end.owed.len() > most && other.session == end.session && !self.lies(node, peer) {
-                let owed = end.owed.len();
+            // Of each answer that is open at most a question for time, too; answers to questions are as
+            // many as calls were open when the first was owed.
+            let most = 2 * other.calls.len() + end.calls.len() + 3 * self.plan.places() + 2;
+            let owed = end.owed.iter().filter(|what| !what.is_extended()).count();
+            if owed > most && other.session == end.session && !self.lies(node, peer) {
                 return violated(format!("{node} owes {peer} {owed} frames, more than {most}"))?;
             }
         }
@@ -255,6 +258,9 @@ impl World {
             self.round()?;
             if self.moved {
                 continue;
+            }
+            if let Some(id) = self.check.unanswered() {
+                return violated(format!("nothing moves, and {id} waits to be told of its time"))?;
             }
             let next = (0..self.plan.nodes).filter_map(|node| self.next_timer(node)).min();
             match next {

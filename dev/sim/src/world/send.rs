@@ -6,6 +6,7 @@ use upbeat_core::frame::{CallNumber, Flags, Head, Placed, slots};
 use upbeat_core::limits::{CONTROL_SLOTS, IN_RING_BYTES_MAX};
 use upbeat_core::orphan::inherited;
 
+use super::lend::Loan;
 use super::{Fault, Open, Out, Waiter, World};
 use crate::check::{End as Fate, Id, Terms, violated};
 use crate::mutant::{Own, mutated};
@@ -28,6 +29,9 @@ pub(super) struct Attempt {
     pub(super) dropped: Deadline,
     /// The deadline that goes with it.
     pub(super) travels: Deadline,
+    /// Until when that may be extended, if it may, and in whose name.
+    pub(super) most: Option<u64>,
+    pub(super) above: Option<(usize, Id)>,
     pub(super) refusals: u64,
 }
 
@@ -40,9 +44,12 @@ impl World {
         task: Option<usize>,
     ) -> Result<Option<CallNumber>, Fault> {
         let after = |left: u64| self.time + left;
+        let parent = task.and_then(|at| Some((at, self.nodes[node].tasks[at]?.id)));
+        let last = |left: u64| after(left.max(ask.total.unwrap_or(0)));
         let terms = Terms {
-            parent: task.and_then(|at| Some(self.nodes[node].tasks[at]?.id)),
+            parent: parent.map(|(_, id)| id),
             until: ask.deadline.map(after),
+            most: ask.deadline.map(last),
             outlives: ask.outlives,
             needs: ask.need != Need::Nothing,
             refusals: ask.refusals,
@@ -57,8 +64,9 @@ impl World {
         let (deadline, dropped) = (at(ask.deadline), at(ask.dropped));
         let left = task.and_then(|at| self.nodes[node].tasks[at]?.end.remaining(now));
         let travels = at(inherited(ask.deadline, left));
-        let refusals = ask.refusals;
-        let attempt = Attempt { id, task, deadline, dropped, travels, refusals };
+        let (refusals, most) = (ask.refusals, self.most(node, &ask, task));
+        let above = parent.filter(|(at, _)| self.nodes[node].leases.contains_key(at));
+        let attempt = Attempt { id, task, deadline, dropped, travels, most, above, refusals };
         self.attempt(node, attempt)
     }
 
@@ -68,7 +76,7 @@ impl World {
         node: usize,
         attempt: Attempt,
     ) -> Result<Option<CallNumber>, Fault> {
-        let Attempt { id, task, deadline, dropped, travels, refusals } = attempt;
+        let Attempt { id, task, deadline, dropped, travels, most, above, refusals } = attempt;
         let ask = self.asks[id as usize];
         let Some((end, _)) = self.end(node, ask.to) else {
             if ask.oneway {
@@ -83,8 +91,8 @@ impl World {
             false => Some(end.calls.open(Waiter { id, task }).expect("tables are not full here")),
         };
         let says = (ask.need == Need::Again).then_some(refusals);
-        let out =
-            Out { id, call, deadline: travels, refusals: says, reserved: false, refused: false };
+        let (reserved, refused) = (false, false);
+        let out = Out { id, call, deadline: travels, most, refusals: says, reserved, refused };
         if mutated(Own::Overtaking) && Size::of(ask.bytes as usize) == Size::Short {
             end.queue.push_front(out);
         } else {
@@ -93,7 +101,9 @@ impl World {
         let session = end.session;
         self.check.queued(id, session)?;
         if let Some(call) = call {
-            let open = Open { peer: ask.to, call, deadline, dropped, refusals };
+            let loan = most.map(|most| Loan::new(travels, most, above));
+            let peer = ask.to;
+            let open = Open { peer, call, deadline, dropped, refusals, most, loan };
             self.nodes[node].open.push(open);
         }
         Ok(call)
@@ -184,7 +194,7 @@ impl World {
         let placed = Placed { slab: ANSWERS, index: buffer as u16, len };
         let call = CallNumber::from_u64(words[1]);
         let head = Head::reply(call, Flags::PLACED.extension_bytes()).with_flags(Flags::PLACED);
-        let extensions = [placed.as_u64(), 0, 0, 0];
+        let extensions = [placed.as_u64(), 0, 0, 0, 0];
         let frame = Frame { words: head.words(), extensions, body: Body::None, written: 0 };
         Some((What::Frame(frame), Some(buffer)))
     }
@@ -229,7 +239,7 @@ impl World {
 
     /// Something that must come, whatever room there is.
     pub(super) fn owe(&mut self, node: usize, peer: usize, head: Head, body: Body) {
-        let frame = Frame { words: head.words(), extensions: [0; 4], body, written: 0 };
+        let frame = Frame { words: head.words(), extensions: [0; 5], body, written: 0 };
         self.owe_what(node, peer, What::Frame(frame));
     }
 
@@ -266,7 +276,7 @@ impl World {
             Way::Reserve => {
                 let price = Budget::price(bytes);
                 let head = Head::reserve();
-                let extensions = [price, 0, 0, 0];
+                let extensions = [price, 0, 0, 0, 0];
                 let frame = Frame { words: head.words(), extensions, body: Body::None, written: 0 };
                 if !self.write(node, peer, What::Frame(frame)) {
                     return false;
@@ -316,7 +326,8 @@ impl World {
     ) -> Option<Option<usize>> {
         let buffers = self.plan.buffers;
         let bytes = self.asks[id as usize].bytes;
-        let front = Flags::DEADLINE.with(Flags::REFUSABLE).extension_bytes();
+        let front = Flags::DEADLINE.with(Flags::REFUSABLE).with(Flags::EXTENDABLE);
+        let front = front.extension_bytes();
         let slots = slots(bytes + front) as usize;
         let in_ring = size == Size::Medium
             && bytes <= IN_RING_BYTES_MAX as u32
@@ -342,7 +353,7 @@ impl World {
     fn request(&self, node: usize, out: Out, buffer: Option<usize>, granted: Option<u64>) -> What {
         let bytes = self.asks[out.id as usize].bytes;
         let mut flags = Flags::NONE;
-        let mut extensions = [0; 4];
+        let mut extensions = [0; 5];
         let mut put = |flag: Flags, value: u64| {
             extensions[flags.extension_bytes() as usize / 8] = value;
             flags = flags.with(flag);
@@ -359,6 +370,9 @@ impl World {
         }
         if let Some(refusals) = out.refusals {
             put(Flags::REFUSABLE, refusals);
+        }
+        if let Some(most) = out.most {
+            put(Flags::EXTENDABLE, most.saturating_sub(self.clock(node)));
         }
         let inline = if buffer.is_some() { 0 } else { bytes };
         let len = flags.extension_bytes() + inline;
