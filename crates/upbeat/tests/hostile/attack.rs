@@ -82,6 +82,7 @@ const WAYS: &[(&str, Way)] = &[
     ("tasks by the thousand", Attack::tasks),
     ("one-way messages by the thousand", Attack::oneways),
     ("a deep value", Attack::deep),
+    ("questions for time, and answers to none", Attack::time),
     ("streams that nobody gave, and those that were", Attack::streams),
     ("frames behind a closed socket", Attack::after_the_end),
 ];
@@ -103,11 +104,11 @@ impl Attack {
     /// A head of any kind with fields that look right, and sometimes one that does not.
     fn head(&mut self) -> [u64; 3] {
         let random = &mut self.random;
-        let kind = random.below(17);
+        let kind = random.below(19);
         let len = [0, 8, 16, 40, 1000, 1 << 20, u64::from(u32::MAX)][random.below(7) as usize];
         let index = [0, 1, 5, 4095, 4096, u64::from(u32::MAX)][random.below(6) as usize];
-        let method = [0, 1, 3, 8, 12, 13, 77, 0xffff][random.below(8) as usize];
-        let flags = [0, 0, 1, 4, 5, 2, 8][random.below(7) as usize];
+        let method = [0, 1, 3, 8, 12, 15, 77, 0xffff][random.below(8) as usize];
+        let flags = [0, 0, 1, 4, 5, 2, 17][random.below(7) as usize];
         let count = [0, 0, 1, 5, 200, 0xffff][random.below(6) as usize];
         let mut words = [
             kind << 8 | len << 32,

@@ -19,7 +19,7 @@ const NOTE: u16 = 9;
 /// The first word of a lane's header in which returns are noted.
 const RETURNS: usize = 32;
 
-fn connect(place: &Place) -> Raw {
+pub(crate) fn connect(place: &Place) -> Raw {
     loop {
         // A place may be kept for the session before.
         if let Some(raw) = Raw::connect(place, "victim") {
@@ -32,7 +32,12 @@ fn connect(place: &Place) -> Raw {
 impl Raw {
     /// The next frame of the victim's but those of a lane that grows, whose buffer goes back if it
     /// has one; None if it ends the session. The watchdog bounds it.
-    fn next(&self) -> Option<Head> {
+    pub(crate) fn next(&self) -> Option<Head> {
+        self.next_with_word().map(|(head, _)| head)
+    }
+
+    /// The same, with the word with which its payload begins, if that lies in the lane.
+    pub(crate) fn next_with_word(&self) -> Option<(Head, u64)> {
         self.ring();
         loop {
             if let Some(words) = self.lanes.look().unwrap() {
@@ -41,12 +46,13 @@ impl Raw {
                     let placed = Placed::from_u64(self.lanes.reader().read_value(at as usize));
                     self.lanes.returns_for(placed.slab.into()).toggle(0, 1 << placed.index);
                 }
+                let word = self.lanes.reader().read_word(0);
                 let goes_on = self.advance(&head);
                 self.lanes.publish_progress();
                 match head.kind {
                     Kind::Switch if goes_on => continue,
                     Kind::Switch => return None,
-                    _ => return Some(head),
+                    _ => return Some((head, word)),
                 }
             }
             if self.is_over() {
@@ -63,7 +69,7 @@ impl Raw {
     }
 
     /// Calls, and expects that answer and nothing else before it.
-    fn add(&self, index: u32) {
+    pub(crate) fn add(&self, index: u32) {
         let call = CallNumber { index, generation: 1 };
         assert!(self.put(Head::call(ADD, call, 16).words(), &[0; 16]));
         let head = self.next().expect("an answer");
@@ -76,11 +82,14 @@ impl Raw {
 }
 
 /// How sessions have ended, and how often.
-type Ends = BTreeMap<String, u64>;
+pub(crate) type Ends = BTreeMap<String, u64>;
 
 /// Runs a victim here, and what is done to it in a thread; gives how its sessions ended, and what
 /// was noted.
-fn against(what: &'static str, act: impl FnOnce(&Place) + Send + 'static) -> (Ends, u64) {
+pub(crate) fn against(
+    what: &'static str,
+    act: impl FnOnce(&Place) + Send + 'static,
+) -> (Ends, u64) {
     let (_alone, _watchdog) = (alone(), watchdog(what));
     let directory = Directory::new();
     let place = directory.path();
