@@ -4,11 +4,16 @@
 //! the answer, a call is cancelled at the callee. Where the lane is full, the call waits for room.
 
 mod again;
+mod filling;
 mod given_up;
 mod streaming;
+mod trying;
 
-pub use again::{NackCall, TryNackCall};
+pub use again::NackCall;
+pub use filling::{Asks, Filling, TryFilling};
 pub(crate) use streaming::hand_over;
+pub(crate) use trying::flatten;
+pub use trying::{SendsNow, TryCall, TryNackCall, Trying};
 
 use crate::dispatch::{Dispatcher, Loan};
 use crate::error::CallError;
@@ -20,7 +25,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::{CALL, Happened, ONEWAY, Point};
@@ -28,10 +33,6 @@ use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 use upbeat_core::orphan::inherited;
 use upbeat_core::term::Term;
-
-mod filling;
-
-pub use filling::{Asks, Filling, TryFilling};
 
 /// A method that the callee does not have.
 pub(crate) const MISSING: u16 = u16::MAX;
@@ -72,7 +73,12 @@ impl Bound {
         method: &'static str,
         arguments: A,
     ) -> TryCall<'_, A, T, E> {
-        TryCall { call: self.call(index, method, arguments) }
+        Trying::new(self.call(index, method, arguments))
+    }
+
+    /// When so much time is over, by the node's clock.
+    fn until(&self, time: Duration) -> u64 {
+        self.node.end_of(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
     }
 
     /// Sends a one-way message.
@@ -210,11 +216,15 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     /// counter.add(1).deadline(usually).extendable(at_most).await
     /// # }
     /// ```
-    pub fn extendable(mut self, total: Duration) -> Self {
-        let total = u64::try_from(total.as_micros()).unwrap_or(u64::MAX);
-        let most = self.bound.node.end_of(total);
+    pub fn extendable(self, total: Duration) -> Self {
+        let most = self.bound.until(total);
+        self.at_most(Some(most))
+    }
+
+    /// Until when its deadline may be extended, if it has one.
+    fn at_most(mut self, most: Option<u64>) -> Self {
         if let Some(deadline) = self.rare.as_mut().and_then(|rare| rare.deadline.as_mut()) {
-            deadline.most = Some(most);
+            deadline.most = most;
         }
         self
     }
@@ -571,48 +581,6 @@ impl<A, R: Wire> Call<'_, A, R> {
         node.call_done(session, half);
         self.state = State::Over;
         Some(result)
-    }
-}
-
-/// A call of a method that returns a `Result<T, E>` of the user's.
-#[must_use = "a call does nothing until it is awaited"]
-pub struct TryCall<'c, A, T, E> {
-    call: Call<'c, A, Result<T, E>>,
-}
-
-impl<A: Wire, T: Wire, E: Wire> TryCall<'_, A, T, E> {
-    /// Gives the call up after `after`, here and at the callee, to whom the deadline travels.
-    pub fn deadline(self, after: Duration) -> Self {
-        TryCall { call: self.call.deadline(after) }
-    }
-
-    /// Lets the callee ask to have the deadline extended: see [`Call::extendable`].
-    pub fn extendable(self, total: Duration) -> Self {
-        TryCall { call: self.call.extendable(total) }
-    }
-
-    /// Sends the call now, or says [`CallError::Full`]: see [`Call::try_send`].
-    pub fn try_send(self) -> Result<Self, CallError> {
-        Ok(TryCall { call: self.call.try_send()? })
-    }
-}
-
-impl<A: Wire, T: Wire, E: Wire> Future for TryCall<'_, A, T, E> {
-    type Output = Result<T, CallError<E>>;
-
-    #[inline(always)]
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(flatten(ready!(Pin::new(&mut self.call).poll(context))))
-    }
-}
-
-/// The user's error and ours in one level.
-#[inline]
-pub(crate) fn flatten<T, E>(result: Result<Result<T, E>, CallError>) -> Result<T, CallError<E>> {
-    match result {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(CallError::Method(error)),
-        Err(error) => Err(error.widen()),
     }
 }
 

@@ -3,7 +3,8 @@
 //! A handle does not pass through a node. [`Blocking`] calls take a session of their own, which the
 //! calling thread looks at; asynchronous ones share another, which the first of them has opened by a
 //! thread of the handle's: who awaits a call never waits within a poll. No order is promised between
-//! the calls of a handle and those of a node, nor between two threads.
+//! the calls of a handle and those of a node, nor between two threads. Both end at their deadlines, whatever
+//! they wait for.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,6 +18,8 @@
 //! std::thread::spawn(move || other.blocking().add(1));
 //! # Ok(()) }
 //! ```
+
+mod lasting;
 
 mod caller;
 
@@ -37,9 +40,11 @@ use crate::setup::{place, program_id};
 use crate::wait::Waiting;
 use crate::wire::Wire;
 use caller::{Caller, To};
+use lasting::Until;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use upbeat_core::method::Signature;
 use upbeat_core::name::{NodeName, ProgramId};
 use upbeat_transport::place::Place;
@@ -199,7 +204,7 @@ pub(crate) fn open<C: HandleClient>(target: Target) -> Result<C, ConnectError> {
         return Err(ConnectError::Call(CallError::WouldBlockNode));
     }
     let signatures = C::signatures();
-    let caller = Caller::open(&target, C::SERVICE, &signatures, None)?;
+    let caller = Caller::open(&target, C::SERVICE, &signatures, None, None)?;
     let shared = Shared {
         target,
         service: C::SERVICE,
@@ -219,8 +224,10 @@ struct Shared {
 }
 
 impl Shared {
-    fn open(&self) -> Result<Caller, CallError> {
-        Caller::open(&self.target, self.service, &self.signatures, None).map_err(not_connected)
+    /// Opens a session for a thread that blocks: until a time at most.
+    fn open(&self, until: Option<u64>) -> Result<Caller, CallError> {
+        let caller = Caller::open(&self.target, self.service, &self.signatures, None, until);
+        caller.map_err(not_connected)
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Caller>> {
@@ -262,7 +269,7 @@ pub struct BoundHandle {
 impl BoundHandle {
     /// Calls that block this thread. Keep it while you call: it keeps a session.
     pub fn blocking(&self) -> Blocking<'_> {
-        Blocking { handle: self, caller: RefCell::new(None) }
+        Blocking { handle: self, caller: RefCell::new(None), deadline: None, total: None }
     }
 }
 
@@ -287,9 +294,68 @@ impl BoundHandle {
 pub struct Blocking<'h> {
     handle: &'h BoundHandle,
     caller: RefCell<Option<Caller>>,
+    /// For how long each call may block, and for how long if its callee asks for more.
+    deadline: Option<Duration>,
+    total: Option<Duration>,
 }
 
 impl Blocking<'_> {
+    /// Gives each call up after `after`, here and at the callee, to whom the deadline travels. What the
+    /// call waits for does not matter: the session, room, or the answer. One-way messages wait for room
+    /// no longer than that, and have not been sent then.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use upbeat::CallError;
+    ///
+    /// let counter: CounterHandle = upbeat::handle::connect("counter")?;
+    /// let blocking = counter.blocking().deadline(Duration::from_millis(100));
+    /// match blocking.add(1) {
+    ///     Err(CallError::Deadline) => eprintln!("the counter is silent"),
+    ///     sum => println!("{}", sum?),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    #[must_use = "it says how long the calls of what it gives may block"]
+    pub fn deadline(mut self, after: Duration) -> Self {
+        (self.deadline, self.total) = (Some(after), None);
+        self
+    }
+
+    /// Lets callees ask to have the deadline extended, by [`extend`](crate::extend), until `total` is over
+    /// since the call began. Without a deadline before it, it says nothing.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let counter: CounterHandle = upbeat::handle::connect("counter")?;
+    /// let (usually, at_most) = (Duration::from_millis(100), Duration::from_secs(5));
+    /// let blocking = counter.blocking().deadline(usually).extendable(at_most);
+    /// println!("{}", blocking.add(1)?);
+    /// # Ok(()) }
+    /// ```
+    #[must_use = "it says how long the calls of what it gives may block"]
+    pub fn extendable(mut self, total: Duration) -> Self {
+        self.total = Some(total);
+        self
+    }
+
+    /// Until when a call may last that begins now.
+    fn until(&self) -> Option<Until> {
+        let until = Until::after(self.deadline?);
+        Some(self.total.map_or(until, |total| until.extendable(total)))
+    }
+
     /// Calls the method that stands at `index` in the service, and waits.
     #[inline]
     pub fn call<A: Wire, R: Wire>(
@@ -298,11 +364,12 @@ impl Blocking<'_> {
         method: &'static str,
         arguments: A,
     ) -> Result<R, CallError> {
+        let until = self.until();
         if A::STREAMS || R::STREAMS {
             // Streams go on over the session that several may use.
-            return streaming::wait(self.handle.call(index, method, arguments));
+            return streaming::wait(self.handle.call(index, method, arguments).until(until));
         }
-        self.with(|caller| caller.call(To { index, method }, arguments))
+        self.with(until, |caller| caller.call(To { index, method }, arguments, until))
     }
 
     /// Calls a method whose result is the user's `Result`, and waits.
@@ -325,12 +392,14 @@ impl Blocking<'_> {
         arguments: A,
     ) -> Result<(), CallError> {
         const { assert!(!A::STREAMS, "nobody goes on with the streams of a one-way message") };
-        self.with(|caller| caller.send(To { index, method }, &arguments))
+        let until = self.until();
+        self.with(until, |caller| caller.send(To { index, method }, &arguments, until))
     }
 
     #[inline]
     fn with<T>(
         &self,
+        until: Option<Until>,
         act: impl FnOnce(&mut Caller) -> Result<T, CallError>,
     ) -> Result<T, CallError> {
         if Dispatcher::is_driving() {
@@ -339,13 +408,17 @@ impl Blocking<'_> {
         let mut caller = self.caller.borrow_mut();
         match &mut *caller {
             Some(caller) if caller.ended().is_none() => act(caller),
-            caller => act(self.prepare(caller)?),
+            caller => act(self.prepare(caller, until)?),
         }
     }
 
     /// Takes a session that stands ready, or opens one.
     #[cold]
-    fn prepare<'a>(&self, caller: &'a mut Option<Caller>) -> Result<&'a mut Caller, CallError> {
+    fn prepare<'a>(
+        &self,
+        caller: &'a mut Option<Caller>,
+        until: Option<Until>,
+    ) -> Result<&'a mut Caller, CallError> {
         *caller = None;
         while let Some(mut idle) = self.handle.shared.idle().pop() {
             // One that stood idle may have ended meanwhile.
@@ -354,7 +427,8 @@ impl Blocking<'_> {
                 return Ok(caller.insert(idle));
             }
         }
-        Ok(caller.insert(self.handle.shared.open()?))
+        let until = until.map(|until| until.end);
+        Ok(caller.insert(self.handle.shared.open(until)?))
     }
 }
 

@@ -5,16 +5,13 @@ mod common;
 use common::process::part;
 use common::server::{KINDS, Kind, Server};
 use common::work::{Division, Point, WorkHandle, WorkServer, Worker};
-use common::{Directory, PROGRAM, Signal, Watchdog, alone, node};
+use common::{Directory, PROGRAM, Signal, Watchdog, alone, block_on, node};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::future::Future;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
-use std::time::Duration;
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
 use upbeat::handle::HandleError;
 use upbeat::{CallError, ConnectError, Waiting};
 use upbeat_transport::place::Place;
@@ -66,24 +63,6 @@ impl Stand {
 
 fn connect(name: &str, place: &Path, waiting: Waiting) -> Result<WorkHandle, HandleError> {
     upbeat::handle::builder().program(PROGRAM).directory(place).waiting(waiting).connect(name)
-}
-
-/// A runtime: polls in this thread, parks in between.
-fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return value;
-        }
-        std::thread::park();
-    }
 }
 
 /// Waits until something is so; the watchdog bounds it.
@@ -441,4 +420,29 @@ fn connected(node: &upbeat::Node, directory: &Directory) -> WorkHandle {
     });
     node.block_on(done);
     connecting.join().unwrap()
+}
+
+/// A message for which there is no room is given up, and what was not sent does not come.
+#[test]
+fn messages_to_a_silent_server_wait_no_longer_than_they_may() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("messages in time", 120));
+    let mut stand = Stand::new(Kind::Shared);
+    let handle = stand.handle(Waiting::Adaptive).unwrap();
+    let work = handle.blocking().deadline(Duration::from_millis(50));
+    assert_eq!(work.note(1), Ok(()));
+    stand.server.as_mut().unwrap().other().signal(rustix::process::Signal::STOP);
+    let (mut sent, late) = (1, Instant::now());
+    let error = loop {
+        match work.note(sent + 1) {
+            Ok(()) => sent += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error, CallError::Deadline);
+    assert!(sent > 10 && late.elapsed() >= Duration::from_millis(50), "{sent}");
+    stand.server.as_mut().unwrap().other().signal(rustix::process::Signal::CONT);
+    let work = work.deadline(Duration::from_secs(60));
+    until(|| work.noted() == Ok((sent, sent, 0)));
+    work.note(sent + 1).unwrap();
+    until(|| work.noted() == Ok((sent + 1, sent + 1, 0)));
 }

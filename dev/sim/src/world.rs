@@ -5,10 +5,10 @@
 //! It leaves to others what is right: [`Check`] is told what happens. The invariant: a history
 //! follows from its seed alone.
 
+mod lend;
 mod send;
 mod run;
 mod need;
-mod lend;
 mod hear;
 mod life;
 mod schedule;

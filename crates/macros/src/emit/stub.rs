@@ -127,6 +127,18 @@ fn blocking(service: &Service, bounds: &Bounds) -> TokenStream {
 
         #[allow(dead_code, unused_variables, clippy::too_many_arguments)]
         impl #blocking<'_> {
+            /// Gives each call up after `after`, here and at the callee, whatever it waits for.
+            #[must_use = "it says how long the calls of what it gives may block"]
+            #visibility fn deadline(self, after: ::core::time::Duration) -> Self {
+                Self { blocking: self.blocking.deadline(after) }
+            }
+
+            /// Lets callees ask to have the deadline extended, until `total` is over since a call began.
+            #[must_use = "it says how long the calls of what it gives may block"]
+            #visibility fn extendable(self, total: ::core::time::Duration) -> Self {
+                Self { blocking: self.blocking.extendable(total) }
+            }
+
             #methods
         }
     }

@@ -5,10 +5,10 @@
 //! the call anew, under another number. Invariant: one of its calls at most is under way, and the next
 //! is sent when that was refused; what was refused has not run.
 
-use super::{Asks, Bound, Call, flatten};
+use super::{Asks, Bound, Call, Filling, TryNackCall};
 use crate::error::{CallError, FailCode};
 use crate::time::Sleep;
-use crate::wire::{Describe, Input, Output, Wire, WireError};
+use crate::wire::{Describe, Input, Output, Sequence, Wire, WireError};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -52,6 +52,8 @@ pub struct NackCall<'c, A, R> {
     /// Until it is sent again.
     pause: Option<Sleep>,
     deadline: Option<Sleep>,
+    /// Until when that may be extended, whichever attempt it is.
+    most: Option<u64>,
 }
 
 // Nothing in it is pinned, as in a call.
@@ -68,8 +70,17 @@ impl Bound {
         const { assert!(!A::STREAMS, "a method under `nack` has no streams in its arguments") };
         let arguments = Rc::new(arguments);
         let call = self.attempt(index, method, &arguments, 0);
-        let (refusals, pause, deadline) = (0, None, None);
-        NackCall { bound: self, index, method, arguments, call, refusals, pause, deadline }
+        NackCall {
+            bound: self,
+            index,
+            method,
+            arguments,
+            call,
+            refusals: 0,
+            pause: None,
+            deadline: None,
+            most: None,
+        }
     }
 
     /// The same where the method's result is the user's `Result`.
@@ -79,7 +90,7 @@ impl Bound {
         method: &'static str,
         arguments: A,
     ) -> TryNackCall<'_, A, T, E> {
-        TryNackCall { call: self.nack_call(index, method, arguments) }
+        TryNackCall::new(self.nack_call(index, method, arguments))
     }
 
     fn attempt<A: Wire, R: Wire>(
@@ -99,8 +110,52 @@ impl<A: Wire, R: Wire> NackCall<'_, A, R> {
     /// Gives the call up after `after`, however often it is sent: see [`Call::deadline`].
     pub fn deadline(mut self, after: Duration) -> Self {
         self.deadline = Some(Sleep::new(&self.bound.node, after));
+        self.most = None;
         self.call = self.call.deadline(after);
         self
+    }
+
+    /// Lets the callee ask to have the deadline extended until `total` is over from now on, however
+    /// often the call is sent: see [`Call::extendable`].
+    ///
+    /// ```
+    /// # #[upbeat::service]
+    /// # pub trait Bank {
+    /// #     #[method(nack)]
+    /// #     async fn withdraw(&self, coins: u64) -> u64;
+    /// # }
+    /// # async fn of(bank: &BankClient) -> Result<u64, upbeat::CallError> {
+    /// use std::time::Duration;
+    ///
+    /// let (usually, at_most) = (Duration::from_millis(100), Duration::from_secs(5));
+    /// bank.withdraw(3).deadline(usually).extendable(at_most).await
+    /// # }
+    /// ```
+    pub fn extendable(mut self, total: Duration) -> Self {
+        self.most = Some(self.bound.until(total));
+        self.call = self.call.at_most(self.most);
+        self
+    }
+
+    /// Has the result written into `buffer`: see [`Call::into`].
+    ///
+    /// ```
+    /// # #[upbeat::service]
+    /// # pub trait Bank {
+    /// #     #[method(nack)]
+    /// #     async fn coins(&self, count: u64) -> Vec<u64>;
+    /// # }
+    /// # async fn of(bank: &BankClient) -> Result<u64, upbeat::CallError> {
+    /// let mut coins = [0; 8];
+    /// let count = bank.coins(8).into(&mut coins).await?;
+    /// Ok(coins[..count].iter().sum())
+    /// # }
+    /// ```
+    pub fn into(self, buffer: &mut [R::Item]) -> Filling<'_, Self, R>
+    where
+        R: Sequence,
+    {
+        Filling::new(self, buffer)
     }
 
     /// Sends the call now, or says [`CallError::Full`]: see [`Call::try_send`]. If it is sent back, it
@@ -132,7 +187,9 @@ impl<A: Wire, R: Wire> NackCall<'_, A, R> {
         let bound = self.bound;
         let call = bound.attempt(self.index, self.method, &self.arguments, self.refusals);
         self.call = match &self.deadline {
-            Some(deadline) => call.deadline(Duration::from_micros(deadline.left_us())),
+            Some(deadline) => {
+                call.deadline(Duration::from_micros(deadline.left_us())).at_most(self.most)
+            }
             None => call,
         };
         Poll::Ready(Ok(()))
@@ -148,6 +205,14 @@ impl<A: Wire, R: Wire> Future for NackCall<'_, A, R> {
 }
 
 impl<A: Wire, R: Wire> Asks for NackCall<'_, A, R> {
+    fn bounded(self, after: Duration) -> Self {
+        self.deadline(after)
+    }
+
+    fn lent(self, total: Duration) -> Self {
+        self.extendable(total)
+    }
+
     fn poll_with<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -170,31 +235,5 @@ impl<A: Wire, R: Wire> Asks for NackCall<'_, A, R> {
                 result => return Poll::Ready(result),
             }
         }
-    }
-}
-
-/// A call of a method under `#[method(nack)]` that returns a `Result<T, E>` of the user's.
-#[must_use = "a call does nothing until it is awaited"]
-pub struct TryNackCall<'c, A, T, E> {
-    pub(super) call: NackCall<'c, A, Result<T, E>>,
-}
-
-impl<A: Wire, T: Wire, E: Wire> TryNackCall<'_, A, T, E> {
-    /// Gives the call up after `after`: see [`NackCall::deadline`].
-    pub fn deadline(self, after: Duration) -> Self {
-        TryNackCall { call: self.call.deadline(after) }
-    }
-
-    /// Sends the call now, or says [`CallError::Full`]: see [`NackCall::try_send`].
-    pub fn try_send(self) -> Result<Self, CallError> {
-        Ok(TryNackCall { call: self.call.try_send()? })
-    }
-}
-
-impl<A: Wire, T: Wire, E: Wire> Future for TryNackCall<'_, A, T, E> {
-    type Output = Result<T, CallError<E>>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(flatten(ready!(Pin::new(&mut self.call).poll(context))))
     }
 }

@@ -3,16 +3,26 @@
 //! Nothing is written before the result lies there to be read, and then from where the callee wrote it:
 //! a call that is dropped leaves its buffer as it was.
 
-use super::{Call, NackCall, TryCall, TryNackCall, flatten};
+use super::{Call, flatten};
 use crate::error::CallError;
 use crate::wire::{Input, Sequence, Wire, WireError, fill, try_fill};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-/// A call whose result can be taken in another way than its type's.
-pub trait Asks: Unpin {
+/// A call that can be told how long it may last, and whose result can be taken in another way than its
+/// type's. All kinds of calls are such, and say so by methods of their own.
+pub trait Asks: Unpin + Sized {
+    /// Gives it up after `after`.
+    #[doc(hidden)]
+    fn bounded(self, after: Duration) -> Self;
+
+    /// Lets that be extended.
+    #[doc(hidden)]
+    fn lent(self, total: Duration) -> Self;
+
     /// Polls it; `take` reads the result where it lies.
     #[doc(hidden)]
     fn poll_with<T>(
@@ -23,29 +33,20 @@ pub trait Asks: Unpin {
 }
 
 impl<A: Wire, R: Wire> Asks for Call<'_, A, R> {
+    fn bounded(self, after: Duration) -> Self {
+        self.deadline(after)
+    }
+
+    fn lent(self, total: Duration) -> Self {
+        self.extendable(total)
+    }
+
     fn poll_with<T>(
         &mut self,
         context: &mut Context<'_>,
         take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
     ) -> Poll<Result<T, CallError>> {
         self.poll_taking(context, take)
-    }
-}
-
-impl<A: Wire, R: Sequence> NackCall<'_, A, R> {
-    /// Has the result written into `buffer`: see [`Call::into`].
-    pub fn into(self, buffer: &mut [R::Item]) -> Filling<'_, Self, R> {
-        Filling::new(self, buffer)
-    }
-}
-
-impl<'c, A: Wire, T: Sequence, E: Wire> TryNackCall<'c, A, T, E> {
-    /// Has the result written into `buffer`, unless it is the method's error: see [`Call::into`].
-    pub fn into(
-        self,
-        buffer: &mut [T::Item],
-    ) -> TryFilling<'_, NackCall<'c, A, Result<T, E>>, T, E> {
-        TryFilling::new(self.call, buffer)
     }
 }
 
@@ -93,28 +94,8 @@ impl<C: Asks, R: Sequence> Future for Filling<'_, C, R> {
     }
 }
 
-impl<'c, A: Wire, T: Sequence, E: Wire> TryCall<'c, A, T, E> {
-    /// Has the result written into `buffer`, unless it is the method's error: see [`Call::into`].
-    ///
-    /// ```
-    /// #[upbeat::service]
-    /// pub trait Files {
-    ///     async fn read(&self, name: String, from: u64) -> Result<Vec<u8>, String>;
-    /// }
-    ///
-    /// async fn head(files: &FilesClient) -> Result<Vec<u8>, upbeat::CallError<String>> {
-    ///     let mut page = vec![0; 4096];
-    ///     let bytes = files.read("notes".into(), 0).into(&mut page).await?;
-    ///     page.truncate(bytes);
-    ///     Ok(page)
-    /// }
-    /// ```
-    pub fn into(self, buffer: &mut [T::Item]) -> TryFilling<'_, Call<'c, A, Result<T, E>>, T, E> {
-        TryFilling::new(self.call, buffer)
-    }
-}
-
-/// The same of a method that returns a `Result` of the user's: see [`TryCall::into`].
+/// The same of a method that returns a `Result` of the user's: see
+/// [`Trying::into`](super::Trying::into).
 #[must_use = "a call does nothing until it is awaited"]
 pub struct TryFilling<'b, C, T: Sequence, E> {
     call: C,

@@ -5,8 +5,9 @@
 
 use super::BoundHandle;
 use super::caller::To;
+use super::lasting::{Alarm, Until};
 use super::side::{Asked, Side};
-use crate::call::{Asks, Filling, TryFilling, flatten, hand_over};
+use crate::call::{Asks, Filling, Trying, hand_over};
 use crate::error::CallError;
 use crate::passage::{self, Carrier, Passage};
 use crate::wire::{Input, Sequence, Wire, WireError};
@@ -14,7 +15,8 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
+use std::time::Duration;
 use upbeat_core::frame::{CallNumber, Head};
 
 /// A call through a handle.
@@ -24,6 +26,9 @@ pub struct HandleCall<'h, A, R> {
     to: To,
     state: State<A>,
     asked: Option<Asked>,
+    until: Option<Until>,
+    /// Wakes who awaits it when its time is over.
+    alarm: Option<Alarm>,
     gives_streams: bool,
     result: PhantomData<fn() -> R>,
 }
@@ -43,23 +48,114 @@ impl<A: Wire, R: Wire> Future for HandleCall<'_, A, R> {
     type Output = Result<R, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if A::STREAMS || R::STREAMS {
-            return self.poll_streams(context);
+        if !(A::STREAMS || R::STREAMS) {
+            return self.poll_with(context, R::take);
         }
-        self.poll_with(context, R::take)
+        match self.poll_streams(context) {
+            Poll::Pending => self.poll_deadline(context),
+            ready => ready,
+        }
     }
 }
 
 impl<A: Wire, R: Wire> Asks for HandleCall<'_, A, R> {
+    fn bounded(self, after: Duration) -> Self {
+        self.deadline(after)
+    }
+
+    fn lent(self, total: Duration) -> Self {
+        self.extendable(total)
+    }
+
     fn poll_with<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
+    ) -> Poll<Result<T, CallError>> {
+        match self.poll_taking(context, take) {
+            Poll::Pending => self.poll_deadline(context),
+            ready => ready,
+        }
+    }
+}
+
+impl<A: Wire, R: Wire> HandleCall<'_, A, R> {
+    /// Gives the call up after `after`, here and at the callee, to whom the deadline travels. What it
+    /// waits for does not matter: the session, room, or the answer.
+    ///
+    /// ```
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// # }
+    /// # async fn of(counter: &CounterHandle) -> Result<u64, upbeat::CallError> {
+    /// use std::time::Duration;
+    ///
+    /// counter.add(1).deadline(Duration::from_millis(100)).await
+    /// # }
+    /// ```
+    pub fn deadline(mut self, after: Duration) -> Self {
+        self.until = Some(Until::after(after));
+        self
+    }
+
+    /// Lets the callee ask to have the deadline extended, by [`extend`](crate::extend), until `total`
+    /// is over from now on. Without a deadline before it, it says nothing.
+    ///
+    /// ```
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// # }
+    /// # async fn of(counter: &CounterHandle) -> Result<u64, upbeat::CallError> {
+    /// use std::time::Duration;
+    ///
+    /// let (usually, at_most) = (Duration::from_millis(100), Duration::from_secs(5));
+    /// counter.add(1).deadline(usually).extendable(at_most).await
+    /// # }
+    /// ```
+    pub fn extendable(mut self, total: Duration) -> Self {
+        self.until = self.until.map(|until| until.extendable(total));
+        self
+    }
+
+    /// The same for who has said it of many.
+    pub(super) fn until(mut self, until: Option<Until>) -> Self {
+        self.until = until;
+        self
+    }
+
+    /// The call waits: is its time over?
+    fn poll_deadline<T>(&mut self, context: &mut Context<'_>) -> Poll<Result<T, CallError>> {
+        let Some(until) = &mut self.until else { return Poll::Pending };
+        if let State::Sent(side, call) | State::Feeding(side, call, _) = &self.state {
+            until.end = side.end_of(*call).unwrap_or(until.end);
+        }
+        if until.is_over() {
+            self.give_up();
+            return Poll::Ready(Err(CallError::Deadline));
+        }
+        let side = match &self.state {
+            State::Sent(side, _) | State::Feeding(side, ..) => Arc::clone(side),
+            State::Unsent(_) => side_of(self.handle, &self.asked)?,
+            State::Over => return Poll::Pending,
+        };
+        side.wake_at(&mut self.alarm, until.end, context.waker());
+        Poll::Pending
+    }
+
+    fn poll_taking<T>(
         &mut self,
         context: &mut Context<'_>,
         take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
     ) -> Poll<Result<T, CallError>> {
         let (this, waker) = (&mut *self, context.waker());
         if let State::Unsent(arguments) = &this.state {
+            if this.until.is_some_and(Until::is_over) {
+                return Poll::Pending;
+            }
             let side = side_of(this.handle, &this.asked)?;
-            match side.send_call(this.to, arguments, &mut this.asked, waker)? {
+            match side.send_call(this.to, arguments, &mut this.asked, this.until, waker)? {
                 None => return Poll::Pending,
                 Some(call) => this.state = State::Sent(side, call),
             }
@@ -96,24 +192,16 @@ impl<A: Wire, R: Sequence> HandleCall<'_, A, R> {
     }
 }
 
-impl<'h, A: Wire, T: Sequence, E: Wire> HandleTryCall<'h, A, T, E> {
-    /// Has the result written into `buffer`, unless it is the method's error: see
-    /// [`Call::into`](crate::call::Call::into).
-    pub fn into(
-        self,
-        buffer: &mut [T::Item],
-    ) -> TryFilling<'_, HandleCall<'h, A, Result<T, E>>, T, E> {
-        TryFilling::new(self.call, buffer)
-    }
-}
-
 impl<A: Wire, R: Wire> HandleCall<'_, A, R> {
     fn poll_streams(&mut self, context: &mut Context<'_>) -> Poll<Result<R, CallError>> {
         if let State::Unsent(arguments) = &self.state {
+            if self.until.is_some_and(Until::is_over) {
+                return Poll::Pending;
+            }
             let side = side_of(self.handle, &self.asked)?;
-            let (to, asked) = (self.to, &mut self.asked);
+            let (to, asked, until) = (self.to, &mut self.asked, self.until);
             let sent = passage::within(message(&side, CallNumber::NONE), || {
-                side.send_call(to, arguments, asked, context.waker())
+                side.send_call(to, arguments, asked, until, context.waker())
             });
             let Some(call) = sent? else { return Poll::Pending };
             if let State::Unsent(arguments) = std::mem::replace(&mut self.state, State::Over) {
@@ -138,27 +226,25 @@ impl<A: Wire, R: Wire> HandleCall<'_, A, R> {
     }
 }
 
-impl<A, R> Drop for HandleCall<'_, A, R> {
-    fn drop(&mut self) {
-        if let State::Sent(side, call) | State::Feeding(side, call, _) = &self.state {
+impl<A, R> HandleCall<'_, A, R> {
+    /// Nobody wants it any more.
+    fn give_up(&mut self) {
+        (self.alarm, self.asked) = (None, None);
+        let state = std::mem::replace(&mut self.state, State::Over);
+        if let State::Sent(side, call) | State::Feeding(side, call, _) = &state {
             side.abandon(*call, self.gives_streams);
         }
     }
 }
 
-/// A call through a handle of a method that returns a `Result<T, E>` of the user's.
-#[must_use = "a call does nothing until it is awaited"]
-pub struct HandleTryCall<'h, A, T, E> {
-    call: HandleCall<'h, A, Result<T, E>>,
-}
-
-impl<A: Wire, T: Wire, E: Wire> Future for HandleTryCall<'_, A, T, E> {
-    type Output = Result<T, CallError<E>>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(flatten(ready!(Pin::new(&mut self.call).poll(context))))
+impl<A, R> Drop for HandleCall<'_, A, R> {
+    fn drop(&mut self) {
+        self.give_up();
     }
 }
+
+/// A call through a handle of a method that returns a `Result<T, E>` of the user's.
+pub type HandleTryCall<'h, A, T, E> = Trying<HandleCall<'h, A, Result<T, E>>, T, E>;
 
 /// A one-way message through a handle.
 #[must_use = "nothing is sent until it is awaited"]
@@ -183,6 +269,8 @@ impl BoundHandle {
             to: To { index, method },
             state,
             asked: None,
+            until: None,
+            alarm: None,
             gives_streams: R::STREAMS,
             result: PhantomData,
         }
@@ -195,7 +283,7 @@ impl BoundHandle {
         method: &'static str,
         arguments: A,
     ) -> HandleTryCall<'_, A, T, E> {
-        HandleTryCall { call: self.call(index, method, arguments) }
+        HandleTryCall::new(self.call(index, method, arguments))
     }
 
     /// Sends a one-way message.

@@ -1,33 +1,30 @@
 //! A client-only session: lanes and an incarnation of its own, driven by whoever holds it.
 
+mod waiting;
+
 use super::Target;
+use super::lasting::{Until, Watch, now_ns};
 use crate::call::MISSING;
 use crate::client::{numbers, request};
 use crate::error::{CallError, ConnectError, Lost, Why};
 use crate::sample::Unsampled;
 use crate::session::{Answer, Extensions, Fault, Put, Session, Terms, Waiter};
-use crate::wait::{Idle, Pace, Waiting};
+use crate::wait::{Pace, Waiting};
 use crate::wake::MAIN;
 use crate::wire::{Input, Wire, WireError};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use upbeat_core::bind::{BIND, BindRequest, PULL, PUSH};
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 use upbeat_core::method::Signature;
+use upbeat_core::term::{Step as Extension, Term};
 use upbeat_memory::sync::fence_full;
-use upbeat_transport::carrier::Carrier;
-use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
-use upbeat_transport::opening::{Opening, Step};
-use upbeat_transport::{local, shared};
-
-/// Between two looks at the socket while waiting awake.
-const WATCH: Duration = Duration::from_millis(1);
+use waiting::wait_open;
 
 /// What a message is sent to: the number of its method, and its name for errors.
 #[derive(Clone, Copy)]
@@ -45,26 +42,31 @@ pub(super) struct Caller {
     watched: Instant,
     /// Whether rings may have been heard along with a segment of the peer's.
     pub(super) heard: bool,
-    /// Readable when nobody wants the session any more, though its thread waits.
-    stop: Option<Arc<OwnedFd>>,
+    /// What its thread looks after besides, if it has one of its own.
+    watch: Option<Arc<Watch>>,
+    /// When the thread that blocks gives up what it waits for.
+    until: Option<u64>,
+    /// Open calls whose callees may ask for more time, by their numbers.
+    terms: BTreeMap<u64, Term>,
 }
 
 impl Caller {
-    /// Opens a session and asks for the methods' numbers, waiting in this thread: no longer than until
-    /// `stop` is readable, and then asleep.
+    /// Opens a session and asks for the methods' numbers, waiting in this thread: until a time at most, or
+    /// while somebody wants it, and then asleep.
     pub(super) fn open(
         target: &Target,
         service: &'static str,
         signatures: &[Signature],
-        stop: Option<Arc<OwnedFd>>,
+        watch: Option<Arc<Watch>>,
+        until: Option<u64>,
     ) -> Result<Caller, ConnectError> {
         let home = match target.place {
             Some(_) => Home::of_handle(target.program.clone()),
             None => Home::local(target.program.clone(), None),
         };
         let home = home.map_err(|error| ConnectError::Service { text: error.to_string() })?;
-        let carrier = wait_open(target, &home, stop.as_deref())?;
-        let waiting = stop.as_ref().map_or(target.waiting, |_| Waiting::Sleeping);
+        let carrier = wait_open(target, &home, watch.as_deref(), until)?;
+        let waiting = watch.as_ref().map_or(target.waiting, |_| Waiting::Sleeping);
         let mut caller = Caller {
             home,
             session: Session::new(carrier, Terms::default()),
@@ -72,24 +74,45 @@ impl Caller {
             pace: Pace::new(waiting),
             watched: Instant::now(),
             heard: false,
-            stop,
+            watch,
+            until,
+            terms: BTreeMap::new(),
         };
         let request: BindRequest = request(service, signatures)?;
         let to = To { index: 0, method: "bind" };
-        let answer = caller.call::<Vec<u8>, Vec<u8>>(to, request.encode());
+        let answer = caller.ask::<Vec<u8>, Vec<u8>>(to, request.encode(), None);
+        caller.until = None;
         let numbers: Rc<[u16]> = numbers(&request, answer, &caller.session.peer_text())?;
         caller.numbers = numbers.iter().copied().collect();
         Ok(caller)
     }
 
-    /// Calls, and waits for the answer.
+    /// Calls, and waits for the answer: until a time at most.
     #[inline]
-    pub(super) fn call<A: Wire, R: Wire>(&mut self, to: To, arguments: A) -> Result<R, CallError> {
+    pub(super) fn call<A: Wire, R: Wire>(
+        &mut self,
+        to: To,
+        arguments: A,
+        until: Option<Until>,
+    ) -> Result<R, CallError> {
+        self.until = until.map(|until| until.end);
+        let result = self.ask(to, arguments, until);
+        self.until = None;
+        result
+    }
+
+    #[inline]
+    fn ask<A: Wire, R: Wire>(
+        &mut self,
+        to: To,
+        arguments: A,
+        until: Option<Until>,
+    ) -> Result<R, CallError> {
         let mut asked = None;
         let call = loop {
-            match self.send_call(to, &arguments, &mut asked, Waker::noop(), Waiter::Task(MAIN)) {
+            match self.send_call(to, &arguments, &mut asked, until, None) {
                 Ok(Some(call)) => break call,
-                Ok(None) => self.wait_to_send(asked),
+                Ok(None) => self.wait_to_send(asked)?,
                 Err(error) => {
                     self.withdraw(asked);
                     return Err(error);
@@ -117,6 +140,19 @@ impl Caller {
             if let Some(result) = self.poll(call) {
                 return result;
             }
+            if self.is_late() {
+                self.abandon(call);
+                return Err(CallError::Deadline);
+            }
+        }
+    }
+
+    /// Gives a call up. Either its callee is told, or an answer is dropped that may lie in a buffer for
+    /// which the peer waits.
+    pub(super) fn abandon(&mut self, call: CallNumber) {
+        self.terms.remove(&call.as_u64());
+        if self.session.abandon(call) || self.session.peer_wants_room() {
+            self.flush();
         }
     }
 
@@ -131,6 +167,7 @@ impl Caller {
         let answer = session.poll_answer(head.call, || Waiter::Task(MAIN), R::take);
         session.advance();
         session.publish_progress();
+        self.terms.clear();
         match answer {
             Answer::Here(value) => Ok(value),
             Answer::Failed(error) => Err(*error),
@@ -138,39 +175,59 @@ impl Caller {
         }
     }
 
-    /// Sends a one-way message, waiting for room.
-    pub(super) fn send<A: Wire>(&mut self, to: To, arguments: &A) -> Result<(), CallError> {
+    /// Sends a one-way message, waiting for room: until a time at most.
+    pub(super) fn send<A: Wire>(
+        &mut self,
+        to: To,
+        arguments: &A,
+        until: Option<Until>,
+    ) -> Result<(), CallError> {
+        self.until = until.map(|until| until.end);
         let mut asked = None;
-        loop {
+        let sent = loop {
             match self.try_send(to, arguments, &mut asked, Waker::noop()) {
-                Ok(true) => return Ok(()),
-                Ok(false) => self.wait_to_send(asked),
+                Ok(true) => break Ok(()),
+                Ok(false) => {
+                    if let Err(error) = self.wait_to_send(asked) {
+                        break Err(error);
+                    }
+                }
                 Err(error) => {
                     self.withdraw(asked);
-                    return Err(error);
+                    break Err(error);
                 }
             }
-        }
+        };
+        self.until = None;
+        sent
     }
 
     /// Writes a call. None if there is no room now; where that had to be asked for, it is noted
-    /// under which number, and the waker is woken when there is.
+    /// under which number, and the waker is woken when there is. A thread that blocks has none.
     #[inline]
     pub(super) fn send_call<A: Wire>(
         &mut self,
         to: To,
         arguments: &A,
         asked: &mut Option<u64>,
-        waker: &Waker,
-        waiter: Waiter,
+        until: Option<Until>,
+        waker: Option<&Waker>,
     ) -> Result<Option<CallNumber>, CallError> {
         let number = self.number(to)?;
+        let (waker, waiter) = match waker {
+            Some(waker) => (waker, Waiter::Waker(waker.clone())),
+            None => (Waker::noop(), Waiter::Task(MAIN)),
+        };
         let Ok(call) = self.session.open_call(waiter) else {
             return Err(CallError::TooManyCalls { most: CALLS_PER_SESSION_MAX });
         };
-        match self.put(Head::call(number, call, 0), arguments, *asked, waker) {
+        let extensions = until.map_or(Extensions::NONE, Until::extensions);
+        match self.put(Head::call(number, call, 0), arguments, extensions, *asked, waker) {
             Ok(()) => {
                 *asked = None;
+                if let Some(term) = until.and_then(Until::term) {
+                    self.terms.insert(call.as_u64(), term);
+                }
                 self.flush();
                 Ok(Some(call))
             }
@@ -190,7 +247,7 @@ impl Caller {
         waker: &Waker,
     ) -> Result<bool, CallError> {
         let number = self.number(to)?;
-        match self.put(Head::oneway(number, 0), arguments, *asked, waker) {
+        match self.put(Head::oneway(number, 0), arguments, Extensions::NONE, *asked, waker) {
             Ok(()) => {
                 *asked = None;
                 // No turn ends here: what is not said now, nobody says later.
@@ -206,17 +263,18 @@ impl Caller {
         &self,
         head: Head,
         arguments: &A,
+        extensions: Extensions,
         asked: Option<u64>,
         waker: &Waker,
     ) -> Result<(), Put> {
         let (session, words) = (&self.session, head.words());
         let Some(number) = asked else {
-            return session.request(words, Extensions::NONE, arguments, &mut Unsampled);
+            return session.request(words, extensions, arguments, &mut Unsampled);
         };
         if session.ended().is_none() && !session.is_granted(number, waker) {
             return Err(Put::Full);
         }
-        let extensions = Extensions { granted: asked, ..Extensions::NONE };
+        let extensions = Extensions { granted: asked, ..extensions };
         session.request_granted(words, extensions, arguments, &mut Unsampled)
     }
 
@@ -291,11 +349,32 @@ impl Caller {
         waiter: impl FnOnce() -> Waiter,
         take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
     ) -> Option<Result<R, CallError>> {
-        match self.session.poll_answer(call, waiter, take) {
-            Answer::Open => None,
-            Answer::Here(value) => Some(Ok(value)),
-            Answer::Failed(error) => Some(Err(*error)),
+        let result = match self.session.poll_answer(call, waiter, take) {
+            Answer::Open => return None,
+            Answer::Here(value) => Ok(value),
+            Answer::Failed(error) => Err(*error),
+        };
+        self.terms.remove(&call.as_u64());
+        Some(result)
+    }
+
+    /// When a call ends, if its callee may ask for more time.
+    pub(super) fn end_of(&self, call: CallNumber) -> Option<u64> {
+        self.terms.get(&call.as_u64()).map(Term::end)
+    }
+
+    /// A callee asks for more time. Its frame lies open.
+    fn extension_asked(&mut self, call: CallNumber) {
+        let now = now_ns();
+        let wanted = now.saturating_add(self.session.first_word().saturating_mul(1000));
+        let term = self.terms.get_mut(&call.as_u64());
+        let step = term.map_or(Extension::Refused, |term| term.extend(wanted, None));
+        if let Extension::Granted(end) = step {
+            // Who blocks waits for this call and for no other.
+            self.until = self.until.map(|_| end);
         }
+        let left = step.left(now).map_or(0, |left| (left / 1000).max(1));
+        self.session.send_surely(Head::extended(call), left.to_le_bytes().to_vec());
     }
 
     /// Takes over every frame that has come.
@@ -349,80 +428,12 @@ impl Caller {
             }
             Kind::Retire => session.slab_went(head)?,
             Kind::Goodbye => session.goodbye.set(true),
-            // No call of a handle may be extended, so nobody has a reason to ask.
-            Kind::Extend | Kind::Extended => {}
+            Kind::Extend => self.extension_asked(head.call),
+            // A handle serves nothing for which it could have asked.
+            Kind::Extended => {}
         }
-        session.advance();
+        self.session.advance();
         Ok(())
-    }
-
-    /// Nothing has come: waits as the policy says.
-    fn idle(&mut self) {
-        for _ in 0..self.pace.looks(false) {
-            if self.session.has_frame() {
-                return;
-            }
-            std::hint::spin_loop();
-        }
-        match self.pace.idle(false) {
-            Idle::Tick => {
-                if self.watched.elapsed() >= WATCH {
-                    self.watched = Instant::now();
-                    self.hear();
-                }
-            }
-            Idle::Yield => rustix::thread::sched_yield(),
-            Idle::Sleep => {
-                self.sleep();
-                self.pace.slept();
-            }
-        }
-    }
-
-    /// Waits until the peer has read something, or has room where that was asked for, or is gone.
-    fn wait_to_send(&mut self, asked: Option<u64>) {
-        if asked.is_none_or(|number| self.session.is_granted(number, Waker::noop())) {
-            self.session.wait_for_room(Waker::noop());
-        }
-        self.flush();
-        while self.session.ended().is_none() {
-            self.drain();
-            self.session.settle(false);
-            let waits = asked.is_some_and(|number| !self.session.is_granted(number, Waker::noop()));
-            if !waits && !self.session.is_pressed() {
-                break;
-            }
-            self.idle();
-        }
-    }
-
-    /// Sleeps until the peer rings.
-    fn sleep(&mut self) {
-        self.home.page().withdraw();
-        if self.session.is_pressed() {
-            self.session.settle(false);
-        }
-        self.relieve();
-        if !self.session.has_frame() && self.session.ended().is_none() {
-            let bell = self.session.carrier.bell.as_fd();
-            if wait(bell, self.stop.as_deref(), None) {
-                self.end(Why::Closed);
-            }
-        }
-        self.home.page().promise();
-        self.hear();
-    }
-
-    /// Takes what has come over the socket.
-    pub(super) fn hear(&mut self) {
-        if self.session.ended().is_none()
-            && let Err(why) = self.session.hear()
-        {
-            // What the peer wrote before it ended counts.
-            self.drain();
-            let said = self.session.goodbye.get() && *why == Why::Died;
-            self.end(if said { Why::Closed } else { *why });
-        }
     }
 
     pub(super) fn end(&mut self, why: Why) {
@@ -434,75 +445,8 @@ impl Caller {
         });
     }
 
-    /// Rings a peer that waits for room, where it was made before that could be seen. The caller has
-    /// fenced behind the last frame that it took.
-    pub(super) fn relieve(&self) {
-        if self.session.peer_wants_room() {
-            self.session.flush();
-        }
-    }
-
-    /// Takes the promise back, for a thread that is about to wait on the socket. False if there is
-    /// something to do first.
-    pub(super) fn may_sleep(&self) -> bool {
-        self.home.page().withdraw();
-        if self.session.is_pressed() {
-            self.session.settle(false);
-        }
-        self.relieve();
-        !self.session.has_frame()
-    }
-
-    /// Gives the promise.
-    pub(super) fn awake(&self) {
-        self.home.page().promise();
-    }
-
     /// How the session ended, if it has.
     pub(super) fn ended(&self) -> Option<&Lost> {
         self.session.ended()
     }
-}
-
-/// Opens a session, waiting in this thread.
-fn wait_open(
-    target: &Target,
-    home: &Home,
-    stop: Option<&OwnedFd>,
-) -> Result<Carrier, ConnectError> {
-    let began = Instant::now();
-    let now_ms = || began.elapsed().as_millis() as u64;
-    let opening = match (&target.place, local::connect(home, &target.name, 0, 0)) {
-        (Some(place), Err(OpenError::NoSuchNode { .. })) => {
-            shared::connect(place, home, &target.name, 0, 0)
-        }
-        (_, here) => here,
-    };
-    let mut opening: Opening = opening.map_err(ConnectError::Open)?;
-    loop {
-        match opening.step(now_ms()).map_err(ConnectError::Open)? {
-            Step::Done(carrier) => return Ok(carrier),
-            Step::Waiting => {
-                let left = opening.deadline_ms().saturating_sub(now_ms()).max(1);
-                let timeout = Timespec {
-                    tv_sec: (left / 1000) as i64,
-                    tv_nsec: (left % 1000 * 1_000_000) as i64,
-                };
-                if wait(opening.as_fd(), stop, Some(&timeout)) {
-                    let text = "the handle was dropped while it connected".into();
-                    return Err(ConnectError::Call(CallError::NotConnected { text }));
-                }
-            }
-        }
-    }
-}
-
-/// Waits until the socket has something. True if nobody wants it any more.
-fn wait(socket: BorrowedFd<'_>, stop: Option<&OwnedFd>, timeout: Option<&Timespec>) -> bool {
-    let watched = usize::from(stop.is_some()) + 1;
-    let stop = stop.map_or(socket, |stop| stop.as_fd());
-    let mut descriptors = [socket, stop].map(|of| PollFd::from_borrowed_fd(of, PollFlags::IN));
-    // Interrupted, or whatever it is: looking again is right.
-    let _ = poll(&mut descriptors[..watched], timeout);
-    watched > 1 && !descriptors[1].revents().is_empty()
 }

@@ -5,11 +5,11 @@
 //! Invariant: nothing here waits in the thread of a future; it is the session's own that connects.
 
 use super::caller::{Caller, To};
+use super::lasting::{Alarm, Until, Watch};
 use super::{Target, not_connected};
 use crate::error::CallError;
-use crate::session::Waiter;
 use crate::wire::{Input, Wire, WireError};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
+use rustix::event::Timespec;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,8 +25,8 @@ const TIDY: Duration = Duration::from_millis(50);
 /// The shared session. The thread holds one reference, the handles the other.
 pub(crate) struct Side {
     state: Arc<Mutex<State>>,
-    /// Written when the last handle is gone.
-    stop: Arc<OwnedFd>,
+    /// Told when the last handle is gone.
+    watch: Arc<Watch>,
 }
 
 /// How far the session is.
@@ -52,13 +52,13 @@ impl Side {
         service: &'static str,
         signatures: Vec<Signature>,
     ) -> std::io::Result<Side> {
-        let stop = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?);
+        let watch = Arc::new(Watch::new()?);
         let state = Arc::new(Mutex::new(State::Opening(Queue::default())));
-        let side = Side { state: Arc::clone(&state), stop: Arc::clone(&stop) };
+        let side = Side { state: Arc::clone(&state), watch: Arc::clone(&watch) };
         let run = move || {
-            let opened = open(&target, service, &signatures, &stop);
+            let opened = open(&target, service, &signatures, &watch);
             if let Some(bell) = tell(&state, opened) {
-                hear(&state, &bell, &stop);
+                hear(&state, &bell, &watch);
             }
         };
         std::thread::Builder::new().name("upbeat-handle".into()).spawn(run)?;
@@ -88,10 +88,11 @@ impl Side {
         to: To,
         arguments: &A,
         asked: &mut Option<Asked>,
+        until: Option<Until>,
         waker: &Waker,
     ) -> Result<Option<CallNumber>, CallError> {
         self.send(asked, waker, |caller, asked| {
-            caller.send_call(to, arguments, asked, waker, Waiter::Waker(waker.clone()))
+            caller.send_call(to, arguments, asked, until, Some(waker))
         })
     }
 
@@ -184,12 +185,21 @@ impl Side {
             if gives_streams {
                 take_back(caller, Head::cancel(call));
             }
-            // Either the callee is told, or an answer is dropped that may lie in a buffer for which
-            // the peer waits.
-            if caller.session.abandon(call) || caller.session.peer_wants_room() {
-                caller.flush();
-            }
+            caller.abandon(call);
         });
+    }
+
+    /// When a call ends, if that may have been put off.
+    pub(super) fn end_of(&self, call: CallNumber) -> Option<u64> {
+        self.with(|caller| caller.end_of(call))?
+    }
+
+    /// Has somebody woken at a time, by the alarm that he has or by another.
+    pub(super) fn wake_at(&self, alarm: &mut Option<Alarm>, at: u64, waker: &Waker) {
+        let is_set = |alarm: &Alarm| alarm.is_for(&self.watch, at) && alarm.change(waker);
+        if !alarm.as_ref().is_some_and(is_set) {
+            *alarm = Some(self.watch.wake_at(at, waker));
+        }
     }
 }
 
@@ -255,8 +265,7 @@ fn wait_for_room(caller: &mut Caller, waker: &Waker) {
 
 impl Drop for Side {
     fn drop(&mut self) {
-        // The counter is far from full.
-        let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
+        self.watch.stop();
     }
 }
 
@@ -265,9 +274,9 @@ fn open(
     target: &Target,
     service: &'static str,
     signatures: &[Signature],
-    stop: &Arc<OwnedFd>,
+    watch: &Arc<Watch>,
 ) -> Result<(Box<Caller>, OwnedFd), CallError> {
-    let caller = Caller::open(target, service, signatures, Some(Arc::clone(stop)));
+    let caller = Caller::open(target, service, signatures, Some(Arc::clone(watch)), None);
     let caller = caller.map_err(not_connected)?;
     let bell = caller.session.carrier.bell.as_fd().try_clone_to_owned();
     let bell = bell.map_err(|error| CallError::NotConnected { text: error.to_string().into() })?;
@@ -291,7 +300,7 @@ fn tell(
 }
 
 /// The thread: hears the bell until the session has ended or nobody holds the handle.
-fn hear(state: &Mutex<State>, bell: &OwnedFd, stop: &OwnedFd) {
+fn hear(state: &Mutex<State>, bell: &OwnedFd, watch: &Watch) {
     let mut tidied = Instant::now();
     loop {
         let retires;
@@ -314,11 +323,9 @@ fn hear(state: &Mutex<State>, bell: &OwnedFd, stop: &OwnedFd) {
             }
             retires = caller.session.may_retire_slabs();
         }
-        let mut descriptors = [PollFd::new(bell, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
         let timeout = Timespec { tv_sec: 0, tv_nsec: TIDY.as_nanos() as i64 };
         // Memory that lies idle is not slept over.
-        let _ = poll(&mut descriptors, retires.then_some(&timeout));
-        if !descriptors[1].revents().is_empty() {
+        if watch.wait(bell.as_fd(), retires.then_some(&timeout)) {
             return;
         }
     }

@@ -49,7 +49,8 @@ impl<A: Wire, R: Wire> Future for SideCall<'_, A, R> {
         let call = match this.sent {
             Some(call) => call,
             None => {
-                let sent = this.side.send_call(this.to, &this.arguments, &mut this.asked, waker);
+                let (to, asked) = (this.to, &mut this.asked);
+                let sent = this.side.send_call(to, &this.arguments, asked, None, waker);
                 let Some(call) = sent? else { return Poll::Pending };
                 *this.sent.insert(call)
             }

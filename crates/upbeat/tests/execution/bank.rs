@@ -18,6 +18,10 @@ pub(crate) trait Bank {
     async fn coins(&self, sum: u64) -> Vec<u64>;
     #[method(nack)]
     async fn change(&self, sum: u64) -> Result<Vec<u64>, String>;
+    /// Takes a sum out once it is there, asks for so much more time, and says after a while how many
+    /// microseconds it was given.
+    #[method(nack)]
+    async fn lend(&self, sum: u64, wants_us: u64, naps_ms: u64) -> Result<u64, String>;
     /// Notes a sum first.
     #[method(nack)]
     async fn swap(&self, first: u64, sum: u64) -> u64;
@@ -88,6 +92,14 @@ impl Bank for Vault {
             0 => Err("nothing to change".into()),
             sum => Ok(self.coins(sum).await),
         }
+    }
+
+    #[method(needs(self.lock, self.balance.get() >= *sum))]
+    async fn lend(&self, sum: u64, wants_us: u64, naps_ms: u64) -> Result<u64, String> {
+        self.take(sum).await;
+        let given = upbeat::extend(Duration::from_micros(wants_us)).await;
+        upbeat::sleep(Duration::from_millis(naps_ms)).await;
+        given.map(|given| given.as_micros() as u64).map_err(|error| error.to_string())
     }
 
     #[method(needs(self.lock))]

@@ -5,7 +5,9 @@ use crate::bank::{BankClient, BankHandle, DeskClient};
 use crate::common::server::KINDS;
 use crate::common::{PROGRAM, Watchdog};
 use crate::shop::{ShopClient, Stand, counted};
-use std::time::Duration;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 use upbeat::error::FailCode;
 use upbeat::{CallError, Counter, Execution};
 
@@ -120,6 +122,40 @@ fn what_is_sent_back_fills_its_buffer_in_the_end() {
             bank.deposit(2).await.unwrap();
             let error = CallError::NoRoom { items: 2, room: 1 };
             assert_eq!(bank.coins(2).into(&mut none).await, Err(error));
+        });
+    }
+}
+
+/// However often it is sent, it has the time that it was given first, and as much more as was said then.
+#[test]
+fn what_is_sent_back_may_be_extended_until_the_total_of_its_first_attempt() {
+    let _watchdog = Watchdog::new("nack extended", 120);
+    let ms = Duration::from_millis;
+    let (has, needs, total) = (ms(2_000), 2_500, ms(60_000));
+    for kind in KINDS {
+        let stand = Stand::new(kind, None);
+        stand.node.block_on(async {
+            let (shop, bank) = clients(&stand).await;
+            // It asks for more than there is, and is given what is left since it was sent first.
+            let sent = Rc::new(Cell::new(None));
+            let lent = stand.node.spawn({
+                let (bank, sent) = (bank.clone(), Rc::clone(&sent));
+                async move {
+                    let call = bank.lend(5, 90_000_000, needs).deadline(has).extendable(total);
+                    sent.set(Some(Instant::now()));
+                    call.await
+                }
+            });
+            while counted(&shop, Counter::HandlersRefused).await < 6 {}
+            let refused_for = sent.get().unwrap().elapsed();
+            bank.deposit(5).await.unwrap();
+            let given = Duration::from_micros(lent.await.unwrap().unwrap());
+            assert!(has < given && given <= total - refused_for, "{given:?}, {refused_for:?}");
+            // Without a total it has what it was given.
+            bank.deposit(5).await.unwrap();
+            let fixed = bank.lend(5, 90_000_000, 0).deadline(has).await;
+            let error = "the deadline is fixed: its caller did not say `extendable`";
+            assert_eq!(fixed, Err(CallError::Method(error.into())));
         });
     }
 }

@@ -83,6 +83,7 @@ impl Knot {
 
 #[upbeat::service]
 impl Chain for Knot {
+    #[method(budget = "10s")]
     async fn reach(&self, through: Vec<String>, waits: bool) {
         let _standing = self.stand();
         if waits {
@@ -153,6 +154,7 @@ impl Chain for Knot {
         self.finished.get()
     }
 
+    #[method(budget = "10s")]
     async fn more(
         &self,
         through: Vec<String>,

@@ -7,6 +7,7 @@ mod chain;
 mod deadlines;
 mod ends;
 mod extended;
+mod handled;
 mod left;
 mod restarts;
 

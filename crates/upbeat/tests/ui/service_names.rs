@@ -9,6 +9,8 @@ trait Counter {
     async fn clone(&self);
     async fn signatures(&self);
     async fn from_bound(&self);
+    async fn deadline(&self);
+    async fn extendable(&self);
     async fn aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa(&self);
 }
 

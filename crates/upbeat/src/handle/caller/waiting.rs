@@ -1,0 +1,174 @@
+//! How who holds a session waits in it: for frames, for room, for the session itself.
+//!
+//! Invariant: nobody waits longer than until the time that was given, nor for what nobody wants any more.
+
+use super::super::Target;
+use super::super::lasting::{Watch, now_ns, timespec};
+use super::Caller;
+use crate::error::{CallError, ConnectError, Why};
+use crate::wait::Idle;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+use upbeat_transport::carrier::Carrier;
+use upbeat_transport::error::OpenError;
+use upbeat_transport::home::Home;
+use upbeat_transport::opening::{Opening, Step};
+use upbeat_transport::{local, shared};
+
+/// Between two looks at the socket while waiting awake.
+const WATCH: Duration = Duration::from_millis(1);
+
+impl Caller {
+    /// Whether the time is over for which the thread blocks.
+    pub(super) fn is_late(&self) -> bool {
+        self.until.is_some_and(|until| now_ns() >= until)
+    }
+
+    /// Nothing has come: waits as the policy says.
+    pub(super) fn idle(&mut self) {
+        for _ in 0..self.pace.looks(false) {
+            if self.session.has_frame() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        match self.pace.idle(false) {
+            Idle::Tick => {
+                if self.watched.elapsed() >= WATCH {
+                    self.watched = Instant::now();
+                    self.hear();
+                }
+            }
+            Idle::Yield => rustix::thread::sched_yield(),
+            Idle::Sleep => {
+                self.sleep();
+                self.pace.slept();
+            }
+        }
+    }
+
+    /// Waits until the peer has read something, or has room where that was asked for, or is gone.
+    pub(super) fn wait_to_send(&mut self, asked: Option<u64>) -> Result<(), CallError> {
+        if asked.is_none_or(|number| self.session.is_granted(number, Waker::noop())) {
+            self.session.wait_for_room(Waker::noop());
+        }
+        self.flush();
+        while self.session.ended().is_none() {
+            self.drain();
+            self.session.settle(false);
+            let waits = asked.is_some_and(|number| !self.session.is_granted(number, Waker::noop()));
+            if !waits && !self.session.is_pressed() {
+                break;
+            }
+            if self.is_late() {
+                self.withdraw(asked);
+                return Err(CallError::Deadline);
+            }
+            self.idle();
+        }
+        Ok(())
+    }
+
+    /// Sleeps until the peer rings.
+    fn sleep(&mut self) {
+        self.home.page().withdraw();
+        if self.session.is_pressed() {
+            self.session.settle(false);
+        }
+        self.relieve();
+        if !self.session.has_frame() && self.session.ended().is_none() {
+            let bell = self.session.carrier.bell.as_fd();
+            let left = self.until.map(|until| timespec(until.saturating_sub(now_ns())));
+            if wait(bell, self.watch.as_deref(), left.as_ref()) {
+                self.end(Why::Closed);
+            }
+        }
+        self.home.page().promise();
+        self.hear();
+    }
+
+    /// Takes what has come over the socket.
+    pub(in crate::handle) fn hear(&mut self) {
+        if self.session.ended().is_none()
+            && let Err(why) = self.session.hear()
+        {
+            // What the peer wrote before it ended counts.
+            self.drain();
+            let said = self.session.goodbye.get() && *why == Why::Died;
+            self.end(if said { Why::Closed } else { *why });
+        }
+    }
+
+    /// Rings a peer that waits for room, where it was made before that could be seen. The caller has
+    /// fenced behind the last frame that it took.
+    pub(in crate::handle) fn relieve(&self) {
+        if self.session.peer_wants_room() {
+            self.session.flush();
+        }
+    }
+
+    /// Takes the promise back, for a thread that is about to wait on the socket. False if there is
+    /// something to do first.
+    pub(in crate::handle) fn may_sleep(&self) -> bool {
+        self.home.page().withdraw();
+        if self.session.is_pressed() {
+            self.session.settle(false);
+        }
+        self.relieve();
+        !self.session.has_frame()
+    }
+
+    /// Gives the promise.
+    pub(in crate::handle) fn awake(&self) {
+        self.home.page().promise();
+    }
+}
+
+/// Opens a session, waiting in this thread.
+pub(super) fn wait_open(
+    target: &Target,
+    home: &Home,
+    watch: Option<&Watch>,
+    until: Option<u64>,
+) -> Result<Carrier, ConnectError> {
+    let began = Instant::now();
+    let now_ms = || began.elapsed().as_millis() as u64;
+    let opening = match (&target.place, local::connect(home, &target.name, 0, 0)) {
+        (Some(place), Err(OpenError::NoSuchNode { .. })) => {
+            shared::connect(place, home, &target.name, 0, 0)
+        }
+        (_, here) => here,
+    };
+    let mut opening: Opening = opening.map_err(ConnectError::Open)?;
+    loop {
+        let is_late = until.is_some_and(|until| now_ns() >= until);
+        match opening.step(now_ms()) {
+            Ok(Step::Done(carrier)) => return Ok(carrier),
+            // Whatever else there is to say of it.
+            Ok(Step::Waiting) | Err(_) if is_late => {
+                return Err(ConnectError::Call(CallError::Deadline));
+            }
+            Err(error) => return Err(ConnectError::Open(error)),
+            Ok(Step::Waiting) => {
+                let late = opening.deadline_ms().saturating_sub(now_ms()).max(1) * 1_000_000;
+                let left = until.map_or(u64::MAX, |until| until.saturating_sub(now_ns()));
+                if wait(opening.as_fd(), watch, Some(&timespec(late.min(left)))) {
+                    let text = "the handle was dropped while it connected".into();
+                    return Err(ConnectError::Call(CallError::NotConnected { text }));
+                }
+            }
+        }
+    }
+}
+
+/// Waits until the socket has something. True if nobody wants it any more.
+fn wait(socket: BorrowedFd<'_>, watch: Option<&Watch>, timeout: Option<&Timespec>) -> bool {
+    let Some(watch) = watch else {
+        // Interrupted, or whatever it is: looking again is right.
+        let _ = poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::IN)], timeout);
+        return false;
+    };
+    watch.wait(socket, timeout)
+}

@@ -1,0 +1,230 @@
+//! How long the calls of handles last, and who wakes those that are awaited when their time is over.
+//!
+//! Times are those of the monotonic clock, in nanoseconds. A thread that blocks sleeps no longer than
+//! its call lasts; for a future it is the thread of the session that sleeps, until the first alarm.
+//! Invariant: a timer of the system's is set for the first alarm or before it, so that whoever enters a
+//! later one tells nobody.
+
+use crate::session::Extensions;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, clock_gettime,
+    timerfd_create, timerfd_settime,
+};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+use upbeat_core::term::Term;
+
+/// The time.
+pub(super) fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// When so much time is over.
+fn after(time: Duration) -> u64 {
+    now_ns().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// So many nanoseconds.
+pub(super) fn timespec(ns: u64) -> Timespec {
+    Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
+}
+
+/// Until when a call lasts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Until {
+    pub(super) end: u64,
+    /// Until when it may be extended, if it may.
+    most: Option<u64>,
+}
+
+impl Until {
+    /// Until so much time is over.
+    pub(super) fn after(time: Duration) -> Until {
+        Until { end: after(time), most: None }
+    }
+
+    /// The same, to be extended until so much is over.
+    pub(super) fn extendable(self, total: Duration) -> Until {
+        Until { most: Some(after(total)), ..self }
+    }
+
+    /// Whether that has come.
+    pub(super) fn is_over(self) -> bool {
+        now_ns() >= self.end
+    }
+
+    /// What stands before the request of such a call: of its time, what is left.
+    pub(super) fn extensions(self) -> Extensions {
+        let now = now_ns();
+        let left = |end: u64| end.saturating_sub(now) / 1000;
+        let (deadline, extendable) = (Some(left(self.end)), self.most.map(left));
+        Extensions { deadline, extendable, ..Extensions::NONE }
+    }
+
+    /// By what its callee's questions are answered, if it may ask.
+    pub(super) fn term(self) -> Option<Term> {
+        self.most.map(|most| Term::new(self.end, most))
+    }
+}
+
+/// What the thread of a session looks after besides its socket.
+pub(super) struct Watch {
+    /// Readable when nobody wants the session any more.
+    stop: OwnedFd,
+    timer: OwnedFd,
+    alarms: Mutex<Alarms>,
+}
+
+#[derive(Default)]
+struct Alarms {
+    next: u64,
+    wakers: BTreeMap<(u64, u64), Waker>,
+    /// When the timer goes off.
+    set: Option<u64>,
+}
+
+impl Watch {
+    pub(super) fn new() -> std::io::Result<Watch> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        Ok(Watch {
+            stop: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?,
+            timer: timerfd_create(TimerfdClockId::Monotonic, flags)?,
+            alarms: Mutex::default(),
+        })
+    }
+
+    /// Nobody wants the session any more.
+    pub(super) fn stop(&self) {
+        // The counter is far from full.
+        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+    }
+
+    /// Waits until the socket has something, and rings the alarms that are due. True if nobody wants
+    /// it any more.
+    pub(super) fn wait(&self, socket: BorrowedFd<'_>, timeout: Option<&Timespec>) -> bool {
+        let of = [socket, self.stop.as_fd(), self.timer.as_fd()];
+        let mut descriptors = of.map(|of| PollFd::from_borrowed_fd(of, PollFlags::IN));
+        // Interrupted, or whatever it is: looking again is right.
+        let _ = poll(&mut descriptors, timeout);
+        let [_, stop, timer] = descriptors.map(|descriptor| !descriptor.revents().is_empty());
+        if timer {
+            self.ring();
+        }
+        stop
+    }
+
+    fn alarms(&self) -> MutexGuard<'_, Alarms> {
+        self.alarms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has somebody woken at a time.
+    pub(super) fn wake_at(self: &Arc<Self>, at: u64, waker: &Waker) -> Alarm {
+        let mut alarms = self.alarms();
+        alarms.next += 1;
+        let key = (at, alarms.next);
+        alarms.wakers.insert(key, waker.clone());
+        if alarms.set.is_none_or(|set| at < set) {
+            self.set(&mut alarms, at);
+        }
+        Alarm { watch: Arc::clone(self), key }
+    }
+
+    fn set(&self, alarms: &mut Alarms, at: u64) {
+        // Nothing is the same as never to a timer, and the first nanosecond was long ago.
+        let it_value = timespec(at.max(1));
+        let time = Itimerspec { it_interval: timespec(0), it_value };
+        let set = timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &time);
+        alarms.set = set.ok().map(|_| at);
+    }
+
+    /// Wakes those whose time has come.
+    fn ring(&self) {
+        let _ = rustix::io::read(&self.timer, &mut [0; 8]);
+        let due = {
+            let mut alarms = self.alarms();
+            let later = alarms.wakers.split_off(&(now_ns() + 1, 0));
+            let due = std::mem::replace(&mut alarms.wakers, later);
+            alarms.set = None;
+            if let Some((&(next, _), _)) = alarms.wakers.first_key_value() {
+                self.set(&mut alarms, next);
+            }
+            due
+        };
+        due.into_values().for_each(Waker::wake);
+    }
+}
+
+/// Somebody who is woken at a time. Dropped, he is not.
+pub(super) struct Alarm {
+    watch: Arc<Watch>,
+    key: (u64, u64),
+}
+
+impl Alarm {
+    /// Whether it is of this session, and for this time.
+    pub(super) fn is_for(&self, watch: &Arc<Watch>, at: u64) -> bool {
+        Arc::ptr_eq(&self.watch, watch) && self.key.0 == at
+    }
+
+    /// Has another woken. False if it has gone off.
+    pub(super) fn change(&self, waker: &Waker) -> bool {
+        let mut alarms = self.watch.alarms();
+        let set = alarms.wakers.get_mut(&self.key);
+        let before = set.map(|set| std::mem::replace(set, waker.clone()));
+        drop(alarms);
+        before.is_some()
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        let waker = self.watch.alarms().wakers.remove(&self.key);
+        drop(waker);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Woken(AtomicU64);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// The first that is due wakes the thread, whatever was entered before it; what was dropped wakes
+    /// nobody.
+    #[test]
+    fn alarms_go_off_in_their_order() {
+        let watch = Arc::new(Watch::new().unwrap());
+        let woken = [(); 4].map(|()| Arc::<Woken>::default());
+        let wakers = woken.clone().map(Waker::from);
+        let counts = || woken.each_ref().map(|woken| woken.0.load(Ordering::SeqCst));
+        let (socket, ms) = (rustix::event::eventfd(0, EventfdFlags::CLOEXEC).unwrap(), 1_000_000);
+        let (began, far) = (now_ns(), now_ns() + 3_600_000 * ms);
+        let _far = watch.wake_at(far, &wakers[0]);
+        let near = watch.wake_at(began + 20 * ms, &wakers[1]);
+        let dropped = watch.wake_at(began + 5 * ms, &wakers[2]);
+        drop(dropped);
+        assert!(near.change(&wakers[3]));
+        while counts() == [0; 4] {
+            assert!(!watch.wait(socket.as_fd(), None));
+        }
+        assert!(now_ns() >= began + 20 * ms);
+        assert_eq!(counts(), [0, 0, 0, 1]);
+        assert!(!near.change(&wakers[3]) && watch.alarms().set == Some(far));
+        watch.stop();
+        assert!(watch.wait(socket.as_fd(), None));
+    }
+}

@@ -1,0 +1,148 @@
+//! Deadlines of the calls of handles, blocking and awaited, and what their callees ask of them.
+
+use crate::chain::{A_WHILE, ChainHandle, Stand};
+use crate::common::server::{KINDS, Kind};
+use crate::common::{PROGRAM, Watchdog, block_on};
+use std::time::{Duration, Instant};
+use upbeat::CallError;
+
+/// What calls have, in milliseconds: long enough for a busy machine.
+const HAS: u64 = 2_000;
+/// What handlers need.
+const NEEDS: u64 = 2_500;
+/// What they ask for.
+const WANTS: u64 = 30_000;
+/// What silent servers have.
+const SHORT: u64 = 150;
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn handle(stand: &Stand) -> ChainHandle {
+    let builder = upbeat::handle::builder().program(PROGRAM).directory(&stand.place);
+    builder.connect(&stand.names[0]).unwrap()
+}
+
+/// Does something no sooner than when so much time is over, and not long after.
+fn after<T>(time: Duration, act: impl FnOnce() -> T) -> T {
+    let began = Instant::now();
+    let done = act();
+    assert!(time <= began.elapsed() && began.elapsed() < A_WHILE, "{:?}", began.elapsed());
+    done
+}
+
+/// A call that asks for more time, in both ways.
+fn more(
+    handle: &ChainHandle,
+    behind: &[String],
+    (has, total): (u64, Option<u64>),
+    (wants, naps): (u64, u64),
+) -> [Result<u64, CallError<String>>; 2] {
+    let awaited = || {
+        let call = handle.more(behind.to_vec(), None, wants, naps).deadline(ms(has));
+        match total {
+            Some(total) => block_on(call.extendable(ms(total))),
+            None => block_on(call),
+        }
+    };
+    let blocking = || {
+        let blocking = handle.blocking().deadline(ms(has));
+        let blocking = match total {
+            Some(total) => blocking.extendable(ms(total)),
+            None => blocking,
+        };
+        blocking.more(behind.to_vec(), None, wants, naps)
+    };
+    std::thread::scope(|scope| {
+        let blocking = scope.spawn(blocking);
+        [awaited(), blocking.join().unwrap()]
+    })
+}
+
+#[test]
+fn what_is_not_answered_in_time_ends_here_and_there() {
+    let _watchdog = Watchdog::new("handles in time", 60);
+    for kind in KINDS {
+        let stand = Stand::new(kind, 2);
+        let handle = handle(&stand);
+        let blocking = handle.blocking().deadline(ms(SHORT));
+        let blocked = || blocking.reach(stand.behind(), true);
+        assert_eq!(after(ms(SHORT), blocked), Err(CallError::Deadline));
+        stand.node.block_on(stand.standing(0..2, 0));
+        let awaited = || block_on(handle.reach(stand.behind(), true).deadline(ms(SHORT)));
+        assert_eq!(after(ms(SHORT), awaited), Err(CallError::Deadline));
+        stand.node.block_on(stand.standing(0..2, 0));
+        // The sessions stand.
+        assert_eq!(blocking.deadline(A_WHILE).nap(0, 1), Ok(1));
+        assert_eq!(block_on(handle.nap(0, 2).deadline(A_WHILE)), Ok(2));
+    }
+}
+
+/// Nobody at the other end says anything: neither that there is a session, nor an answer.
+#[test]
+fn a_silent_server_blocks_nobody_for_longer() {
+    let _watchdog = Watchdog::new("a silent server", 60);
+    let mut stand = Stand::new(Kind::Shared, 1);
+    let (handle, other) = (handle(&stand), handle(&stand));
+    let (kept, second) = (handle.blocking().deadline(ms(SHORT)), handle.blocking());
+    assert_eq!((kept.nap(0, 1), second.nap(0, 2)), (Ok(1), Ok(2)));
+    assert_eq!(block_on(handle.nap(0, 3)), Ok(3));
+    stand.servers[0].other().signal(rustix::process::Signal::STOP);
+    let awaited = |handle: &ChainHandle| block_on(handle.nap(0, 4).deadline(ms(SHORT)));
+    // The first of its awaited calls, for which a session has to be opened.
+    assert_eq!(after(ms(SHORT), || awaited(&other)), Err(CallError::Deadline));
+    for _ in 0..3 {
+        let fresh = handle.blocking().deadline(ms(SHORT));
+        for blocking in [&kept, &fresh] {
+            assert_eq!(after(ms(SHORT), || blocking.nap(0, 5)), Err(CallError::Deadline));
+        }
+        assert_eq!(after(ms(SHORT), || awaited(&handle)), Err(CallError::Deadline));
+    }
+    stand.servers[0].other().signal(rustix::process::Signal::CONT);
+    // What comes too late is heard by nobody.
+    for value in 0..100 {
+        assert_eq!((kept.nap(0, value), second.nap(0, value)), (Ok(value), Ok(value)));
+        assert_eq!(block_on(handle.nap(0, value)), Ok(value));
+    }
+}
+
+#[test]
+fn what_handles_let_be_extended_runs_on_and_answers() {
+    let _watchdog = Watchdog::new("handles that extend", 120);
+    for (kind, hops) in KINDS.into_iter().flat_map(|kind| [(kind, 1), (kind, 3)]) {
+        let stand = Stand::new(kind, hops);
+        let of = more(&handle(&stand), &stand.behind(), (HAS, Some(60_000)), (WANTS, NEEDS));
+        for left in of {
+            let left = left.unwrap();
+            assert!(HAS < left && left <= WANTS, "{left}");
+        }
+    }
+}
+
+#[test]
+fn handles_extend_nothing_that_they_have_not_said() {
+    let _watchdog = Watchdog::new("handles that do not extend", 120);
+    for kind in KINDS {
+        let stand = Stand::new(kind, 1);
+        let handle = handle(&stand);
+        let fixed = "the deadline is fixed: its caller did not say `extendable`";
+        for refused in more(&handle, &[], (HAS, None), (WANTS, 0)) {
+            assert_eq!(refused, Err(CallError::Method(fixed.to_owned())));
+        }
+        for refused in more(&handle, &[], (HAS, Some(1)), (WANTS, 0)) {
+            let no_more = "the caller grants no more time";
+            assert_eq!(refused, Err(CallError::Method(no_more.to_owned())));
+        }
+        for part in more(&handle, &[], (HAS, Some(10_000)), (WANTS, 0)) {
+            let part = part.unwrap();
+            assert!(HAS < part && part <= 10_000, "{part}");
+        }
+        // It ends when all is over that it could have.
+        let ends = || more(&handle, &[], (HAS, Some(2 * HAS)), (60_000, 60_000));
+        for ended in after(ms(2 * HAS), ends) {
+            assert_eq!(ended, Err(CallError::Deadline));
+        }
+        stand.node.block_on(stand.standing([0], 0));
+    }
+}
