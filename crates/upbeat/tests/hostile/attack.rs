@@ -107,8 +107,8 @@ impl Attack {
         let kind = random.below(19);
         let len = [0, 8, 16, 40, 1000, 1 << 20, u64::from(u32::MAX)][random.below(7) as usize];
         let index = [0, 1, 5, 4095, 4096, u64::from(u32::MAX)][random.below(6) as usize];
-        let method = [0, 1, 3, 8, 12, 15, 77, 0xffff][random.below(8) as usize];
-        let flags = [0, 0, 1, 4, 5, 2, 17][random.below(7) as usize];
+        let method = [0, 1, 3, 8, 12, 13, 15, 77, 0xffff][random.below(9) as usize];
+        let flags = [0, 0, 1, 4, 5, 2, 8, 17][random.below(8) as usize];
         let count = [0, 0, 1, 5, 200, 0xffff][random.below(6) as usize];
         let mut words = [
             kind << 8 | len << 32,
