@@ -45,7 +45,8 @@ use proc_macro::TokenStream;
 /// - `CounterServer::new(service)`, which a node serves;
 /// - `CounterClient`, whose methods are calls that are awaited on a node;
 /// - `CounterHandle`, the same for any thread and any async runtime, with
-///   `CounterHandle::blocking` for threads that have none.
+///   `CounterHandle::blocking` for threads that have none, whose `filling(&mut buffer)` has the result of
+///   the next call go into a buffer.
 ///
 /// A method that returns `Result<T, E>` is called with `Result<T, CallError<E>>`. A method under
 /// `#[oneway]` has no answer: its caller learns that it was sent, and nothing more.

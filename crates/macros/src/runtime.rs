@@ -60,6 +60,7 @@ names! {
     handle_try_call: handle::HandleTryCall;
     handle_send: handle::HandleSend;
     blocking: handle::Blocking;
+    blocking_filling: handle::BlockingFilling;
 
     call_error: CallError;
 
@@ -68,6 +69,7 @@ names! {
     wire: wire::Wire;
     wire_error: wire::WireError;
     plain: wire::Plain;
+    sequence_of: wire::SequenceOf;
     describe: wire::Describe;
     input: wire::Input;
     output: wire::Output;

@@ -187,6 +187,21 @@ pub(crate) fn unknown<'t>(ty: &'t Type, found: &mut Vec<&'t Type>) {
     }
 }
 
+/// Whether `ty` may be a sequence of plain data, as far as its text tells.
+pub(crate) fn may_be_sequence(ty: &Type) -> bool {
+    match ty {
+        Type::Group(group) => may_be_sequence(&group.elem),
+        Type::Paren(paren) => may_be_sequence(&paren.elem),
+        Type::Path(path) => {
+            let last = path.path.segments.last();
+            let others = ["String", "Option", "Box", "Result", "Stream"];
+            let is_other = |name: &str| last.is_some_and(|last| last.ident == name);
+            !is_number(path) && !others.into_iter().any(is_other)
+        }
+        _ => false,
+    }
+}
+
 fn is_number(path: &TypePath) -> bool {
     let numbers = [
         "u8", "u16", "u32", "u64", "u128", "i8", "i16", "i32", "i64", "i128", "f32", "f64", "bool",

@@ -506,7 +506,7 @@ impl<A: Wire, R: Wire> Future for Call<'_, A, R> {
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if A::STREAMS || R::STREAMS {
-            return self.poll_streams(context);
+            return self.poll_streams(context, R::take, hand_over);
         }
         self.poll_taking(context, R::take)
     }

@@ -29,7 +29,10 @@ mod awaited;
 
 mod streaming;
 
+mod filling;
+
 pub use awaited::{HandleCall, HandleSend, HandleTryCall};
+pub use filling::BlockingFilling;
 pub(crate) use side::Side;
 pub(crate) use streaming::{SideCall, wait};
 
@@ -369,7 +372,7 @@ impl Blocking<'_> {
             // Streams go on over the session that several may use.
             return streaming::wait(self.handle.call(index, method, arguments).until(until));
         }
-        self.with(until, |caller| caller.call(To { index, method }, arguments, until))
+        self.with(until, |caller| caller.call(To { index, method }, arguments, until, R::take))
     }
 
     /// Calls a method whose result is the user's `Result`, and waits.

@@ -25,7 +25,7 @@ pub(crate) use in_place::Hold;
 pub use in_place::InPlace;
 pub use input::Input;
 pub use output::Output;
-pub use sequence::Sequence;
+pub use sequence::{Sequence, SequenceOf};
 pub(crate) use sequence::{fill, try_fill};
 pub use upbeat_core::method::Signature;
 

@@ -181,6 +181,43 @@ fn asynchronous_calls_fill_buffers() {
     }
 }
 
+/// The same of calls that block, whatever their waiting.
+#[test]
+fn blocking_calls_fill_buffers() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("blocking calls that fill", 60));
+    for (kind, waiting) in KINDS.into_iter().flat_map(|kind| POLICIES.map(|how| (kind, how))) {
+        let stand = Stand::new(kind);
+        let handle = stand.handle(waiting).unwrap();
+        let work = handle.blocking();
+        for bytes in [0, 1, 32, 33, 104, 9000, 65_528, 65_529, 1 << 20] {
+            let mut buffer = vec![0xa5; bytes + 1];
+            for room in [bytes + 1, bytes] {
+                buffer.fill(0xa5);
+                assert_eq!(work.filling(&mut buffer[..room]).blob(bytes as u64), Ok(bytes));
+                let mut blob = buffer[..bytes].iter().enumerate();
+                assert!(blob.all(|(at, byte)| *byte == at as u8) && buffer[bytes] == 0xa5);
+            }
+            buffer.fill(0xa5);
+            if bytes > 0 {
+                let error = CallError::NoRoom { items: bytes, room: bytes - 1 };
+                assert_eq!(work.filling(&mut buffer[..bytes - 1]).blob(bytes as u64), Err(error));
+                assert!(buffer.iter().all(|byte| *byte == 0xa5));
+            }
+        }
+        let mut numbers = [0; 1000];
+        assert_eq!(work.filling(&mut numbers).numbers(999), Ok(999));
+        assert!(numbers.iter().copied().eq((0..999).chain([0])));
+        let mut points = [Point { x: 0.0, y: 0.0 }; 8];
+        assert_eq!(work.filling(&mut points).points(8), Ok(4));
+        assert_eq!(points[3].x, 3.0);
+        let odd = work.filling(&mut points).points(7);
+        assert_eq!(odd, work.points(7).map(|points| points.len()));
+        assert!(matches!(odd, Err(CallError::Method(_))));
+        // The session goes on.
+        assert_eq!(work.add(1, 2), Ok(3));
+    }
+}
+
 /// What is polled in one thread may be awaited in another: the last waker counts.
 #[test]
 fn a_call_moves_between_threads() {
@@ -276,6 +313,8 @@ fn a_node_is_not_blocked() {
         node.block_on(async {
             for work in [&fresh, &used] {
                 assert_eq!(work.null(), Err(CallError::WouldBlockNode));
+                let filled = work.filling(&mut [0; 8]).blob(8);
+                assert_eq!(filled, Err(CallError::WouldBlockNode));
                 assert_eq!(work.note(1), Err(CallError::WouldBlockNode));
             }
             let refused = node.handle::<WorkHandle>(&stand.name).err();

@@ -13,8 +13,18 @@ pub(super) fn tuple<'a>(types: impl Iterator<Item = &'a Type>) -> TokenStream {
 
 /// The type of the service in generic code: a name that is not used in the trait.
 pub(super) fn parameter(service: &Service) -> Ident {
+    free(service, &["S", "Service", "Served", "UpbeatService"])
+}
+
+/// The type of a buffer's items in generic code.
+pub(super) fn item(service: &Service) -> Ident {
+    free(service, &["T", "Item", "Filled", "UpbeatItem"])
+}
+
+/// The first of these that is not used in the trait, or the last.
+fn free(service: &Service, names: &[&str]) -> Ident {
     let written = &service.written;
-    let free = |name: &&str| !has_word(quote!(#written), name);
-    let name = ["S", "Service", "Served"].into_iter().find(free).unwrap_or("UpbeatService");
+    let is_free = |name: &&&str| !has_word(quote!(#written), name);
+    let name = names.iter().find(is_free).or(names.last()).unwrap_or(&"Upbeat");
     format_ident!("{name}")
 }

@@ -1,4 +1,4 @@
-//! What callers hold: the client on a node, the handle for other threads, and its blocking form.
+//! What callers hold: the client on a node, the handle for other threads, and its blocking forms.
 
 mod form;
 mod stand_in;
@@ -6,18 +6,21 @@ mod stand_in;
 use form::{Form, head, result};
 
 use super::bounds::Bounds;
-use super::part::tuple;
-use crate::model::{Outcome, Service};
+use super::part::{item, tuple};
+use crate::model::{Method, Outcome, Service};
+use crate::types::may_be_sequence;
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
+use syn::Type;
 
-/// The client, the handle, and the blocking form of the handle.
+/// The client, the handle, and the blocking forms of the handle.
 pub(super) fn emit(service: &Service, bounds: &Bounds) -> TokenStream {
     let index = index(service);
     let client = client(service, bounds);
     let handle = handle(service, bounds);
     let blocking = blocking(service, bounds);
-    quote!(#index #client #handle #blocking)
+    let filling = filling(service, bounds);
+    quote!(#index #client #handle #blocking #filling)
 }
 
 fn client(service: &Service, bounds: &Bounds) -> TokenStream {
@@ -115,7 +118,9 @@ fn blocking(service: &Service, bounds: &Bounds) -> TokenStream {
     let name = service.name();
     let visibility = service.visibility();
     let blocking = format_ident!("{name}Blocking");
-    let inner = service.runtime.blocking();
+    let filling = format_ident!("{name}Filling");
+    let (inner, plain) = (service.runtime.blocking(), service.runtime.plain());
+    let item = item(service);
     let methods = methods(service, bounds, Form::Blocking);
     let about = format!("Calls a [`{name}`] from a thread that waits for the answers.");
     quote! {
@@ -139,6 +144,38 @@ fn blocking(service: &Service, bounds: &Bounds) -> TokenStream {
                 Self { blocking: self.blocking.extendable(total) }
             }
 
+            /// The same methods, whose results go into this buffer and are counted.
+            #[inline]
+            #visibility fn filling<'b, #item: #plain>(
+                &'b self,
+                buffer: &'b mut [#item],
+            ) -> #filling<'b, #item> {
+                #filling { filling: self.blocking.filling(buffer) }
+            }
+
+            #methods
+        }
+    }
+}
+
+fn filling(service: &Service, bounds: &Bounds) -> TokenStream {
+    let name = service.name();
+    let visibility = service.visibility();
+    let filling = format_ident!("{name}Filling");
+    let (inner, plain) = (service.runtime.blocking_filling(), service.runtime.plain());
+    let item = item(service);
+    let methods = methods(service, bounds, Form::Filling);
+    let about = format!("Calls a [`{name}`] once, and has the result go into a buffer.");
+    quote! {
+        #[doc = #about]
+        #[must_use = "nothing is called until a method is"]
+        #[allow(dead_code)]
+        #visibility struct #filling<'b, #item> {
+            filling: #inner<'b, #item>,
+        }
+
+        #[allow(dead_code, unused_variables, clippy::too_many_arguments)]
+        impl<#item: #plain> #filling<'_, #item> {
             #methods
         }
     }
@@ -195,6 +232,13 @@ fn index_name(service: &Service) -> Ident {
 fn methods(service: &Service, bounds: &Bounds, form: Form) -> TokenStream {
     let index_name = is_conditional(service).then(|| index_name(service));
     let methods = service.methods.iter().enumerate().map(|(at, method)| {
+        let filled = match form {
+            Form::Filling => filled(method),
+            _ => None,
+        };
+        if form == Form::Filling && filled.is_none() {
+            return quote!();
+        }
         if !service.sound {
             return stand_in::method(service, method, form);
         }
@@ -219,12 +263,38 @@ fn methods(service: &Service, bounds: &Bounds, form: Form) -> TokenStream {
             Form::Client => quote!(bound),
             Form::Handle => quote!(handle),
             Form::Blocking => quote!(blocking),
+            Form::Filling => quote!(filling),
         };
         let values = method.arguments.iter().map(|argument| &argument.name);
         let types = tuple(method.arguments.iter().map(|argument| &argument.ty));
         let head = head(service, method, form, &types, None);
         let clause = bounds.of_method(method);
-        quote!(#head #clause { self.#way.#verb(#index, #wire_name, (#(#values,)*)) })
+        let Some(filled) = filled else {
+            return quote!(#head #clause { self.#way.#verb(#index, #wire_name, (#(#values,)*)) });
+        };
+        let (sequence, item) = (service.runtime.sequence_of(), item(service));
+        let clause = match clause.is_empty() {
+            true => quote!(where #filled: #sequence<#item>),
+            false => quote!(#clause, #filled: #sequence<#item>),
+        };
+        let result = match &method.outcome {
+            Outcome::Fallible { error, .. } => quote!(_, #filled, #error),
+            _ => quote!(_, #filled),
+        };
+        quote! {
+            #head #clause {
+                self.#way.#verb::<#result>(#index, #wire_name, (#(#values,)*))
+            }
+        }
     });
     quote!(#(#methods)*)
+}
+
+/// What may be filled of a method's result.
+fn filled(method: &Method) -> Option<&Type> {
+    let ty = match &method.outcome {
+        Outcome::Sent => return None,
+        Outcome::Value(ty) | Outcome::Fallible { value: ty, .. } => ty,
+    };
+    may_be_sequence(ty).then_some(&**ty)
 }

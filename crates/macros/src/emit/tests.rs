@@ -39,8 +39,14 @@ fn names(texts: &[&str]) -> BTreeSet<String> {
     texts.iter().map(ToString::to_string).collect()
 }
 
-const COUNTER_TYPES: &[&str] =
-    &["Counter", "CounterServer", "CounterClient", "CounterHandle", "CounterBlocking"];
+const COUNTER_TYPES: &[&str] = &[
+    "Counter",
+    "CounterServer",
+    "CounterClient",
+    "CounterHandle",
+    "CounterBlocking",
+    "CounterFilling",
+];
 
 /// The head and body of a method of the type with that name.
 fn method(file: &syn::File, of: &str, name: &str) -> String {
@@ -98,6 +104,16 @@ fn the_stubs_say_the_place_and_the_name_of_the_method() {
             "add",
             "pub(crate)fnadd(&self,n:u64)->::core::result::Result<u64,::upbeat::CallError>\
              {self.blocking.call(0,\"add\",(n,))}",
+        ),
+        (
+            "CounterFilling",
+            "describe",
+            "pub(crate)fndescribe(self,r#type:S)\
+             ->::core::result::Result<usize,::upbeat::CallError<Fault>>\
+             whereS:::upbeat::wire::Wire,Description:::upbeat::wire::Wire,\
+             Fault:::upbeat::wire::Wire,\
+             Vec<Description>:::upbeat::wire::SequenceOf<T>\
+             {self.filling.try_call::<_,Vec<Description>,Fault>(1,\"describe\",(r#type,))}",
         ),
     ] {
         assert_eq!(method(&file, of, name), expected);

@@ -46,6 +46,9 @@ impl<A: Wire, R: Wire> Asks for Call<'_, A, R> {
         context: &mut Context<'_>,
         take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
     ) -> Poll<Result<T, CallError>> {
+        if A::STREAMS || R::STREAMS {
+            return self.poll_streams(context, take, |_, _| {});
+        }
         self.poll_taking(context, take)
     }
 }

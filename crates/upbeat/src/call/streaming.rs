@@ -8,7 +8,7 @@ use super::{Bound, Call, State};
 use crate::error::CallError;
 use crate::passage::{Carrier, Passage, Side, within};
 use crate::session::Answer;
-use crate::wire::{Arguments, Wire};
+use crate::wire::{Arguments, Input, Wire, WireError};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use upbeat_core::frame::{CallNumber, Head};
@@ -47,15 +47,21 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
         }
     }
 
+    /// Polls it where streams may stand in it; those of its arguments are handed on to what is taken.
     #[inline(never)]
-    pub(super) fn poll_streams(&mut self, context: &mut Context<'_>) -> Poll<Result<R, CallError>> {
+    pub(super) fn poll_streams<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        take: impl FnOnce(&mut Input<'_>) -> Result<T, WireError>,
+        hand: impl FnOnce(&A, &T),
+    ) -> Poll<Result<T, CallError>> {
         if R::STREAMS {
             self.rare.get_or_insert_default().gives_streams = true;
         }
         let (bound, polled) = (self.bound, self.number());
         let polled = match polled {
-            None => within(bound.passage(CallNumber::NONE), || self.poll_taking(context, R::take)),
-            Some(call) => self.poll_sent(call, context),
+            None => within(bound.passage(CallNumber::NONE), || self.poll_taking(context, take)),
+            Some(call) => self.poll_sent(call, context, take, hand),
         };
         if polled.is_pending()
             && let State::Feeding(_, arguments) = &self.state
@@ -66,14 +72,16 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
         polled
     }
 
-    fn poll_sent(
+    fn poll_sent<T>(
         &mut self,
         call: CallNumber,
         context: &mut Context<'_>,
-    ) -> Poll<Result<R, CallError>> {
+        take: impl FnOnce(&mut Input<'_>) -> Result<T, WireError>,
+        hand: impl FnOnce(&A, &T),
+    ) -> Poll<Result<T, CallError>> {
         let Bound { node, session, .. } = self.bound;
         let answer = within(self.bound.passage(call), || {
-            session.poll_answer(call, || node.waiter(context), R::take)
+            session.poll_answer(call, || node.waiter(context), take)
         });
         let result = match answer {
             Answer::Open if self.rare.is_some() => return self.poll_deadline(context),
@@ -83,7 +91,7 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
         };
         let state = std::mem::replace(&mut self.state, State::Over);
         match (&result, state) {
-            (Ok(value), State::Feeding(_, arguments)) => hand_over(&arguments, value),
+            (Ok(value), State::Feeding(_, arguments)) => hand(&arguments, value),
             (Err(_), _) if R::STREAMS => self.bound.take_back(Head::cancel(call)),
             _ => {}
         }
@@ -95,6 +103,9 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
 pub(crate) fn hand_over(arguments: &impl Wire, result: &impl Wire) {
     let mut left = Arguments::default();
     arguments.streams(&mut |stream| left.streams.push(Rc::clone(stream)));
+    if left.streams.is_empty() {
+        return;
+    }
     let left = Rc::new(left);
     result.streams(&mut |stream| stream.adopt(&left));
 }

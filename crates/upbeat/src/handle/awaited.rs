@@ -51,7 +51,7 @@ impl<A: Wire, R: Wire> Future for HandleCall<'_, A, R> {
         if !(A::STREAMS || R::STREAMS) {
             return self.poll_with(context, R::take);
         }
-        match self.poll_streams(context) {
+        match self.poll_streams(context, R::take, hand_over) {
             Poll::Pending => self.poll_deadline(context),
             ready => ready,
         }
@@ -72,7 +72,11 @@ impl<A: Wire, R: Wire> Asks for HandleCall<'_, A, R> {
         context: &mut Context<'_>,
         take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
     ) -> Poll<Result<T, CallError>> {
-        match self.poll_taking(context, take) {
+        let polled = match A::STREAMS || R::STREAMS {
+            true => self.poll_streams(context, take, |_, _| {}),
+            false => self.poll_taking(context, take),
+        };
+        match polled {
             Poll::Pending => self.poll_deadline(context),
             ready => ready,
         }
@@ -193,7 +197,13 @@ impl<A: Wire, R: Sequence> HandleCall<'_, A, R> {
 }
 
 impl<A: Wire, R: Wire> HandleCall<'_, A, R> {
-    fn poll_streams(&mut self, context: &mut Context<'_>) -> Poll<Result<R, CallError>> {
+    /// Polls it where streams may stand in it; those of its arguments are handed on to what is taken.
+    fn poll_streams<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        take: impl FnOnce(&mut Input<'_>) -> Result<T, WireError>,
+        hand: impl FnOnce(&A, &T),
+    ) -> Poll<Result<T, CallError>> {
         if let State::Unsent(arguments) = &self.state {
             if self.until.is_some_and(Until::is_over) {
                 return Poll::Pending;
@@ -211,13 +221,13 @@ impl<A: Wire, R: Wire> HandleCall<'_, A, R> {
         }
         let State::Feeding(side, call, arguments) = &self.state else { return Poll::Pending };
         let polled =
-            passage::within(message(side, *call), || side.poll(*call, context.waker(), R::take));
+            passage::within(message(side, *call), || side.poll(*call, context.waker(), take));
         let Some(result) = polled else {
             arguments.streams(&mut |stream| stream.feed(context));
             return Poll::Pending;
         };
         match &result {
-            Ok(value) => hand_over(arguments, value),
+            Ok(value) => hand(arguments, value),
             Err(_) if R::STREAMS => side.take_back(Head::cancel(*call)),
             Err(_) => {}
         }

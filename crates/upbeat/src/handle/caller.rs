@@ -80,34 +80,36 @@ impl Caller {
         };
         let request: BindRequest = request(service, signatures)?;
         let to = To { index: 0, method: "bind" };
-        let answer = caller.ask::<Vec<u8>, Vec<u8>>(to, request.encode(), None);
+        let answer = caller.ask(to, request.encode(), None, Vec::take);
         caller.until = None;
         let numbers: Rc<[u16]> = numbers(&request, answer, &caller.session.peer_text())?;
         caller.numbers = numbers.iter().copied().collect();
         Ok(caller)
     }
 
-    /// Calls, and waits for the answer: until a time at most.
+    /// Calls, and waits for the answer, which `take` reads where it lies: until a time at most.
     #[inline]
-    pub(super) fn call<A: Wire, R: Wire>(
+    pub(super) fn call<A: Wire, T>(
         &mut self,
         to: To,
         arguments: A,
         until: Option<Until>,
-    ) -> Result<R, CallError> {
+        take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
+    ) -> Result<T, CallError> {
         self.until = until.map(|until| until.end);
-        let result = self.ask(to, arguments, until);
+        let result = self.ask(to, arguments, until, take);
         self.until = None;
         result
     }
 
     #[inline]
-    fn ask<A: Wire, R: Wire>(
+    fn ask<A: Wire, T>(
         &mut self,
         to: To,
         arguments: A,
         until: Option<Until>,
-    ) -> Result<R, CallError> {
+        mut take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
+    ) -> Result<T, CallError> {
         let mut asked = None;
         let call = loop {
             match self.send_call(to, &arguments, &mut asked, until, None) {
@@ -124,20 +126,20 @@ impl Caller {
                 Ok(Some(words)) if Head::is_plain_reply(&words) && words[1] == call.as_u64() => {
                     let head = Head::reply(call, Head::len_in(&words));
                     self.pace.busy();
-                    return self.take_answer(&head);
+                    return self.take_answer(&head, take);
                 }
                 Ok(Some(words)) => match Head::parse(words) {
                     // Its result lies in a buffer.
                     Ok(head) if head.kind == Kind::Reply && head.call == call => {
                         self.pace.busy();
-                        return self.take_answer(&head);
+                        return self.take_answer(&head, take);
                     }
                     _ => self.drain(),
                 },
                 Ok(None) => self.idle(),
                 Err(fault) => self.end(*fault),
             }
-            if let Some(result) = self.poll(call) {
+            if let Some(result) = self.poll(call, &mut take) {
                 return result;
             }
             if self.is_late() {
@@ -158,13 +160,17 @@ impl Caller {
 
     /// Takes the answer that lies open.
     #[inline]
-    fn take_answer<R: Wire>(&mut self, head: &Head) -> Result<R, CallError> {
+    fn take_answer<T>(
+        &mut self,
+        head: &Head,
+        take: impl FnOnce(&mut Input<'_>) -> Result<T, WireError>,
+    ) -> Result<T, CallError> {
         let session = &self.session;
         if let Err(fault) = session.answer_arrived(head) {
             self.end(*fault);
             return Err(CallError::Unknown(Box::new(self.session.lost())));
         }
-        let answer = session.poll_answer(head.call, || Waiter::Task(MAIN), R::take);
+        let answer = session.poll_answer(head.call, || Waiter::Task(MAIN), take);
         session.advance();
         session.publish_progress();
         self.terms.clear();
@@ -329,8 +335,12 @@ impl Caller {
     }
 
     /// What became of a call, where its answer did not lie open.
-    fn poll<R: Wire>(&mut self, call: CallNumber) -> Option<Result<R, CallError>> {
-        self.poll_answer(call, || Waiter::Task(MAIN), R::take)
+    fn poll<T>(
+        &mut self,
+        call: CallNumber,
+        take: impl FnOnce(&mut Input<'_>) -> Result<T, WireError>,
+    ) -> Option<Result<T, CallError>> {
+        self.poll_answer(call, || Waiter::Task(MAIN), take)
     }
 
     /// The same for a future that waits.

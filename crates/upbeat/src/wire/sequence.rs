@@ -27,6 +27,22 @@ impl<T: Plain + Default> Sequence for InPlace<T> {
     type Item = T;
 }
 
+/// A [`Sequence`] of these items, as every sequence is of its own.
+///
+/// ```
+/// use upbeat::wire::SequenceOf;
+///
+/// fn is_sequence_of<T, S: SequenceOf<T>>() {}
+/// is_sequence_of::<f32, Vec<f32>>();
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not go into a buffer of `{T}`",
+    note = "a `Vec` or an `InPlace` of plain data goes into a buffer of the same"
+)]
+pub trait SequenceOf<T> {}
+
+impl<S: Sequence> SequenceOf<S::Item> for S {}
+
 /// Reads a sequence into `to`, and gives how many items it has. If there is no room for all, none is
 /// written.
 #[inline]

@@ -216,6 +216,18 @@ fn handles(bench: &Bench) {
             let (forms, one) = (forms.blocking(), Cell::new(vec![3; bytes]));
             Box::new(move || one.set(forms.echo(one.take()).unwrap()))
         });
+        // The argument is made anew each time, which is one more of the caller's.
+        let result = Payload { allocations: 1, ..Payload::filled(bytes) };
+        let name = format!("handle: call into a buffer, Vec of {bytes}");
+        let filled = Case { name, operation: CALL, arguments: Payload::sequence(bytes), result };
+        handle(bench, &filled, &|forms: &'static FormsHandle| {
+            let (forms, to) = (forms.blocking(), Cell::new(vec![1; bytes]));
+            Box::new(move || {
+                let mut buffer = to.take();
+                assert_eq!(forms.filling(&mut buffer).echo(vec![3; bytes]), Ok(bytes));
+                to.set(buffer);
+            })
+        });
     }
 }
 

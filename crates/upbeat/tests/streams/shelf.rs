@@ -22,6 +22,9 @@ pub(crate) trait Shelf {
     /// How many there were, if they were in order.
     async fn in_order(&self, numbers: Stream<u64>) -> Result<u64, String>;
     async fn lengths(&self, texts: Stream<String>) -> Result<u64, String>;
+    async fn list(&self, numbers: Stream<u64>) -> Vec<u64>;
+    /// The same, unless one is zero.
+    async fn list_if(&self, numbers: Stream<u64>) -> Result<Vec<u64>, String>;
     /// Reads so many, and the rest is not wanted.
     async fn some(&self, many: u64, numbers: Stream<u64>) -> u64;
     /// Reads none until it is told to.
@@ -137,6 +140,20 @@ impl Shelf for Board {
             bytes += text.map_err(|error| error.to_string())?.len() as u64;
         }
         Ok(bytes)
+    }
+
+    #[method(budget = "5s")]
+    async fn list(&self, numbers: Stream<u64>) -> Vec<u64> {
+        all(numbers).await.unwrap_or_default()
+    }
+
+    #[method(budget = "5s")]
+    async fn list_if(&self, numbers: Stream<u64>) -> Result<Vec<u64>, String> {
+        match all(numbers).await {
+            Ok(numbers) if numbers.contains(&0) => Err("one is zero".into()),
+            Ok(numbers) => Ok(numbers),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     #[method(budget = "5s")]

@@ -1,16 +1,18 @@
-//! The three forms of a stub, and how a method of each begins.
+//! The four forms of a stub, and how a method of each begins.
 
 use crate::model::{Method, Outcome, Service};
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Attribute, Generics};
 
-/// One of the three.
+/// One of the four.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Client,
     Handle,
     Blocking,
+    /// The same where results go into buffers, if they are sequences.
+    Filling,
 }
 
 /// What a method returns, as it was written.
@@ -37,10 +39,11 @@ pub(super) fn head(
     let inputs = method.arguments.iter().map(|argument| &argument.ty);
     let output = output(service, method, form, types);
     let clause = generics.and_then(|generics| generics.where_clause.as_ref());
+    let this = if form == Form::Filling { quote!(self) } else { quote!(&self) };
     quote! {
         #(#attributes)*
         #[inline]
-        #visibility fn #name #generics (&self #(, #names: #inputs)*) -> #output #clause
+        #visibility fn #name #generics (#this #(, #names: #inputs)*) -> #output #clause
     }
 }
 
@@ -85,6 +88,12 @@ fn output(service: &Service, method: &Method, form: Form, types: &TokenStream) -
         (Form::Blocking, Outcome::Value(ty)) => quote!(::core::result::Result<#ty, #error>),
         (Form::Blocking, Outcome::Fallible { value, error: own }) => {
             quote!(::core::result::Result<#value, #error<#own>>)
+        }
+        (Form::Filling, Outcome::Sent | Outcome::Value(_)) => {
+            quote!(::core::result::Result<usize, #error>)
+        }
+        (Form::Filling, Outcome::Fallible { error: own, .. }) => {
+            quote!(::core::result::Result<usize, #error<#own>>)
         }
     }
 }
