@@ -167,7 +167,7 @@ pub use reference::ServiceRef;
 pub use serde;
 pub use signal::ctrl_c;
 pub use statistics::{MethodStatistics, Statistics};
-pub use stream::{Sink, Stream, StreamIter, stream};
+pub use stream::{HandleStream, NotSend, Sink, Stream, StreamIter, stream};
 pub use sync::Mutex;
 pub use task::{Child, JoinHandle, Scope, TaskEnded, TryScope};
 pub use task::{all, race, scope, try_all, try_scope, yield_now};

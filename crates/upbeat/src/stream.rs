@@ -15,7 +15,9 @@ mod pushed;
 mod source;
 mod fed;
 mod served;
+mod anywhere;
 
+pub use anywhere::{HandleStream, NotSend};
 pub use source::{Sink, stream};
 
 use crate::dispatch::Dispatcher;
@@ -227,14 +229,39 @@ impl<T: 'static> Stream<T> {
         StreamIter { stream: Some(self) }
     }
 
+    /// The same stream, free to go to another thread, if it came through a handle: for runtimes of several
+    /// threads, whose tasks are `Send`. What stays in its thread is refused and dropped.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Archive {
+    /// #     async fn lines(&self, file: String) -> upbeat::Stream<String>;
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let archive: ArchiveHandle = upbeat::handle::connect("archive")?;
+    /// let lines = archive.blocking().lines("log".into())?.into_send()?;
+    /// std::thread::spawn(move || lines.blocking().count());
+    /// # Ok(()) }
+    /// ```
+    pub fn into_send(self) -> Result<HandleStream<T>, NotSend> {
+        HandleStream::new(self.inner.source.take())
+    }
+
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<T, CallError>>> {
-        // A stream that is ahead of its reader would let nobody else run.
-        if Dispatcher::if_driving(|node| node.is_time_over()) == Some(true) {
-            context.waker().wake_by_ref();
+        if makes_way(context) {
             return Poll::Pending;
         }
         self.inner.source.borrow_mut().poll_next(context)
     }
+}
+
+/// Whether who reads here makes way: a stream that is ahead of its reader would let nobody else run.
+fn makes_way(context: &Context<'_>) -> bool {
+    let is_time_over = Dispatcher::if_driving(|node| node.is_time_over()) == Some(true);
+    if is_time_over {
+        context.waker().wake_by_ref();
+    }
+    is_time_over
 }
 
 impl<T: 'static> futures_core::Stream for Stream<T> {

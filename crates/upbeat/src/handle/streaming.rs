@@ -6,42 +6,42 @@ use super::caller::To;
 use super::side::Asked;
 use crate::dispatch::Dispatcher;
 use crate::error::CallError;
-use crate::wire::Wire;
+use crate::wire::{Input, Wire, WireError};
 use std::future::Future;
-use std::marker::PhantomData;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use upbeat_core::frame::CallNumber;
 
-/// A call over a session that is known.
-pub(crate) struct SideCall<'s, A, R> {
-    side: &'s Arc<Side>,
+/// A call over a session that is known. Polled again after its answer, it calls again. It stays in no
+/// thread, if its arguments do not.
+pub(crate) struct SideCall<A, R> {
+    side: Arc<Side>,
     to: To,
     arguments: A,
     asked: Option<Asked>,
     sent: Option<CallNumber>,
-    result: PhantomData<fn() -> R>,
+    take: fn(&mut Input<'_>) -> Result<R, WireError>,
 }
 
 // Nothing in it is pinned, as in any call.
-impl<A, R> Unpin for SideCall<'_, A, R> {}
+impl<A, R> Unpin for SideCall<A, R> {}
 
-impl<'s, A: Wire, R: Wire> SideCall<'s, A, R> {
+impl<A: Wire, R: Wire> SideCall<A, R> {
     /// Calls one of the methods that every node serves.
     pub(crate) fn new(
-        side: &'s Arc<Side>,
+        side: &Arc<Side>,
         number: u16,
         method: &'static str,
         arguments: A,
-    ) -> SideCall<'s, A, R> {
-        let to = To { index: usize::from(number), method };
-        SideCall { side, to, arguments, asked: None, sent: None, result: PhantomData }
+    ) -> SideCall<A, R> {
+        let (side, to) = (Arc::clone(side), To { index: usize::from(number), method });
+        SideCall { side, to, arguments, asked: None, sent: None, take: R::take }
     }
 }
 
-impl<A: Wire, R: Wire> Future for SideCall<'_, A, R> {
+impl<A: Wire, R> Future for SideCall<A, R> {
     type Output = Result<R, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -55,13 +55,13 @@ impl<A: Wire, R: Wire> Future for SideCall<'_, A, R> {
                 *this.sent.insert(call)
             }
         };
-        let Some(result) = this.side.poll(call, waker, R::take) else { return Poll::Pending };
+        let Some(result) = this.side.poll(call, waker, this.take) else { return Poll::Pending };
         this.sent = None;
         Poll::Ready(result)
     }
 }
 
-impl<A, R> Drop for SideCall<'_, A, R> {
+impl<A, R> Drop for SideCall<A, R> {
     fn drop(&mut self) {
         if let Some(call) = self.sent {
             self.side.abandon(call, false);

@@ -15,7 +15,7 @@ pub(super) fn feed<T: Wire>(way: Way, number: u32, source: Source<T>) -> Fed {
     Box::pin(bring(Left::new(way, number, false), source))
 }
 
-async fn bring<T: Wire>(left: Left, mut source: Source<T>) {
+async fn bring<T: Wire>(mut left: Left, mut source: Source<T>) {
     loop {
         let mut batch = Batch::default();
         poll_fn(|context| batch.poll_fill(|| source.poll_next(context))).await;

@@ -7,7 +7,6 @@ use crate::handle::{Side, SideCall};
 use crate::passage::{self, Carrier};
 use crate::session::Session;
 use crate::wire::Wire;
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use upbeat_core::bind::{PULL, PUSH};
@@ -43,7 +42,14 @@ impl Way {
         let (node, session) = (Rc::clone(node), Rc::clone(session));
         Way::Node(Bound { node, session, service: SERVICE, numbers })
     }
+}
 
+/// Where it is said that a stream is wanted no more.
+pub(super) trait Tell {
+    fn take_back(&self, head: Head);
+}
+
+impl Tell for Way {
     fn take_back(&self, head: Head) {
         match self {
             Way::Node(bound) => bound.take_back(head),
@@ -52,18 +58,24 @@ impl Way {
     }
 }
 
-/// This end of a stream. Dropped before the stream has ended, it tells the other end.
-pub(super) struct Left {
-    way: Way,
-    number: u32,
-    of_result: bool,
-    over: Cell<bool>,
+impl Tell for Arc<Side> {
+    fn take_back(&self, head: Head) {
+        Side::take_back(self, head);
+    }
 }
 
-impl Left {
+/// This end of a stream. Dropped before the stream has ended, it tells the other end.
+pub(super) struct Left<W: Tell = Way> {
+    way: W,
+    number: u32,
+    of_result: bool,
+    over: bool,
+}
+
+impl<W: Tell> Left<W> {
     /// The stream of this number: of a result, or of an argument.
-    pub(super) fn new(way: Way, number: u32, of_result: bool) -> Left {
-        Left { way, number, of_result, over: Cell::new(false) }
+    pub(super) fn new(way: W, number: u32, of_result: bool) -> Left<W> {
+        Left { way, number, of_result, over: false }
     }
 
     pub(super) fn number(&self) -> u32 {
@@ -71,10 +83,12 @@ impl Left {
     }
 
     /// The stream has ended, and the other end knows.
-    pub(super) fn over(&self) {
-        self.over.set(true);
+    pub(super) fn over(&mut self) {
+        self.over = true;
     }
+}
 
+impl Left {
     /// Calls the other end.
     pub(super) async fn call<A: Wire, R: Wire>(
         &self,
@@ -92,10 +106,10 @@ impl Left {
     }
 }
 
-impl Drop for Left {
+impl<W: Tell> Drop for Left<W> {
     fn drop(&mut self) {
         // While a message is read, whoever reads it says this of the call.
-        if !self.over.get() && !passage::is_open() {
+        if !self.over && !passage::is_open() {
             self.way.take_back(Head::cancel_stream(self.number, self.of_result));
         }
     }

@@ -1,57 +1,42 @@
 //! A stream of a result, as its reader has it: this side asks for items.
 //!
 //! One call asks at a time, and the next is made when its items begin to be read: so the one who writes
-//! collects while they are.
+//! collects while they are. What asks by a node stays on its thread; what asks by a handle goes
+//! wherever the items may, unless streams of the call's arguments go on beside it.
 
 use super::batch::{Batch, End};
 use super::left::{Builtin, Left, Way};
 use crate::error::CallError;
+use crate::handle::{Side, SideCall};
 use crate::wire::{Arguments, Wire};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use upbeat_core::bind::PULL;
 
-/// The items that have come and are not read.
-type Slot<T> = RefCell<Option<Result<Batch<T>, CallError>>>;
+/// What asks for items, one call after another.
+pub(super) trait Ask<T> {
+    /// What has come of the call that is under way; the next one if none is.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Batch<T>, CallError>>;
+}
 
-pub(super) struct Pulled<T> {
+/// Items in their order, whoever asks for them.
+pub(super) struct Reader<T, A> {
     items: std::vec::IntoIter<T>,
-    /// Why none come behind those.
+    /// What comes behind those, if that is here.
+    next: Option<Result<Batch<T>, CallError>>,
+    /// Why none come, where that is not the end.
     broken: Option<CallError>,
-    slot: Rc<Slot<T>>,
-    /// What asks, until the end has come.
-    pulls: Option<Pin<Box<dyn Future<Output = ()>>>>,
-    is_of_node: bool,
-    /// Streams of the call's arguments, which go on while this one is read.
-    arguments: Option<Rc<Arguments>>,
+    /// Until the end has come.
+    asks: Option<A>,
 }
 
-impl<T: Wire> Pulled<T> {
-    /// The stream of this number.
-    pub(super) fn new(way: Way, number: u32) -> Pulled<T> {
-        let slot = Rc::new(Slot::default());
-        let is_of_node = matches!(way, Way::Node(_));
-        let pulls = pull(Left::new(way, number, true), Rc::clone(&slot));
-        Pulled {
-            items: Vec::new().into_iter(),
-            broken: None,
-            slot,
-            pulls: Some(Box::pin(pulls)),
-            is_of_node,
-            arguments: None,
-        }
-    }
-}
-
-impl<T> Pulled<T> {
-    pub(super) fn is_of_node(&self) -> bool {
-        self.is_of_node
-    }
-
-    pub(super) fn adopt(&mut self, arguments: &Rc<Arguments>) {
-        self.arguments = Some(Rc::clone(arguments));
+impl<T, A: Ask<T>> Reader<T, A> {
+    fn new(asks: A) -> Reader<T, A> {
+        Reader { items: Vec::new().into_iter(), next: None, broken: None, asks: Some(asks) }
     }
 
     pub(super) fn poll_next(
@@ -75,51 +60,61 @@ impl<T> Pulled<T> {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Batch<T>, CallError>>> {
-        if let Some(arguments) = &self.arguments {
-            arguments.feed(context);
-        }
-        let Some(pulls) = &mut self.pulls else { return Poll::Ready(None) };
-        if self.slot.borrow().is_none() {
-            // It is over when its last items are taken.
-            let _ = pulls.as_mut().poll(context);
-        }
-        let Some(result) = self.slot.take() else { return Poll::Pending };
-        match &result {
+        let Some(asks) = &mut self.asks else { return Poll::Ready(None) };
+        let batch = match self.next.take() {
+            Some(batch) => batch,
+            None => ready!(asks.poll(context)),
+        };
+        match &batch {
             Ok(Batch { end: None, .. }) => {
-                let _ = pulls.as_mut().poll(context);
+                if let Poll::Ready(next) = asks.poll(context) {
+                    self.next = Some(next);
+                }
             }
             Ok(Batch { end: Some(end), .. }) => {
                 if let End::Broken(text) = end {
                     self.broken = Some(CallError::Stream { text: text.as_str().into() });
                 }
-                self.pulls = None;
+                self.asks = None;
             }
-            Err(_) => self.pulls = None,
+            Err(_) => self.asks = None,
         }
-        Poll::Ready(Some(result))
+        Poll::Ready(Some(batch))
     }
 }
 
-impl<T> Drop for Pulled<T> {
-    fn drop(&mut self) {
-        if let Some(arguments) = self.arguments.take() {
-            arguments.leave();
-        }
+/// What asks by a node's calls.
+pub(super) struct OfNode<T> {
+    slot: Rc<Slot<T>>,
+    pulls: Pin<Box<dyn Future<Output = ()>>>,
+}
+
+/// The answer of a call that is not taken yet.
+type Slot<T> = RefCell<Option<Result<Batch<T>, CallError>>>;
+
+impl<T: Wire> OfNode<T> {
+    fn new(left: Left) -> OfNode<T> {
+        let slot = Rc::new(Slot::default());
+        OfNode { pulls: Box::pin(pull(left, Rc::clone(&slot))), slot }
+    }
+}
+
+impl<T> Ask<T> for OfNode<T> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Batch<T>, CallError>> {
+        // It is over when its last items are taken.
+        let _ = self.pulls.as_mut().poll(context);
+        self.slot.take().map_or(Poll::Pending, Poll::Ready)
     }
 }
 
 /// Asks for items, whenever those before are taken.
-async fn pull<T: Wire>(left: Left, slot: Rc<Slot<T>>) {
+async fn pull<T: Wire>(mut left: Left, slot: Rc<Slot<T>>) {
     loop {
         let pulled = left.call::<u32, Batch<T>>(Builtin::Pull, left.number()).await;
-        let more = match &pulled {
-            Ok(Batch { end: None, .. }) => true,
-            Ok(_) => {
-                left.over();
-                false
-            }
-            Err(_) => false,
-        };
+        let more = matches!(&pulled, Ok(Batch { end: None, .. }));
+        if !more && pulled.is_ok() {
+            left.over();
+        }
         *slot.borrow_mut() = Some(pulled);
         if !more {
             return;
@@ -129,5 +124,96 @@ async fn pull<T: Wire>(left: Left, slot: Rc<Slot<T>>) {
             false => Poll::Ready(()),
         })
         .await;
+    }
+}
+
+/// What asks by a handle's calls.
+pub(super) struct OfHandle<T> {
+    // Given up before the stream is.
+    call: SideCall<u32, Batch<T>>,
+    left: Left<Arc<Side>>,
+}
+
+impl<T: Wire> OfHandle<T> {
+    fn new(side: Arc<Side>, number: u32) -> OfHandle<T> {
+        let call = SideCall::new(&side, PULL, "pull", number);
+        OfHandle { call, left: Left::new(side, number, true) }
+    }
+}
+
+impl<T> Ask<T> for OfHandle<T> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Batch<T>, CallError>> {
+        let pulled = ready!(Pin::new(&mut self.call).poll(context));
+        if matches!(&pulled, Ok(Batch { end: Some(_), .. })) {
+            self.left.over();
+        }
+        Poll::Ready(pulled)
+    }
+}
+
+/// A stream as it was received.
+pub(super) struct Pulled<T> {
+    pub(super) reading: Reading<T>,
+    pub(super) tie: Option<Tie>,
+}
+
+/// Who asks.
+pub(super) enum Reading<T> {
+    Node(Reader<T, OfNode<T>>),
+    Handle(Reader<T, OfHandle<T>>),
+}
+
+/// Streams of the call's arguments, which go on while this one is read.
+pub(super) struct Tie(Rc<Arguments>);
+
+impl<T: Wire> Pulled<T> {
+    /// The stream of this number.
+    pub(super) fn new(way: Way, number: u32) -> Pulled<T> {
+        let reading = match way {
+            Way::Node(_) => Reading::Node(Reader::new(OfNode::new(Left::new(way, number, true)))),
+            Way::Handle(side) => Reading::Handle(Reader::new(OfHandle::new(side, number))),
+        };
+        Pulled { reading, tie: None }
+    }
+}
+
+impl<T> Pulled<T> {
+    pub(super) fn is_of_node(&self) -> bool {
+        matches!(self.reading, Reading::Node(_))
+    }
+
+    pub(super) fn adopt(&mut self, arguments: &Rc<Arguments>) {
+        self.tie = Some(Tie(Rc::clone(arguments)));
+    }
+
+    pub(super) fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<T, CallError>>> {
+        if let Some(Tie(arguments)) = &self.tie
+            && self.reading.is_empty()
+        {
+            arguments.feed(context);
+        }
+        match &mut self.reading {
+            Reading::Node(reader) => reader.poll_next(context),
+            Reading::Handle(reader) => reader.poll_next(context),
+        }
+    }
+}
+
+impl<T> Reading<T> {
+    /// Whether the items are read that were here.
+    fn is_empty(&self) -> bool {
+        match self {
+            Reading::Node(reader) => reader.items.len() == 0,
+            Reading::Handle(reader) => reader.items.len() == 0,
+        }
+    }
+}
+
+impl Drop for Tie {
+    fn drop(&mut self) {
+        self.0.leave();
     }
 }

@@ -8,8 +8,10 @@ mod common;
 #[path = "../hostile/raw.rs"]
 mod raw;
 
+mod anywhere;
 mod deaths;
 mod ends;
+mod into;
 mod order;
 mod pressure;
 mod shelf;
