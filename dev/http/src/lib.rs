@@ -1,11 +1,13 @@
 //! HTTP in front of an Upbeat service, both on one thread of one tokio runtime.
 //!
 //! The node serves programs that speak Upbeat; whoever speaks HTTP goes through axum, whose handlers call
-//! the service by a handle, since they may be moved between threads and a node may not. [`upbeat::tokio::drive`]
+//! the service by a handle, since they may be moved between threads and a node may not; its streams are
+//! bodies of answers, which are written as they are read. [`upbeat::tokio::drive`]
 //! turns the node while the HTTP server waits.
 #![forbid(unsafe_code)]
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
@@ -15,7 +17,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use tokio::net::TcpListener;
-use upbeat::{CallError, Node, Wire};
+use upbeat::{CallError, Node, Stream, Wire};
 
 /// What is sold.
 #[upbeat::service]
@@ -24,6 +26,8 @@ pub trait Shop {
     async fn stock(&self) -> u64;
     /// Takes so many, and says how many are left.
     async fn buy(&self, count: u64) -> Result<u64, Missing>;
+    /// A line for each that is there.
+    async fn list(&self) -> Stream<String>;
 }
 
 /// There are fewer than that.
@@ -62,6 +66,10 @@ impl Shop for Shelf {
         self.0.set(rest);
         Ok(rest)
     }
+
+    async fn list(&self) -> Stream<String> {
+        Stream::of((1..=self.0.get()).map(|number| format!("number {number}\n")))
+    }
 }
 
 /// Serves a shop of so many goods as the node `name`, and over HTTP, until `end` is done. Names are found
@@ -91,11 +99,19 @@ pub async fn serve(
 }
 
 fn pages(shop: ShopHandle) -> Router {
-    Router::new().route("/stock", get(stock)).route("/buy/{count}", post(buy)).with_state(shop)
+    let pages = Router::new().route("/stock", get(stock)).route("/list", get(list));
+    pages.route("/buy/{count}", post(buy)).with_state(shop)
 }
 
 async fn stock(State(shop): State<ShopHandle>) -> Result<String, (StatusCode, String)> {
     shop.stock().await.map(|count| count.to_string()).map_err(unavailable)
+}
+
+/// Whoever reads it slowly holds the shop back, and whoever leaves ends it.
+async fn list(State(shop): State<ShopHandle>) -> Result<Body, (StatusCode, String)> {
+    let list = shop.list().await.map_err(unavailable)?;
+    let list = list.into_send().map_err(unavailable)?;
+    Ok(Body::from_stream(list))
 }
 
 async fn buy(

@@ -1,5 +1,5 @@
 //! Serves the shop over HTTP and as the node `shop`: `cargo run --release -p upbeat-http [ADDRESS]`, then
-//! `curl localhost:8080/stock` and `curl -X POST localhost:8080/buy/3`.
+//! `curl localhost:8080/stock`, `curl localhost:8080/list` and `curl -X POST localhost:8080/buy/3`.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

@@ -85,6 +85,34 @@ fn a_shop_is_open_to_both() {
     });
 }
 
+/// An answer that is a stream: left in the middle, and whole.
+#[test]
+fn a_list_is_a_stream() {
+    const GOODS: u64 = 20_000;
+    let place = Place::new("list");
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (close, closed) = tokio::sync::oneshot::channel::<()>();
+        let end = async { drop(closed.await) };
+        let serving = upbeat_http::serve("list", Some(place.0.clone()), listener, GOODS, end);
+        let readers = async move {
+            let mut left = TcpStream::connect(address).await.unwrap();
+            left.write_all(b"GET /list HTTP/1.1\r\nHost: shop\r\n\r\n").await.unwrap();
+            let mut begin = [0; 100];
+            left.read_exact(&mut begin).await.unwrap();
+            assert!(begin.starts_with(b"HTTP/1.1 200"));
+            drop(left);
+            let list = ask(address, "GET", "/list").await;
+            let lines = list.lines().filter(|line| line.starts_with("number "));
+            assert!(lines.eq((1..=GOODS).map(|number| format!("number {number}"))));
+            close.send(()).unwrap();
+        };
+        let (served, ()) = tokio::join!(serving, readers);
+        served.unwrap();
+    });
+}
+
 /// A node's client, its tasks, its clock and tokio's are awaited in one another, by a node that sleeps
 /// between them.
 #[test]
