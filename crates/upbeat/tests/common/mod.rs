@@ -60,10 +60,18 @@ pub(crate) struct Directory(PathBuf);
 impl Directory {
     pub(crate) fn new() -> Directory {
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("upbeat-{}-{number}", std::process::id()));
-        std::fs::create_dir(&path).unwrap();
-        Directory(path)
+        loop {
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            let path = std::env::temp_dir().join(format!("upbeat-{}-{number}", std::process::id()));
+            match std::fs::create_dir(&path) {
+                // That of a process of the same number that was killed.
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                made => {
+                    made.unwrap();
+                    return Directory(path);
+                }
+            }
+        }
     }
 
     pub(crate) fn path(&self) -> PathBuf {
