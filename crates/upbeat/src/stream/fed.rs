@@ -4,8 +4,10 @@ use super::batch::Batch;
 use super::left::{Builtin, Left, Way};
 use super::source::Source;
 use crate::wire::{Describe, Input, Output, Wire, WireError};
+use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::rc::Rc;
 
 /// What brings the items, until there are no more, or nobody wants them.
 pub(super) type Fed = Pin<Box<dyn Future<Output = ()>>>;
@@ -16,11 +18,11 @@ pub(super) fn feed<T: Wire>(way: Way, number: u32, source: Source<T>) -> Fed {
 }
 
 async fn bring<T: Wire>(mut left: Left, mut source: Source<T>) {
+    let batch = Rc::new(RefCell::new(Batch::default()));
     loop {
-        let mut batch = Batch::default();
-        poll_fn(|context| batch.poll_fill(|| source.poll_next(context))).await;
-        let is_over = batch.end.is_some();
-        let brought = Brought { number: left.number(), batch };
+        poll_fn(|context| batch.borrow_mut().poll_fill(|| source.poll_next(context))).await;
+        let is_over = batch.borrow().end.is_some();
+        let brought = Brought { number: left.number(), batch: Rc::clone(&batch) };
         match left.call::<Brought<T>, bool>(Builtin::Push, brought).await {
             Ok(wanted) if is_over || !wanted => return left.over(),
             Ok(_) => {}
@@ -30,15 +32,21 @@ async fn bring<T: Wire>(mut left: Left, mut source: Source<T>) {
     }
 }
 
-/// The next items of a stream.
+/// The next items of a stream, gone when they are sent: the room for them stays.
 struct Brought<T> {
     number: u32,
-    batch: Batch<T>,
+    batch: Rc<RefCell<Batch<T>>>,
+}
+
+impl<T> Drop for Brought<T> {
+    fn drop(&mut self) {
+        self.batch.borrow_mut().clear();
+    }
 }
 
 impl<T: Wire> Wire for Brought<T> {
     fn bytes_likely(&self) -> usize {
-        8 + self.batch.bytes_likely()
+        8 + self.batch.borrow().bytes_likely()
     }
 
     fn describe(out: &mut Describe) {
@@ -47,10 +55,11 @@ impl<T: Wire> Wire for Brought<T> {
 
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
         self.number.put(out)?;
-        self.batch.put(out)
+        self.batch.borrow().put(out)
     }
 
     fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
-        Ok(Brought { number: u32::take(input)?, batch: Batch::take(input)? })
+        let number = u32::take(input)?;
+        Ok(Brought { number, batch: Rc::new(RefCell::new(Batch::take(input)?)) })
     }
 }
