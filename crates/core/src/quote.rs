@@ -3,7 +3,8 @@
 //! A [`Quote`] is of the steady state: the session is open, its lanes and its buffers are those that its
 //! messages need and have room, the callee has room for requests, the handler is done when first
 //! polled, and the caller takes the result where it lies. It is the same over every lane, on the heap
-//! or shared, from a node or from a blocking handle. What it counts, on both sides together:
+//! or shared, from a node or from a blocking handle; of a stream, from a node, where its writer is ahead of
+//! its reader. What it counts, on both sides together:
 //!
 //! - *cache lines*: of frames and buffers, that their writer stored and their reader loads; head and
 //!   payload share the first, a payload of more than 64 KiB has its buffer's. Of a sleeper one more:
@@ -64,6 +65,23 @@ pub enum Operation {
         /// Who reads it.
         receiver: Reader,
     },
+    /// Items of a stream of a result that go together: the call that asks for them, and its answer, which
+    /// has them as a [`batch`](Payload::batch). As many items share what this costs as are there, up to
+    /// 256 or about 32 KiB.
+    Pull {
+        /// Who writes the stream, and reads that it is asked for.
+        writer: Reader,
+        /// Who reads the stream.
+        reader: Reader,
+    },
+    /// Items of a stream of an argument that go together: the call that brings them, and its answer. The
+    /// batch is its arguments.
+    Push {
+        /// Who reads the stream.
+        reader: Reader,
+        /// Who writes the stream, and reads that there is room for more.
+        writer: Reader,
+    },
 }
 
 /// The payload of a message: how many bytes its values take, and what they own when received.
@@ -111,6 +129,20 @@ impl Payload {
         Payload::plain(Payload::sequence(bytes).bytes)
     }
 
+    /// Items of a stream that go together, of plain data that takes so many bytes together.
+    ///
+    /// ```
+    /// use upbeat_core::quote::{Operation, Payload, Reader, quote};
+    ///
+    /// // A whole batch of `Stream<u64>`, as the result of a method.
+    /// let pull = Operation::Pull { writer: Reader::Looks, reader: Reader::Looks };
+    /// let batch = quote(pull, Payload::NONE, Payload::batch(256 * 8)).unwrap();
+    /// assert_eq!((batch.cache_lines, batch.allocations, batch.system_calls), (34, 1, 0));
+    /// ```
+    pub const fn batch(bytes: usize) -> Payload {
+        Payload::plain(size_of::<u64>()).and(Payload::sequence(bytes))
+    }
+
     /// These values and then others, which begin at a whole word.
     pub const fn and(self, next: Payload) -> Payload {
         let start = self.bytes.div_ceil(size_of::<u64>()).saturating_mul(size_of::<u64>());
@@ -137,7 +169,8 @@ pub struct Quote {
 }
 
 /// What an operation costs in the steady state, as the module says. None if a message of it is
-/// longer than messages may be. A one-way message has no result, and none is looked at.
+/// longer than messages may be. A one-way message has no result, and none is looked at; what asks for
+/// items of a stream has arguments of its own, what brings them a result of its own.
 ///
 /// ```
 /// use upbeat_core::quote::{Operation, Payload, Quote, Reader, quote};
@@ -152,13 +185,25 @@ pub struct Quote {
 pub const fn quote(operation: Operation, arguments: Payload, result: Payload) -> Option<Quote> {
     match operation {
         Operation::Oneway { receiver } => message(arguments, receiver),
-        Operation::Call { callee, caller } => match message(arguments, callee) {
-            Some(request) => match message(result, caller) {
-                Some(answer) => Some(request.and(answer)),
-                None => None,
-            },
-            None => None,
-        },
+        Operation::Call { callee, caller } => call((arguments, callee), (result, caller)),
+        Operation::Pull { writer, reader } => call((STREAM, writer), (result, reader)),
+        Operation::Push { reader, writer } => {
+            call((STREAM.and(arguments), reader), (WANTED, writer))
+        }
+    }
+}
+
+/// What says which stream is meant.
+const STREAM: Payload = Payload::plain(size_of::<u32>());
+
+/// What says whether more of it is wanted.
+const WANTED: Payload = Payload::plain(1);
+
+/// A request and its answer, each with who reads it.
+const fn call(request: (Payload, Reader), answer: (Payload, Reader)) -> Option<Quote> {
+    match (message(request.0, request.1), message(answer.0, answer.1)) {
+        (Some(request), Some(answer)) => Some(request.and(answer)),
+        _ => None,
     }
 }
 
@@ -332,6 +377,22 @@ mod tests {
         let texts = Payload::sequence(0).and(Payload::sequence(5));
         assert_eq!((texts.bytes, texts.allocations), (8 + 8 + 5, 1));
         assert_eq!(Lap::of(60, 0), Lap { messages: 60, padding_lines: 0 });
+    }
+
+    #[test]
+    fn items_of_a_stream_share_a_call() {
+        let looks = Reader::Looks;
+        let pull = Operation::Pull { writer: looks, reader: looks };
+        let push = Operation::Push { reader: looks, writer: looks };
+        let one = quote(pull, Payload::NONE, Payload::batch(8)).unwrap();
+        assert_eq!((one.bytes, one.copies, one.allocations), (4 + 8 + 8 + 8, 4, 1));
+        let one = quote(push, Payload::batch(8), Payload::NONE).unwrap();
+        assert_eq!((one.bytes, one.copies, one.allocations), (8 + 8 + 8 + 8 + 1, 4, 1));
+        let end = quote(pull, Payload::NONE, Payload::batch(0)).unwrap();
+        assert_eq!((end.bytes, end.allocations), (4 + 8 + 8, 0));
+        let sleeps = Operation::Pull { writer: Reader::Sleeps, reader: looks };
+        assert_eq!(quote(sleeps, Payload::NONE, Payload::batch(8)).unwrap().wakes, 1);
+        assert_eq!(quote(push, Payload::batch(MESSAGE_BYTES_MAX), Payload::NONE), None);
     }
 
     #[test]

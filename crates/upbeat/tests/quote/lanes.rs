@@ -36,6 +36,7 @@ pub(crate) fn run(kind: Kind, place: &Path) {
     plain(&awake);
     sequences(&awake);
     handles(&awake);
+    crate::streams::run(&awake);
     say(&format!("table\n{}", awake.table()));
     awake.server.end();
     let asleep = Bench::new(Elsewhere::start(kind, place, Waiting::Sleeping), true);

@@ -12,6 +12,7 @@ mod kernel;
 mod lanes;
 mod service;
 mod steady;
+mod streams;
 
 use common::process::{Other, end_with_input, part};
 use common::server::Kind;

@@ -6,8 +6,11 @@ use crate::common::{Signal, node};
 use crate::{ALLOCATOR, in_thread, until_told};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::rc::Rc;
-use upbeat::{Counter, Node, Waiting};
+use std::task::{Context, Poll};
+use upbeat::{Counter, Node, Stream, Waiting};
+use upbeat_core::limits::STREAM_ITEMS_MAX;
 use upbeat_memory::counters::{Counters, CountersView, observe};
 use upbeat_memory::probe::{Count, tally};
 
@@ -50,6 +53,10 @@ pub(crate) trait Forms {
     async fn note(&self, value: Vec<u8>);
     #[oneway]
     async fn note_null(&self);
+    /// So many at a time, for ever, and each time when the caller lets it: a process, and what it counts there.
+    async fn batches(&self, items: u64, pid: u32, lets: String) -> Stream<u64>;
+    /// Reads so many at a time.
+    async fn swallow(&self, items: u64, numbers: Stream<u64>);
 }
 
 /// A service for plain values of one size.
@@ -107,7 +114,7 @@ sizes! {
 struct Here {
     node: Node,
     /// Seen by callers: how many were handled.
-    handled: Counters,
+    handled: Rc<Counters>,
     caller: RefCell<Option<Sleeper>>,
 }
 
@@ -127,6 +134,7 @@ impl Server for Here {
     }
 }
 
+#[upbeat::service]
 impl Forms for Here {
     async fn null(&self) {
         self.handle();
@@ -161,6 +169,57 @@ impl Forms for Here {
 
     async fn note_null(&self) {
         self.handle();
+    }
+
+    async fn batches(&self, items: u64, pid: u32, lets: String) -> Stream<u64> {
+        let (lets, handled) = (find(pid, &lets), Rc::clone(&self.handled));
+        Stream::from_stream(Batches { items, left: 0, is_begun: true, given: 0, lets, handled })
+    }
+
+    #[method(budget = "5s")]
+    async fn swallow(&self, items: u64, mut numbers: Stream<u64>) {
+        while let Some(Ok(number)) = numbers.next().await {
+            if number % items == items - 1 {
+                self.handle();
+            }
+        }
+    }
+}
+
+/// Numbers, of which so many are there whenever some are wanted and their reader lets them go.
+struct Batches {
+    items: u64,
+    left: u64,
+    /// More are wanted.
+    is_begun: bool,
+    given: u64,
+    lets: CountersView,
+    handled: Rc<Counters>,
+}
+
+impl futures_core::Stream for Batches {
+    type Item = u64;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<u64>> {
+        if self.left == 0 {
+            // Of a whole batch it is not asked whether there are more.
+            if !self.is_begun && self.items < STREAM_ITEMS_MAX as u64 {
+                self.is_begun = true;
+                return Poll::Pending;
+            }
+            // Its reader's turn ends first.
+            while self.lets.get(0).unwrap() <= self.given {
+                std::hint::spin_loop();
+            }
+            self.given += 1;
+            self.left = self.items;
+            self.is_begun = false;
+        }
+        self.left -= 1;
+        if self.left == 0 {
+            self.handled.add(0, 1);
+        }
+        Poll::Ready(Some(self.left))
     }
 }
 
@@ -254,7 +313,7 @@ impl Elsewhere {
 
 fn serve(name: &str, place: &Path, waiting: Waiting, quit: Signal, ready: impl FnOnce()) {
     let node = node(name, place, waiting);
-    let handled = Counters::create(1, &handled_by(name), 1).unwrap();
+    let handled = Rc::new(Counters::create(1, &handled_by(name), 1).unwrap());
     let caller = RefCell::default();
     let here = Rc::new(Here { node: node.clone(), handled, caller });
     node.serve(ServerServer::shared(Rc::clone(&here)));

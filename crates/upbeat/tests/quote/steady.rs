@@ -43,7 +43,18 @@ impl Case {
     fn caller(&self) -> Reader {
         match self.operation {
             Operation::Call { caller, .. } => caller,
-            Operation::Oneway { .. } => Reader::Looks,
+            Operation::Pull { .. } | Operation::Push { .. } | Operation::Oneway { .. } => {
+                Reader::Looks
+            }
+        }
+    }
+
+    /// What goes there, and what comes back.
+    fn payloads(&self) -> [Payload; 2] {
+        match self.operation {
+            Operation::Pull { .. } => [Payload::plain(4), self.result],
+            Operation::Push { .. } => [Payload::plain(4).and(self.arguments), Payload::plain(1)],
+            Operation::Call { .. } | Operation::Oneway { .. } => [self.arguments, self.result],
         }
     }
 
@@ -61,9 +72,9 @@ impl Case {
 
     /// The laps of both lanes.
     fn laps(&self) -> Vec<Lap> {
-        let mut laps = vec![lap(self.arguments)];
-        if matches!(self.operation, Operation::Call { .. }) {
-            laps.push(lap(self.result));
+        let mut laps = Vec::from(self.payloads().map(lap));
+        if matches!(self.operation, Operation::Oneway { .. }) {
+            laps.pop();
         }
         laps
     }
@@ -94,7 +105,7 @@ impl Case {
     /// slots once or twice in a lap, of buffers once a message at most.
     fn progress_most(&self, messages: u64) -> u64 {
         let laps: u64 = self.laps().iter().map(|lap| messages.div_ceil(lap.messages)).sum();
-        let payloads = [self.arguments, self.result].map(|payload| payload.bytes);
+        let payloads = self.payloads().map(|payload| payload.bytes);
         let placed = payloads.iter().filter(|bytes| **bytes > IN_RING_BYTES_MAX).count();
         2 * laps + 2 + placed as u64 * messages
     }
