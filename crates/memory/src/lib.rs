@@ -22,6 +22,8 @@ pub mod waker;
 #[cfg(not(loom))]
 mod copy;
 #[cfg(not(loom))]
+mod fresh;
+#[cfg(not(loom))]
 mod mapping;
 pub mod region;
 #[cfg(not(loom))]

@@ -31,8 +31,8 @@ pub(crate) enum Backing {
 #[cfg(not(loom))]
 mod plain {
     use super::{Arc, AtomicU64, Backing, Ordering, WORD};
-    use crate::copy;
     use crate::sync::AtomicU8;
+    use crate::{copy, fresh};
     use std::ptr::NonNull;
     use zerocopy::FromBytes;
 
@@ -278,7 +278,7 @@ mod plain {
             let bytes = bytes.filter(|bytes| at <= end && *bytes <= end - at);
             let bytes = bytes.expect("items that lie in the region");
             assert!(at.is_multiple_of(WORD));
-            let mut items = Vec::<T>::with_capacity(count);
+            let mut items = fresh::vector::<T>(count);
             // SAFETY: source and destination have `bytes` bytes, of which T accepts any; all
             // `count` items are written before they count.
             unsafe {

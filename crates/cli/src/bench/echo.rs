@@ -40,6 +40,9 @@ pub(crate) trait Echo {
     /// The same, read where it lies. One that does not lie with its sender is not counted.
     #[oneway]
     async fn lie(&self, message: Lying);
+    /// The same, copied into a buffer that is kept.
+    #[oneway]
+    async fn keep(&self, message: Lying);
     /// So many numbers, one after another.
     async fn numbers(&self, count: u64) -> Stream<u64>;
     /// How many numbers have come.
@@ -56,6 +59,8 @@ pub(crate) trait Echo {
 /// What serves it.
 pub(crate) struct EchoService {
     hits: Cell<u64>,
+    /// Where what is kept is copied to.
+    kept: RefCell<Vec<u8>>,
     /// Where marks are left, and at which word.
     marks: Option<(Region, usize)>,
     rest: Rest,
@@ -64,7 +69,7 @@ pub(crate) struct EchoService {
 impl EchoService {
     /// A service that says to `rest` when a caller needs the node no longer.
     pub(crate) fn new(rest: Rest, marks: Option<(Region, usize)>) -> EchoService {
-        EchoService { hits: Cell::new(0), marks, rest }
+        EchoService { hits: Cell::new(0), kept: RefCell::default(), marks, rest }
     }
 }
 
@@ -115,6 +120,11 @@ impl Echo for EchoService {
     async fn lie(&self, message: Lying) {
         let sum = black_box(message.sum_there());
         self.hits.set(self.hits.get() + u64::from(sum.is_some()));
+    }
+
+    async fn keep(&self, message: Lying) {
+        let lay = message.keep(&mut self.kept.borrow_mut());
+        self.hits.set(self.hits.get() + u64::from(lay));
     }
 
     async fn numbers(&self, count: u64) -> Stream<u64> {

@@ -80,6 +80,16 @@ impl Lying {
         bytes.for_each_piece(|piece| sum = add_up(sum, piece));
         bytes.is_lent().then_some(sum)
     }
+
+    /// Copies its bytes into a buffer, if they lie with their sender.
+    pub(crate) fn keep(&self, buffer: &mut Vec<u8>) -> bool {
+        let Lying::Come(bytes) = self else { return false };
+        if buffer.len() < bytes.len() {
+            buffer.resize(bytes.len(), 0);
+        }
+        bytes.copy_to(0, &mut buffer[..bytes.len()]);
+        bytes.is_lent()
+    }
 }
 
 impl Wire for Lying {
@@ -180,6 +190,8 @@ mod tests {
         assert_eq!(bytes.len() + COUNT_BYTES, message.bytes().len());
         assert_eq!(add_up(1, &[2, 0, 0, 0, 0, 0, 0, 0, 3, 4]), 10);
         let copied = Lying::Come(Rc::new(InPlace::from(vec![1_u8; 9])));
+        let mut kept = vec![2; 10];
+        assert!(!copied.keep(&mut kept) && kept == [1, 1, 1, 1, 1, 1, 1, 1, 1, 2]);
         assert_eq!(copied.sum_there(), None, "it is no more with its sender");
     }
 

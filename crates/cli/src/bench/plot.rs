@@ -18,6 +18,7 @@ text { font: 12px system-ui, sans-serif; fill: #212529 }
 .more { fill-opacity: 0.45 }
 .line { fill: none; stroke: var(--ink); stroke-width: 1.8 }
 .dashed { stroke-dasharray: 5 3 }
+.dotted { stroke-dasharray: 2 2 }
 @media (prefers-color-scheme: dark) {
   text { fill: #e9ecef }
   .small { fill: #adb5bd }
@@ -145,7 +146,7 @@ impl Picture {
 pub(crate) struct Series {
     /// What the legend calls it.
     pub(crate) name: &'static str,
-    /// Its colour, and whether it is dashed.
+    /// Its colour, and whether it is dashed or dotted.
     pub(crate) class: &'static str,
     /// Where it goes through.
     pub(crate) points: Vec<(f64, f64)>,

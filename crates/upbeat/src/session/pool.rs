@@ -19,6 +19,10 @@ use upbeat_memory::lane::Lanes;
 use upbeat_memory::segment::{Segment, Writers};
 use upbeat_memory::slab::Slab;
 
+/// Looks at a slab that was not used before it is given up. Making one of 64 MiB costs several times what
+/// sending so many bytes does, so one that is used every second is kept.
+const LOOKS_BEFORE_RETIREMENT: u32 = 20;
+
 /// The slabs, by their numbers.
 #[derive(Default)]
 pub(super) struct Pool {
@@ -32,8 +36,8 @@ pub(super) struct Pool {
 pub(super) struct Own {
     pub(super) slab: Slab,
     usage: Use,
-    /// Whether it was used since the last look for slabs that are not.
-    used: Cell<bool>,
+    /// Looks for slabs that are not used, since it was.
+    unused: Cell<u32>,
 }
 
 /// Which slab a payload needs.
@@ -193,14 +197,19 @@ impl Session {
         if number == slabs.len() {
             slabs.push(None);
         }
-        slabs[number] = Some(Own { slab, usage, used: Cell::new(true) });
+        slabs[number] = Some(Own { slab, usage, unused: Cell::new(0) });
         self.unflushed.set(self.unflushed.get() + 1);
         Ok(number)
     }
 
-    /// Gives up slabs for long payloads that were not used since the last time.
+    /// Gives up slabs for long payloads that were not used for [`LOOKS_BEFORE_RETIREMENT`] such looks.
     pub(crate) fn retire_unused_slabs(&self) {
-        self.retire_slabs(|own| is_long(&own.slab) && !own.used.replace(false));
+        let looks = |own: &Own| {
+            let looks = own.unused.get() + 1;
+            own.unused.set(looks);
+            looks
+        };
+        self.retire_slabs(|own| is_long(&own.slab) && looks(own) > LOOKS_BEFORE_RETIREMENT);
     }
 
     /// Gives up all slabs for long payloads that lie idle.
@@ -236,6 +245,6 @@ impl Session {
 impl Own {
     /// It is being used.
     pub(super) fn touch(&self) {
-        self.used.set(true);
+        self.unused.set(0);
     }
 }

@@ -212,10 +212,13 @@ fn promoted_handlers_say_what_they_waited_for() {
             }
             let waited: Vec<_> = of("locked").filter(|one| one.lock.is_some()).collect();
             assert!(waited.len() >= 8, "{}", waited.len());
+            // Who held it may have done so for a while before another asked.
+            let longest = waited.iter().map(|one| one.us_until(Point::Locked)).max();
+            assert!(longest >= Some(1_000), "{longest:?}");
             for one in waited {
                 assert!(one.has(Happened::PROMOTED));
                 assert_eq!(one.lock.as_deref(), Some("vault"));
-                assert!(one.us_until(Point::Locked) >= 1_000, "{:?}", one.record);
+                assert!(one.us_until(Point::Locked) > 0, "{:?}", one.record);
             }
         });
     }
