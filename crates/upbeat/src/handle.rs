@@ -102,7 +102,7 @@ pub fn connect<C: HandleClient>(name: &str) -> Result<C, HandleError> {
 /// # Ok(()) }
 /// ```
 pub fn builder() -> HandleBuilder {
-    HandleBuilder { program: None, directory: None, waiting: Waiting::default() }
+    HandleBuilder { program: None, directory: None, waiting: Waiting::default(), deadline: None }
 }
 
 /// What a handle is made with.
@@ -111,6 +111,7 @@ pub struct HandleBuilder {
     program: Option<String>,
     directory: Option<PathBuf>,
     waiting: Waiting,
+    deadline: Option<Duration>,
 }
 
 impl HandleBuilder {
@@ -170,6 +171,28 @@ impl HandleBuilder {
         self
     }
 
+    /// Connects within so much time or not at all: [`CallError::Deadline`] says so. It is for connecting
+    /// alone; calls are told by [`Blocking::deadline`] and [`HandleCall::deadline`].
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let builder = upbeat::handle::builder().deadline(Duration::from_millis(500));
+    /// let counter: CounterHandle = builder.connect("counter")?;
+    /// # Ok(()) }
+    /// ```
+    pub fn deadline(mut self, after: Duration) -> HandleBuilder {
+        self.deadline = Some(after);
+        self
+    }
+
     /// Connects to a node. The methods are compared here, so this waits.
     ///
     /// ```no_run
@@ -188,7 +211,8 @@ impl HandleBuilder {
         let name = NodeName::new(name).map_err(ConnectError::Name)?;
         let program = program_id(self.program.as_deref())?;
         let place = Some(place(self.directory)?);
-        Ok(open(Target { program, place, name, waiting: self.waiting })?)
+        let until = self.deadline.map(|after| Until::after(after).end);
+        Ok(open(Target { program, place, name, waiting: self.waiting }, until)?)
     }
 }
 
@@ -201,13 +225,13 @@ pub(crate) struct Target {
     pub(crate) waiting: Waiting,
 }
 
-/// Connects to a target.
-pub(crate) fn open<C: HandleClient>(target: Target) -> Result<C, ConnectError> {
+/// Connects to a target: until a time at most, if one is given.
+pub(crate) fn open<C: HandleClient>(target: Target, until: Option<u64>) -> Result<C, ConnectError> {
     if Dispatcher::is_driving() {
         return Err(ConnectError::Call(CallError::WouldBlockNode));
     }
     let signatures = C::signatures();
-    let caller = Caller::open(&target, C::SERVICE, &signatures, None, None)?;
+    let caller = Caller::open(&target, C::SERVICE, &signatures, None, until)?;
     let shared = Shared {
         target,
         service: C::SERVICE,

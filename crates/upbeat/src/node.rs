@@ -217,7 +217,7 @@ impl Node {
         let name = NodeName::new(name).map_err(ConnectError::Name)?;
         let inner = &self.inner;
         let (program, place) = (inner.home.program().clone(), inner.settings.place.clone());
-        handle::open(Target { program, place, name, waiting: inner.settings.waiting })
+        handle::open(Target { program, place, name, waiting: inner.settings.waiting }, None)
     }
 
     /// Calls a node of this process, or of another one.

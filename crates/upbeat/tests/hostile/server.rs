@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use upbeat::{CallError, InPlace, Node, within};
 use upbeat_core::bind::{BIND, BindRequest, Offered, bind};
-use upbeat_core::frame::{Flags, Head, Kind, Placed};
+use upbeat_core::frame::{CallNumber, Flags, Head, Kind, Placed};
 use upbeat_core::limits::SLAB_GENERATION;
 use upbeat_core::name::ProgramId;
 use upbeat_memory::region::Region;
@@ -185,7 +185,8 @@ impl Imp {
             len: [0, 8, 512, 4096, u32::MAX][random.below(5) as usize],
         };
         let reply = Head::reply(head.call, 8).with_flags(Flags::PLACED);
-        match random.below(8) {
+        let time = [0, 1, 50_000, u64::MAX][random.below(4) as usize].to_le_bytes();
+        match random.below(10) {
             0 => self.frame(Head::grant(number).words(), &[]),
             1 => self.frame(Head::nack(number).words(), &[]),
             2 => self.frame(Head::withdraw(number).words(), &[]),
@@ -202,6 +203,13 @@ impl Imp {
                 self.frame(reply.words(), &placed.as_u64().to_le_bytes());
             }
             6 => self.frame(Head::retire(random.below(3) as u32).words(), &[]),
+            // More time for what was called, over and over, and for what never was.
+            7 => (0..3).for_each(|_| self.frame(Head::extend(head.call).words(), &time)),
+            8 => {
+                let call = CallNumber { index: head.call.index ^ 1, ..head.call };
+                self.frame(Head::extend(call).words(), &time);
+                self.frame(Head::extended(head.call).words(), &time);
+            }
             _ => (0..32).for_each(|slab| {
                 lanes.returns_for(slab).toggle(0, random.next());
             }),
@@ -227,9 +235,7 @@ impl Imp {
         self.honest = self.honest.saturating_sub(1);
         let noise: Vec<u8> = (0..random.below(400)).map(|_| random.next() as u8).collect();
         let len = noise.len() as u32;
-        // A thread that blocks has no time limit: it gets an answer, of whatever kind.
-        let worst = if self.carrier.peer.name.is_some() { 12 } else { 10 };
-        match random.below(if self.honest > 0 { 3 } else { worst }) {
+        match random.below(if self.honest > 0 { 3 } else { 12 }) {
             0 => self.frame(Head::reply(call, len).words(), &noise),
             1 => self.frame(Head::failed(call, len.max(1)).words(), &noise),
             2 => self.frame(Head::reply(call, 16).words(), &[0xff; 16]),
@@ -288,6 +294,9 @@ pub(crate) async fn call_all(node: &Node) -> bool {
         let _ = within(while_, target.mirror(InPlace::from(vec![1; 3000]))).await;
         let _ = within(while_, target.record(twig)).await;
         let _ = target.blob(5).deadline(while_).await;
+        let began = Instant::now();
+        let _ = target.blob(6).deadline(while_).extendable(2 * while_).await;
+        assert!(began.elapsed() < Duration::from_secs(20));
         // Answered at some time, or never, and left.
         let _ = within(Duration::from_micros(100), target.forever()).await;
     }
@@ -296,11 +305,13 @@ pub(crate) async fn call_all(node: &Node) -> bool {
 
 /// The same from a thread, over a session that only that call uses.
 pub(crate) fn call_by_handle(place: &Path) {
+    let while_ = Duration::from_millis(50);
     let handle = upbeat::handle::builder().program(PROGRAM).directory(place);
+    let handle = handle.deadline(4 * while_);
     let Ok(target) = handle.connect::<TargetHandle>("imp") else { return };
-    let blocking = target.blocking();
+    let blocking = target.blocking().deadline(while_).extendable(2 * while_);
     for round in 0..60 {
-        // Whatever is wrong, it says so and goes on, until the session has ended.
+        // Whatever is wrong, or nothing is said, it says so and goes on, until the session has ended.
         if let Err(CallError::Unknown(_) | CallError::NotSent(_)) = blocking.add(round, 1) {
             break;
         }

@@ -4,7 +4,8 @@ use crate::chain::{A_WHILE, ChainHandle, Stand};
 use crate::common::server::{KINDS, Kind};
 use crate::common::{PROGRAM, Watchdog, block_on};
 use std::time::{Duration, Instant};
-use upbeat::CallError;
+use upbeat::handle::HandleError;
+use upbeat::{CallError, ConnectError};
 
 /// What calls have, in milliseconds: long enough for a busy machine.
 const HAS: u64 = 2_000;
@@ -90,6 +91,14 @@ fn a_silent_server_blocks_nobody_for_longer() {
     assert_eq!(block_on(handle.nap(0, 3)), Ok(3));
     stand.servers[0].other().signal(rustix::process::Signal::STOP);
     let awaited = |handle: &ChainHandle| block_on(handle.nap(0, 4).deadline(ms(SHORT)));
+    let builder = upbeat::handle::builder().program(PROGRAM).directory(&stand.place);
+    let builder = builder.deadline(ms(SHORT));
+    match after(ms(SHORT), || builder.connect::<ChainHandle>(&stand.names[0])) {
+        Err(HandleError::Connect(ConnectError::Call(error))) => {
+            assert_eq!(error, CallError::Deadline);
+        }
+        other => panic!("{:?}", other.err()),
+    }
     // The first of its awaited calls, for which a session has to be opened.
     assert_eq!(after(ms(SHORT), || awaited(&other)), Err(CallError::Deadline));
     for _ in 0..3 {

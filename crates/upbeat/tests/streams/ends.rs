@@ -109,6 +109,10 @@ fn a_call_that_is_given_up_ends_its_arguments() {
             assert_eq!(call.await, Err(CallError::Deadline));
             assert_eq!(alive.count(), 0);
             all_gone(&shelf).await;
+            let call = handle.hold(endless()).deadline(Duration::from_millis(50));
+            assert_eq!(call.await, Err(CallError::Deadline));
+            assert_eq!(alive.count(), 0);
+            all_gone(&shelf).await;
             let wait = || upbeat::sleep(Duration::from_millis(20));
             assert!(first(handle.hold(endless()), wait()).await.is_err());
             assert!(first(shelf.hold(endless()), wait()).await.is_err());
@@ -124,6 +128,19 @@ fn a_call_that_is_given_up_ends_its_arguments() {
             drop(doubled);
             all_gone(&shelf).await;
         });
+        // Of a thread that waits, as well.
+        let alive = Alive::default();
+        let guard = alive.guard();
+        let endless = upbeat::stream(async move |sink| {
+            let _guard = guard;
+            loop {
+                sink.send(vec![0; 1000]).await;
+            }
+        });
+        let blocking = handle.blocking().deadline(Duration::from_millis(50));
+        assert_eq!(blocking.hold(endless), Err(CallError::Deadline));
+        assert_eq!(alive.count(), 0);
+        stand.node.block_on(async { all_gone(&stand.shelf().await).await });
     }
 }
 
