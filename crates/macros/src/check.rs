@@ -7,8 +7,10 @@ use crate::complaint::Complaints;
 use crate::model::{Service, plain_name};
 use crate::parse;
 use crate::runtime::Runtime;
+use crate::types;
 use std::collections::HashSet;
-use syn::{ItemTrait, TraitItem};
+use syn::parse::{ParseStream, Parser};
+use syn::{Attribute, ItemTrait, TraitItem, TraitItemFn, Visibility};
 use upbeat_core::limits::METHODS_PER_SERVICE_MAX;
 
 /// Whether a method may not have this name, for clients and handles need it for themselves.
@@ -26,6 +28,9 @@ pub(crate) fn service(
     let mut methods = Vec::new();
     let mut names = HashSet::new();
     written.items.retain_mut(|item| {
+        if let Some(function) = visible(item, complaints) {
+            *item = TraitItem::Fn(function);
+        }
         let TraitItem::Fn(function) = item else {
             other_item(item, complaints);
             return true;
@@ -40,6 +45,7 @@ pub(crate) fn service(
         }
         names.insert(name);
         method::check(function, complaints);
+        types::stand_in(&mut function.sig);
         let method = parse::method(function);
         *function = method.written.clone();
         methods.push(method);
@@ -56,6 +62,21 @@ pub(crate) fn service(
         );
     }
     Service { written, runtime, methods, sound: complaints.is_empty() }
+}
+
+/// A method that says who sees it.
+fn visible(item: &TraitItem, complaints: &mut Complaints) -> Option<TraitItemFn> {
+    let TraitItem::Verbatim(tokens) = item else { return None };
+    let parser = |input: ParseStream<'_>| {
+        let attributes = input.call(Attribute::parse_outer)?;
+        let visibility: Visibility = input.parse()?;
+        let function: TraitItemFn = input.parse()?;
+        Ok((visibility, TraitItemFn { attrs: attributes, ..function }))
+    };
+    let (visibility, function) = parser.parse2(tokens.clone()).ok()?;
+    let text = "the methods of a service are seen wherever it is: leave this out";
+    complaints.about(visibility, text);
+    Some(function)
 }
 
 fn head(written: &ItemTrait, complaints: &mut Complaints) {

@@ -2,6 +2,7 @@
 
 mod part;
 mod bounds;
+mod streams;
 mod implementation;
 mod interface;
 mod server;
@@ -46,7 +47,8 @@ pub(crate) fn service(options: TokenStream, item: TokenStream) -> TokenStream {
     let bounds = Bounds::new(&service);
     let server = server::emit(&service, &bounds);
     let stubs = stub::emit(&service, &bounds);
-    quote!(#errors #interface #server #stubs)
+    let streams = streams::emit(&service);
+    quote!(#errors #interface #server #stubs #streams)
 }
 
 fn not_a_trait(item: &Item) -> syn::Error {

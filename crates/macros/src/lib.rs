@@ -13,6 +13,8 @@ mod complaint;
 
 mod types;
 
+mod option;
+
 mod rules;
 
 mod model;

@@ -3,13 +3,14 @@
 
 use crate::complaint::Complaints;
 use crate::model::{Argument, Method, Outcome};
+use crate::option;
 use crate::rules;
 use crate::runtime::Runtime;
 use crate::types;
 use proc_macro2::{Ident, TokenStream};
 use quote::format_ident;
+use std::collections::HashSet;
 use syn::meta::ParseNestedMeta;
-use syn::parse::Parser;
 use syn::{
     Attribute, FnArg, GenericArgument, Pat, PatIdent, Path, PathArguments, ReturnType, TraitItemFn,
     Type, parse_quote,
@@ -26,23 +27,26 @@ pub(crate) struct ImplOptions {
 /// Reads the options of `#[upbeat::service(…)]` over an `impl`.
 pub(crate) fn impl_options(tokens: TokenStream, complaints: &mut Complaints) -> ImplOptions {
     let mut options = ImplOptions::default();
-    let parser = syn::meta::parser(|option| {
-        if option.path.is_ident("crate") {
-            options.runtime = crate_option(&option)?;
-            return Ok(());
-        }
-        if option.path.is_ident("serial") {
-            options.serial = true;
-            return Ok(());
-        }
-        Err(option.error(
-            "`#[upbeat::service]` over an `impl` has no such option; write \
+    option::read(
+        tokens,
+        "`#[upbeat::service(serial)]`",
+        &mut HashSet::new(),
+        complaints,
+        |option| {
+            if option.path.is_ident("crate") {
+                options.runtime = crate_option(option)?;
+                return Ok(());
+            }
+            if option.path.is_ident("serial") {
+                options.serial = true;
+                return Ok(());
+            }
+            Err(option.error(
+                "`#[upbeat::service]` over an `impl` has no such option; write \
              `#[upbeat::service(serial)]` to have its handlers run one after another",
-        ))
-    });
-    if let Err(error) = parser.parse2(tokens) {
-        complaints.add(error);
-    }
+            ))
+        },
+    );
     options
 }
 
@@ -54,9 +58,9 @@ pub(crate) fn plain_ident(name: &Ident) -> String {
 /// Reads the options of `#[upbeat::service(…)]`.
 pub(crate) fn options(tokens: TokenStream, complaints: &mut Complaints) -> Runtime {
     let mut runtime = Runtime::default();
-    let parser = syn::meta::parser(|option| {
+    option::read(tokens, "`#[upbeat::service]`", &mut HashSet::new(), complaints, |option| {
         if option.path.is_ident("crate") {
-            runtime = crate_option(&option)?;
+            runtime = crate_option(option)?;
             return Ok(());
         }
         if option.path.is_ident("serial") {
@@ -70,9 +74,6 @@ pub(crate) fn options(tokens: TokenStream, complaints: &mut Complaints) -> Runti
              `#[upbeat::service(crate = path)]` where the runtime has another name",
         ))
     });
-    if let Err(error) = parser.parse2(tokens) {
-        complaints.add(error);
-    }
     runtime
 }
 

@@ -1,12 +1,12 @@
 //! What `#[method(…)]` says: in a trait what both sides must know, in an `impl` what the server alone
 //! decides. What is wrong is complained about here, for it is known where it is read.
 
-use crate::complaint::{Complaints, shown};
-use proc_macro2::TokenStream;
+use crate::complaint::Complaints;
+use crate::option;
+use std::collections::HashSet;
 use syn::meta::ParseNestedMeta;
-use syn::parse::Parser;
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Expr, LitStr, Meta, Token};
+use syn::{Attribute, Expr, Token};
 
 /// Whether an attribute is `#[method(…)]`, or means it.
 pub(crate) fn is_method(attribute: &Attribute) -> bool {
@@ -37,14 +37,15 @@ const SERVERS: [&str; 5] = ["needs", "budget", "yields", "execution", "outlives"
 /// Reads what a trait says of a method: whether its calls may be sent back.
 pub(crate) fn of_trait(attributes: &[Attribute], complaints: &mut Complaints) -> bool {
     let mut nack = false;
+    let mut once = HashSet::new();
     for attribute in attributes.iter().filter(|attribute| is_method(attribute)) {
-        each(attribute, "`#[method(nack)]`", complaints, |option| {
+        each(attribute, "`#[method(nack)]`", &mut once, complaints, |option| {
             if option.path.is_ident("nack") {
                 nack = true;
                 return Ok(());
             }
             let servers = SERVERS.iter().find(|name| option.path.is_ident(name));
-            skip(&option)?;
+            option::rest(option)?;
             Err(option.error(match servers {
                 Some(name) => format!(
                     "`{name}` is the server's to decide: write it in the `impl`, which stands under \
@@ -62,11 +63,11 @@ pub(crate) fn of_trait(attributes: &[Attribute], complaints: &mut Complaints) ->
 /// Reads what an `impl` says of a method.
 pub(crate) fn of_impl(attributes: &[Attribute], complaints: &mut Complaints) -> Option<Rule> {
     let mut rule = None;
+    let mut once = HashSet::new();
+    let instead = "`#[method(needs(…), budget = \"…\", yields)]`";
     for attribute in attributes.iter().filter(|attribute| is_method(attribute)) {
         let rule: &mut Rule = rule.get_or_insert_default();
-        each(attribute, "`#[method(needs(…), budget = \"…\", yields)]`", complaints, |option| {
-            of_option(&option, rule)
-        });
+        each(attribute, instead, &mut once, complaints, |option| of_option(option, rule));
     }
     rule
 }
@@ -77,14 +78,17 @@ fn of_option(option: &ParseNestedMeta<'_>, rule: &mut Rule) -> syn::Result<()> {
         return Ok(());
     }
     if option.path.is_ident("needs") {
-        let wrong =
-            || option.error("write what is needed, as in `needs(self.lock, self.open.get())`");
+        let instead = "write what is needed, as in `needs(self.lock, self.open.get())`";
+        let wrong = || option.error(instead);
         if !option.input.peek(syn::token::Paren) {
             return Err(wrong());
         }
         let content;
         syn::parenthesized!(content in option.input);
-        let needs = Punctuated::<Expr, Token![,]>::parse_terminated(&content)?;
+        let needs = Punctuated::<Expr, Token![,]>::parse_terminated(&content);
+        let needs = needs.map_err(|error| {
+            syn::Error::new(error.span(), format!("that is no expression: {instead}"))
+        })?;
         if needs.is_empty() {
             return Err(wrong());
         }
@@ -100,7 +104,7 @@ fn of_option(option: &ParseNestedMeta<'_>, rule: &mut Rule) -> syn::Result<()> {
         return Ok(());
     }
     if option.path.is_ident("execution") {
-        let text = text_of(option, "`execution = \"trpc\"`")?;
+        let text = option::text(option, "`execution = \"trpc\"`")?;
         let named = EXECUTIONS.iter().find(|(name, _)| *name == text.value());
         let (_, variant) = named.ok_or_else(|| {
             let names = EXECUTIONS.map(|(name, _)| format!("`\"{name}\"`")).join(", ");
@@ -113,7 +117,7 @@ fn of_option(option: &ParseNestedMeta<'_>, rule: &mut Rule) -> syn::Result<()> {
         return Ok(());
     }
     let nack = option.path.is_ident("nack");
-    skip(option)?;
+    option::rest(option)?;
     Err(option.error(if nack {
         "its callers must know that a call may be sent back: write `#[method(nack)]` in the trait"
     } else {
@@ -124,54 +128,27 @@ fn of_option(option: &ParseNestedMeta<'_>, rule: &mut Rule) -> syn::Result<()> {
 
 /// Reads the time that is given to an option.
 fn time_of(option: &ParseNestedMeta<'_>, instead: &str) -> syn::Result<u64> {
-    let text = text_of(option, instead)?;
+    let text = option::text(option, instead)?;
     nanoseconds(&text.value()).ok_or_else(|| {
         let what = "that is no time: write a whole number of `us`, `ms` or `s`, as in";
         syn::Error::new(text.span(), format!("{what} {instead}"))
     })
 }
 
-/// Reads the text that is given to an option.
-fn text_of(option: &ParseNestedMeta<'_>, instead: &str) -> syn::Result<LitStr> {
-    let given = option.value().and_then(|value| value.parse());
-    given.map_err(|_| option.error(format!("it is given as a text: write {instead}")))
-}
-
 /// Reads the options of one attribute.
 fn each(
     attribute: &Attribute,
     instead: &str,
+    once: &mut HashSet<String>,
     complaints: &mut Complaints,
-    mut option: impl FnMut(ParseNestedMeta<'_>) -> syn::Result<()>,
+    each: impl FnMut(&ParseNestedMeta<'_>) -> syn::Result<()>,
 ) {
     if !attribute.path().is_ident("method") {
         complaints.about(attribute, format!("write {instead}"));
         return;
     }
-    let tokens = match &attribute.meta {
-        Meta::List(list) if !list.tokens.is_empty() => list.tokens.clone(),
-        _ => {
-            let text = format!("`{}` says nothing: write {instead}", shown(attribute));
-            complaints.about(attribute, text);
-            return;
-        }
-    };
-    let parser = syn::meta::parser(&mut option);
-    if let Err(error) = parser.parse2(tokens) {
-        complaints.add(error);
-    }
-}
-
-/// Passes what belongs to an option, so that nothing is said of that.
-fn skip(option: &ParseNestedMeta<'_>) -> syn::Result<()> {
-    if option.input.peek(syn::token::Paren) {
-        let content;
-        syn::parenthesized!(content in option.input);
-        content.parse::<TokenStream>()?;
-    } else if option.input.peek(Token![=]) {
-        option.value()?.parse::<Expr>()?;
-    }
-    Ok(())
+    let options = option::of_attribute(attribute, instead, complaints);
+    option::read(options, instead, once, complaints, each);
 }
 
 /// A time such as `500us`.

@@ -67,6 +67,8 @@ names! {
     signature: wire::signature;
     signature_type: wire::Signature;
     wire: wire::Wire;
+    look: wire::Look;
+    no_streams: wire::NoStreams;
     wire_error: wire::WireError;
     plain: wire::Plain;
     sequence_of: wire::SequenceOf;

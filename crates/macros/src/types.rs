@@ -3,8 +3,10 @@
 use crate::complaint::shown;
 use proc_macro2::TokenStream;
 use quote::ToTokens;
+use syn::visit_mut::{self, VisitMut};
 use syn::{
-    GenericArgument, PathArguments, Type, TypeParamBound, TypePath, TypeReference, TypeTraitObject,
+    FnArg, GenericArgument, PathArguments, ReturnType, Signature, Type, TypeParamBound, TypePath,
+    TypeReference, TypeTraitObject, parse_quote,
 };
 
 /// Where a type stands.
@@ -156,6 +158,42 @@ pub(crate) fn has_word(code: TokenStream, word: &str) -> bool {
         proc_macro2::TokenTree::Group(group) => has_word(group.stream(), word),
         _ => false,
     })
+}
+
+/// Puts something else in the place of types about which the compiler would complain as well.
+pub(crate) fn stand_in(signature: &mut Signature) {
+    struct Inferred;
+
+    impl VisitMut for Inferred {
+        fn visit_type_mut(&mut self, ty: &mut Type) {
+            visit_mut::visit_type_mut(self, ty);
+            if matches!(ty, Type::Infer(_)) {
+                *ty = parse_quote!(());
+            }
+        }
+    }
+
+    let inputs = signature.inputs.iter_mut().filter_map(|input| match input {
+        FnArg::Typed(typed) => Some(&mut *typed.ty),
+        FnArg::Receiver(_) => None,
+    });
+    let output = match &mut signature.output {
+        ReturnType::Type(_, ty) => Some(&mut **ty),
+        ReturnType::Default => None,
+    };
+    for ty in inputs.chain(output) {
+        Inferred.visit_type_mut(ty);
+        match ty {
+            Type::Slice(slice) => {
+                let item = &slice.elem;
+                *ty = parse_quote!(::std::vec::Vec<#item>);
+            }
+            Type::Path(path) if path.path.is_ident("str") => {
+                *ty = parse_quote!(::std::string::String);
+            }
+            _ => {}
+        }
+    }
 }
 
 /// What `ty` calls its output, if it is `impl Future<Output = …>`.

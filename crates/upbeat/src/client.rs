@@ -19,6 +19,10 @@ pub trait OfService {
 }
 
 /// A client of a service.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a client of a node's",
+    label = "write the `…Client` that `#[upbeat::service]` has made of the trait"
+)]
 pub trait Client: Sized {
     /// The name of the service.
     const SERVICE: &'static str;

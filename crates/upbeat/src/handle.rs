@@ -56,6 +56,10 @@ use upbeat_transport::place::Place;
 const IDLE_MAX: usize = 16;
 
 /// What `#[upbeat::service]` makes of a trait for callers in any thread.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a handle",
+    label = "write the `…Handle` that `#[upbeat::service]` has made of the trait"
+)]
 pub trait HandleClient: Sized {
     /// The name of the service.
     const SERVICE: &'static str;

@@ -43,6 +43,10 @@ use upbeat_memory::ticks::Ticks;
 use upbeat_memory::waker::Counted;
 
 /// A service that a node can serve: what `#[upbeat::service]` makes of a trait.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not what a node serves",
+    label = "write `…Server::new(…)`, the server that `#[upbeat::service]` has made of its trait"
+)]
 pub trait Serve {
     /// The name of the service.
     const SERVICE: &'static str;

@@ -14,6 +14,7 @@ mod forms;
 mod shallow;
 mod in_place;
 mod input;
+mod look;
 mod output;
 mod sequence;
 
@@ -24,6 +25,8 @@ pub use forms::Plain;
 pub(crate) use in_place::Hold;
 pub use in_place::InPlace;
 pub use input::Input;
+#[doc(hidden)]
+pub use look::{Look, NoStreams};
 pub use output::Output;
 pub use sequence::{Sequence, SequenceOf};
 pub(crate) use sequence::{fill, try_fill};
@@ -47,6 +50,12 @@ use std::rc::Rc;
 ///     seen: u64,
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot travel in a message",
+    label = "it is not `Wire`",
+    note = "over a type of your own write `#[derive(serde::Serialize, serde::Deserialize, upbeat::Wire)]`",
+    note = "where it is a field, and serde carries it, write `#[wire(opaque = \"name/version\")]` over the field"
+)]
 pub trait Wire: Sized + 'static {
     /// Whether the value is moved as it lies in memory, in `size_of::<Self>()` bytes.
     const PLAIN: bool = false;

@@ -94,6 +94,33 @@ fn forms_of_methods() {
 }
 
 #[test]
+fn options() {
+    for (options, words) in [
+        ("method(nack, nack)", "`nack` was said before"),
+        ("method(nack = true)", "no more to say of `nack`: leave `= true` out"),
+        ("method(nack(8))", "no more to say of `nack`: leave `(8)` out"),
+        ("method(\"nack\")", "that is no option: write `#[method(nack)]`"),
+        ("method()", "`#[method()]` says nothing: write `#[method(nack)]`"),
+        ("method = \"nack\"", "says nothing: write `#[method(nack)]`"),
+        ("method(budget = )", "`budget` is the server's to decide"),
+        ("method(retry[1], nack)", "a method has no such option"),
+    ] {
+        let method = format!("#[{options}] async fn f(&self);");
+        assert_one(&method, &of_method(&method), words);
+    }
+    // One mistake hides no other.
+    assert_eq!(of_method("#[method(retry, again, nack)] async fn f(&self);").len(), 2);
+}
+
+#[test]
+fn methods_are_seen_where_their_service_is() {
+    for seen in ["pub", "pub(crate)"] {
+        let method = format!("/// Text.\n {seen} async fn f(&self);");
+        assert_one(&method, &of_method(&method), "leave this out");
+    }
+}
+
+#[test]
 fn arguments() {
     for (argument, words) in [
         ("(a, b): (u8, u8)", "instead of the pattern"),

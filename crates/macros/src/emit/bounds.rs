@@ -57,7 +57,7 @@ fn asked<'m>(methods: impl Iterator<Item = &'m Method>) -> Vec<&'m Type> {
 }
 
 /// The same code, of which all is told at one place.
-fn at(code: TokenStream, place: Span) -> TokenStream {
+pub(super) fn at(code: TokenStream, place: Span) -> TokenStream {
     let relocated = code.into_iter().map(|mut token| {
         if let TokenTree::Group(group) = &token {
             let inner = at(group.stream(), place);

@@ -2,11 +2,12 @@
 //! constant, and the tests of what they need as methods.
 
 use crate::complaint::Complaints;
-use crate::parse::{ImplOptions, plain_ident};
+use crate::parse::{ImplOptions, is_oneway, plain_ident};
 use crate::rules::{self, Rule};
 use crate::runtime::Runtime;
-use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
     Block, ExprClosure, ExprForLoop, ExprLoop, ExprWhile, FnArg, ImplItem, ImplItemFn, Item,
@@ -37,7 +38,13 @@ pub(super) fn emit(
     for item in &mut written.items {
         let ImplItem::Fn(function) = item else { continue };
         let rule = rules::of_impl(&function.attrs, complaints);
-        function.attrs.retain(|attribute| !rules::is_method(attribute));
+        for attribute in function.attrs.iter().filter(|attribute| is_oneway(attribute)) {
+            complaints.about(
+                attribute,
+                "its callers must know that nobody answers: write `#[oneway]` in the trait",
+            );
+        }
+        function.attrs.retain(|attribute| !rules::is_method(attribute) && !is_oneway(attribute));
         let Some(rule) = rule else { continue };
         if rule.yields {
             yields(runtime, function, complaints);
@@ -58,9 +65,12 @@ pub(super) fn emit(
     }
     if complaints.is_empty() {
         let rules = runtime.rules();
+        // A trait that is no service lacks it, which is told where it is named.
+        let here = written.trait_.as_ref().map_or_else(Span::call_site, |(_, path, _)| path.span());
+        let constant = Ident::new("__UPBEAT", Span::call_site().located_at(here));
         written.items.push(parse_quote! {
             #[doc(hidden)]
-            const __UPBEAT: #rules = #rules { serial: #serial, methods: &[#(#entries),*] };
+            const #constant: #rules = #rules { serial: #serial, methods: &[#(#entries),*] };
         });
         written.items.extend(tests);
     }
@@ -99,9 +109,14 @@ fn entry(runtime: &Runtime, function: &ImplItemFn, rule: &Rule) -> TokenStream {
 
 /// The tests of what a method needs. Its arguments are there as references.
 fn test(runtime: &Runtime, function: &ImplItemFn, rule: &Rule) -> ImplItem {
-    let name = needs_name(&function.sig.ident);
+    let mut name = needs_name(&function.sig.ident);
+    name.set_span(Span::call_site().located_at(function.sig.ident.span()));
     let needs = runtime.needs_type();
-    let all = &rule.needs;
+    let tests = rule.needs.iter().map(|need| {
+        // What cannot be tested is told where it is written.
+        let here = Span::call_site().located_at(need.span());
+        quote_spanned!(here=> __needs.has(&(#need)))
+    });
     let arguments = function.sig.inputs.iter().filter_map(|input| match input {
         FnArg::Typed(typed) => Some(typed),
         FnArg::Receiver(_) => None,
@@ -120,7 +135,7 @@ fn test(runtime: &Runtime, function: &ImplItemFn, rule: &Rule) -> ImplItem {
         #[doc(hidden)]
         #[allow(unused_variables, clippy::ptr_arg, clippy::trivially_copy_pass_by_ref)]
         fn #name(&self, __needs: &mut #needs #(, #arguments)*) -> bool {
-            true #(&& __needs.has(&(#all)))*
+            true #(&& #tests)*
         }
     }
 }

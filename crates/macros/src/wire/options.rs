@@ -1,10 +1,12 @@
 //! The options of `#[wire(…)]`, on a type and on its fields.
 
 use crate::complaint::Complaints;
+use crate::option;
 use crate::parse::crate_option;
 use crate::runtime::Runtime;
+use std::collections::HashSet;
 use syn::meta::ParseNestedMeta;
-use syn::{Attribute, DeriveInput, Field, LitInt, LitStr};
+use syn::{Attribute, DeriveInput, Field, LitInt};
 
 /// What is said of a type.
 #[derive(Default)]
@@ -19,10 +21,11 @@ pub(super) struct Options {
 impl Options {
     pub(super) fn read(input: &DeriveInput, complaints: &mut Complaints) -> Options {
         let mut options = Options::default();
+        let mut once = HashSet::new();
+        let instead = "`#[wire(plain)]`, `#[wire(name = \"…\")]` or `#[wire(version = 2)]`";
         for attribute in ours(&input.attrs) {
-            if let Err(error) = attribute.parse_nested_meta(|option| options.one(&option)) {
-                complaints.add(error);
-            }
+            let said = option::of_attribute(attribute, instead, complaints);
+            option::read(said, instead, &mut once, complaints, |option| options.one(option));
         }
         options
     }
@@ -33,8 +36,7 @@ impl Options {
         } else if option.path.is_ident("name") {
             self.name = Some(schema_name(option)?);
         } else if option.path.is_ident("version") {
-            let number: LitInt = option.value()?.parse()?;
-            self.version = Some(number.base10_parse()?);
+            self.version = Some(version(option)?);
         } else if option.path.is_ident("crate") {
             self.runtime = crate_option(option)?;
         } else if option.path.is_ident("opaque") {
@@ -52,19 +54,19 @@ impl Options {
 /// What the schema says instead of the type of a field, if the field asks for that.
 pub(super) fn opaque(field: &Field, complaints: &mut Complaints) -> Option<String> {
     let mut opaque = None;
+    let mut once = HashSet::new();
+    let instead = "`#[wire(opaque = \"name/version\")]`";
     for attribute in ours(&field.attrs) {
-        let read = attribute.parse_nested_meta(|option| {
+        let said = option::of_attribute(attribute, instead, complaints);
+        option::read(said, instead, &mut once, complaints, |option| {
             if option.path.is_ident("opaque") {
-                opaque = Some(name_and_version(&option)?);
+                opaque = Some(name_and_version(option)?);
                 return Ok(());
             }
             Err(option.error(
                 "`#[wire]` has no such option on a field; there is `opaque = \"name/version\"`",
             ))
         });
-        if let Err(error) = read {
-            complaints.add(error);
-        }
     }
     opaque
 }
@@ -83,8 +85,14 @@ fn ours(attributes: &[Attribute]) -> impl Iterator<Item = &Attribute> {
     attributes.iter().filter(|attribute| attribute.path().is_ident("wire"))
 }
 
+fn version(option: &ParseNestedMeta<'_>) -> syn::Result<u32> {
+    let number = option.value().and_then(|value| value.parse::<LitInt>());
+    let number = number.and_then(|number| number.base10_parse());
+    number.map_err(|_| option.error("a version is a whole number: write `version = 2`"))
+}
+
 fn schema_name(option: &ParseNestedMeta<'_>) -> syn::Result<String> {
-    let literal: LitStr = option.value()?.parse()?;
+    let literal = option::text(option, "`name = \"geo::Position\"`")?;
     let name = literal.value();
     let allowed = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
     if name.is_empty() || !name.chars().all(allowed) {
@@ -105,8 +113,7 @@ fn name_and_version(option: &ParseNestedMeta<'_>) -> syn::Result<String> {
              see it: write a name and a version, such as `opaque = \"uuid/1\"`",
         )
     };
-    let Ok(value) = option.value() else { return Err(wrong(&option.path)) };
-    let literal: LitStr = value.parse()?;
+    let Ok(literal) = option::text(option, "") else { return Err(wrong(&option.path)) };
     let text = literal.value();
     let part = |part: &str| {
         !part.is_empty()

@@ -16,6 +16,10 @@ use std::sync::Arc;
 /// let held = accounts.try_lock();
 /// assert!(!accounts.is_there() && !(2 < 1).is_there());
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a lock nor a condition",
+    label = "write a `Mutex`, which must be free, or a `bool`, which must hold"
+)]
 pub trait Need {
     /// Whether it is there now.
     fn is_there(&self) -> bool;

@@ -14,4 +14,22 @@ trait Counter {
     async fn sub(&self, n: u64) -> u64;
 }
 
+#[upbeat::service]
+pub trait Seen {
+    /// Adds.
+    pub async fn add(&self, n: u64) -> u64;
+    pub(crate) async fn sub(&self, n: u64) -> u64;
+}
+
+struct Mine;
+
+impl Seen for Mine {
+    async fn add(&self, n: u64) -> u64 {
+        n
+    }
+    async fn sub(&self, n: u64) -> u64 {
+        n
+    }
+}
+
 fn main() {}

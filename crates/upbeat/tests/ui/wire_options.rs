@@ -25,6 +25,37 @@ struct Version {
 }
 
 #[derive(upbeat::Wire)]
+#[wire]
+struct Nothing {
+    a: u64,
+}
+
+#[derive(upbeat::Wire)]
+#[wire = "plain"]
+struct Text {
+    a: u64,
+}
+
+#[derive(upbeat::Wire)]
+#[wire("plain")]
+struct Literal {
+    a: u64,
+}
+
+#[derive(upbeat::Wire)]
+#[wire(name = 5, version, plain = true)]
+struct Values {
+    a: u64,
+}
+
+#[derive(upbeat::Wire)]
+#[wire(name = "a", name = "b")]
+#[wire(version = 5_000_000_000)]
+struct Twice {
+    a: u64,
+}
+
+#[derive(upbeat::Wire)]
 struct Fields {
     #[wire(skip)]
     a: u64,
@@ -32,6 +63,10 @@ struct Fields {
     b: u64,
     #[wire(opaque = "name")]
     c: u64,
+    #[wire(opaque = 1)]
+    d: u64,
+    #[wire]
+    e: u64,
 }
 
 #[derive(upbeat::Wire)]

@@ -1,0 +1,71 @@
+//! Options in the brackets of an attribute: words, some with something behind them.
+//!
+//! What an option means is left to whoever asks for it. Invariant: whatever stands there, each option is
+//! complained about once at most, and those behind it are read all the same.
+
+use crate::complaint::{Complaints, shown};
+use proc_macro2::{TokenStream, TokenTree};
+use std::collections::HashSet;
+use syn::meta::ParseNestedMeta;
+use syn::parse::Parser;
+use syn::{Attribute, LitStr, Meta, Token};
+
+/// What stands in the brackets of an attribute; nothing, and a complaint, where nothing does.
+pub(crate) fn of_attribute(
+    attribute: &Attribute,
+    instead: &str,
+    complaints: &mut Complaints,
+) -> TokenStream {
+    if let Meta::List(list) = &attribute.meta
+        && !list.tokens.is_empty()
+    {
+        return list.tokens.clone();
+    }
+    let text = format!("`{}` says nothing: write {instead}", shown(attribute));
+    complaints.about(attribute, text);
+    TokenStream::new()
+}
+
+/// Reads options. `once` has those that were said before, and are said once.
+pub(crate) fn read(
+    options: TokenStream,
+    instead: &str,
+    once: &mut HashSet<String>,
+    complaints: &mut Complaints,
+    mut each: impl FnMut(&ParseNestedMeta<'_>) -> syn::Result<()>,
+) {
+    let parser = syn::meta::parser(|option| {
+        let (name, read) = (shown(&option.path), each(&option));
+        let behind = rest(&option)?;
+        if let Err(error) = read {
+            complaints.add(error);
+        } else if !behind.is_empty() {
+            let text =
+                format!("there is no more to say of `{name}`: leave `{}` out", shown(&behind));
+            complaints.about(behind, text);
+        } else if name != "needs" && !once.insert(name.clone()) {
+            let text = format!("`{name}` was said before: leave one of them out");
+            complaints.about(option.path, text);
+        }
+        Ok(())
+    });
+    if let Err(error) = parser.parse2(options) {
+        let text = format!("that is no option: write {instead}");
+        complaints.add(syn::Error::new(error.span(), text));
+    }
+}
+
+/// Passes what belongs to an option, and gives it.
+pub(crate) fn rest(option: &ParseNestedMeta<'_>) -> syn::Result<TokenStream> {
+    let mut passed = TokenStream::new();
+    while !option.input.is_empty() && !option.input.peek(Token![,]) {
+        passed.extend([option.input.parse::<TokenTree>()?]);
+    }
+    Ok(passed)
+}
+
+/// Reads the text that is given to an option.
+pub(crate) fn text(option: &ParseNestedMeta<'_>, instead: &str) -> syn::Result<LitStr> {
+    let given = option.value().and_then(|value| value.parse());
+    given.map_err(|_| option.error(format!("it is given as a text: write {instead}")))
+}

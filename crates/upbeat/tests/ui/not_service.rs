@@ -1,0 +1,24 @@
+//! What is served, and what is connected, is what was made of the trait.
+
+use upbeat::Node;
+
+#[upbeat::service]
+trait Counter {
+    async fn add(&self, n: u64) -> u64;
+}
+
+struct Mine;
+
+impl Counter for Mine {
+    async fn add(&self, n: u64) -> u64 {
+        n
+    }
+}
+
+async fn connects(node: &Node) {
+    node.serve(Mine);
+    let _: CounterHandle = node.connect("counter").await.unwrap();
+    let _: CounterClient = upbeat::handle::builder().connect("counter").unwrap();
+}
+
+fn main() {}
