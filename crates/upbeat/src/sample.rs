@@ -81,10 +81,7 @@ impl<S: Stamps> Stamps for Answering<'_, S> {
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) manner: Manner,
-    /// The points where stamps are taken, a bit each.
-    wanted: u32,
-    /// Whether they wait until what comes before them is done.
-    waits: bool,
+    wants: Wants,
     pub(crate) taken: Taken,
     /// The lock that was waited for, or the condition.
     pub(crate) lock: Option<Arc<str>>,
@@ -97,17 +94,16 @@ pub(crate) struct Sample {
 impl Sample {
     /// Of a message of this manner.
     pub(crate) fn new(manner: Manner) -> Box<Sample> {
-        let (wanted, waits, taken) = (manner.points(), manner.waits(), Taken::new());
+        let (wants, taken) = (Wants::of(manner), Taken::new());
         let (lock, oneway, warms) = (None, None, false);
-        Box::new(Sample { manner, wanted, waits, taken, lock, oneway, warms })
+        Box::new(Sample { manner, wants, taken, lock, oneway, warms })
     }
 
     /// One that is free serves again.
     #[inline]
     pub(crate) fn again(mut self: Box<Sample>, manner: Manner) -> Box<Sample> {
         self.manner = manner;
-        self.wanted = manner.points();
-        self.waits = manner.waits();
+        self.wants = Wants::of(manner);
         self.taken.clear();
         self.lock = None;
         self.oneway = None;
@@ -120,7 +116,7 @@ impl Sample {
     pub(crate) fn begin(&mut self) {
         self.at(Point::Begun);
         self.at(Point::Roomed);
-        if self.wanted == 1 {
+        if self.wants.points == 1 {
             // What a stamp takes: this one is right behind the first.
             self.stamp(Point::Roomed);
         }
@@ -128,7 +124,7 @@ impl Sample {
 
     #[inline(always)]
     fn stamp(&mut self, point: Point) {
-        self.taken.set(point, if self.waits { ticks_after() } else { ticks() });
+        self.taken.set(point, self.wants.now());
     }
 
     /// Whether the head cannot carry all that the sender of a one-way message has stamped.
@@ -144,13 +140,13 @@ impl Sample {
     /// Where stamps are wanted, for who has not got the sample at hand.
     #[inline]
     pub(crate) fn wants(&self) -> Wants {
-        Wants { points: self.wanted, waits: self.waits }
+        self.wants
     }
 
     /// Notes when a point was passed, if that is wanted.
     #[inline]
     pub(crate) fn known(&mut self, point: Point, ticks: u64) {
-        if self.wanted & 1 << point as u32 != 0 {
+        if self.wants.has(point) {
             self.taken.set(point, ticks);
         }
     }
@@ -175,7 +171,7 @@ impl Sample {
 impl Stamps for Sample {
     #[inline(always)]
     fn at(&mut self, point: Point) {
-        if self.wanted & 1 << point as u32 != 0 {
+        if self.wants.has(point) {
             self.stamp(point);
         }
     }
@@ -193,7 +189,7 @@ impl Stamps for Sample {
     #[inline]
     fn on_reply(&mut self, words: [u64; 3]) -> [u64; 3] {
         self.at(Point::Replied);
-        let last = self.wanted & ((1 << Point::WokeHere as u32) - 2);
+        let last = self.wants.points & ((1 << Point::WokeHere as u32) - 2);
         let stamp = match self.manner {
             Manner::Pair(_) if last != 0 => self.taken.at_index(last.ilog2() as usize),
             _ => None,
@@ -322,20 +318,35 @@ impl Timed {
 }
 
 /// Where stamps of a message are wanted.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Wants {
+    /// The points where stamps are taken, a bit each.
     points: u32,
+    /// Whether they wait until what comes before them is done.
     waits: bool,
 }
 
 impl Wants {
+    #[inline]
+    fn of(manner: Manner) -> Wants {
+        Wants { points: manner.points(), waits: manner.waits() }
+    }
+
+    #[inline(always)]
+    fn has(self, point: Point) -> bool {
+        self.points & 1 << point as u32 != 0
+    }
+
+    /// A stamp.
+    #[inline(always)]
+    fn now(self) -> u64 {
+        if self.waits { ticks_after() } else { ticks() }
+    }
+
     /// A stamp, if one is wanted at this point.
     #[inline(always)]
     pub(crate) fn at(self, point: Point) -> u64 {
-        if self.points & 1 << point as u32 == 0 {
-            return 0;
-        }
-        if self.waits { ticks_after() } else { ticks() }
+        if self.has(point) { self.now() } else { 0 }
     }
 }
 
@@ -378,7 +389,7 @@ impl Sample {
             (Point::FoundHere, heard.found),
         ];
         points.into_iter().for_each(|(point, ticks)| self.known(point, ticks));
-        let there = self.wanted & Manner::POINTS_THERE;
+        let there = self.wants.points & Manner::POINTS_THERE;
         if matches!(self.manner, Manner::Pair(_)) && there != 0 {
             let stamp = whole_stamp(heard.there, heard.noticed.max(ticks()));
             self.taken.set_index(there.ilog2() as usize, stamp);

@@ -281,22 +281,8 @@ impl Manner {
         self.marks() || matches!(self, Manner::Waiting)
     }
 
-    /// Whether somebody at this place takes a stamp.
-    pub const fn concerns(self, place: Place) -> bool {
-        self.points() & Manner::taken_at(place) != 0
-    }
-
     /// The points that are stamped there, a bit each.
     pub const POINTS_THERE: u32 = (1 << Point::WokeHere as u32) - (1 << Point::WokeThere as u32);
-
-    /// The points that are stamped at a place, a bit each.
-    const fn taken_at(place: Place) -> u32 {
-        match place {
-            Place::Here => !Manner::POINTS_THERE,
-            Place::There => Manner::POINTS_THERE,
-            Place::Wire => 0,
-        }
-    }
 }
 
 /// The ticks whose lower 48 bits these are, next to `now`.
@@ -407,11 +393,11 @@ mod tests {
     }
 
     #[test]
-    fn places_are_known_from_the_manner() {
-        assert!(!Manner::Pair(5).concerns(Place::There) && Manner::Pair(5).concerns(Place::Here));
-        assert!(Manner::Pair(6).concerns(Place::There), "the node there wakes");
-        assert!(Manner::Pair(18).concerns(Place::There) && Manner::Pair(19).concerns(Place::There));
-        assert!(!Manner::Pair(20).concerns(Place::There) && Manner::Whole.concerns(Place::There));
+    fn what_is_stamped_there_is_known_from_the_manner() {
+        let there = |manner: Manner| manner.points() & Manner::POINTS_THERE != 0;
+        assert!(!there(Manner::Pair(5)) && !there(Manner::Pair(20)));
+        assert!(there(Manner::Pair(6)), "the node there wakes");
+        assert!(there(Manner::Pair(18)) && there(Manner::Pair(19)) && there(Manner::Whole));
     }
 
     #[test]
