@@ -366,6 +366,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     if arguments.list {
         return list(&names).or_else(unless_closed);
     }
+    let leaves_out = |bench: &Bench| {
+        let wanted = |case: &str| !names.is_empty() && is_wanted(&names, bench.name, case);
+        (bench.list)().iter().any(|(case, _)| wanted(case) && is_bet(bench.name, case))
+    };
+    if arguments.conservative && !BENCHES.iter().any(leaves_out) {
+        return Err(BenchError::Conservative);
+    }
     let mut picture = match &arguments.plot {
         Some(path) => Some(Picture::open(path, &names)?),
         None => None,
@@ -377,8 +384,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     for bench in BENCHES.iter().filter(|bench| !bench.on_demand || !names.is_empty()) {
         let in_general = arguments.quick && names.iter().all(|name| name == bench.name);
         let left_out = |case: &str| {
-            let bets = ["/optimistic", "/in-place"];
-            let is_bet = arguments.conservative && bets.iter().any(|bet| case.ends_with(bet));
+            let is_bet = arguments.conservative && is_bet(bench.name, case);
             is_bet || (in_general && (bench.slow)(case))
         };
         let wanted = |case: &str| is_wanted(&names, bench.name, case) && !left_out(case);
@@ -399,6 +405,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
         write!(std::io::stdout(), "{notes}").or_else(unless_closed)?;
     }
     Ok(())
+}
+
+/// Whether a case of a benchmark that goes by flow control is sent optimistically.
+fn is_bet(bench: &str, case: &str) -> bool {
+    [size::BENCH, throughput::BENCH].contains(&bench)
+        && ["/optimistic", "/in-place"].iter().any(|bet| case.ends_with(bet))
 }
 
 /// The file that a picture goes into.

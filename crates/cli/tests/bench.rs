@@ -418,6 +418,11 @@ fn mistakes_are_named() {
             ["bench", "--plot", "/dev/null"].iter().chain(arguments).copied().collect();
         assert!(refused(&all).contains("name one of them"), "{arguments:?}");
     }
+    for arguments in [&["arguments"][..], &[], &["call", "execution"]] {
+        let all: Vec<&str> = ["bench", "--conservative"].iter().chain(arguments).copied().collect();
+        let text = refused(&all);
+        assert!(text.contains("`size` and `throughput` send optimistically"), "{text}");
+    }
     let nowhere = refused(&["bench", "size", "--plot", "/dev/null/size.svg"]);
     assert!(nowhere.contains("/dev/null/size.svg"), "{nowhere}");
     assert!(refused(&["bench", "--pin", "0"]).contains("`0` does not name two CPUs"));

@@ -14,7 +14,7 @@ use crate::bench::error::BenchError;
 use crate::bench::execution::hall::{Caller, Hall};
 use crate::bench::ground::Ground;
 use crate::bench::hosts::each;
-use crate::bench::message::{Lying, Message, possible, size_word};
+use crate::bench::message::{KIB, Lying, MIB, Message, possible, size_word};
 use crate::bench::pair::{Pair, Server};
 use crate::bench::report::Row;
 use crate::bench::rounds::{Floor, Subject};
@@ -26,27 +26,9 @@ use upbeat::Execution;
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "arguments";
 
-const KIB: usize = 1 << 10;
-
 /// Those of the paper's figures, and on to what is longer than the lanes hold.
-const SIZES: &[usize] = &[
-    0,
-    2,
-    4,
-    8,
-    16,
-    32,
-    64,
-    128,
-    256,
-    512,
-    KIB,
-    4 * KIB,
-    16 * KIB,
-    64 * KIB,
-    256 * KIB,
-    KIB * KIB,
-];
+const SIZES: &[usize] =
+    &[0, 2, 4, 8, 16, 32, 64, 128, 256, 512, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB];
 
 /// Bytes that are read in place are counted by the first eight of a frame.
 const IN_PLACE_LEAST: usize = 8;

@@ -61,6 +61,8 @@ pub enum BenchError {
     },
     /// What was asked for has no picture.
     Plot,
+    /// Nothing that was asked for is sent optimistically.
+    Conservative,
     /// A picture could not be written.
     Picture {
         /// Where it should go.
@@ -134,6 +136,11 @@ impl fmt::Display for BenchError {
                 f,
                 "there is a picture of `size`, of `throughput` and of `arguments`: name one of them, \
                  and nothing else, with --plot"
+            ),
+            BenchError::Conservative => write!(
+                f,
+                "--conservative leaves out what `size` and `throughput` send optimistically, and none of \
+                 that was asked for: name one of them, or leave --conservative out"
             ),
             BenchError::Picture { path, error } => {
                 write!(f, "the picture cannot be written to {}: {error}", path.display())

@@ -9,6 +9,9 @@ use upbeat::InPlace;
 use upbeat::wire::{Describe, Input, Output, Wire, WireError};
 use upbeat_core::limits::MESSAGE_BYTES_MAX;
 
+pub(crate) const KIB: usize = 1 << 10;
+pub(crate) const MIB: usize = 1 << 20;
+
 /// A message.
 #[derive(Clone)]
 pub(crate) enum Message {
@@ -142,8 +145,6 @@ fn clipped(sizes: &[usize], most: usize) -> Vec<usize> {
 
 /// A size as it stands in a case's path.
 pub(crate) fn size_word(bytes: usize) -> String {
-    const KIB: usize = 1 << 10;
-    const MIB: usize = 1 << 20;
     match bytes {
         mib if mib >= MIB && mib.is_multiple_of(MIB) => format!("{}MiB", mib / MIB),
         kib if kib >= 4 * KIB && kib.is_multiple_of(KIB) => format!("{}KiB", kib / KIB),

@@ -12,7 +12,7 @@ use crate::bench::control::{Control, Done, Job};
 use crate::bench::error::BenchError;
 use crate::bench::ground::Ground;
 use crate::bench::hosts::{Caller, Flow, Host, Policy};
-use crate::bench::message::{Message, possible, size_word};
+use crate::bench::message::{KIB, MIB, Message, possible, size_word};
 use crate::bench::pair::{Pair, Server};
 use crate::bench::report::Row;
 use crate::bench::rounds::{Floor, Subject};
@@ -22,9 +22,6 @@ use std::rc::Rc;
 
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "size";
-
-const KIB: usize = 1 << 10;
-const MIB: usize = 1 << 20;
 
 /// Sizes around every bound: of a head's line (40), of a short message then (100) and now (104),
 /// of a page, of what the lanes hold; and between them.
