@@ -190,3 +190,33 @@ impl<C: OfService + 'static> Wire for ServiceRef<C> {
         ServiceRef::at(&text).map_err(|_| WireError::Invalid { what: "name of a node" })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Listener;
+
+    impl OfService for Listener {
+        const NAME: &'static str = "Listener";
+    }
+
+    fn passed(name: &str) -> Result<ServiceRef<Listener>, WireError> {
+        let mut out = Output::own(1 << 10);
+        name.to_owned().put(&mut out)?;
+        ServiceRef::take(&mut Input::own(&out.into_bytes()))
+    }
+
+    #[test]
+    fn what_is_passed_names_a_node_or_is_refused() {
+        let [one, two] = ["listener/1", "listener/2"].map(|name| ServiceRef::at(name).unwrap());
+        assert!(passed("listener/1").unwrap() == one && one != two);
+        let mut out = Output::own(1 << 10);
+        one.put(&mut out).unwrap();
+        assert!(ServiceRef::take(&mut Input::own(&out.into_bytes())).unwrap() == one);
+        for name in ["", "no name", "/", "../up", "a//b", &"a".repeat(65)] {
+            let refused = passed(name).err();
+            assert_eq!(refused, Some(WireError::Invalid { what: "name of a node" }), "{name}");
+        }
+    }
+}

@@ -106,9 +106,38 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::channel;
+    use std::sync::mpsc::{Receiver, channel};
+    use std::time::Instant;
 
     const LONG: Duration = Duration::from_secs(60);
+    /// So long that no busy machine takes it.
+    const SOON: Duration = Duration::from_secs(20);
+
+    /// What is said soon.
+    fn next<T>(said: &Receiver<T>) -> T {
+        said.recv_timeout(SOON).expect("nobody does the work")
+    }
+
+    /// Waits until something is so.
+    fn until(workers: &Workers, is_so: impl Fn(&State) -> bool) {
+        let begun = Instant::now();
+        while !is_so(&workers.shared.state()) {
+            assert!(begun.elapsed() < SOON, "what is waited for never is");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn who_is_free_does_the_next_and_nobody_is_started() {
+        let workers = Workers::new(2, LONG);
+        for number in 0..10 {
+            let (say, said) = channel();
+            workers.begin(Box::new(move || say.send(number).unwrap())).unwrap();
+            assert_eq!(next(&said), number);
+            until(&workers, |state| state.free == 1);
+            assert_eq!(workers.shared.state().threads, 1);
+        }
+    }
 
     #[test]
     fn one_thread_begins_everything_in_its_order_and_a_panic_ends_nothing() {
@@ -142,15 +171,15 @@ mod tests {
                 release
             })
             .collect();
-        let mut first = [said.recv().unwrap(), said.recv().unwrap()];
+        let mut first = [next(&said), next(&said)];
         first.sort_unstable();
         assert_eq!(first, [0, 1]);
         assert_eq!(workers.shared.state().threads, 2);
         assert_eq!(workers.shared.state().queue.len(), 2, "nobody is free for them");
-        for (release, next) in releases.iter().zip([Some(2), Some(3), None, None]) {
+        for (release, then) in releases.iter().zip([Some(2), Some(3), None, None]) {
             release.send(()).unwrap();
-            if next.is_some() {
-                assert_eq!(said.recv().ok(), next);
+            if then.is_some() {
+                assert_eq!(said.recv_timeout(SOON).ok(), then);
             }
         }
     }
@@ -161,10 +190,8 @@ mod tests {
         for _ in 0..3 {
             let (say, said) = channel();
             workers.begin(Box::new(move || say.send(()).unwrap())).unwrap();
-            said.recv().unwrap();
-            while workers.shared.state().threads != 0 {
-                std::thread::yield_now();
-            }
+            next(&said);
+            until(&workers, |state| state.threads == 0);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Directory, Signal, Watchdog, node, until, yield_now};
+use common::{Directory, SOON, Signal, Watchdog, node, soon, until, yield_now};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use upbeat::{CallError, Compute, Counter, Node, TaskEnded, Waiting, poll_point};
 use upbeat_core::frame::FailCode;
 use upbeat_memory::counters;
@@ -143,23 +143,24 @@ fn what_is_computed_comes_back_and_panics_go_on_where_it_is_awaited() {
     let stand = Stand::plain(Waiting::Adaptive);
     stand.node.block_on(async {
         let sums = stand.client().await;
-        assert_eq!(sums.sum(1000).await, Ok(500_500));
-        match sums.computes_and_panics().await {
+        assert_eq!(soon(sums.sum(1000)).await, Ok(500_500));
+        match soon(sums.computes_and_panics()).await {
             Err(CallError::Failed { code: FailCode::Panicked, text }) => {
                 assert_eq!(&*text, "the sum is wrong");
             }
             other => panic!("{other:?}"),
         }
-        assert_eq!(sums.sum(10).await, Ok(55), "it serves on, and computes on");
+        assert_eq!(soon(sums.sum(10)).await, Ok(55), "it serves on, and computes on");
         assert_eq!(sums.counted(Counter::Computations as u64).await, Ok(3));
     });
     let node = local("panics");
     let task = node.spawn(node.compute(|| -> u64 { panic!("in a task") }));
-    assert_eq!(node.block_on(task), Err(TaskEnded::Panicked));
+    assert_eq!(node.block_on(async { soon(task).await }), Err(TaskEnded::Panicked));
     let panics = node.compute(|| panic!("in the main future"));
-    let panic = catch_unwind(AssertUnwindSafe(|| node.block_on(panics))).unwrap_err();
+    let panic =
+        catch_unwind(AssertUnwindSafe(|| node.block_on(async { soon(panics).await }))).unwrap_err();
     assert_eq!(panic.downcast_ref(), Some(&"in the main future"));
-    assert_eq!(node.block_on(node.compute(|| 7)), 7);
+    assert_eq!(node.block_on(async { soon(node.compute(|| 7)).await }), 7);
 }
 
 #[test]
@@ -169,10 +170,31 @@ fn more_computations_than_threads_are_all_done() {
     let all: Vec<Compute<u64>> = (0..1000).map(|n| node.compute(move || n)).collect();
     node.block_on(async {
         for (n, one) in all.into_iter().enumerate() {
-            assert_eq!(one.await, n as u64);
+            assert_eq!(soon(one).await, n as u64);
         }
     });
     assert_eq!(node.counted(Counter::Computations), 1000);
+}
+
+#[test]
+fn who_asked_last_is_woken_when_it_is_computed() {
+    let _watchdog = Watchdog::new("asked last", 60);
+    let node = local("last");
+    let (release, hold) = held();
+    let mut compute = Box::pin(node.compute(hold));
+    node.block_on(async {
+        // One task asks, and another one has it from there.
+        let asked = node.spawn(async move {
+            let polled = poll_fn(|context| Poll::Ready(compute.as_mut().poll(context))).await;
+            assert!(polled.is_pending());
+            (compute,)
+        });
+        let (compute,) = asked.await.unwrap();
+        let waits = node.spawn(compute);
+        yield_now().await;
+        drop(release);
+        soon(waits).await.unwrap();
+    });
 }
 
 #[test]
@@ -201,7 +223,9 @@ fn who_is_dropped_lets_the_closure_run_on_and_leaves_nothing() {
     for (release, left) in leftovers {
         assert!(left.upgrade().is_some(), "it runs on");
         drop(release);
+        let begun = Instant::now();
         while left.upgrade().is_some() {
+            assert!(begun.elapsed() < SOON, "it is never dropped");
             std::thread::yield_now();
         }
     }

@@ -65,9 +65,12 @@ fn connect(name: &str, place: &Path, waiting: Waiting) -> Result<WorkHandle, Han
     upbeat::handle::builder().program(PROGRAM).directory(place).waiting(waiting).connect(name)
 }
 
-/// Waits until something is so; the watchdog bounds it.
+/// Waits until something is so.
+#[track_caller]
 fn until(mut is_so: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
     while !is_so() {
+        assert!(begun.elapsed() < common::SOON, "what is waited for never is");
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -398,7 +398,9 @@ fn a_future_that_was_late_goes_on_where_it_stood() {
             gate.wait(0).await;
             7
         };
+        assert_eq!(upbeat::within(Duration::ZERO, async { 7 }).await.ok(), Some(7), "it is done");
         let late = upbeat::within(Duration::from_millis(1), work).await.unwrap_err();
+        assert_eq!(late.after, Duration::from_millis(1));
         assert!(gate.awaited(), "it stands where it stood");
         // Held against a longer time, then dropped; and once more, awaited to its end.
         let late = upbeat::within(Duration::from_millis(1), late.pending).await.unwrap_err();
@@ -409,6 +411,25 @@ fn a_future_that_was_late_goes_on_where_it_stood() {
         assert_eq!(late.give_up().after, Duration::from_millis(1));
         assert!(!gate.awaited(), "it is dropped");
     });
+}
+
+#[test]
+fn a_time_limit_that_is_kept_wakes_nobody_later() {
+    let _watchdog = Watchdog::new("kept", 60);
+    let node = Node::builder("kept").local_only().build().unwrap();
+    let polls = node.block_on(async {
+        for ms in 5..45 {
+            let yields = upbeat::within(Duration::from_millis(ms), upbeat::yield_now());
+            assert!(yields.await.is_ok());
+        }
+        let (mut polls, mut sleep) = (0, std::pin::pin!(upbeat::sleep(Duration::from_millis(50))));
+        std::future::poll_fn(|context| {
+            polls += 1;
+            sleep.as_mut().poll(context).map(|()| polls)
+        })
+        .await
+    });
+    assert!(polls <= 5, "it was woken {polls} times");
 }
 
 #[test]

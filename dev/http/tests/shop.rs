@@ -28,11 +28,24 @@ impl Drop for Place {
     }
 }
 
-/// Does this on a runtime of one thread, within a minute.
+/// So long that no busy machine takes it.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Does this on a runtime of one thread, and ends the process, aloud, if it takes the thread for ever.
 fn run<T>(what: impl Future<Output = T>) -> T {
+    let (over, is_over) = std::sync::mpsc::channel::<()>();
+    let watchdog = std::thread::spawn(move || {
+        if is_over.recv_timeout(2 * SOON) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("the runtime's thread is kept for ever");
+            std::process::abort();
+        }
+    });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let limited = async { tokio::time::timeout(Duration::from_secs(60), what).await };
-    runtime.block_on(limited).expect("it hangs")
+    let limited = async { tokio::time::timeout(SOON, what).await };
+    let done = runtime.block_on(limited).expect("it hangs");
+    drop(over);
+    watchdog.join().unwrap();
+    done
 }
 
 /// What an HTTP server answers.
@@ -173,6 +186,66 @@ fn calls_tasks_and_clocks_of_both_are_awaited() {
         drop(end);
         server.join().unwrap();
     }
+}
+
+/// A node that has more to do than it does at once goes on, and leaves the runtime its turns meanwhile.
+#[test]
+fn one_that_is_never_done_goes_on_and_keeps_nobody_waiting() {
+    run(async {
+        let node = Node::builder("busy").local_only().build().unwrap();
+        let turns = Rc::new(Cell::new(0));
+        let counted = Rc::clone(&turns);
+        let long = node.spawn(async move {
+            for _ in 0..1000 {
+                counted.set(counted.get() + 1);
+                upbeat::yield_now().await;
+            }
+        });
+        // Nobody else wakes it.
+        upbeat::tokio::drive(&node, long).await.unwrap().unwrap();
+        assert_eq!(turns.get(), 1000);
+        let endless = node.spawn(async {
+            loop {
+                upbeat::yield_now().await;
+            }
+        });
+        let ticks = async {
+            for _ in 0..50 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            endless.cancel();
+        };
+        upbeat::tokio::drive(&node, ticks).await.unwrap();
+    });
+}
+
+/// What comes while the runtime is asked to tell of it is not overlooked.
+#[test]
+fn a_node_that_sleeps_hears_each_of_many_messages() {
+    let place = Place::new("hears");
+    let directory = place.0.clone();
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let (end, ended) = tokio::sync::oneshot::channel::<()>();
+    let server = std::thread::spawn(move || {
+        let node = Node::builder("told").directory(directory).build().unwrap();
+        node.serve(upbeat_http::ShopServer::new(upbeat_http::Shelf::of(1 << 40)));
+        ready.send(()).unwrap();
+        drop(node.block_on(ended));
+    });
+    is_ready.recv().unwrap();
+    run(async {
+        let builder = Node::builder("hearer").directory(&place.0).waiting(Waiting::Sleeping);
+        let node = builder.build().unwrap();
+        let driven = upbeat::tokio::drive(&node, async {
+            let shop: ShopClient = node.connect("told").await.unwrap();
+            for _ in 0..3000 {
+                shop.buy(1).await.unwrap();
+            }
+        });
+        driven.await.unwrap();
+    });
+    drop(end);
+    server.join().unwrap();
 }
 
 /// It is an error, and no panic, where there is no runtime that could drive.

@@ -177,13 +177,61 @@ mod tests {
     use super::*;
     use std::future::Future;
     use std::pin::{Pin, pin};
-    use std::task::Context;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::{Context, Wake};
 
-    fn poll(turn: Pin<&mut impl Future<Output = Turn>>) -> Option<Turn> {
-        match turn.poll(&mut Context::from_waker(Waker::noop())) {
+    /// How often somebody was woken.
+    #[derive(Default)]
+    struct Woken(AtomicU32);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Woken {
+        fn times(&self) -> u32 {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    fn poll_by(turn: Pin<&mut impl Future<Output = Turn>>, woken: &Arc<Woken>) -> Option<Turn> {
+        match turn.poll(&mut Context::from_waker(&Waker::from(Arc::clone(woken)))) {
             Poll::Ready(turn) => Some(turn),
             Poll::Pending => None,
         }
+    }
+
+    fn poll(turn: Pin<&mut impl Future<Output = Turn>>) -> Option<Turn> {
+        poll_by(turn, &Arc::default())
+    }
+
+    #[test]
+    fn who_has_its_turn_next_is_woken_once_and_nobody_else() {
+        let series = Series::new("Shop");
+        let [one, two, three, four] = [(); 4].map(|()| Series::arrive(Some(&series)));
+        let (mut one, mut two) = (pin!(one.come()), Box::pin(two.come()));
+        let (mut three, mut four) = (pin!(three.come()), pin!(four.come()));
+        let woken: [Arc<Woken>; 3] = Default::default();
+        let first = poll(one.as_mut()).unwrap();
+        assert!(poll(two.as_mut()).is_none() && poll(three.as_mut()).is_none());
+        assert!(poll_by(four.as_mut(), &woken[1]).is_none());
+        // The one who asked last is woken, and one in the middle who gives up is passed over.
+        assert!(poll_by(three.as_mut(), &woken[0]).is_none());
+        assert!(poll_by(two.as_mut(), &woken[2]).is_none());
+        drop(two);
+        let times = || [0, 1, 2].map(|at: usize| woken[at].times());
+        assert_eq!(times(), [0; 3]);
+        drop(first);
+        assert_eq!(times(), [1, 0, 0]);
+        assert!(poll(four.as_mut()).is_none());
+        let third = poll(three.as_mut()).unwrap();
+        assert!(poll_by(four.as_mut(), &woken[1]).is_none());
+        drop(third);
+        assert_eq!(times(), [1, 1, 0]);
+        assert!(poll(four.as_mut()).is_some());
+        assert!(series.line.borrow().is_empty(), "nobody stands there any more");
     }
 
     #[test]

@@ -7,12 +7,13 @@ pub(crate) mod server;
 pub(crate) mod work;
 
 use std::future::Future;
+use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use upbeat::{Node, Waiting};
 
 /// Keeps the tests of one file from running at once, where they count what the process has.
@@ -155,10 +156,30 @@ pub(crate) async fn yield_now() {
     .await;
 }
 
-/// Waits, inside a node, until something is so; the watchdog bounds it.
-pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
-    while !is_so() {
-        upbeat::sleep(Duration::from_millis(1)).await;
+/// How long anything is waited for that is to come at once: so long that no busy machine takes it.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// Waits, inside a node, until something is so.
+#[track_caller]
+pub(crate) fn until(mut is_so: impl FnMut() -> bool) -> impl Future<Output = ()> {
+    let (at, begun) = (Location::caller(), Instant::now());
+    async move {
+        while !is_so() {
+            assert!(begun.elapsed() < SOON, "what is waited for at {at} never is");
+            upbeat::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+/// Awaits, inside a node, what comes soon. What is there and was not woken for counts as late.
+#[track_caller]
+pub(crate) fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
+    let at = Location::caller();
+    async move {
+        let begun = Instant::now();
+        let done = upbeat::within(SOON, future).await;
+        assert!(begun.elapsed() < SOON, "what is awaited at {at} does not come, or wakes nobody");
+        done.expect("there was time")
     }
 }
 

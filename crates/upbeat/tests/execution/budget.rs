@@ -5,10 +5,11 @@ use crate::common::server::KINDS;
 use crate::common::{Directory, Signal, Watchdog, node};
 use crate::shop::{SHOWS, ShopClient, Stand, TIME, counted, serve};
 use std::cell::Cell;
+use std::process::Command;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
-use upbeat::{Counter, Waiting};
+use std::time::{Duration, Instant};
+use upbeat::{Counter, Node, Waiting};
 
 /// The budget of the method that makes way.
 const BUDGET: Duration = Duration::from_millis(1);
@@ -30,6 +31,25 @@ fn a_handler_makes_way_when_its_time_is_used_up() {
             promoted = counted(&shop, Counter::PromotedByBudget).await - promoted;
             // On a busy machine the clock may run while the handler does not.
             assert!(promoted < 10, "{promoted}");
+        });
+    }
+}
+
+#[test]
+fn a_budget_of_one_method_is_not_that_of_others() {
+    let _watchdog = Watchdog::new("budgets", 60);
+    for kind in KINDS {
+        let stand = Stand::new(kind, None);
+        stand.node.block_on(async {
+            let shop = stand.client().await;
+            let bank: BankClient = stand.node.connect(&stand.name()).await.unwrap();
+            for _ in 0..5 {
+                // It may run for a millisecond, and is done long before.
+                bank.audit(1).await.unwrap();
+                let before = counted(&shop, Counter::PromotedByBudget).await;
+                shop.spin(400, true, false).await.unwrap();
+                assert_eq!(counted(&shop, Counter::PromotedByBudget).await, before + 1);
+            }
         });
     }
 }
@@ -109,5 +129,94 @@ fn who_runs_on_is_counted_and_named() {
             }
             assert!(counted(&shop, Counter::OverRuns).await > 10);
         });
+    }
+}
+
+#[upbeat::service]
+trait Long {
+    async fn one(&self);
+    async fn other(&self);
+}
+
+struct Runner;
+
+impl Runner {
+    /// Runs on as a task, far beyond what it may.
+    async fn run(&self) {
+        upbeat::yield_now().await;
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(1) {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+impl Long for Runner {
+    async fn one(&self) {
+        self.run().await;
+    }
+
+    async fn other(&self) {
+        self.run().await;
+    }
+}
+
+/// Says that it was asked to: in other processes this is a test of nothing.
+const RUNS: &str = "UPBEAT_TEST_RUNS_ON";
+
+/// Two nodes serve two methods that run on, several times each.
+#[test]
+fn runs_on() {
+    if std::env::var_os(RUNS).is_none() {
+        return;
+    }
+    let [one, other, client] = ["long/one", "long/other", "long/client"]
+        .map(|name| Node::builder(name).program("test").local_only().build().unwrap());
+    let servers = [&one, &other];
+    servers.iter().for_each(|node| node.serve(LongServer::new(Runner)));
+    let way = client.clone();
+    let calls = client.spawn(async move {
+        for server in ["long/one", "long/other"] {
+            let long: LongClient = way.connect(server).await.unwrap();
+            for _ in 0..3 {
+                long.one().await.unwrap();
+                long.other().await.unwrap();
+            }
+        }
+    });
+    let done = Rc::new(Cell::new(false));
+    let told = Rc::clone(&done);
+    drop(client.spawn(async move {
+        calls.await.unwrap();
+        told.set(true);
+    }));
+    while !done.get() {
+        one.turn();
+        other.turn();
+        client.turn();
+    }
+    for node in servers {
+        let over_runs = node.over_runs();
+        let names = over_runs.iter().map(|one| (one.service, one.method, one.count));
+        assert!(names.eq([("Long", "one", 3), ("Long", "other", 3)]), "{over_runs:?}");
+        assert!(over_runs.iter().all(|one| one.longest >= Duration::from_millis(1)));
+        let budget = Duration::from_micros(99)..Duration::from_micros(101);
+        assert!(over_runs.iter().all(|one| budget.contains(&one.budget)), "{over_runs:?}");
+    }
+}
+
+#[test]
+fn a_process_is_warned_once_of_each_method_that_runs_on() {
+    let _watchdog = Watchdog::new("warnings", 60);
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "budget::runs_on", "--nocapture"]).env(RUNS, "1");
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{text}");
+    for method in ["`Long.one`", "`Long.other`"] {
+        let warned: Vec<_> = text.lines().filter(|line| line.contains(method)).collect();
+        let [warned] = warned[..] else { panic!("{method}: {text}") };
+        assert!(warned.starts_with("upbeat: a handler of "), "{warned}");
+        assert!(warned.contains("beyond its budget of 100µs"), "{warned}");
     }
 }

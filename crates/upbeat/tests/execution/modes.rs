@@ -2,9 +2,11 @@
 
 use crate::common::Watchdog;
 use crate::common::server::KINDS;
-use crate::shop::{ShopClient, Stand, counted};
+use crate::shop::{ShopClient, Stand, counted, until_counted};
+use std::cell::Cell;
+use std::rc::Rc;
 use upbeat::error::FailCode;
-use upbeat::{CallError, Counter, Execution};
+use upbeat::{CallError, Counter, Execution, Node, yield_now};
 
 const ALL: [Execution; 5] =
     [Execution::Am, Execution::Orpc, Execution::Trpc, Execution::TrpcBack, Execution::Adaptive];
@@ -114,9 +116,7 @@ fn a_task_from_the_beginning_is_cancelled_and_panics_like_any() {
             }
             let Err(CallError::Failed { code, text }) = shop.panics().await else { panic!() };
             assert_eq!((code, &*text), (FailCode::Panicked, "it panics"));
-            while counted(&shop, Counter::CancelsHonoured).await == 0 {
-                shop.null().await.unwrap();
-            }
+            until_counted(&shop, Counter::CancelsHonoured, 1).await;
         });
     }
 }
@@ -156,4 +156,74 @@ fn nobody_says_and_handlers_are_run_optimistically() {
             assert_eq!(counted(&shop, Counter::StartedAsTasks).await, 0);
         });
     }
+}
+
+#[upbeat::service]
+trait Places {
+    async fn front(&self) -> u64;
+    async fn back(&self) -> u64;
+    /// Lacks something at first.
+    async fn again(&self) -> u64;
+}
+
+/// Knows how often tasks of its node were polled.
+struct Counts(Rc<Cell<u64>>);
+
+#[upbeat::service]
+impl Places for Counts {
+    #[method(execution = "trpc")]
+    async fn front(&self) -> u64 {
+        self.0.get()
+    }
+
+    #[method(execution = "trpc-back")]
+    async fn back(&self) -> u64 {
+        self.0.get()
+    }
+
+    #[method(needs(false))]
+    async fn again(&self) -> u64 {
+        self.0.get()
+    }
+}
+
+#[test]
+fn a_task_begins_before_those_that_are_ready_or_behind_them() {
+    // More than are polled in a turn.
+    const READY: u64 = 100;
+    let _watchdog = Watchdog::new("places of tasks", 60);
+    let [server, client] = ["places/server", "places/client"]
+        .map(|name| Node::builder(name).program("test").local_only().build().unwrap());
+    let polls = Rc::new(Cell::new(0));
+    server.serve(PlacesServer::new(Counts(Rc::clone(&polls))));
+    for _ in 0..READY {
+        let polls = Rc::clone(&polls);
+        drop(server.spawn(async move {
+            loop {
+                polls.set(polls.get() + 1);
+                yield_now().await;
+            }
+        }));
+    }
+    let (way, found) = (client.clone(), Rc::new(Cell::new(None)));
+    let (told, so_far) = (Rc::clone(&found), Rc::clone(&polls));
+    drop(client.spawn(async move {
+        let places: PlacesClient = way.connect("places/server").await.unwrap();
+        // Polls of others between the call and its handler.
+        let before = so_far.get();
+        let front = places.front().await.unwrap() - before;
+        let before = so_far.get();
+        let back = places.back().await.unwrap() - before;
+        let before = so_far.get();
+        told.set(Some((front, back, places.again().await.unwrap() - before)));
+    }));
+    let (front, back, again) = loop {
+        server.turn();
+        client.turn();
+        if let Some(found) = found.take() {
+            break found;
+        }
+    };
+    assert_eq!(front, 0, "somebody ran before it");
+    assert!(back > 32 && again > 32, "not behind the others: {back}, {again}");
 }

@@ -3,8 +3,8 @@
 
 use crate::bank::{BankClient, BankHandle, DeskClient};
 use crate::common::server::KINDS;
-use crate::common::{PROGRAM, Watchdog};
-use crate::shop::{ShopClient, Stand, counted};
+use crate::common::{PROGRAM, Watchdog, soon, until};
+use crate::shop::{ShopClient, Stand, counted, until_counted};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -66,9 +66,9 @@ fn what_is_sent_back_comes_again_and_runs_once() {
                 let bank = bank.clone();
                 async move { bank.withdraw(5).await }
             });
-            while counted(&shop, Counter::HandlersRefused).await == 0 {}
+            until_counted(&shop, Counter::HandlersRefused, 1).await;
             bank.deposit(5).await.unwrap();
-            assert_eq!(withdrawn.await.unwrap(), Ok(0));
+            assert_eq!(soon(withdrawn).await.unwrap(), Ok(0));
             assert_eq!(bank.begun().await, Ok(vec![5]));
             // Many at once: each is done once.
             let many: Vec<_> = (0..60)
@@ -82,7 +82,7 @@ fn what_is_sent_back_comes_again_and_runs_once() {
                 upbeat::sleep(Duration::from_micros(100)).await;
             }
             for one in many {
-                assert!(one.await.unwrap().unwrap() < 60);
+                assert!(soon(one).await.unwrap().unwrap() < 60);
             }
             assert_eq!(bank.begun().await.unwrap().len(), 61);
             assert_eq!(
@@ -112,9 +112,9 @@ fn what_is_sent_back_fills_its_buffer_in_the_end() {
                         (filled, coins)
                     }
                 });
-                while counted(&shop, Counter::HandlersRefused).await <= round {}
+                until_counted(&shop, Counter::HandlersRefused, round + 1).await;
                 bank.deposit(5).await.unwrap();
-                assert_eq!(filled.await, Ok((5, [0, 1, 2, 3, 4, 9])));
+                assert_eq!(soon(filled).await, Ok((5, [0, 1, 2, 3, 4, 9])));
             }
             let mut none = [0; 1];
             let error = CallError::Method("nothing to change".into());
@@ -171,9 +171,9 @@ fn what_has_begun_is_not_sent_back_for_what_a_part_of_it_needs() {
                 let bank = bank.clone();
                 async move { bank.swap(7, 5).await }
             });
-            while bank.begun().await.unwrap().is_empty() {}
+            soon(async { while bank.begun().await.unwrap().is_empty() {} }).await;
             bank.deposit(5).await.unwrap();
-            assert_eq!(swapped.await.unwrap(), Ok(0));
+            assert_eq!(soon(swapped).await.unwrap(), Ok(0));
             assert_eq!(bank.begun().await, Ok(vec![7, 5]));
             assert_eq!(counted(&shop, Counter::HandlersRefused).await, 0);
         });
@@ -191,12 +191,10 @@ fn what_was_refused_often_enough_is_a_task() {
                 let bank = bank.clone();
                 async move { bank.withdraw(5).await }
             });
-            while counted(&shop, Counter::PromotedByCondition).await == 0 {
-                upbeat::sleep(Duration::from_millis(1)).await;
-            }
+            until_counted(&shop, Counter::PromotedByCondition, 1).await;
             assert_eq!(counted(&shop, Counter::HandlersRefused).await, 8);
             bank.deposit(5).await.unwrap();
-            assert_eq!(late.await.unwrap(), Ok(0));
+            assert_eq!(soon(late).await.unwrap(), Ok(0));
             assert_eq!(bank.begun().await, Ok(vec![5]));
             // A handle keeps nothing, and is not sent anything back.
             let (place, name) = (stand.place.clone(), stand.name());
@@ -205,13 +203,9 @@ fn what_was_refused_often_enough_is_a_task() {
                 let handle: BankHandle = builder.connect(&name).unwrap();
                 handle.blocking().withdraw(7)
             });
-            while counted(&shop, Counter::PromotedByCondition).await == 1 {
-                upbeat::sleep(Duration::from_millis(1)).await;
-            }
+            until_counted(&shop, Counter::PromotedByCondition, 2).await;
             bank.deposit(7).await.unwrap();
-            while !blocked.is_finished() {
-                upbeat::sleep(Duration::from_millis(1)).await;
-            }
+            until(|| blocked.is_finished()).await;
             assert_eq!(blocked.join().unwrap(), Ok(0));
             assert_eq!(counted(&shop, Counter::HandlersRefused).await, 8);
         });
@@ -226,9 +220,10 @@ fn who_backs_off_keeps_its_deadline_and_can_be_dropped() {
         stand.node.block_on(async {
             let (shop, bank) = clients(&stand).await;
             // Shorter than all refusals take.
-            let late = bank.withdraw(5).deadline(Duration::from_micros(300)).await;
+            let late = soon(bank.withdraw(5).deadline(Duration::from_micros(300))).await;
             assert_eq!(late, Err(CallError::Deadline));
-            let dropped = upbeat::within(Duration::from_micros(300), bank.withdraw(5)).await;
+            let dropped = upbeat::within(Duration::from_micros(300), bank.withdraw(5));
+            let dropped = soon(dropped).await;
             assert!(dropped.is_err());
             drop(dropped);
             let refused = counted(&shop, Counter::HandlersRefused).await;
@@ -238,7 +233,14 @@ fn who_backs_off_keeps_its_deadline_and_can_be_dropped() {
             bank.deposit(5).await.unwrap();
             upbeat::sleep(Duration::from_millis(20)).await;
             assert_eq!(bank.begun().await, Ok(vec![]), "nobody wants it any more");
-            assert_eq!(bank.withdraw(5).deadline(Duration::from_secs(20)).await, Ok(0));
+            assert_eq!(soon(bank.withdraw(5).deadline(Duration::from_secs(60))).await, Ok(0));
+            // Sent again often enough to be a task, it is held to what is left of its time.
+            let mut time = Duration::from_millis(50);
+            while counted(&shop, Counter::PromotedByCondition).await == 0 {
+                let late = soon(bank.withdraw(5).deadline(time)).await;
+                assert_eq!(late, Err(CallError::Deadline));
+                time *= 2;
+            }
         });
     }
 }
@@ -257,12 +259,12 @@ fn handlers_of_a_serial_service_run_one_after_another() {
                 // One who waits and is given up lets the next one through.
                 drop(desk.serve(1000, 1_000_000).try_send().unwrap());
                 let served = desk.serve(100, 3).try_send().unwrap();
-                let noted = desk.noted().await.unwrap();
+                let noted = soon(desk.noted()).await.unwrap();
                 let twice = |number| [number, number];
                 let expected: Vec<u64> = (0..=100).flat_map(twice).collect();
                 let noted: Vec<u64> = noted.into_iter().filter(|number| *number < 1000).collect();
                 assert_eq!(noted, expected, "{execution}");
-                served.await.unwrap();
+                soon(served).await.unwrap();
             });
         }
     }

@@ -3,7 +3,7 @@
 use crate::bank::{BankServer, Clerk, DeskServer, Vault};
 use crate::common::process::{Other, input_ends, say};
 use crate::common::server::{Kind, Server};
-use crate::common::{Directory, PROGRAM, Signal, yield_now};
+use crate::common::{Directory, PROGRAM, SOON, Signal, yield_now};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -224,6 +224,22 @@ impl Stand {
 
     pub(crate) async fn client(&self) -> ShopClient {
         self.node.connect(&self.name()).await.unwrap()
+    }
+}
+
+/// Waits until a shop has counted so many.
+#[track_caller]
+pub(crate) fn until_counted(
+    shop: &ShopClient,
+    counter: Counter,
+    least: u64,
+) -> impl Future<Output = ()> {
+    let (at, begun) = (std::panic::Location::caller(), Instant::now());
+    async move {
+        while counted(shop, counter).await < least {
+            assert!(begun.elapsed() < SOON, "what is waited for at {at} is never counted");
+            upbeat::sleep(Duration::from_millis(1)).await;
+        }
     }
 }
 

@@ -1,11 +1,14 @@
 //! What a node tells of its methods: what they were called for, and what became of that.
 
 use crate::common::{Directory, Signal, Watchdog, first, node};
+use std::cell::Cell;
+use std::process::Command;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use upbeat::error::FailCode;
 use upbeat::sync::Mutex;
-use upbeat::{CallError, Counter, MethodStatistics, Node, Statistics, Waiting};
+use upbeat::{BuildError, CallError, Counter, MethodStatistics, Node, Statistics, Waiting};
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -19,9 +22,27 @@ trait Fates {
     async fn never_waits(&self);
     #[oneway]
     async fn note(&self);
+    /// Is sent back twice.
+    #[method(nack)]
+    async fn asked(&self);
+    async fn begins_later(&self);
+    async fn panics(&self, late: bool);
+    /// Computes for so long, beyond its budget.
+    async fn runs_on(&self, ms: u64);
 }
 
-struct Fate(Mutex<()>);
+#[derive(Default)]
+struct Fate {
+    lock: Mutex<()>,
+    asked: Cell<u64>,
+}
+
+impl Fate {
+    fn asks(&self) -> bool {
+        self.asked.set(self.asked.get() + 1);
+        self.asked.get() > 2
+    }
+}
 
 #[upbeat::service]
 impl Fates for Fate {
@@ -32,7 +53,7 @@ impl Fates for Fate {
     }
 
     async fn locks(&self) {
-        let _held = self.0.lock().await;
+        let _held = self.lock.lock().await;
         upbeat::yield_now().await;
     }
 
@@ -51,6 +72,28 @@ impl Fates for Fate {
     }
 
     async fn note(&self) {}
+
+    #[method(needs(self.asks()))]
+    async fn asked(&self) {}
+
+    #[method(needs(self.asked.get() > 100))]
+    async fn begins_later(&self) {}
+
+    async fn panics(&self, late: bool) {
+        if late {
+            upbeat::yield_now().await;
+        }
+        // As `panic!` does, but without a line on the screen.
+        std::panic::resume_unwind(Box::new("it panics"));
+    }
+
+    #[method(execution = "trpc", budget = "1ms")]
+    async fn runs_on(&self, ms: u64) {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(ms) {
+            std::hint::spin_loop();
+        }
+    }
 }
 
 /// Has a service called as the tests of this file expect, and gives what its node told at its end.
@@ -66,7 +109,7 @@ fn told(ends: impl FnOnce(Node) + Send + 'static) -> (Receiver<Statistics>, Stri
         let builder = Node::builder(&own).program(crate::common::PROGRAM).directory(&at);
         let builder = builder.on_statistics(move |told| tell.send(told.clone()).unwrap());
         let node = builder.build().unwrap();
-        node.serve(FatesServer::new(Fate(Mutex::new(()))));
+        node.serve(FatesServer::new(Fate::default()));
         ready.send(()).unwrap();
         node.block_on(given);
         ends(node);
@@ -93,6 +136,14 @@ fn told(ends: impl FnOnce(Node) + Send + 'static) -> (Receiver<Statistics>, Stri
         let late = fates.stays().deadline(Duration::from_millis(20)).await;
         assert_eq!(late, Err(CallError::Deadline));
         assert!(matches!(fates.never_waits().await, Err(CallError::Failed { .. })));
+        fates.asked().await.unwrap();
+        fates.begins_later().await.unwrap();
+        for late in [false, true] {
+            let panicked = fates.panics(late).await;
+            assert!(matches!(panicked, Err(CallError::Failed { code: FailCode::Panicked, .. })));
+        }
+        fates.runs_on(8).await.unwrap();
+        fates.runs_on(2).await.unwrap();
         // The cancel went before this.
         fates.nothing().await.unwrap();
     });
@@ -117,7 +168,7 @@ fn each_method_says_what_became_of_its_calls() {
     let all: Vec<Statistics> = told.iter().collect();
     let [told] = &all[..] else { panic!("told {} times", all.len()) };
     assert_eq!(told.node, name);
-    assert_eq!(told.methods.len(), 7);
+    assert_eq!(told.methods.len(), 11);
     for (method, calls, inline, tasks) in [
         ("nothing", 11, 11, 0),
         ("naps", 2, 0, 2),
@@ -126,6 +177,10 @@ fn each_method_says_what_became_of_its_calls() {
         ("task", 3, 0, 3),
         ("never_waits", 1, 0, 0),
         ("note", 3, 3, 0),
+        ("asked", 3, 1, 0),
+        ("begins_later", 1, 0, 1),
+        ("panics", 2, 0, 1),
+        ("runs_on", 2, 0, 2),
     ] {
         let of = of(told, method);
         assert_eq!((of.calls, of.inline(), of.became_tasks()), (calls, inline, tasks), "{method}");
@@ -138,13 +193,67 @@ fn each_method_says_what_became_of_its_calls() {
     // Either side may find first that the second is late.
     let expired = counted("stays", Counter::OrphansExpired);
     assert_eq!(counted("stays", Counter::OrphansEnded) + expired, 2);
-    assert!(of(told, "naps").longest >= of(told, "naps").mean);
+    assert_eq!(counted("asked", Counter::HandlersRefused), 2);
+    assert_eq!(counted("begins_later", Counter::PromotedByCondition), 1);
+    // The one that panics where its message lies.
+    assert_eq!(counted("panics", Counter::Panics), 1);
+    assert_eq!(counted("runs_on", Counter::OverRuns), 2);
+    // The first one ran for longer.
+    let ran = of(told, "runs_on");
+    assert!(ran.longest >= Duration::from_millis(8), "{:?}", ran.longest);
+    assert!((Duration::from_millis(5)..ran.longest).contains(&ran.mean), "{:?}", ran.mean);
     let text = told.to_string();
     assert!(text.contains("Fates.naps") && text.contains("timer 2"), "{text}");
     let json = told.to_json();
     let task =
         "\"method\":\"task\",\"calls\":3,\"inline\":0,\"tasks\":3,\"tasks_by\":{\"at once\":3}";
     assert!(json.contains(task), "{json}");
+    for (method, part) in [
+        ("asked", "\"refused\":2,\"panics\":0,\"ended\":0,\"over_runs\":0"),
+        ("never_waits", "\"refused\":1,\"panics\":0,\"ended\":0,\"over_runs\":0"),
+        ("stays", "\"refused\":0,\"panics\":0,\"ended\":2,\"over_runs\":0"),
+        ("panics", "\"refused\":0,\"panics\":1,\"ended\":0,\"over_runs\":0"),
+        ("runs_on", "\"refused\":0,\"panics\":0,\"ended\":0,\"over_runs\":2"),
+    ] {
+        let (_, behind) = json.split_once(&format!("\"method\":\"{method}\"")).unwrap();
+        let of = behind.split_once('}').unwrap().1.split('}').next().unwrap();
+        assert!(of.contains(part), "{method}: {of}");
+    }
+}
+
+/// Ends a node that was told nothing, and one that was told to say nothing; or says why it cannot.
+#[test]
+fn ends_a_node() {
+    let build = |name| Node::builder(name).local_only();
+    for builder in [build("said"), build("unsaid").statistics(false)] {
+        match builder.build() {
+            Ok(node) => node.serve(FatesServer::new(Fate::default())),
+            Err(error @ BuildError::Statistics { .. }) => eprintln!("{error}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn the_environment_asks_where_the_application_does_not() {
+    let _watchdog = Watchdog::new("statistics by the environment", 60);
+    let said = |asked: &str| {
+        // In a process of its own: others read the environment as well.
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "statistics::ends_a_node", "--nocapture"]);
+        let output = command.env("UPBEAT_STATISTICS", asked).output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let text = said("1");
+    assert!(text.starts_with("upbeat: what was called at `said`\nmethod "), "{text}");
+    assert!(text.contains("Fates.naps ") && !text.contains("unsaid"), "{text}");
+    let json = said("json");
+    assert!(json.starts_with("{\"node\":\"said\",\"methods\":[{\"service\":\"Fates\","), "{json}");
+    assert_eq!(json.lines().count(), 1, "{json}");
+    assert_eq!(said("0"), "");
+    let wrong = said("yes");
+    assert!(wrong.contains("UPBEAT_STATISTICS is `yes`, and not `0`, `1` or `json`"), "{wrong}");
 }
 
 #[test]
@@ -157,6 +266,6 @@ fn a_node_that_is_dropped_tells_as_well() {
 #[test]
 fn nobody_is_told_who_did_not_ask() {
     let node = Node::builder("statistics/none").local_only().statistics(false).build().unwrap();
-    node.serve(FatesServer::new(Fate(Mutex::new(()))));
+    node.serve(FatesServer::new(Fate::default()));
     assert!(node.statistics().methods.is_empty());
 }

@@ -7,7 +7,7 @@ mod ends;
 mod many;
 mod order;
 
-use common::alone;
+use common::{Watchdog, alone};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -19,9 +19,15 @@ use upbeat_memory::allocator::CountingAllocator;
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator::new();
 
+/// Nobody is beside a test, and it has an end.
+struct Alone {
+    _watchdog: Watchdog,
+    _guard: MutexGuard<'static, ()>,
+}
+
 /// A node that has no sockets, and nobody beside it until it is gone: what is allocated is counted.
-fn local(name: &str) -> (MutexGuard<'static, ()>, Node) {
-    let guard = alone();
+fn local(name: &'static str) -> (Alone, Node) {
+    let guard = Alone { _guard: alone(), _watchdog: Watchdog::new(name, 120) };
     (guard, Node::builder(name).program("tasks").local_only().build().unwrap())
 }
 

@@ -174,6 +174,15 @@ fn the_first_error_drops_the_others_and_is_the_result() {
         Err::<(), _>("body")
     }));
     assert_eq!((settle(by_body), dropped.get()), (Some(Err("body")), 2));
+    // The body is done when a child fails for which it has not waited.
+    let behind = pin!(try_scope(async |s: crate::task::TryScope<'_, &str>| {
+        s.spawn(async {
+            yield_now().await;
+            Err::<(), _>("behind")
+        });
+        Ok(())
+    }));
+    assert_eq!(settle(behind), Some(Err("behind")));
     let good = pin!(try_scope(async |s: crate::task::TryScope<'_, &str>| {
         let one = s.spawn(async { Ok(1) });
         Ok(one.await + 1)
@@ -203,10 +212,11 @@ fn the_winner_of_a_race_drops_the_others_and_all_are_in_their_order() {
 
 #[test]
 fn one_that_wakes_itself_for_ever_lets_others_run() {
-    let gate = Gate::default();
+    let (gate, turns) = (Gate::default(), Cell::new(0));
     let mut scope = pin!(scope(async |s: Scope<'_>| {
         s.spawn(async {
             loop {
+                turns.set(turns.get() + 1);
                 yield_now().await;
             }
         });
@@ -216,6 +226,7 @@ fn one_that_wakes_itself_for_ever_lets_others_run() {
     for round in 1..=3 {
         assert!(poll(scope.as_mut(), &woken).is_none(), "a poll has an end");
         assert_eq!(woken.0.load(Ordering::Relaxed), round, "there is more to do");
+        assert!(turns.get() <= 32 * round, "a poll has its bound: {turns:?} in {round}");
     }
     assert_eq!(gate.polls.get(), 1);
 }
@@ -263,6 +274,47 @@ fn what_comes_when_a_scope_is_over_is_dropped() {
     assert_eq!(dropped.get(), 1);
     let awaited = catch_unwind(AssertUnwindSafe(|| settle(pin!(child))));
     assert!(awaited.is_err());
+}
+
+#[test]
+fn who_keeps_a_child_beyond_its_scope_keeps_nothing_that_it_held() {
+    let (dropped, kept) = (&Cell::new(0), RefCell::new(None));
+    let failed = settle(pin!(try_scope(async |s: crate::task::TryScope<'_, &str>| {
+        let held = OnDrop(dropped);
+        let waits = s.spawn(async move {
+            let _held = held;
+            pending::<Result<(), &str>>().await
+        });
+        *kept.borrow_mut() = Some(waits);
+        yield_now().await;
+        Err::<(), _>("over")
+    })));
+    assert_eq!((failed, dropped.get()), (Some(Err("over")), 1));
+    assert!(kept.take().is_some());
+}
+
+#[test]
+fn who_asked_last_for_a_child_is_woken_at_its_end() {
+    let (gate, joined) = (Gate::default(), Cell::new(false));
+    let mut scope = pin!(scope(async |s: Scope<'_>| {
+        let mut child = Box::pin(s.spawn(gate.pass()));
+        // One asks, and passes it on to another one.
+        let asked = s.spawn(async move {
+            let polled = poll_fn(|context| Poll::Ready(child.as_mut().poll(context))).await;
+            assert!(polled.is_pending());
+            (child,)
+        });
+        let ((child,), joined) = (asked.await, &joined);
+        s.spawn(async move {
+            child.await;
+            joined.set(true);
+        });
+        pending::<()>().await;
+    }));
+    assert!(settle(scope.as_mut()).is_none() && !joined.get());
+    gate.open();
+    assert!(settle(scope.as_mut()).is_none());
+    assert!(joined.get(), "nobody woke it");
 }
 
 #[test]
