@@ -14,7 +14,7 @@ pub(super) fn emit(service: &Service) -> TokenStream {
     quote!(#(#looks)*)
 }
 
-/// Why the arguments of a method may have no streams.
+/// Why a method may have no streams.
 fn why_not(method: &Method) -> Option<&'static str> {
     if matches!(method.outcome, Outcome::Sent) {
         return Some(
@@ -23,7 +23,7 @@ fn why_not(method: &Method) -> Option<&'static str> {
         );
     }
     method.nack.then_some(
-        "what was sent of a stream cannot be sent again: leave `#[method(nack)]` out, or write a `Vec` \
+        "a call that may be sent back has no streams: leave `#[method(nack)]` out, or write a `Vec` \
          instead of the stream",
     )
 }
@@ -32,7 +32,7 @@ fn look(service: &Service, method: &Method, why_not: &str) -> TokenStream {
     let (look, no_streams) = (service.runtime.look(), service.runtime.no_streams());
     let conditions = method.conditions();
     let mut types = Vec::new();
-    method.arguments.iter().for_each(|argument| unknown(&argument.ty, &mut types));
+    method.types().for_each(|ty| unknown(ty, &mut types));
     let looks = types.into_iter().map(|ty| {
         let look = quote! {
             const _: () = {
