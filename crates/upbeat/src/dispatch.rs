@@ -140,8 +140,17 @@ enum Running {
 
 const NOBODY: Current = Current { task: 0, waker: std::ptr::null() };
 
+/// Why something is polled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// It was on the list of those that are ready, and is no more.
+    Ready,
+    /// What it waits for lies open. If it is on the list it stays there, and keeps its flag.
+    Answered,
+}
+
 /// Polls the future that drives the node.
-pub(crate) type Main<'a> = &'a mut dyn FnMut();
+pub(crate) type Main<'a> = &'a mut dyn FnMut(Cause);
 
 /// Descriptors of the application, by number, and who waits for them.
 type Applications = RefCell<BTreeMap<u32, Waker>>;
@@ -564,11 +573,11 @@ impl Dispatcher {
         match waiter {
             Some(Waiter::Task(MAIN)) => {
                 self.count(Counter::RepliesInPlace);
-                main();
+                main(Cause::Answered);
             }
             Some(Waiter::Task(task)) => {
                 self.count(Counter::RepliesInPlace);
-                self.run(task);
+                self.run(task, Cause::Answered);
             }
             Some(Waiter::Waker(waker)) => waker.wake(),
             None => {}

@@ -9,7 +9,7 @@ pub use spawn::spawn;
 
 use crate::client::{self, Client};
 use crate::compute::Compute;
-use crate::dispatch::{Connecting, Dispatcher, Enter, OverRun};
+use crate::dispatch::{Cause, Connecting, Dispatcher, Enter, OverRun};
 use crate::error::{BuildError, ConnectError};
 use crate::handle::{self, HandleClient, Target};
 use crate::service::{Methods, Serve};
@@ -286,11 +286,13 @@ impl Node {
         let mut future = pin!(future);
         let mut value = None;
         let done = Cell::new(false);
-        let mut main = || {
+        let mut main = |cause| {
             if done.get() {
                 return;
             }
-            wakeup.begin_poll();
+            if cause == Cause::Ready {
+                wakeup.begin_poll();
+            }
             inner.polling_main(&waker, || {
                 let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
                 if let Poll::Ready(result) = polled {
@@ -328,7 +330,7 @@ impl Node {
     pub fn turn(&self) -> bool {
         let _enter = Enter::new(&self.inner);
         self.inner.home.page().promise();
-        self.inner.turn(&mut || {})
+        self.inner.turn(&mut |_| {})
     }
 
     /// Does something of a loop's own inside the node, as its tasks do.

@@ -331,7 +331,7 @@ impl<R: Roll> Wakeup<R> {
         self.word.load(Ordering::Relaxed) & ALONE != 0
     }
 
-    /// Takes the flag down, before a poll.
+    /// Takes the flag down, before a poll of what is on the list no more.
     #[inline]
     pub(crate) fn begin_poll(&self) {
         if self.word.load(Ordering::Relaxed) & QUEUED != 0 {

@@ -20,7 +20,7 @@ use crate::bench::control::{Control, Done, Job};
 use crate::bench::error::BenchError;
 use crate::bench::ground::{COUNT_LINE, Ground};
 use crate::bench::hosts::{Caller, Flow, Host, Policy};
-use crate::bench::message::{Lying, Message, possible, size_word};
+use crate::bench::message::{KIB, Lying, MIB, Message, possible, size_word};
 use crate::bench::oneway::burst;
 use crate::bench::pair::{Pair, Server};
 use crate::bench::report::{Row, rounded};
@@ -33,9 +33,6 @@ use upbeat::{Counter, Node};
 
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "throughput";
-
-const KIB: usize = 1 << 10;
-const MIB: usize = 1 << 20;
 
 const SIZES: &[usize] =
     &[8, 64, 500, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB];

@@ -3,7 +3,7 @@
 //! A turn polls a few of those that are ready and then looks at the lanes again, however many there
 //! are. Invariant: as long as a task is ready the roster says so, and the node does not sleep.
 
-use super::{Current, Dispatcher, Main, NOBODY, Running};
+use super::{Cause, Current, Dispatcher, Main, NOBODY, Running};
 use crate::task::{Began, Cancelled, JoinHandle};
 use crate::wake::{MAIN, Priority, Start, TaskId};
 use std::future::Future;
@@ -41,10 +41,12 @@ impl Dispatcher {
     }
 
     /// Polls a task once.
-    pub(super) fn run(self: &Rc<Self>, id: TaskId) {
+    pub(super) fn run(self: &Rc<Self>, id: TaskId, cause: Cause) {
         let Some(mut polled) = self.tasks.begin(id) else { return };
         let Some(live) = polled.live() else { return };
-        live.wakeup.begin_poll();
+        if cause == Cause::Ready {
+            live.wakeup.begin_poll();
+        }
         self.running.set(Running::Task(id));
         self.polls();
         let task = live.task.as_mut();
@@ -76,9 +78,9 @@ impl Dispatcher {
         let mut left = self.ready.borrow().len().min(POLLS_PER_TURN);
         while let Some(id) = self.next_ready(&mut left) {
             if id == MAIN {
-                main()
+                main(Cause::Ready)
             } else {
-                self.run(id)
+                self.run(id, Cause::Ready)
             }
             if self.polled.was_late() {
                 self.look_between(main);

@@ -1,7 +1,7 @@
 //! Streams of handles that are read in other threads than those in which they came.
 
 use crate::common::server::{KINDS, Kind};
-use crate::common::{Watchdog, first};
+use crate::common::{Watchdog, first, soon};
 use crate::shelf::{ShelfHandle, Stand, all_gone};
 use std::pin::Pin;
 use std::time::Duration;
@@ -81,13 +81,8 @@ fn one_that_is_dropped_elsewhere_takes_its_writer_with_it() {
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         let handle = stand.handle();
-        let orphans = || {
-            stand.node.block_on(async {
-                let shelf = stand.shelf().await;
-                let gone = upbeat::within(Duration::from_secs(30), all_gone(&shelf)).await;
-                gone.ok().expect("its writer goes on").3
-            })
-        };
+        let orphans =
+            || stand.node.block_on(async { soon(all_gone(&stand.shelf().await)).await.3 });
         for many in [0, 1, 40, 500] {
             let (before, shelf) = (orphans(), handle.clone());
             let left = runtime.spawn(async move {

@@ -155,3 +155,38 @@ fn messages_go_before_one_that_yields_and_between_a_few_polls_of_many() {
     // The client's turn, then the server's, each of which looks at the lanes first.
     assert!(worst.is_ok_and(|worst| worst <= 64), "a call waited for {worst:?} polls");
 }
+
+/// A task is on the list once, although replies poll it while it is there and it yields in each poll.
+#[test]
+fn one_that_yields_and_is_answered_is_polled_no_more_often_for_that() {
+    let (_alone, server) = local("often/server");
+    let client = Node::builder("often/client").program("tasks").local_only().build().unwrap();
+    server.serve(NullServer::new(Here));
+    let polls = Rc::new(Cell::new(0_u32));
+    let calls = client.spawn({
+        let (client, polls) = (client.clone(), Rc::clone(&polls));
+        async move {
+            let service: NullClient = client.connect("often/server").await.unwrap();
+            for _ in 0..200 {
+                let mut call = std::pin::pin!(service.null());
+                let each = std::future::poll_fn(|context| {
+                    polls.set(polls.get() + 1);
+                    context.waker().wake_by_ref();
+                    call.as_mut().poll(context)
+                });
+                each.await.unwrap();
+            }
+        }
+    });
+    let mut calls = std::pin::pin!(calls);
+    let mut context = Context::from_waker(Waker::noop());
+    let mut most = 0;
+    while calls.as_mut().poll(&mut context).is_pending() {
+        server.turn();
+        let before = polls.get();
+        client.turn();
+        most = most.max(polls.get() - before);
+    }
+    // By its reply, and then anew for the next call; and from the list.
+    assert!((2..=4).contains(&most), "{most} polls in one turn");
+}
