@@ -390,8 +390,7 @@ impl Sample {
         ];
         points.into_iter().for_each(|(point, ticks)| self.known(point, ticks));
         let there = self.wants.points & Manner::POINTS_THERE;
-        // An answer that was never stamped says nothing of its callee.
-        if matches!(self.manner, Manner::Pair(_)) && there != 0 && heard.there != 0 {
+        if matches!(self.manner, Manner::Pair(_)) && there != 0 {
             let stamp = whole_stamp(heard.there, heard.noticed.max(ticks()));
             self.taken.set_index(there.ilog2() as usize, stamp);
         }

@@ -285,17 +285,13 @@ impl Manner {
     pub const POINTS_THERE: u32 = (1 << Point::WokeHere as u32) - (1 << Point::WokeThere as u32);
 }
 
-/// The ticks whose lower 48 bits these are, next to `now`.
+/// The ticks whose lower 48 bits these are, the latest that are not after `now`: a node may have
+/// woken long ago. Another processor's counter may be a moment ahead, and then they are `now`.
 pub const fn whole_stamp(low: u64, now: u64) -> u64 {
     const SPAN: u64 = 1 << 48;
-    let stamp = now & !(SPAN - 1) | low & (SPAN - 1);
-    if stamp > now.saturating_add(SPAN / 2) {
-        stamp.wrapping_sub(SPAN)
-    } else if now > stamp.saturating_add(SPAN / 2) {
-        stamp.wrapping_add(SPAN)
-    } else {
-        stamp
-    }
+    const MOMENT: u64 = 1 << 30;
+    let ahead = low.wrapping_sub(now) % SPAN;
+    if ahead < MOMENT { now } else { now.saturating_sub(SPAN - ahead) }
 }
 
 /// What happened to a sampled message besides, a bit each.
@@ -401,13 +397,21 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_is_whole_again_next_to_now() {
+    fn a_stamp_is_whole_again_and_never_after_now() {
         let span = 1_u64 << 48;
-        for now in [span * 5 + 3, span * 5 - 3, span / 2, 7] {
-            for stamp in [now, now + 1000, now.saturating_sub(5), now + span / 4] {
-                assert_eq!(whole_stamp(stamp & (span - 1), now), stamp, "{now}");
+        for now in [span * 5 + 3, span * 5 - 3, span - 1, span / 2 + 9, span / 2, 7] {
+            for ago in [0, 1, 5, span / 4, span / 2 + 1, span - (1 << 31)] {
+                let Some(stamp) = now.checked_sub(ago) else { continue };
+                assert_eq!(whole_stamp(stamp % span, now), stamp, "{ago} before {now}");
+            }
+            assert_eq!(whole_stamp((now + 1000) % span, now), now, "a moment ahead of {now}");
+            // Whatever a peer may write.
+            for low in [0, 1, span / 4, span / 2, span - 1, now.wrapping_add(span / 2), u64::MAX] {
+                assert!(whole_stamp(low, now) <= now, "{low} at {now}");
             }
         }
+        assert_eq!(whole_stamp(0, span / 2 + 9), 0, "never, however long ago");
+        assert_eq!(whole_stamp(9, 7 << 20), 9);
     }
 
     #[test]
