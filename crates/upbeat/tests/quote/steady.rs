@@ -187,6 +187,17 @@ impl Bench {
         }
     }
 
+    /// Waits until a server that looks has ended its turn, in which it flushes what it has answered:
+    /// whoever takes his promise back before that is rung.
+    fn await_turn(&self) {
+        let watches = || self.counters.get(Counter::Watches.index()).unwrap();
+        let seen = watches();
+        // It watches between its turns. The next time it does may have begun before.
+        while self.sleeper.is_none() && watches() < seen + 2 {
+            std::hint::spin_loop();
+        }
+    }
+
     /// Does it so often in a session, and gives what that took on both sides.
     pub(crate) fn run(&self, case: &Case, client: &Client<'_>, count: u64) -> Told {
         (client.prepare)(count);
@@ -196,13 +207,16 @@ impl Bench {
         }
         self.await_sleep();
         let pause = self.pause(case);
-        let mut sent = before[HANDLED];
+        let (mut sent, all) = (before[HANDLED], before[HANDLED] + count);
         let ours = (client.run)(count, &mut || {
             sent += 1;
             while self.handled.get(0).unwrap() < sent {
                 std::hint::spin_loop();
             }
             self.await_sleep();
+            if sent == all {
+                self.await_turn();
+            }
             let until = Instant::now() + pause;
             while Instant::now() < until {
                 std::hint::spin_loop();
