@@ -37,9 +37,8 @@ fn ask_for_large_pages<T>(items: &Vec<T>) {
         return;
     }
     // SAFETY: the pages lie inside of the vector's memory, and the advice changes no byte of them.
-    let asked = unsafe { madvise(begin.add(skip).cast_mut().cast(), whole, Advice::LinuxHugepage) };
     // A system that has no large pages gives small ones.
-    let _ = asked;
+    let _ = unsafe { madvise(begin.add(skip).cast_mut().cast(), whole, Advice::LinuxHugepage) };
 }
 
 #[cfg(test)]

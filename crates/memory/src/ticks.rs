@@ -51,6 +51,20 @@ pub fn ticks_per_second() -> u64 {
     *PACE.get_or_init(|| counter::told().unwrap_or_else(measured))
 }
 
+/// A span of time in whole nanoseconds; `u64::MAX`, which is 584 years, if it is longer.
+///
+/// ```
+/// use std::time::Duration;
+/// use upbeat_memory::ticks::nanoseconds;
+/// assert_eq!(nanoseconds(Duration::from_millis(3)), 3_000_000);
+/// assert_eq!(nanoseconds(Duration::MAX), u64::MAX);
+/// ```
+#[inline]
+#[must_use]
+pub fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// A span of time in ticks.
 ///
 /// ```
@@ -86,7 +100,7 @@ impl Ticks {
 
 impl From<Duration> for Ticks {
     fn from(duration: Duration) -> Ticks {
-        Ticks::from_nanoseconds(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+        Ticks::from_nanoseconds(nanoseconds(duration))
     }
 }
 

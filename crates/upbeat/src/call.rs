@@ -33,6 +33,7 @@ use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 use upbeat_core::orphan::inherited;
 use upbeat_core::term::Term;
+use upbeat_memory::ticks::nanoseconds;
 
 /// A method that the callee does not have.
 pub(crate) const MISSING: u16 = u16::MAX;
@@ -78,7 +79,7 @@ impl Bound {
 
     /// When so much time is over, by the node's clock.
     fn until(&self, time: Duration) -> u64 {
-        self.node.end_of(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
+        self.node.now_ns().saturating_add(nanoseconds(time))
     }
 
     /// Sends a one-way message.
@@ -131,7 +132,7 @@ impl Rare {
         let waited = self.waits.standing.is_some() || self.waits.asked.is_some();
         let deadline = self.deadline.as_ref().map(|deadline| match waited {
             true => deadline.sleep.left_us(),
-            false => u64::try_from(deadline.after.as_micros()).unwrap_or(u64::MAX),
+            false => nanoseconds(deadline.after) / 1000,
         });
         let (granted, refusals) = (self.waits.number(), self.refusals);
         Extensions { deadline, granted, refusals, extendable: None }

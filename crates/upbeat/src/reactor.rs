@@ -124,7 +124,8 @@ impl Reactor {
     }
 }
 
-fn timespec(nanoseconds: u64) -> Timespec {
+/// So many nanoseconds.
+pub(crate) fn timespec(nanoseconds: u64) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(nanoseconds / 1_000_000_000).unwrap_or(i64::MAX),
         tv_nsec: (nanoseconds % 1_000_000_000) as _,

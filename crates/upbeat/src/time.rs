@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use upbeat_memory::ticks::nanoseconds;
 
 /// Ends after a time.
 pub(crate) struct Sleep {
@@ -19,8 +20,8 @@ pub(crate) struct Sleep {
 
 impl Sleep {
     pub(crate) fn new(node: &Rc<Dispatcher>, after: Duration) -> Sleep {
-        let after = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
-        Sleep { node: Rc::clone(node), at: node.now_ns().saturating_add(after), timer: None }
+        let at = node.now_ns().saturating_add(nanoseconds(after));
+        Sleep { node: Rc::clone(node), at, timer: None }
     }
 
     /// Polls it on behalf of somebody who says himself what he waits for.
@@ -150,7 +151,7 @@ pub async fn extend(time: Duration) -> Result<Duration, NotExtended> {
     let node = Dispatcher::current();
     let Some((_, lease)) = node.bound() else { return Ok(time) };
     let lease = lease.ok_or(NotExtended::Fixed)?;
-    if let Some(reply) = lease.ask(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)) {
+    if let Some(reply) = lease.ask(nanoseconds(time)) {
         let granted = std::future::poll_fn(|context| {
             let polled = reply.poll(context);
             if polled.is_pending() {

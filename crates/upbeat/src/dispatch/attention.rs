@@ -38,7 +38,7 @@ impl Dispatcher {
                 && !session.serves()
                 && !session.is_unflushed()
                 && !session.is_pressed()
-                && !session.may_retire_slabs();
+                && session.slabs_kept_ns().is_none();
             if !idle {
                 return true;
             }

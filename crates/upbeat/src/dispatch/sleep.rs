@@ -119,8 +119,9 @@ impl Dispatcher {
 
     /// When memory may be given up that lies idle: a node does not sleep over it.
     fn next_tidying(&self) -> Option<u64> {
-        let may_retire = self.hot.borrow().iter().any(|session| session.may_retire_slabs());
-        may_retire.then(|| self.clock.swept.get() + SWEEP_NS)
+        let hot = self.hot.borrow();
+        let kept = hot.iter().filter_map(|session| session.slabs_kept_ns()).min()?;
+        Some((self.now_ns() + kept).max(self.clock.swept.get() + SWEEP_NS))
     }
 
     /// Wakes and ends what the time has come for. Gives whether anything was ended: what was woken

@@ -48,13 +48,7 @@ impl<A: Wire, R: Wire> Future for HandleCall<'_, A, R> {
     type Output = Result<R, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if !(A::STREAMS || R::STREAMS) {
-            return self.poll_with(context, R::take);
-        }
-        match self.poll_streams(context, R::take, hand_over) {
-            Poll::Pending => self.poll_deadline(context),
-            ready => ready,
-        }
+        self.poll_until(context, R::take, hand_over)
     }
 }
 
@@ -72,14 +66,7 @@ impl<A: Wire, R: Wire> Asks for HandleCall<'_, A, R> {
         context: &mut Context<'_>,
         take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
     ) -> Poll<Result<T, CallError>> {
-        let polled = match A::STREAMS || R::STREAMS {
-            true => self.poll_streams(context, take, |_, _| {}),
-            false => self.poll_taking(context, take),
-        };
-        match polled {
-            Poll::Pending => self.poll_deadline(context),
-            ready => ready,
-        }
+        self.poll_until(context, take, |_, _| {})
     }
 }
 
@@ -127,6 +114,23 @@ impl<A: Wire, R: Wire> HandleCall<'_, A, R> {
     pub(super) fn until(mut self, until: Option<Until>) -> Self {
         self.until = until;
         self
+    }
+
+    /// Polls it, and looks whether its time is over where it has to wait.
+    fn poll_until<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
+        hand: impl FnOnce(&A, &T),
+    ) -> Poll<Result<T, CallError>> {
+        let polled = match A::STREAMS || R::STREAMS {
+            true => self.poll_streams(context, take, hand),
+            false => self.poll_taking(context, take),
+        };
+        match polled {
+            Poll::Pending => self.poll_deadline(context),
+            ready => ready,
+        }
     }
 
     /// The call waits: is its time over?

@@ -5,6 +5,7 @@
 //! Invariant: a timer of the system's is set for the first alarm or before it, so that whoever enters a
 //! later one tells nobody.
 
+use crate::reactor::timespec;
 use crate::session::Extensions;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
 use rustix::time::{
@@ -17,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 use upbeat_core::term::Term;
+use upbeat_memory::ticks::nanoseconds;
 
 /// The time.
 pub(super) fn now_ns() -> u64 {
@@ -26,12 +28,7 @@ pub(super) fn now_ns() -> u64 {
 
 /// When so much time is over.
 fn after(time: Duration) -> u64 {
-    now_ns().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
-}
-
-/// So many nanoseconds.
-pub(super) fn timespec(ns: u64) -> Timespec {
-    Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
+    now_ns().saturating_add(nanoseconds(time))
 }
 
 /// Until when a call lasts.

@@ -8,19 +8,15 @@ use super::caller::{Caller, To};
 use super::lasting::{Alarm, Until, Watch};
 use super::{Target, not_connected};
 use crate::error::CallError;
+use crate::reactor::timespec;
 use crate::wire::{Input, Wire, WireError};
-use rustix::event::Timespec;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::{Duration, Instant};
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::method::Signature;
 use upbeat_memory::sync::fence_full;
-
-/// Between two looks for memory that lies idle.
-const TIDY: Duration = Duration::from_millis(50);
 
 /// The shared session. The thread holds one reference, the handles the other.
 pub(crate) struct Side {
@@ -301,10 +297,8 @@ fn tell(
 
 /// The thread: hears the bell until the session has ended or nobody holds the handle.
 fn hear(state: &Mutex<State>, bell: &OwnedFd, watch: &Watch) {
-    let mut tidied = Instant::now();
     loop {
-        let retires;
-        {
+        let kept = {
             let mut state = lock(state);
             let State::Open(caller) = &mut *state else { return };
             caller.awake();
@@ -313,19 +307,17 @@ fn hear(state: &Mutex<State>, bell: &OwnedFd, watch: &Watch) {
             if caller.ended().is_some() {
                 return;
             }
-            if tidied.elapsed() >= TIDY {
-                tidied = Instant::now();
-                caller.session.retire_unused_slabs();
+            caller.session.retire_unused_slabs();
+            if caller.session.is_unflushed() {
                 caller.flush();
             }
             if !caller.may_sleep() {
                 continue;
             }
-            retires = caller.session.may_retire_slabs();
-        }
-        let timeout = Timespec { tv_sec: 0, tv_nsec: TIDY.as_nanos() as i64 };
+            caller.session.slabs_kept_ns()
+        };
         // Memory that lies idle is not slept over.
-        if watch.wait(bell.as_fd(), retires.then_some(&timeout)) {
+        if watch.wait(bell.as_fd(), kept.map(timespec).as_ref()) {
             return;
         }
     }

@@ -10,6 +10,7 @@
 use super::Session;
 use super::write::{Lack, NoMemory, Put, Use};
 use std::cell::{Cell, RefCell};
+use std::time::Duration;
 use upbeat_core::frame::Head;
 use upbeat_core::limits::{
     BUFFER_BYTES, BUFFERS, BUFFERS_FIRST, LONG_BYTES_MAX, LONG_SLAB_BYTES, LONG_STEP_BYTES,
@@ -18,10 +19,11 @@ use upbeat_core::limits::{
 use upbeat_memory::lane::Lanes;
 use upbeat_memory::segment::{Segment, Writers};
 use upbeat_memory::slab::Slab;
+use upbeat_memory::ticks::{Ticks, nanoseconds, ticks};
 
-/// Looks at a slab that was not used before it is given up. Making one of 64 MiB costs several times what
-/// sending so many bytes does, so one that is used every second is kept.
-const LOOKS_BEFORE_RETIREMENT: u32 = 20;
+/// For how long a slab that lies idle is kept. Making one of 64 MiB costs several times what sending so
+/// many bytes does, so one that is used every second stays.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// The slabs, by their numbers.
 #[derive(Default)]
@@ -36,8 +38,8 @@ pub(super) struct Pool {
 pub(super) struct Own {
     pub(super) slab: Slab,
     usage: Use,
-    /// Looks for slabs that are not used, since it was.
-    unused: Cell<u32>,
+    /// When it was first seen to lie idle, in ticks; 0 since it was used.
+    idle_since: Cell<u64>,
 }
 
 /// Which slab a payload needs.
@@ -197,19 +199,14 @@ impl Session {
         if number == slabs.len() {
             slabs.push(None);
         }
-        slabs[number] = Some(Own { slab, usage, unused: Cell::new(0) });
+        slabs[number] = Some(Own { slab, usage, idle_since: Cell::new(0) });
         self.unflushed.set(self.unflushed.get() + 1);
         Ok(number)
     }
 
-    /// Gives up slabs for long payloads that were not used for [`LOOKS_BEFORE_RETIREMENT`] such looks.
+    /// Gives up slabs for long payloads that have lain idle for as long as [such ones are kept](IDLE).
     pub(crate) fn retire_unused_slabs(&self) {
-        let looks = |own: &Own| {
-            let looks = own.unused.get() + 1;
-            own.unused.set(looks);
-            looks
-        };
-        self.retire_slabs(|own| is_long(&own.slab) && looks(own) > LOOKS_BEFORE_RETIREMENT);
+        self.retire_slabs(|own| is_long(&own.slab) && own.kept_ns() == 0);
     }
 
     /// Gives up all slabs for long payloads that lie idle.
@@ -217,14 +214,15 @@ impl Session {
         self.retire_slabs(|own| is_long(&own.slab));
     }
 
-    /// Whether a slab for long payloads lies idle.
-    pub(crate) fn may_retire_slabs(&self) -> bool {
+    /// Whether a slab for long payloads lies idle, and for how many nanoseconds it is still kept.
+    pub(crate) fn slabs_kept_ns(&self) -> Option<u64> {
         let slabs = self.pool.slabs.borrow();
-        let idle = |(number, own): (usize, &Option<Own>)| {
-            let own = own.as_ref().filter(|own| is_long(&own.slab));
-            own.is_some_and(|own| own.slab.is_idle(self.carrier.lanes.peer_returned(number)))
+        let kept = |(number, own): (usize, &Option<Own>)| {
+            let own = own.as_ref().filter(|own| is_long(&own.slab))?;
+            let idle = own.slab.is_idle(self.carrier.lanes.peer_returned(number));
+            idle.then(|| own.kept_ns())
         };
-        slabs.iter().enumerate().any(idle)
+        slabs.iter().enumerate().filter_map(kept).min()
     }
 
     fn retire_slabs(&self, unwanted: impl Fn(&Own) -> bool) {
@@ -232,7 +230,7 @@ impl Session {
         let Ok(mut slabs) = self.pool.slabs.try_borrow_mut() else { return };
         for (number, place) in slabs.iter_mut().enumerate() {
             let Some(own) = place.as_ref() else { continue };
-            if unwanted(own) && own.slab.is_idle(lanes.peer_returned(number)) {
+            if own.slab.is_idle(lanes.peer_returned(number)) && unwanted(own) {
                 let Ok(claim) = lanes.claim(1, 0) else { return };
                 claim.commit(Head::retire(number as u32).words(), 0);
                 *place = None;
@@ -245,6 +243,14 @@ impl Session {
 impl Own {
     /// It is being used.
     pub(super) fn touch(&self) {
-        self.unused.set(0);
+        self.idle_since.set(0);
+    }
+
+    /// It lies idle: for how many nanoseconds it is still kept.
+    fn kept_ns(&self) -> u64 {
+        if self.idle_since.get() == 0 {
+            self.idle_since.set(ticks());
+        }
+        nanoseconds(IDLE).saturating_sub(Ticks::since(self.idle_since.get()).nanoseconds())
     }
 }

@@ -3,9 +3,10 @@
 //! Invariant: nobody waits longer than until the time that was given, nor for what nobody wants any more.
 
 use super::super::Target;
-use super::super::lasting::{Watch, now_ns, timespec};
+use super::super::lasting::{Watch, now_ns};
 use super::Caller;
 use crate::error::{CallError, ConnectError, Why};
+use crate::reactor::timespec;
 use crate::wait::Idle;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, BorrowedFd};
