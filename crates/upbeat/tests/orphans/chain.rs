@@ -85,10 +85,11 @@ impl Knot {
 impl Chain for Knot {
     #[method(budget = "10s")]
     async fn reach(&self, through: Vec<String>, waits: bool) {
-        let _standing = self.stand();
         if waits {
             upbeat::sleep(Duration::from_micros(100)).await;
         }
+        // One that has waited stands when it is polled as a task.
+        let _standing = self.stand();
         match self.next(through).await {
             // Who has the same time may be told by whom he called that it is over.
             Some((next, rest)) => match next.reach(rest, waits).await {
