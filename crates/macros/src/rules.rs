@@ -3,6 +3,7 @@
 
 use crate::complaint::Complaints;
 use crate::option;
+use proc_macro2::TokenStream;
 use std::collections::HashSet;
 use syn::meta::ParseNestedMeta;
 use syn::punctuated::Punctuated;
@@ -85,7 +86,9 @@ fn of_option(option: &ParseNestedMeta<'_>, rule: &mut Rule) -> syn::Result<()> {
         }
         let content;
         syn::parenthesized!(content in option.input);
-        let needs = Punctuated::<Expr, Token![,]>::parse_terminated(&content);
+        // Read beside it, so that what is not read there is told once.
+        let needs = Punctuated::<Expr, Token![,]>::parse_terminated(&content.fork());
+        content.parse::<TokenStream>()?;
         let needs = needs.map_err(|error| {
             syn::Error::new(error.span(), format!("that is no expression: {instead}"))
         })?;
@@ -166,7 +169,23 @@ fn nanoseconds(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::nanoseconds;
+    use super::{nanoseconds, of_impl};
+    use crate::complaint::Complaints;
+
+    #[test]
+    fn needs_that_are_no_expressions_are_told_once() {
+        for needs in
+            ["self.", "self.a b", "+, self.a", "self.a; self.b", "self.a,, self.b", "f(a b)"]
+        {
+            let text = format!("#[method(needs({needs}), yields)] fn f() {{}}");
+            let function: syn::ItemFn = syn::parse_str(&text).unwrap();
+            let mut complaints = Complaints::default();
+            of_impl(&function.attrs, &mut complaints);
+            let told = complaints.texts();
+            let [one] = &told[..] else { panic!("`{needs}`: {told:?}") };
+            assert!(one.contains("that is no expression"), "`{needs}`: {one}");
+        }
+    }
 
     #[test]
     fn times_have_a_number_and_a_unit() {
