@@ -410,7 +410,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
 /// Whether a case of a benchmark that goes by flow control is sent optimistically.
 fn is_bet(bench: &str, case: &str) -> bool {
     [size::BENCH, throughput::BENCH].contains(&bench)
-        && ["/optimistic", "/in-place"].iter().any(|bet| case.ends_with(bet))
+        && ["/optimistic", "/in-place", "/kept"].iter().any(|bet| case.ends_with(bet))
 }
 
 /// The file that a picture goes into.

@@ -316,7 +316,8 @@ impl Server for ThroughputServer {
 
 #[cfg(test)]
 mod tests {
-    use super::{Case, Way, cases};
+    use super::{BENCH, Case, Flow, Way, cases};
+    use crate::bench::is_bet;
 
     #[test]
     fn a_baseline_stands_before_what_is_compared_with_it() {
@@ -331,6 +332,14 @@ mod tests {
         assert!(all.iter().any(|case| case.path() == "64MiB/in-place"));
         assert!(all.iter().any(|case| case.path() == "64MiB/kept"));
         assert!(Way::ALL.iter().all(|way| !way.word().contains('@')));
+    }
+
+    #[test]
+    fn what_is_sent_optimistically_is_known_by_its_path() {
+        for case in cases() {
+            let (path, bets) = (case.path(), case.way.flow() == Some(Flow::Optimistic));
+            assert_eq!(is_bet(BENCH, &path), bets, "{path}");
+        }
     }
 
     #[test]
