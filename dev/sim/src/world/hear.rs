@@ -90,8 +90,7 @@ impl World {
             Kind::Grant => self.grant_came(node, peer, number),
             Kind::Reply | Kind::Failed => self.answer_came(node, peer, head, &frame),
             Kind::Cancel => self.cancel_came(node, peer, head),
-            Kind::Extend => self.extension_asked(node, peer, &head, &frame),
-            Kind::Extended => self.extension_answered(node, peer, &head, &frame),
+            Kind::Extend | Kind::Extended => self.time_came(node, peer, &head, &frame),
             kind => self.wrong(node, peer, kind, "a frame that nobody sends"),
         }
     }

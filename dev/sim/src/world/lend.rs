@@ -3,7 +3,7 @@
 //! the world does in its stead.
 
 use upbeat_core::call::Deadline;
-use upbeat_core::frame::{CallNumber, Head};
+use upbeat_core::frame::{CallNumber, Head, Kind};
 use upbeat_core::term::{Step, Term};
 
 use super::{Fault, Node, Open, State, Waiter, World};
@@ -116,51 +116,66 @@ impl World {
         self.owe_what(node, peer, What::Frame(frame));
     }
 
-    /// A callee asks for so much time.
-    pub(super) fn extension_asked(
+    /// A question for more time comes, or the answer to one.
+    pub(super) fn time_came(
         &mut self,
         node: usize,
         peer: usize,
         head: &Head,
         frame: &Frame,
     ) -> Result<(), Fault> {
-        let Body::Extend(id) = frame.body else {
-            return self.wrong(node, peer, head.kind, "a question about nothing");
-        };
-        let wanted = self.clock(node).saturating_add(frame.extensions[0]);
-        let Some(open) = self.loan(node, peer, head.call).map(|open| *open) else {
+        let (of, left) = ((peer, head.call), frame.extensions[0]);
+        match (head.kind, frame.body) {
+            (Kind::Extend, Body::Extend(id)) => self.extension_asked(node, of, id, left),
+            (Kind::Extended, Body::Extended(id, said)) => {
+                self.extension_answered(node, of, (id, said), left)
+            }
+            (kind, _) => self.wrong(node, peer, kind, "a word of time about nothing"),
+        }
+    }
+
+    /// A callee asks for so much time.
+    fn extension_asked(
+        &mut self,
+        node: usize,
+        (peer, call): (usize, CallNumber),
+        id: Id,
+        left: u64,
+    ) -> Result<(), Fault> {
+        let wanted = self.clock(node).saturating_add(left);
+        let Some(open) = self.loan(node, peer, call).map(|open| *open) else {
             let step = match mutated(Own::EndedExtended) {
                 true => Step::Granted(wanted),
                 false => Step::Refused,
             };
-            return self.say_extended(node, (peer, head.call), id, step);
+            return self.say_extended(node, (peer, call), id, step);
         };
         let Some(mut loan) = open.loan else { return Ok(()) };
         // One question of a call at a time: who asks twice says things twice.
         if loan.asks {
-            return self.say_extended(node, (peer, head.call), id, Step::Refused);
+            return self.say_extended(node, (peer, call), id, Step::Refused);
         }
         let Some(above) = loan.above else {
             let step = loan.term.extend(wanted, None);
-            return self.settled_with(node, (peer, head.call), id, loan, step);
+            return self.settled_with(node, (peer, call), id, loan, step);
         };
         let Some(end) = self.end_above(node, above) else {
-            return self.say_extended(node, (peer, head.call), id, Step::Refused);
+            return self.say_extended(node, (peer, call), id, Step::Refused);
         };
         match loan.term.extend(wanted, Some(end)) {
             Step::Above(wanted) => {
                 self.counts.questions_above += 1;
                 loan.asks = true;
-                if let Some(open) = self.loan(node, peer, head.call) {
+                if let Some(open) = self.loan(node, peer, call) {
                     open.loan = Some(loan);
                 }
-                let whose = Whose::Loan { peer, call: head.call };
+                let whose = Whose::Loan { peer, call };
                 if !mutated(Own::QuestionForgotten) {
                     self.enter(node, above.0, Question { wanted, whose });
                 }
                 Ok(())
             }
-            step => self.settled_with(node, (peer, head.call), id, loan, step),
+            step => self.settled_with(node, (peer, call), id, loan, step),
         }
     }
 
@@ -211,20 +226,16 @@ impl World {
         Ok(())
     }
 
-    /// A caller has answered. Who has asked may be gone.
-    pub(super) fn extension_answered(
+    /// A caller has answered, and when. Who has asked may be gone.
+    fn extension_answered(
         &mut self,
         node: usize,
-        peer: usize,
-        head: &Head,
-        frame: &Frame,
+        (peer, call): (usize, CallNumber),
+        (id, said): (Id, u64),
+        left: u64,
     ) -> Result<(), Fault> {
-        let Body::Extended(id, said) = frame.body else {
-            return self.wrong(node, peer, head.kind, "an answer about nothing");
-        };
-        let left = frame.extensions[0];
         let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-        let Some(&mut at) = end.serving.task_mut(head.call) else { return Ok(()) };
+        let Some(&mut at) = end.serving.task_mut(call) else { return Ok(()) };
         let Some(question) = self.nodes[node].leases.get_mut(&at).and_then(|all| all.pop_front())
         else {
             return Ok(());
