@@ -68,7 +68,7 @@ fn connect(name: &str, place: &Path, waiting: Waiting) -> Result<WorkHandle, Han
 /// Waits until something is so.
 #[track_caller]
 fn until(mut is_so: impl FnMut() -> bool) {
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < common::SOON, "what is waited for never is");
         std::thread::sleep(Duration::from_millis(1));
@@ -470,8 +470,9 @@ fn messages_to_a_silent_server_wait_no_longer_than_they_may() {
     let (_alone, _watchdog) = (alone(), Watchdog::new("messages in time", 120));
     let mut stand = Stand::new(Kind::Shared);
     let handle = stand.handle(Waiting::Adaptive).unwrap();
-    let work = handle.blocking().deadline(Duration::from_millis(50));
+    let work = handle.blocking();
     assert_eq!(work.note(1), Ok(()));
+    let work = work.deadline(Duration::from_millis(50));
     stand.server.as_mut().unwrap().other().signal(rustix::process::Signal::STOP);
     let (mut sent, late) = (1, Instant::now());
     let error = loop {

@@ -1,7 +1,7 @@
 //! The other process: this program again, told by the environment which part to play. It says how
 //! far it is on its standard output and lives until it is killed or its input ends.
 
-use super::Signal;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -60,10 +60,14 @@ impl Other {
         self.child.kill().unwrap();
     }
 
-    /// Another signal.
-    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        let pid = rustix::process::Pid::from_raw(self.child.id() as i32).unwrap();
-        rustix::process::kill_process(pid, signal).unwrap();
+    /// Another signal. Behind one that stops it, all its threads stand: on a busy machine they run on
+    /// for a while.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id() as i32).unwrap();
+        kill_process(pid, signal).unwrap();
+        if signal == Signal::STOP {
+            waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED).unwrap();
+        }
     }
 }
 
@@ -94,8 +98,8 @@ pub(crate) fn end_with_input() {
 }
 
 /// Is given when the input ends.
-pub(crate) fn input_ends() -> Signal {
-    let ends = Signal::default();
+pub(crate) fn input_ends() -> super::Signal {
+    let ends = super::Signal::default();
     let ended = ends.clone();
     std::thread::spawn(move || {
         linger();

@@ -86,8 +86,9 @@ fn a_silent_server_blocks_nobody_for_longer() {
     let _watchdog = Watchdog::new("a silent server", 60);
     let mut stand = Stand::new(Kind::Shared, 1);
     let (handle, other) = (handle(&stand), handle(&stand));
-    let (kept, second) = (handle.blocking().deadline(ms(SHORT)), handle.blocking());
+    let (kept, second) = (handle.blocking(), handle.blocking());
     assert_eq!((kept.nap(0, 1), second.nap(0, 2)), (Ok(1), Ok(2)));
+    let kept = kept.deadline(ms(SHORT));
     assert_eq!(block_on(handle.nap(0, 3)), Ok(3));
     stand.servers[0].other().signal(rustix::process::Signal::STOP);
     let awaited = |handle: &ChainHandle| block_on(handle.nap(0, 4).deadline(ms(SHORT)));
@@ -110,6 +111,7 @@ fn a_silent_server_blocks_nobody_for_longer() {
     }
     stand.servers[0].other().signal(rustix::process::Signal::CONT);
     // What comes too late is heard by nobody.
+    let kept = kept.deadline(A_WHILE);
     for value in 0..100 {
         assert_eq!((kept.nap(0, value), second.nap(0, value)), (Ok(value), Ok(value)));
         assert_eq!(block_on(handle.nap(0, value)), Ok(value));
