@@ -138,7 +138,8 @@ fn a_thousand_idle_sessions() {
     let used = processor_time() - began;
     println!("{used:?} of the processor in a second");
 
-    let among_ns = call_ns(&node, &mut one);
+    // As above: the best of a few, for the machine may have been quieter before.
+    let among_ns = (0..3).map(|_| call_ns(&node, &mut one)).min().unwrap();
     println!("a call takes {alone_ns} ns alone and {among_ns} ns among {SESSIONS}");
     assert!(used < Duration::from_millis(20), "{used:?}");
     // Half of the calls; the bench holds them against a narrower bound.

@@ -189,7 +189,8 @@ fn promoted_handlers_say_what_they_waited_for() {
             for _ in 0..32 {
                 let held = stand.node.spawn({
                     let work = work.clone();
-                    async move { work.locked(0, 3).await }
+                    // So long that the next one comes meanwhile, also on a busy machine.
+                    async move { work.locked(0, 20).await }
                 });
                 crate::common::yield_now().await;
                 assert_eq!(work.locked(0, 0).await, Ok(()));

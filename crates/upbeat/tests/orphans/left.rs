@@ -26,7 +26,7 @@ fn a_handler_goes_on_without_its_caller_if_its_method_says_so() {
         stand.node.block_on(async {
             let chain = stand.client(0).await;
             for round in 1..=5 {
-                let call = first(chain.finish(100), stand.standing([0], 1)).await;
+                let call = first(chain.finish(300), stand.standing([0], 1)).await;
                 assert!(call.is_err(), "it was dropped");
                 assert_eq!(chain.standing().await, Ok((1, round)));
                 finished(&stand, round).await;
