@@ -62,11 +62,12 @@ impl Dispatcher {
                     self.sampling.drained();
                 }
                 Idle::Sleep => {
-                    let woken = self.sleep(None);
+                    let woken = self.sleep();
                     self.pace.borrow_mut().slept();
                     if woken {
                         self.turn_woken(main);
                     }
+                    self.attend_late();
                 }
             }
         }
@@ -100,7 +101,10 @@ impl Dispatcher {
             self.count(Counter::Watches);
             self.show_counters();
             let mut sources = self.sources.take();
-            self.reactor.wait(Some(0), &mut sources);
+            // What has woken the node may not have been seen to yet.
+            if sources.is_empty() {
+                self.reactor.wait(Some(0), &mut sources);
+            }
             came |= self.attend(sources);
             self.sampling.drained();
         }
@@ -135,8 +139,8 @@ impl Dispatcher {
         self.expire_due(now)
     }
 
-    /// Sleeps until something comes, for `nanoseconds` at most. False if something has come before.
-    pub(crate) fn sleep(self: &Rc<Self>, nanoseconds: Option<u64>) -> bool {
+    /// Sleeps until something comes. False if something has come before.
+    fn sleep(self: &Rc<Self>) -> bool {
         self.home.page().withdraw();
         self.settle_all(false);
         self.relieve_all();
@@ -145,18 +149,24 @@ impl Dispatcher {
         if sleeps {
             self.count(Counter::Sleeps);
             self.show_counters();
-            let timeout = [self.next_timer(), nanoseconds].into_iter().flatten().min();
-            self.reactor.wait(timeout, &mut sources);
+            self.reactor.wait(self.next_timer(), &mut sources);
             self.count(Counter::Wakes);
             self.sampling.woke();
         }
         self.home.page().promise();
         self.roster.awake(sources.contains(&Source::Roster));
-        self.attend(sources);
-        let now = self.now_ns();
-        self.fire(now);
-        self.tidy(now);
+        self.sources.set(sources);
         sleeps
+    }
+
+    /// Sees to the sockets by which the node was woken, and to its timers. That comes behind the first
+    /// turn: a ring says no more than that something lies in a lane, whose sender waits for it. Gives
+    /// whether there was anything by which the application may have run.
+    fn attend_late(self: &Rc<Self>) -> bool {
+        let came = self.attend(self.sources.take());
+        let now = self.now_ns();
+        self.tidy(now);
+        came | self.fire(now)
     }
 
     /// Takes the promise back, for a loop of the application's own that is about to wait for the
@@ -181,19 +191,12 @@ impl Dispatcher {
     #[cold]
     #[inline(never)]
     pub(super) fn turn_resumed(self: &Rc<Self>, main: Main<'_>) -> bool {
-        let came = self.resume();
-        self.turn_woken(main) | came
-    }
-
-    fn resume(self: &Rc<Self>) -> bool {
         let mut sources = self.sources.take();
         self.reactor.wait(Some(0), &mut sources);
         self.sampling.woke();
         self.roster.awake(sources.contains(&Source::Roster));
-        let came = self.attend(sources);
-        let now = self.now_ns();
-        self.tidy(now);
-        came | self.fire(now)
+        self.sources.set(sources);
+        self.turn_woken(main) | self.attend_late()
     }
 
     /// The last look before sleeping, behind the promise's withdrawal.

@@ -40,6 +40,8 @@ pub(super) struct Caller {
     numbers: Box<[u16]>,
     pace: Pace,
     watched: Instant,
+    /// Whether its thread has slept, and not read since what has woken it.
+    rung: bool,
     /// Whether rings may have been heard along with a segment of the peer's.
     pub(super) heard: bool,
     /// What its thread looks after besides, if it has one of its own.
@@ -73,6 +75,7 @@ impl Caller {
             numbers: Box::new([BIND]),
             pace: Pace::new(waiting),
             watched: Instant::now(),
+            rung: false,
             heard: false,
             watch,
             until,

@@ -302,8 +302,9 @@ fn hear(state: &Mutex<State>, bell: &OwnedFd, watch: &Watch) {
             let mut state = lock(state);
             let State::Open(caller) = &mut *state else { return };
             caller.awake();
-            caller.hear();
+            // Who waits for what has come is woken first.
             caller.drain();
+            caller.hear();
             if caller.ended().is_some() {
                 return;
             }

@@ -122,6 +122,7 @@ fn asleep(server: &Elsewhere, waiting: Waiting, names: &[&str], ended: u64) {
 pub(crate) fn judge(list: &str) {
     let mut begun: HashMap<&str, &str> = HashMap::new();
     let mut phase: Option<(&str, BTreeMap<String, u64>)> = None;
+    let (mut before, mut read_first) = (HashMap::new(), 0);
     let mut judged = Vec::new();
     for line in list.lines() {
         let (process, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -131,6 +132,9 @@ pub(crate) fn judge(list: &str) {
             if phase.as_ref().is_some_and(|phase| phase.0 == name) {
                 let (_, calls) = phase.take().unwrap();
                 judge_phase(name, &calls);
+                // Whoever is woken answers, or asks on, before it reads what has rung: the peer waits.
+                let most = if name == "both-asleep" { count(name) / 10 } else { u64::MAX };
+                assert!(read_first <= most, "{name}: {read_first} times the socket was read first");
                 judged.push(name);
             }
         }
@@ -146,11 +150,15 @@ pub(crate) fn judge(list: &str) {
         if let Some((_, name)) = call.split_once("\"@begin ") {
             let known = PHASES.iter().find(|phase| phase.0 == word(name));
             phase = known.map(|known| (known.0, BTreeMap::new()));
+            (before, read_first) = (HashMap::new(), 0);
         } else if let Some((name, calls)) = &mut phase
             && !is_look(&call, name)
             && call.contains('(')
         {
-            *calls.entry(call.split('(').next().unwrap().to_owned()).or_default() += 1;
+            let name = call.split('(').next().unwrap().to_owned();
+            let woke = before.insert(process, name.clone()).as_deref() == Some("epoll_pwait");
+            read_first += u64::from(woke && name == "recvmsg");
+            *calls.entry(name).or_default() += 1;
         }
     }
     assert_eq!(judged, PHASES.map(|phase| phase.0), "phases that were found");
