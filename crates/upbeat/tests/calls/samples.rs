@@ -139,7 +139,8 @@ fn one_way_messages_are_written_down_at_their_receiver() {
                 assert_eq!(work.noted().await, Ok((number, number, 0)));
             }
             for number in 401..=440 {
-                work.note_late(number, 2).await.unwrap();
+                // On a busy machine some of it is over before it is seen to wait.
+                work.note_late(number, 20).await.unwrap();
                 while work.noted().await != Ok((number, number, 0)) {
                     upbeat::sleep(Duration::from_millis(1)).await;
                 }
@@ -183,7 +184,8 @@ fn promoted_handlers_say_what_they_waited_for() {
             assert_eq!(held.await.unwrap(), Ok(()));
             stand.node.set_sampling(1);
             for n in 0..32 {
-                assert_eq!(work.nap(2, n).await, Ok(n));
+                // On a busy machine some of it is over before it is seen to wait.
+                assert_eq!(work.nap(20, n).await, Ok(n));
             }
             let before = work.counted(Counter::PromotedByLock as u64).await.unwrap();
             for _ in 0..32 {
