@@ -151,7 +151,7 @@ impl Desk for Served {
         let [first, second] = [first, second].map(|fork| &self.0.forks[usize::from(fork)]);
         let _first = first.lock().await;
         // So that the other has its first one as well.
-        upbeat::sleep(Duration::from_millis(2)).await;
+        upbeat::sleep(Duration::from_millis(20)).await;
         let _second = second.lock().await;
     }
 

@@ -200,7 +200,8 @@ fn each_method_says_what_became_of_its_calls() {
     assert_eq!(counted("runs_on", Counter::OverRuns), 2);
     // The first one ran for longer.
     let ran = of(told, "runs_on");
-    assert!(ran.longest >= Duration::from_millis(8), "{:?}", ran.longest);
+    // The processor's counter and the system's clock are not the same to a microsecond.
+    assert!(ran.longest >= Duration::from_micros(7_950), "{:?}", ran.longest);
     assert!((Duration::from_millis(5)..ran.longest).contains(&ran.mean), "{:?}", ran.mean);
     let text = told.to_string();
     assert!(text.contains("Fates.naps") && text.contains("timer 2"), "{text}");
