@@ -73,6 +73,7 @@ impl EchoService {
     }
 }
 
+#[upbeat::service]
 impl Echo for EchoService {
     async fn null(&self) {}
 
@@ -117,11 +118,13 @@ impl Echo for EchoService {
         self.hits.set(self.hits.get() + 1);
     }
 
+    #[method(budget = "10s")]
     async fn lie(&self, message: Lying) {
         let sum = black_box(message.sum_there());
         self.hits.set(self.hits.get() + u64::from(sum.is_some()));
     }
 
+    #[method(budget = "10s")]
     async fn keep(&self, message: Lying) {
         let lay = message.keep(&mut self.kept.borrow_mut());
         self.hits.set(self.hits.get() + u64::from(lay));

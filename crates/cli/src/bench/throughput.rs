@@ -6,7 +6,9 @@
 //!
 //! What is read in place stands beside the ring with one copy. Both readers add up all words, with
 //! the same loop: one who touched nothing would leave the bytes in the writer's cache, and what it
-//! costs to move them, which is what is measured, would be paid by nobody.
+//! costs to move them, which is what is measured, would be paid by nobody. A ring is cut into pieces, and
+//! a long message goes through it in the cache; who reads a message in place wants it whole. So beside
+//! long ones stands also a ring in which each lies whole.
 //!
 //! A ring's reader copies into one buffer, again and again; a receiver of ours has a vector for each
 //! message, which the system has to give. So there is also one that copies into a buffer that it keeps.
@@ -60,9 +62,10 @@ enum Way {
 
 impl Way {
     /// A baseline stands before what is compared with it.
-    const ALL: [Way; 6] = [
+    const ALL: [Way; 7] = [
         Way::Ring(Copies::Two),
         Way::Ring(Copies::One),
+        Way::Ring(Copies::Whole),
         Way::Nodes(Flow::Optimistic),
         Way::Nodes(Flow::Conservative),
         Way::InPlace,
@@ -88,7 +91,11 @@ impl Way {
     }
 
     fn goes_with(self, bytes: usize) -> bool {
-        !matches!(self, Way::InPlace | Way::Kept) || bytes >= IN_PLACE_LEAST
+        match self {
+            Way::InPlace | Way::Kept => bytes >= IN_PLACE_LEAST,
+            Way::Ring(copies) => copies.goes_with(bytes),
+            Way::Nodes(_) => true,
+        }
     }
 
     fn baseline(self) -> Option<Way> {
@@ -98,7 +105,7 @@ impl Way {
                 Some(Way::Ring(Copies::Two))
             }
             Way::Nodes(Flow::Conservative) => Some(Way::Nodes(Flow::Optimistic)),
-            Way::InPlace => Some(Way::Ring(Copies::One)),
+            Way::InPlace | Way::Ring(Copies::Whole) => Some(Way::Ring(Copies::One)),
         }
     }
 }
@@ -127,6 +134,9 @@ impl Case {
                 format!("{bytes} bytes copied into a bare ring and out of it")
             }
             Way::Ring(Copies::One) => format!("{bytes} bytes copied in, and read where they lie"),
+            Way::Ring(Copies::Whole) => {
+                format!("{bytes} bytes copied in whole, and then read where they lie")
+            }
         }
     }
 
@@ -163,7 +173,14 @@ pub(crate) fn subjects(
     pair: &Pair,
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<Box<dyn Subject>>, BenchError> {
-    let rings = Rc::new(Rings::make(pair.control())?);
+    let cases: Vec<Case> = cases().into_iter().filter(|case| wanted(&case.path())).collect();
+    let rings = cases.iter().map(|case| match case.way {
+        Way::Ring(copies) => copies.most(case.bytes),
+        Way::Nodes(_) | Way::InPlace | Way::Kept => 0,
+    });
+    // Where none is wanted it is a page that nobody looks at.
+    let rings = Rings::make(pair.control(), rings.max().unwrap_or(0).max(4 * KIB))?;
+    let rings = Rc::new(rings);
     let Done = pair.control().receive()?;
     let mut senders: Vec<(Flow, Rc<Caller>)> = Vec::new();
     for flow in Flow::BOTH {
@@ -173,13 +190,16 @@ pub(crate) fn subjects(
         senders.push((flow, Rc::new(sender)));
     }
     let mut subjects: Vec<Box<dyn Subject>> = Vec::new();
-    for case in cases().into_iter().filter(|case| wanted(&case.path())) {
+    for case in cases {
         let baseline = case.way.baseline().map(|way| Case { way, ..case }.path());
         let message = Message::of(case.bytes);
         let sender = senders.iter().find(|(flow, _)| Some(*flow) == case.way.flow());
-        let doing = match sender {
-            Some((_, sender)) => Doing::Nodes(Rc::clone(sender)),
-            None => Doing::Ring(RingFloor::new(Rc::clone(&rings), case.bytes)),
+        let doing = match (case.way, sender) {
+            (Way::Ring(copies), _) => {
+                Doing::Ring(RingFloor::new(Rc::clone(&rings), copies, case.bytes))
+            }
+            (_, Some((_, sender))) => Doing::Nodes(Rc::clone(sender)),
+            (_, None) => return Err(BenchError::protocol(format!("nobody sends {}", case.path()))),
         };
         let (path, tally) = (case.path(), Tally::default());
         subjects.push(Box::new(Stream { case, path, baseline, message, doing, tally }));
@@ -331,6 +351,8 @@ mod tests {
         assert!(all.iter().any(|case| case.path() == "500B/conservative"));
         assert!(all.iter().any(|case| case.path() == "64MiB/in-place"));
         assert!(all.iter().any(|case| case.path() == "64MiB/kept"));
+        assert!(all.iter().any(|case| case.path() == "64MiB/whole"));
+        assert!(!all.iter().any(|case| case.path() == "1MiB/whole"), "it is in any ring");
         assert!(Way::ALL.iter().all(|way| !way.word().contains('@')));
     }
 

@@ -15,10 +15,10 @@ use upbeat_memory::segment::{Segment, Writers};
 const RINGS: [usize; 4] = [32 << 10, 256 << 10, 1 << 20, 8 << 20];
 /// How patient the reader is: tried as well.
 const PATIENCE: [u32; 2] = [1, 100];
-/// Bytes of the segment that holds the largest of them.
-const BYTES: usize = RINGS[RINGS.len() - 1];
 /// So many pieces fit a ring at the least: both sides work at once.
 const FIT: usize = 8;
+/// So many messages fit one in which each lies whole.
+const FIT_WHOLE: usize = 2;
 /// How often each ring is tried; the fastest try counts. Once, if a burst is longer than this.
 const TRIES: u32 = 3;
 const TRIED_BYTES: usize = 16 << 20;
@@ -32,6 +32,8 @@ pub(super) enum Copies {
     Two,
     /// Into the ring; the reader adds up words where they lie.
     One,
+    /// The same, and each message lies whole, as who reads it in place needs it.
+    Whole,
 }
 
 impl Copies {
@@ -39,29 +41,50 @@ impl Copies {
         match self {
             Copies::Two => "two-copies",
             Copies::One => "one-copy",
+            Copies::Whole => "whole",
         }
     }
 }
 
-/// A ring as it is tried: its bytes, and how patient its reader is.
+impl Copies {
+    /// Whether there is anything to try: where messages are short, they lie whole in any ring.
+    pub(super) fn goes_with(self, message: usize) -> bool {
+        self != Copies::Whole || message * FIT > RINGS[RINGS.len() - 1]
+    }
+
+    /// Bytes of the largest ring that is tried.
+    pub(super) fn most(self, message: usize) -> usize {
+        if self == Copies::Whole { FIT_WHOLE * message } else { RINGS[RINGS.len() - 1] }
+    }
+
+    /// The rings that are tried.
+    fn rings(self, message: usize) -> Vec<Ring> {
+        let (sizes, fit) = match self {
+            Copies::Two | Copies::One => (RINGS.to_vec(), FIT),
+            Copies::Whole => (vec![self.most(message)], FIT_WHOLE),
+        };
+        let of = |bytes| PATIENCE.map(|patience| Ring { bytes, fit, patience });
+        sizes.into_iter().flat_map(of).collect()
+    }
+}
+
+/// A ring as it is tried: its bytes, how many pieces it holds at the least, and how patient its reader
+/// is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ring {
     bytes: usize,
+    fit: usize,
     patience: u32,
 }
 
 impl Ring {
-    fn all() -> impl Iterator<Item = Ring> {
-        RINGS.iter().flat_map(|&bytes| PATIENCE.map(|patience| Ring { bytes, patience }))
-    }
-
     /// As it stands behind a case's path, for the second process.
     fn word(self) -> String {
         format!("{}+{}", self.bytes, self.patience)
     }
 
     fn cut(self, message: usize) -> Cut {
-        Cut::of(self.bytes, message, FIT).with_patience(self.patience)
+        Cut::of(self.bytes, message, self.fit).with_patience(self.patience)
     }
 }
 
@@ -71,12 +94,12 @@ pub(super) struct Rings {
 }
 
 impl Rings {
-    /// Makes it, and hands it to the second process.
-    pub(super) fn make(control: &Control) -> Result<Rings, BenchError> {
-        let ring = Segment::create(LABEL, BYTES, Writers::Owner)
+    /// Makes it for rings of so many bytes, and hands it to the second process.
+    pub(super) fn make(control: &Control, bytes: usize) -> Result<Rings, BenchError> {
+        let ring = Segment::create(LABEL, bytes, Writers::Owner)
             .and_then(Segment::reserve)
             .map_err(BenchError::segment(LABEL))?;
-        control.send_with(&Offer { segments: vec![BYTES] }, &[ring.descriptor()])?;
+        control.send_with(&Offer { segments: vec![bytes] }, &[ring.descriptor()])?;
         Ok(Rings { ring: ring.into_region() })
     }
 }
@@ -84,14 +107,15 @@ impl Rings {
 /// A floor as a case has it.
 pub(super) struct RingFloor {
     rings: Rc<Rings>,
+    copies: Copies,
     bytes: usize,
     best: Option<Ring>,
 }
 
 impl RingFloor {
     /// Nothing is tried before the first round.
-    pub(super) fn new(rings: Rc<Rings>, bytes: usize) -> RingFloor {
-        RingFloor { rings, bytes, best: None }
+    pub(super) fn new(rings: Rc<Rings>, copies: Copies, bytes: usize) -> RingFloor {
+        RingFloor { rings, copies, bytes, best: None }
     }
 
     /// The bytes of the ring that is used.
@@ -123,7 +147,7 @@ impl RingFloor {
         burst: u32,
     ) -> Result<Ring, BenchError> {
         let mut best: Option<(f64, Ring)> = None;
-        for ring in Ring::all() {
+        for ring in self.copies.rings(self.bytes) {
             let tries = if burst as usize * self.bytes > TRIED_BYTES { 1 } else { TRIES };
             let work = Work { warm: 1, ..Work::of(tries, burst) };
             let took = self.through(ring, pair, path, from, work)?.ns_at(0.0);
@@ -159,8 +183,11 @@ pub(super) struct RingServer {
 impl RingServer {
     /// Takes what the first process hands over.
     pub(super) fn join(control: &Control) -> Result<RingServer, BenchError> {
-        let [ring] = ground::receive(control)?;
-        Ok(RingServer { ring: ground::open(LABEL, ring.as_fd(), BYTES)?, to: Vec::new() })
+        let (offer, rings) = control.receive_with::<Offer>()?;
+        let ([bytes], [ring]) = (&offer.segments[..], &rings[..]) else {
+            return Err(BenchError::protocol(format!("one ring was to come, not {offer:?}")));
+        };
+        Ok(RingServer { ring: ground::open(LABEL, ring.as_fd(), *bytes)?, to: Vec::new() })
     }
 
     /// Does the other side of a round.
@@ -172,7 +199,7 @@ impl RingServer {
         ground: &mut Ground,
         work: Work,
     ) -> Result<(), BenchError> {
-        let found = Ring::all().find(|one| one.word() == ring);
+        let found = copies.rings(bytes).into_iter().find(|one| one.word() == ring);
         let found = found.ok_or_else(|| BenchError::protocol(format!("no ring is `{ring}`")))?;
         let cut = found.cut(bytes);
         match copies {
@@ -180,7 +207,7 @@ impl RingServer {
                 self.to.resize(self.to.len().max(bytes), 0);
                 pipe::copy_out(&self.ring, cut, &mut self.to[..bytes], ground, work);
             }
-            Copies::One => pipe::sum_up(&self.ring, cut, ground, work),
+            Copies::One | Copies::Whole => pipe::sum_up(&self.ring, cut, ground, work),
         }
         Ok(())
     }
