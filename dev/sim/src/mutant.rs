@@ -57,10 +57,12 @@ pub(crate) enum Own {
     CallerLeaves,
     ExtensionUnheard,
     OrphanLends,
+    LentBeyond,
+    ToldTwice,
 }
 
 impl Own {
-    pub(crate) const ALL: [(Own, &'static str); 48] = [
+    pub(crate) const ALL: [(Own, &'static str); 50] = [
         (Own::NackDropped, "a request is refused and its sender not told"),
         (Own::ReplyDropped, "a reply that finds no room is dropped"),
         (Own::CancelDropped, "a cancel that finds no room is dropped"),
@@ -111,6 +113,8 @@ impl Own {
             Own::OrphanLends,
             "a handler whose caller is gone lets what it calls have its caller's time",
         ),
+        (Own::LentBeyond, "a call is extended beyond what its caller lets it last"),
+        (Own::ToldTwice, "a question for more time is answered twice"),
         (Own::WentUntold, "what went without a thought is not told to the sender"),
     ];
 }

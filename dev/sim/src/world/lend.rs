@@ -156,7 +156,10 @@ impl World {
             return self.say_extended(node, (peer, call), id, Step::Refused);
         }
         let Some(above) = loan.above else {
-            let step = loan.term.extend(wanted, None);
+            let step = match mutated(Own::LentBeyond) {
+                true => Step::Granted(wanted),
+                false => loan.term.extend(wanted, None),
+            };
             return self.settled_with(node, (peer, call), id, loan, step);
         };
         let Some(end) = self.end_above(node, above) else {
@@ -200,6 +203,9 @@ impl World {
             if !mutated(Own::CallerLeaves) {
                 open.deadline = Deadline::after(0, loan.term.end().max(when(open.deadline)));
             }
+        }
+        if mutated(Own::ToldTwice) {
+            self.say_extended(node, (peer, call), id, step)?;
         }
         self.say_extended(node, (peer, call), id, step)
     }
