@@ -3,22 +3,27 @@
 //! Nothing happens before the first poll, which writes the request into the lane. Dropped before
 //! the answer, a call is cancelled at the callee. Where the lane is full, the call waits for room.
 
+mod waits;
+
 mod again;
 mod filling;
 mod given_up;
+mod oneway;
 mod streaming;
 mod trying;
 
 pub use again::NackCall;
 pub use filling::{Asks, Filling, TryFilling};
+pub use oneway::Send;
 pub(crate) use streaming::hand_over;
 pub(crate) use trying::flatten;
 pub use trying::{SendsNow, TryCall, TryNackCall, Trying};
+use waits::{Waits, not_sent, not_waiting, still_asks};
 
 use crate::dispatch::{Dispatcher, Loan};
 use crate::error::CallError;
-use crate::sample::{Half, Reason, Sample, Stamps, Unsampled, Wants};
-use crate::session::{Answer, Extensions, Put, Session, Standing};
+use crate::sample::{Half, Stamps, Unsampled, Wants};
+use crate::session::{Answer, Extensions, Put, Session};
 use crate::time::Sleep;
 use crate::wire::{Input, Wire, WireError};
 use std::future::Future;
@@ -28,7 +33,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use upbeat_core::bill::Counter;
-use upbeat_core::bill::way::{CALL, Happened, ONEWAY, Point};
+use upbeat_core::bill::way::{CALL, Happened, Point};
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 use upbeat_core::orphan::inherited;
@@ -144,37 +149,6 @@ struct Deadline {
     sleep: Sleep,
     /// Until when it may be extended, by the node's clock.
     most: Option<u64>,
-}
-
-/// What a message has that waits for room.
-#[derive(Default)]
-struct Waits {
-    sample: Option<Box<Sample>>,
-    /// Its place in the queue.
-    standing: Option<Standing>,
-    /// Where room was asked for, which is a place as well.
-    asked: Option<Asked>,
-}
-
-impl Waits {
-    fn number(&self) -> Option<u64> {
-        self.asked.as_ref().map(|asked| asked.number)
-    }
-}
-
-/// Room that was asked for. Dropped before the request has gone, it is wanted no more.
-struct Asked {
-    node: Rc<Dispatcher>,
-    session: Rc<Session>,
-    number: u64,
-}
-
-impl Drop for Asked {
-    fn drop(&mut self) {
-        if self.session.withdraw(self.number) {
-            self.node.sent(&self.session);
-        }
-    }
 }
 
 // Nothing in a call is pinned: its arguments are moved into the lane, its result out of it.
@@ -441,66 +415,6 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     }
 }
 
-/// Whether there is no room yet for the request of this number.
-fn still_asks(
-    session: &Session,
-    number: u64,
-    context: &mut Context<'_>,
-) -> Result<bool, CallError> {
-    match session.ended() {
-        Some(lost) => Err(CallError::NotSent(Box::new(lost.clone()))),
-        None => Ok(!session.is_granted(number, context.waker())),
-    }
-}
-
-/// What is to be done with a message that was not sent: it stands in the queue, or asks for room, or
-/// there is an error.
-#[cold]
-fn not_sent(
-    bound: &Bound,
-    put: Put,
-    waits: &mut Waits,
-    context: &mut Context<'_>,
-) -> Result<(), CallError> {
-    let Bound { node, session, .. } = bound;
-    let put = match put {
-        Put::Ask(bytes) => match session.ask(bytes, context.waker()) {
-            Ok(number) => {
-                node.count(Counter::RoomAsked);
-                let (node, session) = (Rc::clone(node), Rc::clone(session));
-                waits.asked = Some(Asked { node, session, number });
-                waits.standing = None;
-                bound.node.sent(&bound.session);
-                return Ok(());
-            }
-            Err(put) => put,
-        },
-        put => put,
-    };
-    match put {
-        Put::Full => {
-            node.count(Counter::LaneFull);
-            match waits.asked {
-                // It has its place by its number, before those who stand in the queue.
-                Some(_) => session.wait_for_room(context.waker()),
-                None => session.stand(&mut waits.standing, context.waker()),
-            }
-            node.sent(session);
-            Ok(())
-        }
-        put => Err(not_waiting(node, session, put)),
-    }
-}
-
-/// The error of a message that was not sent and does not wait.
-#[cold]
-fn not_waiting(node: &Rc<Dispatcher>, session: &Rc<Session>, put: Put) -> CallError {
-    put.into_error(|why| {
-        node.lose(session, *why);
-        session.lost()
-    })
-}
-
 impl<A: Wire, R: Wire> Future for Call<'_, A, R> {
     type Output = Result<R, CallError>;
 
@@ -582,148 +496,5 @@ impl<A, R: Wire> Call<'_, A, R> {
         node.call_done(session, half);
         self.state = State::Over;
         Some(result)
-    }
-}
-
-/// A one-way message on its way into the lane.
-#[must_use = "nothing is sent until it is awaited"]
-pub struct Send<'c, A> {
-    bound: &'c Bound,
-    number: u16,
-    method: &'static str,
-    arguments: A,
-    rare: Option<Box<Waits>>,
-}
-
-// Nothing in it is pinned: the arguments are moved into the lane.
-impl<A> Unpin for Send<'_, A> {}
-
-impl<A: Wire> Future for Send<'_, A> {
-    type Output = Result<(), CallError>;
-
-    #[inline(always)]
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.bound.node.sample_is_due() || self.rare.is_some() {
-            return self.poll_rarely(context);
-        }
-        self.write(context, &mut Unsampled)
-    }
-}
-
-impl<A: Wire> Send<'_, A> {
-    /// Sends the message now, or says [`CallError::Full`] where it would have to wait.
-    ///
-    /// ```
-    /// # #[upbeat::service]
-    /// # pub trait Counter {
-    /// #     async fn add(&self, n: u64) -> u64;
-    /// #     #[oneway]
-    /// #     async fn reset(&self);
-    /// # }
-    /// # fn of(counter: &CounterClient) -> Result<(), upbeat::CallError> {
-    /// counter.reset().try_send()
-    /// # }
-    /// ```
-    pub fn try_send(self) -> Result<(), CallError> {
-        let Bound { node, session, .. } = self.bound;
-        self.put(&mut Unsampled)?.map_err(|put| not_waiting(node, session, put))
-    }
-
-    #[inline(always)]
-    fn write(
-        &mut self,
-        context: &mut Context<'_>,
-        stamps: &mut impl Stamps,
-    ) -> Poll<Result<(), CallError>> {
-        match self.put(stamps) {
-            Ok(Ok(())) => Poll::Ready(Ok(())),
-            Ok(Err(put)) => {
-                let waits = self.rare.get_or_insert_default();
-                match not_sent(self.bound, put, waits, context) {
-                    Ok(()) => {
-                        self.bound.node.waits_for(Reason::Full);
-                        Poll::Pending
-                    }
-                    Err(error) => Poll::Ready(Err(error)),
-                }
-            }
-            Err(error) => Poll::Ready(Err(error)),
-        }
-    }
-
-    /// Has the message written.
-    #[inline(always)]
-    fn put(&self, stamps: &mut impl Stamps) -> Result<Result<(), Put>, CallError> {
-        let Bound { node, session, .. } = self.bound;
-        if self.number == MISSING {
-            return Err(CallError::NoSuchMethod { method: self.method });
-        }
-        stamps.at(Point::Opened);
-        let manner = stamps.sample().map(|sample| sample.manner);
-        let words = stamps.on_oneway(Head::oneway(self.number, 0).with_manner(manner).words());
-        let granted = self.rare.as_ref().and_then(|waits| waits.number());
-        let written = match granted {
-            None => session.request(words, Extensions::NONE, &self.arguments, stamps),
-            Some(_) => {
-                let extensions = Extensions { granted, ..Extensions::NONE };
-                session.request_granted(words, extensions, &self.arguments, stamps)
-            }
-        };
-        if written.is_ok() {
-            if let Some(sample) = stamps.sample().filter(|sample| sample.needs_frame()) {
-                session.send_stamps(CallNumber::NONE, sample);
-            }
-            node.sent_oneway(session);
-        }
-        Ok(written)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn poll_rarely(&mut self, context: &mut Context<'_>) -> Poll<Result<(), CallError>> {
-        if let Some(number) = self.rare.as_ref().and_then(|waits| waits.number())
-            && still_asks(&self.bound.session, number, context)?
-        {
-            self.bound.node.put_off_sample();
-            return Poll::Pending;
-        }
-        let mut sample = match self.rare.as_mut().and_then(|rare| rare.sample.take()) {
-            Some(mut sample) => {
-                self.bound.node.put_off_sample();
-                sample.at(Point::Roomed);
-                sample
-            }
-            None => match self.bound.node.next_sample(ONEWAY) {
-                Some(mut sample) => {
-                    sample.begin();
-                    sample
-                }
-                None => return self.write_in_turn(context, &mut Unsampled),
-            },
-        };
-        let sent = self.write_in_turn(context, &mut *sample);
-        if sent.is_pending() {
-            sample.note(Happened::FULL);
-            self.rare.get_or_insert_default().sample = Some(sample);
-        } else {
-            self.bound.node.free_sample(sample);
-        }
-        sent
-    }
-
-    /// Writes the message from its place in the queue, if it has one, and leaves that.
-    fn write_in_turn(
-        &mut self,
-        context: &mut Context<'_>,
-        stamps: &mut impl Stamps,
-    ) -> Poll<Result<(), CallError>> {
-        let session = &self.bound.session;
-        session.take_turn(self.rare.as_ref().and_then(|waits| waits.standing.as_ref()));
-        let sent = self.write(context, stamps);
-        session.take_turn(None);
-        if sent.is_ready() {
-            self.rare = None;
-        }
-        sent
     }
 }

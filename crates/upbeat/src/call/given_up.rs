@@ -2,7 +2,8 @@
 //!
 //! Invariant: the callee of a call that was sent is told, unless it has answered and nothing is left of that.
 
-use super::{Bound, Call, State, Waits};
+use super::waits::Waits;
+use super::{Bound, Call, State};
 use crate::error::CallError;
 use std::future::Future;
 use std::pin::Pin;
