@@ -169,7 +169,7 @@ impl Session {
         let mut next = pool.next(usage, shape);
         if next.is_none() && matches!(shape, Shape::Long(_)) {
             // Those of other lengths, if they lie idle, make room.
-            self.retire_slabs(|own| is_long(&own.slab) && own.usage == usage);
+            self.retire_slabs(|own| own.usage == usage);
             next = pool.next(usage, shape);
         }
         let Some((number, each, count)) = next else {
@@ -206,32 +206,36 @@ impl Session {
 
     /// Gives up slabs for long payloads that have lain idle for as long as [such ones are kept](IDLE).
     pub(crate) fn retire_unused_slabs(&self) {
-        self.retire_slabs(|own| is_long(&own.slab) && own.kept_ns() == 0);
+        self.retire_slabs(|own| own.kept_ns() == 0);
     }
 
     /// Gives up all slabs for long payloads that lie idle.
     pub(crate) fn retire_all_slabs(&self) {
-        self.retire_slabs(|own| is_long(&own.slab));
+        self.retire_slabs(|_| true);
     }
 
     /// Whether a slab for long payloads lies idle, and for how many nanoseconds it is still kept.
     pub(crate) fn slabs_kept_ns(&self) -> Option<u64> {
         let slabs = self.pool.slabs.borrow();
         let kept = |(number, own): (usize, &Option<Own>)| {
-            let own = own.as_ref().filter(|own| is_long(&own.slab))?;
-            let idle = own.slab.is_idle(self.carrier.lanes.peer_returned(number));
-            idle.then(|| own.kept_ns())
+            let own = own.as_ref()?;
+            self.lies_idle(number, own).then(|| own.kept_ns())
         };
         slabs.iter().enumerate().filter_map(kept).min()
     }
 
+    /// Whether it is for long payloads, and nobody uses it.
+    fn lies_idle(&self, number: usize, own: &Own) -> bool {
+        is_long(&own.slab) && own.slab.is_idle(self.carrier.lanes.peer_returned(number))
+    }
+
+    /// Gives up those that lie idle and are not wanted.
     fn retire_slabs(&self, unwanted: impl Fn(&Own) -> bool) {
-        let lanes = &self.carrier.lanes;
         let Ok(mut slabs) = self.pool.slabs.try_borrow_mut() else { return };
         for (number, place) in slabs.iter_mut().enumerate() {
             let Some(own) = place.as_ref() else { continue };
-            if own.slab.is_idle(lanes.peer_returned(number)) && unwanted(own) {
-                let Ok(claim) = lanes.claim(1, 0) else { return };
+            if self.lies_idle(number, own) && unwanted(own) {
+                let Ok(claim) = self.carrier.lanes.claim(1, 0) else { return };
                 claim.commit(Head::retire(number as u32).words(), 0);
                 *place = None;
                 self.unflushed.set(self.unflushed.get() + 1);
