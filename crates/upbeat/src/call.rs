@@ -18,7 +18,7 @@ pub use oneway::Send;
 pub(crate) use streaming::hand_over;
 pub(crate) use trying::flatten;
 pub use trying::{SendsNow, TryCall, TryNackCall, Trying};
-use waits::{Waits, not_sent, not_waiting, still_asks};
+use waits::{Waits, not_sent, not_waiting, sample_of, still_asks};
 
 use crate::dispatch::{Dispatcher, Loan};
 use crate::error::CallError;
@@ -342,24 +342,14 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
             self.bound.node.put_off_sample();
             return Ok(false);
         }
+        // One with streams is never sampled.
+        if A::STREAMS || R::STREAMS {
+            self.bound.node.put_off_sample();
+            return self.write_rarely(context, &mut Unsampled);
+        }
         let waited = self.rare.as_mut().and_then(|rare| rare.waits.sample.take());
-        let mut sample = match waited {
-            Some(mut sample) => {
-                self.bound.node.put_off_sample();
-                sample.at(Point::Roomed);
-                sample
-            }
-            None if A::STREAMS || R::STREAMS => {
-                self.bound.node.put_off_sample();
-                return self.write_rarely(context, &mut Unsampled);
-            }
-            None => match self.bound.node.next_sample(CALL) {
-                Some(mut sample) => {
-                    sample.begin();
-                    sample
-                }
-                None => return self.write_rarely(context, &mut Unsampled),
-            },
+        let Some(mut sample) = sample_of(&self.bound.node, waited, CALL) else {
+            return self.write_rarely(context, &mut Unsampled);
         };
         let sent = self.write_rarely(context, &mut *sample);
         match (&sent, &self.state) {

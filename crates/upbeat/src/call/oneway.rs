@@ -1,6 +1,6 @@
 //! One-way messages: the futures that send them.
 
-use super::waits::{Waits, not_sent, not_waiting, still_asks};
+use super::waits::{Waits, not_sent, not_waiting, sample_of, still_asks};
 use super::{Bound, MISSING};
 use crate::error::CallError;
 use crate::sample::{Reason, Stamps, Unsampled};
@@ -114,19 +114,9 @@ impl<A: Wire> Send<'_, A> {
             self.bound.node.put_off_sample();
             return Poll::Pending;
         }
-        let mut sample = match self.rare.as_mut().and_then(|rare| rare.sample.take()) {
-            Some(mut sample) => {
-                self.bound.node.put_off_sample();
-                sample.at(Point::Roomed);
-                sample
-            }
-            None => match self.bound.node.next_sample(ONEWAY) {
-                Some(mut sample) => {
-                    sample.begin();
-                    sample
-                }
-                None => return self.write_in_turn(context, &mut Unsampled),
-            },
+        let waited = self.rare.as_mut().and_then(|rare| rare.sample.take());
+        let Some(mut sample) = sample_of(&self.bound.node, waited, ONEWAY) else {
+            return self.write_in_turn(context, &mut Unsampled);
         };
         let sent = self.write_in_turn(context, &mut *sample);
         if sent.is_pending() {
