@@ -44,9 +44,7 @@ impl Copies {
             Copies::Whole => "whole",
         }
     }
-}
 
-impl Copies {
     /// Whether there is anything to try: where messages are short, they lie whole in any ring.
     pub(super) fn goes_with(self, message: usize) -> bool {
         self != Copies::Whole || message * FIT > RINGS[RINGS.len() - 1]
@@ -54,14 +52,14 @@ impl Copies {
 
     /// Bytes of the largest ring that is tried.
     pub(super) fn most(self, message: usize) -> usize {
-        if self == Copies::Whole { FIT_WHOLE * message } else { RINGS[RINGS.len() - 1] }
+        self.rings(message).iter().map(|ring| ring.bytes).max().unwrap_or(0)
     }
 
     /// The rings that are tried.
     fn rings(self, message: usize) -> Vec<Ring> {
         let (sizes, fit) = match self {
             Copies::Two | Copies::One => (RINGS.to_vec(), FIT),
-            Copies::Whole => (vec![self.most(message)], FIT_WHOLE),
+            Copies::Whole => (vec![FIT_WHOLE * message], FIT_WHOLE),
         };
         let of = |bytes| PATIENCE.map(|patience| Ring { bytes, fit, patience });
         sizes.into_iter().flat_map(of).collect()
