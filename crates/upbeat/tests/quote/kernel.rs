@@ -133,8 +133,10 @@ pub(crate) fn judge(list: &str) {
                 let (_, calls) = phase.take().unwrap();
                 judge_phase(name, &calls);
                 // Whoever is woken answers, or asks on, before it reads what has rung: the peer waits.
-                let most = if name == "both-asleep" { count(name) / 10 } else { u64::MAX };
-                assert!(read_first <= most, "{name}: {read_first} times the socket was read first");
+                if name == "both-asleep" {
+                    let most = count(name) / 10;
+                    assert!(read_first <= most, "{read_first} times the socket was read first");
+                }
                 judged.push(name);
             }
         }

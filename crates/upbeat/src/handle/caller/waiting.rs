@@ -74,7 +74,7 @@ impl Caller {
 
     /// Sleeps until the peer rings.
     fn sleep(&mut self) {
-        // What rang the last time was looked for in the lane, and needed no system call to be found.
+        // What has rung the last time is read when nobody waits for what it told of.
         if std::mem::take(&mut self.rung) {
             self.hear();
         }
