@@ -4,6 +4,7 @@
 //! read the other lane; whether it looks at the other lane each turn; which buffers of the other
 //! side's slabs it has returned), then comes the ring. Each side writes its own lane alone, so a peer can spoil what it says and never what we hold.
 
+use crate::page::NodePage;
 use crate::probe::{Count, Watched};
 use crate::region::Region;
 use crate::ring::{Claim, Reader, Refused, RingFault, SLOT, Writer};
@@ -57,6 +58,8 @@ pub struct Lanes {
     writer_grown: Cell<u8>,
     reader_grown: Cell<u8>,
     published_in: Cell<u64>,
+    /// Whether our request for room is set.
+    wants_room: Cell<bool>,
     progress: Watched,
     returned: [Watched; SLABS_MAX],
 }
@@ -85,6 +88,7 @@ impl Lanes {
             writer_grown: Cell::new(0),
             reader_grown: Cell::new(0),
             published_in: Cell::new(0),
+            wants_room: Cell::new(false),
             progress: Watched::default(),
             returned: Default::default(),
         }
@@ -228,8 +232,28 @@ impl Lanes {
     /// Says whether we wait for room in our lane. Having said yes, try once more: what the peer
     /// has read before it could see that, it does not tell.
     pub fn set_wants_room(&self, wants: bool) {
+        self.wants_room.set(wants);
         self.ours.publish(WANTS_ROOM, u64::from(wants));
         fence_full();
+    }
+
+    /// Whether our request for room is set.
+    #[inline(always)]
+    pub fn wants_room(&self) -> bool {
+        self.wants_room.get()
+    }
+
+    /// Withdraws the promise of `page` and looks for the last time before a sleep. Returns whether the
+    /// owner may sleep: no frame has come, and a request for room that was set is still set. `settle`
+    /// looks for room, and clears the request if it finds some; the owner must use that room instead
+    /// of sleeping, for the peer wakes nobody whose request is cleared.
+    pub fn may_sleep(&self, page: &NodePage, settle: impl FnOnce()) -> bool {
+        page.withdraw();
+        let asked = self.wants_room();
+        if asked {
+            settle();
+        }
+        asked == self.wants_room() && !self.has_frame()
     }
 
     /// The word in which the peer says whether it waits for room: 0 if not.

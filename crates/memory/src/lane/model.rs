@@ -1,8 +1,12 @@
-//! Attention and note, in every order that the memory model allows.
+//! Attention and note, and a sender's request for room, in every order that the memory model allows.
 
 use super::*;
 use crate::board::{Board, Note};
+use crate::page::{PAGE_WORDS, PeerPage};
 use crate::region::{Region, WORD};
+use crate::sync::Ordering;
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicBool;
 use loom::thread;
 
 /// A head and a ring of two slots.
@@ -55,4 +59,68 @@ fn without_the_senders_fence_it_may_be_neither() {
 #[should_panic(expected = "neither seen nor noted")]
 fn without_the_readers_fence_it_may_be_neither() {
     message_against_attention(true, false);
+}
+
+/// A sender whose lane is full asks for room, looks again and sleeps, while the receiver reads
+/// everything and wakes a sleeper whose request it sees. Panics if the sender sleeps and nobody
+/// wakes it.
+fn room_against_sleep(sleeper_checks: bool, receiver_fences: bool) {
+    loom::model(move || {
+        let (one, other, page) =
+            (Region::heap(LANE_WORDS), Region::heap(LANE_WORDS), Region::heap(PAGE_WORDS));
+        let sender = Lanes::new(one.clone(), 0, other.clone(), 0);
+        let receiver = Lanes::new(other, 0, one, 0);
+        let (own, peer) = (NodePage::new(page.clone(), 1), PeerPage::new(page));
+        let bell = Arc::new(AtomicBool::new(false));
+        let rung = Arc::clone(&bell);
+        while let Ok(claim) = sender.claim(1, 0) {
+            claim.commit([0x100, 0, 0], 0);
+        }
+        let reader = thread::spawn(move || {
+            while receiver.look().unwrap().is_some() {
+                receiver.reader().advance();
+            }
+            receiver.publish_progress();
+            if receiver_fences {
+                fence_full();
+            }
+            if receiver.peer_wants_room() && peer.asleep().is_some() {
+                rung.store(true, Ordering::Relaxed);
+            }
+        });
+        sender.set_wants_room(true);
+        let settle = || {
+            if sender.claim(1, 0).is_ok() {
+                sender.set_wants_room(false);
+            }
+        };
+        settle();
+        let mut sleeps = sender.wants_room();
+        if sleeps && sleeper_checks {
+            sleeps = sender.may_sleep(&own, settle);
+        } else if sleeps {
+            own.withdraw();
+            settle();
+            sleeps = !sender.has_frame();
+        }
+        reader.join().unwrap();
+        assert!(!sleeps || bell.load(Ordering::Relaxed), "slept over room");
+    });
+}
+
+#[test]
+fn no_room_is_slept_over() {
+    room_against_sleep(true, true);
+}
+
+#[test]
+#[should_panic(expected = "slept over room")]
+fn who_sleeps_without_a_request_for_room_may_sleep_over_it() {
+    room_against_sleep(false, true);
+}
+
+#[test]
+#[should_panic(expected = "slept over room")]
+fn without_the_receivers_fence_room_may_be_slept_over() {
+    room_against_sleep(true, false);
 }

@@ -78,12 +78,7 @@ impl Caller {
         if std::mem::take(&mut self.rung) {
             self.hear();
         }
-        self.home.page().withdraw();
-        if self.session.is_pressed() {
-            self.session.settle(false);
-        }
-        self.relieve();
-        if !self.session.has_frame() && self.session.ended().is_none() {
+        if self.may_sleep() {
             let bell = self.session.carrier.bell.as_fd();
             let left = self.until.map(|until| timespec(until.saturating_sub(now_ns())));
             if wait(bell, self.watch.as_deref(), left.as_ref()) {
@@ -114,15 +109,17 @@ impl Caller {
         }
     }
 
-    /// Takes the promise back, for a thread that is about to wait on the socket. False if there is
-    /// something to do first.
+    /// Withdraws the promise, for a thread that is about to wait on the socket. Returns whether it may
+    /// wait: no frame has come, the session stands, and room that was asked for is still asked for.
     pub(in crate::handle) fn may_sleep(&self) -> bool {
-        self.home.page().withdraw();
-        if self.session.is_pressed() {
-            self.session.settle(false);
+        let session = &self.session;
+        let may = session.carrier.lanes.may_sleep(self.home.page(), || session.settle(false));
+        // Frames of control that found room now are read by a receiver that may sleep.
+        if session.is_unflushed() {
+            self.flush();
         }
         self.relieve();
-        !self.session.has_frame()
+        may && session.ended().is_none()
     }
 
     /// Gives the promise.
