@@ -143,7 +143,7 @@ listed! {
         OrphansExpired "orphans expired" "Handlers that were dropped, as tasks, because their time was over."
         OrphansLeft "orphans left" "Handlers that went on, as tasks, though their caller gave up or was lost."
         OrphanTime "orphan time" "Nanoseconds that such handlers had run as tasks, in vain."
-        Panics "panics" "Handlers and tasks that panicked."
+        Panics "panics" "Handlers and tasks that panicked, and values of theirs that did when they were dropped."
         LaneFull "lane full" "Times a message had to wait because its lane was full."
         LaneGrown "lane grown" "Times a lane went on in a bigger segment."
         PeerFaults "peer faults" "Sessions that were ended because the peer broke a rule."

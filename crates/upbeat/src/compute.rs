@@ -8,6 +8,7 @@
 //! Invariant: a computation that was begun counts as under way until it has ended, whoever still
 //! waits for it, and its end wakes the node.
 
+use crate::contain::panics;
 use crate::dispatch::Dispatcher;
 use crate::sample::Reason;
 use crate::wake::Roster;
@@ -105,7 +106,12 @@ impl<T: Send + 'static> Compute<T> {
         let told = Arc::clone(&shared);
         let work = move || {
             let outcome = catch_unwind(AssertUnwindSafe(closure));
+            let roster = Arc::clone(&under_way.roster);
             under_way.end(told.end(outcome));
+            // What nobody waits for is dropped here.
+            if panics(|| drop(told)) {
+                roster.contained();
+            }
         };
         let begun = Workers::of_process().begin(Box::new(work));
         begun.unwrap_or_else(|error| panic!("no thread can be started to compute: {error}"));

@@ -51,6 +51,7 @@ use crate::wake::{MAIN, Ready, Roster, TaskId};
 use crate::wire::Input;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
+use std::mem::needs_drop;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -136,6 +137,17 @@ enum Running {
     Kept(Key, CallNumber, u16),
     /// A task.
     Task(TaskId),
+}
+
+impl Running {
+    /// The same, once its call has its reply: a panic is no reply any more.
+    fn answered(self) -> Running {
+        match self {
+            Running::Handler(_, method) => Running::Handler(CallNumber::NONE, method),
+            Running::Kept(key, _, method) => Running::Kept(key, CallNumber::NONE, method),
+            other => other,
+        }
+    }
 }
 
 const NOBODY: Current = Current { task: 0, waker: std::ptr::null() };
@@ -284,6 +296,7 @@ impl Dispatcher {
     /// Shows observers what was counted.
     fn show_counters(&self) {
         self.tally_polled();
+        self.tally_contained();
         for (index, tally) in self.tallies.iter().enumerate() {
             self.counters.set(index, tally.get());
         }
@@ -296,6 +309,15 @@ impl Dispatcher {
         tally.set(tally.get() + 1);
     }
 
+    /// Drops the result of a handler whose reply was sent. Its panic costs nothing but a count.
+    #[inline(always)]
+    pub(crate) fn drop_result<R>(&self, result: R) {
+        if needs_drop::<R>() {
+            self.running.set(self.running.get().answered());
+        }
+        drop(result);
+    }
+
     /// Counts so many.
     pub(crate) fn count_more(&self, counter: Counter, more: u64) {
         let tally = &self.tallies[counter as usize];
@@ -305,6 +327,7 @@ impl Dispatcher {
     /// What has been counted.
     pub(crate) fn counted(&self, counter: Counter) -> u64 {
         self.tally_polled();
+        self.tally_contained();
         self.tallies[counter as usize].get()
     }
 

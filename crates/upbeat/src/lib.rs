@@ -107,6 +107,8 @@ pub mod wire;
 
 mod warning;
 
+mod contain;
+
 mod wait;
 
 mod wake;

@@ -16,6 +16,7 @@ mod counted;
 
 pub use rules::{Needs, Rule, Rules, Series, Turn, needs};
 
+use crate::contain::contain;
 use crate::dispatch::{Charge, Dispatcher, Entry, Lease, Method, Request};
 use crate::execution::Execution;
 use crate::passage;
@@ -382,6 +383,7 @@ where
                 if let Some(sample) = stamps.sample() {
                     node.served(session, call, self.kept.names, sample);
                 }
+                node.drop_result(result);
             }
             Poll::Pending => {
                 let sample = stamps.sample().map(|sample| Box::new(sample.clone()));
@@ -488,18 +490,21 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
             }
             return Poll::Pending;
         };
+        let asker = this.asker;
         match this.billed.take() {
             None => this.end(&result, &mut Unsampled),
             Some(billed) => {
                 let mut sample = billed.finished();
                 this.end(&result, &mut *sample);
-                let call = match this.asker {
+                let call = match asker {
                     Asker::Call(call) => call,
                     Asker::Oneway | Asker::Gone => CallNumber::NONE,
                 };
                 this.node.served(&this.session, call, this.kept.names, &mut sample);
             }
         }
+        // Nobody waits any more: should the result panic when it is dropped, it is no second reply.
+        this.asker = Asker::Gone;
         Poll::Ready(())
     }
 
@@ -535,7 +540,8 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
     }
 
     fn cancel(mut self: Pin<&mut Self>, why: Cancelled) {
-        self.slot.future.set(None);
+        let this = &mut *self;
+        contain(|| this.slot.future.set(None));
         self.node.orphaned(why, self.ran);
         self.kept.count(why.counter());
         let call = match self.asker {

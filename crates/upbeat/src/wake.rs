@@ -77,6 +77,8 @@ pub(crate) struct Roster {
     bell: OwnedFd,
     /// Computations of the node's on other threads that have not ended.
     computing: AtomicUsize,
+    /// Panics of values that computations of the node's dropped, not counted by it yet.
+    contained: AtomicU64,
 }
 
 #[derive(Default)]
@@ -102,6 +104,7 @@ impl Roster {
             asleep: AtomicBool::new(false),
             bell,
             computing: AtomicUsize::new(0),
+            contained: AtomicU64::new(0),
         }))
     }
 
@@ -176,6 +179,19 @@ impl Roster {
     pub(crate) fn nudge(&self) {
         if self.top.load(Ordering::SeqCst) == 0 {
             self.push(NO_TASK);
+        }
+    }
+
+    /// A value that a computation dropped has panicked.
+    pub(crate) fn contained(&self) {
+        self.contained.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes the number of those since this was last asked.
+    pub(crate) fn take_contained(&self) -> u64 {
+        match self.contained.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => self.contained.swap(0, Ordering::Relaxed),
         }
     }
 

@@ -7,9 +7,9 @@
 //!
 //! Invariant: work that was taken in is done once, whatever the work before it did.
 
+use crate::contain::panics;
 use std::collections::VecDeque;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, available_parallelism};
 use std::time::Duration;
@@ -87,7 +87,7 @@ impl Shared {
             while let Some(work) = state.queue.pop_front() {
                 drop(state);
                 // Who waits for it has been told of a panic; this one is of a value's own drop.
-                let _ = catch_unwind(AssertUnwindSafe(work));
+                panics(work);
                 state = self.state();
             }
             state.free += 1;

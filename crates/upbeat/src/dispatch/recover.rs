@@ -1,6 +1,7 @@
 //! What a panic costs: the call, or the task, that it came from, and nothing else.
 
 use super::{Dispatcher, NOBODY, Running};
+use crate::contain::{drop_payload, take_contained};
 use crate::session::Session;
 use crate::task::Caller;
 use std::any::Any;
@@ -66,6 +67,12 @@ impl Dispatcher {
         if matches!(running, Running::Nothing) {
             resume_unwind(panic);
         }
+        drop_payload(panic);
+    }
+
+    /// Brings the count of panics up to date: by those of values that were dropped.
+    pub(super) fn tally_contained(&self) {
+        self.count_more(Counter::Panics, take_contained() + self.roster.take_contained());
     }
 
     /// The session whose frame is being taken over.

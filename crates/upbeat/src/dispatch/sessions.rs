@@ -1,6 +1,7 @@
 //! Sessions that come and go.
 
 use super::Dispatcher;
+use crate::contain::contain;
 use crate::error::{Lost, Why};
 use crate::execution::Execution;
 use crate::reactor::Source;
@@ -271,7 +272,7 @@ impl Dispatcher {
         self.count_more(Counter::OrphansEnded, self.end_streams(key, session));
         self.pressed.set(true);
         if let (Some(on_lost), Some(lost)) = (&self.settings.on_lost, session.ended()) {
-            on_lost(lost);
+            contain(|| on_lost(lost));
         }
     }
 
@@ -318,7 +319,7 @@ impl Dispatcher {
 
     /// Drops every service, whose own end may use the node.
     fn forget_methods(&self) {
-        drop(self.methods.take());
+        self.methods.take().into_iter().for_each(|entry| contain(|| drop(entry)));
     }
 
     /// Whether nothing that was accepted is still to be answered.

@@ -6,6 +6,7 @@
 //! and nothing after its stream or its session has ended.
 
 use super::{Dispatcher, Method};
+use crate::contain::contain;
 use crate::error::CallError;
 use crate::session::Session;
 use crate::wire::{Input, Output, WireError};
@@ -230,8 +231,11 @@ fn end(streams: Vec<Open>, why: impl Fn() -> CallError) -> u64 {
     let mut written = 0;
     for stream in streams {
         match stream.end {
-            End::Writes(_) => written += 1,
-            End::Reads(inlet) => inlet.break_off(why()),
+            End::Writes(outlet) => {
+                written += 1;
+                contain(|| drop(outlet));
+            }
+            End::Reads(inlet) => contain(|| inlet.break_off(why())),
         }
     }
     written

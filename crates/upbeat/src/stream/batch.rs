@@ -1,7 +1,9 @@
 //! Items that go in one message.
 
+use crate::contain::drop_each;
 use crate::error::CallError;
 use crate::wire::{Describe, Input, Output, Wire, WireError};
+use std::iter;
 use std::task::{Poll, ready};
 use upbeat_core::limits::{STREAM_BYTES_MAX, STREAM_ITEMS_MAX};
 
@@ -32,6 +34,7 @@ impl<T> Default for Batch<T> {
 
 impl<T> Batch<T> {
     pub(super) fn clear(&mut self) {
+        drop_each(iter::from_fn(|| self.items.pop()));
         self.items.clear();
         self.bytes = 0;
     }

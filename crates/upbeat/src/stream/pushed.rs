@@ -1,6 +1,7 @@
 //! A stream of an argument, as the one who is called reads it: its items are brought.
 
 use super::batch::{Batch, End};
+use crate::contain::drop_each;
 use crate::dispatch::{Dispatcher, Inlet};
 use crate::error::CallError;
 use crate::session::Session;
@@ -92,10 +93,10 @@ impl<T> Drop for Pushed<T> {
         state.left = true;
         let (batches, writer) = (std::mem::take(&mut state.batches), state.writer.take());
         drop(state);
-        drop(batches);
         if let Some(writer) = writer {
             writer.wake();
         }
+        drop_each(batches.into_iter().flatten());
     }
 }
 

@@ -53,6 +53,13 @@ impl<T> Outgoing<T> {
     }
 }
 
+impl<T> Drop for Outgoing<T> {
+    fn drop(&mut self) {
+        // Before the source, whose own end may panic.
+        self.batch.get_mut().clear();
+    }
+}
+
 impl<T: Wire> Outlet for Outgoing<T> {
     fn begin(&self) -> bool {
         !self.is_asked.replace(true)
@@ -74,8 +81,8 @@ impl<T: Wire> Outlet for Outgoing<T> {
     }
 
     fn clear(&self) {
-        self.batch.borrow_mut().clear();
         self.is_asked.set(false);
+        self.batch.borrow_mut().clear();
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Stream;
 use super::pulled::Pulled;
 use super::pushed::Pushed;
+use crate::contain::drop_each;
 use crate::error::CallError;
 use crate::wire::Wire;
 use std::cell::RefCell;
@@ -123,6 +124,12 @@ struct Queue<T> {
     bytes: usize,
     /// Who waits for room.
     waiting: Vec<Waker>,
+}
+
+impl<T> Drop for Queue<T> {
+    fn drop(&mut self) {
+        drop_each(self.items.drain(..));
+    }
 }
 
 impl<T: Wire> Sink<T> {

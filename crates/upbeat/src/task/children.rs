@@ -6,6 +6,7 @@
 //! polled is left to whoever polls it. Invariant: a child's future is dropped before, or with, the scope's
 //! own; a child that was woken is polled, or the parent is on its way to be.
 
+use crate::contain::contain;
 use crate::wake::{self, MAIN, Priority, Roll, TaskId, Wakeup};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -220,14 +221,15 @@ impl<'env> Inner<'env> {
     fn close(&self) {
         self.over.set(true);
         let children = self.children.replace(Pool::new(0));
-        children.iter().for_each(|(_, child)| child.clear());
+        children.iter().for_each(|(_, child)| contain(|| child.clear()));
     }
 }
 
 /// A scope that runs: its body, and its children.
 pub(super) struct Run<'env, B: Future> {
     inner: Rc<Inner<'env>>,
-    body: Pin<Box<B>>,
+    /// None once this is dropped.
+    body: Option<Pin<Box<B>>>,
     wakeup: Counted<Wakeup<Board>>,
     value: Option<B::Output>,
 }
@@ -235,7 +237,7 @@ pub(super) struct Run<'env, B: Future> {
 impl<'env, B: Future> Run<'env, B> {
     pub(super) fn new(inner: &Rc<Inner<'env>>, body: B) -> Run<'env, B> {
         let wakeup = Wakeup::of(&inner.board, MAIN);
-        Run { inner: Rc::clone(inner), body: Box::pin(body), wakeup, value: None }
+        Run { inner: Rc::clone(inner), body: Some(Box::pin(body)), wakeup, value: None }
     }
 
     /// Polls the body, unless it is done.
@@ -244,6 +246,7 @@ impl<'env, B: Future> Run<'env, B> {
             return;
         }
         let Run { body, wakeup, .. } = self;
+        let Some(body) = body else { return };
         wakeup.begin_poll();
         let polled = wakeup.lend(|waker| body.as_mut().poll(&mut Context::from_waker(waker)));
         if let Poll::Ready(value) = polled {
@@ -297,6 +300,8 @@ impl<B: Future> Future for Run<'_, B> {
 impl<B: Future> Drop for Run<'_, B> {
     fn drop(&mut self) {
         self.inner.close();
+        let body = self.body.take();
+        contain(|| drop(body));
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::slots::{Live, Spares};
 use super::{Caller, Cancelled};
+use crate::contain::contain;
 use crate::wake::{self, NO_TASK, Priority, TaskId, Wakeup};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::mem::forget;
@@ -324,7 +325,7 @@ impl Tasks {
             block.join(id, waker);
             return false;
         }
-        self.free(block, id).into_iter().for_each(|live| self.spares.keep(live));
+        self.free(block, id).into_iter().for_each(|live| self.keep(live));
         true
     }
 
@@ -345,7 +346,23 @@ impl Tasks {
         });
         drop(block.joiner(id));
         if ended == Some(true) {
-            self.free(block, id).into_iter().for_each(|live| self.spares.keep(live));
+            self.free(block, id).into_iter().for_each(|live| self.keep(live));
+        }
+    }
+
+    /// Keeps the slot of a task that has ended. What nobody has taken out of it is dropped.
+    fn keep(&self, live: Live) {
+        contain(|| self.spares.keep(live));
+    }
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        let shelves = self.shelves.iter_mut().filter_map(OnceCell::get_mut);
+        let blocks = shelves.flat_map(|shelf| shelf.iter_mut()).filter_map(OnceCell::get_mut);
+        for place in blocks.flat_map(|block| &mut block.places) {
+            let was = place.replace(Place::Vacant(0, POLLED));
+            contain(|| drop(was));
         }
     }
 }
@@ -425,7 +442,7 @@ impl Polled<'_> {
             return self.block.joiner(self.id).into_iter().for_each(Waker::wake);
         }
         tasks.free(self.block, self.id);
-        if spawned { tasks.spares.keep(live) } else { live.task.done() }
+        if spawned { tasks.keep(live) } else { live.task.done() }
     }
 
     /// It is forgotten, and dropped.
@@ -433,13 +450,13 @@ impl Polled<'_> {
         let Some(live) = self.live.take() else { return };
         self.tasks.live.set(self.tasks.live.get() - 1);
         self.tasks.free(self.block, self.id);
-        drop(live);
+        contain(|| drop(live));
     }
 
     /// It is ended before it is done.
     fn cancel(mut self, why: Cancelled) {
         if let Some(live) = &mut self.live {
-            live.task.as_mut().cancel(why);
+            contain(|| live.task.as_mut().cancel(why));
         }
         self.done();
     }
