@@ -30,6 +30,7 @@ use upbeat_core::fault::Rule;
 use upbeat_core::frame::{Flags, Head};
 use upbeat_core::limits::FLUSH_MESSAGES;
 use upbeat_memory::pool::Key;
+use upbeat_memory::ticks::Ticks;
 use upbeat_transport::carrier::{BellFault, Carrier, Rang, Segment as GrownSegment};
 
 /// Who is to be polled when an answer comes.
@@ -192,10 +193,15 @@ impl Session {
         Input::lane(self.carrier.lanes.reader(), 0, len as usize)
     }
 
-    /// The microseconds until the deadline that the open frame carries.
+    /// The microseconds until the deadline that the open frame carries: of those that it had when it was
+    /// written, what is left. This side may have been stopped, or busy, since then. A counter that is
+    /// ahead of ours takes nothing away.
     pub(crate) fn deadline_us(&self, head: &Head) -> Option<u64> {
-        let at = head.flags.offset_of(Flags::DEADLINE)?;
-        Some(self.carrier.lanes.reader().read_word(at as usize))
+        let word = |at: u32| self.carrier.lanes.reader().read_word(at as usize);
+        let allowed = word(head.flags.offset_of(Flags::DEADLINE)?);
+        let made = head.flags.offset_of(Flags::MADE).map(word);
+        let passed = made.map_or(0, |made| Ticks::since(made).nanoseconds() / 1000);
+        Some(allowed.saturating_sub(passed))
     }
 
     /// How often the call in the open frame was refused, if it may be.

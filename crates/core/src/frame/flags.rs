@@ -22,6 +22,9 @@ impl Flags {
     /// The callee may ask to have the deadline extended: the microseconds, as a `u64`, that the call
     /// may last in all as far as its caller knows.
     pub const EXTENDABLE: Flags = Flags(16);
+    /// The processor's counter when the deadline's microseconds were written, as a `u64`: a callee that
+    /// was stopped meanwhile knows by it how much of them is left.
+    pub const MADE: Flags = Flags(32);
 
     /// A bit that no kind has.
     const NOWHERE: u16 = 1 << 15;

@@ -11,7 +11,7 @@ pub(super) const LEN_MAX: u32 = MESSAGE_BYTES_MAX as u32;
 const REQUEST: Flags = Flags::DEADLINE.with(Flags::PLACED).with(Flags::GRANTED);
 
 /// What may stand before the arguments of a call.
-const CALL: Flags = REQUEST.with(Flags::REFUSABLE).with(Flags::EXTENDABLE);
+const CALL: Flags = REQUEST.with(Flags::REFUSABLE).with(Flags::EXTENDABLE).with(Flags::MADE);
 
 /// What a frame is. Byte 0 is padding of the ring and never a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

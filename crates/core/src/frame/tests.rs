@@ -113,7 +113,7 @@ fn every_broken_shape_names_its_rule() {
             Head { len: LEN_MAX + 1, ..call },
             Rule::LengthBeyondMax { len: LEN_MAX + 1, max: LEN_MAX },
         ),
-        (Head { flags: Flags(32), ..call }, Rule::UnknownFlags { kind: 1, flags: 32 }),
+        (Head { flags: Flags(64), ..call }, Rule::UnknownFlags { kind: 1, flags: 64 }),
         (
             Head::oneway(7, 16).with_flags(Flags::REFUSABLE),
             Rule::UnknownFlags { kind: 2, flags: 8 },

@@ -15,6 +15,7 @@ use upbeat_core::frame::{Flags, Head, Placed};
 use upbeat_core::limits::{
     CONTROL_SLOTS, EXTENSION_BYTES, IN_RING_BYTES_MAX, MESSAGE_BYTES_MAX, SHORT_BYTES, SLOT_BYTES,
 };
+use upbeat_memory::ticks::ticks;
 use upbeat_memory::ring::{Claim, Refused, span_of};
 use upbeat_memory::segment::{Segment, Writers};
 use upbeat_transport::carrier::BellFault;
@@ -134,6 +135,8 @@ impl Extensions {
         write(self.granted, Flags::GRANTED);
         write(self.refusals, Flags::REFUSABLE);
         write(self.extendable, Flags::EXTENDABLE);
+        // What is written now is left from now on.
+        write(self.deadline.map(|_| ticks()), Flags::MADE);
         (head, at)
     }
 
@@ -141,7 +144,7 @@ impl Extensions {
     fn bytes(self) -> usize {
         let count = |word: Option<u64>| usize::from(word.is_some());
         let rare = count(self.refusals) + count(self.extendable);
-        (count(self.deadline) + count(self.granted) + rare) * EXTENSION_BYTES
+        (2 * count(self.deadline) + count(self.granted) + rare) * EXTENSION_BYTES
     }
 }
 

@@ -10,6 +10,7 @@ mod extended;
 mod handled;
 mod left;
 mod restarts;
+mod stopped;
 
 /// The other processes' parts. Without one this is a test of nothing.
 #[test]
