@@ -15,9 +15,9 @@ use upbeat_core::frame::{Flags, Head, Placed};
 use upbeat_core::limits::{
     CONTROL_SLOTS, EXTENSION_BYTES, IN_RING_BYTES_MAX, MESSAGE_BYTES_MAX, SHORT_BYTES, SLOT_BYTES,
 };
-use upbeat_memory::ticks::ticks;
 use upbeat_memory::ring::{Claim, Refused, span_of};
 use upbeat_memory::segment::{Segment, Writers};
+use upbeat_memory::ticks::ticks;
 use upbeat_transport::carrier::BellFault;
 
 /// Refusals after which a lane grows although every message would fit.
