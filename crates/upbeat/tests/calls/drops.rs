@@ -40,7 +40,8 @@ impl Bomb {
 
 impl Drop for Bomb {
     fn drop(&mut self) {
-        assert!(!self.panics_here && !(self.panics_there && self.is_there), "dropped, on purpose");
+        let panics = self.panics_here || self.panics_there && self.is_there;
+        assert!(!panics, "dropped, on purpose");
     }
 }
 
@@ -201,8 +202,7 @@ impl Stand {
         let name = format!("arsenal/{own}");
         let other = || Other::start(&format!("arsenal {name}"), &place);
         let (named, at) = (name.clone(), place.clone());
-        let server =
-            Server::of(kind, other, move |quit, ready| serve(&named, &at, quit, || ready()));
+        let server = Server::of(kind, other, move |quit, ready| serve(&named, &at, quit, ready));
         let node = node(&format!("client/{own}"), &place, Waiting::Adaptive);
         Stand { node, name, place, _server: server, _directory: directory }
     }
