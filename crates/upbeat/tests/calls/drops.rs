@@ -133,6 +133,7 @@ impl Arsenal for Depot {
                 sink.send(Bomb::here(number)).await;
                 upbeat::yield_now().await;
             }
+            pending::<()>().await;
         })
     }
 
