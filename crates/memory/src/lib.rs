@@ -31,6 +31,9 @@ pub mod segment;
 #[cfg(not(loom))]
 mod text;
 
+#[cfg(not(loom))]
+pub mod credentials;
+
 pub mod recent;
 
 #[cfg(not(loom))]

@@ -70,8 +70,8 @@ pub struct Peer {
     pub name: Option<NodeName>,
     /// The program that it belongs to, which is ours.
     pub program: ProgramName,
-    /// Its process as the kernel names it to us; 0 for one in another container.
-    pub pid: u32,
+    /// Its process as the kernel names it to us; None for one of another PID namespace.
+    pub pid: Option<u32>,
     /// Its incarnation.
     pub incarnation: u64,
     /// Its own number for the session.

@@ -156,7 +156,7 @@ impl fmt::Display for BindError {
                 match pid {
                     Some(pid) if *pid == std::process::id() => write!(f, "this process")?,
                     Some(pid) => write!(f, "process {pid}")?,
-                    None => write!(f, "a process of another container")?,
+                    None => write!(f, "a process of another PID namespace")?,
                 }
                 write!(f, ": stop that node or choose another name")
             }
@@ -185,7 +185,7 @@ impl From<PlaceError> for BindError {
 pub struct Whom {
     /// The node's name; a handle has none.
     pub name: Option<NodeName>,
-    /// Its process, once it is known.
+    /// Its process, once it is known; one of another PID namespace has no number here.
     pub pid: Option<u32>,
 }
 

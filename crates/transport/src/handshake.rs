@@ -18,6 +18,7 @@ use upbeat_core::hello::{
 use upbeat_core::limits::{BOARD_BYTES, HANDSHAKE_MS_MAX, LANE_BYTES_FIRST, SESSIONS_PER_NODE_MAX};
 use upbeat_core::name::NodeName;
 use upbeat_memory::board::Note;
+use upbeat_memory::credentials::{self, Credentials};
 use upbeat_memory::lane::{LANE_BYTES, Lanes};
 use upbeat_memory::page::PeerPage;
 use upbeat_memory::region::Region;
@@ -143,11 +144,10 @@ impl Handshake {
 
     /// Learns the peer's process, and that its user is ours.
     fn checked(mut self) -> Result<Handshake, OpenError> {
-        let credentials = rustix::net::sockopt::socket_peercred(&self.socket)
+        let Credentials { pid, uid } = credentials::of_peer(self.socket.as_fd())
             .map_err(OpenError::system("asking for the peer's user"))?;
-        self.peer.pid = Some(credentials.pid.as_raw_pid().unsigned_abs());
-        if credentials.uid != rustix::process::geteuid() {
-            let uid = credentials.uid.as_raw();
+        self.peer.pid = pid;
+        if uid != rustix::process::geteuid().as_raw() {
             let error = OpenError::WrongUser { peer: self.peer.clone(), uid };
             self.tell(&error);
             return Err(error);
@@ -339,7 +339,7 @@ impl Handshake {
             peer: Peer {
                 name: self.peer.name,
                 program: self.us.card.program.name().clone(),
-                pid: self.peer.pid.unwrap_or(0),
+                pid: self.peer.pid,
                 incarnation: theirs.incarnation,
                 session: theirs.session,
             },

@@ -131,7 +131,7 @@ fn join(ours: Half, theirs: Half, socket: OwnedFd) -> Carrier {
         peer: Peer {
             name: card.name.clone(),
             program: card.program.name().clone(),
-            pid: std::process::id(),
+            pid: Some(std::process::id()),
             incarnation: card.incarnation,
             session: session as u64,
         },

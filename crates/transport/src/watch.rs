@@ -2,7 +2,8 @@
 //!
 //! End-of-file on the bell is how death is normally seen; a child that was forked without care
 //! keeps the socket open, and then only the process itself tells. So each peer process is held by a
-//! pidfd, one for all sessions with it. What to do about a death is the runtime's. Invariant: a
+//! pidfd, one for all sessions with it. A process of another PID namespace has no number here and
+//! cannot be watched: its socket alone tells. What to do about a death is the runtime's. Invariant: a
 //! process costs one descriptor as long as at least one session with it is watched, and none after.
 
 use crate::error::{descriptor_limit, descriptors_text};
@@ -83,7 +84,7 @@ impl Watch {
 
 fn open(pid: u32) -> Result<OwnedFd, WatchError> {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let number = number.ok_or(WatchError::Elsewhere)?;
+    let number = number.ok_or(WatchError::NoProcess { pid })?;
     rustix::process::pidfd_open(number, PidfdFlags::empty()).map_err(|error| match error {
         Errno::SRCH => WatchError::Dead { pid },
         Errno::MFILE => WatchError::Descriptors { limit: descriptor_limit() },
@@ -99,8 +100,11 @@ pub enum WatchError {
         /// The process.
         pid: u32,
     },
-    /// It is in another container, where it has no number here: only its socket tells.
-    Elsewhere,
+    /// That is the number of no process.
+    NoProcess {
+        /// The number.
+        pid: u32,
+    },
     /// The process has no descriptor left.
     Descriptors {
         /// How many it may have.
@@ -119,9 +123,7 @@ impl fmt::Display for WatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             WatchError::Dead { pid } => write!(f, "process {pid} has ended"),
-            WatchError::Elsewhere => {
-                write!(f, "the peer is in another container: only its socket shows its end")
-            }
+            WatchError::NoProcess { pid } => write!(f, "{pid} is the number of no process"),
             WatchError::Descriptors { limit } => descriptors_text(f, *limit),
             WatchError::System { pid, error } => {
                 write!(f, "pidfd_open of process {pid} failed: {error}")

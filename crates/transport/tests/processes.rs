@@ -268,7 +268,7 @@ fn a_node_that_is_killed_in_a_session() {
     let mut other = Other::start("echo", place.directory());
     other.expect("bound");
     let carrier = connect(&place, &caller, "node").unwrap();
-    assert_eq!(carrier.peer.pid, other.pid());
+    assert_eq!(carrier.peer.pid, Some(other.pid()));
     for number in 0..100 {
         frame(&carrier, number);
         carrier.bell.ring();
@@ -340,14 +340,14 @@ fn a_heir_of_the_socket_hides_the_end_and_the_watch_sees_it() {
     let mut other = Other::start("caller with heir", place.directory());
     let carrier = accept(&listener, &home).unwrap();
     let heir = other.expect("heir");
-    assert_eq!(carrier.peer.pid, other.pid());
+    assert_eq!(carrier.peer.pid, Some(other.pid()));
 
     let mut watch = Watch::new();
-    assert!(watch.watch(carrier.peer.pid).unwrap().is_some());
+    assert!(watch.watch(other.pid()).unwrap().is_some());
     other.kill();
-    wait(watch.as_fd(carrier.peer.pid).unwrap());
+    wait(watch.as_fd(other.pid()).unwrap());
     assert!(!carrier.bell.drain().unwrap().closed, "the heir holds the socket");
-    assert!(watch.unwatch(carrier.peer.pid));
+    assert!(watch.unwatch(other.pid()));
 
     kill(&heir);
     wait(carrier.bell.as_fd());
@@ -399,7 +399,7 @@ fn sessions_of_one_process_are_watched_by_one_descriptor() {
     let mut child = Command::new("true").spawn().unwrap();
     child.wait().unwrap();
     assert_eq!(watch.watch(child.id()).err(), Some(WatchError::Dead { pid: child.id() }));
-    assert_eq!(watch.watch(0).err(), Some(WatchError::Elsewhere));
+    assert_eq!(watch.watch(0).err(), Some(WatchError::NoProcess { pid: 0 }));
 }
 
 /// Lets everybody in, as nobody should.

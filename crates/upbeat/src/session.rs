@@ -343,9 +343,13 @@ impl Session {
     /// The peer in words.
     pub(crate) fn peer_text(&self) -> String {
         let peer = &self.carrier.peer;
+        let process = match peer.pid {
+            Some(pid) => format!("process {pid}"),
+            None => "a process of another PID namespace".to_owned(),
+        };
         match &peer.name {
-            Some(name) => format!("{name} (process {})", peer.pid),
-            None => format!("a handle of process {}", peer.pid),
+            Some(name) => format!("{name} ({process})"),
+            None => format!("a handle of {process}"),
         }
     }
 

@@ -230,10 +230,10 @@ impl Dispatcher {
     /// A session is open: looks at it from now on.
     fn enter(self: &Rc<Self>, key: Key, session: &Rc<Session>) {
         session.key.set(Some(key));
-        let pid = session.carrier.peer.pid;
-        if pid != std::process::id() {
+        let pid = session.carrier.peer.pid.filter(|pid| *pid != std::process::id());
+        if let Some(pid) = pid {
             let mut door = self.door.borrow_mut();
-            // Without a pidfd the socket's end alone tells of a death.
+            // Without a pidfd, as for a process of another PID namespace, the socket's end alone tells of a death.
             if let Ok(process) = door.watch.watch(pid) {
                 session.watched.set(true);
                 if let Some(process) = process {
@@ -258,8 +258,10 @@ impl Dispatcher {
         let carrier = &session.carrier;
         self.reactor.remove(carrier.bell.as_fd());
         carrier.bell.close();
-        if session.watched.take() {
-            self.unwatch(carrier.peer.pid);
+        if session.watched.take()
+            && let Some(pid) = carrier.peer.pid
+        {
+            self.unwatch(pid);
         }
         session.end(why, |waiter| match waiter {
             Waiter::Task(task) => self.roster().push(task),

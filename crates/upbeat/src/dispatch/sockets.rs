@@ -115,7 +115,7 @@ impl Dispatcher {
 
     fn process_ended(self: &Rc<Self>, pid: u32) {
         for session in self.sessions() {
-            if session.carrier.peer.pid == pid {
+            if session.carrier.peer.pid == Some(pid) {
                 self.lose_after_last_words(&session, Why::Died);
             }
         }
