@@ -39,6 +39,23 @@ pub fn delay_ns(refusals: u64, random: u64) -> u64 {
     half + random % (half + 1)
 }
 
+/// Nanoseconds that a caller waits at most whose first attempt to connect met a busy node; twice as
+/// long each time after, up to 64 times as long.
+pub const CONNECT_BACKOFF_FIRST_NS: u64 = 2_000_000;
+
+/// The nanoseconds before the next attempt to connect after so many, by a random number.
+///
+/// ```
+/// use upbeat_core::backoff::connect_delay_ns;
+///
+/// assert!((1_000_000..=2_000_000).contains(&connect_delay_ns(1, 77)));
+/// assert!(connect_delay_ns(1000, 77) <= 128_000_000);
+/// ```
+pub fn connect_delay_ns(attempts: u32, random: u64) -> u64 {
+    let half = (CONNECT_BACKOFF_FIRST_NS << (attempts.clamp(1, 7) - 1)) / 2;
+    half + random % (half + 1)
+}
+
 /// A source of such numbers, from a seed: an xorshift.
 #[derive(Clone, Copy, Debug)]
 pub struct Jitter(u64);

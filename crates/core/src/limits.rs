@@ -185,8 +185,21 @@ pub const DESCRIPTORS_PER_RECORD_MAX: usize = 3;
 /// Milliseconds in which a peer must have finished its handshake.
 pub const HANDSHAKE_MS_MAX: u64 = 2_000;
 
-/// Handshakes that a listening node keeps unfinished at a time; one more and the oldest goes.
+/// Handshakes that a listening node keeps unfinished at a time. The next connection waits until one of
+/// them has ended, or until the peer of one was silent for too long, which then gives way.
 pub const PENDING_HANDSHAKES_MAX: usize = 64;
+
+/// Milliseconds without a first record after which the oldest such connection gives way to the next: an
+/// honest caller sends its hello right after it has connected.
+pub const HELLO_MS_MAX: u64 = 10;
+
+/// Milliseconds of silence after which an unfinished handshake gives way to the next: an honest caller
+/// answers as soon as it runs.
+pub const HANDSHAKE_SILENCE_MS_MAX: u64 = 100;
+
+/// Milliseconds in which a node must have accepted a connection: for so long its caller waits in its
+/// queue, and tries again where the queue is full.
+pub const CONNECT_MS_MAX: u64 = 10_000;
 
 /// Segments that came over the socket and whose frame in the lane has not been read yet: those in
 /// which the lane goes on, and slabs.
@@ -213,6 +226,11 @@ pub const STREAM_ITEMS_MAX: usize = 256;
 /// Bytes of such items, of which the last may go beyond. What a reader and a writer hold of a stream is a
 /// few times that.
 pub const STREAM_BYTES_MAX: usize = 32 << 10;
+
+// Who is silent gives way before its handshake is over, and a caller that gave way tries again.
+const _: () = assert!(HELLO_MS_MAX < HANDSHAKE_SILENCE_MS_MAX);
+const _: () = assert!(HANDSHAKE_SILENCE_MS_MAX < HANDSHAKE_MS_MAX);
+const _: () = assert!(HANDSHAKE_MS_MAX < CONNECT_MS_MAX);
 
 // A head fits its slot, and a packed slot holds at least one byte per message.
 const _: () = assert!(HEAD_BYTES + SHORT_BYTES == SLOT_BYTES && SHORT_BYTES > 0);

@@ -61,8 +61,7 @@ struct Seat((u32, PathBuf));
 
 impl Seat {
     fn take(hall: &Hall, files: &FileNames) -> Option<Seat> {
-        let path = std::fs::canonicalize(&hall.path).unwrap_or_else(|_| hall.path.clone());
-        let key = (std::process::id(), path.join(&files.lock));
+        let key = key(hall, files);
         let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
         ours.get_or_insert_default().insert(key.clone()).then(|| Seat(key))
     }
@@ -77,6 +76,44 @@ impl Drop for Seat {
         let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
         ours.get_or_insert_default().remove(&self.0);
     }
+}
+
+/// Who holds a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// The name has no lock: no node ever had it, or the last one has put everything away.
+    NoLock,
+    /// Nobody: the node that had the name is dead.
+    Nobody,
+    /// A process; its number, if it has one in our PID namespace.
+    Process(Option<u32>),
+}
+
+/// Asks who holds a name.
+pub(crate) fn holder(hall: &Hall, files: &FileNames) -> Result<Holder, Errno> {
+    // Until the end: closing the file would let go of a lock that this process has just taken.
+    let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
+    if ours.get_or_insert_default().contains(&key(hall, files)) {
+        return Ok(Holder::Process(Some(std::process::id())));
+    }
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = match rustix::fs::openat(&hall.directory, &files.lock, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(Holder::NoLock),
+        file => file?,
+    };
+    let holder = rustix::process::fcntl_getlk(&file, &Flock::from(FlockType::WriteLock))?;
+    Ok(holder.map_or(Holder::Nobody, |holder| Holder::Process(number(&holder))))
+}
+
+/// The process that holds a lock, if it has a number in our PID namespace.
+fn number(holder: &Flock) -> Option<u32> {
+    holder.pid.map(|pid| pid.as_raw_nonzero().get().unsigned_abs())
+}
+
+/// The name in the set of this process.
+fn key(hall: &Hall, files: &FileNames) -> (u32, PathBuf) {
+    let path = std::fs::canonicalize(&hall.path).unwrap_or_else(|_| hall.path.clone());
+    (std::process::id(), path.join(&files.lock))
 }
 
 /// Locks the file; None if it was removed by its last holder meanwhile.
@@ -99,8 +136,7 @@ fn lock(hall: &Hall, files: &FileNames, name: &NodeName) -> Result<Option<OwnedF
                 // It has just been let go of.
                 None => Ok(None),
                 Some(holder) => {
-                    let pid = holder.pid.map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
-                    Err(BindError::NameTaken { name: name.clone(), pid })
+                    Err(BindError::NameTaken { name: name.clone(), pid: number(&holder) })
                 }
             };
         }

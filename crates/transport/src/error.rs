@@ -315,14 +315,29 @@ pub enum OpenError {
     },
     /// The sockets' directory cannot be used.
     Place(PlaceError),
-    /// Too many handshakes are under way at the node that was asked.
-    Full {
-        /// How many there may be.
+    /// The queue of connections at the node that was asked is full: it accepts none, or too few.
+    Backlog {
+        /// The node.
+        name: NodeName,
+    },
+    /// This node has as many sessions as a node may have.
+    Sessions {
+        /// How many that is.
         limit: usize,
     },
 }
 
 impl OpenError {
+    /// Whether the node that was asked was too busy, so that the next attempt may succeed.
+    pub fn is_busy(&self) -> bool {
+        match self {
+            OpenError::Backlog { .. } => true,
+            // We were silent for too long, which a caller is that finds no processor.
+            OpenError::Refused { code, .. } => *code == RefusalCode::TooSlow,
+            _ => false,
+        }
+    }
+
     pub(crate) fn system(act: &'static str) -> impl Fn(Errno) -> OpenError {
         move |error| match error {
             // In flight counts too: the kernel says so in words of its own.
@@ -354,7 +369,8 @@ impl fmt::Display for OpenError {
             | OpenError::Segment { peer: None, .. }
             | OpenError::System { .. }
             | OpenError::Place(_)
-            | OpenError::Full { .. } => self.fmt_ours(f),
+            | OpenError::Backlog { .. }
+            | OpenError::Sessions { .. } => self.fmt_ours(f),
             _ => self.fmt_peer(f),
         }
     }
@@ -384,9 +400,15 @@ impl OpenError {
             OpenError::Segment { which, error, .. } => write!(f, "our {which}: {error}"),
             OpenError::System { act, error } => write!(f, "{act} failed: {error}"),
             OpenError::Place(error) => write!(f, "{error}"),
-            OpenError::Full { limit } => write!(
+            OpenError::Backlog { name } => write!(
                 f,
-                "{limit} nodes are connecting already: try again when some of them are through"
+                "the queue of connections of node `{name}` is full: the node does not accept them, \
+                 or too few; see whether it hangs or is stopped, and try again"
+            ),
+            OpenError::Sessions { limit } => write!(
+                f,
+                "this node has {limit} sessions, the most that a node may have: drop clients that \
+                 are not needed, or use another node"
             ),
             _ => unreachable!("the peer's faults have their own text"),
         }
@@ -417,7 +439,7 @@ impl OpenError {
             OpenError::Refused { peer, code, text } => write!(f, "{peer} refused ({code}): {text}"),
             OpenError::TooSlow { peer, waited_ms } => write!(
                 f,
-                "{peer} has connected and said nothing for {waited_ms} ms: it hangs, or is stopped"
+                "{peer} has not answered for {waited_ms} ms: it is stopped, hangs, or is too busy"
             ),
             OpenError::Closed { peer } => {
                 write!(f, "{peer} closed the connection before the session stood: it may have died")

@@ -15,7 +15,9 @@ use upbeat_core::fault::Rule;
 use upbeat_core::hello::{
     Hello, Passed, Record, Refusal, RefusalCode, Segments, VERSION_MAX, VERSION_MIN, Welcome,
 };
-use upbeat_core::limits::{BOARD_BYTES, HANDSHAKE_MS_MAX, LANE_BYTES_FIRST, SESSIONS_PER_NODE_MAX};
+use upbeat_core::limits::{
+    BOARD_BYTES, CONNECT_MS_MAX, HANDSHAKE_MS_MAX, LANE_BYTES_FIRST, SESSIONS_PER_NODE_MAX,
+};
 use upbeat_core::name::NodeName;
 use upbeat_memory::board::Note;
 use upbeat_memory::credentials::{self, Credentials};
@@ -25,6 +27,9 @@ use upbeat_memory::region::Region;
 use upbeat_memory::segment::{self, Segment, Writers};
 
 const _: () = assert!(LANE_BYTES == LANE_BYTES_FIRST);
+
+/// Records that an honest side sends in a handshake at most.
+const RECORDS_MAX: usize = 4;
 
 /// What a node asks of a session with itself.
 #[derive(Clone)]
@@ -52,6 +57,8 @@ pub(crate) struct Handshake {
     socket: OwnedFd,
     peer: Whom,
     started_ms: u64,
+    /// When the last record came.
+    heard_ms: Option<u64>,
 }
 
 enum Role {
@@ -113,7 +120,8 @@ impl Handshake {
     ) -> Result<Handshake, OpenError> {
         let (role, state) = (Role::Caller, State::Welcome);
         let peer = Whom { name: Some(wanted.clone()), pid: None };
-        let handshake = Handshake { us, role, state, socket, peer, started_ms: now_ms };
+        let handshake =
+            Handshake { us, role, state, socket, peer, started_ms: now_ms, heard_ms: None };
         let handshake = handshake.checked()?;
         let card = &handshake.us.card;
         let hello = Hello {
@@ -139,7 +147,7 @@ impl Handshake {
     ) -> Result<Handshake, OpenError> {
         let (role, state) = (Role::Listener { name, _pending: pending }, State::Hello);
         let peer = Whom::default();
-        Handshake { us, role, state, socket, peer, started_ms: now_ms }.checked()
+        Handshake { us, role, state, socket, peer, started_ms: now_ms, heard_ms: None }.checked()
     }
 
     /// Learns the peer's process, and that its user is ours.
@@ -167,6 +175,19 @@ impl Handshake {
         self.started_ms
     }
 
+    /// When it is given up. A caller waits in the listener's queue for longer than for its answers.
+    pub(crate) fn deadline_ms(&self) -> u64 {
+        match (&self.role, self.heard_ms) {
+            (Role::Caller, None) => self.started_ms.saturating_add(CONNECT_MS_MAX),
+            (Role::Caller, Some(heard_ms)) => heard_ms.saturating_add(HANDSHAKE_MS_MAX),
+            (Role::Listener { .. }, _) => self.started_ms.saturating_add(HANDSHAKE_MS_MAX),
+        }
+    }
+
+    pub(crate) fn heard_ms(&self) -> Option<u64> {
+        self.heard_ms
+    }
+
     /// Goes on as far as what has come allows. Ends with the session, or with an error, of which
     /// the peer was told.
     pub(crate) fn step(mut self, now_ms: u64) -> Result<Progress<Handshake>, OpenError> {
@@ -178,6 +199,9 @@ impl Handshake {
                 Ok(Some(Taken::Done { ours, theirs })) => {
                     return Ok(Progress::Done(self.join(ours, theirs)));
                 }
+                Err(error @ OpenError::Closed { .. }) => {
+                    return Err(self.refusal(&mut buffer).unwrap_or(error));
+                }
                 Err(error) => {
                     self.tell(&error);
                     return Err(error);
@@ -186,14 +210,36 @@ impl Handshake {
         }
     }
 
+    /// Looks for the refusal with which the peer has closed, where it was found closed in writing.
+    fn refusal(&self, buffer: &mut Buffer) -> Option<OpenError> {
+        for _ in 0..RECORDS_MAX {
+            let received = packet::receive(self.socket.as_fd(), buffer).ok()?;
+            let Received::Packet { bytes, .. } = received else { return None };
+            if let Ok(Record::Refusal(refusal)) = Record::decode(&buffer[..bytes]) {
+                return Some(self.refused(&refusal));
+            }
+        }
+        None
+    }
+
+    fn refused(&self, refusal: &Refusal) -> OpenError {
+        OpenError::Refused {
+            peer: self.peer.clone(),
+            code: refusal.code(),
+            text: refusal.text().escape_debug().to_string(),
+        }
+    }
+
     fn advance(&mut self, buffer: &mut Buffer, now_ms: u64) -> Result<Option<Taken>, OpenError> {
         let received = packet::receive(self.socket.as_fd(), buffer)
             .map_err(OpenError::system("reading from the peer"))?;
-        let peer = || self.peer.clone();
+        let peer = self.peer.clone();
+        let peer = || peer.clone();
         let (bytes, descriptors) = match received {
             Received::Nothing => {
-                let waited_ms = now_ms.saturating_sub(self.started_ms);
-                return match waited_ms < HANDSHAKE_MS_MAX {
+                let since_ms = self.heard_ms.unwrap_or(self.started_ms);
+                let waited_ms = now_ms.saturating_sub(since_ms);
+                return match now_ms < self.deadline_ms() {
                     true => Ok(None),
                     false => Err(OpenError::TooSlow { peer: peer(), waited_ms }),
                 };
@@ -204,6 +250,7 @@ impl Handshake {
             }
             Received::Packet { bytes, descriptors, .. } => (bytes, descriptors),
         };
+        self.heard_ms = Some(now_ms);
         let record = parse(&buffer[..bytes], descriptors.len()).map_err(|rule| match rule {
             Rule::RecordVersion { seen, known } => {
                 OpenError::WrongVersion { peer: peer(), ours: known, theirs: seen }
@@ -216,11 +263,7 @@ impl Handshake {
     /// Does what a record asks for, where it may come.
     fn take(&mut self, record: Record, descriptors: Vec<OwnedFd>) -> Result<Taken, OpenError> {
         match (std::mem::replace(&mut self.state, State::Nothing), record) {
-            (_, Record::Refusal(refusal)) => Err(OpenError::Refused {
-                peer: self.peer.clone(),
-                code: refusal.code(),
-                text: refusal.text().escape_debug().to_string(),
-            }),
+            (_, Record::Refusal(refusal)) => Err(self.refused(&refusal)),
             (State::Hello, Record::Hello(hello)) => self.take_hello(hello),
             (State::Welcome, Record::Welcome(welcome)) => self.take_welcome(welcome),
             (State::Segments { incarnation, ours }, Record::Segments(segments)) => {
@@ -376,8 +419,8 @@ impl Handshake {
             OpenError::Protocol { .. }
             | OpenError::Incarnation { .. }
             | OpenError::Segment { peer: Some(_), .. } => RefusalCode::Malformed,
-            // What is left are failures of our own: there is no room for this session.
-            _ => RefusalCode::TooManySessions,
+            // What is left are failures of our own.
+            _ => RefusalCode::NoResources,
         };
         self.refuse(code, &error.to_string());
     }

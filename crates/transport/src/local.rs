@@ -119,14 +119,19 @@ pub fn connect(
         return Err(OpenError::WrongProgram { peer: call.peer().clone(), ours, theirs });
     }
     let mut knocks = inbox.knocks();
-    let limit = PENDING_HANDSHAKES_MAX;
-    if knocks.len() >= limit {
-        return Err(OpenError::Full { limit });
+    if knocks.len() >= PENDING_HANDSHAKES_MAX {
+        return Err(OpenError::Backlog { name: to.clone() });
     }
     knocks.push_back(knock);
     // A counter that is full wakes as well.
     let _ = rustix::io::write(&inbox.wake, &1u64.to_ne_bytes());
     Ok(Opening::call(call))
+}
+
+/// The incarnation of the node that has a name in this process, if one has it.
+pub fn incarnation_of(program: &ProgramName, name: &NodeName) -> Option<u64> {
+    let address = (program.clone(), name.clone());
+    Some(registry().as_ref()?.get(&address)?.card.incarnation)
 }
 
 fn registry() -> MutexGuard<'static, Option<HashMap<Address, Arc<Inbox>>>> {

@@ -21,6 +21,15 @@ pub struct Opening {
     stage: Stage,
 }
 
+/// How long the peer of an opening has been silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Silence {
+    /// Since when, on the clock of the steps.
+    pub since_ms: u64,
+    /// Whether it has said anything before.
+    pub spoke: bool,
+}
+
 enum Stage {
     Shared(Handshake),
     Call(Call),
@@ -79,12 +88,24 @@ impl Opening {
     /// When [`Opening::step`] is to be called at the latest, to give up; 0 where a first step needs
     /// nothing of the peer.
     pub fn deadline_ms(&self) -> u64 {
-        let started_ms = match &self.stage {
-            Stage::Shared(handshake) => handshake.started_ms(),
-            Stage::Call(call) => call.started_ms(),
-            Stage::Knock(..) | Stage::Over => return 0,
-        };
-        started_ms.saturating_add(HANDSHAKE_MS_MAX)
+        match &self.stage {
+            Stage::Shared(handshake) => handshake.deadline_ms(),
+            Stage::Call(call) => call.started_ms().saturating_add(HANDSHAKE_MS_MAX),
+            Stage::Knock(..) | Stage::Over => 0,
+        }
+    }
+
+    /// Since when the peer has been silent, and whether it has said anything before. A peer of this
+    /// process says everything at once.
+    pub fn silence(&self) -> Silence {
+        match &self.stage {
+            Stage::Shared(handshake) => Silence {
+                since_ms: handshake.heard_ms().unwrap_or(handshake.started_ms()),
+                spoke: handshake.heard_ms().is_some(),
+            },
+            Stage::Call(call) => Silence { since_ms: call.started_ms(), spoke: true },
+            Stage::Knock(..) | Stage::Over => Silence { since_ms: u64::MAX, spoke: true },
+        }
     }
 
     /// Whom it is with, as far as that is known.
@@ -97,8 +118,7 @@ impl Opening {
         }
     }
 
-    /// Gives up, and tells the peer why where that is possible: the node is closing, or has as many
-    /// sessions as it may have.
+    /// Gives up, and tells the peer why where that is possible.
     pub fn refuse(self, code: RefusalCode, text: &str) {
         match self.stage {
             Stage::Shared(handshake) => handshake.refuse(code, text),

@@ -4,7 +4,7 @@
 //! of descriptors keeps nobody waiting and makes nobody spin, for one descriptor is kept in reserve
 //! with which the next caller is told.
 
-use crate::claim::Claim;
+use crate::claim::{Claim, Holder, holder};
 use crate::error::{BindError, OpenError, descriptor_limit};
 use crate::handshake::{Handshake, Side, refuse};
 use crate::home::Home;
@@ -19,10 +19,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
-use upbeat_core::name::NodeName;
+use upbeat_core::name::{NodeName, ProgramName};
 
-/// Callers that may wait to be accepted; more are told at once that the node is busy.
-const BACKLOG: i32 = 512;
+/// Connections that may wait to be accepted, if the system allows as many: all that a node can have
+/// sessions with may connect at once.
+const BACKLOG: i32 = 4096;
 
 /// A node's socket, at which other processes call.
 pub struct Listener {
@@ -57,13 +58,14 @@ impl Listener {
         &self.path
     }
 
-    /// Handshakes of this listener that are under way. With [`PENDING_HANDSHAKES_MAX`] the next
-    /// caller is refused; whoever would rather give up the oldest drops it before.
+    /// Handshakes of this listener that are under way. With [`PENDING_HANDSHAKES_MAX`] the others
+    /// wait in the socket's queue until one of these has ended or was refused.
     pub fn pending(&self) -> usize {
         Arc::strong_count(&self.pending) - 1
     }
 
-    /// Accepts the next caller, for the session of this number; None if nobody calls.
+    /// Accepts the next caller, for the session of this number; None if nobody calls, or if as many
+    /// handshakes are under way as may be.
     ///
     /// An error is one caller's, which was told; the next may be accepted at once. The exception is
     /// [`OpenError::Descriptors`]: callers are told as long as the descriptor in reserve can be had
@@ -75,6 +77,9 @@ impl Listener {
         now_ms: u64,
     ) -> Result<Option<Opening>, OpenError> {
         let us = Side::new(home.card(), session)?;
+        if self.pending() >= PENDING_HANDSHAKES_MAX {
+            return Ok(None);
+        }
         let socket = match self.accept_socket() {
             Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => return Ok(None),
             Err(Errno::MFILE | Errno::NFILE) => {
@@ -84,12 +89,6 @@ impl Listener {
             other => other.map_err(OpenError::system("accepting a caller"))?,
         };
         self.restock();
-        let limit = PENDING_HANDSHAKES_MAX;
-        if self.pending() >= limit {
-            let error = OpenError::Full { limit };
-            refuse(socket.as_fd(), RefusalCode::TooManySessions, &error.to_string());
-            return Err(error);
-        }
         let pending = Arc::clone(&self.pending);
         Handshake::answer(us, socket, self.name.clone(), pending, now_ms)
             .map(|handshake| Some(Opening::shared(handshake)))
@@ -124,7 +123,8 @@ impl AsFd for Listener {
     }
 }
 
-/// Calls the node `to`, for our session of this number.
+/// Calls the node `to`, for our session of this number. The node has [`CONNECT_MS_MAX`](upbeat_core::limits::CONNECT_MS_MAX) from `now_ms` on
+/// to accept the connection: a caller that tries again gives the time of its first attempt.
 pub fn connect(
     place: &Place,
     home: &Home,
@@ -148,16 +148,32 @@ pub fn connect(
         other => other?,
     };
     let system = OpenError::system;
+    let files = FileNames::of(to);
+    // A forked child of a dead node may hold its socket, which then still takes connections. Without
+    // an answer to who holds the name, the socket tells.
+    if let Ok(Holder::Nobody) = holder(&hall, &files) {
+        return Err(absent(true));
+    }
     let socket = socket().map_err(system("making a socket"))?;
-    let address = hall.address(&FileNames::of(to).socket).map_err(system("naming the socket"))?;
+    let address = hall.address(&files.socket).map_err(system("naming the socket"))?;
     match rustix::net::connect(&socket, &address) {
         Ok(()) => {}
         Err(Errno::NOENT) => return Err(absent(false)),
         Err(Errno::CONNREFUSED) => return Err(absent(true)),
-        Err(Errno::AGAIN) => return Err(OpenError::Full { limit: BACKLOG as usize }),
+        Err(Errno::AGAIN) => return Err(OpenError::Backlog { name: to.clone() }),
         Err(error) => return Err(system("connecting")(error)),
     }
     Handshake::call(us, socket, to, now_ms).map(Opening::shared)
+}
+
+/// The process that holds the name of a node, which proves that a peer of that process may call
+/// itself so. None if nobody holds it, or a process of another PID namespace, or if it cannot be told.
+pub fn process_of(place: &Place, program: &ProgramName, name: &NodeName) -> Option<u32> {
+    let hall = place.open(program, false).ok()?;
+    match holder(&hall, &FileNames::of(name)) {
+        Ok(Holder::Process(pid)) => pid,
+        _ => None,
+    }
 }
 
 /// Makes the listening socket of a name that is ours. It appears under its name only when it

@@ -202,26 +202,27 @@ fn the_crowd_at_the_door_is_bounded() {
         for number in 0..PENDING_HANDSHAKES_MAX + 3 {
             match stand.connect(number, 0) {
                 Ok(opening) => callers.push(opening),
-                Err(OpenError::Full { limit }) => full = limit,
-                Err(error) => panic!("{error}"),
-            }
-            if kind == Kind::Shared {
-                match stand.try_accept(number, 0) {
-                    Ok(opening) => held.extend(opening),
-                    Err(OpenError::Full { limit }) => full = limit,
-                    Err(error) => panic!("{error}"),
+                Err(error) => {
+                    assert!(matches!(error, OpenError::Backlog { .. }), "{error}");
+                    assert!(error.is_busy() && error.to_string().contains("crowd/1"), "{error}");
+                    full += 1;
                 }
             }
+            if kind == Kind::Shared {
+                held.extend(stand.accept(number, 0));
+            }
         }
-        assert_eq!(full, PENDING_HANDSHAKES_MAX);
-        if kind == Kind::Shared {
-            assert_eq!(held.len(), PENDING_HANDSHAKES_MAX);
-            let error = callers.pop().unwrap().step(0).err().unwrap();
-            assert!(matches!(error, OpenError::Refused { .. }), "{error}");
-            held.remove(0);
-            let mut late = stand.connect(100, 0).unwrap();
-            let mut opening = stand.accept(100, 0).expect("there is room again");
-            assert!(common::finish(&mut late, &mut opening).is_ok());
+        if kind == Kind::Local {
+            assert_eq!((callers.len(), full), (PENDING_HANDSHAKES_MAX, 3));
+        } else {
+            // The others wait in the queue, each for one that goes.
+            assert_eq!((held.len(), full), (PENDING_HANDSHAKES_MAX, 0));
+            for late in &mut callers[PENDING_HANDSHAKES_MAX..] {
+                assert!(matches!(late.step(0), Ok(Step::Waiting)));
+                drop(held.remove(0));
+                let mut opening = stand.accept(100, 0).expect("there is room again");
+                assert!(common::finish(late, &mut opening).is_ok());
+            }
         }
     });
 }

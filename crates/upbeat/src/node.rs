@@ -25,10 +25,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use upbeat_core::bill::Counter;
+use upbeat_core::limits::CONNECT_MS_MAX;
 use upbeat_core::name::NodeName;
 use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
-use upbeat_transport::opening::Opening;
 use upbeat_transport::{local, shared};
 
 /// How often a node that closes looks whether everything is answered.
@@ -152,7 +152,9 @@ impl Node {
     }
 
     /// Connects to a node of the same program, and binds a client there. Clients of one peer share
-    /// a session.
+    /// a session. A session that the peer has opened is used as well, if the peer proves its name: its
+    /// process holds the lock of the name. A node that is too busy has ten
+    /// seconds to accept the connection.
     ///
     /// ```no_run
     /// # #[upbeat::service]
@@ -178,23 +180,41 @@ impl Node {
 
     async fn open(&self, name: &NodeName) -> Result<Rc<Session>, ConnectError> {
         let inner = &self.inner;
-        if inner.is_closing() {
-            return Err(ConnectError::ShutDown);
+        let (began_ms, mut attempts) = (inner.now_ms(), 0);
+        loop {
+            if inner.is_closing() {
+                return Err(ConnectError::ShutDown);
+            }
+            if let Some(session) = inner.session_with(name) {
+                return Ok(session);
+            }
+            match self.try_open(name, began_ms).await {
+                Err(error) if error.is_busy() && inner.now_ms() < began_ms + CONNECT_MS_MAX => {
+                    attempts += 1;
+                    time::sleep(inner.connect_delay(attempts)).await;
+                }
+                opened => return opened.map_err(ConnectError::Open),
+            }
         }
-        let same = |session: &Rc<Session>| {
-            session.carrier.peer.name.as_ref() == Some(name) && !session.goodbye.get()
+    }
+
+    /// Tries to open a session once, or joins in where that has begun.
+    async fn try_open(&self, name: &NodeName, began_ms: u64) -> Result<Rc<Session>, OpenError> {
+        let call = |home: &Home, session, now_ms| {
+            let here = local::connect(home, name, session, now_ms);
+            match (&self.inner.settings.place, here) {
+                (Some(place), Err(OpenError::NoSuchNode { .. })) => {
+                    shared::connect(place, home, name, session, began_ms)
+                }
+                (_, here) => here,
+            }
         };
-        if let Some(session) = inner.sessions().into_iter().find(same) {
-            return Ok(session);
-        }
-        let connecting: Rc<Connecting> = inner
-            .connect(name, |home, session, now| self.call(home, name, session, now))
-            .map_err(ConnectError::Open)?;
-        let opened = poll_fn(|context| match connecting.poll(context.waker()) {
+        let connecting: Rc<Connecting> = self.inner.connect(name, call)?;
+        poll_fn(|context| match connecting.poll(context.waker()) {
             Some(outcome) => Poll::Ready(outcome),
             None => Poll::Pending,
-        });
-        opened.await.map_err(ConnectError::Open)
+        })
+        .await
     }
 
     /// A handle for other threads, to a node of the same program. It waits for the peer, so it is
@@ -218,23 +238,6 @@ impl Node {
         let inner = &self.inner;
         let (program, place) = (inner.home.program().clone(), inner.settings.place.clone());
         handle::open(Target { program, place, name, waiting: inner.settings.waiting }, None)
-    }
-
-    /// Calls a node of this process, or of another one.
-    fn call(
-        &self,
-        home: &Home,
-        name: &NodeName,
-        session: usize,
-        now_ms: u64,
-    ) -> Result<Opening, OpenError> {
-        let here = local::connect(home, name, session, now_ms);
-        match (&self.inner.settings.place, here) {
-            (Some(place), Err(OpenError::NoSuchNode { .. })) => {
-                shared::connect(place, home, name, session, now_ms)
-            }
-            (_, here) => here,
-        }
     }
 
     /// Computes on another thread, while this node serves others. The closure is begun at once and

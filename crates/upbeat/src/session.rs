@@ -59,6 +59,8 @@ pub(crate) struct Session {
     pub(crate) carrier: Carrier,
     /// Where the node keeps it.
     pub(crate) key: Cell<Option<Key>>,
+    /// Whether this node has opened it, at the socket or inbox of the peer's name.
+    pub(crate) ours: Cell<bool>,
     /// Whether the peer's process is watched for this session.
     pub(crate) watched: Cell<bool>,
     /// Whether the node looks at its lane each turn.
@@ -108,6 +110,7 @@ impl Session {
         Session {
             carrier,
             key: Cell::new(None),
+            ours: Cell::new(false),
             watched: Cell::new(false),
             hot: Cell::new(false),
             taken: Cell::new(0),

@@ -31,11 +31,13 @@ pub enum RefusalCode {
     TooSlow = 8,
     /// The two belong to different users.
     WrongUser = 9,
+    /// The listener lacks memory or another resource for the session.
+    NoResources = 10,
 }
 
 impl RefusalCode {
     /// Every code.
-    pub const ALL: [RefusalCode; 9] = [
+    pub const ALL: [RefusalCode; 10] = [
         RefusalCode::WrongProgram,
         RefusalCode::WrongVersion,
         RefusalCode::NoSuchNode,
@@ -45,6 +47,7 @@ impl RefusalCode {
         RefusalCode::Malformed,
         RefusalCode::TooSlow,
         RefusalCode::WrongUser,
+        RefusalCode::NoResources,
     ];
 
     /// The code of a byte, if there is one.
@@ -64,6 +67,7 @@ impl RefusalCode {
             RefusalCode::Malformed => "it could not read the handshake",
             RefusalCode::TooSlow => "the handshake took too long",
             RefusalCode::WrongUser => "it belongs to another user",
+            RefusalCode::NoResources => "it lacks a resource",
         }
     }
 }

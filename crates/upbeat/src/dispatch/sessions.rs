@@ -13,12 +13,15 @@ use std::cell::{OnceCell, RefCell};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::task::Waker;
+use std::time::Duration;
+use upbeat_core::backoff::connect_delay_ns;
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::Head;
 use upbeat_core::limits::SESSIONS_PER_NODE_MAX;
 use upbeat_core::name::NodeName;
 use upbeat_memory::page::State;
 use upbeat_memory::pool::Key;
+use upbeat_transport::carrier::{Carrier, Kind};
 use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
 use upbeat_transport::opening::{Opening, Step};
@@ -55,7 +58,7 @@ pub(super) enum Place {
 /// A handshake, and who waits for it.
 pub(super) struct Pending {
     pub(super) opening: Opening,
-    connecting: Option<Rc<Connecting>>,
+    pub(super) connecting: Option<Rc<Connecting>>,
 }
 
 /// What becomes of a connection that this node asked for, for everybody who asked.
@@ -75,7 +78,7 @@ impl Connecting {
         outcome
     }
 
-    fn end(&self, outcome: Result<Rc<Session>, OpenError>) {
+    pub(super) fn end(&self, outcome: Result<Rc<Session>, OpenError>) {
         // An opening ends once.
         let _ = self.outcome.set(outcome);
         self.wakers.take().into_iter().for_each(Waker::wake);
@@ -88,6 +91,8 @@ pub(super) struct Door {
     pub(super) shared: Option<shared::Listener>,
     pub(super) local: Option<local::Listener>,
     pub(super) watch: Watch,
+    /// Whether others wait outside until a handshake has ended or gives way.
+    pub(super) crowded: bool,
 }
 
 impl Dispatcher {
@@ -107,6 +112,21 @@ impl Dispatcher {
         door.shared = shared;
         door.local = local;
         Ok(())
+    }
+
+    /// Leaves those who connect from other processes in their queue, or looks at it again.
+    pub(super) fn crowd(&self, crowded: bool) {
+        let mut door = self.door.borrow_mut();
+        if let Some(listener) = &door.shared
+            && door.crowded != crowded
+        {
+            match crowded {
+                true => self.reactor.remove(listener.as_fd()),
+                // It was there before, so there is room for it.
+                false => drop(self.reactor.add(listener.as_fd(), Source::SharedArrivals)),
+            }
+            door.crowded = crowded;
+        }
     }
 
     /// Shuts the door: nobody comes in any more, and the name is free.
@@ -137,6 +157,38 @@ impl Dispatcher {
                 Place::Opening(_) => None,
             })
             .collect()
+    }
+
+    /// The open session with the node of this name, if there is one whose peer has that name for sure:
+    /// this node has opened it under that name, or the peer's process holds the name now.
+    pub(crate) fn session_with(&self, name: &NodeName) -> Option<Rc<Session>> {
+        let mut sessions = self.sessions();
+        let calls_itself = |session: &Rc<Session>| {
+            session.carrier.peer.name.as_ref() == Some(name) && !session.goodbye.get()
+        };
+        sessions.retain(calls_itself);
+        let ours = sessions.iter().find(|session| session.ours.get());
+        ours.or_else(|| sessions.iter().find(|session| self.proves(&session.carrier, name)))
+            .cloned()
+    }
+
+    /// Whether a peer that calls itself so has the name.
+    fn proves(&self, carrier: &Carrier, name: &NodeName) -> bool {
+        let (peer, program) = (&carrier.peer, self.home.program().name());
+        match (carrier.kind, &self.settings.place) {
+            (Kind::Local, _) => local::incarnation_of(program, name) == Some(peer.incarnation),
+            (Kind::Shared, Some(place)) => {
+                peer.pid.is_some() && shared::process_of(place, program, name) == peer.pid
+            }
+            (Kind::Shared, None) => false,
+        }
+    }
+
+    /// How long to wait before the next attempt to connect to a busy node, after so many.
+    pub(crate) fn connect_delay(&self, attempts: u32) -> Duration {
+        let (random, jitter) = self.jitter.get().next();
+        self.jitter.set(jitter);
+        Duration::from_nanos(connect_delay_ns(attempts, random))
     }
 
     /// Begins to open a session that this node asks for, or joins in where that has begun.
@@ -182,7 +234,7 @@ impl Dispatcher {
         let key = {
             let mut places = self.places.borrow_mut();
             let Some(key) = places.next_key() else { return Err(full()) };
-            let failed = |error| OpenError::System { act: "epoll", error };
+            let failed = |error| OpenError::System { act: "epoll_ctl", error };
             self.reactor.add(&opening, Source::Place(key)).map_err(failed)?;
             let pending = Box::new(Pending { opening, connecting });
             if places.insert(Place::Opening(pending)).is_err() {
@@ -218,6 +270,9 @@ impl Dispatcher {
             Err(_) => self.places.borrow_mut().remove(key),
         };
         if let Ok(session) = &opened {
+            if let Some(Place::Opening(pending)) = &place {
+                session.ours.set(pending.connecting.is_some());
+            }
             self.enter(key, session);
         }
         if let Some(Place::Opening(pending)) = place
@@ -331,5 +386,5 @@ impl Dispatcher {
 }
 
 fn full() -> OpenError {
-    OpenError::Full { limit: SESSIONS_PER_NODE_MAX }
+    OpenError::Sessions { limit: SESSIONS_PER_NODE_MAX }
 }

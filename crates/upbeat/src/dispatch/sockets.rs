@@ -12,11 +12,14 @@ use std::rc::Rc;
 use std::task::Waker;
 use upbeat_core::frame::Kind;
 use upbeat_core::hello::RefusalCode;
-use upbeat_core::limits::{PENDING_HANDSHAKES_MAX, RING_SLOTS_MAX, SESSIONS_PER_NODE_MAX};
+use upbeat_core::limits::{
+    HANDSHAKE_SILENCE_MS_MAX, HELLO_MS_MAX, PENDING_HANDSHAKES_MAX, RING_SLOTS_MAX,
+    SESSIONS_PER_NODE_MAX,
+};
 use upbeat_memory::pool::Key;
 use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
-use upbeat_transport::opening::Opening;
+use upbeat_transport::opening::{Opening, Silence};
 
 impl Dispatcher {
     /// Attends to the sockets that have something. Gives whether any has but the roster, which a
@@ -32,9 +35,7 @@ impl Dispatcher {
                     None => self.step(key),
                 },
                 Source::Process(pid) => self.process_ended(pid),
-                Source::SharedArrivals => self.arrivals(|door, home, place, now| {
-                    door.shared.as_ref()?.accept(home, place, now).transpose()
-                }),
+                Source::SharedArrivals => self.shared_arrivals(),
                 Source::LocalArrivals => self.arrivals(|door, home, place, now| {
                     door.local.as_ref()?.accept(home, place, now).transpose()
                 }),
@@ -49,6 +50,9 @@ impl Dispatcher {
         self.sources.set(sources);
         if self.openings.get() != 0 {
             self.check_openings();
+        }
+        if self.door.borrow().crowded {
+            self.make_way();
         }
         any
     }
@@ -121,6 +125,62 @@ impl Dispatcher {
         }
     }
 
+    /// Takes in who has come from other processes, as long as handshakes end or give way.
+    fn shared_arrivals(self: &Rc<Self>) {
+        self.arrivals(|door, home, place, now| {
+            door.shared.as_ref()?.accept(home, place, now).transpose()
+        });
+        if self.is_full() {
+            self.crowd(true);
+            self.make_way();
+        }
+    }
+
+    /// Whether as many handshakes of others are under way as may be.
+    fn is_full(&self) -> bool {
+        let door = self.door.borrow();
+        door.shared.as_ref().is_some_and(|listener| listener.pending() >= PENDING_HANDSHAKES_MAX)
+    }
+
+    /// Others wait outside: has the handshakes give way whose peers are silent for too long, the longest
+    /// first that have never said anything, and lets the next in.
+    fn make_way(self: &Rc<Self>) {
+        let now = self.now_ms();
+        if self.is_full()
+            && let Some((at, key)) = self.next_to_give_way()
+            && at <= now
+        {
+            let place = self.places.borrow_mut().remove(key);
+            if let Some(Place::Opening(pending)) = place {
+                self.openings.set(self.openings.get() - 1);
+                let text = format!(
+                    "{PENDING_HANDSHAKES_MAX} connections are being opened here, and this one has \
+                     said nothing for {} ms",
+                    now.saturating_sub(pending.opening.silence().since_ms)
+                );
+                pending.opening.refuse(RefusalCode::TooSlow, &text);
+            }
+        }
+        if !self.is_full() {
+            self.crowd(false);
+        }
+    }
+
+    /// The handshake of a caller that gives way next, and when: one that has said nothing before any
+    /// that has.
+    fn next_to_give_way(&self) -> Option<(u64, Key)> {
+        let places = self.places.borrow();
+        let silent = places.iter().filter_map(|(key, place)| match place {
+            Place::Opening(pending) if pending.connecting.is_none() => {
+                let Silence { since_ms, spoke } = pending.opening.silence();
+                let most = if spoke { HANDSHAKE_SILENCE_MS_MAX } else { HELLO_MS_MAX };
+                Some((spoke, since_ms.saturating_add(most), key))
+            }
+            _ => None,
+        });
+        silent.min_by_key(|(spoke, at, _)| (*spoke, *at)).map(|(_, at, key)| (at, key))
+    }
+
     /// Takes in who has come to the door.
     fn arrivals(
         self: &Rc<Self>,
@@ -133,7 +193,7 @@ impl Dispatcher {
             let accepted = accept(&self.door.borrow(), &self.home, number, self.now_ms());
             match accepted {
                 Some(Ok(opening)) if place.is_err() => {
-                    let text = format!("the node has {SESSIONS_PER_NODE_MAX} sessions already");
+                    let text = format!("{SESSIONS_PER_NODE_MAX} sessions are the most of a node");
                     opening.refuse(RefusalCode::TooManySessions, &text);
                 }
                 // An opening that fails tells its peer, and concerns nobody else.
@@ -164,15 +224,17 @@ impl Dispatcher {
         if self.openings.get() == 0 {
             return None;
         }
+        let give_way = || self.next_to_give_way().map(|(at, _)| at.saturating_mul(1_000_000));
+        let give_way = self.door.borrow().crowded.then(give_way).flatten();
         let places = self.places.borrow();
         let deadlines = places.iter().filter_map(|(_, place)| match place {
             Place::Opening(pending) => Some(pending.opening.deadline_ms() * 1_000_000),
             Place::Open(_) => None,
         });
-        deadlines.min()
+        deadlines.chain(give_way).min()
     }
 
-    pub(super) fn now_ms(&self) -> u64 {
+    pub(crate) fn now_ms(&self) -> u64 {
         self.now_ns() / 1_000_000
     }
 

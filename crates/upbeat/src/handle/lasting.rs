@@ -115,6 +115,11 @@ impl Watch {
         stop
     }
 
+    /// Waits for so long. True if nobody wants the session any more.
+    pub(super) fn pause(&self, timeout: &Timespec) -> bool {
+        self.wait(self.stop.as_fd(), Some(timeout))
+    }
+
     fn alarms(&self) -> MutexGuard<'_, Alarms> {
         self.alarms.lock().unwrap_or_else(PoisonError::into_inner)
     }

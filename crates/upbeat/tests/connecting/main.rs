@@ -4,6 +4,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod crowd;
+mod names;
 mod namespaces;
 
 use common::process::part;
@@ -12,6 +14,9 @@ use common::process::part;
 #[test]
 fn other() {
     let Some((part, place)) = part() else { return };
-    let played = namespaces::play(&part, &place) || common::server::play(&part, &place);
+    let played = crowd::play(&part, &place)
+        || names::play(&part, &place)
+        || namespaces::play(&part, &place)
+        || common::server::play(&part, &place);
     assert!(played, "there is no part {part}");
 }

@@ -95,9 +95,6 @@ fn two_pid_namespaces_communicate() {
     let mut server = start("namespace server", &place);
     server.expect("serving");
 
-    let taken = start("namespace rival", &place).expect("taken");
-    assert!(taken.contains(&format!("is taken by a node of {ELSEWHERE}")), "{taken}");
-
     for (client, peer) in [("client", "client"), ("handle", "a handle of")] {
         let mut victim = start(&format!("namespace {client}"), &place);
         assert_eq!(victim.expect("answered"), "5");
@@ -106,6 +103,9 @@ fn two_pid_namespaces_communicate() {
         assert!(lost.starts_with(peer) && lost.contains(ELSEWHERE), "{lost}");
         assert!(lost.contains("has died"), "{lost}");
     }
+
+    let taken = start("namespace rival", &place).expect("taken");
+    assert!(taken.contains(&format!("is taken by a node of {ELSEWHERE}")), "{taken}");
 
     let mut clients = ["client", "handle"].map(|client| {
         let mut client = start(&format!("namespace {client}"), &place);

@@ -12,6 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::Waker;
 use std::time::{Duration, Instant};
+use upbeat_core::backoff::{Jitter, connect_delay_ns};
+use upbeat_core::limits::CONNECT_MS_MAX;
 use upbeat_transport::carrier::Carrier;
 use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
@@ -128,16 +130,60 @@ impl Caller {
     }
 }
 
-/// Opens a session, waiting in this thread.
+/// Opens a session, waiting in this thread. While the node is too busy to accept, this tries again.
 pub(super) fn wait_open(
     target: &Target,
     home: &Home,
     watch: Option<&Watch>,
     until: Option<u64>,
 ) -> Result<Carrier, ConnectError> {
-    let began = Instant::now();
-    let now_ms = || began.elapsed().as_millis() as u64;
-    let opening = match (&target.place, local::connect(home, &target.name, 0, 0)) {
+    let (began, mut attempts) = (Instant::now(), 0);
+    let mut jitter = Jitter::new(home.incarnation());
+    loop {
+        let busy = match open_once(target, home, watch, until, began) {
+            Err(ConnectError::Open(error))
+                if error.is_busy() && milliseconds(began) < CONNECT_MS_MAX =>
+            {
+                error
+            }
+            opened => return opened,
+        };
+        attempts += 1;
+        let random;
+        (random, jitter) = jitter.next();
+        let delay = connect_delay_ns(attempts, random);
+        let left = until.map_or(u64::MAX, |until| until.saturating_sub(now_ns()));
+        if left <= delay {
+            return Err(ConnectError::Open(busy));
+        }
+        match watch {
+            None => std::thread::sleep(Duration::from_nanos(delay)),
+            Some(watch) if watch.pause(&timespec(delay)) => return Err(dropped()),
+            Some(_) => {}
+        }
+    }
+}
+
+/// The handle was dropped while its thread connected.
+fn dropped() -> ConnectError {
+    let text = "the handle was dropped while it connected".into();
+    ConnectError::Call(CallError::NotConnected { text })
+}
+
+fn milliseconds(began: Instant) -> u64 {
+    began.elapsed().as_millis() as u64
+}
+
+/// Tries to open a session once. The time is counted from the first attempt on.
+fn open_once(
+    target: &Target,
+    home: &Home,
+    watch: Option<&Watch>,
+    until: Option<u64>,
+    began: Instant,
+) -> Result<Carrier, ConnectError> {
+    let now_ms = || milliseconds(began);
+    let opening = match (&target.place, local::connect(home, &target.name, 0, now_ms())) {
         (Some(place), Err(OpenError::NoSuchNode { .. })) => {
             shared::connect(place, home, &target.name, 0, 0)
         }
@@ -157,8 +203,7 @@ pub(super) fn wait_open(
                 let late = opening.deadline_ms().saturating_sub(now_ms()).max(1) * 1_000_000;
                 let left = until.map_or(u64::MAX, |until| until.saturating_sub(now_ns()));
                 if wait(opening.as_fd(), watch, Some(&timespec(late.min(left)))) {
-                    let text = "the handle was dropped while it connected".into();
-                    return Err(ConnectError::Call(CallError::NotConnected { text }));
+                    return Err(dropped());
                 }
             }
         }

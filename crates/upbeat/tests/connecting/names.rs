@@ -1,0 +1,92 @@
+//! What a name stands for: who listens under it, and nobody who says that it is his.
+
+use crate::common::process::{Other, end_with_input, input_ends, say};
+use crate::common::{Directory, PROGRAM, Watchdog, node, soon};
+use std::path::Path;
+use upbeat::{Node, Waiting};
+
+#[upbeat::service]
+trait Teller {
+    /// Who serves this.
+    async fn who(&self) -> String;
+}
+
+struct Clerk(&'static str);
+
+impl Teller for Clerk {
+    async fn who(&self) -> String {
+        self.0.to_owned()
+    }
+}
+
+pub(crate) fn play(part: &str, place: &Path) -> bool {
+    match part {
+        "real bank" => real(place),
+        "false bank" => pretend(place),
+        _ => return false,
+    }
+    true
+}
+
+fn real(place: &Path) {
+    let node = node("bank", place, Waiting::Adaptive);
+    node.serve(TellerServer::new(Clerk("the real bank")));
+    say("serving");
+    node.block_on(input_ends());
+}
+
+/// A node that calls itself so in another directory, with a way to the victim's socket.
+fn pretend(place: &Path) {
+    end_with_input();
+    let own = place.with_file_name("own");
+    std::fs::create_dir_all(own.join(PROGRAM)).unwrap();
+    std::os::unix::fs::symlink(
+        place.join(PROGRAM).join("victim.sock"),
+        own.join(PROGRAM).join("victim.sock"),
+    )
+    .unwrap();
+    let node = node("bank", &own, Waiting::Adaptive);
+    node.serve(TellerServer::new(Clerk("an impostor")));
+    node.block_on(async {
+        let _victim = node.connect::<TellerClient>("victim").await;
+        std::future::pending::<()>().await;
+    });
+}
+
+fn victim(place: &Path) -> Node {
+    let node = node("victim", place, Waiting::Adaptive);
+    node.serve(TellerServer::new(Clerk("the victim")));
+    node
+}
+
+/// Starts the impostor, and waits until the victim has a session with it.
+fn start_impostor(node: &Node, place: &Path) -> Other {
+    let impostor = Other::start("false bank", place);
+    node.block_on(crate::common::until(|| node.sessions() == 1));
+    impostor
+}
+
+#[test]
+fn a_peer_that_takes_a_name_in_its_hello_does_not_get_its_calls() {
+    let _watchdog = Watchdog::new("an impostor", 60);
+    let directory = Directory::new();
+    let place = directory.path();
+    let node = victim(&place);
+    let _impostor = start_impostor(&node, &place);
+
+    // There is no bank yet.
+    let error = node.block_on(soon(node.connect::<TellerClient>("bank"))).err();
+    let error = error.expect("an impostor is no bank").to_string();
+    assert!(error.contains("there is no node `bank`"), "{error}");
+
+    let mut bank = Other::start("real bank", &place);
+    bank.expect("serving");
+    node.block_on(async {
+        for _ in 0..2 {
+            let teller: TellerClient = soon(node.connect("bank")).await.unwrap();
+            assert_eq!(soon(teller.who()).await.unwrap(), "the real bank");
+        }
+    });
+    assert_eq!(node.sessions(), 2);
+    bank.end();
+}
