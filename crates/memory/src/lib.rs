@@ -20,6 +20,9 @@ pub mod stage;
 pub mod waker;
 
 #[cfg(not(loom))]
+pub mod fork;
+
+#[cfg(not(loom))]
 mod copy;
 #[cfg(not(loom))]
 mod fresh;

@@ -2,6 +2,7 @@
 //!
 //! What is mapped, and whether it is safe to, is decided by whoever maps.
 
+use crate::fork::Process;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::os::fd::AsFd;
@@ -12,6 +13,7 @@ pub(crate) struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
     writable: bool,
+    made: Process,
 }
 
 // SAFETY: a mapping is an address range that belongs to the whole process; only `Region` reads
@@ -37,7 +39,7 @@ impl Mapping {
         let Some(base) = NonNull::new(base.cast::<u8>()) else {
             return Err(Unmapped { act: "mmap", error: Errno::FAULT });
         };
-        let mapping = Mapping { base, bytes, writable };
+        let mapping = Mapping { base, bytes, writable, made: Process::this() };
         // SAFETY: the range was mapped just above; a forked child loses it, this process does not.
         unsafe { rustix::mm::madvise(base.as_ptr().cast(), bytes, Advice::LinuxDontFork) }
             .map_err(failed("madvise"))?;
@@ -59,6 +61,10 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        // A forked child does not have it, and may have something else there.
+        if !self.made.is_this() {
+            return;
+        }
         // SAFETY: the range was mapped by `new`, and no region is left that points into it.
         // A failure would mean that the range was never mapped, which `new` rules out.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };

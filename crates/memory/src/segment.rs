@@ -10,7 +10,8 @@
 //! takes a page for it, at its own expense: 1 GiB for a message that cost its sender nothing, and a
 //! fault where there is none left. No hole can be made later, for the seal against writing forbids
 //! that too. A board has no such seal, and one page.
-//! A forked child does not have the mappings; it must not touch or drop what was made before.
+//! A forked child does not have the mappings; it must not touch what was made before, and unmaps nothing
+//! (`fork`).
 
 use crate::mapping::{Mapping, Unmapped};
 use crate::region::Region;

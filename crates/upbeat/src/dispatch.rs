@@ -62,6 +62,7 @@ use upbeat_core::bill::Counter;
 use upbeat_core::frame::{CallNumber, Head, Kind};
 use upbeat_core::limits::{FLUSH_MESSAGES, SESSIONS_PER_NODE_MAX};
 use upbeat_memory::counters::Counters;
+use upbeat_memory::fork::Process;
 use upbeat_memory::pool::{Key, Pool};
 use upbeat_memory::sync::fence_full;
 use upbeat_transport::home::Home;
@@ -170,6 +171,8 @@ type Applications = RefCell<BTreeMap<u32, Waker>>;
 /// A node's inside.
 pub(crate) struct Dispatcher {
     pub(crate) home: Home,
+    /// Where it was made. A child that was forked there must not use it.
+    made: Process,
     pub(crate) settings: Settings,
     places: RefCell<Pool<Place>>,
     hot: RefCell<Vec<Rc<Session>>>,
@@ -237,6 +240,7 @@ impl Dispatcher {
         let purse = Rc::new(promoted::Purse::new(settings.budget));
         let dispatcher = Dispatcher {
             home,
+            made: Process::this(),
             settings,
             places: RefCell::new(Pool::new(SESSIONS_PER_NODE_MAX as u32)),
             hot: RefCell::new(Vec::new()),

@@ -40,6 +40,9 @@ const CLOSING_LOOK: Duration = Duration::from_millis(1);
 /// clone that a task or a service of the node itself keeps is one of them, so such a node is ended
 /// by [`Node::shut_down`], which should end every node that has accepted calls.
 ///
+/// A forked child has none of the nodes of its parent: there, dropping one does nothing, and driving one
+/// panics. The child may build a node of its own.
+///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let node = upbeat::Node::builder("doc/node").local_only().build()?;
@@ -73,6 +76,11 @@ impl End {
 
 impl Drop for End {
     fn drop(&mut self) {
+        if !self.inner.is_here() {
+            // What it shares with its parent is the parent's: sockets, their files, the epoll.
+            std::mem::forget(Rc::clone(&self.inner));
+            return;
+        }
         self.end();
     }
 }
@@ -356,6 +364,9 @@ impl Node {
     /// # Ok(()) }
     /// ```
     pub fn may_wait(&self) -> bool {
+        if !self.inner.is_here() {
+            return true;
+        }
         self.inner.may_wait()
     }
 

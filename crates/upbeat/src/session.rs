@@ -29,6 +29,7 @@ use upbeat_core::call::{CallTable, Serving};
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{Flags, Head};
 use upbeat_core::limits::FLUSH_MESSAGES;
+use upbeat_memory::fork::Process;
 use upbeat_memory::pool::Key;
 use upbeat_memory::ticks::Ticks;
 use upbeat_transport::carrier::{BellFault, Carrier, Rang, Segment as GrownSegment};
@@ -103,6 +104,8 @@ pub(crate) struct Session {
     /// The peer said goodbye.
     pub(crate) goodbye: Cell<bool>,
     ended: OnceCell<Lost>,
+    /// Where it was made.
+    made: Process,
 }
 
 impl Session {
@@ -137,6 +140,7 @@ impl Session {
             samples: RefCell::default(),
             goodbye: Cell::new(false),
             ended: OnceCell::new(),
+            made: Process::this(),
         }
     }
 

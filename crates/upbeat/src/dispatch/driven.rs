@@ -20,14 +20,25 @@ pub(crate) struct Enter(());
 
 impl Enter {
     /// # Panics
-    /// When the thread is inside a node already.
+    /// When the thread is inside a node already, or in a forked child of the node's process.
     #[inline]
     pub(crate) fn new(node: &Rc<Dispatcher>) -> Enter {
+        if !node.is_here() {
+            Enter::forked();
+        }
         let outer = DRIVEN.replace(Some(ManuallyDrop::new(Rc::clone(node))));
         if outer.is_some() {
             Enter::nested(outer);
         }
         Enter(())
+    }
+
+    #[cold]
+    fn forked() -> ! {
+        panic!(
+            "a node was used in a forked child of the process that built it, where it has no memory \
+             and no sessions: build another node in the child, or end the child by `exec`"
+        )
     }
 
     #[cold]
@@ -49,6 +60,11 @@ impl Drop for Enter {
 }
 
 impl Dispatcher {
+    /// Whether this is the process that has built the node, and no child that it has forked.
+    pub(crate) fn is_here(&self) -> bool {
+        self.made.is_this()
+    }
+
     /// The node that this thread is driving.
     ///
     /// # Panics

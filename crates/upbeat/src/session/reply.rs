@@ -233,6 +233,9 @@ impl Session {
 
     /// Gives up a call whose frame was sent. The callee is told, unless it has answered.
     pub(crate) fn abandon(&self, call: CallNumber) -> bool {
+        if !self.made.is_this() {
+            return false;
+        }
         if self.arrived.call.get() == call {
             self.arrived.call.set(CallNumber::NONE);
             drop(self.arrived.hold.take());

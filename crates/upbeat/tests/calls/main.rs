@@ -7,6 +7,7 @@ mod callbacks;
 mod drops;
 mod ends;
 mod flow;
+mod forks;
 mod into;
 mod meeting;
 mod nodes;
@@ -18,7 +19,9 @@ mod values;
 #[test]
 fn other() {
     if let Some((part, place)) = common::process::part() {
-        let known = common::server::play(&part, &place) || drops::play(&part, &place);
+        let known = common::server::play(&part, &place)
+            || drops::play(&part, &place)
+            || forks::play(&part, &place);
         assert!(known, "there is no part {part}");
     }
 }
