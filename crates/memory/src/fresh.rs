@@ -15,15 +15,17 @@ const LONG: usize = 4 << 20;
 #[cfg(not(miri))]
 const LARGE_PAGE: usize = 2 << 20;
 
-/// An empty vector with room for `count` items, all of which will be written at once.
+/// Makes an empty vector with room for `count` items, all of which will be written at once. None if
+/// there is no memory for them.
 #[inline]
-pub(crate) fn vector<T>(count: usize) -> Vec<T> {
-    let items = Vec::with_capacity(count);
+pub(crate) fn vector<T>(count: usize) -> Option<Vec<T>> {
+    let mut items = Vec::new();
+    items.try_reserve_exact(count).ok()?;
     #[cfg(not(miri))]
     if size_of::<T>() * count >= LONG {
         ask_for_large_pages(&items);
     }
-    items
+    Some(items)
 }
 
 #[cfg(not(miri))]
@@ -48,12 +50,14 @@ mod tests {
     #[test]
     fn vectors_have_the_room_that_was_asked_for() {
         for count in [0, 1, 100, 1030, 6000] {
-            let mut items = vector::<[u64; 512]>(count);
+            let mut items = vector::<[u64; 512]>(count).unwrap();
             assert!(items.is_empty() && items.capacity() >= count);
             items.extend((0..count as u64).map(|item| [item; 512]));
             let last = count.checked_sub(1).map(|last| [last as u64; 512]);
             assert_eq!(items.last(), last.as_ref());
         }
-        assert!(vector::<()>(usize::MAX).is_empty(), "nothing takes no room");
+        assert_eq!(vector::<()>(usize::MAX), Some(Vec::new()), "nothing takes no room");
+        assert_eq!(vector::<u64>(1 << 58), None);
+        assert_eq!(vector::<u64>(usize::MAX), None);
     }
 }

@@ -267,25 +267,25 @@ mod plain {
         }
 
         /// Copies `count` items of plain data out, from byte `at`, which must begin a word, each
-        /// byte loaded once and none written before.
+        /// byte loaded once and none written before. None if there is no memory for them.
         ///
         /// # Panics
         /// When they would lie outside, or `at` does not begin a word.
         #[inline]
-        pub fn read_items<T: FromBytes>(&self, at: usize, count: usize) -> Vec<T> {
+        pub fn read_items<T: FromBytes>(&self, at: usize, count: usize) -> Option<Vec<T>> {
             let end = self.words * WORD;
             let bytes = count.checked_mul(size_of::<T>());
             let bytes = bytes.filter(|bytes| at <= end && *bytes <= end - at);
             let bytes = bytes.expect("items that lie in the region");
             assert!(at.is_multiple_of(WORD));
-            let mut items = fresh::vector::<T>(count);
+            let mut items = fresh::vector::<T>(count)?;
             // SAFETY: source and destination have `bytes` bytes, of which T accepts any; all
             // `count` items are written before they count.
             unsafe {
                 copy::out_of_shared(self.base.add(at / WORD), items.as_mut_ptr().cast(), bytes);
                 items.set_len(count);
             }
-            items
+            Some(items)
         }
 
         /// Loads a value of plain data from byte `at`, which must begin a word.

@@ -484,12 +484,12 @@ impl Reader {
     }
 
     /// Copies items of plain data out of the open frame's payload, from byte `at`, which must begin
-    /// a word.
+    /// a word. None if there is no memory for them.
     ///
     /// # Panics
     /// When no frame is open or the items are not all its own.
     #[cfg(not(loom))]
-    pub fn read_items<T: zerocopy::FromBytes>(&self, at: usize, count: usize) -> Vec<T> {
+    pub fn read_items<T: zerocopy::FromBytes>(&self, at: usize, count: usize) -> Option<Vec<T>> {
         let bytes = count.saturating_mul(size_of::<T>());
         assert!(at <= self.room() && bytes <= self.room() - at);
         let start = self.index.get() as usize * SLOT + HEAD;

@@ -173,6 +173,13 @@ pub enum SegmentError {
     },
 }
 
+impl SegmentError {
+    /// Whether the segment is as it must be and this process has no memory, or no addresses, for it.
+    pub fn is_no_memory(&self) -> bool {
+        matches!(self, SegmentError::System { act: "mmap", error: Errno::NOMEM })
+    }
+}
+
 impl fmt::Display for SegmentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

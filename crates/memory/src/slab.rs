@@ -195,7 +195,8 @@ impl Drop for Buffer<'_> {
 /// The peer's side of a slab: the buffers, to read, and the word of ours in which returns are
 /// noted. Both stay mapped for as long as a loan lives.
 pub struct Borrowed {
-    region: Region,
+    /// None of a slab that could not be mapped.
+    region: Option<Region>,
     each: usize,
     count: u32,
     returns: Region,
@@ -243,6 +244,20 @@ impl Borrowed {
     #[must_use]
     pub fn new(region: Region, each: usize, count: u32, returns: Region) -> Borrowed {
         checked(&region, each, count);
+        Borrowed::of(Some(region), each, count, returns)
+    }
+
+    /// The peer's slab of `count` buffers of `each` bytes where there is no memory to map it: its
+    /// buffers are taken and go back, and none of them [can be read](Loan::is_mapped).
+    ///
+    /// # Panics
+    /// When `returns` is not one writable word.
+    #[must_use]
+    pub fn unmapped(each: usize, count: u32, returns: Region) -> Borrowed {
+        Borrowed::of(None, each, count, returns)
+    }
+
+    fn of(region: Option<Region>, each: usize, count: u32, returns: Region) -> Borrowed {
         assert!(
             returns.is_writable() && returns.words() == 1,
             "returns are noted in a word of ours"
@@ -318,46 +333,58 @@ impl Loan {
         self.len == 0
     }
 
+    /// Whether its slab could be mapped. What was not cannot be read.
+    #[inline]
+    pub fn is_mapped(&self) -> bool {
+        self.slab.region.is_some()
+    }
+
+    #[inline]
+    fn region(&self) -> &Region {
+        self.slab.region.as_ref().expect("a buffer of a slab that is mapped")
+    }
+
     /// Copies bytes out, from byte `at`, which must begin a word, each byte loaded once.
     ///
     /// # Panics
-    /// When they do not all count, or `at` does not begin a word.
+    /// When they do not all count, `at` does not begin a word, or they are not mapped.
     #[inline]
     pub fn read(&self, at: usize, to: &mut [u8]) {
         let start = self.start(at, to.len());
-        self.slab.region.read(start, to);
+        self.region().read(start, to);
     }
 
     /// Loads a value of plain data from byte `at`, which must begin a word.
     ///
     /// # Panics
-    /// When its bytes do not all count, or `at` does not begin a word.
+    /// When its bytes do not all count, `at` does not begin a word, or they are not mapped.
     #[cfg(not(loom))]
     #[inline]
     pub fn read_value<T: zerocopy::FromBytes>(&self, at: usize) -> T {
         let start = self.start(at, size_of::<T>());
-        self.slab.region.read_value(start)
+        self.region().read_value(start)
     }
 
-    /// Copies items of plain data out, from byte `at`, which must begin a word.
+    /// Copies items of plain data out, from byte `at`, which must begin a word. None if there is no
+    /// memory for them.
     ///
     /// # Panics
-    /// When their bytes do not all count, or `at` does not begin a word.
+    /// When their bytes do not all count, `at` does not begin a word, or they are not mapped.
     #[cfg(not(loom))]
-    pub fn read_items<T: zerocopy::FromBytes>(&self, at: usize, count: usize) -> Vec<T> {
+    pub fn read_items<T: zerocopy::FromBytes>(&self, at: usize, count: usize) -> Option<Vec<T>> {
         let start = self.start(at, count.saturating_mul(size_of::<T>()));
-        self.slab.region.read_items(start, count)
+        self.region().read_items(start, count)
     }
 
     /// Loads word `word`. Of a last word that counts in part, the rest may be anything.
     ///
     /// # Panics
-    /// When no byte of it counts.
+    /// When no byte of it counts, or it is not mapped.
     #[inline]
     pub fn load(&self, word: usize) -> u64 {
         assert!(word < self.len.div_ceil(WORD));
         self.lines.loaded(word * WORD, WORD);
-        self.slab.region.load(self.index as usize * self.slab.each / WORD + word)
+        self.region().load(self.index as usize * self.slab.each / WORD + word)
     }
 
     /// Keeps it, for longer than its message is handled. False if as much is kept as may be.

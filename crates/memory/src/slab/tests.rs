@@ -233,6 +233,22 @@ fn sides_are_made_of_what_they_can_write_and_hold() {
 }
 
 #[test]
+fn buffers_that_are_not_mapped_go_back_unread() {
+    let Bench { slab, word, .. } = Bench::new(16, 2, 0);
+    let borrowed = Arc::new(Borrowed::unmapped(16, 2, word.clone()));
+    for _ in 0..4 {
+        let index = slab.claim(|| word.load(0)).unwrap().lend();
+        let loan = borrowed.take(index, 9).unwrap();
+        assert!(!loan.is_mapped() && loan.len() == 9);
+        assert!(catch_unwind(AssertUnwindSafe(|| loan.load(0))).is_err());
+        assert!(!slab.is_idle(word.load(0)));
+        drop(loan);
+        assert!(slab.is_idle(word.load(0)));
+    }
+    assert!(borrowed.take(2, 9).is_err() && borrowed.take(0, 17).is_err());
+}
+
+#[test]
 fn what_lies_outside_of_a_buffer_is_refused() {
     let bench = Bench::new(24, 2, 0);
     let claimed = RefCell::new(bench.claim().unwrap());
