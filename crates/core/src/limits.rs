@@ -42,6 +42,13 @@ pub const CONTROL_SLOTS: usize = 8;
 /// Payload bytes of the longest message.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 30;
 
+/// Payload bytes of the longest message that a node takes, unless it is told otherwise: what one
+/// message may have it reserve.
+pub const TAKEN_BYTES_MAX: usize = 32 << 20;
+
+/// The least that this may be set to, so that binding and messages that lie in a ring are always taken.
+pub const TAKEN_BYTES_MIN: usize = 1 << 20;
+
 /// Elements of a sequence whose elements may take no byte of a message.
 pub const EMPTY_ELEMENTS_MAX: usize = 1 << 20;
 
@@ -282,7 +289,10 @@ const _: () = assert!(
     METHODS_PER_SERVICE_MAX * (IDENT_BYTES_MAX + SIGNATURE_BYTES_MAX + 16) + IDENT_BYTES_MAX + 16
         <= BIND_BYTES_MAX
 );
-const _: () = assert!(BIND_BYTES_MAX <= MESSAGE_BYTES_MAX);
+const _: () = assert!(BIND_BYTES_MAX + EXTENSION_BYTES <= TAKEN_BYTES_MIN);
+// What a node takes can be sent.
+const _: () = assert!(TAKEN_BYTES_MIN <= TAKEN_BYTES_MAX && TAKEN_BYTES_MAX <= MESSAGE_BYTES_MAX);
+const _: () = assert!(IN_RING_BYTES_MAX <= TAKEN_BYTES_MIN);
 
 // The longest records fit their bound: a hello with its three names, a refusal with its text.
 const _: () =

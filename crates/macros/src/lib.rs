@@ -76,6 +76,7 @@ use proc_macro::TokenStream;
 /// | `budget = "…"` | how long a handler may run without a pause, in `us`, `ms` or `s` |
 /// | `yields` | a `checkpoint().await` at the head of each loop that is written out in the body, outside of closures and macros: others may run in between |
 /// | `outlives = "…"` | a handler goes on, as a task, when its caller gives up or is lost, for so long at most, and no longer than its caller's deadline; without, it is dropped |
+/// | `max_bytes = …` | the most bytes of arguments that the method takes, as a constant expression: calls with more are refused before any memory is asked for them. What the node takes at most (`Builder::max_message_bytes`) holds beside it |
 /// | `execution = "…"` | `am`, `orpc`, `trpc`, `trpc-back` or `adaptive`, whatever the node is told |
 ///
 /// `#[upbeat::service(serial)]` over the `impl` has the handlers of the service run one after another,

@@ -21,6 +21,8 @@ pub(crate) struct Rule {
     pub(crate) execution: Option<&'static str>,
     pub(crate) budget_ns: Option<u64>,
     pub(crate) outlives_ns: Option<u64>,
+    /// A number of bytes, or a constant's name.
+    pub(crate) max_bytes: Option<Expr>,
     pub(crate) yields: bool,
     pub(crate) needs: Vec<Expr>,
 }
@@ -33,7 +35,7 @@ const EXECUTIONS: [(&str, &str); 5] = [
     ("adaptive", "Adaptive"),
 ];
 
-const SERVERS: [&str; 5] = ["needs", "budget", "yields", "execution", "outlives"];
+const SERVERS: [&str; 6] = ["needs", "budget", "yields", "execution", "outlives", "max_bytes"];
 
 /// Reads what a trait says of a method: whether its calls may be sent back.
 pub(crate) fn of_trait(attributes: &[Attribute], complaints: &mut Complaints) -> bool {
@@ -106,6 +108,10 @@ fn of_option(option: &ParseNestedMeta<'_>, rule: &mut Rule) -> syn::Result<()> {
         rule.outlives_ns = Some(time_of(option, "`outlives = \"10s\"`")?);
         return Ok(());
     }
+    if option.path.is_ident("max_bytes") {
+        rule.max_bytes = Some(bytes_of(option)?);
+        return Ok(());
+    }
     if option.path.is_ident("execution") {
         let text = option::text(option, "`execution = \"trpc\"`")?;
         let named = EXECUTIONS.iter().find(|(name, _)| *name == text.value());
@@ -125,8 +131,15 @@ fn of_option(option: &ParseNestedMeta<'_>, rule: &mut Rule) -> syn::Result<()> {
         "its callers must know that a call may be sent back: write `#[method(nack)]` in the trait"
     } else {
         "a method has no such option: write `needs(…)`, `budget = \"…\"`, `yields`, \
-         `execution = \"…\"` or `outlives = \"…\"`"
+         `execution = \"…\"`, `outlives = \"…\"` or `max_bytes = …`"
     }))
+}
+
+/// Reads the number of bytes that is given to an option: any constant expression.
+fn bytes_of(option: &ParseNestedMeta<'_>) -> syn::Result<Expr> {
+    let wrong =
+        || option.error("write the most bytes that are taken, as in `max_bytes = 64 << 10`");
+    option.value().map_err(|_| wrong())?.parse().map_err(|_| wrong())
 }
 
 /// Reads the time that is given to an option.

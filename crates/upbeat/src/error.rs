@@ -56,7 +56,19 @@ pub enum CallError<E = Infallible> {
         /// What is wrong with it.
         text: Box<str>,
     },
-    /// The message is longer than messages may be.
+    /// The result has more bytes than this node, or handle, takes, and was not read. The call has run.
+    ResultTooLarge {
+        /// Its bytes.
+        bytes: usize,
+        /// The most bytes that are taken.
+        most: usize,
+    },
+    /// There is no memory for the result, which was not read. The call has run.
+    ResultNoMemory {
+        /// Bytes that were wanted.
+        bytes: usize,
+    },
+    /// The message is longer than messages may be. It was not sent.
     TooLarge {
         /// Its bytes.
         bytes: usize,
@@ -161,6 +173,8 @@ impl<E> CallError<E> {
             CallError::NoSuchMethod { method } => CallError::NoSuchMethod { method },
             CallError::Value { text } => CallError::Value { text },
             CallError::TooLarge { bytes, most } => CallError::TooLarge { bytes, most },
+            CallError::ResultTooLarge { bytes, most } => CallError::ResultTooLarge { bytes, most },
+            CallError::ResultNoMemory { bytes } => CallError::ResultNoMemory { bytes },
             CallError::NoRoom { items, room } => CallError::NoRoom { items, room },
             CallError::Stream { text } => CallError::Stream { text },
             CallError::Full => CallError::Full,
@@ -185,6 +199,8 @@ impl<E> CallError<E> {
             | CallError::Unknown(_)
             | CallError::Deadline
             | CallError::NoRoom { .. }
+            | CallError::ResultTooLarge { .. }
+            | CallError::ResultNoMemory { .. }
             | CallError::Stream { .. }
             | CallError::Value { .. } => true,
             CallError::Failed { code, .. } => {
@@ -193,6 +209,8 @@ impl<E> CallError<E> {
                     FailCode::BadArguments,
                     FailCode::Closing,
                     FailCode::Refused,
+                    FailCode::ArgumentsTooLarge,
+                    FailCode::NoMemory,
                 ];
                 !unrun.contains(code)
             }
@@ -233,6 +251,15 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
             CallError::TooLarge { bytes, most } => {
                 write!(f, "the message has {bytes} bytes; at most {most} are carried")
             }
+            CallError::ResultTooLarge { bytes, most } => write!(
+                f,
+                "the result has {bytes} bytes and at most {most} are taken; the call has run: \
+                 raise `max_message_bytes` of the caller's node, or handle"
+            ),
+            CallError::ResultNoMemory { bytes } => write!(
+                f,
+                "the caller has no memory for the {bytes} bytes of the result; the call has run"
+            ),
             CallError::NoRoom { items, room } => {
                 write!(f, "the result has {items} items and the buffer has room for {room}")
             }

@@ -39,7 +39,7 @@ pub(crate) use streaming::{SideCall, wait};
 use crate::call::flatten;
 use crate::dispatch::Dispatcher;
 use crate::error::{BuildError, CallError, ConnectError};
-use crate::setup::{place, program_id};
+use crate::setup::{longest, place, program_id};
 use crate::wait::Waiting;
 use crate::wire::Wire;
 use caller::{Caller, To};
@@ -48,6 +48,7 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use upbeat_core::limits::TAKEN_BYTES_MAX;
 use upbeat_core::method::Signature;
 use upbeat_core::name::{NodeName, ProgramId};
 use upbeat_transport::place::Place;
@@ -106,7 +107,13 @@ pub fn connect<C: HandleClient>(name: &str) -> Result<C, HandleError> {
 /// # Ok(()) }
 /// ```
 pub fn builder() -> HandleBuilder {
-    HandleBuilder { program: None, directory: None, waiting: Waiting::default(), deadline: None }
+    HandleBuilder {
+        program: None,
+        directory: None,
+        waiting: Waiting::default(),
+        deadline: None,
+        longest: TAKEN_BYTES_MAX,
+    }
 }
 
 /// What a handle is made with.
@@ -116,6 +123,7 @@ pub struct HandleBuilder {
     directory: Option<PathBuf>,
     waiting: Waiting,
     deadline: Option<Duration>,
+    longest: usize,
 }
 
 impl HandleBuilder {
@@ -175,6 +183,29 @@ impl HandleBuilder {
         self
     }
 
+    /// Bytes of the longest result that calls of the handle take. A longer one is not read, no memory is
+    /// asked for it, and its call fails with [`CallError::ResultTooLarge`]. 32 MiB if nobody says.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = upbeat::handle::builder().max_message_bytes(128 << 20);
+    /// let counter: CounterHandle = builder.connect("counter")?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Panics
+    /// When it is less than 1 MiB, or more than 1 GiB.
+    pub fn max_message_bytes(mut self, bytes: usize) -> HandleBuilder {
+        self.longest = longest(bytes);
+        self
+    }
+
     /// Connects within so much time or not at all: [`CallError::Deadline`] says so. It is for connecting
     /// alone; calls are told by [`Blocking::deadline`] and [`HandleCall::deadline`].
     ///
@@ -216,7 +247,8 @@ impl HandleBuilder {
         let program = program_id(self.program.as_deref())?;
         let place = Some(place(self.directory)?);
         let until = self.deadline.map(|after| Until::after(after).end);
-        Ok(open(Target { program, place, name, waiting: self.waiting }, until)?)
+        let (waiting, longest) = (self.waiting, self.longest);
+        Ok(open(Target { program, place, name, waiting, longest }, until)?)
     }
 }
 
@@ -227,6 +259,8 @@ pub(crate) struct Target {
     pub(crate) place: Option<Place>,
     pub(crate) name: NodeName,
     pub(crate) waiting: Waiting,
+    /// Bytes of the longest result that is taken.
+    pub(crate) longest: usize,
 }
 
 /// Connects to a target: until a time at most, if one is given.

@@ -245,7 +245,8 @@ impl Node {
         let name = NodeName::new(name).map_err(ConnectError::Name)?;
         let inner = &self.inner;
         let (program, place) = (inner.home.program().clone(), inner.settings.place.clone());
-        handle::open(Target { program, place, name, waiting: inner.settings.waiting }, None)
+        let (waiting, longest) = (inner.settings.waiting, inner.settings.terms.longest);
+        handle::open(Target { program, place, name, waiting, longest }, None)
     }
 
     /// Computes on another thread, while this node serves others. The closure is begun at once and

@@ -204,7 +204,7 @@ mod tests {
     fn passed(name: &str) -> Result<ServiceRef<Listener>, WireError> {
         let mut out = Output::own(1 << 10);
         name.to_owned().put(&mut out)?;
-        ServiceRef::take(&mut Input::own(&out.into_bytes()))
+        ServiceRef::take(&mut Input::own(&out.into_bytes().unwrap()))
     }
 
     #[test]
@@ -213,7 +213,7 @@ mod tests {
         assert!(passed("listener/1").unwrap() == one && one != two);
         let mut out = Output::own(1 << 10);
         one.put(&mut out).unwrap();
-        assert!(ServiceRef::take(&mut Input::own(&out.into_bytes())).unwrap() == one);
+        assert!(ServiceRef::take(&mut Input::own(&out.into_bytes().unwrap())).unwrap() == one);
         for name in ["", "no name", "/", "../up", "a//b", &"a".repeat(65)] {
             let refused = passed(name).err();
             assert_eq!(refused, Some(WireError::Invalid { what: "name of a node" }), "{name}");

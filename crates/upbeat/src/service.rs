@@ -25,6 +25,7 @@ use crate::session::Session;
 use crate::statistics::{Collected, Tally};
 use crate::task::{Caller, Cancelled, Live, Task};
 use crate::wake::{Roster, Wakeup};
+use crate::warning::warn_of;
 use crate::wire::{Input, Wire, WireError, signature_text};
 use counted::Tallied;
 use ruled::Ruled;
@@ -112,12 +113,14 @@ impl Methods<'_> {
                 names: (self.service, name),
                 budget: Ticks::from_nanoseconds(rule.budget_ns.unwrap_or(HANDLER_BUDGET_NS)).0,
                 outlives_ns: rule.outlives_ns,
+                longest: rule.max_bytes.unwrap_or(usize::MAX),
                 tally: tally.clone(),
             }),
             arguments: std::marker::PhantomData,
         };
         let execution = rule.execution.unwrap_or(self.execution);
-        let is_plain = execution == Execution::Orpc && !rule.needs && rule.budget_ns.is_none();
+        let bounded = rule.needs || rule.budget_ns.is_some() || rule.max_bytes.is_some();
+        let is_plain = execution == Execution::Orpc && !bounded;
         let method: Box<dyn Method> = match is_plain {
             true => Box::new(served),
             false => Box::new(Ruled::new(served, execution, rule)),
@@ -149,6 +152,8 @@ struct Kept<F> {
     budget: u64,
     /// Nanoseconds that one goes on when its caller is gone, if it does.
     outlives_ns: Option<u64>,
+    /// Bytes of the longest arguments that it takes. Where there is a bound, the method is `Ruled`.
+    longest: usize,
     /// Where it is counted what becomes of them, if it is.
     tally: Option<Rc<Tally>>,
 }
@@ -253,13 +258,38 @@ fn read<A: Wire>(input: &mut Input<'_>) -> Result<A, WireError> {
 
 /// What was read. None if it cannot be, and then its caller is told.
 #[inline(always)]
-fn accepted<A>(from: From<'_>, arguments: Result<A, WireError>) -> Option<(From<'_>, A)> {
+fn accepted<A>(
+    from: From<'_>,
+    names: Names,
+    arguments: Result<A, WireError>,
+) -> Option<(From<'_>, A)> {
     match arguments {
         Ok(arguments) => Some((from, arguments)),
         Err(error) => {
-            refuse(from.session, from.call, &error.to_string());
+            refuse_value(from.session, from.call, names, &error);
             None
         }
+    }
+}
+
+/// Refuses a call of which the arguments cannot be read. Nobody waits for a one-way message: one for which
+/// there is no room is told of on standard error.
+#[cold]
+fn refuse_value(session: &Session, call: CallNumber, names: Names, error: &WireError) {
+    let (code, text) = match error {
+        WireError::TooLarge { .. } => {
+            let to_do = "raise `max_message_bytes` of its node, or `max_bytes` of the method";
+            (FailCode::ArgumentsTooLarge, format!("{error}: {to_do}"))
+        }
+        WireError::NoMemory { .. } => (FailCode::NoMemory, error.to_string()),
+        error => (FailCode::BadArguments, error.to_string()),
+    };
+    if call != CallNumber::NONE {
+        session.fail(call, code, &text);
+    } else if code != FailCode::BadArguments {
+        let ((service, method), peer) = (names, session.peer_text());
+        let what = format_args!("a one-way message for {service}.{method} from {peer}");
+        warn_of(names, format_args!("{what} was dropped: {text}"));
     }
 }
 
@@ -297,7 +327,7 @@ where
         let arguments = passage::at_callee(A::STREAMS, (node, session, call), || {
             read::<A>(&mut session.plain_payload(len))
         });
-        accepted(from, arguments)
+        accepted(from, self.kept.names, arguments)
     }
 
     /// The arguments of any call or one-way message. None if it is refused.
@@ -324,11 +354,25 @@ where
             return None;
         }
         let bytes = payload.remaining();
+        if self.is_too_long(session, call, bytes) {
+            return None;
+        }
         let arguments =
             passage::at_callee(A::STREAMS, (node, session, call), || read::<A>(&mut payload));
         stamps.at(Point::Decoded);
         let end = deadline_us.map(|left| node.end_of(left));
-        accepted(From { node, session, call, end, lease, refusals, bytes }, arguments)
+        let from = From { node, session, call, end, lease, refusals, bytes };
+        accepted(from, self.kept.names, arguments)
+    }
+
+    /// Whether arguments are longer than the method takes: then they are refused.
+    #[inline(always)]
+    fn is_too_long(&self, session: &Session, call: CallNumber, bytes: usize) -> bool {
+        let Kept { longest: most, names, .. } = &*self.kept;
+        if bytes > *most {
+            refuse_value(session, call, *names, &WireError::TooLarge { bytes, most: *most });
+        }
+        bytes > *most
     }
 
     /// A slot with the handler of these arguments.

@@ -135,7 +135,7 @@ impl Session {
             refusals: Cell::new(0),
             flow: flow::Flow::new(terms),
             pool: pool::Pool::default(),
-            lent: lent::Lent::default(),
+            lent: lent::Lent::new(terms.longest),
             segments: RefCell::new(VecDeque::new()),
             samples: RefCell::default(),
             goodbye: Cell::new(false),

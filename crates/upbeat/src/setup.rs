@@ -5,6 +5,7 @@ use crate::execution::Execution;
 use crate::statistics::Report;
 use std::path::PathBuf;
 use std::time::Duration;
+use upbeat_core::limits::{MESSAGE_BYTES_MAX, TAKEN_BYTES_MIN};
 use upbeat_core::name::{ProgramId, ProgramName};
 use upbeat_transport::place::Place;
 
@@ -36,6 +37,19 @@ const CONSERVATIVE_VARIABLE: &str = "UPBEAT_CONSERVATIVE";
 pub(crate) fn conservative(conservative: Option<bool>) -> bool {
     let of_environment = || std::env::var_os(CONSERVATIVE_VARIABLE).is_some_and(|text| text != "0");
     conservative.unwrap_or_else(of_environment)
+}
+
+/// The longest message that is taken, as the application says it.
+///
+/// # Panics
+/// When it is out of its bounds.
+pub(crate) fn longest(bytes: usize) -> usize {
+    assert!(
+        (TAKEN_BYTES_MIN..=MESSAGE_BYTES_MAX).contains(&bytes),
+        "the longest message is given as {bytes} bytes: give {TAKEN_BYTES_MIN} at least and \
+         {MESSAGE_BYTES_MAX} at most"
+    );
+    bytes
 }
 
 /// The environment variable that says how many milliseconds a wait lasts before it is reported,

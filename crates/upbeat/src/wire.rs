@@ -6,7 +6,8 @@
 //! begins at a whole word, so a plain one is loaded with one load a word.
 //!
 //! Invariant: `take` accepts any bytes and gives a value or an error; it never reads beyond the
-//! message, and never allocates more than the message is long.
+//! message. It asks for no memory on a length's word alone, and where memory that a message needs is
+//! not there it gives an error.
 
 mod carried;
 mod describe;
@@ -22,8 +23,8 @@ mod sequence;
 pub use carried::{Arguments, Carried};
 pub use describe::{Describe, signature, signature_text};
 pub use forms::Plain;
-pub(crate) use in_place::Hold;
 pub use in_place::InPlace;
+pub(crate) use in_place::{Hold, Unread};
 pub use input::Input;
 #[doc(hidden)]
 pub use look::{Look, NoStreams};
@@ -98,12 +99,29 @@ pub trait Wire: Sized + 'static {
         // An element may be empty, or much smaller in the message than here, so the count alone may
         // not reserve memory.
         let most = input.remaining() / size_of::<Self>().max(1);
-        let mut items = Vec::with_capacity(count.min(most));
+        let mut items = reserved(count.min(most))?;
         for _ in 0..count {
-            items.push(Self::take(input)?);
+            let item = Self::take(input)?;
+            reserve(&mut items, 1)?;
+            items.push(item);
         }
         Ok(items)
     }
+}
+
+/// Makes an empty vector with room for so many items.
+pub(crate) fn reserved<T>(items: usize) -> Result<Vec<T>, WireError> {
+    let mut reserved = Vec::new();
+    reserve(&mut reserved, items)?;
+    Ok(reserved)
+}
+
+/// Makes room for so many more items.
+fn reserve<T>(items: &mut Vec<T>, more: usize) -> Result<(), WireError> {
+    items.try_reserve(more).map_err(|_| {
+        let bytes = items.len().saturating_add(more).saturating_mul(size_of::<T>());
+        WireError::NoMemory { bytes }
+    })
 }
 
 /// Why a value cannot be written into a message, or read from one.
@@ -147,6 +165,18 @@ pub enum WireError {
         /// Items for which there is room.
         room: usize,
     },
+    /// The message has more bytes than its receiver takes, and was not read.
+    TooLarge {
+        /// Its bytes.
+        bytes: usize,
+        /// The most bytes that are taken.
+        most: usize,
+    },
+    /// There is no memory for the value, or for the message in which it lies.
+    NoMemory {
+        /// Bytes that were wanted.
+        bytes: usize,
+    },
     /// A stream cannot be opened, or not be gone on with.
     Stream {
         /// Why.
@@ -175,6 +205,10 @@ impl fmt::Display for WireError {
             WireError::NoRoom { items, room } => {
                 write!(f, "{items} items have come and there is room for {room}")
             }
+            WireError::TooLarge { bytes, most } => {
+                write!(f, "the message has {bytes} bytes, and at most {most} are taken")
+            }
+            WireError::NoMemory { bytes } => write!(f, "there is no memory for {bytes} bytes"),
             WireError::Stream { why } => write!(f, "a stream: {why}"),
             WireError::Serde { text } => write!(f, "serde: {text}"),
         }

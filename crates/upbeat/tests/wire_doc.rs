@@ -45,6 +45,7 @@ fn the_bounds_are_those_of_the_code() {
         ("EXTENSION_BYTES", limits::EXTENSION_BYTES),
         ("MESSAGE_BYTES_MAX", limits::MESSAGE_BYTES_MAX),
         ("MEDIUM_BYTES_MAX", limits::MEDIUM_BYTES_MAX),
+        ("TAKEN_BYTES_MIN", limits::TAKEN_BYTES_MIN),
         ("OPTIMISM", limits::OPTIMISM),
         ("PLACES_RESERVED", limits::PLACES_RESERVED),
         ("PLACES_MAX", limits::PLACES_MAX),
@@ -100,6 +101,7 @@ fn the_bounds_are_those_of_the_code() {
     assert_eq!(Budget::price(0), 256);
     assert_eq!(FailCode::Cancelled as u8, 4);
     assert_eq!((FailCode::Refused as u8, FailCode::WouldWait as u8), (10, 11));
+    assert_eq!((FailCode::ArgumentsTooLarge as u8, FailCode::NoMemory as u8), (12, 13));
     assert_eq!((backoff::REFUSALS_MAX, backoff::BACKOFF_FIRST_NS), (8, 20_000));
     assert_eq!(board::sessions_in(4096), limits::SESSIONS_PER_NODE_MAX);
     assert_eq!((Flags::DEADLINE.bits(), Flags::GRANTED.bits()), (1, 4));

@@ -98,9 +98,13 @@ fn flowing(name: &str, directory: &Path, policy: Policy, flow: Flow) -> Result<N
     builder.conservative(flow == Flow::Conservative).build().map_err(refused("a node"))
 }
 
+/// The longest message that a benchmark sends has 64 MiB and its count.
+const LONGEST: usize = 65 << 20;
+
 /// What nodes of benchmarks have in common.
 pub(crate) fn builder(name: &str, directory: Option<&Path>, policy: Policy) -> Builder {
     let builder = Node::builder(name).program(PROGRAM).waiting(policy.waiting());
+    let builder = builder.max_message_bytes(LONGEST);
     match directory {
         Some(directory) => builder.directory(directory),
         None => builder.local_only(),
@@ -217,6 +221,7 @@ pub(crate) fn handle(
         .program(PROGRAM)
         .directory(directory)
         .waiting(policy.waiting())
+        .max_message_bytes(LONGEST)
         .connect(peer)
         .map_err(refused("connecting a handle"))
 }

@@ -39,11 +39,15 @@ pub enum FailCode {
     Refused = 10,
     /// The handler would have had to wait, and may not: it was ended there.
     WouldWait = 11,
+    /// The arguments are longer than the callee takes, and nothing has run.
+    ArgumentsTooLarge = 12,
+    /// The callee has no memory for the arguments, and nothing has run.
+    NoMemory = 13,
 }
 
 impl FailCode {
     /// Every code.
-    pub const ALL: [FailCode; 11] = [
+    pub const ALL: [FailCode; 13] = [
         FailCode::NoSuchMethod,
         FailCode::BadArguments,
         FailCode::Panicked,
@@ -55,6 +59,8 @@ impl FailCode {
         FailCode::BadResult,
         FailCode::Refused,
         FailCode::WouldWait,
+        FailCode::ArgumentsTooLarge,
+        FailCode::NoMemory,
     ];
 
     /// The code of a byte, if there is one.
@@ -84,6 +90,8 @@ impl FailCode {
             FailCode::BadResult => "the callee could not encode the result",
             FailCode::Refused => "the handler lacks what it needs, and nothing of it has run",
             FailCode::WouldWait => "the handler would have had to wait, and may not",
+            FailCode::ArgumentsTooLarge => "the arguments are longer than the callee takes",
+            FailCode::NoMemory => "the callee has no memory for the arguments",
         }
     }
 }

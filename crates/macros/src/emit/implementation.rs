@@ -98,11 +98,16 @@ fn entry(runtime: &Runtime, function: &ImplItemFn, rule: &Rule) -> TokenStream {
         Some(outlives) => quote!(::core::option::Option::Some(#outlives)),
         None => quote!(::core::option::Option::None),
     };
+    let max_bytes = match &rule.max_bytes {
+        Some(max_bytes) => quote!(::core::option::Option::Some(#max_bytes)),
+        None => quote!(::core::option::Option::None),
+    };
     let needs = !rule.needs.is_empty();
     quote!((#name, #kind {
         execution: #execution,
         budget_ns: #budget,
         outlives_ns: #outlives,
+        max_bytes: #max_bytes,
         needs: #needs,
     }))
 }

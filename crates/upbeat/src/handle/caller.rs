@@ -71,7 +71,7 @@ impl Caller {
         let waiting = watch.as_ref().map_or(target.waiting, |_| Waiting::Sleeping);
         let mut caller = Caller {
             home,
-            session: Session::new(carrier, Terms::default()),
+            session: Session::new(carrier, Terms { longest: target.longest, ..Terms::default() }),
             numbers: Box::new([BIND]),
             pace: Pace::new(waiting),
             watched: Instant::now(),

@@ -5,7 +5,9 @@ use crate::dispatch::{Dispatcher, OnLost, Settings};
 use crate::error::{BuildError, Lost};
 use crate::execution::Execution;
 use crate::session::Terms;
-use crate::setup::{conservative, execution, place, program_id, sampling, statistics, stuck_after};
+use crate::setup::{
+    conservative, execution, longest, place, program_id, sampling, statistics, stuck_after,
+};
 use crate::statistics::{Collected, Report, Statistics};
 use crate::stuck::{self, OnStuck, Stuck};
 use crate::wait::Waiting;
@@ -13,7 +15,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 use upbeat_core::bill::Counter;
-use upbeat_core::limits::BUDGET_BYTES;
+use upbeat_core::limits::{BUDGET_BYTES, TAKEN_BYTES_MAX};
 use upbeat_core::name::NodeName;
 use upbeat_memory::counters::Counters;
 use upbeat_transport::home::Home;
@@ -49,6 +51,7 @@ pub struct Builder {
     execution: Option<Execution>,
     budget: u64,
     session_budget: Option<u64>,
+    longest: usize,
     on_lost: Option<OnLost>,
     stuck_after: Option<Duration>,
     on_stuck: Option<OnStuck>,
@@ -68,6 +71,7 @@ impl Builder {
             execution: None,
             budget: BUDGET_BYTES,
             session_budget: None,
+            longest: TAKEN_BYTES_MAX,
             on_lost: None,
             stuck_after: None,
             on_stuck: None,
@@ -153,6 +157,29 @@ impl Builder {
     pub fn session_budget(mut self, bytes: u64) -> Builder {
         assert!(bytes > 0, "a session without a budget accepts nothing");
         self.session_budget = Some(bytes);
+        self
+    }
+
+    /// Bytes of the longest message that the node takes: arguments of a request that it serves, or the
+    /// result of a call that it makes. A longer message is not read, and no memory is asked for it. A
+    /// call with longer arguments fails at its caller with
+    /// [`FailCode::ArgumentsTooLarge`](crate::error::FailCode::ArgumentsTooLarge), one with a longer
+    /// result with [`CallError::ResultTooLarge`](crate::CallError::ResultTooLarge), and a one-way
+    /// message is dropped, which is told on standard error. 32 MiB if nobody says. A method may take
+    /// less: `#[method(max_bytes = …)]`.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // Images of up to 128 MiB.
+    /// let builder = upbeat::Node::builder("doc/longest").max_message_bytes(128 << 20);
+    /// let node = builder.local_only().build()?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Panics
+    /// When it is less than 1 MiB, or more than 1 GiB.
+    pub fn max_message_bytes(mut self, bytes: usize) -> Builder {
+        self.longest = longest(bytes);
         self
     }
 
@@ -318,9 +345,9 @@ impl Builder {
         let stuck = stuck::Terms { after: stuck_after(self.stuck_after)?, report: self.on_stuck };
         let execution = execution(self.execution)?;
         let statistics = Collected::new(statistics(self.statistics)?);
-        let Builder { waiting, budget, on_lost, .. } = self;
+        let Builder { waiting, budget, longest, on_lost, .. } = self;
         let share = self.session_budget.unwrap_or(budget.div_ceil(4));
-        let terms = Terms { optimistic: !conservative(self.conservative), share };
+        let terms = Terms { optimistic: !conservative(self.conservative), share, longest };
         let settings =
             Settings { waiting, place, sampling, execution, budget, terms, on_lost, stuck };
         let inner = Dispatcher::new(home, settings, counters).map_err(BuildError::System)?;

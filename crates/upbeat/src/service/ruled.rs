@@ -124,7 +124,11 @@ where
     F: Future<Output = R> + 'static,
 {
     fn call(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, call: CallNumber, len: u32) {
-        let Some((from, arguments)) = self.served.plain(node, session, call, len) else { return };
+        let served = &self.served;
+        if served.is_too_long(session, call, len as usize) {
+            return;
+        }
+        let Some((from, arguments)) = served.plain(node, session, call, len) else { return };
         self.run(from, arguments, &mut Unsampled);
     }
 

@@ -24,6 +24,8 @@ pub struct Rule {
     pub budget_ns: Option<u64>,
     /// Nanoseconds that one may go on, as a task, after its caller is gone.
     pub outlives_ns: Option<u64>,
+    /// Bytes of the longest arguments that it takes.
+    pub max_bytes: Option<usize>,
     /// Whether it needs something.
     pub needs: bool,
 }
@@ -50,7 +52,7 @@ impl Rules {
             }
             at += 1;
         }
-        Rule { execution: None, budget_ns: None, outlives_ns: None, needs: false }
+        Rule { execution: None, budget_ns: None, outlives_ns: None, max_bytes: None, needs: false }
     }
 
     /// Whether something comes before the body of that method.
@@ -258,6 +260,7 @@ mod tests {
             execution: Some(Execution::Am),
             budget_ns: None,
             outlives_ns: None,
+            max_bytes: None,
             needs: true,
         };
         const RULES: Rules = Rules { serial: false, methods: &[("buy", RULE)] };

@@ -16,7 +16,7 @@ use upbeat_core::flow::{Budget, Granted, Receiver, Sender, Share, Step};
 use upbeat_core::frame::{CallNumber, Flags, Head, Kind};
 use upbeat_core::limits::{
     CONTROL_SLOTS, COPIED_BYTES_MAX, MESSAGE_BYTES_MAX, PLACES_RESERVED, SESSION_BUDGET_BYTES,
-    SHORT_BYTES,
+    SHORT_BYTES, TAKEN_BYTES_MAX,
 };
 
 /// Requests that may be accepted before the peer is shown: a part of those that may be on their way
@@ -33,11 +33,13 @@ pub(crate) struct Terms {
     pub(crate) optimistic: bool,
     /// Bytes of accepted requests that a session holds.
     pub(crate) share: u64,
+    /// Bytes of the longest message that is taken.
+    pub(crate) longest: usize,
 }
 
 impl Default for Terms {
     fn default() -> Terms {
-        Terms { optimistic: true, share: SESSION_BUDGET_BYTES }
+        Terms { optimistic: true, share: SESSION_BUDGET_BYTES, longest: TAKEN_BYTES_MAX }
     }
 }
 

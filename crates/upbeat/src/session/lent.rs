@@ -1,7 +1,7 @@
 //! The peer's slabs, and payloads that lie in them.
 
 use super::{Fault, Session, broken, misbehaved};
-use crate::wire::{Hold, Input};
+use crate::wire::{Hold, Input, Unread, reserved};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use upbeat_core::fault::Rule;
@@ -21,12 +21,14 @@ pub(super) struct Lent {
     announced: Cell<u32>,
     /// What may be kept of all slabs of a single buffer.
     long: Arc<Allowance>,
+    /// Bytes of the longest payload that is read.
+    longest: usize,
 }
 
-impl Default for Lent {
-    fn default() -> Lent {
+impl Lent {
+    pub(super) fn new(longest: usize) -> Lent {
         let long = Arc::new(Allowance::new(LONG_KEPT_BYTES));
-        Lent { slabs: RefCell::default(), announced: Cell::new(0), long }
+        Lent { slabs: RefCell::default(), announced: Cell::new(0), long, longest }
     }
 }
 
@@ -52,6 +54,8 @@ pub(crate) enum Body {
     Copied(Box<[u8]>),
     /// It lies in a buffer.
     Held(Hold),
+    /// It lay in the frame, and there was no memory for a copy of so many bytes.
+    Lost(usize),
 }
 
 impl Body {
@@ -68,6 +72,7 @@ impl Body {
         match self {
             Body::Copied(bytes) => Input::own(bytes),
             Body::Held(hold) => Input::lent(hold),
+            Body::Lost(bytes) => Input::unread(*bytes, Unread::NoMemory),
         }
     }
 }
@@ -110,15 +115,19 @@ impl Session {
                 "slab {number} of {count} buffers of {each} bytes in a segment of {bytes}"
             )));
         }
-        let region = segment.open().map_err(|error| broken(&error))?;
+        let returns = self.carrier.lanes.returns_for(number);
+        let borrowed = match segment.open() {
+            Ok(region) => Borrowed::new(region, each, count, returns),
+            // The messages in it fail, and no others.
+            Err(error) if error.is_no_memory() => Borrowed::unmapped(each, count, returns),
+            Err(error) => return Err(broken(&error)),
+        };
         lent.announced.set(lent.announced.get().wrapping_add(1));
         if slabs.len() <= number {
             slabs.resize_with(number + 1, || None);
         }
-        let returns = self.carrier.lanes.returns_for(number);
         let (allowance, weight) = kept_of(count, each, &lent.long);
-        let borrowed = Borrowed::new(region, each, count, returns).keeping(allowance, weight);
-        let borrowed = borrowed.telling(self.relief());
+        let borrowed = borrowed.keeping(allowance, weight).telling(self.relief());
         slabs[number] = Some(Arc::new(borrowed));
         Ok(())
     }
@@ -168,9 +177,15 @@ impl Session {
             return Ok(Body::Held(hold));
         }
         let from = head.flags.extension_bytes() as usize;
-        let mut bytes = vec![0; head.body_bytes() as usize].into_boxed_slice();
-        self.carrier.lanes.reader().read(from, &mut bytes);
-        Ok(Body::Copied(bytes))
+        Ok(self.copy_body(from, head.body_bytes() as usize))
+    }
+
+    /// Copies so many bytes of the frame that lies open.
+    pub(super) fn copy_body(&self, from: usize, bytes: usize) -> Body {
+        let Ok(mut copy) = reserved(bytes) else { return Body::Lost(bytes) };
+        copy.resize(bytes, 0);
+        self.carrier.lanes.reader().read(from, &mut copy);
+        Body::Copied(copy.into_boxed_slice())
     }
 
     /// Where the payload of the frame that lies open lies.
@@ -196,6 +211,9 @@ impl Session {
             )));
         };
         let loan = lender.take(index.into(), len as usize).map_err(|fault| broken(&fault))?;
-        Ok(Hold::new(loan))
+        Ok(match loan.len() > self.lent.longest {
+            true => Hold::unread(loan, Unread::TooLarge(self.lent.longest)),
+            false => Hold::new(loan),
+        })
     }
 }

@@ -135,11 +135,7 @@ impl Session {
         let kind = if is_reply { Kind::Reply } else { Kind::Failed };
         let body = match arrived.hold.take() {
             Some(hold) => Body::Held(hold),
-            None => {
-                let mut bytes = vec![0; arrived.len.get() as usize].into_boxed_slice();
-                self.carrier.lanes.reader().read(0, &mut bytes);
-                Body::Copied(bytes)
-            }
+            None => self.copy_body(0, arrived.len.get() as usize),
         };
         self.keep(call, kind, body).map(|_| true)
     }
@@ -274,6 +270,8 @@ fn read<R>(
 fn not_taken(error: WireError) -> Box<CallError<Infallible>> {
     match error {
         WireError::NoRoom { items, room } => Box::new(CallError::NoRoom { items, room }),
+        WireError::TooLarge { bytes, most } => Box::new(CallError::ResultTooLarge { bytes, most }),
+        WireError::NoMemory { bytes } => Box::new(CallError::ResultNoMemory { bytes }),
         error => unreadable(&error),
     }
 }

@@ -208,7 +208,14 @@ impl Content for Bytes<'_> {
 pub(super) fn encoded<T: Content>(value: &T) -> Result<Vec<u8>, Put> {
     let mut out = Output::own(MESSAGE_BYTES_MAX);
     value.put(&mut out).map_err(bad_value)?;
-    if out.fits() { Ok(out.into_bytes()) } else { Err(Put::TooLarge(out.len())) }
+    let bytes = out.len();
+    if !out.fits() {
+        return Err(Put::TooLarge(bytes));
+    }
+    out.into_bytes().ok_or_else(|| {
+        let text = "the allocator has none".into();
+        Put::Memory(Box::new(NoMemory { bytes, text }))
+    })
 }
 
 #[cold]

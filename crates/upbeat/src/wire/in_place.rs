@@ -1,6 +1,6 @@
 //! Plain data that is read where its sender wrote it.
 
-use super::{Describe, Input, Output, Plain, Wire, WireError};
+use super::{Describe, Input, Output, Plain, Wire, WireError, reserved};
 use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,7 +15,29 @@ pub(crate) struct Hold(RefCell<State>);
 enum State {
     Own(Loan),
     Shared(Arc<Lease>),
+    /// The buffer went back unread: so many bytes.
+    Unread(usize, Unread),
     Moving,
+}
+
+/// Why a payload that has come is not read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Unread {
+    /// It is longer than this.
+    TooLarge(usize),
+    /// There is no memory for it.
+    NoMemory,
+}
+
+impl Unread {
+    /// The same of a payload of so many bytes.
+    #[cold]
+    pub(super) fn error(self, bytes: usize) -> WireError {
+        match self {
+            Unread::TooLarge(most) => WireError::TooLarge { bytes, most },
+            Unread::NoMemory => WireError::NoMemory { bytes },
+        }
+    }
 }
 
 /// A buffer that is read for longer than its message is handled. Whoever waits for it is told when
@@ -37,15 +59,25 @@ impl Drop for Lease {
 
 impl Hold {
     pub(crate) fn new(loan: Loan) -> Hold {
-        Hold(RefCell::new(State::Own(loan)))
+        match loan.is_mapped() {
+            true => Hold(RefCell::new(State::Own(loan))),
+            false => Hold::unread(loan, Unread::NoMemory),
+        }
+    }
+
+    /// A payload that is not read, so that its buffer goes back at once.
+    #[cold]
+    pub(crate) fn unread(loan: Loan, why: Unread) -> Hold {
+        Hold(RefCell::new(State::Unread(loan.len(), why)))
     }
 
     /// Does something with the buffer.
     #[inline]
-    pub(crate) fn with<R>(&self, with: impl FnOnce(&Loan) -> R) -> R {
+    pub(crate) fn with<R>(&self, with: impl FnOnce(&Loan) -> R) -> Result<R, WireError> {
         match &*self.0.borrow() {
-            State::Own(loan) => with(loan),
-            State::Shared(lease) => with(lease.loan()),
+            State::Own(loan) => Ok(with(loan)),
+            State::Shared(lease) => Ok(with(lease.loan())),
+            State::Unread(bytes, why) => Err(why.error(*bytes)),
             State::Moving => unreachable!("a hold moves within a function of its own"),
         }
     }
@@ -53,7 +85,12 @@ impl Hold {
     /// Bytes of the payload.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.with(Loan::len)
+        match &*self.0.borrow() {
+            State::Unread(bytes, _) => *bytes,
+            State::Own(loan) => loan.len(),
+            State::Shared(lease) => lease.loan().len(),
+            State::Moving => unreachable!("a hold moves within a function of its own"),
+        }
     }
 
     /// Lets somebody read it for longer than the message is handled, if no more are kept than may
@@ -69,6 +106,10 @@ impl Hold {
                 Arc::new(Lease(Some(loan)))
             }
             State::Shared(lease) => lease,
+            unread @ State::Unread(..) => {
+                *state = unread;
+                return None;
+            }
             State::Moving => unreachable!("a hold moves within a function of its own"),
         };
         *state = State::Shared(Arc::clone(&shared));
@@ -161,19 +202,22 @@ impl<T: Plain + Default> InPlace<T> {
     }
 
     /// A copy of all items.
+    ///
+    /// # Panics
+    /// When there is no memory for it. Under a handler, that ends its call alone.
     #[must_use]
     pub fn to_vec(&self) -> Vec<T> {
-        match &self.from {
-            From::Own(items) => items.to_vec(),
+        let copy = match &self.from {
             From::Lent(lease, start, _) if start.is_multiple_of(8) => {
                 lease.loan().read_items(*start, self.count)
             }
-            From::Lent(..) => {
-                let mut items = vec![T::default(); self.count];
+            From::Own(_) | From::Lent(..) => reserved(self.count).ok().map(|mut items| {
+                items.resize(self.count, T::default());
                 self.copy_to(0, &mut items);
                 items
-            }
-        }
+            }),
+        };
+        copy.unwrap_or_else(|| panic!("there is no memory for a copy of {} items", self.count))
     }
 
     /// Goes through the items in pieces that are copied to the nearest cache: the fastest way to

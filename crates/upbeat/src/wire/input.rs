@@ -1,11 +1,12 @@
 //! Where a value is read from: the open frame of a lane, a buffer of the peer's, or bytes of our own.
 
-use super::WireError;
-use super::in_place::{Hold, Lease};
+use super::in_place::{Hold, Lease, Unread};
 use super::shallow::Shallow;
+use super::{WireError, reserved};
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
 use std::sync::Arc;
+use upbeat_core::limits::IN_RING_BYTES_MAX;
 use upbeat_memory::probe;
 use upbeat_memory::ring::Reader;
 use zerocopy::FromBytes;
@@ -27,6 +28,8 @@ enum From<'a> {
     Lane(&'a Reader),
     Lent(&'a Hold),
     Own(&'a [u8]),
+    /// Nowhere.
+    Unread(Unread),
 }
 
 impl<'a> Input<'a> {
@@ -46,6 +49,12 @@ impl<'a> Input<'a> {
     /// Reads bytes of our own.
     pub(crate) fn own(bytes: &'a [u8]) -> Input<'a> {
         Input { from: From::Own(bytes), at: 0, end: bytes.len() }
+    }
+
+    /// Has nothing read of a payload of so many bytes.
+    #[cold]
+    pub(crate) fn unread(bytes: usize, why: Unread) -> Input<'a> {
+        Input { from: From::Unread(why), at: 0, end: bytes }
     }
 
     /// So many bytes of it, from byte `at`.
@@ -90,13 +99,14 @@ impl<'a> Input<'a> {
         let at = self.pass(size_of::<T>())?;
         match self.from {
             From::Lane(reader) => Ok(reader.read_value(at)),
-            From::Lent(hold) => Ok(hold.with(|loan| loan.read_value(at))),
+            From::Lent(hold) => hold.with(|loan| loan.read_value(at)),
             From::Own(bytes) => {
                 probe::copied_apart(at, size_of::<T>());
                 T::read_from_prefix(&bytes[at..]).map(|(value, _)| value).map_err(|_| {
                     WireError::Short { wanted: size_of::<T>(), left: bytes.len() - at }
                 })
             }
+            From::Unread(why) => Err(why.error(self.end)),
         }
     }
 
@@ -105,11 +115,12 @@ impl<'a> Input<'a> {
         let at = self.pass(to.len())?;
         match self.from {
             From::Lane(reader) => reader.read(at, to),
-            From::Lent(hold) => hold.with(|loan| loan.read(at, to)),
+            From::Lent(hold) => hold.with(|loan| loan.read(at, to))?,
             From::Own(bytes) => {
                 probe::copied_apart(at, to.len());
                 to.copy_from_slice(&bytes[at..at + to.len()]);
             }
+            From::Unread(why) => return Err(why.error(self.end)),
         }
         Ok(())
     }
@@ -126,19 +137,22 @@ impl<'a> Input<'a> {
     pub fn items<T: FromBytes>(&mut self, count: usize) -> Result<Vec<T>, WireError> {
         let bytes = count.saturating_mul(size_of::<T>());
         let at = self.pass(bytes)?;
-        match self.from {
-            From::Lane(reader) => Ok(reader.read_items(at, count)),
-            From::Lent(hold) => Ok(hold.with(|loan| loan.read_items(at, count))),
+        let items = match self.from {
+            From::Lane(reader) => reader.read_items(at, count),
+            From::Lent(hold) => hold.with(|loan| loan.read_items(at, count))?,
             From::Own(own) => {
                 probe::copied_apart(at, bytes);
-                let read = |item: &[u8]| T::read_from_bytes(item).ok();
-                let items = own[at..at + bytes].chunks_exact(size_of::<T>().max(1)).map(read);
-                let items: Option<Vec<T>> = items.collect();
-                items
-                    .filter(|items| items.len() == count)
-                    .ok_or(WireError::Short { wanted: bytes, left: own.len() - at })
+                let mut items = reserved(count)?;
+                let each = own[at..at + bytes].chunks_exact(size_of::<T>().max(1));
+                items.extend(each.filter_map(|item| T::read_from_bytes(item).ok()));
+                if items.len() != count {
+                    return Err(WireError::Short { wanted: bytes, left: own.len() - at });
+                }
+                Some(items)
             }
-        }
+            From::Unread(why) => return Err(why.error(self.end)),
+        };
+        items.ok_or(WireError::NoMemory { bytes })
     }
 
     /// Reads a length that so many bytes at least must follow.
@@ -161,21 +175,39 @@ impl<'a> Input<'a> {
         let copy;
         let bytes = match self.from {
             From::Own(bytes) => &bytes[at..],
+            From::Unread(why) => return Err(why.error(self.end)),
             From::Lane(_) | From::Lent(_) => {
-                let mut buffer = vec![0; left];
+                let mut buffer = reserved(left)?;
+                buffer.resize(left, 0);
                 match self.from {
-                    From::Lent(hold) => hold.with(|loan| loan.read(at, &mut buffer)),
+                    From::Lent(hold) => hold.with(|loan| loan.read(at, &mut buffer))?,
                     From::Lane(reader) => reader.read(at, &mut buffer),
-                    From::Own(_) => {}
+                    From::Own(_) | From::Unread(_) => {}
                 }
                 copy = buffer;
                 &copy[..]
             }
         };
+        has_memory_for(bytes.len())?;
         let (value, left) = from_postcard(bytes)?;
         self.at = self.end - left;
         Ok(value)
     }
+}
+
+/// Bytes of a message of serde's up to which nobody asks whether there is memory for its values.
+const UNASKED: usize = IN_RING_BYTES_MAX;
+
+/// What a value takes while it is read, in times of its bytes as postcard: vectors double as they grow.
+const GROWTH: usize = 4;
+
+/// Asks whether there is memory for a value that lies in so many bytes of postcard. What serde reads
+/// takes its memory without asking, and the process ends where there is none.
+fn has_memory_for(bytes: usize) -> Result<(), WireError> {
+    if bytes <= UNASKED {
+        return Ok(());
+    }
+    reserved::<u8>(bytes.saturating_mul(GROWTH)).map(drop)
 }
 
 /// Reads a value from postcard, and gives how many bytes are left behind it.

@@ -23,6 +23,8 @@ enum To<'a> {
     Own(Vec<u8>),
     /// Nowhere: it is only counted.
     Counted,
+    /// Nowhere: there is no memory for it.
+    Lacking,
 }
 
 impl<'a> Output<'a> {
@@ -77,11 +79,11 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// What was written into memory of our own.
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
+    /// What was written into memory of our own. None if there was not enough of it.
+    pub(crate) fn into_bytes(self) -> Option<Vec<u8>> {
         match self.to {
-            To::Own(bytes) => bytes,
-            _ => Vec::new(),
+            To::Own(bytes) => Some(bytes),
+            _ => None,
         }
     }
 
@@ -105,9 +107,12 @@ impl<'a> Output<'a> {
                 To::Lent(buffer) => buffer.write(self.at, bytes),
                 To::Own(own) => {
                     probe::copied_apart(self.at, bytes.len());
-                    own.extend_from_slice(bytes);
+                    match own.try_reserve(bytes.len()) {
+                        Ok(()) => own.extend_from_slice(bytes),
+                        Err(_) => self.to = To::Lacking,
+                    }
                 }
-                To::Counted => {}
+                To::Counted | To::Lacking => {}
             }
         }
         self.at = end;

@@ -21,7 +21,7 @@ fn encode<T: Wire>(value: &T) -> Vec<u8> {
     let mut out = Output::own(1 << 20);
     value.put(&mut out).unwrap();
     assert!(out.fits());
-    out.into_bytes()
+    out.into_bytes().unwrap()
 }
 
 fn decode<T: Wire>(bytes: &[u8]) -> Result<T, WireError> {

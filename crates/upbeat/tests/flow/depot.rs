@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 use upbeat::{CallError, Counter, InPlace, Node, Waiting};
+use upbeat_core::limits::MESSAGE_BYTES_MAX;
 
 #[upbeat::service]
 pub(crate) trait Depot {
@@ -287,7 +288,7 @@ impl Make {
     pub(crate) fn node(self, name: &str, place: &Path) -> Node {
         let Make { waiting, budget, share, conservative } = self;
         let builder = Node::builder(name).program(PROGRAM).directory(place).waiting(waiting);
-        let builder = builder.conservative(conservative);
+        let builder = builder.conservative(conservative).max_message_bytes(MESSAGE_BYTES_MAX);
         let builder = match budget {
             Some(bytes) => builder.budget(bytes),
             None => builder,

@@ -4,6 +4,7 @@
 trait Shop {
     async fn budget(&self);
     async fn bare(&self);
+    async fn bytes(&self);
     async fn outlives(&self);
     async fn execution(&self);
     async fn needs(&self);
@@ -20,6 +21,9 @@ impl Shop for Shelf {
 
     #[method(budget)]
     async fn bare(&self) {}
+
+    #[method(max_bytes)]
+    async fn bytes(&self) {}
 
     #[method(outlives("10s"))]
     async fn outlives(&self) {}
