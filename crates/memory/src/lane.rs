@@ -245,14 +245,12 @@ impl Lanes {
 
     /// Withdraws the promise of `page` and looks for the last time before a sleep. Returns whether the
     /// owner may sleep: no frame has come, and a request for room that was set is still set. `settle`
-    /// looks for room, and clears the request if it finds some; the owner must use that room instead
-    /// of sleeping, for the peer wakes nobody whose request is cleared.
+    /// looks for room if it is asked for, and clears the request if it finds some; the owner must use
+    /// that room instead of sleeping, for the peer wakes nobody whose request is cleared.
     pub fn may_sleep(&self, page: &NodePage, settle: impl FnOnce()) -> bool {
         page.withdraw();
         let asked = self.wants_room();
-        if asked {
-            settle();
-        }
+        settle();
         asked == self.wants_room() && !self.has_frame()
     }
 

@@ -35,7 +35,6 @@ use std::time::Duration;
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::{CALL, Happened, Point};
 use upbeat_core::frame::{CallNumber, Head};
-use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 use upbeat_core::orphan::inherited;
 use upbeat_core::term::Term;
 use upbeat_memory::ticks::nanoseconds;
@@ -316,8 +315,8 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
         if self.number == MISSING {
             return Err(CallError::NoSuchMethod { method: self.method });
         }
-        let Ok(call) = session.open_call(node.waiter(context)) else {
-            return Err(CallError::TooManyCalls { most: CALLS_PER_SESSION_MAX });
+        let Some(call) = session.open_call(node.waiter(context)) else {
+            return Ok(Err(Put::Numbers));
         };
         let written = write(session, Head::call(self.number, call, 0), arguments);
         if written.is_ok() {
@@ -368,11 +367,12 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     }
 
     /// Whether the call waits for room that was asked for.
-    fn waits_for_grant(&self, context: &mut Context<'_>) -> Result<bool, CallError> {
-        let asked = self.rare.as_ref().and_then(|rare| rare.waits.number());
-        match asked.filter(|_| matches!(self.state, State::Unsent(_))) {
-            None => Ok(false),
-            Some(number) => still_asks(&self.bound.session, number, context),
+    fn waits_for_grant(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
+        match &mut self.rare {
+            Some(rare) if matches!(self.state, State::Unsent(_)) => {
+                still_asks(&self.bound.session, &mut rare.waits, context)
+            }
+            _ => Ok(false),
         }
     }
 

@@ -97,7 +97,7 @@ pub enum CallError<E = Infallible> {
         /// What the system says.
         text: Box<str>,
     },
-    /// Too many calls of this session are open.
+    /// Too many calls of this session are open, and this one was not to wait. It was not sent.
     TooManyCalls {
         /// The most that may be open.
         most: usize,
@@ -272,7 +272,10 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
                 write!(f, "there is no memory for a buffer of {bytes} bytes: {text}")
             }
             CallError::TooManyCalls { most } => {
-                write!(f, "{most} calls of this session are open: wait for some of them")
+                write!(
+                    f,
+                    "{most} calls of this session are open, as many as may be, and the call was not sent: await it, or try again when some have ended"
+                )
             }
             CallError::NotConnected { text } => write!(f, "not connected: {text}"),
             CallError::WouldBlockNode => write!(

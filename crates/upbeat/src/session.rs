@@ -9,13 +9,15 @@ mod reply;
 mod samples;
 mod write;
 mod pool;
+mod reserved;
 mod flow;
 mod queue;
 mod send;
 
 pub(crate) use flow::{Kept, Next, Terms};
-pub(crate) use queue::Standing;
+pub(crate) use queue::{Line, Standing};
 pub(crate) use reply::Answer;
+pub(crate) use reserved::Grant;
 pub(crate) use write::{Extensions, Put};
 
 use crate::error::{Lost, Why};
@@ -90,8 +92,11 @@ pub(crate) struct Session {
     barred: Cell<bool>,
     /// Who waits for room, in no order.
     room: RefCell<Vec<Waker>>,
+    /// Senders that wait for room, in order.
     queue: queue::Queue,
-    /// Whether something is owed or somebody waits for room.
+    /// Calls that wait for a number, in order.
+    numbers: queue::Queue,
+    /// Whether something is owed or a sender waits.
     pressed: Cell<bool>,
     /// What those who wait for room lack, a bit each.
     lacking: Cell<u8>,
@@ -130,6 +135,7 @@ impl Session {
             barred: Cell::new(false),
             room: RefCell::new(Vec::new()),
             queue: queue::Queue::default(),
+            numbers: queue::Queue::default(),
             pressed: Cell::new(false),
             lacking: Cell::new(0),
             refusals: Cell::new(0),
@@ -234,6 +240,17 @@ impl Session {
         if self.ended().is_none() {
             self.serving.borrow_mut().end_oneway();
         }
+    }
+
+    /// Gives up what nobody has used for a while: slabs, and grants.
+    pub(crate) fn tidy(&self) {
+        self.retire_unused_slabs();
+        self.withdraw_unused_grants();
+    }
+
+    /// In how many nanoseconds there may be something to [tidy](Session::tidy), if there is.
+    pub(crate) fn tidy_in_ns(&self) -> Option<u64> {
+        [self.slabs_kept_ns(), self.grants_kept_ns()].into_iter().flatten().min()
     }
 
     /// Whether something was sent since the promise was last looked at.

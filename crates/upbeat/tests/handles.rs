@@ -14,6 +14,7 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 use upbeat::handle::HandleError;
 use upbeat::{CallError, ConnectError, Waiting};
+use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 use upbeat_transport::place::Place;
 
 const THREADS: u64 = 4;
@@ -301,6 +302,58 @@ fn a_new_server_is_found() {
         assert_eq!(handle.blocking().divide(4, 2), Ok(2));
         assert_eq!(kept.add(1, 2), Ok(3));
         assert_eq!(block_on(handle.add(1, 2)), Ok(3));
+    }
+}
+
+/// As many calls of a handle as may be open are. More wait, whether they are polled or not.
+#[test]
+fn calls_beyond_those_that_may_be_open_wait() {
+    let _watchdog = Watchdog::new("calls of a handle", 120);
+    let _alone = alone();
+    for kind in KINDS {
+        let stand = Stand::new(kind);
+        let handle = stand.handle(Waiting::Adaptive).unwrap();
+        let once = |call: &mut (dyn Future<Output = Result<u64, CallError>> + Unpin)| {
+            std::pin::Pin::new(call).poll(&mut Context::from_waker(Waker::noop()))
+        };
+        assert_eq!(block_on(handle.add(0, 1)), Ok(1));
+        let mut open: Vec<_> = (0..CALLS_PER_SESSION_MAX).map(|_| handle.forever()).collect();
+        let mut begun = 0;
+        let watcher = handle.blocking();
+        while begun < CALLS_PER_SESSION_MAX as u64 {
+            for call in &mut open {
+                let polled = std::pin::Pin::new(call).poll(&mut Context::from_waker(Waker::noop()));
+                assert!(polled.is_pending());
+            }
+            begun = watcher.waiting().unwrap().1;
+        }
+        let mut kept = handle.add(1, 0);
+        assert!(once(&mut kept).is_pending());
+        for _ in 0..100 {
+            let mut forgotten = Box::new(handle.add(1, 0));
+            assert!(once(&mut *forgotten).is_pending());
+            std::mem::forget(forgotten);
+        }
+        let late = block_on(handle.add(1, 0).deadline(Duration::from_millis(5)));
+        assert_eq!(late, Err(CallError::Deadline));
+        // One-way messages pass.
+        assert_eq!(block_on(handle.note(1)), Ok(()));
+        let others: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let handle = handle.clone();
+                std::thread::spawn(move || block_on(handle.add(thread, 1)))
+            })
+            .collect();
+        open.pop();
+        for n in 0..50 {
+            assert_eq!(block_on(handle.add(n, 1)), Ok(n + 1));
+        }
+        for (thread, other) in (0..).zip(others) {
+            assert_eq!(other.join().unwrap(), Ok(thread + 1));
+        }
+        assert_eq!(block_on(kept), Ok(1));
+        drop(open);
+        assert_eq!(block_on(handle.noted()), Ok((1, 1, 0)));
     }
 }
 

@@ -90,7 +90,7 @@ fn room_against_sleep(sleeper_checks: bool, receiver_fences: bool) {
         });
         sender.set_wants_room(true);
         let settle = || {
-            if sender.claim(1, 0).is_ok() {
+            if sender.wants_room() && sender.claim(1, 0).is_ok() {
                 sender.set_wants_room(false);
             }
         };

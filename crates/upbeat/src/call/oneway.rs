@@ -108,8 +108,8 @@ impl<A: Wire> Send<'_, A> {
     #[cold]
     #[inline(never)]
     fn poll_rarely(&mut self, context: &mut Context<'_>) -> Poll<Result<(), CallError>> {
-        if let Some(number) = self.rare.as_ref().and_then(|waits| waits.number())
-            && still_asks(&self.bound.session, number, context)?
+        if let Some(waits) = &mut self.rare
+            && still_asks(&self.bound.session, waits, context)?
         {
             self.bound.node.put_off_sample();
             return Poll::Pending;

@@ -6,7 +6,7 @@ use super::Bound;
 use crate::dispatch::Dispatcher;
 use crate::error::CallError;
 use crate::sample::{Sample, Stamps};
-use crate::session::{Put, Session, Standing};
+use crate::session::{Grant, Line, Put, Session, Standing};
 use std::rc::Rc;
 use std::task::Context;
 use upbeat_core::bill::Counter;
@@ -59,16 +59,21 @@ pub(super) fn sample_of(
     Some(sample)
 }
 
-/// Whether there is no room yet for the request of this number.
+/// Whether a message has asked for room that there is not yet.
 pub(super) fn still_asks(
     session: &Session,
-    number: u64,
+    waits: &mut Waits,
     context: &mut Context<'_>,
 ) -> Result<bool, CallError> {
-    match session.ended() {
-        Some(lost) => Err(CallError::NotSent(Box::new(lost.clone()))),
-        None => Ok(!session.is_granted(number, context.waker())),
+    let Some(number) = waits.number() else { return Ok(false) };
+    if let Some(lost) = session.ended() {
+        return Err(CallError::NotSent(Box::new(lost.clone())));
     }
+    let grant = session.grant_of(number, context.waker());
+    if grant == Grant::Lost {
+        waits.asked = None;
+    }
+    Ok(grant == Grant::Awaited)
 }
 
 /// What is to be done with a message that was not sent: it stands in the queue, or asks for room, or
@@ -101,8 +106,15 @@ pub(super) fn not_sent(
             match waits.asked {
                 // It has its place by its number, before those who stand in the queue.
                 Some(_) => session.wait_for_room(context.waker()),
-                None => session.stand(&mut waits.standing, context.waker()),
+                None => session.stand(Line::Room, &mut waits.standing, context.waker()),
             }
+            node.sent(session);
+            Ok(())
+        }
+        Put::Numbers => {
+            // Room that was granted must not wait for a number: others wait behind it.
+            waits.asked = None;
+            session.stand(Line::Number, &mut waits.standing, context.waker());
             node.sent(session);
             Ok(())
         }

@@ -22,7 +22,7 @@ impl Dispatcher {
     /// Stops looking each turn at sessions in which nothing has come since the last time.
     pub(super) fn cool(&self) {
         for session in self.hot.borrow().iter() {
-            session.retire_unused_slabs();
+            session.tidy();
             if session.is_unflushed() {
                 self.unflushed.set(true);
             }
@@ -38,7 +38,7 @@ impl Dispatcher {
                 && !session.serves()
                 && !session.is_unflushed()
                 && !session.is_pressed()
-                && session.slabs_kept_ns().is_none();
+                && session.tidy_in_ns().is_none();
             if !idle {
                 return true;
             }

@@ -124,7 +124,7 @@ impl Dispatcher {
     /// When memory may be given up that lies idle: a node does not sleep over it.
     fn next_tidying(&self) -> Option<u64> {
         let hot = self.hot.borrow();
-        let kept = hot.iter().filter_map(|session| session.slabs_kept_ns()).min()?;
+        let kept = hot.iter().filter_map(|session| session.tidy_in_ns()).min()?;
         Some((self.now_ns() + kept).max(self.clock.swept.get() + SWEEP_NS))
     }
 
@@ -203,7 +203,9 @@ impl Dispatcher {
     pub(super) fn anything_came(&self) -> bool {
         let hot = self.hot.borrow();
         self.home.board().is_marked()
-            || hot.iter().any(|session| session.is_unflushed() || session.has_frame())
+            || hot.iter().any(|session| {
+                session.is_unflushed() || session.has_frame() || session.awaits_senders()
+            })
     }
 
     /// Nanoseconds to the next timer or deadline.

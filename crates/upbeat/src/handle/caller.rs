@@ -8,7 +8,7 @@ use crate::call::MISSING;
 use crate::client::{numbers, request};
 use crate::error::{CallError, ConnectError, Lost, Why};
 use crate::sample::Unsampled;
-use crate::session::{Answer, Extensions, Fault, Put, Session, Terms, Waiter};
+use crate::session::{Answer, Extensions, Fault, Grant, Line, Put, Session, Terms, Waiter};
 use crate::wait::{Pace, Waiting};
 use crate::wake::MAIN;
 use crate::wire::{Input, Wire, WireError};
@@ -19,7 +19,6 @@ use std::task::Waker;
 use std::time::Instant;
 use upbeat_core::bind::{BIND, BindRequest, PULL, PUSH};
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
-use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 use upbeat_core::method::Signature;
 use upbeat_core::term::{Step as Extension, Term};
 use upbeat_memory::sync::fence_full;
@@ -31,6 +30,22 @@ use waiting::wait_open;
 pub(super) struct To {
     pub(super) index: usize,
     pub(super) method: &'static str,
+}
+
+/// What a message waits for in a session. Whoever gives it up has it [withdrawn](Caller::withdraw).
+#[derive(Clone, Copy, Default)]
+pub(super) struct Wants {
+    /// The number under which room was asked for.
+    pub(super) room: Option<u64>,
+    /// The ticket of a call that waits for a number.
+    pub(super) number: Option<u64>,
+}
+
+impl Wants {
+    /// Whether there is something to withdraw.
+    pub(super) fn is_any(self) -> bool {
+        self.room.is_some() || self.number.is_some()
+    }
 }
 
 /// The session, its numbers, and how its holder waits.
@@ -113,13 +128,13 @@ impl Caller {
         until: Option<Until>,
         mut take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
     ) -> Result<T, CallError> {
-        let mut asked = None;
+        let mut wants = Wants::default();
         let call = loop {
-            match self.send_call(to, &arguments, &mut asked, until, None) {
+            match self.send_call(to, &arguments, &mut wants, until, None) {
                 Ok(Some(call)) => break call,
-                Ok(None) => self.wait_to_send(asked)?,
+                Ok(None) => self.wait_to_send(&mut wants)?,
                 Err(error) => {
-                    self.withdraw(asked);
+                    self.withdraw(&mut wants);
                     return Err(error);
                 }
             }
@@ -192,17 +207,17 @@ impl Caller {
         until: Option<Until>,
     ) -> Result<(), CallError> {
         self.until = until.map(|until| until.end);
-        let mut asked = None;
+        let mut wants = Wants::default();
         let sent = loop {
-            match self.try_send(to, arguments, &mut asked, Waker::noop()) {
+            match self.try_send(to, arguments, &mut wants, Waker::noop()) {
                 Ok(true) => break Ok(()),
                 Ok(false) => {
-                    if let Err(error) = self.wait_to_send(asked) {
+                    if let Err(error) = self.wait_to_send(&mut wants) {
                         break Err(error);
                     }
                 }
                 Err(error) => {
-                    self.withdraw(asked);
+                    self.withdraw(&mut wants);
                     break Err(error);
                 }
             }
@@ -211,14 +226,14 @@ impl Caller {
         sent
     }
 
-    /// Writes a call. None if there is no room now; where that had to be asked for, it is noted
-    /// under which number, and the waker is woken when there is. A thread that blocks has none.
+    /// Writes a call. None if there is no room now, or no number; where that had to be asked for, or stood
+    /// for, it is noted, and the waker is woken when there is. A thread that blocks has none.
     #[inline]
     pub(super) fn send_call<A: Wire>(
         &mut self,
         to: To,
         arguments: &A,
-        asked: &mut Option<u64>,
+        wants: &mut Wants,
         until: Option<Until>,
         waker: Option<&Waker>,
     ) -> Result<Option<CallNumber>, CallError> {
@@ -227,13 +242,11 @@ impl Caller {
             Some(waker) => (waker, Waiter::Waker(waker.clone())),
             None => (Waker::noop(), Waiter::Task(MAIN)),
         };
-        let Ok(call) = self.session.open_call(waiter) else {
-            return Err(CallError::TooManyCalls { most: CALLS_PER_SESSION_MAX });
-        };
+        let Some(call) = self.open_call(waiter, wants, waker) else { return Ok(None) };
         let extensions = until.map_or(Extensions::NONE, Until::extensions);
-        match self.put(Head::call(number, call, 0), arguments, extensions, *asked, waker) {
+        match self.put(Head::call(number, call, 0), arguments, extensions, wants, waker) {
             Ok(()) => {
-                *asked = None;
+                wants.room = None;
                 if let Some(term) = until.and_then(Until::term) {
                     self.terms.insert(call.as_u64(), term);
                 }
@@ -242,9 +255,32 @@ impl Caller {
             }
             Err(put) => {
                 self.session.close_unsent(call);
-                self.refused(put, asked, waker).map(|()| None)
+                self.refused(put, wants, waker).map(|()| None)
             }
         }
+    }
+
+    /// Takes a number for a call. None if there is none: then the call stands in line for one.
+    #[inline]
+    fn open_call(
+        &mut self,
+        waiter: Waiter,
+        wants: &mut Wants,
+        waker: &Waker,
+    ) -> Option<CallNumber> {
+        self.session.take_turn_at(wants.number);
+        let call = self.session.open_call(waiter);
+        self.session.take_turn_at(None);
+        match call {
+            Some(_) if wants.number.is_none() => {}
+            Some(_) => self.leave_line(wants),
+            None => {
+                // Room that was granted must not wait for a number: others wait behind it.
+                self.withdraw_room(wants);
+                wants.number = Some(self.session.stand_at(Line::Number, wants.number, waker));
+            }
+        }
+        call
     }
 
     /// Writes a one-way message. False if there is no room now, as with a call.
@@ -252,18 +288,18 @@ impl Caller {
         &mut self,
         to: To,
         arguments: &A,
-        asked: &mut Option<u64>,
+        wants: &mut Wants,
         waker: &Waker,
     ) -> Result<bool, CallError> {
         let number = self.number(to)?;
-        match self.put(Head::oneway(number, 0), arguments, Extensions::NONE, *asked, waker) {
+        match self.put(Head::oneway(number, 0), arguments, Extensions::NONE, wants, waker) {
             Ok(()) => {
-                *asked = None;
+                wants.room = None;
                 // No turn ends here: what is not said now, nobody says later.
                 self.flush();
                 Ok(true)
             }
-            Err(put) => self.refused(put, asked, waker).map(|()| false),
+            Err(put) => self.refused(put, wants, waker).map(|()| false),
         }
     }
 
@@ -273,24 +309,38 @@ impl Caller {
         head: Head,
         arguments: &A,
         extensions: Extensions,
-        asked: Option<u64>,
+        wants: &mut Wants,
         waker: &Waker,
     ) -> Result<(), Put> {
         let (session, words) = (&self.session, head.words());
-        let Some(number) = asked else {
-            return session.request(words, extensions, arguments, &mut Unsampled);
-        };
-        if session.ended().is_none() && !session.is_granted(number, waker) {
-            return Err(Put::Full);
+        match wants.room.map(|number| session.grant_of(number, waker)) {
+            Some(Grant::Awaited) => return Err(Put::Full),
+            Some(Grant::Here) => {
+                let extensions = Extensions { granted: wants.room, ..extensions };
+                return session.request_granted(words, extensions, arguments, &mut Unsampled);
+            }
+            Some(Grant::Lost) => wants.room = None,
+            None => {}
         }
-        let extensions = Extensions { granted: asked, ..extensions };
-        session.request_granted(words, extensions, arguments, &mut Unsampled)
+        session.request(words, extensions, arguments, &mut Unsampled)
     }
 
-    /// Nobody waits any more for room that was asked for.
-    pub(super) fn withdraw(&mut self, asked: Option<u64>) {
-        if asked.is_some_and(|number| self.session.withdraw(number)) {
+    /// Nobody waits any more for what a message wanted.
+    pub(super) fn withdraw(&mut self, wants: &mut Wants) {
+        self.withdraw_room(wants);
+        self.leave_line(wants);
+    }
+
+    fn withdraw_room(&mut self, wants: &mut Wants) {
+        if wants.room.take().is_some_and(|number| self.session.withdraw(number)) {
             self.flush();
+        }
+    }
+
+    #[cold]
+    fn leave_line(&mut self, wants: &mut Wants) {
+        if let Some(ticket) = wants.number.take() {
+            self.session.leave(Line::Number, ticket);
         }
     }
 
@@ -311,16 +361,11 @@ impl Caller {
     }
 
     #[cold]
-    fn refused(
-        &mut self,
-        put: Put,
-        asked: &mut Option<u64>,
-        waker: &Waker,
-    ) -> Result<(), CallError> {
+    fn refused(&mut self, put: Put, wants: &mut Wants, waker: &Waker) -> Result<(), CallError> {
         let put = match put {
             Put::Ask(bytes) => match self.session.ask(bytes, waker) {
                 Ok(number) => {
-                    *asked = Some(number);
+                    wants.room = Some(number);
                     self.flush();
                     return Ok(());
                 }
@@ -334,6 +379,13 @@ impl Caller {
                 self.end(*why);
                 self.session.lost()
             })),
+        }
+    }
+
+    /// Wakes those that wait for what an ended call has made free.
+    pub(super) fn call_ended(&self) {
+        if self.session.is_pressed() {
+            self.session.settle(false);
         }
     }
 

@@ -4,7 +4,7 @@
 //! In between it is the thread that sleeps on the socket, takes what has come and wakes who waits.
 //! Invariant: nothing here waits in the thread of a future; it is the session's own that connects.
 
-use super::caller::{Caller, To};
+use super::caller::{Caller, To, Wants};
 use super::lasting::{Alarm, Until, Watch};
 use super::{Target, not_connected};
 use crate::error::CallError;
@@ -87,8 +87,8 @@ impl Side {
         until: Option<Until>,
         waker: &Waker,
     ) -> Result<Option<CallNumber>, CallError> {
-        self.send(asked, waker, |caller, asked| {
-            caller.send_call(to, arguments, asked, until, Some(waker))
+        self.send(asked, waker, |caller, wants| {
+            caller.send_call(to, arguments, wants, until, Some(waker))
         })
     }
 
@@ -101,8 +101,8 @@ impl Side {
         asked: &mut Option<Asked>,
         waker: &Waker,
     ) -> Result<bool, CallError> {
-        let sent = self.send(asked, waker, |caller, asked| {
-            Ok(caller.try_send(to, arguments, asked, waker)?.then_some(()))
+        let sent = self.send(asked, waker, |caller, wants| {
+            Ok(caller.try_send(to, arguments, wants, waker)?.then_some(()))
         });
         sent.map(|sent| sent.is_some())
     }
@@ -111,7 +111,7 @@ impl Side {
         self: &Arc<Self>,
         asked: &mut Option<Asked>,
         waker: &Waker,
-        send: impl FnOnce(&mut Caller, &mut Option<u64>) -> Result<Option<T>, CallError>,
+        send: impl FnOnce(&mut Caller, &mut Wants) -> Result<Option<T>, CallError>,
     ) -> Result<Option<T>, CallError> {
         // What it does when it is dropped is the user's matter, so it goes after the mutex.
         let _before;
@@ -119,30 +119,34 @@ impl Side {
         let caller = match &mut *state {
             State::Open(caller) => caller,
             State::Opening(queue) => {
-                let waits = asked.get_or_insert_with(|| Asked::of(self, None));
+                let waits = asked.get_or_insert_with(|| Asked::of(self, Wants::default()));
                 let place = *waits.place.get_or_insert_with(|| queue.place());
                 _before = queue.wakers.insert(place, waker.clone());
                 return Ok(None);
             }
             State::Failed(error) => return Err(error.clone()),
         };
-        let mut number = asked.as_ref().and_then(|asked| asked.number);
-        let sent = send(caller, &mut number);
+        let mut wants = asked.as_ref().map_or(Wants::default(), |asked| asked.wants);
+        let sent = send(caller, &mut wants);
         match asked {
-            Some(asked) => (asked.number, asked.place) = (number, None),
-            None if number.is_some() => *asked = Some(Asked::of(self, number)),
+            Some(asked) => (asked.wants, asked.place) = (wants, None),
+            None if wants.is_any() => *asked = Some(Asked::of(self, wants)),
             None => {}
         }
         let sent = match sent {
             Ok(sent) => sent,
             Err(error) => {
                 // It goes no more, whenever its future is dropped.
-                caller.withdraw(asked.as_mut().and_then(|asked| asked.number.take()));
+                if let Some(asked) = asked {
+                    caller.withdraw(&mut asked.wants);
+                }
                 return Err(error);
             }
         };
-        // What asks for room is woken by the grant.
-        if sent.is_none() && number.is_none_or(|number| caller.session.is_granted(number, waker)) {
+        // What asks for room is woken by the grant, what stands in line by the end of a call.
+        let waits_by_itself =
+            || wants.room.is_some_and(|number| caller.session.still_asks(number, waker));
+        if sent.is_none() && wants.number.is_none() && !waits_by_itself() {
             wait_for_room(caller, waker);
         }
         Ok(sent)
@@ -163,6 +167,9 @@ impl Side {
                 caller.drain();
             }
             let answer = caller.poll_for(call, waker, take);
+            if answer.is_some() {
+                caller.call_ended();
+            }
             // Reading it may have given a buffer back for which the peer waits.
             fence_full();
             caller.relieve();
@@ -182,6 +189,7 @@ impl Side {
                 take_back(caller, Head::cancel(call));
             }
             caller.abandon(call);
+            caller.call_ended();
         });
     }
 
@@ -206,17 +214,17 @@ impl Queue {
     }
 }
 
-/// What a message waits for in a session: that it stands, or room that was asked for. Dropped, it is
-/// no longer wanted.
+/// What a message waits for in a session: that it stands, or room that was asked for, or a number.
+/// Dropped, it is no longer wanted.
 pub(super) struct Asked {
     side: Arc<Side>,
     place: Option<u64>,
-    number: Option<u64>,
+    wants: Wants,
 }
 
 impl Asked {
-    fn of(side: &Arc<Side>, number: Option<u64>) -> Asked {
-        Asked { side: Arc::clone(side), place: None, number }
+    fn of(side: &Arc<Side>, wants: Wants) -> Asked {
+        Asked { side: Arc::clone(side), place: None, wants }
     }
 
     /// The session.
@@ -227,7 +235,7 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        if (self.number, self.place) == (None, None) {
+        if self.place.is_none() && !self.wants.is_any() {
             return;
         }
         let _waker;
@@ -235,7 +243,7 @@ impl Drop for Asked {
             State::Opening(queue) => {
                 _waker = self.place.and_then(|place| queue.wakers.remove(&place));
             }
-            State::Open(caller) => caller.withdraw(self.number),
+            State::Open(caller) => caller.withdraw(&mut self.wants),
             State::Failed(_) => {}
         }
     }
@@ -308,16 +316,16 @@ fn hear(state: &Mutex<State>, bell: &OwnedFd, watch: &Watch) {
             if caller.ended().is_some() {
                 return;
             }
-            caller.session.retire_unused_slabs();
+            caller.session.tidy();
             if caller.session.is_unflushed() {
                 caller.flush();
             }
             if !caller.may_sleep() {
                 continue;
             }
-            caller.session.slabs_kept_ns()
+            caller.session.tidy_in_ns()
         };
-        // Memory that lies idle is not slept over.
+        // Memory that lies idle, and a grant that nobody uses, are not slept over.
         if watch.wait(bell.as_fd(), kept.map(timespec).as_ref()) {
             return;
         }

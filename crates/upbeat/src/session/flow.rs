@@ -5,6 +5,7 @@
 //! counts up. All else goes through the machine, which is told those counts first.
 
 use super::lent::Body;
+use super::reserved::{Asked, Grant};
 use super::write::{Lack, Put};
 use super::{Fault, Session, Waiter, broken, misbehaved};
 use crate::wire::Input;
@@ -134,15 +135,10 @@ struct Machine {
     sender: Sender,
     receiver: Receiver<Kept>,
     share: Share,
-    /// Who asked for room, by the numbers of the requests.
+    /// Who asked for room, by the numbers of the requests: those for which it is granted go in this
+    /// order. A later one could take the last buffer, in which it would wait at the receiver for the
+    /// earlier one.
     asked: BTreeMap<u64, Asked>,
-}
-
-/// Requests for which room is granted go in the order of their numbers: a later one could take the
-/// last buffer, in which it would wait at the receiver for the earlier one.
-struct Asked {
-    waker: Waker,
-    granted: bool,
 }
 
 /// What is to be done for requests that wait.
@@ -200,11 +196,11 @@ impl Flow {
     }
 
     /// Wakes whose turn it is of those who asked for room, if it was granted.
-    fn wake_granted(machine: &Machine) {
-        if let Some((_, asked)) = machine.asked.first_key_value()
-            && asked.granted
+    fn wake_granted(machine: &mut Machine) {
+        if let Some(mut first) = machine.asked.first_entry()
+            && first.get().granted
         {
-            asked.waker.wake_by_ref();
+            first.get_mut().wake();
         }
     }
 
@@ -315,7 +311,7 @@ impl Session {
         if self.barred.get() {
             return Err(self.not_now());
         }
-        if !self.is_in_turn() {
+        if !self.queue.is_in_turn() {
             return Err(Put::Full);
         }
         if self.look_ahead()? == 0 {
@@ -327,23 +323,57 @@ impl Session {
         claim.commit(Head::reserve().words(), 8);
         self.unflushed.set(self.unflushed.get() + 1);
         let number = machine.sender.reserved();
-        machine.asked.insert(number, Asked { waker: waker.clone(), granted: false });
+        machine.asked.insert(number, Asked::new(waker.clone()));
         self.flow.go_on(&machine);
         Ok(number)
     }
 
     /// Whether there is room for the request of this number, and it is its turn; if not, the waker
     /// is woken then.
-    pub(crate) fn is_granted(&self, number: u64, waker: &Waker) -> bool {
+    pub(crate) fn grant_of(&self, number: u64, waker: &Waker) -> Grant {
         let machine = &mut *self.flow.machine.borrow_mut();
         let first = machine.asked.first_key_value().map(|(first, _)| *first);
         match machine.asked.get_mut(&number) {
-            Some(asked) if !asked.granted || first != Some(number) => {
-                asked.waker.clone_from(waker);
-                false
-            }
-            _ => true,
+            Some(asked) => asked.responds(first == Some(number), waker),
+            // That it has ended is found out by whoever tries.
+            None if self.ended().is_some() => Grant::Here,
+            None => Grant::Lost,
         }
+    }
+
+    /// Whether the request of this number still waits for room.
+    pub(crate) fn still_asks(&self, number: u64, waker: &Waker) -> bool {
+        matches!(self.grant_of(number, waker), Grant::Awaited)
+    }
+
+    /// There is room in the lane, for which the first that has a grant may wait: it is woken.
+    pub(super) fn room_came(&self) {
+        if let Some(mut first) = self.flow.machine.borrow_mut().asked.first_entry()
+            && first.get().granted
+        {
+            first.get_mut().note_woken();
+        }
+    }
+
+    /// Gives back room that was granted to senders that do not respond. Others wait behind them, here
+    /// and at the receiver. When such a sender is polled again, it asks anew.
+    pub(crate) fn withdraw_unused_grants(&self) {
+        let unused: Vec<u64> = {
+            let asked = &self.flow.machine.borrow().asked;
+            asked
+                .iter()
+                .filter(|(_, asked)| asked.kept_ns() == Some(0))
+                .map(|(at, _)| *at)
+                .collect()
+        };
+        for number in unused {
+            self.withdraw(number);
+        }
+    }
+
+    /// For how many nanoseconds a grant is still kept for a sender that has not responded, if there is one.
+    pub(crate) fn grants_kept_ns(&self) -> Option<u64> {
+        self.flow.machine.borrow().asked.values().filter_map(Asked::kept_ns).min()
     }
 
     /// The request of this number has gone.
@@ -351,7 +381,7 @@ impl Session {
         let mut machine = self.flow.machine.borrow_mut();
         machine.sender.transferred(number);
         machine.asked.remove(&number);
-        Flow::wake_granted(&machine);
+        Flow::wake_granted(&mut machine);
     }
 
     /// Room is no longer wanted for the request of this number, unless it has gone. Gives whether the
@@ -359,7 +389,7 @@ impl Session {
     pub(crate) fn withdraw(&self, number: u64) -> bool {
         let mut machine = self.flow.machine.borrow_mut();
         let was_asked = machine.asked.remove(&number).is_some();
-        Flow::wake_granted(&machine);
+        Flow::wake_granted(&mut machine);
         let tell = was_asked && machine.sender.withdraw(number) && self.ended().is_none();
         drop(machine);
         if tell {
@@ -390,10 +420,11 @@ impl Session {
                 Err(misbehaved(Rule::StrayPlace { kind: Kind::Grant.byte(), number }))
             }
             Granted::Reserved => {
+                // Behind others too, so that it is known whether it responds.
                 if let Some(asked) = machine.asked.get_mut(&number) {
                     asked.granted = true;
+                    asked.wake();
                 }
-                Flow::wake_granted(&machine);
                 Ok(())
             }
         }
@@ -402,7 +433,7 @@ impl Session {
     /// Wakes everybody who waits for room that was asked for.
     pub(super) fn wake_asking(&self, mut wake: impl FnMut(Waiter)) {
         for (_, asked) in std::mem::take(&mut self.flow.machine.borrow_mut().asked) {
-            wake(Waiter::Waker(asked.waker));
+            wake(Waiter::Waker(asked.into_waker()));
         }
     }
 

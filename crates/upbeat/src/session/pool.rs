@@ -205,7 +205,7 @@ impl Session {
     }
 
     /// Gives up slabs for long payloads that have lain idle for as long as [such ones are kept](IDLE).
-    pub(crate) fn retire_unused_slabs(&self) {
+    pub(super) fn retire_unused_slabs(&self) {
         self.retire_slabs(|own| own.kept_ns() == 0);
     }
 
@@ -215,7 +215,7 @@ impl Session {
     }
 
     /// Whether a slab for long payloads lies idle, and for how many nanoseconds it is still kept.
-    pub(crate) fn slabs_kept_ns(&self) -> Option<u64> {
+    pub(super) fn slabs_kept_ns(&self) -> Option<u64> {
         let slabs = self.pool.slabs.borrow();
         let kept = |(number, own): (usize, &Option<Own>)| {
             let own = own.as_ref()?;

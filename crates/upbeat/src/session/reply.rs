@@ -13,7 +13,7 @@ use crate::wire::{Hold, Input, WireError};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::task::Waker;
-use upbeat_core::call::{Abandon, Answered, TableFull};
+use upbeat_core::call::{Abandon, Answered};
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Flags, Head, Kind};
 
 /// An open call, as its caller's table keeps it: the task that waits, or what is rarer.
@@ -84,10 +84,19 @@ pub(crate) enum Answer<R> {
 }
 
 impl Session {
-    /// Opens a call.
+    /// Opens a call. None if as many are open as may be, or others wait for numbers before it.
     #[inline(always)]
-    pub(crate) fn open_call(&self, waiter: Waiter) -> Result<CallNumber, TableFull> {
-        self.calls.borrow_mut().open(waiter.into())
+    pub(crate) fn open_call(&self, waiter: Waiter) -> Option<CallNumber> {
+        if self.numbers.stands() && !self.may_open() {
+            return None;
+        }
+        self.calls.borrow_mut().open(waiter.into()).ok()
+    }
+
+    /// Whether no other call that waits for a number comes first. The end of a session keeps none waiting.
+    #[cold]
+    fn may_open(&self) -> bool {
+        self.numbers.is_in_turn() || self.ended().is_some()
     }
 
     /// Closes a call whose frame was not sent.

@@ -57,7 +57,7 @@ impl Session {
         if self.barred.get() {
             return Err(self.not_now());
         }
-        if !self.is_in_turn() {
+        if !self.queue.is_in_turn() {
             return Err(Put::Full);
         }
         if self.look_ahead()? == 0 {
@@ -129,7 +129,7 @@ impl Session {
                 self.fail(call, FailCode::Overloaded, &text);
             }
             Put::Ended(fault) => self.give_up(fault),
-            Put::Full | Put::Ask(_) => {}
+            Put::Full | Put::Ask(_) | Put::Numbers => {}
         }
     }
 
@@ -185,20 +185,25 @@ impl Session {
     }
 
     pub(super) fn press(&self) {
-        if !self.pressed.replace(true) {
+        self.pressed.set(true);
+        if !self.carrier.lanes.wants_room() {
             self.carrier.lanes.set_wants_room(true);
         }
     }
 
-    /// Whether something is owed or somebody waits for room.
+    /// Whether something is owed or a sender waits.
     #[inline(always)]
     pub(crate) fn is_pressed(&self) -> bool {
         self.pressed.get()
     }
 
     /// Writes what is owed and wakes who waits, if the peer has made room: a good part, so that not
-    /// each message waits and is woken, or any, for who has nothing else to do.
+    /// each message waits and is woken, or any, for an owner that has nothing else to do. Then senders
+    /// that were woken and have not responded lose their turns as well.
     pub(crate) fn settle(&self, part: bool) {
+        if !part {
+            self.pass_over();
+        }
         while let Some(owed) = self.next_owed() {
             if let Err(put) = self.put_owed(owed.head, &owed.payload) {
                 if let Put::Ended(fault) = put {
@@ -214,9 +219,15 @@ impl Session {
             self.pool.lacks_none();
             self.room.take().into_iter().for_each(Waker::wake);
             self.wake_first();
-            self.pressed.set(false);
-            self.carrier.lanes.set_wants_room(false);
+            self.room_came();
+            if self.carrier.lanes.wants_room() {
+                self.carrier.lanes.set_wants_room(false);
+            }
         }
+        self.wake_callers();
+        // Who was woken may not respond: the owner looks on until it knows.
+        let stand = self.queue.stands() || self.numbers.stands();
+        self.pressed.set(stand || self.carrier.lanes.wants_room());
     }
 
     /// Wakes everybody who waits to send.
@@ -237,7 +248,7 @@ impl Session {
         lacks(Lack::Slot) && self.has_slots()
             || lacks(Lack::Buffer) && self.pool.has_more(part, lanes)
             || lacks(Lack::Place) && self.places_came(part)
-            || self.room.borrow().is_empty() && self.nobody_stands()
+            || self.room.borrow().is_empty() && !self.queue.stands()
     }
 
     /// Whether a good part of the lane is free.

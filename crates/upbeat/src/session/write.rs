@@ -13,7 +13,8 @@ use rustix::io::Errno;
 use upbeat_core::bill::way::Point;
 use upbeat_core::frame::{Flags, Head, Placed};
 use upbeat_core::limits::{
-    CONTROL_SLOTS, EXTENSION_BYTES, IN_RING_BYTES_MAX, MESSAGE_BYTES_MAX, SHORT_BYTES, SLOT_BYTES,
+    CALLS_PER_SESSION_MAX, CONTROL_SLOTS, EXTENSION_BYTES, IN_RING_BYTES_MAX, MESSAGE_BYTES_MAX,
+    SHORT_BYTES, SLOT_BYTES,
 };
 use upbeat_memory::ring::{Claim, Refused, span_of};
 use upbeat_memory::segment::{Segment, Writers};
@@ -30,6 +31,8 @@ pub(crate) enum Put {
     Full,
     /// It may not go before room was asked for, for so many bytes.
     Ask(usize),
+    /// As many calls are open as may be.
+    Numbers,
     /// The value cannot be carried.
     Value(Box<WireError>),
     /// It is longer than messages may be.
@@ -57,6 +60,7 @@ impl Put {
     pub(crate) fn into_error(self, end: impl FnOnce(Fault) -> Lost) -> CallError {
         match self {
             Put::Full | Put::Ask(_) => CallError::Full,
+            Put::Numbers => CallError::TooManyCalls { most: CALLS_PER_SESSION_MAX },
             Put::Value(error) => CallError::Value { text: error.to_string().into() },
             Put::TooLarge(bytes) => CallError::TooLarge { bytes, most: MESSAGE_BYTES_MAX },
             Put::Memory(none) => CallError::NoMemory { bytes: none.bytes, text: none.text },

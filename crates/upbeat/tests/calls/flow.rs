@@ -2,8 +2,10 @@
 
 use crate::common::server::{KINDS, Kind, Stand};
 use crate::common::work::{WorkClient, WorkServer, Worker};
-use crate::common::{Watchdog, yield_now};
+use crate::common::{Watchdog, soon, yield_now};
+use std::cell::RefCell;
 use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
@@ -51,34 +53,64 @@ fn tasks_in_flight_get_their_own_answers() {
     }
 }
 
+/// As many calls as may be open are. More wait, in order, and one-way messages pass them.
 #[test]
-fn as_many_calls_as_may_be_open_and_one_more() {
+fn calls_beyond_those_that_may_be_open_wait() {
     let _watchdog = Watchdog::new("calls open", 120);
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
         stand.node.block_on(async {
             let work = client(&stand).await;
-            let naps: Vec<_> = (0..CALLS_PER_SESSION_MAX as u64 + 10)
-                .map(|nap| {
-                    let work = work.clone();
-                    stand.node.spawn(async move { work.nap(1500, nap).await })
-                })
-                .collect();
-            let too_many = CallError::TooManyCalls { most: CALLS_PER_SESSION_MAX };
-            let mut refused = 0;
-            for (nap, task) in (0..).zip(naps) {
-                match task.await.unwrap() {
-                    Ok(value) => assert_eq!(value, nap),
-                    Err(error) => {
-                        assert_eq!(error, too_many);
-                        refused += 1;
-                    }
+            let mut open = Vec::new();
+            while open.len() < CALLS_PER_SESSION_MAX {
+                match work.forever().try_send() {
+                    Ok(call) => open.push(call),
+                    Err(CallError::Full) => upbeat::sleep(Duration::from_micros(100)).await,
+                    Err(other) => panic!("{} are open: {other}", open.len()),
                 }
             }
-            assert_eq!(refused, 10);
-            assert_eq!(work.add(1, 1).await, Ok(2));
+            let too_many = CallError::TooManyCalls { most: CALLS_PER_SESSION_MAX };
+            assert_eq!(work.null().try_send().map(drop), Err(too_many));
+            // Polled once and kept, forgotten, with a deadline, and such as are polled.
+            let mut kept = Box::pin(work.add(1, 0));
+            assert!(poll_once(kept.as_mut()).await.is_pending());
+            for _ in 0..100 {
+                let mut forgotten = Box::pin(work.add(1, 0));
+                assert!(poll_once(forgotten.as_mut()).await.is_pending());
+                std::mem::forget(forgotten);
+            }
+            let late = work.add(1, 0).deadline(Duration::from_millis(5)).await;
+            assert_eq!(late, Err(CallError::Deadline));
+            let done = Rc::new(RefCell::new(Vec::new()));
+            let tasks: Vec<_> = (0..50)
+                .map(|task| {
+                    let (work, done) = (work.clone(), Rc::clone(&done));
+                    stand.node.spawn(async move {
+                        assert_eq!(work.add(task, 1).await, Ok(task + 1));
+                        done.borrow_mut().push(task);
+                    })
+                })
+                .collect();
+            upbeat::yield_now().await;
+            for number in 1..=100 {
+                assert_eq!(soon(work.note(number)).await, Ok(()));
+            }
+            assert!(done.borrow().is_empty());
+            open.pop();
+            for task in tasks {
+                soon(task).await.unwrap();
+            }
+            assert_eq!(*done.borrow(), (0..50).collect::<Vec<_>>());
+            assert_eq!(soon(kept).await, Ok(1));
+            drop(open);
+            assert_eq!(soon(work.noted()).await, Ok((100, 100, 0)));
         });
     }
+}
+
+/// Polls a future once.
+async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::budget::whole;
 use crate::common::server::{KINDS, Kind};
-use crate::common::{Watchdog, until, yield_now};
+use crate::common::{Watchdog, first, until, yield_now};
 use crate::depot::{DepotClient, Make, Stand, bytes_of, is_lost, sum};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -146,7 +146,7 @@ fn more_than_there_is_memory_for_takes_turns() {
 }
 
 /// The future that is to go first is polled last: it is not overtaken for good by those that would
-/// take the buffers which are left, and wait in them behind it.
+/// take the buffers which are left, and wait in them behind it. It may lose its grant, and asks again.
 #[test]
 fn one_that_is_polled_late_is_waited_for() {
     let _watchdog = Watchdog::new("late", 240);
@@ -173,12 +173,12 @@ fn one_that_is_polled_late_is_waited_for() {
         for (number, other) in (2..).zip(others) {
             assert_eq!(other.await.unwrap(), Ok((number, len as u64)));
         }
-        assert_eq!(depot.state().await.unwrap().3, 0);
     });
 }
 
 /// Room was granted to one for which there is no buffer now: those that wait behind it in the queue,
-/// which can go no further before it, do not keep it waiting.
+/// which can go no further before it, do not keep it waiting. On a busy machine it may lose its grant, and
+/// with it its place in the order.
 #[test]
 fn one_that_was_granted_does_not_stand_behind_others() {
     let _watchdog = Watchdog::new("granted", 60);
@@ -199,12 +199,12 @@ fn one_that_was_granted_does_not_stand_behind_others() {
             for long in &mut longs {
                 begin(long.as_mut()).await;
             }
-            upbeat::sleep(Duration::from_millis(50)).await;
+            upbeat::sleep(Duration::from_millis(20)).await;
             let stalls = {
                 let watcher = stand.ask(|depot| depot);
                 std::thread::spawn(move || watcher.blocking().stall(1000).unwrap())
             };
-            upbeat::sleep(Duration::from_millis(300)).await;
+            upbeat::sleep(Duration::from_millis(30)).await;
             let mut last = longs.pop().unwrap();
             for long in longs {
                 long.await.unwrap();
@@ -216,7 +216,7 @@ fn one_that_was_granted_does_not_stand_behind_others() {
                     stand.node.spawn(async move { depot.put(number, bytes).await })
                 })
                 .collect();
-            upbeat::sleep(Duration::from_millis(50)).await;
+            upbeat::sleep(Duration::from_millis(20)).await;
             // It goes at once if the other node did not stand still so soon.
             let polled = poll_fn(|context| Poll::Ready(last.as_mut().poll(context))).await;
             match polled {
@@ -227,8 +227,8 @@ fn one_that_was_granted_does_not_stand_behind_others() {
                 task.await.unwrap().unwrap();
             }
             stalls.join().unwrap();
-            let (began, standing, _, disorder) = depot.state().await.unwrap();
-            assert_eq!((began, standing, disorder), (199, 0, 0));
+            let (began, standing, ..) = depot.state().await.unwrap();
+            assert_eq!((began, standing), (199, 0));
         });
     }
 }
@@ -440,7 +440,8 @@ fn memory_of_long_messages_is_given_back() {
     }
 }
 
-/// Room was granted, and then there are too many calls open: the room is given back.
+/// Room was granted, and then there is no number for the call: the room is given back, and asked for again
+/// when there is one.
 #[test]
 fn a_grant_that_cannot_be_used_is_given_back() {
     let _watchdog = Watchdog::new("unused", 120);
@@ -461,8 +462,10 @@ fn a_grant_that_cannot_be_used_is_given_back() {
             // This one takes the last number while that one waits for room.
             let mut last = pin!(depot.keep(most, vec![]));
             begin(last.as_mut()).await;
-            assert_eq!(long.await, Err(CallError::TooManyCalls { most: most as usize }));
+            // It has no number when its room comes.
+            assert!(first(long.as_mut(), upbeat::sleep(Duration::from_millis(20))).await.is_err());
             stand.open(true);
+            assert_eq!(long.await, Ok((0, 100_000)));
             assert_eq!(last.await, Ok((most, 0)));
             for task in tasks {
                 assert!(task.await.unwrap().is_ok());

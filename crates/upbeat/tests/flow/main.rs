@@ -6,6 +6,7 @@ mod common;
 mod back;
 mod budget;
 mod depot;
+mod forgotten;
 mod full;
 mod lent;
 mod long;

@@ -4,7 +4,7 @@
 
 use super::super::Target;
 use super::super::lasting::{Watch, now_ns};
-use super::Caller;
+use super::{Caller, Wants};
 use crate::error::{CallError, ConnectError, Why};
 use crate::reactor::timespec;
 use crate::wait::Idle;
@@ -14,6 +14,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 use upbeat_core::backoff::{Jitter, connect_delay_ns};
 use upbeat_core::limits::CONNECT_MS_MAX;
+use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 use upbeat_transport::carrier::Carrier;
 use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
@@ -52,26 +53,33 @@ impl Caller {
         }
     }
 
-    /// Waits until the peer has read something, or has room where that was asked for, or is gone.
-    pub(super) fn wait_to_send(&mut self, asked: Option<u64>) -> Result<(), CallError> {
-        if asked.is_none_or(|number| self.session.is_granted(number, Waker::noop())) {
+    /// Waits until the peer has read something, or has room where that was asked for, or a call has ended
+    /// where there was no number for one more, or the peer is gone.
+    pub(super) fn wait_to_send(&mut self, wants: &mut Wants) -> Result<(), CallError> {
+        if !self.still_wants(*wants) {
             self.session.wait_for_room(Waker::noop());
         }
         self.flush();
         while self.session.ended().is_none() {
             self.drain();
             self.session.settle(false);
-            let waits = asked.is_some_and(|number| !self.session.is_granted(number, Waker::noop()));
-            if !waits && !self.session.is_pressed() {
+            if !self.still_wants(*wants) && !self.session.carrier.lanes.wants_room() {
                 break;
             }
             if self.is_late() {
-                self.withdraw(asked);
+                self.withdraw(wants);
                 return Err(CallError::Deadline);
             }
             self.idle();
         }
         Ok(())
+    }
+
+    /// Whether a grant, or a number for a call, is still to come.
+    fn still_wants(&self, wants: Wants) -> bool {
+        let asks = |number| self.session.still_asks(number, Waker::noop());
+        wants.room.is_some_and(asks)
+            || wants.number.is_some() && self.session.calls_open() >= CALLS_PER_SESSION_MAX
     }
 
     /// Sleeps until the peer rings.
@@ -112,16 +120,21 @@ impl Caller {
     }
 
     /// Withdraws the promise, for a thread that is about to wait on the socket. Returns whether it may
-    /// wait: no frame has come, the session stands, and room that was asked for is still asked for.
+    /// wait: no frame has come, the session stands, room that was asked for is still asked for, and no
+    /// sender was woken that others wait behind.
     pub(in crate::handle) fn may_sleep(&self) -> bool {
         let session = &self.session;
-        let may = session.carrier.lanes.may_sleep(self.home.page(), || session.settle(false));
+        let may = session.carrier.lanes.may_sleep(self.home.page(), || {
+            if session.is_pressed() {
+                session.settle(false);
+            }
+        });
         // Frames of control that found room now are read by a receiver that may sleep.
         if session.is_unflushed() {
             self.flush();
         }
         self.relieve();
-        may && session.ended().is_none()
+        may && !session.awaits_senders() && session.ended().is_none()
     }
 
     /// Gives the promise.
