@@ -471,8 +471,9 @@ impl Blocking<'_> {
             return Err(CallError::WouldBlockNode);
         }
         let mut caller = self.caller.borrow_mut();
+        let stands = caller.as_mut().is_some_and(Caller::stands);
         match &mut *caller {
-            Some(caller) if caller.ended().is_none() => act(caller),
+            Some(caller) if stands => act(caller),
             caller => act(self.prepare(caller, until)?),
         }
     }

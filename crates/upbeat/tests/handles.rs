@@ -305,6 +305,36 @@ fn a_new_server_is_found() {
     }
 }
 
+/// A server is killed and started anew while a thread keeps what it calls by, and does not use it.
+#[test]
+fn a_server_that_was_killed_meanwhile_is_found_again() {
+    let _watchdog = Watchdog::new("restarts", 120);
+    let _alone = alone();
+    for waiting in POLICIES {
+        for oneway in [false, true] {
+            let mut stand = Stand::new(Kind::Shared);
+            let handle = stand.handle(waiting).unwrap();
+            let blocking = handle.blocking();
+            assert_eq!(blocking.add(1, 2), Ok(3));
+            stand.server.as_mut().unwrap().kill();
+            stand.shut_down();
+            let unsent = blocking.add(2, 3);
+            assert!(matches!(unsent, Err(CallError::NotConnected { .. })), "{unsent:?}");
+            stand.serve();
+            assert_eq!(blocking.add(3, 4), Ok(7));
+            stand.server.as_mut().unwrap().kill();
+            stand.shut_down();
+            stand.serve();
+            if oneway {
+                assert_eq!(blocking.note(1), Ok(()));
+                assert_eq!(blocking.noted(), Ok((1, 1, 0)));
+            } else {
+                assert_eq!(blocking.add(4, 5), Ok(9));
+            }
+        }
+    }
+}
+
 /// As many calls of a handle as may be open are. More wait, whether they are polled or not.
 #[test]
 fn calls_beyond_those_that_may_be_open_wait() {

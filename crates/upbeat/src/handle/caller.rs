@@ -22,6 +22,7 @@ use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 use upbeat_core::method::Signature;
 use upbeat_core::term::{Step as Extension, Term};
 use upbeat_memory::sync::fence_full;
+use upbeat_memory::ticks::ticks;
 use upbeat_transport::home::Home;
 use waiting::wait_open;
 
@@ -55,6 +56,8 @@ pub(super) struct Caller {
     numbers: Box<[u16]>,
     pace: Pace,
     watched: Instant,
+    /// When it was last used, in ticks.
+    used: u64,
     /// Whether its thread has slept, and not read since what has woken it.
     rung: bool,
     /// Whether rings may have been heard along with a segment of the peer's.
@@ -90,6 +93,7 @@ impl Caller {
             numbers: Box::new([BIND]),
             pace: Pace::new(waiting),
             watched: Instant::now(),
+            used: ticks(),
             rung: false,
             heard: false,
             watch,

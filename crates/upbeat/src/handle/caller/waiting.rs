@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use upbeat_core::backoff::{Jitter, connect_delay_ns};
 use upbeat_core::limits::CONNECT_MS_MAX;
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
+use upbeat_memory::ticks::{ticks, ticks_per_second};
 use upbeat_transport::carrier::Carrier;
 use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
@@ -23,6 +24,9 @@ use upbeat_transport::{local, shared};
 
 /// Between two looks at the socket while waiting awake.
 const WATCH: Duration = Duration::from_millis(1);
+/// A session that was not used for such a part of a second is looked at before it is used: that takes a
+/// hundredth of the 20 us that it has lain idle.
+const IDLE_PARTS: u64 = 50_000;
 
 impl Caller {
     /// Whether the time is over for which the thread blocks.
@@ -97,6 +101,19 @@ impl Caller {
             self.rung = true;
         }
         self.home.page().promise();
+    }
+
+    /// Whether the session stands, for a thread that is about to use it. While it lay idle nobody
+    /// looked at its socket: an end that was not heard of would fail a call that could have gone over
+    /// another session.
+    #[inline]
+    pub(in crate::handle) fn stands(&mut self) -> bool {
+        let now = ticks();
+        let idle = now.saturating_sub(std::mem::replace(&mut self.used, now));
+        if idle > ticks_per_second() / IDLE_PARTS {
+            self.hear();
+        }
+        self.session.ended().is_none()
     }
 
     /// Takes what has come over the socket.
