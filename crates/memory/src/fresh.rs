@@ -3,6 +3,8 @@
 //! A long vector comes from the system page by page as it is written, and each page costs more than its
 //! bytes do. What is long enough asks for large pages, where the system has them to give.
 
+use zerocopy::FromBytes;
+
 #[cfg(not(miri))]
 use rustix::mm::{Advice, madvise};
 
@@ -28,6 +30,26 @@ pub(crate) fn vector<T>(count: usize) -> Option<Vec<T>> {
     Some(items)
 }
 
+/// Copies `count` items of plain data from the start of bytes that are ours: all at once, for one after
+/// another takes many times as long. None if there is no memory for them.
+///
+/// # Panics
+/// When there are not so many bytes.
+#[must_use]
+pub fn copied<T: FromBytes>(bytes: &[u8], count: usize) -> Option<Vec<T>> {
+    let wanted = count.checked_mul(size_of::<T>());
+    let wanted =
+        wanted.filter(|wanted| *wanted <= bytes.len()).expect("as many bytes as items have");
+    let mut items = vector::<T>(count)?;
+    // SAFETY: source and destination have `wanted` bytes and do not overlap, the destination being new; T
+    // accepts any bytes; all `count` items are written before they count.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), items.as_mut_ptr().cast(), wanted);
+        items.set_len(count);
+    }
+    Some(items)
+}
+
 #[cfg(not(miri))]
 #[cold]
 fn ask_for_large_pages<T>(items: &Vec<T>) {
@@ -45,7 +67,21 @@ fn ask_for_large_pages<T>(items: &Vec<T>) {
 
 #[cfg(test)]
 mod tests {
-    use super::vector;
+    use super::{copied, vector};
+
+    #[test]
+    fn items_are_copied_from_wherever_they_begin() {
+        let bytes: Vec<u8> = (0..100).collect();
+        for start in 0..9 {
+            let items: Vec<u32> = copied(&bytes[start..], 20);
+            let whole = bytes[start..].chunks_exact(4).take(20);
+            let expected = whole.map(|bytes| u32::from_ne_bytes(bytes.try_into().unwrap()));
+            assert_eq!(items, expected.collect::<Vec<_>>());
+        }
+        assert!(copied::<u64>(&[], 0).is_empty());
+        assert_eq!(copied::<()>(&[], 7).len(), 7);
+        assert!(std::panic::catch_unwind(|| copied::<u64>(&[0; 15], 2)).is_err());
+    }
 
     #[test]
     fn vectors_have_the_room_that_was_asked_for() {

@@ -25,7 +25,7 @@ pub mod fork;
 #[cfg(not(loom))]
 mod copy;
 #[cfg(not(loom))]
-mod fresh;
+pub mod fresh;
 #[cfg(not(loom))]
 mod mapping;
 pub mod region;

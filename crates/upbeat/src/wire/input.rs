@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use std::cell::Cell;
 use std::sync::Arc;
 use upbeat_core::limits::IN_RING_BYTES_MAX;
-use upbeat_memory::probe;
 use upbeat_memory::ring::Reader;
+use upbeat_memory::{fresh, probe};
 use zerocopy::FromBytes;
 
 const WORD: usize = 8;
@@ -142,13 +142,7 @@ impl<'a> Input<'a> {
             From::Lent(hold) => hold.with(|loan| loan.read_items(at, count))?,
             From::Own(own) => {
                 probe::copied_apart(at, bytes);
-                let mut items = reserved(count)?;
-                let each = own[at..at + bytes].chunks_exact(size_of::<T>().max(1));
-                items.extend(each.filter_map(|item| T::read_from_bytes(item).ok()));
-                if items.len() != count {
-                    return Err(WireError::Short { wanted: bytes, left: own.len() - at });
-                }
-                Some(items)
+                fresh::copied(&own[at..at + bytes], count)
             }
             From::Unread(why) => return Err(why.error(self.end)),
         };
