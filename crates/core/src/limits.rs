@@ -72,8 +72,8 @@ pub const SLABS_PER_SIZE_MAX: usize = 2;
 /// Slabs for long requests; as many for those for which room was granted, and as many for long answers.
 pub const SLABS_LONG_MAX: usize = 4;
 
-/// Such slabs of a single buffer that a receiver keeps, to read them in place for longer than their
-/// messages are handled: as many are left to what comes meanwhile.
+/// Such slabs of which a receiver keeps buffers, to read them in place for longer than their messages
+/// are handled: as many are left to what comes meanwhile.
 pub const LONG_KEPT_MAX: usize = 2;
 
 /// Bytes of such a slab that has more than one buffer: a writer that is so far ahead does not feel its
@@ -148,6 +148,15 @@ pub const BUDGET_BYTES: u64 = 256 << 20;
 
 /// The same of one session: a quarter, so that one peer does not take all.
 pub const SESSION_BUDGET_BYTES: u64 = BUDGET_BYTES / 4;
+
+/// Bytes of replies that wait for room to be sent, up to which further requests of their session are
+/// accepted: as many as the longest lane holds. A session whose peer does not read makes its callee do no
+/// more than that in vain.
+pub const REPLIES_AHEAD_BYTES: u64 = LANE_BYTES_MAX as u64;
+
+/// Bytes of replies that came and that nobody has read yet, of which a caller's session keeps copies.
+/// While it keeps less it copies the next; replies beyond that are dropped, and their callers told.
+pub const UNREAD_BYTES_MAX: usize = LONG_BYTES_MAX;
 
 /// Bytes of a node's board: one page.
 pub const BOARD_BYTES: usize = PAGE_BYTES;
@@ -238,6 +247,11 @@ pub const STREAM_BYTES_MAX: usize = 32 << 10;
 const _: () = assert!(HELLO_MS_MAX < HANDSHAKE_SILENCE_MS_MAX);
 const _: () = assert!(HANDSHAKE_SILENCE_MS_MAX < HANDSHAKE_MS_MAX);
 const _: () = assert!(HANDSHAKE_MS_MAX < CONNECT_MS_MAX);
+
+// Replies that wait stop their session's requests before they fail.
+const _: () = assert!(REPLIES_AHEAD_BYTES <= SESSION_BUDGET_BYTES);
+// A reply that is refused for want of a copy is none that a buffer holds.
+const _: () = assert!(UNREAD_BYTES_MAX >= MEDIUM_BYTES_MAX);
 
 // A head fits its slot, and a packed slot holds at least one byte per message.
 const _: () = assert!(HEAD_BYTES + SHORT_BYTES == SLOT_BYTES && SHORT_BYTES > 0);

@@ -73,13 +73,13 @@ mod tests {
     fn items_are_copied_from_wherever_they_begin() {
         let bytes: Vec<u8> = (0..100).collect();
         for start in 0..9 {
-            let items: Vec<u32> = copied(&bytes[start..], 20);
+            let items: Vec<u32> = copied(&bytes[start..], 20).unwrap();
             let whole = bytes[start..].chunks_exact(4).take(20);
             let expected = whole.map(|bytes| u32::from_ne_bytes(bytes.try_into().unwrap()));
             assert_eq!(items, expected.collect::<Vec<_>>());
         }
-        assert!(copied::<u64>(&[], 0).is_empty());
-        assert_eq!(copied::<()>(&[], 7).len(), 7);
+        assert!(copied::<u64>(&[], 0).unwrap().is_empty());
+        assert_eq!(copied::<()>(&[], 7).unwrap().len(), 7);
         assert!(std::panic::catch_unwind(|| copied::<u64>(&[0; 15], 2)).is_err());
     }
 

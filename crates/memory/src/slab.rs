@@ -211,25 +211,51 @@ pub struct Borrowed {
 /// How much may be [kept](Loan::keep), of one slab or of several together.
 #[derive(Debug)]
 pub struct Allowance {
+    most: u64,
     left: AtomicU64,
+    /// What is taken of another allowance while anything is taken of this one.
+    within: Option<(Arc<Allowance>, u64)>,
 }
 
 impl Allowance {
     /// So much.
     #[must_use]
     pub fn new(most: u64) -> Allowance {
-        Allowance { left: AtomicU64::new(most) }
+        Allowance { most, left: AtomicU64::new(most), within: None }
+    }
+
+    /// So much, of which the first part that is taken takes `weight` of another allowance, and the last
+    /// part that is given back gives that back.
+    #[must_use]
+    pub fn within(most: u64, other: Arc<Allowance>, weight: u64) -> Allowance {
+        Allowance { within: Some((other, weight)), ..Allowance::new(most) }
     }
 
     /// Takes so much of it, if so much is left.
     fn take(&self, weight: u64) -> bool {
         // Nothing is read under a count: no order is needed.
         let (all, none) = (Ordering::Relaxed, Ordering::Relaxed);
-        self.left.fetch_update(all, none, |left| left.checked_sub(weight)).is_ok()
+        loop {
+            let left = self.left.load(none);
+            let Some(rest) = left.checked_sub(weight) else { return false };
+            let first = self.within.as_ref().filter(|_| left == self.most);
+            if first.is_some_and(|(other, whole)| !other.take(*whole)) {
+                return false;
+            }
+            if self.left.compare_exchange(left, rest, all, none).is_ok() {
+                return true;
+            }
+            first.into_iter().for_each(|(other, whole)| other.give(*whole));
+        }
     }
 
     fn give(&self, weight: u64) {
-        self.left.fetch_add(weight, Ordering::Relaxed);
+        let left = self.left.fetch_add(weight, Ordering::Relaxed) + weight;
+        if let Some((other, whole)) = &self.within
+            && left == self.most
+        {
+            other.give(*whole);
+        }
     }
 }
 

@@ -97,6 +97,14 @@ pub enum CallError<E = Infallible> {
         /// What the system says.
         text: Box<str>,
     },
+    /// The call has run, and its reply was dropped when it came, because replies that nobody has read
+    /// filled the memory that a session keeps for them.
+    ReplyDropped {
+        /// Bytes of the reply.
+        bytes: usize,
+        /// The most bytes of unread replies that a session copies.
+        most: usize,
+    },
     /// Too many calls of this session are open, and this one was not to wait. It was not sent.
     TooManyCalls {
         /// The most that may be open.
@@ -179,6 +187,7 @@ impl<E> CallError<E> {
             CallError::Stream { text } => CallError::Stream { text },
             CallError::Full => CallError::Full,
             CallError::NoMemory { bytes, text } => CallError::NoMemory { bytes, text },
+            CallError::ReplyDropped { bytes, most } => CallError::ReplyDropped { bytes, most },
             CallError::TooManyCalls { most } => CallError::TooManyCalls { most },
             CallError::NotConnected { text } => CallError::NotConnected { text },
             CallError::WouldBlockNode => CallError::WouldBlockNode,
@@ -202,6 +211,7 @@ impl<E> CallError<E> {
             | CallError::ResultTooLarge { .. }
             | CallError::ResultNoMemory { .. }
             | CallError::Stream { .. }
+            | CallError::ReplyDropped { .. }
             | CallError::Value { .. } => true,
             CallError::Failed { code, .. } => {
                 let unrun = [
@@ -271,6 +281,12 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
             CallError::NoMemory { bytes, text } => {
                 write!(f, "there is no memory for a buffer of {bytes} bytes: {text}")
             }
+            CallError::ReplyDropped { bytes, most } => write!(
+                f,
+                "the call has run, and its reply of {bytes} bytes was dropped: replies of its session \
+                 that nobody has read fill {most} bytes; poll calls that were sent until they are done, \
+                 or drop them"
+            ),
             CallError::TooManyCalls { most } => {
                 write!(
                     f,

@@ -9,12 +9,14 @@ mod reply;
 mod samples;
 mod write;
 mod pool;
+mod pending;
 mod reserved;
 mod flow;
 mod queue;
 mod send;
 
 pub(crate) use flow::{Kept, Next, Terms};
+pub(crate) use pending::ReplyBudget;
 pub(crate) use queue::{Line, Standing};
 pub(crate) use reply::Answer;
 pub(crate) use reserved::Grant;
@@ -75,6 +77,8 @@ pub(crate) struct Session {
     calls: RefCell<CallTable<Waiting>>,
     /// The answer that lies open in the lane while its waiter is polled.
     arrived: reply::Arrived,
+    /// Bytes of answers that nobody has read, of which copies are kept.
+    unread_bytes: Cell<usize>,
     /// Calls of the peer that have become tasks, and one-way messages likewise.
     pub(crate) serving: RefCell<Serving<TaskId>>,
     /// The peer's sleep for which it was rung last.
@@ -84,11 +88,12 @@ pub(crate) struct Session {
     /// Messages since the promise was last looked at.
     unflushed: Cell<u32>,
     /// What could not be written for want of room and may not be refused.
-    owed: RefCell<VecDeque<send::Owed>>,
-    owed_bytes: Cell<usize>,
+    pending: RefCell<pending::Pending>,
+    /// A bit for each size of buffers for which replies wait.
+    pending_classes: Cell<u8>,
     /// Why the session must end, found where nobody could be told.
     fault: Cell<Option<Fault>>,
-    /// Whether something is owed, or the session has ended: nothing is sent before that.
+    /// Whether frames wait in order, or the session has ended: nothing is sent before those.
     barred: Cell<bool>,
     /// Who waits for room, in no order.
     room: RefCell<Vec<Waker>>,
@@ -96,7 +101,7 @@ pub(crate) struct Session {
     queue: queue::Queue,
     /// Calls that wait for a number, in order.
     numbers: queue::Queue,
-    /// Whether something is owed or a sender waits.
+    /// Whether frames or replies wait, or a sender waits.
     pressed: Cell<bool>,
     /// What those who wait for room lack, a bit each.
     lacking: Cell<u8>,
@@ -114,7 +119,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(carrier: Carrier, terms: Terms) -> Session {
+    pub(crate) fn new(carrier: Carrier, terms: Terms, replies: ReplyBudget) -> Session {
         Session {
             carrier,
             key: Cell::new(None),
@@ -125,12 +130,13 @@ impl Session {
             awaits_turn: Cell::new(false),
             calls: RefCell::new(CallTable::new()),
             arrived: reply::Arrived::default(),
+            unread_bytes: Cell::new(0),
             serving: RefCell::new(Serving::new()),
             rung: Cell::new(0),
             relieved: Cell::default(),
             unflushed: Cell::new(0),
-            owed: RefCell::new(VecDeque::new()),
-            owed_bytes: Cell::new(0),
+            pending: RefCell::new(pending::Pending::new(terms.share, replies)),
+            pending_classes: Cell::new(0),
             fault: Cell::new(None),
             barred: Cell::new(false),
             room: RefCell::new(Vec::new()),
@@ -358,7 +364,8 @@ impl Session {
             self.calls.borrow_mut().drain().filter_map(|(_, call)| call.into_waiter()).collect();
         waiters.into_iter().for_each(&mut wake);
         self.wake_senders(&mut wake);
-        self.owed.take();
+        self.pending.borrow_mut().clear();
+        self.pending_classes.set(0);
         self.samples.take();
         self.barred.set(true);
         self.pressed.set(false);
@@ -377,9 +384,9 @@ impl Session {
         }
     }
 
-    /// Whether every call of the peer was answered and nothing is owed.
+    /// Whether every call of the peer was answered and nothing waits to be sent.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.serving.borrow().is_empty() && self.owed.borrow().is_empty() && self.waiting() == 0
+        self.serving.borrow().is_empty() && self.pending.borrow().len() == 0 && self.waiting() == 0
     }
 
     /// Whether requests of the peer have become tasks that are not done.

@@ -70,6 +70,32 @@ fn no_more_is_kept_than_may_be() {
     assert!((0..4).all(|_| light.pass(&[4]).is_some_and(|mut loan| loan.keep())));
 }
 
+/// A slab of several buffers of which any is kept counts once among those that may be kept together.
+#[test]
+fn slabs_that_are_kept_in_part_are_counted() {
+    let all = Arc::new(Allowance::new(2));
+    let keeping = || {
+        let Bench { slab, borrowed, word } = Bench::new(16, 4, 0);
+        let borrowed = Arc::into_inner(borrowed).unwrap();
+        let allowance = Arc::new(Allowance::within(2, Arc::clone(&all), 1));
+        Bench { slab, borrowed: Arc::new(borrowed.keeping(allowance, 1)), word }
+    };
+    let slabs: Vec<Bench> = (0..3).map(|_| keeping()).collect();
+    let mut loans: Vec<Vec<Loan>> =
+        slabs.iter().map(|slab| (0..3).map(|_| slab.pass(&[1]).unwrap()).collect()).collect();
+    let kept: Vec<usize> = loans
+        .iter_mut()
+        .map(|loans| loans.iter_mut().filter_map(|l| l.keep().then_some(())).count())
+        .collect();
+    assert_eq!(kept, [2, 2, 0]);
+    drop(loans[0].pop());
+    drop(loans[0].pop());
+    assert!(!loans[2][0].keep(), "one of the first is kept still");
+    loans[0].clear();
+    assert!(loans[2][0].keep());
+    assert!(!slabs[0].pass(&[1]).unwrap().keep());
+}
+
 #[test]
 fn what_is_written_is_read_in_place() {
     let bench = Bench::new(32, 3, 0);

@@ -111,13 +111,14 @@ impl Dispatcher {
     pub(super) fn settle_all(self: &Rc<Self>, part: bool) {
         self.send_halves();
         self.accept_waiting();
-        let mut pressed = false;
+        let (mut pressed, mut replied) = (false, false);
         for session in self.hot.borrow().iter().filter(|session| session.is_pressed()) {
-            session.settle(part);
+            replied |= session.settle(part);
             pressed |= session.is_pressed();
             self.unflushed.set(true);
         }
-        self.pressed.set(pressed);
+        self.purse.set_replied(replied);
+        self.pressed.set(pressed | replied);
     }
 
     /// Rings whoever waits for room that was made before that could be seen.

@@ -3,7 +3,7 @@
 use super::Dispatcher;
 use crate::error::Why;
 use crate::sample::Reason;
-use crate::session::Session;
+use crate::session::{ReplyBudget, Session};
 use crate::task::{Cancelled, Live};
 use crate::wake::{Priority, TaskId};
 use std::cell::{Cell, RefCell};
@@ -21,11 +21,34 @@ pub(super) struct Purse {
     budget: Cell<Budget>,
     /// Whether something was given back since requests that wait were looked at.
     freed: Cell<bool>,
+    /// What the replies hold that wait until their callers read.
+    replies: ReplyBudget,
+    /// Whether such replies were sent since, for which requests had to wait.
+    replied: Cell<bool>,
 }
 
 impl Purse {
     pub(super) fn new(budget: u64) -> Purse {
-        Purse { budget: Cell::new(Budget::new(budget)), freed: Cell::new(false) }
+        Purse {
+            budget: Cell::new(Budget::new(budget)),
+            freed: Cell::new(false),
+            replies: ReplyBudget::new(budget),
+            replied: Cell::new(false),
+        }
+    }
+
+    pub(super) fn replies(&self) -> &ReplyBudget {
+        &self.replies
+    }
+
+    /// Notes whether requests may be accepted that had to wait for replies to be sent.
+    pub(super) fn set_replied(&self, replied: bool) {
+        self.replied.set(replied);
+    }
+
+    /// Whether such requests are to be looked at: a node does not sleep before that.
+    pub(super) fn has_replied(&self) -> bool {
+        self.replied.get()
     }
 
     pub(super) fn budget(&self) -> Budget {

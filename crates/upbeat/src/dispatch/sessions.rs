@@ -256,7 +256,10 @@ impl Dispatcher {
         };
         let opened = match stepped {
             Ok(Step::Waiting) => return,
-            Ok(Step::Done(carrier)) => Ok(Rc::new(Session::new(carrier, self.settings.terms))),
+            Ok(Step::Done(carrier)) => {
+                let replies = self.purse.replies().clone();
+                Ok(Rc::new(Session::new(carrier, self.settings.terms, replies)))
+            }
             Err(error) => Err(error),
         };
         self.openings.set(self.openings.get() - 1);

@@ -203,6 +203,7 @@ impl Dispatcher {
     pub(super) fn anything_came(&self) -> bool {
         let hot = self.hot.borrow();
         self.home.board().is_marked()
+            || self.purse.has_replied()
             || hot.iter().any(|session| {
                 session.is_unflushed() || session.has_frame() || session.awaits_senders()
             })

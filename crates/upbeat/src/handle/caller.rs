@@ -8,7 +8,9 @@ use crate::call::MISSING;
 use crate::client::{numbers, request};
 use crate::error::{CallError, ConnectError, Lost, Why};
 use crate::sample::Unsampled;
-use crate::session::{Answer, Extensions, Fault, Grant, Line, Put, Session, Terms, Waiter};
+use crate::session::{
+    Answer, Extensions, Fault, Grant, Line, Put, ReplyBudget, Session, Terms, Waiter,
+};
 use crate::wait::{Pace, Waiting};
 use crate::wake::MAIN;
 use crate::wire::{Input, Wire, WireError};
@@ -89,7 +91,11 @@ impl Caller {
         let waiting = watch.as_ref().map_or(target.waiting, |_| Waiting::Sleeping);
         let mut caller = Caller {
             home,
-            session: Session::new(carrier, Terms { longest: target.longest, ..Terms::default() }),
+            session: Session::new(
+                carrier,
+                Terms { longest: target.longest, ..Terms::default() },
+                ReplyBudget::default(),
+            ),
             numbers: Box::new([BIND]),
             pace: Pace::new(waiting),
             watched: Instant::now(),

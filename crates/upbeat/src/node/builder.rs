@@ -130,6 +130,9 @@ impl Builder {
     /// still listened to, so that who overloads a node does not shut out others. 256 MiB if nobody
     /// says.
     ///
+    /// As many bytes of replies wait at most until their callers read; a call whose reply is beyond that
+    /// fails. Before that, requests of a session wait of which 2 MiB of replies wait.
+    ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let node = upbeat::Node::builder("doc/budget").budget(1 << 20).local_only().build()?;

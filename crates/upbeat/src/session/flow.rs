@@ -458,7 +458,8 @@ impl Session {
     /// Finds out anew whether a request may be accepted at once.
     pub(crate) fn look_clear(&self, budget: &Budget) -> bool {
         let machine = self.flow.machine.borrow();
-        let clear = machine.receiver.waiting() == 0 && budget.admits(&machine.share, 0);
+        let admits = budget.admits(&machine.share, 0) && self.takes_requests();
+        let clear = machine.receiver.waiting() == 0 && admits;
         self.flow.clear.set(clear);
         clear
     }
@@ -527,6 +528,9 @@ impl Session {
 
     /// What can be done now for requests that wait.
     pub(crate) fn next_step(&self, budget: &mut Budget) -> Option<Next> {
+        if !self.takes_requests() {
+            return None;
+        }
         let machine = &mut *self.flow.machine();
         let step = machine.receiver.step(budget, &mut machine.share);
         self.flow.accepted.set(machine.receiver.accepted());

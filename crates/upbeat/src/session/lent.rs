@@ -7,7 +7,8 @@ use std::sync::Arc;
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{Flags, Head, Placed};
 use upbeat_core::limits::{
-    LONG_BYTES_MAX, LONG_KEPT_MAX, MESSAGE_BYTES_MAX, SHORT_BYTES, SLAB_GENERATION, SLABS_MAX,
+    LONG_BYTES_MAX, LONG_KEPT_MAX, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX, SHORT_BYTES,
+    SLAB_GENERATION, SLABS_MAX,
 };
 use upbeat_memory::page::PeerPage;
 use upbeat_memory::slab::{Allowance, Borrowed, Tell, is_slab};
@@ -19,7 +20,7 @@ pub(super) struct Lent {
     slabs: RefCell<Vec<Option<Arc<Borrowed>>>>,
     /// Slabs that were ever announced.
     announced: Cell<u32>,
-    /// What may be kept of all slabs of a single buffer.
+    /// What may be kept of all slabs for long payloads.
     long: Arc<Allowance>,
     /// Bytes of the longest payload that is read.
     longest: usize,
@@ -36,14 +37,17 @@ impl Lent {
 const LONG_KEPT_BYTES: u64 = LONG_BYTES_MAX as u64 / 2;
 
 /// What may be kept of a slab that has more than one buffer, which are counted: half of them. A
-/// single one counts as its sender counts it, and so much that no more than a few are kept.
+/// single one counts as its sender counts it, and so much that no more than a few are kept. A slab of
+/// several long buffers counts as a single one while any of them is kept: its sender cannot give it up.
 fn kept_of(count: u32, each: usize, long: &Arc<Allowance>) -> (Arc<Allowance>, u64) {
+    let least = LONG_KEPT_BYTES / LONG_KEPT_MAX as u64;
+    let half = u64::from(count / 2);
     match count {
-        1 => {
-            let least = LONG_KEPT_BYTES / LONG_KEPT_MAX as u64;
-            (Arc::clone(long), (each as u64).clamp(least, LONG_KEPT_BYTES))
+        1 => (Arc::clone(long), (each as u64).clamp(least, LONG_KEPT_BYTES)),
+        _ if each > MEDIUM_BYTES_MAX => {
+            (Arc::new(Allowance::within(half, Arc::clone(long), least)), 1)
         }
-        _ => (Arc::new(Allowance::new(u64::from(count / 2))), 1),
+        _ => (Arc::new(Allowance::new(half)), 1),
     }
 }
 
@@ -64,6 +68,14 @@ impl Body {
         match self {
             Body::Copied(bytes) if bytes.len() > SHORT_BYTES => bytes.len(),
             _ => 0,
+        }
+    }
+
+    /// Bytes of memory that the session keeps it in: none of what lies in the peer's buffer.
+    pub(super) fn own_bytes(&self) -> usize {
+        match self {
+            Body::Copied(bytes) => bytes.len(),
+            Body::Held(_) | Body::Lost(_) => 0,
         }
     }
 

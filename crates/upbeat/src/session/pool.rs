@@ -51,11 +51,19 @@ enum Shape {
     Long(usize),
 }
 
+/// The sizes of buffers: the usual ones, and all longer ones together.
+pub(super) const CLASSES: usize = BUFFER_BYTES.len() + 1;
+
+/// Returns which of these a payload needs.
+pub(super) fn class_of(len: usize) -> usize {
+    BUFFER_BYTES.iter().position(|bytes| *bytes >= len).unwrap_or(BUFFER_BYTES.len())
+}
+
 impl Shape {
     fn of(len: usize) -> Shape {
-        match BUFFER_BYTES.iter().position(|bytes| *bytes >= len) {
-            Some(size) => Shape::Usual(size),
-            None => Shape::Long(len.next_multiple_of(LONG_STEP_BYTES)),
+        match class_of(len) {
+            size if size < BUFFER_BYTES.len() => Shape::Usual(size),
+            _ => Shape::Long(len.next_multiple_of(LONG_STEP_BYTES)),
         }
     }
 

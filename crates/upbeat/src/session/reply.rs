@@ -3,18 +3,20 @@
 //! The bet: whoever waits for an answer is a task of this node, so the dispatcher polls it while the
 //! answer lies open, and it reads its result in place. Lost when the waiter is somebody else, or
 //! polls something else first; then the call's entry takes the payload over: a copy of it, or a hold on
-//! the buffer in which it lies.
+//! the buffer in which it lies. Replies that nobody reads hold no more buffers than may be kept, which
+//! leaves as many to others; those beyond are copied, and their buffers go back.
 
 use super::lent::Body;
 use super::{Fault, Session, Waiter, misbehaved};
 use crate::error::CallError;
 use crate::wake::TaskId;
-use crate::wire::{Hold, Input, WireError};
+use crate::wire::{Hold, Input, WireError, reserved};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::task::Waker;
 use upbeat_core::call::{Abandon, Answered};
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Flags, Head, Kind};
+use upbeat_core::limits::UNREAD_BYTES_MAX;
 
 /// An open call, as its caller's table keeps it: the task that waits, or what is rarer.
 pub(crate) enum Waiting {
@@ -30,6 +32,8 @@ pub(crate) enum Other {
     Waker(Waker),
     /// The answer has come and was taken over.
     Kept(Kind, Body),
+    /// The answer has come, and too much that nobody has read was kept already.
+    Dropped(Box<CallError<Infallible>>),
 }
 
 impl Waiting {
@@ -38,15 +42,26 @@ impl Waiting {
             Waiting::Task(task) => Some(Waiter::Task(task)),
             Waiting::Other(other) => match *other {
                 Other::Waker(waker) => Some(Waiter::Waker(waker)),
-                Other::Kept(..) => None,
+                Other::Kept(..) | Other::Dropped(_) => None,
             },
         }
     }
 }
 
 impl Waiting {
-    fn is_kept(&self) -> bool {
-        matches!(self, Waiting::Other(other) if matches!(**other, Other::Kept(..)))
+    fn is_answered(&self) -> bool {
+        matches!(self, Waiting::Other(other) if !matches!(**other, Other::Waker(_)))
+    }
+
+    /// Bytes of the session's memory in which the answer lies.
+    fn own_bytes(&self) -> usize {
+        match self {
+            Waiting::Other(other) => match &**other {
+                Other::Kept(_, body) => body.own_bytes(),
+                Other::Waker(_) | Other::Dropped(_) => 0,
+            },
+            Waiting::Task(_) => 0,
+        }
     }
 }
 
@@ -164,9 +179,32 @@ impl Session {
             Answered::Abandoned => Ok(None),
             Answered::Waiting(waiting) => {
                 self.set_stashed(call);
-                let kept = Waiting::Other(Box::new(Other::Kept(kind, body)));
+                let kept = Waiting::Other(Box::new(self.unread(kind, body)));
+                self.unread_bytes.set(self.unread_bytes.get() + kept.own_bytes());
                 Ok(std::mem::replace(waiting, kept).into_waiter())
             }
+        }
+    }
+
+    /// What is kept of an answer until it is read: the buffer in which it lies, if more may be kept, or a
+    /// copy. The buffers that are left serve the answers of other calls.
+    fn unread(&self, kind: Kind, body: Body) -> Other {
+        let hold = match body {
+            Body::Held(hold) if !hold.keep() => hold,
+            Body::Copied(bytes) if self.unread_bytes.get() >= UNREAD_BYTES_MAX => {
+                return dropped(bytes.len());
+            }
+            body => return Other::Kept(kind, body),
+        };
+        let bytes = hold.len();
+        if self.unread_bytes.get() >= UNREAD_BYTES_MAX {
+            return dropped(bytes);
+        }
+        let Ok(mut copy) = reserved(bytes) else { return Other::Kept(kind, Body::Lost(bytes)) };
+        copy.resize(bytes, 0);
+        match hold.with(|loan| loan.read(0, &mut copy)) {
+            Ok(()) => Other::Kept(kind, Body::Copied(copy.into_boxed_slice())),
+            Err(_) => Other::Kept(kind, Body::Held(hold)),
         }
     }
 
@@ -218,17 +256,25 @@ impl Session {
         let Some(waiting) = calls.waiter_mut(call) else {
             return Answer::Failed(Box::new(self.unknown()));
         };
-        if !waiting.is_kept() {
+        if !waiting.is_answered() {
             *waiting = waiter().into();
             return Answer::Open;
         }
         let closed = calls.close(call);
         drop(calls);
-        let Some(Waiting::Other(other)) = closed else { return Answer::Open };
+        let Some(closed) = closed else { return Answer::Open };
+        self.was_read(&closed);
+        let Waiting::Other(other) = closed else { return Answer::Open };
         match *other {
             Other::Kept(kind, body) => read(kind == Kind::Reply, &mut body.input(), take),
+            Other::Dropped(error) => Answer::Failed(error),
             Other::Waker(_) => Answer::Open,
         }
+    }
+
+    /// The answer of a call that is closed is kept no more.
+    fn was_read(&self, closed: &Waiting) {
+        self.unread_bytes.set(self.unread_bytes.get() - closed.own_bytes());
     }
 
     /// The error of a call that was sent and has no answer.
@@ -249,12 +295,20 @@ impl Session {
         }
         let abandoned = self.calls.borrow_mut().abandon(call);
         drop(self.take_open_sample(call));
+        if let Abandon::Answered(closed) = &abandoned {
+            self.was_read(closed);
+        }
         if matches!(abandoned, Abandon::Cancel(_)) && self.ended().is_none() {
             self.send_surely(Head::cancel(call), Vec::new());
             return true;
         }
         false
     }
+}
+
+#[cold]
+fn dropped(bytes: usize) -> Other {
+    Other::Dropped(Box::new(CallError::ReplyDropped { bytes, most: UNREAD_BYTES_MAX }))
 }
 
 #[inline(always)]

@@ -1,30 +1,28 @@
 //! Sending: requests, answers, control; what is done when there is no room.
 //!
 //! A request that finds no room is not sent, and its sender waits. An answer or a control frame may
-//! not be refused: it uses the slots kept for its kind, and where those are taken too it is owed, and
-//! written before anything else as soon as there is room. Owed answers are bounded by the calls that
-//! the peer may have open.
+//! not be refused: it uses the slots kept for its kind, and where those are taken too it is pending.
+//! Control frames and short answers are written before anything else as soon as there is room; a longer
+//! answer waits for a buffer, and the others pass it. Pending answers are bounded in number by the calls
+//! that the peer may have open, and in bytes by the node's budget for them and the session's share. While
+//! a session has many, its requests are not accepted, so a peer that does not read has nothing run.
 
+use super::pending::Frame;
+use super::pool::{CLASSES, class_of};
 use super::write::{
-    ANSWERS, Bytes, Content, Extensions, Front, GRANTED, Lack, Put, REQUESTS, Words, encoded,
+    ANSWERS, Bytes, Content, Extensions, Front, GRANTED, Lack, PENDING, Put, REQUESTS, Words,
+    encoded,
 };
 use super::{Fault, Session, Waiter, misbehaved};
 use crate::sample::{Answering, Stamps, Unsampled};
 use std::task::Waker;
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Head};
-use upbeat_core::limits::{CALLS_PER_SESSION_MAX, CONTROL_SLOTS, MESSAGE_BYTES_MAX};
+use upbeat_core::limits::{CALLS_PER_SESSION_MAX, CONTROL_SLOTS, MESSAGE_BYTES_MAX, SHORT_BYTES};
 use upbeat_memory::ring::Refused;
 
-/// The most bytes of results that are kept for a peer that does not read; a call beyond them fails.
-const OWED_BYTES_MAX: usize = 256 << 20;
-const TOO_MUCH_OWED: &str = "results that the caller has not read yet take all room there is";
-
-/// A frame that is owed: the words of its head, without a length, and its payload.
-pub(super) struct Owed {
-    head: Words,
-    payload: Vec<u8>,
-}
+const TOO_MUCH_PENDING: &str = "replies that wait until their callers read take the budget for \
+                                them, of the session or of the node";
 
 impl Session {
     /// Sends a request, in order behind those before it.
@@ -85,9 +83,9 @@ impl Session {
     }
 
     /// Writes a frame whose payload lies ready: that of an answer or of control.
-    fn put_owed(&self, head: Words, payload: &[u8]) -> Result<(), Put> {
+    fn put_ready(&self, head: Words, payload: &[u8]) -> Result<(), Put> {
         match Head::may_be_placed(&head) {
-            true => self.put(Front::plain(head), &Bytes(payload), ANSWERS, &mut Unsampled),
+            true => self.put(Front::plain(head), &Bytes(payload), PENDING, &mut Unsampled),
             false => self.put_bytes(head, payload),
         }
     }
@@ -107,16 +105,21 @@ impl Session {
     #[cold]
     #[inline(never)]
     fn reply_slowly<T: Content>(&self, call: CallNumber, value: &T, put: Put) {
+        let refused = || self.fail(call, FailCode::Overloaded, TOO_MUCH_PENDING);
         let put = match put {
+            Put::Full if !self.pending.borrow().admits(value.bytes_likely()) => return refused(),
             Put::Full => match encoded(value) {
-                Ok(payload) if self.owed_bytes.get() + payload.len() > OWED_BYTES_MAX => {
-                    return self.fail(call, FailCode::Overloaded, TOO_MUCH_OWED);
-                }
-                Ok(payload) => return self.owe(Head::reply(call, 0).words(), payload),
+                Ok(payload) if !self.pending.borrow().admits(payload.len()) => return refused(),
+                Ok(payload) => return self.queue_reply(Head::reply(call, 0).words(), payload),
                 Err(put) => put,
             },
             put => put,
         };
+        self.has_no_result(call, put);
+    }
+
+    /// Tells the caller why a call's result cannot be sent.
+    fn has_no_result(&self, call: CallNumber, put: Put) {
         match put {
             Put::Value(error) => self.fail(call, FailCode::BadResult, &error.to_string()),
             Put::TooLarge(bytes) => {
@@ -143,26 +146,61 @@ impl Session {
     /// Sends a frame that may not be refused.
     pub(crate) fn send_surely(&self, head: Head, payload: Vec<u8>) {
         let head = head.words();
-        if !self.barred.get() && self.put_owed(head, &payload).is_ok() {
+        if !self.barred.get() && self.put_ready(head, &payload).is_ok() {
             return;
         }
-        self.owe(head, payload);
+        if self.may_queue() {
+            self.pending.borrow_mut().push_frame(head, payload);
+            self.barred.set(true);
+            self.press();
+        }
     }
 
-    fn owe(&self, head: Words, payload: Vec<u8>) {
-        if self.ended().is_some() {
+    /// Has a reply wait for room. While many do, requests of the session are not accepted.
+    fn queue_reply(&self, head: Words, payload: Vec<u8>) {
+        if !self.may_queue() {
             return;
         }
-        let mut owed = self.owed.borrow_mut();
-        if owed.len() + self.serving.borrow().len() >= 2 * CALLS_PER_SESSION_MAX {
-            let (index, max) = (owed.len() as u32, CALLS_PER_SESSION_MAX as u32);
-            return self.give_up(misbehaved(Rule::TooManyCalls { index, max }));
+        let is_short = payload.len() <= SHORT_BYTES;
+        let mut pending = self.pending.borrow_mut();
+        let class = class_of(payload.len());
+        pending.push_reply(head, payload, class);
+        self.pending_classes.set(pending.classes());
+        let takes_requests = pending.takes_requests();
+        drop(pending);
+        if is_short {
+            self.barred.set(true);
         }
-        self.owed_bytes.set(self.owed_bytes.get() + payload.len());
-        owed.push_back(Owed { head, payload });
-        drop(owed);
-        self.barred.set(true);
+        if !takes_requests {
+            self.stop_short();
+        }
         self.press();
+    }
+
+    /// Whether one more frame may wait. A peer for which too many do breaks a rule.
+    fn may_queue(&self) -> bool {
+        if self.ended().is_some() {
+            return false;
+        }
+        let waiting = self.pending.borrow().len();
+        if waiting + self.serving.borrow().len() >= 2 * CALLS_PER_SESSION_MAX {
+            let (index, max) = (waiting as u32, CALLS_PER_SESSION_MAX as u32);
+            self.give_up(misbehaved(Rule::TooManyCalls { index, max }));
+            return false;
+        }
+        true
+    }
+
+    /// Whether requests of the peer are accepted, as far as the replies go that wait.
+    pub(super) fn takes_requests(&self) -> bool {
+        self.pending.borrow().takes_requests()
+    }
+
+    /// Whether a reply of so many bytes goes behind others of its size, which wait for buffers.
+    #[inline]
+    pub(super) fn goes_behind(&self, bytes: usize) -> bool {
+        let classes = self.pending_classes.get();
+        classes != 0 && classes & 1 << class_of(bytes) != 0
     }
 
     /// Has the session end for this reason where it is looked after: both sides see the end of the
@@ -191,36 +229,30 @@ impl Session {
         }
     }
 
-    /// Whether something is owed or a sender waits.
+    /// Whether frames or replies wait, or a sender waits.
     #[inline(always)]
     pub(crate) fn is_pressed(&self) -> bool {
         self.pressed.get()
     }
 
-    /// Writes what is owed and wakes who waits, if the peer has made room: a good part, so that not
-    /// each message waits and is woken, or any, for an owner that has nothing else to do. Then senders
-    /// that were woken and have not responded lose their turns as well.
-    pub(crate) fn settle(&self, part: bool) {
+    /// Writes what is pending and wakes senders that wait, if the peer has made room: a good part, so that not
+    /// each message waits and is woken, or any, for an owner that has nothing else to do. Then senders that
+    /// were woken and have not responded lose their turns as well. Returns whether requests of the peer may
+    /// be accepted that had to wait for this.
+    pub(crate) fn settle(&self, part: bool) -> bool {
         if !part {
             self.pass_over();
         }
-        while let Some(owed) = self.next_owed() {
-            if let Err(put) = self.put_owed(owed.head, &owed.payload) {
-                if let Put::Ended(fault) = put {
-                    self.give_up(fault);
-                }
-                return self.owed.borrow_mut().push_front(owed);
-            }
-            self.owed_bytes.set(self.owed_bytes.get() - owed.payload.len());
-        }
-        self.barred.set(self.ended().is_some());
-        if self.has_room(part) {
+        let written = self.write_replies() | self.write_frames();
+        let may_accept = written && self.waiting() != 0 && self.takes_requests();
+        if !self.barred.get() && self.has_room(part) {
             self.lacking.set(0);
             self.pool.lacks_none();
             self.room.take().into_iter().for_each(Waker::wake);
             self.wake_first();
             self.room_came();
-            if self.carrier.lanes.wants_room() {
+            // Replies that still wait for buffers want to hear of room.
+            if self.pending_classes.get() == 0 && self.carrier.lanes.wants_room() {
                 self.carrier.lanes.set_wants_room(false);
             }
         }
@@ -228,6 +260,52 @@ impl Session {
         // Who was woken may not respond: the owner looks on until it knows.
         let stand = self.queue.stands() || self.numbers.stands();
         self.pressed.set(stand || self.carrier.lanes.wants_room());
+        may_accept
+    }
+
+    /// Writes the replies for which there are buffers by now: of each size in order. Returns whether there
+    /// were any.
+    fn write_replies(&self) -> bool {
+        if self.pending_classes.get() == 0 {
+            return false;
+        }
+        let mut written = false;
+        for class in 0..CLASSES {
+            while let Some(reply) = self.next_reply(class) {
+                match self.put_ready(reply.head, &reply.payload) {
+                    Ok(()) => written |= self.pending.borrow_mut().release(&reply),
+                    Err(Put::Full) => {
+                        self.pending.borrow_mut().put_back_reply(reply, class);
+                        break;
+                    }
+                    Err(put) => {
+                        written |= self.pending.borrow_mut().release(&reply);
+                        self.has_no_result(reply.call(), put);
+                    }
+                }
+            }
+        }
+        self.pending_classes.set(self.pending.borrow().classes());
+        written
+    }
+
+    /// Writes the frames that wait in order, as far as there is room. Returns whether there were replies
+    /// among them.
+    fn write_frames(&self) -> bool {
+        let mut written = false;
+        while let Some(frame) = self.next_frame() {
+            if let Err(put) = self.put_ready(frame.head, &frame.payload) {
+                if let Put::Ended(fault) = put {
+                    self.give_up(fault);
+                }
+                self.pending.borrow_mut().put_back_frame(frame);
+                self.barred.set(true);
+                return written;
+            }
+            written |= self.pending.borrow_mut().release(&frame);
+        }
+        self.barred.set(self.ended().is_some());
+        written
     }
 
     /// Wakes everybody who waits to send.
@@ -237,8 +315,12 @@ impl Session {
         self.wake_asking(wake);
     }
 
-    fn next_owed(&self) -> Option<Owed> {
-        self.owed.borrow_mut().pop_front()
+    fn next_frame(&self) -> Option<Frame> {
+        self.pending.borrow_mut().pop_frame()
+    }
+
+    fn next_reply(&self, class: usize) -> Option<Frame> {
+        self.pending.borrow_mut().pop_reply(class)
     }
 
     /// Whether any of what is lacking may be there now.

@@ -185,14 +185,19 @@ pub(super) struct Domain {
     usage: Use,
     /// Whether longer ones ask for room first where that is due.
     asks: bool,
+    /// Whether longer ones go behind those of their size that wait for buffers.
+    queues: bool,
 }
 
 pub(super) const REQUESTS: Domain =
-    Domain { keep: CONTROL_SLOTS as u32, usage: Use::Requests, asks: true };
+    Domain { keep: CONTROL_SLOTS as u32, usage: Use::Requests, asks: true, queues: false };
 pub(super) const GRANTED: Domain = Domain { usage: Use::Granted, asks: false, ..REQUESTS };
-pub(super) const ANSWERS: Domain = Domain { keep: 0, usage: Use::Answers, asks: false };
+pub(super) const ANSWERS: Domain =
+    Domain { keep: 0, usage: Use::Answers, asks: false, queues: true };
+/// Answers that have waited, whose turn it is.
+pub(super) const PENDING: Domain = Domain { queues: false, ..ANSWERS };
 
-/// Bytes that are written as they are: what is owed, a failure's text.
+/// Bytes that are written as they are: what is pending, a failure's text.
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
 
 impl Content for Bytes<'_> {
@@ -309,6 +314,9 @@ impl Session {
         domain: Domain,
         stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
+        if domain.queues && self.goes_behind(likely) {
+            return Err(self.lacks(Lack::Buffer));
+        }
         match self.put_of(front, value, likely, domain, stamps)? {
             Ok(()) => Ok(()),
             Err(exact) => match self.put_of(front, value, exact, domain, stamps)? {

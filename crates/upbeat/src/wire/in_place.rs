@@ -93,6 +93,15 @@ impl Hold {
         }
     }
 
+    /// Keeps the buffer for longer than its message is handled, if no more are kept than may be.
+    pub(crate) fn keep(&self) -> bool {
+        match &mut *self.0.borrow_mut() {
+            State::Own(loan) => loan.keep(),
+            State::Shared(_) | State::Unread(..) => true,
+            State::Moving => unreachable!("a hold moves within a function of its own"),
+        }
+    }
+
     /// Lets somebody read it for longer than the message is handled, if no more are kept than may
     /// be: what is needed for others to come stays free.
     pub(super) fn share(&self) -> Option<Arc<Lease>> {
@@ -131,7 +140,7 @@ impl fmt::Debug for Hold {
 /// such a buffer; shorter sequences are copied, for their slots are needed.
 ///
 /// The sender needs buffers for what it sends next, so half of those of a size are kept like this
-/// at most, and two of those that are so long that each stands alone. What comes beyond is copied, and its
+/// at most, and of those beyond 64 KiB such that lie in two slabs. What comes beyond is copied, and its
 /// buffer goes back at once: [`InPlace::is_lent`] says which it is.
 ///
 /// The sender of a message is trusted with nothing: it may change the bytes while they are read.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
-use upbeat::{CallError, Counter, InPlace, Node, Waiting};
+use upbeat::{CallError, Counter, InPlace, Node, Stream, Waiting};
 use upbeat_core::limits::MESSAGE_BYTES_MAX;
 
 #[upbeat::service]
@@ -27,7 +27,7 @@ pub(crate) trait Depot {
     async fn panics_in_place(&self, number: u64, late: bool, bytes: InPlace<u8>);
     /// Opens the gate, or shuts it.
     async fn open(&self, open: bool);
-    /// Handlers of `keep` and `put` that have begun, that stand, the most that stood at once, and
+    /// Handlers of `keep`, `put` and `blank` that have begun, that stand, the most that stood at once, and
     /// numbers that came out of order.
     async fn state(&self) -> (u64, u64, u64, u64);
     async fn counted(&self, counter: u64) -> u64;
@@ -57,6 +57,12 @@ pub(crate) trait Depot {
     async fn mirror(&self, items: InPlace<u8>) -> InPlace<u8>;
     /// KiB that the process has resident.
     async fn resident(&self) -> u64;
+    /// So many bytes of one value, which take no time to make.
+    async fn blank(&self, bytes: u64) -> Vec<u8>;
+    /// The same, to be read in place.
+    async fn blank_in_place(&self, bytes: u64) -> InPlace<u8>;
+    /// Items of so many bytes each.
+    async fn blanks(&self, count: u64, bytes: u64) -> Stream<Vec<u8>>;
 }
 
 #[derive(Default)]
@@ -113,6 +119,15 @@ pub(crate) fn bytes_of(number: u64, len: usize) -> Vec<u8> {
 
 pub(crate) fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().map(|byte| u64::from(*byte)).sum()
+}
+
+/// What blanks consist of.
+const BLANK: u8 = 7;
+
+/// Whether these are so many bytes of a blank.
+pub(crate) fn is_blank(bytes: &[u8], len: usize) -> bool {
+    // Not byte by byte, which a debug build does for seconds.
+    bytes == vec![BLANK; len]
 }
 
 /// KiB that this process has resident.
@@ -255,6 +270,19 @@ impl Depot for Keeper {
 
     async fn resident(&self) -> u64 {
         resident()
+    }
+
+    async fn blank(&self, bytes: u64) -> Vec<u8> {
+        self.begun.set(self.begun.get() + 1);
+        vec![BLANK; bytes as usize]
+    }
+
+    async fn blank_in_place(&self, bytes: u64) -> InPlace<u8> {
+        vec![BLANK; bytes as usize].into()
+    }
+
+    async fn blanks(&self, count: u64, bytes: u64) -> Stream<Vec<u8>> {
+        Stream::of((0..count).map(move |_| vec![BLANK; bytes as usize]))
     }
 }
 

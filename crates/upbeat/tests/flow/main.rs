@@ -12,6 +12,7 @@ mod lent;
 mod long;
 mod mutual;
 mod turn;
+mod unread;
 
 /// The other process's parts. Without one this is a test of nothing.
 #[test]

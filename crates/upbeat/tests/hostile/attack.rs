@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use upbeat_core::bind::{PULL, PUSH};
 use upbeat_core::frame::{CallNumber, Flags, Head, Kind};
 use upbeat_core::hello::{self, Record};
+use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 use upbeat_memory::lane::HEAD_LINES;
 use upbeat_memory::region::Region;
 use upbeat_memory::segment::{Segment, Writers};
@@ -46,15 +47,27 @@ pub(crate) fn attack(victim: &str, place: &Path, seed: u64) {
     }
 }
 
-/// Calls for as much as can be had, and reads none of it.
-pub(crate) fn greed(victim: &str, place: &Path) {
+/// The method whose results come when the victim's gate is open.
+pub(crate) const LATE: u16 = 16;
+
+/// Makes as many calls of a method as may be open in each of so many sessions, for results of 60 kB, and
+/// reads none of them.
+pub(crate) fn greed(sessions: usize, method: u16, place: &Path) {
     end_with_input();
     let place = Place::at(place).unwrap();
-    let raw = Raw::connect(&place, victim).expect("a session");
-    let mut attack = Attack::new(raw, 1);
-    while attack.call < 3000 {
-        attack.unread();
-        attack.raw.ring();
+    let mut attacks: Vec<Attack> = Vec::new();
+    while attacks.len() < sessions {
+        // A place may be kept for the session before.
+        attacks.extend(Raw::connect(&place, "victim").map(|raw| Attack::new(raw, 1)));
+    }
+    while attacks.iter().any(|attack| attack.call < CALLS_PER_SESSION_MAX as u32) {
+        for attack in &mut attacks {
+            while attack.call < CALLS_PER_SESSION_MAX as u32 && attack.raw.lanes.claim(1, 0).is_ok()
+            {
+                attack.call(method, &60_000_u64.to_le_bytes());
+            }
+            attack.raw.ring();
+        }
     }
     say("enough");
     linger();

@@ -21,6 +21,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use upbeat::{Counter, InPlace, Lost, Node, Stream, Waiting, Why};
+use upbeat_core::limits::{BUDGET_BYTES, CALLS_PER_SESSION_MAX};
 
 /// What is attacked: nothing in it harms, whatever is called.
 #[upbeat::service]
@@ -43,6 +44,8 @@ pub(crate) trait Target {
     async fn hear(&self, numbers: Stream<u64>);
     /// Asks for more time, and says how many microseconds there are then, or 0.
     async fn stretch(&self) -> u64;
+    /// So many bytes, when the gate is open.
+    async fn late(&self, bytes: u64) -> Vec<u8>;
 }
 
 #[derive(Serialize, Deserialize, upbeat::Wire)]
@@ -55,6 +58,10 @@ pub(crate) struct Twig {
 #[derive(Default)]
 struct Victim {
     noted: Cell<u64>,
+    /// Handlers of `blob` and `late` that have begun, and that are done.
+    begun: Cell<u64>,
+    done: Cell<u64>,
+    gate: common::Signal,
 }
 
 impl Target for Victim {
@@ -63,6 +70,8 @@ impl Target for Victim {
     }
 
     async fn blob(&self, bytes: u64) -> Vec<u8> {
+        self.begun.set(self.begun.get() + 1);
+        self.done.set(self.done.get() + 1);
         vec![7; bytes.min(1 << 20) as usize]
     }
 
@@ -118,6 +127,13 @@ impl Target for Victim {
         let left = upbeat::extend(Duration::from_secs(3600)).await;
         left.map_or(0, |left| left.as_micros() as u64)
     }
+
+    async fn late(&self, bytes: u64) -> Vec<u8> {
+        self.begun.set(self.begun.get() + 1);
+        self.gate.clone().await;
+        self.done.set(self.done.get() + 1);
+        vec![7; bytes.min(1 << 20) as usize]
+    }
 }
 
 fn seconds() -> u64 {
@@ -134,7 +150,10 @@ fn other() {
     let Some((part, place)) = part() else { return };
     match part.split_once(' ') {
         Some(("attack", seed)) => attack::attack("victim", &place, seed.parse().unwrap()),
-        Some(("greed", name)) => attack::greed(name, &place),
+        Some(("greed", words)) => {
+            let (sessions, method) = words.split_once(' ').unwrap();
+            attack::greed(sessions.parse().unwrap(), method.parse().unwrap(), &place);
+        }
         Some(("garbage", seed)) => server::serve_garbage("imp", &place, seed.parse().unwrap()),
         Some(("third", name)) => third(name, &place),
         _ => panic!("there is no part {part}"),
@@ -290,28 +309,56 @@ fn clients_that_break_every_rule() {
     }
 }
 
-#[test]
-fn results_that_are_never_read_are_bounded() {
-    let (_alone, _watchdog) = (alone(), watchdog("greed"));
+/// Has eight sessions call for results of 60 kB that they never read, while a third node calls. Gives how
+/// much memory the victim had at most beyond what it had before, in KiB, and how many handlers began.
+fn greed(method: u16) -> (usize, u64) {
     let directory = Directory::new();
     let place = directory.path();
     let victim = Attacked::new("victim", &place, Waiting::Adaptive);
-    victim.node.serve(TargetServer::new(Victim::default()));
+    let served = Rc::new(Victim::default());
+    victim.node.serve(TargetServer::shared(Rc::clone(&served)));
     let base = Size::now();
-    // What one has cost serves for the next, whether or not the allocator gives it back.
-    for round in 1..=2 {
-        let greedy = Other::start("greed victim", &place);
-        let mut largest = 0;
-        while victim.node.counted(Counter::HandlersInline) < round * 3000 {
+    let mut third = Other::start("third third", &place);
+    let called = || victim.node.counted(Counter::HandlersInline) > 100;
+    victim.node.block_on(common::until(called));
+    let mut greedy = Other::start(&format!("greed {GREEDY} {method}"), &place);
+    let all = GREEDY * CALLS_PER_SESSION_MAX as u64;
+    let mut largest = 0;
+    let mut run_until = |is_so: &dyn Fn() -> bool| {
+        while !is_so() {
             victim.run(Duration::from_millis(10));
             largest = largest.max(Size::now().resident_kib.saturating_sub(base.resident_kib));
         }
-        println!("{} MiB at most", largest >> 10);
-        // All that may be owed, and what is being written.
-        assert!((200 << 10..350 << 10).contains(&largest), "{largest} KiB");
-        drop(greedy);
-        victim.settle(0, Some(base));
-    }
+    };
+    // Each call is run or kept, and what began ends.
+    let kept = || victim.node.counted(Counter::RefusedHere);
+    run_until(&|| served.begun.get() + kept() >= all);
+    served.gate.give();
+    run_until(&|| served.done.get() == served.begun.get());
+    drop(third.child.stdin.take());
+    // It ends when its last call is answered.
+    victim.settle(GREEDY as usize, None);
+    let took = third.expect("took");
+    greedy.kill();
+    drop((greedy, third));
+    victim.settle(0, Some(base));
+    println!("method {method}: {} began, {} MiB, third: {took}", served.begun.get(), largest >> 10);
+    (largest, served.begun.get())
+}
+
+/// Sessions that are greedy at once.
+const GREEDY: u64 = 8;
+
+#[test]
+fn results_that_are_never_read_are_bounded() {
+    let (_alone, _watchdog) = (alone(), watchdog("greed"));
+    // What is run at once is run no more when its replies wait.
+    let (largest, begun) = greed(lending::BLOB);
+    assert!(largest < 150 << 10, "{largest} KiB");
+    assert!(begun < 8 * 200, "{begun} of {} calls were run", GREEDY * 4096);
+    // What was accepted before is bounded by the node's budget, and by what lanes and buffers hold.
+    let (largest, _) = greed(attack::LATE);
+    assert!(largest < (BUDGET_BYTES >> 10) as usize + (200 << 10), "{largest} KiB");
 }
 
 #[test]

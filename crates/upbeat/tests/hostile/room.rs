@@ -4,7 +4,6 @@ use super::lending::{BLOB, LEND};
 use super::raw::Raw;
 use super::{Attacked, TargetServer, Victim, watchdog};
 use crate::common::{Directory, alone, until};
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
@@ -94,7 +93,7 @@ pub(crate) fn against(
     let directory = Directory::new();
     let place = directory.path();
     let victim = Attacked::new("victim", &place, Waiting::Adaptive);
-    let target = Rc::new(Victim { noted: Cell::new(0) });
+    let target = Rc::new(Victim::default());
     victim.node.serve(TargetServer::shared(Rc::clone(&target)));
     let socket = open(&place);
     let acting = std::thread::spawn(move || act(&socket));
