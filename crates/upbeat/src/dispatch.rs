@@ -445,7 +445,7 @@ impl Dispatcher {
         self.turns_left.set(left);
         if left == 0 {
             self.turns_left.set(TURNS_PER_TICK);
-            busy |= self.tick();
+            busy |= self.tick_busy();
         }
         busy
     }

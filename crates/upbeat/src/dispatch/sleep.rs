@@ -59,6 +59,7 @@ impl Dispatcher {
                 }
                 Idle::Yield => {
                     rustix::thread::sched_yield();
+                    self.pace.borrow_mut().has_yielded();
                     self.sampling.drained();
                 }
                 Idle::Sleep => {
@@ -78,8 +79,19 @@ impl Dispatcher {
     fn idle(&self) -> Idle {
         let computing = self.roster.is_computing();
         let mut pace = self.pace.borrow_mut();
+        let idle = pace.idle(computing);
         self.looks.set(pace.looks(computing));
-        pace.idle(computing)
+        idle
+    }
+
+    /// A tick after so many turns in which something has come: notices others that run on this processor.
+    #[cold]
+    pub(super) fn tick_busy(self: &Rc<Self>) -> bool {
+        let mut pace = self.pace.borrow_mut();
+        pace.tick();
+        self.looks.set(pace.looks(self.roster.is_computing()));
+        drop(pace);
+        self.tick()
     }
 
     /// A computation has begun beside the node.

@@ -26,7 +26,7 @@ use upbeat_core::term::{Step as Extension, Term};
 use upbeat_memory::sync::fence_full;
 use upbeat_memory::ticks::ticks;
 use upbeat_transport::home::Home;
-use waiting::wait_open;
+use waiting::{TURNS_PER_TICK, wait_open};
 
 /// What a message is sent to: the number of its method, and its name for errors.
 #[derive(Clone, Copy)]
@@ -60,6 +60,8 @@ pub(super) struct Caller {
     watched: Instant,
     /// When it was last used, in ticks.
     used: u64,
+    /// Waits until it is seen whether others run on this processor.
+    turns_left: u32,
     /// Whether its thread has slept, and not read since what has woken it.
     rung: bool,
     /// Whether rings may have been heard along with a segment of the peer's.
@@ -100,6 +102,7 @@ impl Caller {
             pace: Pace::new(waiting),
             watched: Instant::now(),
             used: ticks(),
+            turns_left: TURNS_PER_TICK,
             rung: false,
             heard: false,
             watch,

@@ -27,6 +27,9 @@ const WATCH: Duration = Duration::from_millis(1);
 /// hundredth of the 20 us that it has lain idle.
 const IDLE_PARTS: u64 = 50_000;
 
+/// Waits between two looks at the clock where each ends at once.
+pub(super) const TURNS_PER_TICK: u32 = 256;
+
 impl Caller {
     /// Whether the time is over for which the thread blocks.
     pub(super) fn is_late(&self) -> bool {
@@ -35,6 +38,10 @@ impl Caller {
 
     /// Nothing has come: waits as the policy says.
     pub(super) fn idle(&mut self) {
+        self.turns_left -= 1;
+        if self.turns_left == 0 {
+            self.tick();
+        }
         for _ in 0..self.pace.looks(false) {
             if self.session.has_frame() {
                 return;
@@ -48,12 +55,22 @@ impl Caller {
                     self.hear();
                 }
             }
-            Idle::Yield => rustix::thread::sched_yield(),
+            Idle::Yield => {
+                rustix::thread::sched_yield();
+                self.pace.has_yielded();
+            }
             Idle::Sleep => {
                 self.sleep();
                 self.pace.slept();
             }
         }
+    }
+
+    /// Notices others that run on this processor. Where each reply comes at once, nothing else would.
+    #[cold]
+    fn tick(&mut self) {
+        self.turns_left = TURNS_PER_TICK;
+        self.pace.tick();
     }
 
     /// Waits until the peer has read something, or has room where that was asked for, or a call has ended
