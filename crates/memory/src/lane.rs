@@ -8,7 +8,7 @@ use crate::page::NodePage;
 use crate::probe::{Count, Watched};
 use crate::region::Region;
 use crate::ring::{Claim, Reader, Refused, RingFault, SLOT, Writer};
-use crate::sync::fence_full;
+use crate::sync::{Fenced, fence_full};
 use std::cell::Cell;
 
 /// Bytes of a session's first lane: two pages.
@@ -222,10 +222,10 @@ impl Lanes {
         fence_full();
     }
 
-    /// Whether the peer looks at our lane each turn, or wants a note on its board. Ask after a
-    /// fence that stands behind what was written.
+    /// Whether the peer looks at our lane each turn, or wants a note on its board. The fence stands
+    /// behind what was written.
     #[inline(always)]
-    pub fn peer_is_attentive(&self) -> bool {
+    pub fn peer_is_attentive(&self, _: Fenced) -> bool {
         self.theirs.load(ATTENTION) != 0
     }
 

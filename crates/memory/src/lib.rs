@@ -56,5 +56,7 @@ pub mod slab;
 
 pub mod lane;
 
+pub mod doorbell;
+
 #[cfg(feature = "testing")]
 pub mod allocator;

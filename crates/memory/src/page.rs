@@ -10,7 +10,7 @@
 
 use crate::probe::{Count, Watched};
 use crate::region::Region;
-use crate::sync::fence_full;
+use crate::sync::{Fenced, fence_full};
 
 /// Words that a node page needs.
 pub const PAGE_WORDS: usize = 16;
@@ -76,12 +76,13 @@ impl NodePage {
 
     /// Takes the promise back. What has come before must be looked for after this, and before
     /// sleeping.
-    pub fn withdraw(&self) {
+    pub fn withdraw(&self) -> Fenced {
         self.take_back();
-        fence_full();
+        fence_full()
     }
 
-    fn take_back(&self) {
+    /// The same without the fence, which a model leaves out.
+    pub(crate) fn take_back(&self) {
         let promise = (self.promise.get() & !1) + 2;
         self.promise.set(promise);
         self.region.publish(PROMISE, promise);
@@ -132,10 +133,16 @@ impl PeerPage {
         State::of(self.region.load(STATE))
     }
 
-    /// The number of the peer's present sleep, or None while it promises to look. Ask after a
-    /// fence that stands behind what was written.
+    /// The number of the peer's present sleep, or None while it promises to look. The fence stands
+    /// behind what was written.
     #[inline(always)]
-    pub fn asleep(&self) -> Option<u64> {
+    pub fn asleep(&self, _: Fenced) -> Option<u64> {
+        self.seems_asleep()
+    }
+
+    /// The same without a fence: this may still say None where the peer sleeps over what was written.
+    #[inline(always)]
+    pub fn seems_asleep(&self) -> Option<u64> {
         let promise = self.region.load(PROMISE);
         self.promise.loaded(Count::PromiseLines, promise);
         if promise & 1 == 1 { None } else { Some(promise) }

@@ -20,6 +20,21 @@ pub(crate) use std::sync::atomic::{AtomicU8, AtomicU32};
 /// This is what the contract between a sender and a sleeper rests on: the sender writes its
 /// message, fences, and reads the promise; the sleeper takes the promise back, fences, and looks.
 #[inline]
-pub fn fence_full() {
+pub fn fence_full() -> Fenced {
     fence(Ordering::SeqCst);
+    Fenced(())
+}
+
+/// The receipt of a full fence. A look that is wrong without a fence asks for one, so a caller
+/// that leaves the fence out does not compile. Take a new one behind each write: it does not know
+/// what was written since.
+#[derive(Clone, Copy, Debug)]
+pub struct Fenced(());
+
+#[cfg(all(test, loom))]
+impl Fenced {
+    /// The receipt of a fence that was left out.
+    pub(crate) const fn left_out() -> Fenced {
+        Fenced(())
+    }
 }

@@ -53,11 +53,11 @@ fn pages_and_boards_are_those_of_the_peer() {
     over_all(|kind| {
         let stand = Stand::new(kind, "pages");
         let Pair { near, far } = stand.pair(3, 9);
-        assert_eq!(near.page.asleep(), None);
+        assert_eq!(near.page.seems_asleep(), None);
         stand.server.page().withdraw();
-        assert!(near.page.asleep().is_some());
+        assert!(near.page.seems_asleep().is_some());
         stand.server.page().promise();
-        assert_eq!(near.page.asleep(), None);
+        assert_eq!(near.page.seems_asleep(), None);
 
         let mut noted = Vec::new();
         near.note.mark();

@@ -64,7 +64,7 @@ use upbeat_core::limits::{FLUSH_MESSAGES, SESSIONS_PER_NODE_MAX};
 use upbeat_memory::counters::Counters;
 use upbeat_memory::fork::Process;
 use upbeat_memory::pool::{Key, Pool};
-use upbeat_memory::sync::fence_full;
+use upbeat_memory::sync::{Fenced, fence_full};
 use upbeat_transport::home::Home;
 
 pub(crate) use driven::Enter;
@@ -393,8 +393,7 @@ impl Dispatcher {
         self.count(Counter::OnewaysSent);
         self.sent(session);
         if session.must_flush() {
-            fence_full();
-            self.flush_one(session);
+            self.flush_one(session, fence_full());
         }
     }
 
@@ -619,10 +618,10 @@ impl Dispatcher {
     #[inline]
     fn flush(&self) {
         self.unflushed.set(false);
-        fence_full();
+        let fenced = fence_full();
         for session in self.hot.borrow().iter() {
             if session.is_unflushed() {
-                self.flush_one(session);
+                self.flush_one(session, fenced);
             }
             if session.is_pressed() {
                 self.pressed.set(true);
@@ -631,8 +630,8 @@ impl Dispatcher {
     }
 
     #[inline]
-    fn flush_one(&self, session: &Session) {
-        if session.flush() {
+    fn flush_one(&self, session: &Session, fenced: Fenced) {
+        if session.flush(fenced) {
             self.count(Counter::BellsSent);
         }
     }

@@ -33,8 +33,10 @@ use upbeat_core::call::{CallTable, Serving};
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{Flags, Head};
 use upbeat_core::limits::FLUSH_MESSAGES;
+use upbeat_memory::doorbell::announce;
 use upbeat_memory::fork::Process;
 use upbeat_memory::pool::Key;
+use upbeat_memory::sync::Fenced;
 use upbeat_memory::ticks::Ticks;
 use upbeat_transport::carrier::{BellFault, Carrier, Rang, Segment as GrownSegment};
 
@@ -270,7 +272,7 @@ impl Session {
     #[inline(always)]
     pub(crate) fn must_flush(&self) -> bool {
         self.unflushed.get() >= FLUSH_MESSAGES as u32
-            || self.carrier.page.asleep().is_some_and(|sleep| sleep != self.rung.get())
+            || self.carrier.page.seems_asleep().is_some_and(|sleep| sleep != self.rung.get())
     }
 
     /// Whether the peer waits for room in its lane.
@@ -286,16 +288,14 @@ impl Session {
         self.relieved.replace(shown) != shown
     }
 
-    /// Looks at the peer's promise, and rings or notes if it does not look by itself. The caller
-    /// has fenced behind the last message. Gives whether the peer was rung.
+    /// Notes what was written on the peer's board, and rings a peer that sleeps, where the peer
+    /// does not look by itself. The fence stands behind the last message. Returns whether the peer
+    /// was rung.
     #[inline(always)]
-    pub(crate) fn flush(&self) -> bool {
+    pub(crate) fn flush(&self, fenced: Fenced) -> bool {
         self.unflushed.set(0);
         let carrier = &self.carrier;
-        if !carrier.lanes.peer_is_attentive() {
-            carrier.note.mark();
-        }
-        match carrier.page.asleep() {
+        match announce(&carrier.lanes, &carrier.note, &carrier.page, fenced) {
             Some(sleep) if sleep != self.rung.get() => self.ring(sleep),
             _ => false,
         }

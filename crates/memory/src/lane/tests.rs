@@ -37,9 +37,9 @@ fn each_side_writes_its_own_lane() {
     }
     one.publish_accepted(9);
     assert_eq!((other.peer_accepted(), one.peer_accepted()), (9, 0));
-    assert!(one.peer_is_attentive());
+    assert!(one.peer_is_attentive(fence_full()));
     other.set_attention(false);
-    assert!(!one.peer_is_attentive() && other.peer_is_attentive());
+    assert!(!one.peer_is_attentive(fence_full()) && other.peer_is_attentive(fence_full()));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn each_slab_has_a_word_for_its_returns() {
         assert_eq!((one.peer_returned(slab), one.returns_for(slab).words()), (0, 1));
     }
     // Nothing else of a lane is touched.
-    assert!(other.peer_is_attentive() && !other.peer_wants_room());
+    assert!(other.peer_is_attentive(fence_full()) && !other.peer_wants_room());
     assert_eq!(other.peer_accepted(), 0);
     send(&one, 1).unwrap();
     assert_eq!(receive(&other), Some(1));

@@ -100,8 +100,7 @@ impl Dispatcher {
     pub(super) fn relieve(&self, session: &Session) {
         session.publish_accepted();
         if session.has_made_room() {
-            fence_full();
-            self.flush_one(session);
+            self.flush_one(session, fence_full());
         }
     }
 

@@ -369,8 +369,7 @@ impl Caller {
 
     #[inline]
     pub(super) fn flush(&self) {
-        fence_full();
-        self.session.flush();
+        self.session.flush(fence_full());
     }
 
     #[cold]

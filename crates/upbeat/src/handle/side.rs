@@ -171,8 +171,7 @@ impl Side {
                 caller.call_ended();
             }
             // Reading it may have given a buffer back for which the peer waits.
-            fence_full();
-            caller.relieve();
+            caller.relieve(fence_full());
             answer
         })?
     }

@@ -151,9 +151,9 @@ impl Session {
         let (wish, page) = (carrier.lanes.peer_wish(), carrier.page.region());
         let bell = Arc::downgrade(&carrier.bell);
         Box::new(move || {
-            fence_full();
+            let fenced = fence_full();
             if wish.load(0) != 0
-                && PeerPage::new(page.clone()).asleep().is_some()
+                && PeerPage::new(page.clone()).asleep(fenced).is_some()
                 && let Some(bell) = bell.upgrade()
             {
                 bell.ring();

@@ -14,6 +14,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 use upbeat_core::backoff::{Jitter, connect_delay_ns};
 use upbeat_core::limits::{CALLS_PER_SESSION_MAX, CONNECT_MS_MAX};
+use upbeat_memory::sync::{Fenced, fence_full};
 use upbeat_memory::ticks::{ticks, ticks_per_second};
 use upbeat_transport::carrier::Carrier;
 use upbeat_transport::error::OpenError;
@@ -144,11 +145,11 @@ impl Caller {
         }
     }
 
-    /// Rings a peer that waits for room, where it was made before that could be seen. The caller has
-    /// fenced behind the last frame that it took.
-    pub(in crate::handle) fn relieve(&self) {
+    /// Rings a peer that waits for room, where it was made before that could be seen. The fence stands
+    /// behind the last frame that was taken.
+    pub(in crate::handle) fn relieve(&self, fenced: Fenced) {
         if self.session.peer_wants_room() {
-            self.session.flush();
+            self.session.flush(fenced);
         }
     }
 
@@ -166,7 +167,7 @@ impl Caller {
         if session.is_unflushed() {
             self.flush();
         }
-        self.relieve();
+        self.relieve(fence_full());
         may && !session.awaits_senders() && session.ended().is_none()
     }
 

@@ -273,9 +273,9 @@ impl Side {
         black_box(self.lanes.has_frame());
         self.lanes.publish_progress();
         black_box(self.lanes.peer_wants_room());
-        fence_full();
-        black_box(self.lanes.peer_is_attentive());
-        black_box(self.peer.asleep());
+        let fenced = fence_full();
+        black_box(self.lanes.peer_is_attentive(fenced));
+        black_box(self.peer.asleep(fenced));
     }
 }
 

@@ -1,0 +1,93 @@
+//! A sender against a receiver that falls asleep, in every order that the memory model allows.
+
+use super::*;
+use crate::board::Board;
+use crate::lane::HEAD_LINES;
+use crate::page::{NodePage, PAGE_WORDS};
+use crate::region::{Region, WORD};
+use crate::ring::SLOT;
+use crate::sync::{Ordering, fence_full};
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicBool;
+use loom::thread;
+
+/// A head and a ring of two slots.
+const LANE_WORDS: usize = HEAD_LINES * 8 + 2 * (SLOT / WORD);
+/// The line with the summary, and the bytes of one word.
+const BOARD_WORDS: usize = 9;
+
+/// Which fences stand.
+#[derive(Clone, Copy)]
+struct Fences {
+    sender: bool,
+    sleeper: bool,
+}
+
+const BOTH: Fences = Fences { sender: true, sleeper: true };
+
+/// A sender writes one message and announces it to a receiver that falls asleep. A receiver that is
+/// attentive looks at the lane before it sleeps; another one looks at its board alone. Panics if the
+/// receiver sleeps and nobody has rung.
+fn message_against_sleep(fences: Fences, attentive: bool) {
+    loom::model(move || {
+        let lane = || Region::heap(LANE_WORDS);
+        let (one, other, notes) = (lane(), lane(), Region::heap(BOARD_WORDS));
+        let page = Region::heap(PAGE_WORDS);
+        let receiver = Lanes::new(one.clone(), 0, other.clone(), 0);
+        let sender = Lanes::new(other, 0, one, 0);
+        let (board, note) = (Board::new(notes.clone()), Note::new(notes, 0));
+        let (node, peer) = (NodePage::new(page.clone(), 1), PeerPage::new(page));
+        receiver.set_attention(attentive);
+        let bell = Arc::new(AtomicBool::new(false));
+        let rung = Arc::clone(&bell);
+        let sending = thread::spawn(move || {
+            sender.claim(1, 0).unwrap().commit([0x100, 0, 0], 0);
+            let fenced = if fences.sender { fence_full() } else { Fenced::left_out() };
+            if announce(&sender, &note, &peer, fenced).is_some() {
+                rung.store(true, Ordering::Relaxed);
+            }
+        });
+        if fences.sleeper {
+            node.withdraw();
+        } else {
+            node.take_back();
+        }
+        let came = board.is_marked() || (attentive && receiver.has_frame());
+        sending.join().unwrap();
+        assert!(came || bell.load(Ordering::Relaxed), "slept over a message");
+    });
+}
+
+#[test]
+fn no_message_is_slept_over() {
+    message_against_sleep(BOTH, true);
+}
+
+#[test]
+#[should_panic(expected = "slept over a message")]
+fn without_the_senders_fence_one_is() {
+    message_against_sleep(Fences { sender: false, ..BOTH }, true);
+}
+
+#[test]
+#[should_panic(expected = "slept over a message")]
+fn without_the_sleepers_fence_one_is() {
+    message_against_sleep(Fences { sleeper: false, ..BOTH }, true);
+}
+
+#[test]
+fn no_note_is_slept_over() {
+    message_against_sleep(BOTH, false);
+}
+
+/// The fence between the note and the look at the promise is the note's own.
+#[test]
+fn a_note_has_its_own_fence() {
+    message_against_sleep(Fences { sender: false, ..BOTH }, false);
+}
+
+#[test]
+#[should_panic(expected = "slept over a message")]
+fn without_the_sleepers_fence_a_note_is() {
+    message_against_sleep(Fences { sleeper: false, ..BOTH }, false);
+}
