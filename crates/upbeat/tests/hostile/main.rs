@@ -7,6 +7,7 @@ mod common;
 
 mod attack;
 mod lending;
+mod notes;
 mod raw;
 mod room;
 mod server;
@@ -137,7 +138,7 @@ impl Target for Victim {
 }
 
 fn seconds() -> u64 {
-    setting("UPBEAT_HOSTILE_SECONDS", 5)
+    setting("UPBEAT_HOSTILE_SECONDS", 2)
 }
 
 fn watchdog(what: &'static str) -> Watchdog {

@@ -12,7 +12,7 @@ use upbeat_core::frame::{CallNumber, Flags, Head, Kind, Placed};
 use upbeat_core::limits::{GRANTS_AHEAD, MEDIUM_BYTES_MAX, SESSION_BUDGET_BYTES, SLABS_MAX};
 use upbeat_transport::place::Place;
 
-const ADD: u16 = 1;
+pub(crate) const ADD: u16 = 1;
 const BYTES: u16 = 5;
 const NOTE: u16 = 9;
 /// The first word of a lane's header in which returns are noted.
