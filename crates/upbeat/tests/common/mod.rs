@@ -23,6 +23,16 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Does something in each of these cases, all at once: in tests that mostly wait for a time to come.
+pub(crate) fn at_once<C: Send>(cases: impl IntoIterator<Item = C>, act: impl Fn(C) + Sync) {
+    let act = &act;
+    std::thread::scope(|scope| {
+        for case in cases {
+            scope.spawn(move || act(case));
+        }
+    });
+}
+
 /// Ends the process, aloud, if a test does not end: nothing here waits for ever.
 pub(crate) struct Watchdog {
     over: Arc<(Mutex<bool>, Condvar)>,

@@ -2,7 +2,7 @@
 
 use crate::chain::Stand;
 use crate::common::server::{KINDS, Kind};
-use crate::common::{Watchdog, first};
+use crate::common::{Watchdog, at_once, first};
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Counter, time_left};
 
@@ -11,7 +11,7 @@ const SECOND: u64 = 1_000_000;
 #[test]
 fn what_a_handler_calls_has_no_more_time_than_is_left() {
     let _watchdog = Watchdog::new("left", 60);
-    for kind in KINDS {
+    at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 4);
         stand.node.block_on(async {
             assert_eq!(time_left(), None);
@@ -47,13 +47,13 @@ fn what_a_handler_calls_has_no_more_time_than_is_left() {
             }
             assert_eq!(time_left(), None);
         });
-    }
+    });
 }
 
 #[test]
 fn a_handler_ends_at_the_deadline_although_its_caller_is_stuck() {
     let _watchdog = Watchdog::new("stuck", 60);
-    for kind in KINDS {
+    at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 3);
         stand.node.block_on(async {
             let began = Instant::now();
@@ -75,7 +75,7 @@ fn a_handler_ends_at_the_deadline_although_its_caller_is_stuck() {
             }
             stand.standing([0], 0).await;
         });
-    }
+    });
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::chain::Stand;
 use crate::common::process::Other;
 use crate::common::server::{KINDS, Kind};
-use crate::common::{Watchdog, first};
+use crate::common::{Watchdog, at_once, first};
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Counter};
 
@@ -14,7 +14,7 @@ const SOON: Duration = Duration::from_secs(2);
 #[test]
 fn a_call_that_is_dropped_ends_all_that_it_led_to() {
     let _watchdog = Watchdog::new("dropped", 120);
-    for kind in KINDS {
+    at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 4);
         stand.node.block_on(async {
             let chain = stand.client(0).await;
@@ -37,13 +37,13 @@ fn a_call_that_is_dropped_ends_all_that_it_led_to() {
             assert!(stand.counted(3, Counter::OrphanTime).await > 0);
             assert_eq!(chain.nap(0, 7).await, Ok(7));
         });
-    }
+    });
 }
 
 #[test]
 fn a_caller_that_dies_leaves_nothing_behind() {
     let _watchdog = Watchdog::new("dies", 120);
-    for kind in KINDS {
+    at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 3);
         for round in 1..=3 {
             let part = format!("call caller/{round} {}", stand.names.join(" "));
@@ -60,7 +60,7 @@ fn a_caller_that_dies_leaves_nothing_behind() {
                 }
             });
         }
-    }
+    });
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::chain::{A_WHILE, ChainClient, Stand};
 use crate::common::process::Other;
 use crate::common::server::{KINDS, Kind};
-use crate::common::{Watchdog, node};
+use crate::common::{Watchdog, at_once, node};
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Counter, Waiting};
 
@@ -28,7 +28,7 @@ fn refused(text: &str) -> Result<u64, CallError<String>> {
 #[test]
 fn what_was_extended_runs_on_and_answers() {
     let _watchdog = Watchdog::new("what was extended", 120);
-    for (kind, hops) in KINDS.into_iter().flat_map(|kind| [(kind, 1), (kind, 3)]) {
+    at_once(KINDS.into_iter().flat_map(|kind| [(kind, 1), (kind, 3)]), |(kind, hops)| {
         let stand = Stand::new(kind, hops);
         stand.node.block_on(async {
             let chain = stand.client(0).await;
@@ -43,7 +43,7 @@ fn what_was_extended_runs_on_and_answers() {
                 assert!(HAS < left && left <= WANTS, "{left}");
             }
         });
-    }
+    });
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn who_may_not_is_told() {
 #[test]
 fn nothing_lasts_longer_than_its_caller_said() {
     let _watchdog = Watchdog::new("no longer", 120);
-    for (kind, hops) in KINDS.into_iter().flat_map(|kind| [(kind, 1), (kind, 2)]) {
+    at_once(KINDS.into_iter().flat_map(|kind| [(kind, 1), (kind, 2)]), |(kind, hops)| {
         let stand = Stand::new(kind, hops);
         stand.node.block_on(async {
             let (chain, began) = (stand.client(0).await, Instant::now());
@@ -85,7 +85,7 @@ fn nothing_lasts_longer_than_its_caller_said() {
             assert!(ms(2 * HAS) <= began.elapsed() && began.elapsed() < A_WHILE);
             stand.standing(0..hops, 0).await;
         });
-    }
+    });
 }
 
 #[test]
@@ -108,9 +108,9 @@ fn a_silent_caller_extends_nothing() {
     stand.node.block_on(async {
         let chain = stand.client(0).await;
         let call = chain.more(vec![], None, WANTS, 60_000).deadline(ms(100));
+        // It lies in the lane, and this node does not look any more until the callee has given up. The
+        // callee, which nobody has rung, finds it when the other node connects.
         let call = call.extendable(ms(60_000)).try_send().unwrap();
-        // When it has gone, this node does not look any more, until the callee has given up.
-        upbeat::sleep(ms(1)).await;
         let (name, place) = (stand.names[0].clone(), stand.place.clone());
         let other = std::thread::spawn(move || {
             let node =

@@ -2,7 +2,7 @@
 
 use crate::chain::{A_WHILE, ChainHandle, Stand};
 use crate::common::server::{KINDS, Kind};
-use crate::common::{PROGRAM, Watchdog, block_on};
+use crate::common::{PROGRAM, Watchdog, at_once, block_on};
 use std::time::{Duration, Instant};
 use upbeat::handle::HandleError;
 use upbeat::{CallError, ConnectError};
@@ -64,7 +64,7 @@ fn more(
 #[test]
 fn what_is_not_answered_in_time_ends_here_and_there() {
     let _watchdog = Watchdog::new("handles in time", 60);
-    for kind in KINDS {
+    at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 2);
         let handle = handle(&stand);
         let blocking = handle.blocking().deadline(ms(SHORT));
@@ -77,7 +77,7 @@ fn what_is_not_answered_in_time_ends_here_and_there() {
         // The sessions stand.
         assert_eq!(blocking.deadline(A_WHILE).nap(0, 1), Ok(1));
         assert_eq!(block_on(handle.nap(0, 2).deadline(A_WHILE)), Ok(2));
-    }
+    });
 }
 
 /// Nobody at the other end says anything: neither that there is a session, nor an answer.
@@ -121,20 +121,20 @@ fn a_silent_server_blocks_nobody_for_longer() {
 #[test]
 fn what_handles_let_be_extended_runs_on_and_answers() {
     let _watchdog = Watchdog::new("handles that extend", 120);
-    for (kind, hops) in KINDS.into_iter().flat_map(|kind| [(kind, 1), (kind, 3)]) {
+    at_once(KINDS.into_iter().flat_map(|kind| [(kind, 1), (kind, 3)]), |(kind, hops)| {
         let stand = Stand::new(kind, hops);
         let of = more(&handle(&stand), &stand.behind(), (HAS, Some(60_000)), (WANTS, NEEDS));
         for left in of {
             let left = left.unwrap();
             assert!(HAS < left && left <= WANTS, "{left}");
         }
-    }
+    });
 }
 
 #[test]
 fn handles_extend_nothing_that_they_have_not_said() {
     let _watchdog = Watchdog::new("handles that do not extend", 120);
-    for kind in KINDS {
+    at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 1);
         let handle = handle(&stand);
         let fixed = "the deadline is fixed: its caller did not say `extendable`";
@@ -155,5 +155,5 @@ fn handles_extend_nothing_that_they_have_not_said() {
             assert_eq!(ended, Err(CallError::Deadline));
         }
         stand.node.block_on(stand.standing([0], 0));
-    }
+    });
 }

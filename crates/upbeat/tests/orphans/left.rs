@@ -3,7 +3,7 @@
 use crate::chain::Stand;
 use crate::common::process::Other;
 use crate::common::server::KINDS;
-use crate::common::{Watchdog, first};
+use crate::common::{Watchdog, at_once, first};
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Counter};
 
@@ -21,7 +21,7 @@ async fn finished(stand: &Stand, count: u64) {
 #[test]
 fn a_handler_goes_on_without_its_caller_if_its_method_says_so() {
     let _watchdog = Watchdog::new("goes on", 60);
-    for kind in KINDS {
+    at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 1);
         stand.node.block_on(async {
             let chain = stand.client(0).await;
@@ -44,13 +44,13 @@ fn a_handler_goes_on_without_its_caller_if_its_method_says_so() {
             assert!(stand.counted(0, Counter::OrphanTime).await > 0);
             assert_eq!(stand.node.counted(Counter::SessionsLost), 0);
         });
-    }
+    });
 }
 
 #[test]
 fn no_handler_outlives_its_bound() {
     let _watchdog = Watchdog::new("bound", 60);
-    for kind in KINDS {
+    at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 1);
         stand.node.block_on(async {
             let chain = stand.client(0).await;
@@ -73,13 +73,13 @@ fn no_handler_outlives_its_bound() {
             stand.standing([0], 0).await;
             assert_eq!(chain.finished().await, Ok(0));
         });
-    }
+    });
 }
 
 #[test]
 fn a_handler_goes_on_where_its_caller_has_died() {
     let _watchdog = Watchdog::new("died", 60);
-    for kind in KINDS {
+    at_once(KINDS, |kind| {
         let stand = Stand::new(kind, 1);
         let part = format!("call caller {} finish", stand.names[0]);
         let mut caller = Other::start(&part, &stand.place);
@@ -91,13 +91,13 @@ fn a_handler_goes_on_where_its_caller_has_died() {
             assert_eq!(stand.counted(0, Counter::OrphansLeft).await, 1);
             assert_eq!(stand.counted(0, Counter::OrphansEnded).await, 0);
         });
-    }
+    });
 }
 
 #[test]
 fn a_node_that_ends_leaves_no_handler() {
     let _watchdog = Watchdog::new("node ends", 60);
-    for kind in KINDS {
+    at_once(KINDS, |kind| {
         let mut stand = Stand::new(kind, 1);
         let chain = stand.node.block_on(stand.client(0));
         stand.node.block_on(async {
@@ -106,5 +106,5 @@ fn a_node_that_ends_leaves_no_handler() {
         let began = Instant::now();
         stand.servers.clear();
         assert!(began.elapsed() < OUTLIVES, "{:?}", began.elapsed());
-    }
+    });
 }
