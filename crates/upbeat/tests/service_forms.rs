@@ -1,5 +1,9 @@
 //! A service with every form that a service may have, called over a node.
+//!
+//! Its items are public and at the root, as in a library of a user's, so that every lint looks at what
+//! the macros emit.
 #![deny(warnings, unreachable_pub)]
+#![allow(missing_docs, reason = "the service is nobody's")]
 
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
@@ -219,7 +223,8 @@ async fn calls(counter: CounterClient) {
 
 fn is_shared<T: Send + Sync + Clone>() {}
 
-fn main() {
+#[test]
+fn every_form_is_described_and_called() {
     schemas();
     is_shared::<CounterHandle>();
     let program = format!("ui-{}", std::process::id());
