@@ -67,6 +67,9 @@ pub(crate) struct Arguments {
     /// End within 30 seconds, with fewer rounds of everything
     #[arg(long)]
     quick: bool,
+    /// How long each benchmark measures, if all of it: at least a round of every case
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: Option<u64>,
     /// Print one JSON object a line instead of a table
     #[arg(long)]
     json: bool,
@@ -79,6 +82,15 @@ pub(crate) struct Arguments {
     /// Of `size` and `throughput`, leave out what is sent optimistically
     #[arg(long)]
     conservative: bool,
+}
+
+impl Arguments {
+    /// How long a round of this benchmark takes, and all of its rounds.
+    fn schedule(&self, bench: &Bench) -> Schedule {
+        let schedule = if self.quick { bench.quick } else { bench.full };
+        let total = self.seconds.map_or(schedule.total, Duration::from_secs);
+        Schedule { total, ..schedule }
+    }
 }
 
 /// What is measured elsewhere.
@@ -391,7 +403,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
         if !(bench.list)().iter().any(|(case, _)| wanted(case)) {
             continue;
         }
-        let rows = measure(bench, cpus, arguments.quick, &wanted, &mut progress)?;
+        let rows = measure(bench, cpus, arguments.schedule(bench), &wanted, &mut progress)?;
         progress.end();
         print(bench, &rows, &wanted, arguments.json).or_else(unless_closed)?;
         if let (Some(picture), Some(plot)) = (&mut picture, bench.plot) {
@@ -451,13 +463,12 @@ fn unless_closed(error: std::io::Error) -> Result<(), BenchError> {
 fn measure(
     bench: &Bench,
     cpus: Cpus,
-    quick: bool,
+    schedule: Schedule,
     wanted: &dyn Fn(&str) -> bool,
     progress: &mut Progress,
 ) -> Result<Vec<Row>, BenchError> {
     let mut pair = Pair::start(bench.name, cpus)?;
     let subjects = (bench.subjects)(&pair, wanted)?;
-    let schedule = if quick { bench.quick } else { bench.full };
     let schedule = schedule.for_part(subjects.len(), (bench.list)().len());
     let rows = rounds::alternate(bench.name, &mut pair, subjects, schedule, progress)?;
     pair.end()?;
@@ -539,6 +550,12 @@ mod tests {
         let refused = parse(&["--pin=0,0"]).unwrap_err().to_string();
         assert!(refused.contains("not 0 twice"), "{refused}");
         assert!(parse(&["--fast"]).is_err());
+        let [limits, ..] = BENCHES else { panic!("no benchmark") };
+        assert_eq!(none.schedule(limits).total, limits.full.total);
+        assert_eq!(all.schedule(limits).total, limits.quick.total);
+        let brief = parse(&["--quick", "--seconds", "1"]).unwrap().schedule(limits);
+        assert_eq!((brief.round, brief.total), (limits.quick.round, Duration::from_secs(1)));
+        assert!(parse(&["--seconds", "0"]).is_err());
     }
 
     #[test]

@@ -1,4 +1,6 @@
 //! The `upbeat bench` command as a user meets it.
+//!
+//! `UPBEAT_BENCH_SECONDS` says how long each benchmark measures.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -35,6 +37,13 @@ fn upbeat(arguments: &[&str]) -> Output {
     }
     let status = child.wait().unwrap();
     Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
+}
+
+/// Runs benchmarks for a short while: a round of each case is enough to see all that they print.
+fn bench(arguments: &[&str]) -> Output {
+    let seconds = std::env::var("UPBEAT_BENCH_SECONDS").unwrap_or_else(|_| "1".into());
+    let brief: &[&str] = &["bench", "--quick", "--seconds", &seconds];
+    upbeat(&[brief, arguments].concat())
 }
 
 fn drained(from: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
@@ -88,7 +97,7 @@ fn all_limits_are_measured_and_every_line_holds_its_promise() {
     if !two_cpus() {
         return;
     }
-    let rows = rows(&upbeat(&["bench", "limits", "--quick", "--json"]));
+    let rows = rows(&bench(&["limits", "--json"]));
     rows.iter().for_each(check);
     let listed = text(&upbeat(&["bench", "limits", "--list"]).stdout);
     let listed: BTreeSet<&str> = listed
@@ -122,8 +131,8 @@ fn calls_of_every_kind_are_measured_against_their_floors() {
         "call/ring8",
         "oneway",
     ];
-    let arguments: Vec<&str> = ["bench", "--quick", "--json"].into_iter().chain(cases).collect();
-    let rows = rows(&upbeat(&arguments));
+    let arguments: Vec<&str> = ["--json"].into_iter().chain(cases).collect();
+    let rows = rows(&bench(&arguments));
     rows.iter().for_each(check);
     let find = |case: &str| {
         rows.iter().find(|row| row["case"] == case).unwrap_or_else(|| panic!("{case} is missing"))
@@ -148,8 +157,8 @@ fn a_bill_comes_with_an_estimate_from_its_parts() {
         return;
     }
     let cases = ["bill/null/local/polling", "bill/null/shared/sleeping"];
-    let arguments: Vec<&str> = ["bench", "--quick", "--json"].into_iter().chain(cases).collect();
-    let rows = rows(&upbeat(&arguments));
+    let arguments: Vec<&str> = ["--json"].into_iter().chain(cases).collect();
+    let rows = rows(&bench(&arguments));
     rows.iter().for_each(check);
     for row in &rows {
         let parts = row["parts"].as_array().unwrap();
@@ -167,7 +176,7 @@ fn a_table_has_a_line_for_the_case_that_was_asked_for() {
     if !two_cpus() {
         return;
     }
-    let output = upbeat(&["bench", "limits/syscall", "--quick"]);
+    let output = bench(&["limits/syscall"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let table = text(&output.stdout);
     assert!(table.contains("syscall") && table.contains("p99.9"), "{table}");
@@ -199,9 +208,8 @@ fn the_contract_is_held_against_its_paper() {
     let calls = ["null/polling", "null/both-compute", "null/poll-points"];
     // One is enough where nothing is optimised.
     let programs = ["heap/compute"];
-    let arguments = ["bench", "contract", "--quick", "--json"];
-    let all = arguments.into_iter().chain(calls).chain(programs);
-    let lines = rows(&upbeat(&all.collect::<Vec<_>>()));
+    let all = ["contract", "--json"].into_iter().chain(calls).chain(programs);
+    let lines = rows(&bench(&all.collect::<Vec<_>>()));
     let (told, measured): (Vec<_>, Vec<_>) =
         lines.iter().partition(|line| line.get("paper").is_some());
     measured.iter().for_each(|row| check(row));
@@ -217,7 +225,7 @@ fn the_contract_is_held_against_its_paper() {
 
 /// What was measured, and the lines of papers.
 fn beside_papers(arguments: &[&str]) -> (Vec<Value>, Vec<Value>) {
-    let lines = rows(&upbeat(arguments));
+    let lines = rows(&bench(arguments));
     let (told, measured): (Vec<_>, Vec<_>) =
         lines.into_iter().partition(|line| line.get("paper").is_some());
     measured.iter().for_each(check);
@@ -232,7 +240,7 @@ fn tasks_are_held_against_their_paper() {
     if !two_cpus() {
         return;
     }
-    let (measured, told) = beside_papers(&["bench", "tasks", "--quick", "--json"]);
+    let (measured, told) = beside_papers(&["tasks", "--json"]);
     for case in ["switch", "monitor", "mutex/handed", "signal"] {
         assert!(measured.iter().any(|row| row["case"] == case), "{case}");
     }
@@ -247,7 +255,7 @@ fn executions_are_held_against_their_papers() {
     }
     let cases = ["am/idle", "orpc/busy", "beside/makes-way", "lost/rerun", "losing/50/adaptive"];
     let named = cases.map(|case| format!("execution/{case}"));
-    let mut arguments = vec!["bench", "--quick", "--json"];
+    let mut arguments = vec!["--json"];
     arguments.extend(named.iter().map(String::as_str));
     let (measured, told) = beside_papers(&arguments);
     for case in cases {
@@ -256,7 +264,7 @@ fn executions_are_held_against_their_papers() {
     assert!(told.iter().any(|line| line["row"] == "ORPC, some thread running"));
     let picture = Picture::new("arguments");
     let sizes = ["2B", "1024B", "64KiB"].map(|size| format!("arguments/{size}"));
-    let mut arguments = vec!["bench", "--quick", "--json", "--plot", picture.path()];
+    let mut arguments = vec!["--json", "--plot", picture.path()];
     arguments.extend(sizes.iter().map(String::as_str));
     let (measured, told) = beside_papers(&arguments);
     assert!(measured.len() >= 11, "four ways of each size, three of the least");
@@ -273,7 +281,7 @@ fn the_tables_of_the_papers_are_held_against_today() {
     if !two_cpus() {
         return;
     }
-    let lines = rows(&upbeat(&["bench", "papers", "--quick", "--json"]));
+    let lines = rows(&bench(&["papers", "--json"]));
     for line in &lines {
         assert_eq!(line["bench"], "papers");
         assert!(line["paper"].as_str().unwrap().contains("19") && line["table"].is_string());
@@ -285,7 +293,7 @@ fn the_tables_of_the_papers_are_held_against_today() {
         assert!(named(row) >= 2, "{row}");
     }
     assert_eq!(named("nullop, explicit receipt"), 0, "absent, not faked");
-    let text = text(&upbeat(&["bench", "papers/lynx/times", "--quick"]).stdout);
+    let text = text(&bench(&["papers/lynx/times"]).stdout);
     assert!(text.contains("2.04 ms") && text.contains("instructions --categories"), "{text}");
     assert!(!text.contains("SIGCOMM"), "{text}");
 }
@@ -325,7 +333,7 @@ fn round_trips_of_every_size_are_measured_both_ways_and_drawn() {
         return;
     }
     let picture = Picture::new("size");
-    let rows = rows(&upbeat(&["bench", "size", "--quick", "--json", "--plot", picture.path()]));
+    let rows = rows(&bench(&["size", "--json", "--plot", picture.path()]));
     rows.iter().for_each(check);
     let [optimistic, conservative] =
         ["optimistic", "conservative"].map(|word| by_word(&rows, word));
@@ -340,7 +348,7 @@ fn round_trips_of_every_size_are_measured_both_ways_and_drawn() {
     let drawn = picture.text();
     assert!(drawn.starts_with("<svg ") && drawn.contains("line ours"), "{drawn}");
 
-    let output = upbeat(&["bench", "size/100B", "size/200B", "--quick", "--conservative"]);
+    let output = bench(&["size/100B", "size/200B", "--conservative"]);
     let table = text(&output.stdout);
     assert!(output.status.success() && table.contains("conservative: 200 bytes take"), "{table}");
     assert!(!table.contains("optimistic: 200 bytes"), "{table}");
@@ -353,9 +361,9 @@ fn messages_of_every_size_are_measured_beside_bare_rings() {
     }
     let picture = Picture::new("throughput");
     let sizes = ["8B", "500B", "4KiB", "64KiB", "1MiB"].map(|size| format!("throughput/{size}"));
-    let mut arguments = vec!["bench", "--quick", "--json", "--plot", picture.path()];
+    let mut arguments = vec!["--json", "--plot", picture.path()];
     arguments.extend(sizes.iter().map(String::as_str));
-    let rows = rows(&upbeat(&arguments));
+    let rows = rows(&bench(&arguments));
     rows.iter().for_each(check);
     for word in ["optimistic", "conservative", "two-copies", "one-copy", "in-place"] {
         let found = by_word(&rows, word);
@@ -372,7 +380,7 @@ fn messages_of_every_size_are_measured_beside_bare_rings() {
         }
     }
     assert!(picture.text().contains("line floor"));
-    let output = upbeat(&["bench", "throughput/500B", "--quick"]);
+    let output = bench(&["throughput/500B"]);
     let table = text(&output.stdout);
     assert!(table.contains("0.24") && table.contains("88%"), "{table}");
 }
