@@ -17,6 +17,7 @@ use crate::mapping::{Mapping, Unmapped};
 use crate::region::Region;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
+use rustix::process::Resource;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -61,12 +62,17 @@ impl Segment {
         let bytes = bytes.next_multiple_of(PAGE);
         let failed = |act| move |error| SegmentError::System { act, error };
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let limit = rustix::process::getrlimit(Resource::Fsize).current;
+        if let Some(limit) = limit.filter(|limit| *limit < bytes as u64) {
+            // Beyond it, the system would kill this process (SIGXFSZ).
+            return Err(SegmentError::FileLimit { limit, wanted: bytes });
+        }
         // Kernels from 6.3 want to be told that this is no program; older ones do not know the flag.
         let descriptor = rustix::fs::memfd_create(label, flags | MemfdFlags::NOEXEC_SEAL)
             .or_else(|_| rustix::fs::memfd_create(label, flags))
             .map_err(failed("memfd_create"))?;
         rustix::fs::ftruncate(&descriptor, bytes as u64).map_err(failed("ftruncate"))?;
-        let mapping = Mapping::new(&descriptor, bytes, true).map_err(unmapped)?;
+        let mapping = Mapping::new(&descriptor, bytes, true).map_err(unmapped(bytes))?;
         rustix::fs::fcntl_add_seals(&descriptor, writers.seals()).map_err(failed("seal"))?;
         Ok(Segment { region: Region::mapped(mapping), descriptor })
     }
@@ -128,11 +134,11 @@ pub fn open(
         return Err(SegmentError::Holes { there, wanted: bytes });
     }
     let mapping = Mapping::new(descriptor, bytes, writers == Writers::Everybody);
-    Ok(Region::mapped(mapping.map_err(unmapped)?))
+    Ok(Region::mapped(mapping.map_err(unmapped(bytes))?))
 }
 
-fn unmapped(Unmapped { act, error }: Unmapped) -> SegmentError {
-    SegmentError::System { act, error }
+fn unmapped(bytes: usize) -> impl FnOnce(Unmapped) -> SegmentError {
+    move |Unmapped { act, error }| SegmentError::Mapping { bytes, act, error }
 }
 
 /// Why a segment cannot be made or used.
@@ -141,6 +147,22 @@ pub enum SegmentError {
     /// The system refused.
     System {
         /// What was asked of it.
+        act: &'static str,
+        /// What it said.
+        error: Errno,
+    },
+    /// This process may not make files of that size.
+    FileLimit {
+        /// The bytes that a file may have (`ulimit -f`).
+        limit: u64,
+        /// The bytes of the segment.
+        wanted: usize,
+    },
+    /// The segment cannot be mapped here.
+    Mapping {
+        /// Its bytes.
+        bytes: usize,
+        /// What was asked of the system.
         act: &'static str,
         /// What it said.
         error: Errno,
@@ -176,7 +198,7 @@ pub enum SegmentError {
 impl SegmentError {
     /// Whether the segment is as it must be and this process has no memory, or no addresses, for it.
     pub fn is_no_memory(&self) -> bool {
-        matches!(self, SegmentError::System { act: "mmap", error: Errno::NOMEM })
+        matches!(self, SegmentError::Mapping { error: Errno::NOMEM, .. })
     }
 }
 
@@ -184,6 +206,16 @@ impl fmt::Display for SegmentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SegmentError::System { act, error } => write!(f, "{act} failed: {error}"),
+            SegmentError::FileLimit { limit, wanted } => write!(
+                f,
+                "a segment of {wanted} bytes is needed, and this process may make files of {limit} \
+                 bytes at most: raise the limit with `ulimit -f`"
+            ),
+            SegmentError::Mapping { bytes, act, error } => write!(
+                f,
+                "a segment of {bytes} bytes cannot be mapped: {act} failed: {error}; see the limits \
+                 of memory (`ulimit -v`)"
+            ),
             SegmentError::Kind { found } => {
                 write!(f, "the descriptor is of file system {found:#x}, not of tmpfs")
             }

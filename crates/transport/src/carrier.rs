@@ -13,7 +13,7 @@ use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use upbeat_core::fault::Rule;
-use upbeat_core::hello::{self, Record, RecordKind};
+use upbeat_core::hello::{self, Record, RecordKind, Refusal, RefusalCode};
 use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_core::signal::{BELL, Signal, Signals};
 use upbeat_memory::board::Note;
@@ -101,6 +101,8 @@ pub struct Drained {
     pub bells: usize,
     /// Segments in which the peer's lane goes on.
     pub segments: Vec<Segment>,
+    /// Why the peer gives the session up.
+    pub refusal: Option<Refusal>,
     /// The peer has closed, or is gone.
     pub closed: bool,
     /// The bound was reached and there may be more.
@@ -157,8 +159,9 @@ impl Bell {
                 }
                 Ok(Received::Packet { bytes, descriptors, .. }) => {
                     match parse(&buffer[..bytes], descriptors).map_err(BellFault::Rule)? {
-                        None => drained.bells += 1,
-                        Some(segment) => drained.segments.push(segment),
+                        Said::Bell => drained.bells += 1,
+                        Said::Segment(segment) => drained.segments.push(segment),
+                        Said::Refusal(refusal) => drained.refusal = Some(refusal),
                     }
                 }
                 Err(error) => return Err(BellFault::System { act: "recvmsg", error }),
@@ -183,6 +186,13 @@ impl Bell {
         })
     }
 
+    /// Tells the peer why this side gives the session up, if the socket takes it. Close it then.
+    pub fn refuse(&self, code: RefusalCode, text: &str) {
+        let record = Record::Refusal(Refusal::new(code, text)).encode();
+        // Who cannot be told sees the end.
+        let _ = packet::send(self.socket.as_fd(), &record, &[]);
+    }
+
     /// Ends the session for both sides, whoever else holds the socket.
     pub fn close(&self) {
         // A socket that is not connected any more is closed already.
@@ -196,11 +206,23 @@ impl AsFd for Bell {
     }
 }
 
-/// Reads a packet of an open session: a ring, or a segment.
-fn parse(packet: &[u8], mut descriptors: Vec<OwnedFd>) -> Result<Option<Segment>, Rule> {
+/// What a packet of an open session says.
+enum Said {
+    Bell,
+    Segment(Segment),
+    Refusal(Refusal),
+}
+
+/// Reads a packet of an open session: a ring, a segment, or a refusal.
+fn parse(packet: &[u8], mut descriptors: Vec<OwnedFd>) -> Result<Said, Rule> {
     let seen = descriptors.len();
     if packet == RING && seen == 0 {
-        return Ok(None);
+        return Ok(Said::Bell);
+    }
+    if seen == 0
+        && let Ok(Record::Refusal(refusal)) = Record::decode(packet)
+    {
+        return Ok(Said::Refusal(refusal));
     }
     let mut rest = packet;
     match Signals::new().next(&mut rest)? {
@@ -209,10 +231,11 @@ fn parse(packet: &[u8], mut descriptors: Vec<OwnedFd>) -> Result<Option<Segment>
         Some(Signal::Bell) if seen != 0 => {
             Err(Rule::Descriptors { seen: seen as u32, expected: 0 })
         }
-        Some(Signal::Bell) => Ok(None),
+        Some(Signal::Bell) => Ok(Said::Bell),
         Some(Signal::Segment(hello::Segment { generation, bytes })) => {
             RecordKind::Segment.check_descriptors(seen)?;
-            Ok(descriptors.pop().map(|descriptor| Segment { generation, bytes, descriptor }))
+            let descriptor = descriptors.pop().ok_or(Rule::Descriptors { seen: 0, expected: 1 })?;
+            Ok(Said::Segment(Segment { generation, bytes, descriptor }))
         }
     }
 }

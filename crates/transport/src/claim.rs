@@ -3,21 +3,26 @@
 //! A record lock and not `flock`: a forked child does not inherit it, so a dead node's name is free
 //! even while a child lives. Such locks do not tell two nodes of one process apart, and closing any
 //! descriptor of the file lets go of them, so the process keeps a set of its own names as well and
-//! asks it first. Invariant: at any time one node of all processes holds the claim to a name.
+//! asks it first. What dead nodes have left is put away by the next node. Invariant: at any time one node of all processes holds the claim to a name.
 
 use crate::error::{BindError, descriptor_limit};
 use crate::place::{FileNames, Hall};
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Flock, FlockType};
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use upbeat_core::name::NodeName;
 
 /// How often a lock file is tried that was removed while it was locked.
 const TRIES: usize = 100;
+
+/// Between two tries while another process puts the files of a dead node of that name away, which takes
+/// a few system calls.
+const SWEEP: Duration = Duration::from_millis(1);
 
 /// Names of this process, by process (a forked child inherits the set and not the names) and path.
 static OURS: Mutex<Option<HashSet<(u32, PathBuf)>>> = Mutex::new(None);
@@ -38,8 +43,11 @@ impl Claim {
             pid: Some(std::process::id()),
         })?;
         for _ in 0..TRIES {
-            if let Some(lock) = lock(&hall, &files, name)? {
-                return Ok(Claim { hall, files, _lock: lock, seat });
+            match lock(&hall, &files).map_err(failed("locking the name"))? {
+                Locked::Ours(lock) => return Ok(Claim { hall, files, _lock: lock, seat }),
+                Locked::By(pid) => return Err(BindError::NameTaken { name: name.clone(), pid }),
+                Locked::Removed => {}
+                Locked::Swept => std::thread::sleep(SWEEP),
             }
         }
         Err(BindError::System { act: "locking the name", error: Errno::AGAIN })
@@ -116,39 +124,82 @@ fn key(hall: &Hall, files: &FileNames) -> (u32, PathBuf) {
     (std::process::id(), path.join(&files.lock))
 }
 
-/// Locks the file; None if it was removed by its last holder meanwhile.
-fn lock(hall: &Hall, files: &FileNames, name: &NodeName) -> Result<Option<OwnedFd>, BindError> {
-    let failed = |act| {
-        move |error| match error {
-            Errno::MFILE => BindError::Descriptors { limit: descriptor_limit() },
-            error => BindError::System { act, error },
-        }
-    };
+/// What came of locking a name.
+enum Locked {
+    /// The lock is ours.
+    Ours(OwnedFd),
+    /// Another process has it; its number, if it has one in our PID namespace.
+    By(Option<u32>),
+    /// The file was removed by its last holder meanwhile.
+    Removed,
+    /// Another process puts away what a dead node has left.
+    Swept,
+}
+
+/// Locks the file of a name, which is made if it is not there.
+fn lock(hall: &Hall, files: &FileNames) -> Result<Locked, Errno> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = rustix::fs::openat(&hall.directory, &files.lock, flags, Mode::RUSR | Mode::WUSR)
-        .map_err(failed("opening the lock of the name"))?;
+    let file = rustix::fs::openat(&hall.directory, &files.lock, flags, Mode::RUSR | Mode::WUSR)?;
     match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
+        Ok(()) if is_in_place(hall, files, &file)? => Ok(Locked::Ours(file)),
+        Ok(()) => Ok(Locked::Removed),
         Err(Errno::AGAIN | Errno::ACCESS) => {
-            let holder = rustix::process::fcntl_getlk(&file, &Flock::from(FlockType::WriteLock))
-                .map_err(failed("asking for the holder of the name"))?;
-            return match holder {
-                // It has just been let go of.
-                None => Ok(None),
-                Some(holder) => {
-                    Err(BindError::NameTaken { name: name.clone(), pid: number(&holder) })
-                }
-            };
+            // Who sweeps holds this lock besides. While it is held here, nobody begins to sweep.
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+                Ok(()) => {}
+                Err(Errno::AGAIN) => return Ok(Locked::Swept),
+                Err(error) => return Err(error),
+            }
+            let holder = rustix::process::fcntl_getlk(&file, &Flock::from(FlockType::WriteLock))?;
+            Ok(holder.map_or(Locked::Removed, |holder| Locked::By(number(&holder))))
         }
-        Err(error) => return Err(failed("locking the name")(error)),
+        Err(error) => Err(error),
     }
-    let locked = rustix::fs::fstat(&file).map_err(failed("looking at the lock"))?;
-    let there =
-        rustix::fs::statat(&hall.directory, &files.lock, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
-    match there {
-        Ok(there) if (there.st_dev, there.st_ino) == (locked.st_dev, locked.st_ino) => {
-            Ok(Some(file))
-        }
-        _ => Ok(None),
+}
+
+/// Whether an open lock file is still the one in the directory.
+fn is_in_place(hall: &Hall, files: &FileNames, file: &OwnedFd) -> Result<bool, Errno> {
+    let ours = rustix::fs::fstat(file)?;
+    let there = rustix::fs::statat(&hall.directory, &files.lock, AtFlags::SYMLINK_NOFOLLOW);
+    Ok(there.is_ok_and(|there| (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)))
+}
+
+/// Removes the files of dead nodes: those of names that no process holds. What cannot be removed now is
+/// left to the next node.
+pub(crate) fn sweep(hall: &Hall) {
+    let Ok(entries) = std::fs::read_dir(&hall.path) else { return };
+    for entry in entries.flatten() {
+        let file = entry.file_name();
+        let Some(stem) = file.to_str().and_then(|file| file.strip_suffix(".lock")) else {
+            continue;
+        };
+        let _ = sweep_name(hall, &FileNames::of_stem(stem));
+    }
+}
+
+/// Removes the files of a name if nobody holds it, under the very lock with which a node takes the name.
+fn sweep_name(hall: &Hall, files: &FileNames) -> Result<(), Errno> {
+    // Until the end: closing the file would let go of a lock that this process has just taken.
+    let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
+    if ours.get_or_insert_default().contains(&key(hall, files)) {
+        return Ok(());
+    }
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = rustix::fs::openat(&hall.directory, &files.lock, flags, Mode::empty())?;
+    // By this one, a node that takes the name knows a sweeper from the name's holder.
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    if is_in_place(hall, files, &file)? {
+        hall.remove(&files.socket)?;
+        hall.remove(&files.unborn)?;
+        hall.remove(&files.lock)?;
+    }
+    Ok(())
+}
+
+fn failed(act: &'static str) -> impl Fn(Errno) -> BindError {
+    move |error| match error {
+        Errno::MFILE => BindError::Descriptors { limit: descriptor_limit() },
+        error => BindError::System { act, error },
     }
 }

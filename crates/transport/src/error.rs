@@ -72,6 +72,11 @@ pub enum PlaceError {
         /// Its mode.
         mode: u32,
     },
+    /// The process has no descriptor left.
+    Descriptors {
+        /// How many it may have.
+        limit: u64,
+    },
     /// The system refused.
     System {
         /// What was asked of it.
@@ -105,6 +110,7 @@ impl fmt::Display for PlaceError {
                 mode & 0o7777,
                 path.display()
             ),
+            PlaceError::Descriptors { limit } => descriptors_text(f, *limit),
             PlaceError::System { act, path, error } => {
                 write!(f, "{act} {} failed: {error}", path.display())
             }
@@ -172,9 +178,7 @@ impl std::error::Error for BindError {}
 impl From<PlaceError> for BindError {
     fn from(error: PlaceError) -> BindError {
         match error {
-            PlaceError::System { error: Errno::MFILE, .. } => {
-                BindError::Descriptors { limit: descriptor_limit() }
-            }
+            PlaceError::Descriptors { limit } => BindError::Descriptors { limit },
             error => BindError::Place(error),
         }
     }
@@ -462,9 +466,7 @@ impl std::error::Error for OpenError {}
 impl From<PlaceError> for OpenError {
     fn from(error: PlaceError) -> OpenError {
         match error {
-            PlaceError::System { error: Errno::MFILE, .. } => {
-                OpenError::Descriptors { limit: descriptor_limit() }
-            }
+            PlaceError::Descriptors { limit } => OpenError::Descriptors { limit },
             error => OpenError::Place(error),
         }
     }

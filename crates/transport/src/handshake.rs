@@ -24,7 +24,7 @@ use upbeat_memory::credentials::{self, Credentials};
 use upbeat_memory::lane::{LANE_BYTES, Lanes};
 use upbeat_memory::page::PeerPage;
 use upbeat_memory::region::Region;
-use upbeat_memory::segment::{self, Segment, Writers};
+use upbeat_memory::segment::{self, Segment, SegmentError, Writers};
 
 const _: () = assert!(LANE_BYTES == LANE_BYTES_FIRST);
 
@@ -418,7 +418,16 @@ impl Handshake {
             OpenError::Descriptors { .. } => RefusalCode::TooManyDescriptors,
             OpenError::Protocol { .. }
             | OpenError::Incarnation { .. }
-            | OpenError::Segment { peer: Some(_), .. } => RefusalCode::Malformed,
+            | OpenError::Segment {
+                peer: Some(_),
+                error:
+                    SegmentError::Kind { .. }
+                    | SegmentError::Size { .. }
+                    | SegmentError::Holes { .. }
+                    | SegmentError::Seals { .. }
+                    | SegmentError::System { .. },
+                ..
+            } => RefusalCode::Malformed,
             // What is left are failures of our own.
             _ => RefusalCode::NoResources,
         };

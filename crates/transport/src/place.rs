@@ -4,7 +4,7 @@
 //! who may take a name is decided elsewhere. Invariant: a directory that was opened here is a real
 //! directory of our user's in which no other user can place anything.
 
-use crate::error::PlaceError;
+use crate::error::{PlaceError, descriptor_limit};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::SocketAddrUnix;
@@ -40,8 +40,17 @@ impl Place {
 
     fn choose(runtime: Option<OsString>, fallback: &Path) -> Result<Place, PlaceError> {
         let runtime = runtime.map(PathBuf::from).filter(|path| path.is_absolute());
+        let usable = match &runtime {
+            None => false,
+            Some(path) => match open_directory(path, STRANGERS) {
+                Ok(_) => true,
+                // The directory is as good as before: the process is at its limit.
+                Err(error @ PlaceError::Descriptors { .. }) => return Err(error),
+                Err(_) => false,
+            },
+        };
         let directory = match runtime {
-            Some(path) if open_directory(&path, STRANGERS).is_ok() => path.join("upbeat"),
+            Some(path) if usable => path.join("upbeat"),
             _ => fallback.join(format!("upbeat-{}", rustix::process::geteuid().as_raw())),
         };
         make_directory(&directory)?;
@@ -119,7 +128,11 @@ pub(crate) struct FileNames {
 
 impl FileNames {
     pub(crate) fn of(name: &NodeName) -> FileNames {
-        let stem = name.as_str().replace('/', "%");
+        FileNames::of_stem(&name.as_str().replace('/', "%"))
+    }
+
+    /// The files whose names begin so.
+    pub(crate) fn of_stem(stem: &str) -> FileNames {
         FileNames {
             socket: format!("{stem}.sock"),
             unborn: format!("{stem}.new"),
@@ -142,6 +155,7 @@ fn open_directory(path: &Path, forbidden: u32) -> Result<OwnedFd, PlaceError> {
     let failed = |act| {
         move |error| match error {
             Errno::NOTDIR | Errno::LOOP => PlaceError::NoDirectory { path: path.to_owned() },
+            Errno::MFILE => PlaceError::Descriptors { limit: descriptor_limit() },
             error => PlaceError::System { act, path: path.to_owned(), error },
         }
     };

@@ -4,7 +4,7 @@
 //! of descriptors keeps nobody waiting and makes nobody spin, for one descriptor is kept in reserve
 //! with which the next caller is told.
 
-use crate::claim::{Claim, Holder, holder};
+use crate::claim::{Claim, Holder, holder, sweep};
 use crate::error::{BindError, OpenError, descriptor_limit};
 use crate::handshake::{Handshake, Side, refuse};
 use crate::home::Home;
@@ -48,6 +48,7 @@ impl Listener {
         let hall = place.open(home.program().name(), true)?;
         let path = place.socket_path(home.program().name(), &name);
         let claim = Claim::take(hall, &name)?;
+        sweep(&claim.hall);
         let socket = listen(&claim)?;
         let reserve = RefCell::new(Some(spare().map_err(failed("opening /"))?));
         Ok(Listener { socket, name, path, _claim: claim, reserve, pending: Arc::new(()) })
@@ -151,8 +152,12 @@ pub fn connect(
     let files = FileNames::of(to);
     // A forked child of a dead node may hold its socket, which then still takes connections. Without
     // an answer to who holds the name, the socket tells.
-    if let Ok(Holder::Nobody) = holder(&hall, &files) {
-        return Err(absent(true));
+    match holder(&hall, &files) {
+        Ok(Holder::Nobody) => return Err(absent(true)),
+        Err(error @ Errno::MFILE) => {
+            return Err(system("asking for the holder of the name")(error));
+        }
+        _ => {}
     }
     let socket = socket().map_err(system("making a socket"))?;
     let address = hall.address(&files.socket).map_err(system("naming the socket"))?;

@@ -4,6 +4,8 @@
 //! `Result<T, CallError<E>>`: the user's error and ours in one level.
 
 use crate::execution::UnknownExecution;
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use std::convert::Infallible;
 use std::fmt;
 pub use upbeat_core::bind::Clash;
@@ -159,6 +161,16 @@ pub enum Why {
     Descriptors {
         /// How many it may have.
         limit: u64,
+    },
+    /// This process could not map memory of the peer's, for a reason of its own.
+    Unmapped {
+        /// What could not be mapped, and why.
+        text: String,
+    },
+    /// The peer gave the session up because it lacks something.
+    GivenUp {
+        /// What it says.
+        text: String,
     },
 }
 
@@ -318,6 +330,10 @@ impl fmt::Display for Lost {
                  use; raise the limit (ulimit -n)",
                 self.peer
             ),
+            Why::Unmapped { text } => {
+                write!(f, "the session with {} was given up: in this process {text}", self.peer)
+            }
+            Why::GivenUp { text } => write!(f, "{} gave the session up: {text}", self.peer),
         }
     }
 }
@@ -426,8 +442,28 @@ pub enum BuildError {
     },
     /// `UPBEAT_EXECUTION` names none.
     Execution(UnknownExecution),
+    /// The process has no descriptor left.
+    Descriptors {
+        /// How many it may have.
+        limit: u64,
+    },
     /// The system refused.
     System(std::io::Error),
+}
+
+impl From<std::io::Error> for BuildError {
+    fn from(error: std::io::Error) -> BuildError {
+        match descriptors_in(&error) {
+            Some(limit) => BuildError::Descriptors { limit },
+            None => BuildError::System(error),
+        }
+    }
+}
+
+/// The limit of descriptors of this process, if it is what an error is about.
+pub(crate) fn descriptors_in(error: &std::io::Error) -> Option<u64> {
+    let limit = || getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    (Errno::from_io_error(error) == Some(Errno::MFILE)).then(limit)
 }
 
 impl fmt::Display for BuildError {
@@ -451,6 +487,7 @@ impl fmt::Display for BuildError {
                 write!(f, "UPBEAT_STATISTICS is `{text}`, and not `0`, `1` or `json`")
             }
             BuildError::Execution(error) => write!(f, "UPBEAT_EXECUTION: {error}"),
+            BuildError::Descriptors { limit } => HomeError::Descriptors { limit: *limit }.fmt(f),
             BuildError::System(error) => write!(f, "the system refused: {error}"),
         }
     }

@@ -307,8 +307,9 @@ impl Shared {
             Some(side) if !side.has_ended() => Ok(Arc::clone(side)),
             _ => {
                 let (target, signatures) = (self.target.clone(), self.signatures.clone());
-                let started = Side::start(target, self.service, signatures)
-                    .map_err(|error| CallError::NotConnected { text: error.to_string().into() })?;
+                let started = Side::start(target, self.service, signatures).map_err(|error| {
+                    CallError::NotConnected { text: BuildError::from(error).to_string().into() }
+                })?;
                 let started = Arc::new(started);
                 *side = Some(Arc::clone(&started));
                 Ok(started)

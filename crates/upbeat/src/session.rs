@@ -32,10 +32,12 @@ use std::task::Waker;
 use upbeat_core::call::{CallTable, Serving};
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{Flags, Head};
+use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::FLUSH_MESSAGES;
 use upbeat_memory::doorbell::announce;
 use upbeat_memory::fork::Process;
 use upbeat_memory::pool::Key;
+use upbeat_memory::segment::SegmentError;
 use upbeat_memory::sync::Fenced;
 use upbeat_memory::ticks::Ticks;
 use upbeat_transport::carrier::{BellFault, Carrier, Rang, Segment as GrownSegment};
@@ -59,6 +61,15 @@ pub(crate) fn misbehaved(rule: Rule) -> Fault {
 #[cold]
 pub(crate) fn broken(what: &dyn std::fmt::Display) -> Fault {
     Box::new(Why::Broken(what.to_string()))
+}
+
+/// A segment of the peer's cannot be used.
+#[cold]
+fn unusable(error: SegmentError) -> Fault {
+    match error {
+        SegmentError::Mapping { .. } => Box::new(Why::Unmapped { text: error.to_string() }),
+        error => broken(&error),
+    }
 }
 
 /// One side of a session.
@@ -318,6 +329,9 @@ impl Session {
                 if segments.len() > upbeat_core::limits::PENDING_SEGMENTS_MAX {
                     return Err(broken(&"more segments than lanes and slabs have use for"));
                 }
+                if let Some(refusal) = drained.refusal {
+                    return Err(Box::new(Why::GivenUp { text: refusal.to_string() }));
+                }
                 match drained.closed {
                     true => Err(self.fault.take().unwrap_or_else(|| Box::new(Why::Died))),
                     false => Ok(()),
@@ -337,10 +351,25 @@ impl Session {
         if next != u8::try_from(generation).ok().map(|next| (next, segment.bytes as usize)) {
             return Err(misbehaved(Rule::SwitchWithoutSegment { generation }));
         }
-        let region = segment.open().map_err(|error| broken(&error))?;
+        let region = segment.open().map_err(unusable)?;
         self.advance();
         lanes.grow_reader(region);
         Ok(())
+    }
+
+    /// Closes the socket. A peer that has done nothing wrong is told why, where it is this side that
+    /// lacks something.
+    pub(crate) fn close(&self, why: &Why) {
+        let bell = &self.carrier.bell;
+        match why {
+            Why::Descriptors { limit } => {
+                let text = format!("it has its {limit} descriptors in use (ulimit -n)");
+                bell.refuse(RefusalCode::TooManyDescriptors, &text);
+            }
+            Why::Unmapped { text } => bell.refuse(RefusalCode::NoResources, text),
+            _ => {}
+        }
+        bell.close();
     }
 
     /// How the session ended.

@@ -8,8 +8,7 @@ use common::process::{Other, part, say};
 use common::server::{Kind, Server};
 use common::work::{WorkClient, WorkServer, Worker};
 use common::{Directory, Random, Watchdog, alone, setting, until};
-use rustix::io::FdFlags;
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal};
+use rustix::process::{Pid, Signal};
 use std::cell::{Cell, RefCell};
 use std::io::{Read, Write};
 use std::path::Path;
@@ -66,24 +65,7 @@ fn serve_with_heir(name: &str, place: &Path) {
     let ended = quit.clone();
     std::thread::spawn(move || {
         let _ = std::io::stdin().read(&mut [0]);
-        let us = rustix::process::getpid();
-        let us = rustix::process::pidfd_open(us, PidfdFlags::empty()).unwrap();
-        let mut heirlooms = Vec::new();
-        for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
-            let path = entry.unwrap().path();
-            let link = std::fs::read_link(&path).unwrap_or_default();
-            if !link.to_string_lossy().starts_with("socket:") {
-                continue;
-            }
-            let number = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
-            let socket = rustix::process::pidfd_getfd(&us, number, PidfdGetfdFlags::empty());
-            let socket = socket.unwrap();
-            rustix::io::fcntl_setfd(&socket, FdFlags::empty()).unwrap();
-            heirlooms.push(socket);
-        }
-        #[expect(clippy::zombie_processes, reason = "this process is killed before its heir ends")]
-        let heir = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        say(&format!("heir {}", heir.id()));
+        say(&format!("heir {}", common::process::leave_sockets()));
         common::process::linger();
         ended.give();
     });

@@ -315,7 +315,7 @@ impl Dispatcher {
         self.hot.borrow_mut().retain(|other| !Rc::ptr_eq(other, session));
         let carrier = &session.carrier;
         self.reactor.remove(carrier.bell.as_fd());
-        carrier.bell.close();
+        session.close(&why);
         if session.watched.take()
             && let Some(pid) = carrier.peer.pid
         {

@@ -514,7 +514,7 @@ impl Caller {
     }
 
     pub(super) fn end(&mut self, why: Why) {
-        self.session.carrier.bell.close();
+        self.session.close(&why);
         self.session.end(why, |waiter| {
             if let Waiter::Waker(waker) = waiter {
                 waker.wake();

@@ -7,7 +7,7 @@
 use super::caller::{Caller, To, Wants};
 use super::lasting::{Alarm, Until, Watch};
 use super::{Target, not_connected};
-use crate::error::CallError;
+use crate::error::{BuildError, CallError};
 use crate::reactor::timespec;
 use crate::wire::{Input, Wire, WireError};
 use std::collections::BTreeMap;
@@ -282,7 +282,9 @@ fn open(
     let caller = Caller::open(target, service, signatures, Some(Arc::clone(watch)), None);
     let caller = caller.map_err(not_connected)?;
     let bell = caller.session.carrier.bell.as_fd().try_clone_to_owned();
-    let bell = bell.map_err(|error| CallError::NotConnected { text: error.to_string().into() })?;
+    let bell = bell.map_err(|error| CallError::NotConnected {
+        text: BuildError::from(error).to_string().into(),
+    })?;
     Ok((Box::new(caller), bell))
 }
 

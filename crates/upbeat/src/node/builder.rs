@@ -353,8 +353,8 @@ impl Builder {
         let terms = Terms { optimistic: !conservative(self.conservative), share, longest };
         let settings =
             Settings { waiting, place, sampling, execution, budget, terms, on_lost, stuck };
-        let inner = Dispatcher::new(home, settings, counters).map_err(BuildError::System)?;
-        inner.open_door(shared, Some(local)).map_err(BuildError::System)?;
+        let inner = Dispatcher::new(home, settings, counters)?;
+        inner.open_door(shared, Some(local))?;
         let end = Rc::new(End { inner: Rc::clone(&inner), statistics });
         Ok(Node { inner, end })
     }

@@ -1,6 +1,6 @@
 //! The peer's slabs, and payloads that lie in them.
 
-use super::{Fault, Session, broken, misbehaved};
+use super::{Fault, Session, broken, misbehaved, unusable};
 use crate::wire::{Hold, Input, Unread, reserved};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -132,7 +132,7 @@ impl Session {
             Ok(region) => Borrowed::new(region, each, count, returns),
             // The messages in it fail, and no others.
             Err(error) if error.is_no_memory() => Borrowed::unmapped(each, count, returns),
-            Err(error) => return Err(broken(&error)),
+            Err(error) => return Err(unusable(error)),
         };
         lent.announced.set(lent.announced.get().wrapping_add(1));
         if slabs.len() <= number {

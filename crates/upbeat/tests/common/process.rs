@@ -1,7 +1,11 @@
 //! The other process: this program again, told by the environment which part to play. It says how
 //! far it is on its standard output and lives until it is killed or its input ends.
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::io::FdFlags;
+use rustix::process::{
+    Pid, PidfdFlags, PidfdGetfdFlags, Signal, WaitId, WaitIdOptions, getpid, kill_process,
+    pidfd_getfd, pidfd_open, waitid,
+};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -111,4 +115,25 @@ pub(crate) fn input_ends() -> super::Signal {
 /// Lives until the input ends.
 pub(crate) fn linger() {
     let _ = std::io::stdin().read(&mut [0]);
+}
+
+/// Leaves this process's sockets to a child, whose number this gives: whoever kills this process kills
+/// the child as well, some time later.
+pub(crate) fn leave_sockets() -> u32 {
+    let us = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+    let mut heirlooms = Vec::new();
+    for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
+        let path = entry.unwrap().path();
+        let link = std::fs::read_link(&path).unwrap_or_default();
+        if !link.to_string_lossy().starts_with("socket:") {
+            continue;
+        }
+        let number = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
+        let socket = pidfd_getfd(&us, number, PidfdGetfdFlags::empty()).unwrap();
+        rustix::io::fcntl_setfd(&socket, FdFlags::empty()).unwrap();
+        heirlooms.push(socket);
+    }
+    #[expect(clippy::zombie_processes, reason = "this process is killed before its child ends")]
+    let heir = Command::new("sleep").arg("600").spawn().unwrap();
+    heir.id()
 }

@@ -5,6 +5,8 @@
 mod common;
 
 mod crowd;
+mod leftovers;
+mod limits;
 mod names;
 mod namespaces;
 
@@ -15,6 +17,8 @@ use common::process::part;
 fn other() {
     let Some((part, place)) = part() else { return };
     let played = crowd::play(&part, &place)
+        || leftovers::play(&part, &place)
+        || limits::play(&part, &place)
         || names::play(&part, &place)
         || namespaces::play(&part, &place)
         || common::server::play(&part, &place);

@@ -130,7 +130,7 @@ fn a_pid_namespace_and_its_parent_communicate() {
     let place = directory.path();
     let mut server = start("namespace server", &place);
     server.expect("serving");
-    let node = node("client", &place, Waiting::Adaptive);
+    let node = node("client/parent", &place, Waiting::Adaptive);
     let work: WorkClient = node.block_on(node.connect("server")).unwrap();
     let error = node.block_on(async {
         assert_eq!(work.add(2, 3).await, Ok(5));
