@@ -331,11 +331,16 @@ impl Head {
         Head::parse_any(words)
     }
 
-    /// Whether these are the words of a call without extensions. Its length is still to be held
-    /// against the frame's span, which is shorter than any limit.
+    /// Whether these are the words of a call or a one-way message without extensions; the number of a
+    /// one-way message is none. Its length is still to be held against the frame's span, which is shorter
+    /// than any limit.
     #[inline(always)]
-    pub const fn is_plain_call(words: &[u64; 3]) -> bool {
-        (words[0] >> KIND_SHIFT) as u8 == Kind::Call as u8 && words[2] >> FLAGS_SHIFT == 0
+    pub const fn is_plain_request(words: &[u64; 3]) -> bool {
+        if words[2] >> FLAGS_SHIFT != 0 {
+            return false;
+        }
+        let kind = (words[0] >> KIND_SHIFT) as u8;
+        kind == Kind::Call as u8 || kind == Kind::Oneway as u8 && words[1] == 0
     }
 
     /// Whether these are the words of a reply without extensions. Its length is still to be held
@@ -343,15 +348,6 @@ impl Head {
     #[inline(always)]
     pub const fn is_plain_reply(words: &[u64; 3]) -> bool {
         (words[0] >> KIND_SHIFT) as u8 == Kind::Reply as u8 && words[2] == 0
-    }
-
-    /// Whether these are the words of a one-way message without extensions. Its length is still to
-    /// be held against the frame's span, which is shorter than any limit.
-    #[inline(always)]
-    pub const fn is_plain_oneway(words: &[u64; 3]) -> bool {
-        (words[0] >> KIND_SHIFT) as u8 == Kind::Oneway as u8
-            && words[1] == 0
-            && words[2] >> FLAGS_SHIFT == 0
     }
 
     /// The words of the same frame with a flag.

@@ -6,7 +6,7 @@
 
 use crate::page::NodePage;
 use crate::probe::{Count, Watched};
-use crate::region::Region;
+use crate::region::{OwnWord, Region, Word};
 use crate::ring::{Claim, Reader, Refused, RingFault, SLOT, Writer};
 use crate::sync::{Fenced, fence_full};
 use std::cell::Cell;
@@ -60,6 +60,11 @@ pub struct Lanes {
     published_in: Cell<u64>,
     /// Whether our request for room is set.
     wants_room: Cell<bool>,
+    /// Our progress in the other lane.
+    own_progress: OwnWord,
+    /// Words of the peer's header that each turn loads.
+    peer_attention: Word,
+    peer_wants_room: Word,
     progress: Watched,
     returned: [Watched; SLABS_MAX],
 }
@@ -80,6 +85,9 @@ impl Lanes {
         ours.store(ATTENTION, 1);
         let writer = Writer::new(ring(&ours), first_slot(our_session));
         let reader = Reader::new(ring(&theirs), first_slot(their_session));
+        let own_progress = ours.own_word_at(IN);
+        let peer_attention = theirs.word_at(ATTENTION);
+        let peer_wants_room = theirs.word_at(WANTS_ROOM);
         Lanes {
             ours,
             theirs,
@@ -89,6 +97,9 @@ impl Lanes {
             reader_grown: Cell::new(0),
             published_in: Cell::new(0),
             wants_room: Cell::new(false),
+            own_progress,
+            peer_attention,
+            peer_wants_room,
             progress: Watched::default(),
             returned: Default::default(),
         }
@@ -165,7 +176,7 @@ impl Lanes {
     pub fn publish_progress(&self) {
         let taken = self.reader().taken();
         if taken != self.published_in.replace(taken) {
-            self.ours.publish(IN, taken);
+            self.own_progress.publish(taken);
         }
     }
 
@@ -226,7 +237,7 @@ impl Lanes {
     /// behind what was written.
     #[inline(always)]
     pub fn peer_is_attentive(&self, _: Fenced) -> bool {
-        self.theirs.load(ATTENTION) != 0
+        self.peer_attention.load() != 0
     }
 
     /// Says whether we wait for room in our lane. Having said yes, try once more: what the peer
@@ -263,7 +274,7 @@ impl Lanes {
     /// Whether the peer waits for room in its lane, and wants a ring if it sleeps.
     #[inline(always)]
     pub fn peer_wants_room(&self) -> bool {
-        self.theirs.load(WANTS_ROOM) != 0
+        self.peer_wants_room.load() != 0
     }
 }
 

@@ -9,7 +9,7 @@
 //! for this sleep already.
 
 use crate::probe::{Count, Watched};
-use crate::region::Region;
+use crate::region::{Region, Word};
 use crate::sync::{Fenced, fence_full};
 
 /// Words that a node page needs.
@@ -89,10 +89,15 @@ impl NodePage {
     }
 
     /// Gives the promise again.
+    #[inline(always)]
     pub fn promise(&self) {
-        if self.promise.get() & 1 == 1 {
-            return;
+        if self.promise.get() & 1 == 0 {
+            self.give();
         }
+    }
+
+    #[cold]
+    fn give(&self) {
         let promise = self.promise.get() | 1;
         self.promise.set(promise);
         self.region.publish(PROMISE, promise);
@@ -100,10 +105,10 @@ impl NodePage {
 }
 
 /// A peer's node page. Everything in it is what the peer says.
-#[derive(Clone)]
 pub struct PeerPage {
     region: Region,
-    promise: Watched,
+    promise: Word,
+    watched: Watched,
 }
 
 impl PeerPage {
@@ -114,7 +119,7 @@ impl PeerPage {
     #[must_use]
     pub fn new(region: Region) -> PeerPage {
         assert!(region.words() >= PAGE_WORDS);
-        PeerPage { region, promise: Watched::default() }
+        PeerPage { promise: region.word_at(PROMISE), region, watched: Watched::default() }
     }
 
     /// What it is a view of, for another thread.
@@ -143,8 +148,8 @@ impl PeerPage {
     /// The same without a fence: this may still say None where the peer sleeps over what was written.
     #[inline(always)]
     pub fn seems_asleep(&self) -> Option<u64> {
-        let promise = self.region.load(PROMISE);
-        self.promise.loaded(Count::PromiseLines, promise);
+        let promise = self.promise.load();
+        self.watched.loaded(Count::PromiseLines, promise);
         if promise & 1 == 1 { None } else { Some(promise) }
     }
 }

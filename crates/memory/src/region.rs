@@ -11,10 +11,10 @@ use crate::sync::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 #[cfg(not(loom))]
-pub use plain::Region;
+pub use plain::{OwnWord, Region, Word};
 
 #[cfg(loom)]
-pub use model::Region;
+pub use model::{OwnWord, Region, Word};
 
 /// Bytes in a word.
 pub const WORD: usize = 8;
@@ -44,6 +44,39 @@ mod plain {
         writable: bool,
         _keep: Arc<Backing>,
     }
+
+    /// One word of a region, whose bounds were checked when it was taken.
+    pub struct Word {
+        at: NonNull<AtomicU64>,
+        _keep: Arc<Backing>,
+    }
+
+    impl Word {
+        /// Loads the word, without order.
+        #[inline(always)]
+        pub fn load(&self) -> u64 {
+            // SAFETY: `Region::word_at` checked that it is in bounds; `_keep` keeps it alive.
+            unsafe { self.at.as_ref() }.load(Ordering::Relaxed)
+        }
+    }
+
+    /// One word of a region that this side writes.
+    pub struct OwnWord(Word);
+
+    impl OwnWord {
+        /// Stores the word behind every earlier write.
+        #[inline(always)]
+        pub fn publish(&self, value: u64) {
+            // SAFETY: as in `Word::load`; `Region::own_word_at` checked that it may be written.
+            unsafe { self.0.at.as_ref() }.store(value, Ordering::Release);
+        }
+    }
+
+    // SAFETY: as for `Region`.
+    unsafe impl Send for Word {}
+
+    // SAFETY: as for `Region`.
+    unsafe impl Sync for Word {}
 
     // SAFETY: the words are atomics that any thread may touch, and the backing that `_keep` holds
     // is itself shared between threads; `base` points into it for as long as the region lives.
@@ -100,6 +133,25 @@ mod plain {
             // SAFETY: checked just above.
             let base = unsafe { self.base.add(first) };
             Region { base, words, writable: self.writable, _keep: Arc::clone(&self._keep) }
+        }
+
+        /// Takes one word, to load it often without a check.
+        ///
+        /// # Panics
+        /// When `at` is outside.
+        #[must_use]
+        pub fn word_at(&self, at: usize) -> Word {
+            Word { at: NonNull::from(self.word(at)), _keep: Arc::clone(&self._keep) }
+        }
+
+        /// Takes one word that this side writes, to store it often without a check.
+        ///
+        /// # Panics
+        /// When the region is read-only, or `at` is outside.
+        #[must_use]
+        pub fn own_word_at(&self, at: usize) -> OwnWord {
+            assert!(self.writable, "a store into a region that is mapped read-only");
+            OwnWord(self.word_at(at))
         }
 
         #[inline]
@@ -322,7 +374,39 @@ mod model {
         life: Option<Arc<AtomicI64>>,
     }
 
+    /// One word of a region.
+    pub struct Word(Region);
+
+    impl Word {
+        /// Loads the word, without order.
+        pub fn load(&self) -> u64 {
+            self.0.load(0)
+        }
+    }
+
+    /// One word of a region that this side writes.
+    pub struct OwnWord(Region);
+
+    impl OwnWord {
+        /// Stores the word behind every earlier write.
+        pub fn publish(&self, value: u64) {
+            self.0.publish(0, value);
+        }
+    }
+
     impl Region {
+        /// Takes one word that this side writes, to store it often.
+        #[must_use]
+        pub fn own_word_at(&self, at: usize) -> OwnWord {
+            OwnWord(self.part(at, 1))
+        }
+
+        /// Takes one word, to load it often.
+        #[must_use]
+        pub fn word_at(&self, at: usize) -> Word {
+            Word(self.part(at, 1))
+        }
+
         /// Makes a zeroed region of `words` words.
         pub fn heap(words: usize) -> Region {
             let cells = Arc::new((0..words).map(|_| AtomicU64::new(0)).collect());

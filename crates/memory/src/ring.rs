@@ -16,9 +16,12 @@
 
 mod words;
 
+mod cursor;
+
 use crate::probe;
 use crate::region::{Region, WORD};
 use crate::sync::{Ordering, fence};
+use cursor::Cursor;
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use words::Ring;
@@ -37,6 +40,8 @@ const LAP: u64 = 0xff;
 const KIND: u64 = 0xff00;
 const SPAN_SHIFT: u32 = 16;
 const OWNED: u64 = LAP | 0xffff << SPAN_SHIFT;
+/// Bytes of payload that fit one slot.
+pub const SHORT: usize = SLOT - HEAD;
 
 /// The number of slots that a frame with `payload` bytes takes.
 #[inline]
@@ -45,26 +50,21 @@ pub const fn span_of(payload: usize) -> u32 {
     (HEAD + payload).div_ceil(SLOT) as u32
 }
 
-/// The lap after `lap`.
-#[inline]
-const fn next_lap(lap: u8) -> u8 {
-    if lap == u8::MAX { 1 } else { lap + 1 }
-}
-
 /// The writing side.
 pub struct Writer {
     ring: Ring,
-    index: Cell<u32>,
-    lap: Cell<u8>,
+    next: Cursor,
+    /// Slots that the reader is known to have left free.
+    free: Cell<u32>,
     /// Slots written, padding included.
     out: Cell<u64>,
-    /// Slots that the reader had consumed when it was last asked.
-    known_in: Cell<u64>,
     /// What had been written when this ring began: progress below it is of the rings before.
     floor: Cell<u64>,
     claimed: Cell<bool>,
     /// Per slot, whether its first word may be payload of an earlier lap.
     dirty: UnsafeCell<Box<[Cell<bool>]>>,
+    /// How many of them are.
+    dirty_slots: Cell<u32>,
 }
 
 impl Writer {
@@ -76,17 +76,15 @@ impl Writer {
     pub fn new(region: Region, start: u32) -> Writer {
         assert!(region.is_writable(), "a ring is written in a region of one's own");
         let ring = Ring::new(region);
-        let index = Cell::new(start % ring.slots());
-        let dirty = UnsafeCell::new(clean(ring.slots()));
         Writer {
-            ring,
-            index,
-            lap: Cell::new(1),
+            next: Cursor::new(&ring, start),
+            free: Cell::new(ring.slots()),
             out: Cell::new(0),
-            known_in: Cell::new(0),
             floor: Cell::new(0),
             claimed: Cell::new(false),
-            dirty,
+            dirty: UnsafeCell::new(clean(ring.slots())),
+            dirty_slots: Cell::new(0),
+            ring,
         }
     }
 
@@ -99,13 +97,13 @@ impl Writer {
         assert!(region.is_writable(), "a ring is written in a region of one's own");
         assert!(!self.claimed.get(), "a ring is left between messages");
         self.ring.replace(region);
-        // SAFETY: no reference into the notes outlives a call of `publish`, which calls nothing.
+        // SAFETY: no reference into the notes outlives the method that takes it.
         unsafe { *self.dirty.get() = clean(self.ring.slots()) };
-        self.index.set(0);
-        self.lap.set(1);
+        self.dirty_slots.set(0);
+        self.next.restart(&self.ring);
         // Progress is counted over all rings of a lane. Until the reader has left the old ring it
         // says less than this, and that is no fault.
-        self.known_in.set(self.out.get());
+        self.free.set(self.ring.slots());
         self.floor.set(self.out.get());
     }
 
@@ -144,28 +142,43 @@ impl Writer {
         progress: impl Fn() -> u64,
     ) -> Result<Claim<'_>, Refused> {
         let need = u64::from(span) + u64::from(keep);
-        let free = u64::from(self.ring.slots()) - (self.out.get() - self.known_in.get());
         // A span of 0 wraps round to one that is too long.
         let last = span.wrapping_sub(1);
-        if need > free || last >= self.ring.slots() - self.index.get() || self.claimed.get() {
+        if need > u64::from(self.free.get()) || last >= self.next.left() || self.claimed.get() {
             self.make_room(span, keep, progress)?;
         }
         if span > 1 {
             self.soil(span);
         }
         self.claimed.set(true);
-        probe::claimed(self.index.get() as usize * SLOT);
+        probe::claimed(self.next.word() * WORD);
         Ok(Claim { writer: self, span })
     }
 
     /// Notes that no head stands in these slots behind the first: whatever is written there, or
     /// left there from an earlier lap, must not be taken for one.
     fn soil(&self, span: u32) {
-        let first = self.index.get() as usize;
+        let first = self.next.slot(&self.ring);
         // SAFETY: the notes are replaced only by `continue_in`, which does not run meanwhile.
         let dirty = unsafe { &*self.dirty.get() };
         let inner = dirty.get(first + 1..first + span as usize);
-        inner.into_iter().flatten().for_each(|slot| slot.set(true));
+        let newly = inner.into_iter().flatten().filter(|slot| !slot.replace(true)).count();
+        self.dirty_slots.set(self.dirty_slots.get() + newly as u32);
+    }
+
+    /// Wipes the first word of the next slot, if payload may have lain there.
+    #[cold]
+    fn wipe_next(&self) {
+        let next = self.next.slot(&self.ring);
+        // SAFETY: as in `soil`.
+        let dirty = unsafe { &*self.dirty.get() };
+        if dirty.get(next).is_some_and(|slot| slot.replace(false)) {
+            self.dirty_slots.set(self.dirty_slots.get() - 1);
+            // SAFETY: the cursor stands at a slot of the ring, which is writable, as was checked
+            // when it was taken.
+            unsafe { self.ring.store(self.next.word(), 0) };
+            probe::wiped();
+        }
     }
 
     /// The rare part of a claim: asks for progress, pads up to the end of the ring.
@@ -179,23 +192,23 @@ impl Writer {
         if span == 0 || span > most {
             return Err(Refused::TooLong { span, most });
         }
-        let rest = self.ring.slots() - self.index.get();
+        let rest = self.next.left();
         let pad = if span > rest { rest } else { 0 };
         let need = u64::from(span) + u64::from(keep) + u64::from(pad);
-        let free = || u64::from(self.ring.slots()) - (self.out.get() - self.known_in.get());
-        if need > free() {
+        if need > u64::from(self.free.get()) {
             // Nothing moves under us, should the question come back to this ring.
             self.claimed.set(true);
             let now = progress().max(self.floor.get());
             self.claimed.set(false);
             // What is written into those slots must stay behind the reads that emptied them.
             fence(Ordering::Acquire);
-            let (known, out) = (self.known_in.get(), self.out.get());
+            let (slots, out) = (u64::from(self.ring.slots()), self.out.get());
+            let known = out - (slots - u64::from(self.free.get()));
             if now < known || now > out {
                 return Err(Refused::Progress { now, known, out });
             }
-            self.known_in.set(now);
-            if need > free() {
+            self.free.set((slots - (out - now)) as u32);
+            if need > u64::from(self.free.get()) {
                 probe::refused();
                 return Err(Refused::Full);
             }
@@ -209,27 +222,17 @@ impl Writer {
 
     #[inline(always)]
     fn publish(&self, head: [u64; 3], span: u32) {
-        let (index, lap) = (self.index.get(), self.lap.get());
-        let next = index + span;
-        if next >= self.ring.slots() {
-            self.index.set(0);
-            self.lap.set(next_lap(lap));
-        } else {
-            self.index.set(next);
-        }
+        let at = self.next.word();
+        let first = head[0] & !OWNED | self.next.lap() | u64::from(span) << SPAN_SHIFT;
+        self.next.pass(&self.ring, span);
+        self.free.set(self.free.get() - span);
         self.out.set(self.out.get() + u64::from(span));
-        // SAFETY: the notes are replaced only by `continue_in`, which does not run meanwhile.
-        let dirty = unsafe { &*self.dirty.get() };
-        let next = self.index.get() as usize;
-        let at = index as usize * SLOT_WORDS;
-        let first = head[0] & !OWNED | u64::from(lap) | u64::from(span) << SPAN_SHIFT;
-        // SAFETY: both indexes are below `slots`, and the ring has all words of so many slots and
-        // is writable, as was checked when it was taken.
+        if self.dirty_slots.get() != 0 {
+            self.wipe_next();
+        }
+        // SAFETY: the cursor stood at a slot of the ring, which is writable, as was checked when
+        // it was taken; a slot has more words than three.
         unsafe {
-            if dirty.get_unchecked(next).replace(false) {
-                self.ring.store(next * SLOT_WORDS, 0);
-                probe::wiped();
-            }
             self.ring.store(at + 1, head[1]);
             self.ring.store(at + 2, head[2]);
             self.ring.publish(at, first);
@@ -262,7 +265,7 @@ impl Claim<'_> {
     #[inline(always)]
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         assert!(at <= self.room() && bytes.len() <= self.room() - at);
-        let start = self.writer.index.get() as usize * SLOT + HEAD;
+        let start = self.writer.next.word() * WORD + HEAD;
         self.writer.ring.region().write(start + at, bytes);
         probe::stored(start + at, bytes.len());
     }
@@ -275,7 +278,7 @@ impl Claim<'_> {
     #[inline(always)]
     pub fn write_word(&mut self, at: usize, word: u64) {
         assert!(at.is_multiple_of(WORD) && at < self.room());
-        let start = self.writer.index.get() as usize * SLOT + HEAD + at;
+        let start = self.writer.next.word() * WORD + HEAD + at;
         self.writer.ring.region().store(start / WORD, word.to_le());
         probe::stored(start, WORD);
     }
@@ -328,8 +331,7 @@ pub enum Refused {
 /// The reading side. What it reads may change under it at any time; it loads each word once.
 pub struct Reader {
     ring: Ring,
-    index: Cell<u32>,
-    lap: Cell<u8>,
+    next: Cursor,
     /// Slots of the frame that was last seen, 0 when none is open.
     span: Cell<u32>,
     /// Slots consumed, padding included.
@@ -344,8 +346,8 @@ impl Reader {
     #[must_use]
     pub fn new(region: Region, start: u32) -> Reader {
         let ring = Ring::new(region);
-        let index = Cell::new(start % ring.slots());
-        Reader { ring, index, lap: Cell::new(1), span: Cell::new(0), taken: Cell::new(0) }
+        let next = Cursor::new(&ring, start);
+        Reader { ring, next, span: Cell::new(0), taken: Cell::new(0) }
     }
 
     /// Goes on in another ring, from its first slot. Slots are counted on.
@@ -354,8 +356,7 @@ impl Reader {
     /// As [`Reader::new`].
     pub fn continue_in(&self, region: Region) {
         self.ring.replace(region);
-        self.index.set(0);
-        self.lap.set(1);
+        self.next.restart(&self.ring);
         self.span.set(0);
     }
 
@@ -371,16 +372,36 @@ impl Reader {
     #[inline(always)]
     pub fn look(&self) -> Result<Option<[u64; 3]>, RingFault> {
         let first = self.first_word();
-        if first & LAP != u64::from(self.lap.get()) {
+        if first & LAP != self.next.lap() {
             return Ok(None);
         }
         self.arrived(first)
     }
 
+    /// Looks for the next frame as [`Reader::look`] does, by a shorter way for a frame of one slot.
+    #[inline(always)]
+    pub fn look_short(&self) -> Look {
+        let first = self.first_word();
+        if first & LAP != self.next.lap() {
+            return Look::Nothing;
+        }
+        if first & OWNED != self.next.lap() | 1 << SPAN_SHIFT || first & KIND == 0 {
+            return Look::Long;
+        }
+        fence(Ordering::Acquire);
+        let seen = self.span.replace(1) != 0;
+        let at = self.next.word();
+        if !seen {
+            probe::head_loaded(at * WORD);
+        }
+        // SAFETY: as in `first_word`; a slot has more words than three.
+        Look::Short(unsafe { [first, self.ring.load(at + 1), self.ring.load(at + 2)] })
+    }
+
     /// Whether a frame has come, or something that a peer may not write.
     #[inline(always)]
     pub fn has_frame(&self) -> bool {
-        self.first_word() & LAP == u64::from(self.lap.get())
+        self.first_word() & LAP == self.next.lap()
     }
 
     /// The frame that was looked at is not taken over now: the next look finds it again.
@@ -397,26 +418,23 @@ impl Reader {
     /// looked at and not passed.
     #[inline]
     pub fn has_another(&self) -> bool {
-        let (mut next, mut lap) = (self.index.get() + self.span.get(), self.lap.get());
-        if next >= self.ring.slots() {
-            (next, lap) = (0, next_lap(lap));
-        }
-        // SAFETY: the index is below `slots`, and the region has all words of so many slots.
-        let first = unsafe { self.ring.load(next as usize * SLOT_WORDS) };
-        first & LAP == u64::from(lap)
+        let (word, lap) = self.next.behind(&self.ring, self.span.get());
+        // SAFETY: `behind` gives the first word of a slot of the ring.
+        let first = unsafe { self.ring.load(word) };
+        first & LAP == lap
     }
 
     #[inline(always)]
     fn first_word(&self) -> u64 {
-        // SAFETY: the index is below `slots`, and the region has all words of so many slots.
-        unsafe { self.ring.load(self.index.get() as usize * SLOT_WORDS) }
+        // SAFETY: the cursor stands at a slot of the ring.
+        unsafe { self.ring.load(self.next.word()) }
     }
 
     #[inline(always)]
     fn arrived(&self, first: u64) -> Result<Option<[u64; 3]>, RingFault> {
         fence(Ordering::Acquire);
         let span = (first >> SPAN_SHIFT) as u32 & 0xffff;
-        let rest = self.ring.slots() - self.index.get();
+        let rest = self.next.left();
         // A span of 0 wraps round to one that is too long.
         if span.wrapping_sub(1) >= rest {
             return Err(RingFault { span, rest });
@@ -425,11 +443,11 @@ impl Reader {
         if first & KIND == 0 {
             return self.pass_padding(span, rest);
         }
-        let at = self.index.get() as usize * SLOT_WORDS;
+        let at = self.next.word();
         if !seen {
             probe::head_loaded(at * WORD);
         }
-        // SAFETY: as in `first_word`; a slot has eight words.
+        // SAFETY: as in `first_word`; a slot has more words than three.
         let rest = unsafe { (self.ring.load(at + 1), self.ring.load(at + 2)) };
         Ok(Some([first, rest.0, rest.1]))
     }
@@ -445,7 +463,7 @@ impl Reader {
         // What follows padding stands at slot 0, which is no padding unless the peer is hostile;
         // then the next look finds it, so that one look never goes round.
         let first = self.first_word();
-        if first & LAP != u64::from(self.lap.get()) || first & KIND == 0 {
+        if first & LAP != self.next.lap() || first & KIND == 0 {
             return Ok(None);
         }
         self.arrived(first)
@@ -464,7 +482,7 @@ impl Reader {
     #[inline]
     pub fn read(&self, at: usize, to: &mut [u8]) {
         assert!(at <= self.room() && to.len() <= self.room() - at);
-        let start = self.index.get() as usize * SLOT + HEAD;
+        let start = self.next.word() * WORD + HEAD;
         probe::loaded(start + at, to.len());
         self.ring.region().read(start + at, to);
     }
@@ -478,7 +496,7 @@ impl Reader {
     #[inline(always)]
     pub fn read_value<T: zerocopy::FromBytes>(&self, at: usize) -> T {
         assert!(at <= self.room() && size_of::<T>() <= self.room() - at);
-        let start = self.index.get() as usize * SLOT + HEAD;
+        let start = self.next.word() * WORD + HEAD;
         probe::loaded(start + at, size_of::<T>());
         self.ring.region().read_value(start + at)
     }
@@ -492,7 +510,7 @@ impl Reader {
     pub fn read_items<T: zerocopy::FromBytes>(&self, at: usize, count: usize) -> Option<Vec<T>> {
         let bytes = count.saturating_mul(size_of::<T>());
         assert!(at <= self.room() && bytes <= self.room() - at);
-        let start = self.index.get() as usize * SLOT + HEAD;
+        let start = self.next.word() * WORD + HEAD;
         probe::loaded(start + at, bytes);
         self.ring.region().read_items(start + at, count)
     }
@@ -505,7 +523,7 @@ impl Reader {
     #[inline]
     pub fn read_word(&self, at: usize) -> u64 {
         assert!(at.is_multiple_of(WORD) && at < self.room());
-        let start = self.index.get() as usize * SLOT + HEAD + at;
+        let start = self.next.word() * WORD + HEAD + at;
         probe::loaded(start, WORD);
         u64::from_le(self.ring.region().load(start / WORD))
     }
@@ -514,14 +532,20 @@ impl Reader {
     #[inline(always)]
     pub fn advance(&self) {
         let span = self.span.replace(0);
-        let mut next = self.index.get() + span;
-        if next >= self.ring.slots() {
-            next = 0;
-            self.lap.set(next_lap(self.lap.get()));
-        }
-        self.index.set(next);
+        self.next.pass(&self.ring, span);
         self.taken.set(self.taken.get() + u64::from(span));
     }
+}
+
+/// What [`Reader::look_short`] has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Nothing has come.
+    Nothing,
+    /// A frame of one slot: its head.
+    Short([u64; 3]),
+    /// A longer frame, padding, or something that a peer may not write: [`Reader::look`] says what.
+    Long,
 }
 
 /// A writer broke the ring's own rule: a span of 0, or one that leaves the ring.

@@ -491,11 +491,9 @@ impl Dispatcher {
     fn drain(self: &Rc<Self>, session: &Rc<Session>, main: Main<'_>) -> Result<(), Fault> {
         let mut frames = 0;
         while frames < FLUSH_MESSAGES as u32
-            && let Some(words) = session.look()?
+            && let Some(words) = session.look_next()?
         {
-            frames += 1;
-            let plain = Head::is_plain_call(&words) || Head::is_plain_oneway(&words);
-            if plain && session.is_clear() {
+            if Head::is_plain_request(&words) && session.is_clear() {
                 session.accept();
                 self.call(session, &words);
                 session.advance();
@@ -505,9 +503,9 @@ impl Dispatcher {
                 self.answer(session, &head, main)?;
                 session.advance();
             } else if !self.other(session, words, main)? {
-                frames -= 1;
                 break;
             }
+            frames += 1;
         }
         self.contract.taken(frames);
         self.sampling.drained();

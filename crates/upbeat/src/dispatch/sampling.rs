@@ -303,7 +303,7 @@ impl Dispatcher {
         if Head::is_plain_reply(&plain) {
             let head = Head::reply(CallNumber::from_u64(plain[1]), Head::len_in(&plain));
             self.sampled_answer(session, &head, (manner, stamp), main)?;
-        } else if Head::is_plain_call(&plain) || Head::is_plain_oneway(&plain) {
+        } else if Head::is_plain_request(&plain) {
             self.sampled_request(session, &plain, (manner, stamp))?;
         } else {
             // What lies in a buffer, failures, calls with a deadline: they go the long way.
