@@ -12,8 +12,8 @@ pub mod way;
 pub mod taken;
 pub mod collected;
 
-use std::fmt;
-use std::ops::{Add, AddAssign, Mul, Sub};
+use core::fmt;
+use core::ops::{Add, AddAssign, Mul, Sub};
 
 /// Declares an enum whose variants have a name and a sentence, which is their documentation too.
 macro_rules! listed {
@@ -49,8 +49,8 @@ macro_rules! listed {
             }
         }
 
-        impl std::fmt::Display for $list {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        impl core::fmt::Display for $list {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 f.pad(self.name())
             }
         }
@@ -215,7 +215,7 @@ impl Default for Bill {
     }
 }
 
-impl std::ops::Index<Item> for Bill {
+impl core::ops::Index<Item> for Bill {
     type Output = f64;
 
     fn index(&self, item: Item) -> &f64 {
@@ -223,7 +223,7 @@ impl std::ops::Index<Item> for Bill {
     }
 }
 
-impl std::ops::IndexMut<Item> for Bill {
+impl core::ops::IndexMut<Item> for Bill {
     fn index_mut(&mut self, item: Item) -> &mut f64 {
         &mut self.amounts[item.index()]
     }

@@ -9,7 +9,10 @@
 //! The invariant: a number is given only to a method whose hash is equal on both sides, and any
 //! bytes give a request or a reply within its bounds or the rule that they break.
 
-use std::fmt;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
 
 use crate::fault::Rule;
 use crate::limits::{
@@ -259,7 +262,7 @@ impl Clash {
     }
 }
 
-impl std::error::Error for Clash {}
+impl core::error::Error for Clash {}
 
 impl fmt::Display for Clash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -297,7 +300,7 @@ pub enum BindError {
     },
 }
 
-impl std::error::Error for BindError {}
+impl core::error::Error for BindError {}
 
 impl fmt::Display for BindError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,7 +10,8 @@
 //! The invariant: a call is answered at most once, and an answer to an earlier use of a number is
 //! never taken for one to a later use.
 
-use std::fmt;
+use alloc::vec::Vec;
+use core::fmt;
 
 use crate::fault::Rule;
 use crate::frame::CallNumber;
@@ -87,7 +88,7 @@ impl fmt::Display for TableFull {
     }
 }
 
-impl std::error::Error for TableFull {}
+impl core::error::Error for TableFull {}
 
 impl<W> CallTable<W> {
     /// A table without calls. It allocates when it grows, never in the steady state.
@@ -201,7 +202,7 @@ impl<W> CallTable<W> {
         if entry.generation != call.generation {
             return Abandon::Gone;
         }
-        match std::mem::replace(&mut entry.state, State::Abandoned) {
+        match core::mem::replace(&mut entry.state, State::Abandoned) {
             State::Open { waiter, answered: false } => {
                 if mutated(Mutant::AbandonFrees) {
                     self.release(call.index);
@@ -238,7 +239,7 @@ impl<W> CallTable<W> {
     /// reached when the iterator is dropped stay open.
     pub fn drain(&mut self) -> impl Iterator<Item = (CallNumber, W)> + '_ {
         let mut index = 0;
-        std::iter::from_fn(move || {
+        core::iter::from_fn(move || {
             loop {
                 let entry = self.entries.get(index as usize)?;
                 let call = CallNumber { index, generation: entry.generation };
@@ -259,7 +260,7 @@ impl<W> CallTable<W> {
     #[inline]
     fn release(&mut self, index: u32) -> Option<W> {
         let state = State::Free { next: self.free };
-        let old = std::mem::replace(&mut self.entries[index as usize].state, state);
+        let old = core::mem::replace(&mut self.entries[index as usize].state, state);
         self.free = index;
         self.len -= 1;
         match old {

@@ -5,7 +5,7 @@
 //! table, a name that cannot be) are the errors of their modules. The invariant: a `Rule` is
 //! [`Copy`], small and allocates nothing, so that finding one costs the good path a branch.
 
-use std::fmt;
+use core::fmt;
 
 use crate::limits;
 
@@ -287,7 +287,7 @@ pub enum Rule {
 // A rule travels in the `Err` of the hottest functions.
 const _: () = assert!(size_of::<Rule>() <= 24);
 
-impl std::error::Error for Rule {}
+impl core::error::Error for Rule {}
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

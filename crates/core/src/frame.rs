@@ -26,7 +26,7 @@ mod flags;
 mod kind;
 mod failure;
 
-use std::fmt;
+use core::fmt;
 
 pub use self::failure::{FailCode, Failure};
 pub use self::flags::{Flags, Placed};

@@ -28,6 +28,7 @@ use crate::limits::{
 };
 use crate::name::{NodeName, ProgramId, ProgramName};
 use crate::record::{Fields, push_text};
+use alloc::vec::Vec;
 
 /// What every record starts with. The first byte is not 0, which is a bell.
 pub const MAGIC: [u8; 8] = *b"upbeat\x00\x01";

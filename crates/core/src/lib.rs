@@ -7,7 +7,13 @@
 //!
 //! The order of the modules below is the order of their floors: a module imports only modules
 //! above it in this list.
+//!
+//! The crate has no standard library, so the compiler refuses a clock, a socket or a thread in it. Only
+//! its tests have one, and faults that a test puts in.
+#![cfg_attr(not(any(test, feature = "mutants")), no_std)]
 #![forbid(unsafe_code)]
+
+extern crate alloc;
 
 pub mod limits;
 pub mod mutant;

@@ -5,7 +5,8 @@
 //! agree on a method if and only if the hashes of their texts are equal. The invariant: a hash
 //! depends on the whole text and on nothing else, in every build and on every host.
 
-use std::fmt;
+use alloc::boxed::Box;
+use core::fmt;
 
 use crate::limits::{IDENT_BYTES_MAX, SIGNATURE_BYTES_MAX};
 
@@ -110,7 +111,7 @@ pub struct IdentError {
     bytes: usize,
 }
 
-impl std::error::Error for IdentError {}
+impl core::error::Error for IdentError {}
 
 impl fmt::Display for IdentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

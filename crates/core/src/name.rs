@@ -4,9 +4,10 @@
 //! exists is well formed, short enough for a socket's path and safe as a relative path, for there
 //! is no way to make one but by parsing.
 
-use std::fmt;
-use std::str::FromStr;
-use std::sync::Arc;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt;
+use core::str::FromStr;
 
 use crate::limits::{NAME_BYTES_MAX, PROGRAM_BYTES_MAX};
 
@@ -181,7 +182,7 @@ impl NameError {
     }
 }
 
-impl std::error::Error for NameError {}
+impl core::error::Error for NameError {}
 
 impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

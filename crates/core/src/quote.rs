@@ -32,7 +32,7 @@ use crate::frame::slots;
 use crate::limits::{
     EXTENSION_BYTES, HEAD_BYTES, IN_RING_BYTES_MAX, LINE_BYTES, MESSAGE_BYTES_MAX,
 };
-use std::fmt;
+use core::fmt;
 
 /// Lines that are loaded to see that a reader sleeps.
 const PROMISE_LINES: u64 = 1;

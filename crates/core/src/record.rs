@@ -4,6 +4,7 @@
 //! names or gives a [`Rule`], and nothing is allocated for bytes that are not there.
 
 use crate::fault::Rule;
+use alloc::vec::Vec;
 
 /// Reads fields from the front of a record's body. Integers are little-endian, texts have their
 /// length before them in two bytes.

@@ -11,6 +11,8 @@
 
 use super::way::{Happened, Manner, Place, Point, Way};
 use super::{Bill, Item};
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// The most stories kept of one kind; after that the oldest is given up for each new one.
 pub const STORIES_MAX: usize = 1 << 14;
@@ -336,11 +338,11 @@ impl Spread {
     pub fn of(values: impl IntoIterator<Item = f64>) -> Spread {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
-        let at = |part: f64| {
-            let rank = (part * values.len() as f64).ceil() as usize;
+        let at = |permille: usize| {
+            let rank = (permille * values.len()).div_ceil(1000);
             values.get(rank.max(1) - 1).copied().unwrap_or(0.0)
         };
-        Spread { p50: at(0.5), p99: at(0.99), p999: at(0.999), max: at(1.0) }
+        Spread { p50: at(500), p99: at(990), p999: at(999), max: at(1000) }
     }
 }
 

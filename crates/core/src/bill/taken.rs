@@ -123,7 +123,7 @@ impl Taken {
             taken.stamps[point] = u64::from_le_bytes(*stamp);
             rest = behind;
         }
-        let lock = std::str::from_utf8(rest).map_err(|_| wrong(taken.points))?;
+        let lock = core::str::from_utf8(rest).map_err(|_| wrong(taken.points))?;
         if lock.len() > LOCK_NAME_BYTES_MAX { Err(wrong(taken.points)) } else { Ok((taken, lock)) }
     }
 

@@ -202,7 +202,7 @@ impl Way {
     /// stamp takes.
     pub fn rungs(&self) -> impl Iterator<Item = u8> + '_ {
         let paired = |(at, phase): (usize, &Phase)| phase.paired.then_some(at as u8 + 1);
-        std::iter::once(0).chain(self.phases.iter().enumerate().filter_map(paired))
+        core::iter::once(0).chain(self.phases.iter().enumerate().filter_map(paired))
     }
 }
 

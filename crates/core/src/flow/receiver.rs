@@ -5,7 +5,8 @@ use crate::fault::Rule;
 use crate::frame::Kind;
 use crate::limits::{GRANTS_AHEAD, PLACES_MAX};
 use crate::mutant::{Mutant, mutated};
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 /// The receiving side of one direction. `P` is a payload that waits here, or a hold on one that
 /// waits in its sender's memory.
@@ -122,7 +123,7 @@ impl<P> Receiver<P> {
         share: &mut Share,
     ) -> Result<Option<P>, Rule> {
         let place = self.place(number).ok_or_else(|| stray(Kind::Withdraw, number))?;
-        let old = std::mem::replace(place, Place::Void);
+        let old = core::mem::replace(place, Place::Void);
         if mutated(Mutant::VoidRemoves) {
             self.places.remove((number - self.accepted) as usize);
         }

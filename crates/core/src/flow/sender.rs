@@ -5,7 +5,7 @@ use crate::fault::Rule;
 use crate::frame::Kind;
 use crate::limits::{OPTIMISM, PLACES_RESERVED};
 use crate::mutant::{Mutant, mutated};
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 /// The sending side of one direction.
 ///

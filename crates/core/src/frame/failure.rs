@@ -4,7 +4,8 @@
 //! invariant: the payload is bounded, and any bytes give a [`Failure`] or the [`Rule`] that they
 //! break.
 
-use std::fmt;
+use alloc::vec::Vec;
+use core::fmt;
 
 use crate::fault::Rule;
 use crate::limits::ERROR_TEXT_BYTES_MAX;

@@ -3,7 +3,9 @@
 //! When to refuse is the transport's, the record around it is the module's above. The invariant:
 //! the text is bounded, and what a peer wrote there is shown escaped.
 
-use std::fmt;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt;
 
 use crate::fault::Rule;
 use crate::limits::ERROR_TEXT_BYTES_MAX;
