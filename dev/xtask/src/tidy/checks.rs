@@ -4,14 +4,11 @@ mod architecture;
 mod crate_floors;
 mod dead_files;
 mod headers;
-mod leftovers;
 mod lengths;
 mod links;
 mod module_floors;
-mod pure_core;
 mod syntax;
 mod unsafe_code;
-mod whitespace;
 
 use super::finding::Finding;
 use super::tree::Tree;
@@ -53,18 +50,8 @@ pub(crate) const CHECKS: &[Check] = &[
     },
     Check {
         name: "unsafe-code",
-        about: "unsafe stays in its home, with a SAFETY comment at each block",
+        about: "unsafe stays in its home, and every other crate forbids it",
         run: unsafe_code::check,
-    },
-    Check {
-        name: "pure-core",
-        about: "crates/core has no I/O, no clock, no threads, no async",
-        run: pure_core::check,
-    },
-    Check {
-        name: "leftovers",
-        about: "nothing is left to do, and no debugging aid is left in",
-        run: leftovers::check,
     },
     Check {
         name: "headers",
@@ -80,10 +67,5 @@ pub(crate) const CHECKS: &[Check] = &[
         name: "links",
         about: "links between the repository's documents lead somewhere",
         run: links::check,
-    },
-    Check {
-        name: "whitespace",
-        about: "no tabs and no blanks at the ends of lines in .rs and .md",
-        run: whitespace::check,
     },
 ];

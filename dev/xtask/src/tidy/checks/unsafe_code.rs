@@ -1,27 +1,17 @@
-//! `unsafe` stays in its home, and says why it is sound.
+//! `unsafe` stays in its home. Clippy asks there for the reason of each block.
 
-use super::super::code::{Code, Token};
+use super::super::code::Token;
 use super::super::finding::Finding;
 use super::super::tree::Tree;
 
 /// Where `unsafe` may stand, with the reason.
 const HOMES: &[(&str, &str)] = &[("crates/memory/", "shared bytes")];
 
-/// Reports `unsafe` elsewhere, blocks without a reason, and crates that do not forbid it.
+/// Reports `unsafe` elsewhere, and crates that do not forbid it.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, code) in tree.sources() {
-        if is_home(path) {
-            let lines: Vec<&str> = tree.texts[path].lines().collect();
-            findings.extend(blocks(code).filter(|&line| !has_reason(&lines, line)).map(|line| {
-                Finding::error(
-                    path,
-                    line,
-                    "unsafe without its reason",
-                    "say above it in a `// SAFETY:` comment why it is sound",
-                )
-            }));
-        } else {
+        if !is_home(path) {
             let words = code.tokens.iter().filter(|token| token.text == "unsafe");
             findings.extend(words.map(|token| strayed(path, token.line)));
         }
@@ -57,32 +47,6 @@ fn strayed(path: &str, line: usize) -> Finding {
     )
 }
 
-/// The lines of `unsafe {` and `unsafe impl`.
-fn blocks(code: &Code) -> impl Iterator<Item = usize> {
-    let pairs = code.tokens.windows(2);
-    pairs
-        .filter(|pair| pair[0].text == "unsafe" && matches!(&*pair[1].text, "{" | "impl"))
-        .map(|pair| pair[0].line)
-}
-
-/// Whether a `SAFETY:` comment stands in the line or right above the statement it is part of.
-fn has_reason(lines: &[&str], line: usize) -> bool {
-    let says = |text: &str| text.contains("// SAFETY:") || text.contains("/* SAFETY:");
-    if says(lines[line - 1]) {
-        return true;
-    }
-    let mut above = lines[..line - 1].iter().rev().map(|text| text.trim());
-    let above = above.by_ref().skip_while(|text| continues(text));
-    above.take_while(|text| text.starts_with("//")).any(says)
-}
-
-/// Whether a line is an attribute or the beginning of a statement that goes on below.
-fn continues(line: &str) -> bool {
-    let ends = ["=", "(", "=>", "&&", "||", "return"];
-    line.starts_with("#[")
-        || (!line.starts_with("//") && ends.iter().any(|end| line.ends_with(end)))
-}
-
 /// Whether `#![forbid(… unsafe_code …)]` is among the tokens.
 fn forbids(tokens: &[Token]) -> bool {
     let texts: Vec<&str> = tokens.iter().map(|token| token.text.as_str()).collect();
@@ -115,21 +79,6 @@ mod tests {
     fn comments_and_strings_are_no_code() {
         let text = "// unsafe\n/* unsafe {} */ const A: &str = \"unsafe {\";";
         assert_eq!(findings("crates/core/src/frame.rs", text), []);
-    }
-
-    #[test]
-    fn a_block_says_why_it_is_sound() {
-        let home = |text| findings("crates/memory/src/ring.rs", text);
-        assert_eq!(home("fn f() {\n    // SAFETY: so\n    // it is\n    unsafe { g() }\n}"), []);
-        assert_eq!(home("// SAFETY: so\n#[cfg(x)]\nunsafe impl Send for A {}"), []);
-        assert_eq!(home("fn f() {\n// SAFETY: so\nlet a =\n  unsafe { g() };\n}"), []);
-        assert_eq!(home("fn f() {\n    unsafe { g() }\n}"), [2]);
-        assert_eq!(home("// because\nunsafe impl Send for A {}"), [2]);
-        assert_eq!(
-            home("// SAFETY: so\nunsafe impl Send for A {}\nunsafe impl Sync for A {}"),
-            [3]
-        );
-        assert_eq!(home("unsafe fn f() {}"), []);
     }
 
     #[test]
