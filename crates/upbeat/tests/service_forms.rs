@@ -4,6 +4,11 @@
 //! the macros emit.
 #![deny(warnings, unreachable_pub)]
 #![allow(missing_docs, reason = "the service is nobody's")]
+#![allow(
+    clippy::non_minimal_cfg,
+    clippy::too_many_arguments,
+    reason = "unusual forms are tried too"
+)]
 
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
