@@ -370,7 +370,7 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     fn waits_for_grant(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
         match &mut self.rare {
             Some(rare) if matches!(self.state, State::Unsent(_)) => {
-                still_asks(&self.bound.session, &mut rare.waits, context)
+                still_asks(self.bound, &mut rare.waits, context)
             }
             _ => Ok(false),
         }

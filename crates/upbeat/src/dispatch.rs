@@ -41,6 +41,7 @@ mod sampling;
 
 mod contract;
 
+use crate::drives::Drives;
 use crate::reactor::{Reactor, Source};
 use crate::sample::Sample;
 use crate::session::{Fault, Session, Waiter, misbehaved};
@@ -151,7 +152,10 @@ impl Running {
     }
 }
 
-const NOBODY: Current = Current { task: 0, waker: std::ptr::null() };
+/// What no waker points to. A waker that does nothing has no data, so none does not stand for nobody.
+static NO_WAKER: u8 = 0;
+
+const NOBODY: Current = Current { task: 0, waker: (&raw const NO_WAKER).cast() };
 
 /// Why something is polled.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -173,6 +177,7 @@ pub(crate) struct Dispatcher {
     pub(crate) home: Home,
     /// Where it was made. A child that was forked there must not use it.
     made: Process,
+    pub(crate) drives: Rc<Drives>,
     pub(crate) settings: Settings,
     places: RefCell<Pool<Place>>,
     hot: RefCell<Vec<Rc<Session>>>,
@@ -238,16 +243,19 @@ impl Dispatcher {
         let jitter = Cell::new(Jitter::new(home.incarnation()));
         let sampling = sampling::Sampling::new(settings.sampling, home.incarnation());
         let purse = Rc::new(promoted::Purse::new(settings.budget));
+        let name = home.name().map(ToString::to_string).unwrap_or_default();
+        let drives = Rc::new(Drives::new(&roster, name, settings.undriven_period));
         let dispatcher = Dispatcher {
             home,
             made: Process::this(),
+            drives: Rc::clone(&drives),
             settings,
             places: RefCell::new(Pool::new(SESSIONS_PER_NODE_MAX as u32)),
             hot: RefCell::new(Vec::new()),
             methods: RefCell::default(),
             offered: RefCell::default(),
             streams: streams::Streams::default(),
-            tasks: Tasks::new(),
+            tasks: Tasks::new(drives),
             handlers: who::Handlers::default(),
             roster,
             ready: RefCell::default(),
@@ -375,6 +383,7 @@ impl Dispatcher {
         if context.waker().data() == current.waker {
             return Waiter::Task(current.task);
         }
+        self.drives.is_awaited(context.waker());
         Waiter::Waker(context.waker().clone())
     }
 

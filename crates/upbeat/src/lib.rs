@@ -64,7 +64,8 @@
 //! # Threads
 //!
 //! A [`Node`], its clients and its tasks stay on the thread that drives it, by [`Node::block_on`] or by
-//! turns of a loop of its own ([`Node::turn`]). Methods take turns: between two awaits nothing else
+//! turns of a loop of its own ([`Node::turn`]). A call that another executor awaits while nobody drives the
+//! node panics after some seconds, and says so. Methods take turns: between two awaits nothing else
 //! of the node runs. A handle is `Send`, `Sync` and `Clone`.
 //!
 //! What computes for long does so in [`Node::compute`], on another thread, while the node serves others,
@@ -109,9 +110,13 @@ mod warning;
 
 mod contain;
 
+mod watchdog;
+
 mod wait;
 
 mod wake;
+
+mod drives;
 
 mod task;
 

@@ -40,6 +40,11 @@ const CLOSING_LOOK: Duration = Duration::from_millis(1);
 /// clone that a task or a service of the node itself keeps is one of them, so such a node is ended
 /// by [`Node::shut_down`], which should end every node that has accepted calls.
 ///
+/// What is awaited of a node (calls, one-way messages, [`Node::connect`], tasks' handles) goes on only
+/// while its thread drives the node: by [`Node::block_on`], by [`Node::turn`] in a loop of its own, or by
+/// `upbeat::tokio::drive`. Another executor may poll such a future between two turns. Where nobody drives
+/// the node, the future would wait for ever: it panics after some seconds, and says what to write instead.
+///
 /// A forked child has none of the nodes of its parent: there, dropping one does nothing, and driving one
 /// panics. The child may build a node of its own.
 ///
@@ -220,7 +225,10 @@ impl Node {
         let connecting: Rc<Connecting> = self.inner.connect(name, call)?;
         poll_fn(|context| match connecting.poll(context.waker()) {
             Some(outcome) => Poll::Ready(outcome),
-            None => Poll::Pending,
+            None => {
+                self.inner.drives.is_awaited(context.waker());
+                Poll::Pending
+            }
         })
         .await
     }

@@ -132,6 +132,11 @@ impl Roster {
         }
     }
 
+    /// Wakes the node if it sleeps, or a loop of the application's that waits for its descriptor.
+    pub(crate) fn ring(&self) {
+        self.push_from_elsewhere(NO_TASK);
+    }
+
     /// The node itself has tasks that are ready, the highest of this priority.
     #[inline]
     pub(crate) fn keep(&self, priority: Priority) {

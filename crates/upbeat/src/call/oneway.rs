@@ -109,7 +109,7 @@ impl<A: Wire> Send<'_, A> {
     #[inline(never)]
     fn poll_rarely(&mut self, context: &mut Context<'_>) -> Poll<Result<(), CallError>> {
         if let Some(waits) = &mut self.rare
-            && still_asks(&self.bound.session, waits, context)?
+            && still_asks(self.bound, waits, context)?
         {
             self.bound.node.put_off_sample();
             return Poll::Pending;

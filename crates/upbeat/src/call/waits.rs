@@ -61,11 +61,12 @@ pub(super) fn sample_of(
 
 /// Whether a message has asked for room that there is not yet.
 pub(super) fn still_asks(
-    session: &Session,
+    bound: &Bound,
     waits: &mut Waits,
     context: &mut Context<'_>,
 ) -> Result<bool, CallError> {
     let Some(number) = waits.number() else { return Ok(false) };
+    let Bound { node, session, .. } = bound;
     if let Some(lost) = session.ended() {
         return Err(CallError::NotSent(Box::new(lost.clone())));
     }
@@ -73,7 +74,11 @@ pub(super) fn still_asks(
     if grant == Grant::Lost {
         waits.asked = None;
     }
-    Ok(grant == Grant::Awaited)
+    if grant == Grant::Awaited {
+        node.drives.is_awaited(context.waker());
+        return Ok(true);
+    }
+    Ok(false)
 }
 
 /// What is to be done with a message that was not sent: it stands in the queue, or asks for room, or
@@ -94,6 +99,7 @@ pub(super) fn not_sent(
                 waits.asked = Some(Asked { node, session, number });
                 waits.standing = None;
                 bound.node.sent(&bound.session);
+                bound.node.drives.is_awaited(context.waker());
                 return Ok(());
             }
             Err(put) => put,
@@ -109,6 +115,7 @@ pub(super) fn not_sent(
                 None => session.stand(Line::Room, &mut waits.standing, context.waker()),
             }
             node.sent(session);
+            node.drives.is_awaited(context.waker());
             Ok(())
         }
         Put::Numbers => {
@@ -116,6 +123,7 @@ pub(super) fn not_sent(
             waits.asked = None;
             session.stand(Line::Number, &mut waits.standing, context.waker());
             node.sent(session);
+            node.drives.is_awaited(context.waker());
             Ok(())
         }
         put => Err(not_waiting(node, session, put)),

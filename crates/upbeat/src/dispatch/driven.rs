@@ -30,6 +30,7 @@ impl Enter {
         if outer.is_some() {
             Enter::nested(outer);
         }
+        node.drives.begin();
         Enter(())
     }
 
@@ -54,6 +55,7 @@ impl Drop for Enter {
     #[inline]
     fn drop(&mut self) {
         if let Some(node) = DRIVEN.take() {
+            node.drives.end();
             drop(ManuallyDrop::into_inner(node));
         }
     }

@@ -47,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) on_lost: Option<OnLost>,
     /// Which waits are reported.
     pub(crate) stuck: stuck::Terms,
+    /// How long the node is not driven before its futures are polled again.
+    pub(crate) undriven_period: Duration,
 }
 
 /// A place among the sessions: open, or on its way there.

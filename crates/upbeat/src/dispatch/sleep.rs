@@ -185,6 +185,7 @@ impl Dispatcher {
     /// descriptor. False if something has come.
     pub(crate) fn may_wait(self: &Rc<Self>) -> bool {
         self.waited.set(true);
+        self.drives.waits_for_node();
         self.home.page().withdraw();
         self.settle_all(false);
         self.relieve_all();

@@ -2,6 +2,7 @@
 
 use super::{End, Node};
 use crate::dispatch::{Dispatcher, OnLost, Settings};
+use crate::drives;
 use crate::error::{BuildError, Lost};
 use crate::execution::Execution;
 use crate::session::Terms;
@@ -55,6 +56,7 @@ pub struct Builder {
     on_lost: Option<OnLost>,
     stuck_after: Option<Duration>,
     on_stuck: Option<OnStuck>,
+    undriven_period: Duration,
     statistics: Option<Option<Report>>,
 }
 
@@ -75,6 +77,7 @@ impl Builder {
             on_lost: None,
             stuck_after: None,
             on_stuck: None,
+            undriven_period: drives::PERIOD,
             statistics: None,
         }
     }
@@ -273,6 +276,14 @@ impl Builder {
         self
     }
 
+    /// How long the node is not driven before futures that are awaited meanwhile are polled again; a few
+    /// such polls in a row panic. For tests: there is no reason to change it.
+    #[doc(hidden)]
+    pub fn undriven_period(mut self, period: Duration) -> Builder {
+        self.undriven_period = period;
+        self
+    }
+
     /// Is called with each wait that lasts too long, instead of a line on standard error. It is
     /// called where the wait is, so it does not wait itself.
     ///
@@ -348,11 +359,20 @@ impl Builder {
         let stuck = stuck::Terms { after: stuck_after(self.stuck_after)?, report: self.on_stuck };
         let execution = execution(self.execution)?;
         let statistics = Collected::new(statistics(self.statistics)?);
-        let Builder { waiting, budget, longest, on_lost, .. } = self;
+        let Builder { waiting, budget, longest, on_lost, undriven_period, .. } = self;
         let share = self.session_budget.unwrap_or(budget.div_ceil(4));
         let terms = Terms { optimistic: !conservative(self.conservative), share, longest };
-        let settings =
-            Settings { waiting, place, sampling, execution, budget, terms, on_lost, stuck };
+        let settings = Settings {
+            waiting,
+            place,
+            sampling,
+            execution,
+            budget,
+            terms,
+            on_lost,
+            stuck,
+            undriven_period,
+        };
         let inner = Dispatcher::new(home, settings, counters)?;
         inner.open_door(shared, Some(local))?;
         let end = Rc::new(End { inner: Rc::clone(&inner), statistics });

@@ -80,6 +80,8 @@ impl<T> Pushed<T> {
                 state.reader = Some(context.waker().clone());
                 // It holds nothing of the budget that what it waits for may need.
                 self.node.awaits_answer();
+                drop(state);
+                self.node.drives.is_awaited(context.waker());
                 Poll::Pending
             }
         }

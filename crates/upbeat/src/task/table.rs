@@ -7,6 +7,7 @@
 use super::slots::{Live, Spares};
 use super::{Caller, Cancelled};
 use crate::contain::contain;
+use crate::drives::Drives;
 use crate::wake::{self, NO_TASK, Priority, TaskId, Wakeup};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::mem::forget;
@@ -123,10 +124,12 @@ pub(crate) struct Tasks {
     /// Whether something was asked of the task that is being polled. It is noted in its place.
     asked: Cell<bool>,
     pub(super) spares: Spares,
+    /// Whether the node is driven.
+    drives: Rc<Drives>,
 }
 
 impl Tasks {
-    pub(crate) fn new() -> Rc<Tasks> {
+    pub(crate) fn new(drives: Rc<Drives>) -> Rc<Tasks> {
         Rc::new(Tasks {
             shelves: [const { OnceCell::new() }; SHELVES],
             blocks: Cell::new(0),
@@ -134,6 +137,7 @@ impl Tasks {
             live: Cell::new(0),
             asked: Cell::new(false),
             spares: Spares::default(),
+            drives,
         })
     }
 
@@ -323,6 +327,7 @@ impl Tasks {
         });
         if ended == Some(false) {
             block.join(id, waker);
+            self.drives.is_awaited(waker);
             return false;
         }
         self.free(block, id).into_iter().for_each(|live| self.keep(live));

@@ -1,0 +1,118 @@
+//! Drives of a node: how often there were some, and what is said where there are none.
+//!
+//! A future of the node that is polled by an executor of somebody else's waits for ever if nobody drives
+//! the node. A legitimate loop polls such futures as well, between its calls of `Node::turn`, so a poll
+//! outside of a drive proves nothing. But a loop that turns its node does so between two polls that are
+//! a period apart. The [`Watchdog`] has the future polled again after a period; after so many of them
+//! without any drive the poll panics.
+//!
+//! Invariant: a poll inside a drive costs nothing here but one look at a word.
+
+use crate::wake::Roster;
+use crate::watchdog::Watchdog;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+/// How long a node is not driven before its futures are polled again.
+pub(crate) const PERIOD: Duration = Duration::from_secs(1);
+
+/// Polls in a row, a period apart and without any drive in between, that prove that nobody drives.
+const POLLS: u32 = 5;
+
+/// The bit of the word that stands while the thread drives the node.
+const NOW: u64 = 1;
+
+/// What a node knows of its drives.
+pub(crate) struct Drives {
+    /// How often the node was driven, above the bit that says whether it is driven now. Its thread alone
+    /// writes it.
+    word: Arc<AtomicU64>,
+    roster: Arc<Roster>,
+    node: String,
+    period: Duration,
+    undriven: Cell<Option<Undriven>>,
+}
+
+/// Polls outside of drives since the last drive.
+#[derive(Clone, Copy)]
+struct Undriven {
+    seen: u64,
+    since: Instant,
+    /// When the last poll came that counts.
+    last: Instant,
+    polls: u32,
+}
+
+impl Drives {
+    pub(crate) fn new(roster: &Arc<Roster>, node: String, period: Duration) -> Drives {
+        let (roster, undriven) = (Arc::clone(roster), Cell::new(None));
+        Drives { word: Arc::default(), roster, node, period, undriven }
+    }
+
+    /// A drive begins.
+    #[inline]
+    pub(crate) fn begin(&self) {
+        self.word.store((self.word.load(Ordering::Relaxed) | NOW) + 2, Ordering::Relaxed);
+    }
+
+    /// A drive ends.
+    #[inline]
+    pub(crate) fn end(&self) {
+        self.word.store(self.word.load(Ordering::Relaxed) & !NOW, Ordering::Relaxed);
+    }
+
+    /// A loop of the application's own is about to wait for the node: that counts as a drive.
+    pub(crate) fn waits_for_node(&self) {
+        self.word.store(self.word.load(Ordering::Relaxed) + 2, Ordering::Relaxed);
+    }
+
+    /// A future of the node is pending, and has this waker.
+    ///
+    /// # Panics
+    /// When such futures were polled several times, a period apart each, and nobody has driven the node
+    /// since the first of these polls.
+    #[inline]
+    pub(crate) fn is_awaited(&self, waker: &Waker) {
+        let seen = self.word.load(Ordering::Relaxed);
+        if seen & NOW == 0 {
+            self.is_awaited_outside(seen, waker);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn is_awaited_outside(&self, seen: u64, waker: &Waker) {
+        let now = Instant::now();
+        let known = self.undriven.get().filter(|undriven| undriven.seen == seen);
+        let begins = Undriven { seen, since: now, last: now, polls: 0 };
+        let mut undriven = known.unwrap_or(begins);
+        if now - undriven.last >= self.period {
+            undriven = Undriven { last: now, polls: undriven.polls + 1, ..undriven };
+            if undriven.polls == POLLS {
+                // A program that goes on behind the panic is told once more, not at once.
+                self.undriven.set(None);
+                self.refuse(now - undriven.since);
+            }
+            // A loop that waits for the node's descriptor drives the node now.
+            self.roster.ring();
+        }
+        self.undriven.set(Some(undriven));
+        Watchdog::of_process().watch(&self.word, seen, self.period, waker);
+    }
+
+    #[cold]
+    fn refuse(&self, waited: Duration) -> ! {
+        panic!(
+            "a future of node `{}` (a call, a one-way message, a `connect`, or a task's handle) has been \
+             awaited for {waited:.1?} while nobody drove the node, so it would wait for ever: an executor \
+             that knows nothing of the node polls it. Write `node.block_on(async {{ … }})` and await it \
+             there, or in a task of the node; under tokio await it inside `upbeat::tokio::drive(&node, \
+             async {{ … }})`; in a loop of your own call `node.turn()` between two polls. Other threads \
+             and tasks have handles (`node.handle(…)`), which need no drive",
+            self.node
+        )
+    }
+}

@@ -1,0 +1,218 @@
+//! A thread that wakes futures again whose node nobody drives, so that they can report it.
+//!
+//! A future that is polled outside of its node's drives registers its waker here. The thread wakes it
+//! after the node's period, unless the node was driven in between: then it forgets the waker. The thread
+//! starts on first need, sleeps while it has nothing to do, and ends after a while. Whether a node is
+//! misused is decided elsewhere.
+//!
+//! Invariant: a wake changes nothing for a program that drives its node; no lock is held while a waker
+//! of the application's is woken or dropped.
+
+use crate::contain::panics;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Waker;
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+use upbeat_memory::fork::Process;
+
+/// How long the thread waits for something to do before it ends.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The most wakers that are kept for a node: one suffices to report the misuse, but its future may have
+/// been dropped meanwhile.
+const WAKERS_MAX: usize = 16;
+
+/// The watchdog of a process.
+pub(crate) struct Watchdog {
+    process: Process,
+    state: Mutex<State>,
+    more: Condvar,
+    /// The watchdog of a child that this process has forked: the thread is not there.
+    child: OnceLock<Box<Watchdog>>,
+}
+
+#[derive(Default)]
+struct State {
+    nodes: Vec<Watched>,
+    runs: bool,
+}
+
+/// The futures of a node that were polled while nobody drove it.
+struct Watched {
+    due: Instant,
+    /// Changes whenever the node is driven.
+    drives: Arc<AtomicU64>,
+    seen: u64,
+    wakers: Vec<Waker>,
+}
+
+impl Watched {
+    fn is_driven(&self) -> bool {
+        self.drives.load(Ordering::Relaxed) != self.seen
+    }
+}
+
+impl Watchdog {
+    /// Returns the watchdog of the process that runs.
+    pub(crate) fn of_process() -> &'static Watchdog {
+        static FIRST: OnceLock<Watchdog> = OnceLock::new();
+        let mut watchdog = FIRST.get_or_init(Watchdog::new);
+        while !watchdog.process.is_this() {
+            watchdog = watchdog.child.get_or_init(|| Box::new(Watchdog::new()));
+        }
+        watchdog
+    }
+
+    fn new() -> Watchdog {
+        let (state, more) = (Mutex::default(), Condvar::new());
+        Watchdog { process: Process::this(), state, more, child: OnceLock::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes `waker` after `period`, unless `drives` is another than `seen` by then. Where no thread can
+    /// be started, nothing is woken.
+    pub(crate) fn watch(
+        &'static self,
+        drives: &Arc<AtomicU64>,
+        seen: u64,
+        period: Duration,
+        waker: &Waker,
+    ) {
+        let due = Instant::now() + period;
+        let mut state = self.state();
+        if !state.runs {
+            let started = Builder::new().name("upbeat-watchdog".into()).spawn(|| self.run());
+            if started.is_err() {
+                return;
+            }
+            state.runs = true;
+        }
+        let known = state.nodes.iter_mut().find(|node| Arc::ptr_eq(&node.drives, drives));
+        let Some(node) = known else {
+            let (drives, wakers) = (Arc::clone(drives), vec![waker.clone()]);
+            state.nodes.push(Watched { due, drives, seen, wakers });
+            drop(state);
+            return self.more.notify_one();
+        };
+        let mut old = Vec::new();
+        if node.seen != seen {
+            (node.seen, node.due) = (seen, due);
+            old = std::mem::take(&mut node.wakers);
+        }
+        if !node.wakers.iter().any(|known| known.will_wake(waker)) {
+            if node.wakers.len() == WAKERS_MAX {
+                old.push(node.wakers.remove(0));
+            }
+            node.wakers.push(waker.clone());
+        }
+        drop(state);
+        forget_all(old);
+    }
+
+    /// Wakes what is due, until there has been nothing to do for a while.
+    fn run(&self) {
+        let mut state = self.state();
+        loop {
+            let now = Instant::now();
+            if let Some(at) = state.nodes.iter().position(|node| node.due <= now) {
+                let node = state.nodes.swap_remove(at);
+                drop(state);
+                if node.is_driven() {
+                    forget_all(node.wakers);
+                } else {
+                    for waker in node.wakers {
+                        panics(|| waker.wake());
+                    }
+                }
+                state = self.state();
+                continue;
+            }
+            let next = state.nodes.iter().map(|node| node.due).min();
+            let patience = next.map_or(PATIENCE, |due| due - now);
+            let waited = self.more.wait_timeout(state, patience);
+            let (woken, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            if next.is_none() && waited.timed_out() && state.nodes.is_empty() {
+                state.runs = false;
+                return;
+            }
+        }
+    }
+}
+
+/// Drops wakers of the application's. A panic of one is its own matter.
+fn forget_all(wakers: Vec<Waker>) {
+    for waker in wakers {
+        panics(|| drop(waker));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+    use std::task::Wake;
+
+    /// So long that no busy machine takes it.
+    const SOON: Duration = Duration::from_secs(20);
+
+    struct Says(Sender<()>);
+
+    impl Wake for Says {
+        fn wake(self: Arc<Self>) {
+            self.0.send(()).unwrap();
+        }
+    }
+
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("this waker panics");
+        }
+    }
+
+    fn says() -> (Waker, Receiver<()>) {
+        let (say, said) = channel();
+        (Waker::from(Arc::new(Says(say))), said)
+    }
+
+    fn watchdog() -> &'static Watchdog {
+        Box::leak(Box::new(Watchdog::new()))
+    }
+
+    #[test]
+    fn the_waker_of_a_node_that_was_driven_is_dropped_and_others_are_woken() {
+        let (watchdog, period) = (watchdog(), Duration::from_millis(1));
+        let (undriven, driven) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+        let ((waker, said), (other, not_said)) = (says(), says());
+        watchdog.watch(&driven, 2, period, &other);
+        drop(other);
+        watchdog.watch(&undriven, 0, period, &Waker::from(Arc::new(Panics)));
+        watchdog.watch(&undriven, 0, period, &waker);
+        assert_eq!(said.recv_timeout(SOON), Ok(()));
+        // Dropped without a word, it has hung up.
+        assert_eq!(not_said.recv_timeout(SOON), Err(RecvTimeoutError::Disconnected));
+        assert_eq!(watchdog.state().nodes.len(), 0);
+    }
+
+    #[test]
+    fn a_node_keeps_few_wakers_and_none_from_before_its_last_drive() {
+        let (watchdog, drives) = (watchdog(), Arc::<AtomicU64>::default());
+        let all: Vec<_> = (0..2 * WAKERS_MAX).map(|_| says()).collect();
+        for (waker, _) in all.iter().chain(&all) {
+            watchdog.watch(&drives, 0, SOON, waker);
+        }
+        assert_eq!(watchdog.state().nodes[0].wakers.len(), WAKERS_MAX);
+        drives.store(2, Ordering::Relaxed);
+        for _ in 0..2 {
+            watchdog.watch(&drives, 2, SOON, &all[0].0);
+        }
+        let state = watchdog.state();
+        assert_eq!((state.nodes.len(), state.nodes[0].wakers.len()), (1, 1));
+    }
+}

@@ -1,0 +1,209 @@
+//! Futures of a node that an executor of somebody else's polls: what is said where nobody drives the
+//! node, and that loops that drive it are left alone.
+
+mod common;
+
+use common::server::{Kind, Server};
+use common::work::{WorkClient, WorkServer, Worker};
+use common::{Directory, PROGRAM, SOON, Signal, Watchdog, at_once, block_on};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::future::{Future, pending};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+use upbeat::{Node, Waiting};
+
+/// How long a node is not driven before its futures are polled again.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// Builds a node that finds out soon that nobody drives it.
+fn node(name: &str, place: &Path) -> Node {
+    let builder = Node::builder(name).program(PROGRAM).directory(place);
+    builder.waiting(Waiting::Sleeping).undriven_period(PERIOD).build().unwrap()
+}
+
+/// Returns what the act panics with.
+fn panic_of(act: impl FnOnce()) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(act)).expect_err("it does not panic");
+    *panic.downcast::<String>().expect("a text")
+}
+
+/// Whether a future was woken since this was last asked.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Polls a future, where it was woken.
+fn poll_woken<F: Future>(future: Pin<&mut F>, woken: &Arc<Woken>) -> Option<F::Output> {
+    if !woken.0.swap(false, Ordering::SeqCst) {
+        return None;
+    }
+    match future.poll(&mut Context::from_waker(&Waker::from(Arc::clone(woken)))) {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
+    }
+}
+
+/// A client of a server that runs in another thread.
+fn client(server: &str, place: &Path) -> (Server, Node, WorkClient) {
+    let serves = Server::start(Kind::Local, server, place, Waiting::Sleeping);
+    let node = node(&format!("{server}/client"), place);
+    let work = node.block_on(node.connect(server)).unwrap();
+    (serves, node, work)
+}
+
+/// What is awaited while nobody drives the node.
+const AWAITED: [&str; 6] = ["call", "joined", "spun", "oneway", "connect", "task"];
+
+#[test]
+fn what_is_awaited_while_nobody_drives_the_node_panics_and_says_what_to_write() {
+    let _watchdog = Watchdog::new("awaiting without a drive", 60);
+    let directory = Directory::new();
+    at_once(AWAITED, |what| {
+        let text = panic_of(|| await_undriven(what, &directory.path()));
+        let name = format!("misuse/{what}");
+        for part in [&*name, "nobody drove the node", "node.block_on(async { … })"] {
+            assert!(text.contains(part), "{what}: {text}");
+        }
+        for part in ["node.turn()", "upbeat::tokio::drive", "node.handle("] {
+            assert!(text.contains(part), "{what}: {text}");
+        }
+    });
+}
+
+/// Awaits something of a node's in a runtime that knows nothing of the node.
+fn await_undriven(what: &str, place: &Path) {
+    let name = format!("misuse/{what}");
+    match what {
+        "connect" => {
+            // It is in this thread, and accepts nobody.
+            let (_server, node) = (node(&format!("{name}/server"), place), node(&name, place));
+            let connected = block_on(node.connect::<WorkClient>(&format!("{name}/server")));
+            panic!("connected: {}", connected.is_ok());
+        }
+        "task" => {
+            let node = node(&name, place);
+            let ended = block_on(node.spawn(pending::<()>()));
+            panic!("a task has ended: {ended:?}");
+        }
+        "oneway" => fill(&name, place),
+        _ => {
+            let (_serves, _node, work) = client(&name, place);
+            let result = match what {
+                "call" => block_on(work.add(1, 1)),
+                // By a waker that is none of the runtime's.
+                "joined" => block_on(async {
+                    common::first(work.add(1, 1), pending::<()>()).await.unwrap()
+                }),
+                _ => {
+                    let mut call = pin!(work.add(1, 1));
+                    loop {
+                        let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                        if let Poll::Ready(result) = polled {
+                            break result;
+                        }
+                        std::thread::yield_now();
+                    }
+                }
+            };
+            panic!("the call has returned: {result:?}");
+        }
+    }
+}
+
+/// Sends one-way messages to a node that does not take them, in a runtime that drives nobody.
+fn fill(name: &str, place: &Path) {
+    let server = node(&format!("{name}/server"), place);
+    server.serve(WorkServer::new(Worker::new(Signal::default())));
+    let client = node(name, place);
+    let to = format!("{name}/server");
+    let mut connecting = pin!(client.connect::<WorkClient>(&to));
+    let work = loop {
+        let polled = connecting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if let Poll::Ready(connected) = polled {
+            break connected.unwrap();
+        }
+        client.turn();
+        server.turn();
+    };
+    for number in 0.. {
+        block_on(work.note(number)).unwrap();
+    }
+}
+
+#[test]
+fn a_loop_that_turns_its_node_awaits_for_as_long_as_it_takes() {
+    let _watchdog = Watchdog::new("turning between polls", 60);
+    let directory = Directory::new();
+    let (_serves, node, work) = client("misuse/turned", &directory.path());
+    let mut call = pin!(work.nap(20 * PERIOD.as_millis() as u64, 7));
+    let began = Instant::now();
+    let result = loop {
+        if let Poll::Ready(result) = call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            break result;
+        }
+        node.turn();
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    assert_eq!(result, Ok(7));
+    assert!(began.elapsed() >= 20 * PERIOD);
+}
+
+#[test]
+fn a_loop_whose_other_tasks_are_slow_turns_its_node_late() {
+    let _watchdog = Watchdog::new("slow tasks beside a call", 60);
+    let directory = Directory::new();
+    let (_serves, node, work) = client("misuse/slow", &directory.path());
+    let nap = work.nap(8 * PERIOD.as_millis() as u64, 7);
+    let (mut call, woken) = (pin!(nap), Arc::<Woken>::default());
+    woken.0.store(true, Ordering::SeqCst);
+    let (began, mut rounds) = (Instant::now(), 0);
+    let result = loop {
+        if let Some(result) = poll_woken(call.as_mut(), &woken) {
+            break result;
+        }
+        // Another task of the loop takes three periods, twice.
+        if rounds < 2 {
+            std::thread::sleep(3 * PERIOD);
+            // The call was polled again meanwhile, or is now.
+            if let Some(result) = poll_woken(call.as_mut(), &woken) {
+                break result;
+            }
+        }
+        rounds += 1;
+        node.turn();
+        assert!(began.elapsed() < SOON, "the call does not return");
+    };
+    assert_eq!(result, Ok(7));
+}
+
+#[test]
+fn a_loop_that_waits_for_the_descriptor_is_woken_to_turn() {
+    let _watchdog = Watchdog::new("waiting for the descriptor", 60);
+    let directory = Directory::new();
+    let (_serves, node, work) = client("misuse/descriptor", &directory.path());
+    let (mut call, woken) = (pin!(work.nap(1, 7)), Arc::<Woken>::default());
+    while node.turn() || !node.may_wait() {}
+    // Polled behind the turns: nobody has told the node of it.
+    woken.0.store(true, Ordering::SeqCst);
+    let result = loop {
+        if let Some(result) = poll_woken(call.as_mut(), &woken) {
+            break result;
+        }
+        let mut asked = [PollFd::new(&node, PollFlags::IN)];
+        let soon = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        if poll(&mut asked, Some(&soon)).unwrap() != 0 {
+            while node.turn() || !node.may_wait() {}
+        }
+    };
+    assert_eq!(result, Ok(7));
+}
