@@ -1,8 +1,9 @@
 //! A message wakes its receiver if that sleeps, and is found where the receiver looks if not.
 //!
 //! `UPBEAT_WAKES` says how many calls are made of each kind. Few are enough to find a wake that is
-//! never sent. A fence that is missing between what is written and what is looked at loses one wake
-//! in thousands, and only in a release build: many calls are a step of `.ci/run`.
+//! never sent. A fence that is missing between what is written and what is looked at loses a wake now
+//! and then, and only in a release build: many calls are a step of `.ci/run`. The models of
+//! `upbeat_memory::doorbell` find every such fence.
 
 mod common;
 
