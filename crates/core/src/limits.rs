@@ -151,10 +151,10 @@ pub const SESSION_BUDGET_BYTES: u64 = BUDGET_BYTES / 4;
 
 /// Bytes of replies that wait for room to be sent, up to which further requests of their session are
 /// accepted: as many as the longest lane holds. A session whose peer does not read makes its callee do no
-/// more than that in vain.
+/// more than that for nothing.
 pub const REPLIES_AHEAD_BYTES: u64 = LANE_BYTES_MAX as u64;
 
-/// Bytes of replies that came and that nobody has read yet, of which a caller's session keeps copies.
+/// Bytes of unread replies that a caller's session copies into memory of its own.
 /// While it keeps less it copies the next; replies beyond that are dropped, and their callers told.
 pub const UNREAD_BYTES_MAX: usize = LONG_BYTES_MAX;
 
@@ -243,7 +243,7 @@ pub const STREAM_ITEMS_MAX: usize = 256;
 /// few times that.
 pub const STREAM_BYTES_MAX: usize = 32 << 10;
 
-// Who is silent gives way before its handshake is over, and a caller that gave way tries again.
+// A silent connection gives way before its handshake times out, and a caller that gave way tries again.
 const _: () = assert!(HELLO_MS_MAX < HANDSHAKE_SILENCE_MS_MAX);
 const _: () = assert!(HANDSHAKE_SILENCE_MS_MAX < HANDSHAKE_MS_MAX);
 const _: () = assert!(HANDSHAKE_MS_MAX < CONNECT_MS_MAX);
@@ -304,7 +304,7 @@ const _: () = assert!(
         <= BIND_BYTES_MAX
 );
 const _: () = assert!(BIND_BYTES_MAX + EXTENSION_BYTES <= TAKEN_BYTES_MIN);
-// What a node takes can be sent.
+// A node can send messages as long as those that it takes.
 const _: () = assert!(TAKEN_BYTES_MIN <= TAKEN_BYTES_MAX && TAKEN_BYTES_MAX <= MESSAGE_BYTES_MAX);
 const _: () = assert!(IN_RING_BYTES_MAX <= TAKEN_BYTES_MIN);
 

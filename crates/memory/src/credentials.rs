@@ -1,4 +1,4 @@
-//! Who is at the other end of a unix socket, as the kernel says.
+//! The process and the user at the other end of a unix socket, as the kernel reports them.
 //!
 //! `rustix` reads the same option into a type whose process number is never 0, and the kernel gives
 //! 0 for a process of another PID namespace. So the option is read here. Whether a peer is let in is

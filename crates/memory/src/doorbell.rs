@@ -1,4 +1,4 @@
-//! What a sender does behind what it wrote, so that no receiver sleeps over it.
+//! A sender's last steps after it has written a message: they ensure that no receiver sleeps over it.
 //!
 //! The sender writes into its lane, fences, and looks at two flags of the receiver ([`announce`]).
 //! A receiver that is about to sleep withdraws its promise ([`NodePage::withdraw`] fences), and then

@@ -8,7 +8,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A page, of which the first word is used.
+/// A page. Its first word is used.
 const BYTES: usize = 4096;
 
 /// A process, as those that it forks see it: a value that is equal within a process alone.

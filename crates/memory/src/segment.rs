@@ -162,7 +162,7 @@ pub enum SegmentError {
     Mapping {
         /// Its bytes.
         bytes: usize,
-        /// What was asked of the system.
+        /// The system call that failed.
         act: &'static str,
         /// What it said.
         error: Errno,

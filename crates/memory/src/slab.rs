@@ -213,7 +213,7 @@ pub struct Borrowed {
 pub struct Allowance {
     most: u64,
     left: AtomicU64,
-    /// What is taken of another allowance while anything is taken of this one.
+    /// The part of another allowance that is taken while anything is taken of this one.
     within: Option<(Arc<Allowance>, u64)>,
 }
 

@@ -189,7 +189,7 @@ impl Bell {
     /// Tells the peer why this side gives the session up, if the socket takes it. Close it then.
     pub fn refuse(&self, code: RefusalCode, text: &str) {
         let record = Record::Refusal(Refusal::new(code, text)).encode();
-        // Who cannot be told sees the end.
+        // A peer that cannot be told sees the end of the socket.
         let _ = packet::send(self.socket.as_fd(), &record, &[]);
     }
 
@@ -206,7 +206,7 @@ impl AsFd for Bell {
     }
 }
 
-/// What a packet of an open session says.
+/// The contents of a packet of an open session.
 enum Said {
     Bell,
     Segment(Segment),

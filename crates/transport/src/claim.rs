@@ -86,7 +86,7 @@ impl Drop for Seat {
     }
 }
 
-/// Who holds a name.
+/// The process that holds a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holder {
     /// The name has no lock: no node ever had it, or the last one has put everything away.
@@ -144,7 +144,7 @@ fn lock(hall: &Hall, files: &FileNames) -> Result<Locked, Errno> {
         Ok(()) if is_in_place(hall, files, &file)? => Ok(Locked::Ours(file)),
         Ok(()) => Ok(Locked::Removed),
         Err(Errno::AGAIN | Errno::ACCESS) => {
-            // Who sweeps holds this lock besides. While it is held here, nobody begins to sweep.
+            // A sweeper holds this lock besides. While it is held here, no sweep begins.
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
                 Ok(()) => {}
                 Err(Errno::AGAIN) => return Ok(Locked::Swept),

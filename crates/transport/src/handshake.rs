@@ -428,7 +428,7 @@ impl Handshake {
                     | SegmentError::System { .. },
                 ..
             } => RefusalCode::Malformed,
-            // What is left are failures of our own.
+            // The remaining failures are our own.
             _ => RefusalCode::NoResources,
         };
         self.refuse(code, &error.to_string());

@@ -547,7 +547,7 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
                 this.node.served(&this.session, call, this.kept.names, &mut sample);
             }
         }
-        // Nobody waits any more: should the result panic when it is dropped, it is no second reply.
+        // The call has its reply: if the result panics when it is dropped, no second reply is sent.
         this.asker = Asker::Gone;
         Poll::Ready(())
     }

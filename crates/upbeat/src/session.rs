@@ -91,7 +91,7 @@ pub(crate) struct Session {
     calls: RefCell<CallTable<Waiting>>,
     /// The answer that lies open in the lane while its waiter is polled.
     arrived: reply::Arrived,
-    /// Bytes of answers that nobody has read, of which copies are kept.
+    /// Bytes of the copies that are kept of unread replies.
     unread_bytes: Cell<usize>,
     /// Calls of the peer that have become tasks, and one-way messages likewise.
     pub(crate) serving: RefCell<Serving<TaskId>>,

@@ -36,7 +36,7 @@ struct Stand {
     _directory: Directory,
 }
 
-/// What a run sends for one size.
+/// The messages that a run sends for one size.
 struct Batch {
     numbers: std::ops::RangeInclusive<u64>,
     /// The text beside the number, if the size has room for one.

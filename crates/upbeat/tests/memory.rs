@@ -19,7 +19,7 @@ use upbeat_core::limits::TAKEN_BYTES_MAX;
 const MIB: usize = 1 << 20;
 /// A message that every node takes, and for which there is no memory here.
 const LONG: usize = 20 * MIB;
-/// What the method `few` takes: so many bytes behind their count.
+/// The most bytes that the method `few` takes, behind their count.
 const FEW: usize = 1000;
 
 #[derive(Serialize, Deserialize, upbeat::Wire)]
@@ -158,7 +158,7 @@ fn limit(bytes: Option<u64>) {
     setrlimit(Resource::As, Rlimit { current, maximum: None }).unwrap();
 }
 
-/// What a node is made with: the longest message that it takes, and its session's budget.
+/// The settings of a node: the longest message that it takes, and its session's budget.
 #[derive(Clone, Copy)]
 struct Make {
     longest: usize,
@@ -171,7 +171,7 @@ impl Make {
     fn node(self, name: &str, place: &Path) -> Node {
         let builder = Node::builder(name).program(PROGRAM).directory(place);
         let builder = builder.waiting(Waiting::Adaptive).session_budget(self.share);
-        // What is usual is what nobody has said.
+        // The usual limit is the one that no setting changes.
         match self.longest {
             TAKEN_BYTES_MAX => builder.build().unwrap(),
             longest => builder.max_message_bytes(longest).build().unwrap(),
@@ -400,7 +400,7 @@ fn requests_that_had_to_wait_are_refused_as_well() {
             began(&store, vec![1; 2 * MIB]),
         ];
         common::until(|| stand.node.counted(upbeat::Counter::Refused) >= 3).await;
-        // In another session, of which nothing is held.
+        // This is another session, and holds nothing.
         let name = stand.name.clone();
         let opener = std::thread::spawn(move || {
             let other = USUAL.node(&format!("opener/{name}"), &place);

@@ -205,7 +205,7 @@ fn two_pairs_on_two_cpus_keep_up_with_sleeping_ones() {
     }
 }
 
-/// What the client with the most calls has made of those of the one with the fewest.
+/// Returns the most calls of a client over the fewest of another.
 fn spread(made: &[f64]) -> f64 {
     let most = made.iter().copied().fold(0.0, f64::max);
     let fewest = made.iter().copied().fold(f64::INFINITY, f64::min);

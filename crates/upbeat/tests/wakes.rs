@@ -59,7 +59,7 @@ impl Stand {
     }
 }
 
-/// Who sleeps at once: its peer looks for ever, so that each reply comes while the sleeper falls
+/// The side that sleeps at once: its peer polls for ever, so that each reply comes while the sleeper falls
 /// asleep.
 const SLEEPERS: [(Waiting, Waiting); 2] =
     [(Waiting::Polling, Waiting::Sleeping), (Waiting::Sleeping, Waiting::Polling)];

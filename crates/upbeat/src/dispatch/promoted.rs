@@ -21,7 +21,7 @@ pub(super) struct Purse {
     budget: Cell<Budget>,
     /// Whether something was given back since requests that wait were looked at.
     freed: Cell<bool>,
-    /// What the replies hold that wait until their callers read.
+    /// Bytes of the replies that wait until their callers read.
     replies: ReplyBudget,
     /// Whether such replies were sent since, for which requests had to wait.
     replied: Cell<bool>,

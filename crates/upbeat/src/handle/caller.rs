@@ -35,7 +35,8 @@ pub(super) struct To {
     pub(super) method: &'static str,
 }
 
-/// What a message waits for in a session. Whoever gives it up has it [withdrawn](Caller::withdraw).
+/// The things that a message waits for in a session. A caller that gives the message up must
+/// [withdraw](Caller::withdraw) them.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Wants {
     /// The number under which room was asked for.
@@ -338,7 +339,7 @@ impl Caller {
         session.request(words, extensions, arguments, &mut Unsampled)
     }
 
-    /// Nobody waits any more for what a message wanted.
+    /// Gives up everything that a message waits for.
     pub(super) fn withdraw(&mut self, wants: &mut Wants) {
         self.withdraw_room(wants);
         self.leave_line(wants);

@@ -213,7 +213,7 @@ impl Queue {
     }
 }
 
-/// What a message waits for in a session: that it stands, or room that was asked for, or a number.
+/// The thing that a message waits for in a session: the session itself, room that was requested, or a number.
 /// Dropped, it is no longer wanted.
 pub(super) struct Asked {
     side: Arc<Side>,

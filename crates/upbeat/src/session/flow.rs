@@ -135,7 +135,7 @@ struct Machine {
     sender: Sender,
     receiver: Receiver<Kept>,
     share: Share,
-    /// Who asked for room, by the numbers of the requests: those for which it is granted go in this
+    /// The senders that asked for room, by the numbers of their requests: granted requests go in this
     /// order. A later one could take the last buffer, in which it would wait at the receiver for the
     /// earlier one.
     asked: BTreeMap<u64, Asked>,

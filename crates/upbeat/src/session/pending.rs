@@ -13,7 +13,7 @@ use upbeat_core::flow::{Budget, Share};
 use upbeat_core::frame::CallNumber;
 use upbeat_core::limits::{BUDGET_BYTES, REPLIES_AHEAD_BYTES, SHORT_BYTES};
 
-/// What the pending replies of all sessions of a node may hold.
+/// The budget of bytes for the pending replies of all sessions of a node.
 #[derive(Clone)]
 pub(crate) struct ReplyBudget(Arc<Mutex<Budget>>);
 
@@ -48,7 +48,7 @@ impl Frame {
     }
 }
 
-/// What waits in a session.
+/// The frames and replies that wait in a session.
 pub(super) struct Pending {
     /// Control frames and short replies, in order.
     frames: VecDeque<Frame>,

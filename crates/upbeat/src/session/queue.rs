@@ -28,12 +28,12 @@ const JUDGED: usize = 4 * AWAKE;
 /// Rounds that a sender has to respond.
 const ROUNDS: u64 = 2;
 
-/// What a line waits for.
+/// The thing that the senders of a line wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     /// Room in the lane or at the receiver.
     Room,
-    /// A number for a call, of which a session has so many.
+    /// A number for a call. A session has a fixed count of them.
     Number,
 }
 
@@ -199,14 +199,14 @@ impl Session {
         self.release_flow_if_idle();
     }
 
-    /// Who tries next, from its place in a line; nobody of those that stand in lines, if there is none.
+    /// Says which sender tries next, by its place in a line. Without a place, it is one that stands in no line.
     pub(crate) fn take_turn(&self, place: Option<&Standing>) {
         let ticket = |line| place.filter(|place| place.line == line).map(|place| place.ticket);
         self.queue.turn.set(ticket(Line::Room));
         self.numbers.turn.set(ticket(Line::Number));
     }
 
-    /// The same for a call that waits for a number, by its ticket.
+    /// Says which call that waits for a number tries next, by its ticket.
     pub(crate) fn take_turn_at(&self, ticket: Option<u64>) {
         self.numbers.turn.set(ticket);
     }

@@ -186,7 +186,7 @@ impl Session {
         }
     }
 
-    /// What is kept of an answer until it is read: the buffer in which it lies, if more may be kept, or a
+    /// Keeps a reply until it is read: in the buffer in which it lies, if more may be kept, or as a
     /// copy. The buffers that are left serve the answers of other calls.
     fn unread(&self, kind: Kind, body: Body) -> Other {
         let hold = match body {

@@ -21,7 +21,7 @@ pub(super) struct Asked {
     woken_since: Cell<u64>,
 }
 
-/// What has become of a request for room.
+/// The state of a request for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grant {
     /// There is none yet, or others go first.

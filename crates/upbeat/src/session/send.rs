@@ -257,7 +257,7 @@ impl Session {
             }
         }
         self.wake_callers();
-        // Who was woken may not respond: the owner looks on until it knows.
+        // A sender that was woken may not respond: the owner goes on looking until it knows.
         let stand = self.queue.stands() || self.numbers.stands();
         self.pressed.set(stand || self.carrier.lanes.wants_room());
         may_accept

@@ -139,7 +139,7 @@ impl Extensions {
         write(self.granted, Flags::GRANTED);
         write(self.refusals, Flags::REFUSABLE);
         write(self.extendable, Flags::EXTENDABLE);
-        // What is written now is left from now on.
+        // The time that is written counts from now on.
         write(self.deadline.map(|_| ticks()), Flags::MADE);
         (head, at)
     }

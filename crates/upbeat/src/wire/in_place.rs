@@ -30,7 +30,7 @@ pub(crate) enum Unread {
 }
 
 impl Unread {
-    /// The same of a payload of so many bytes.
+    /// Returns the error for a payload of so many bytes.
     #[cold]
     pub(super) fn error(self, bytes: usize) -> WireError {
         match self {

@@ -192,7 +192,8 @@ impl<'a> Input<'a> {
 /// Bytes of a message of serde's up to which nobody asks whether there is memory for its values.
 const UNASKED: usize = IN_RING_BYTES_MAX;
 
-/// What a value takes while it is read, in times of its bytes as postcard: vectors double as they grow.
+/// The memory that a value takes while it is read, as a multiple of its bytes as postcard: vectors double as
+/// they grow.
 const GROWTH: usize = 4;
 
 /// Asks whether there is memory for a value that lies in so many bytes of postcard. What serde reads

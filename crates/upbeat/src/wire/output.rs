@@ -79,7 +79,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// What was written into memory of our own. None if there was not enough of it.
+    /// Returns the bytes that were written into memory of our own. None if there was not enough memory.
     pub(crate) fn into_bytes(self) -> Option<Vec<u8>> {
         match self.to {
             To::Own(bytes) => Some(bytes),

@@ -254,7 +254,7 @@ fn a_handler_that_is_dropped_where_it_waits() {
             standing(&arsenal, 1).await;
             drop(call);
             panicked(&arsenal, 2).await;
-            // With three more bombs in a scope, of which none finds the thread panicking.
+            // Three more bombs lie in a scope. None of them finds the thread panicking.
             let call = arsenal.hold_in_scope().deadline(Duration::from_millis(20));
             assert_eq!(call.await, Err(CallError::Deadline));
             panicked(&arsenal, 5).await;
@@ -280,7 +280,7 @@ fn a_handler_that_is_dropped_where_it_waits() {
             standing(&arsenal, 1).await;
             panicked(&arsenal, 7).await;
             assert_eq!(arsenal.nap(0, 4).await, Ok(4));
-            // What stands when the server ends does no harm either.
+            // Values that are left when the server ends do no harm either.
             arsenal.hold_oneway(Bomb::there()).await.unwrap();
             standing(&arsenal, 2).await;
         });

@@ -10,7 +10,7 @@ use std::path::Path;
 use upbeat::{Node, Waiting};
 use upbeat_memory::fork::in_child;
 
-/// What a panic says.
+/// The message of a panic.
 fn refused(act: impl FnOnce()) -> bool {
     let panic = catch_unwind(AssertUnwindSafe(act)).err();
     let text = panic.and_then(|panic| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));

@@ -1,4 +1,4 @@
-//! What a name stands for: who listens under it, and nobody who says that it is his.
+//! A name stands for the node that listens under it, and for no peer that claims it.
 
 use crate::common::process::{Other, end_with_input, input_ends, say};
 use crate::common::{Directory, PROGRAM, Watchdog, node, soon};
@@ -7,7 +7,7 @@ use upbeat::{Node, Waiting};
 
 #[upbeat::service]
 trait Teller {
-    /// Who serves this.
+    /// Returns the name of the server.
     async fn who(&self) -> String;
 }
 

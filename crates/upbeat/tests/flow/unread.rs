@@ -55,7 +55,7 @@ fn unread_replies_block_no_other_call() {
     });
 }
 
-/// The same of replies of which a session's buffers hold two.
+/// Unread replies so long that a session's buffers hold two of them block no other call.
 #[test]
 fn unread_replies_of_100_mb_block_no_other_call() {
     let _watchdog = Watchdog::new("unread, 100 MB", 240);
@@ -92,7 +92,7 @@ fn the_last_reply_is_read_first() {
     });
 }
 
-/// The same of results that go into buffers of their callers'.
+/// Unread results that go into their callers' buffers block no other call.
 #[test]
 fn results_into_buffers_wait_unread() {
     let _watchdog = Watchdog::new("into", 240);
@@ -112,7 +112,7 @@ fn results_into_buffers_wait_unread() {
     });
 }
 
-/// The same of streams of results whose items have come.
+/// Streams of results whose items have come block no other call.
 #[test]
 fn streams_wait_unread() {
     let _watchdog = Watchdog::new("streams", 240);
@@ -135,7 +135,7 @@ fn streams_wait_unread() {
     });
 }
 
-/// The same of the calls of a handle, which share one session. Calls of a handle that block have one
+/// Unread replies of a handle's awaited calls, which share one session, block no other. Blocking calls have a
 /// each.
 #[test]
 fn replies_of_a_handle_wait_unread() {

@@ -353,11 +353,11 @@ const GREEDY: u64 = 8;
 #[test]
 fn results_that_are_never_read_are_bounded() {
     let (_alone, _watchdog) = (alone(), watchdog("greed"));
-    // What is run at once is run no more when its replies wait.
+    // Handlers that are done at once are run no more while their replies wait.
     let (largest, begun) = greed(lending::BLOB);
     assert!(largest < 150 << 10, "{largest} KiB");
     assert!(begun < 8 * 200, "{begun} of {} calls were run", GREEDY * 4096);
-    // What was accepted before is bounded by the node's budget, and by what lanes and buffers hold.
+    // Requests that were accepted before are bounded by the node's budget, and by the room in lanes and buffers.
     let (largest, _) = greed(attack::LATE);
     assert!(largest < (BUDGET_BYTES >> 10) as usize + (200 << 10), "{largest} KiB");
 }
