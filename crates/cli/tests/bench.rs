@@ -201,6 +201,7 @@ fn the_peers_are_measured_in_the_repository_alone() {
 }
 
 #[test]
+#[ignore = "takes 10 to 30 s: the step `benches` of .ci/run includes it"]
 fn the_contract_is_held_against_its_paper() {
     if !two_cpus() {
         return;
@@ -386,6 +387,7 @@ fn messages_of_every_size_are_measured_beside_bare_rings() {
 }
 
 #[test]
+#[ignore = "takes 10 to 30 s: the step `benches` of .ci/run includes it"]
 fn a_crowd_gets_what_there_is_and_loses_nothing() {
     if !two_cpus() {
         return;

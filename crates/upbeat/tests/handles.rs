@@ -474,7 +474,7 @@ fn a_silent_peer_keeps_no_poll() {
     let (handle, other) = (stand.handle(Waiting::Adaptive), other.handle(Waiting::Adaptive));
     let (handle, other) = (handle.unwrap(), other.unwrap());
     stand.shut_down();
-    let _silent = silent(&stand.name, &stand.place);
+    let silent = silent(&stand.name, &stand.place);
     let (mut call, mut note) = (Box::pin(handle.null()), Box::pin(handle.note(1)));
     let mut dropped = Box::pin(handle.null());
     let mut noop = Context::from_waker(Waker::noop());
@@ -483,7 +483,8 @@ fn a_silent_peer_keeps_no_poll() {
     assert!(dropped.as_mut().poll(&mut noop).is_pending());
     drop(dropped);
     assert_eq!(block_on(other.add(1, 2)), Ok(3));
-    // Both are told what became of the one attempt, and are woken for it.
+    // The listener's end ends the one attempt. Both are told, and are woken for it.
+    drop(silent);
     for error in [block_on(call).unwrap_err(), block_on(note).unwrap_err()] {
         assert!(matches!(error, CallError::NotConnected { .. }), "{error:?}");
     }

@@ -136,7 +136,7 @@ fn streams_wait_unread() {
 }
 
 /// Unread replies of a handle's awaited calls, which share one session, block no other. Blocking calls have a
-/// each.
+/// session each.
 #[test]
 fn replies_of_a_handle_wait_unread() {
     let _watchdog = Watchdog::new("handle", 240);
