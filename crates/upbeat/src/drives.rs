@@ -22,7 +22,7 @@ pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 /// Polls in a row, a period apart and without any drive in between, that prove that nobody drives.
 const POLLS: u32 = 5;
 
-/// The bit of the word that stands while the thread drives the node.
+/// The bit of the word that is set while the thread drives the node: each begin and each end adds one.
 const NOW: u64 = 1;
 
 /// What a node knows of its drives.
@@ -55,18 +55,24 @@ impl Drives {
     /// A drive begins.
     #[inline]
     pub(crate) fn begin(&self) {
-        self.word.store((self.word.load(Ordering::Relaxed) | NOW) + 2, Ordering::Relaxed);
+        self.advance(NOW);
     }
 
     /// A drive ends.
     #[inline]
     pub(crate) fn end(&self) {
-        self.word.store(self.word.load(Ordering::Relaxed) & !NOW, Ordering::Relaxed);
+        self.advance(NOW);
     }
 
     /// A loop of the application's own is about to wait for the node: that counts as a drive.
     pub(crate) fn waits_for_node(&self) {
-        self.word.store(self.word.load(Ordering::Relaxed) + 2, Ordering::Relaxed);
+        self.advance(2 * NOW);
+    }
+
+    /// Only the node's thread stores the word, so this needs no exchange.
+    #[inline]
+    fn advance(&self, by: u64) {
+        self.word.store(self.word.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
     }
 
     /// A future of the node is pending, and has this waker.
