@@ -93,7 +93,8 @@ mod tests {
             assert_eq!(items.last(), last.as_ref());
         }
         assert_eq!(vector::<()>(usize::MAX), Some(Vec::new()), "nothing takes no room");
-        assert_eq!(vector::<u64>(1 << 58), None);
+        // Miri ends where memory does.
+        assert!(cfg!(miri) || vector::<u64>(1 << 58).is_none());
         assert_eq!(vector::<u64>(usize::MAX), None);
     }
 }
