@@ -76,7 +76,8 @@ fn wiped() -> &'static AtomicU64 {
 }
 
 /// Forks, runs an act in the child, and waits for the child to end. Returns its exit code: what the act
-/// gave, 101 if it panicked; none if a signal has ended it. For tests, in a process of one thread.
+/// gave, 101 if it panicked; none if a signal has ended it, as SIGALRM does after 20 seconds. For tests. Other
+/// threads of the process must hold no lock that the act takes, except the allocator's.
 #[cfg(feature = "testing")]
 #[must_use]
 pub fn in_child(act: impl FnOnce() -> u8) -> Option<i32> {
@@ -87,11 +88,14 @@ pub fn in_child(act: impl FnOnce() -> u8) -> Option<i32> {
     unsafe extern "C" {
         fn fork() -> i32;
         fn _exit(code: i32) -> !;
+        fn alarm(seconds: u32) -> u32;
     }
-    // SAFETY: the child has this thread alone, and so had its parent, as is asked for: no lock is held
-    // by a thread that is not there.
+    // SAFETY: the child has this thread alone. The C library takes care of its own locks, the allocator's
+    // among them, and the act takes no other that a thread of the parent holds, as is asked for.
     let child = unsafe { fork() };
     if child == 0 {
+        // SAFETY: it touches no memory. What hangs is ended.
+        unsafe { alarm(20) };
         let code = catch_unwind(AssertUnwindSafe(act)).map_or(101, i32::from);
         // SAFETY: it ends this process, whose exit handlers are its parent's matter.
         unsafe { _exit(code) }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use upbeat_core::limits::{BOARD_BYTES, SESSIONS_PER_NODE_MAX};
 use upbeat_core::name::{NodeName, ProgramId};
 use upbeat_memory::board::{Board, sessions_in};
+use upbeat_memory::fork::Process;
 use upbeat_memory::page::NodePage;
 use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::segment::{PAGE, Segment, Writers};
@@ -38,13 +39,15 @@ impl Home {
     /// The home of a handle that has one session and looks at its lane by itself. It has no name,
     /// and no board of its own: nobody reads the one that all handles of the process show.
     pub fn of_handle(program: ProgramId) -> Result<Home, HomeError> {
-        static UNREAD: Mutex<Weak<Segment>> = Mutex::new(Weak::new());
+        // A forked child has no mapping of its parent's.
+        static UNREAD: Mutex<Option<(Process, Weak<Segment>)>> = Mutex::new(None);
         let mut unread = UNREAD.lock().unwrap_or_else(PoisonError::into_inner);
-        let board = match unread.upgrade() {
+        let ours = unread.take().filter(|(made, _)| made.is_this());
+        let board = match ours.and_then(|(_, board)| board.upgrade()) {
             Some(board) => board,
             None => Arc::new(board()?),
         };
-        *unread = Arc::downgrade(&board);
+        *unread = Some((Process::this(), Arc::downgrade(&board)));
         drop(unread);
         Home::build(program, None, Memory::Shared { page: page()?, board })
     }

@@ -377,11 +377,18 @@ impl Dispatcher {
     }
 
     /// Who is polled now, as one that waits for an answer.
+    ///
+    /// # Panics
+    /// When another executor polls the call in a forked child of the node's process.
     #[inline]
     pub(crate) fn waiter(&self, context: &Context<'_>) -> Waiter {
         let current = self.current.get();
         if context.waker().data() == current.waker {
             return Waiter::Task(current.task);
+        }
+        // Another executor polls the call.
+        if !self.is_here() {
+            Enter::forked();
         }
         self.drives.is_awaited(context.waker());
         Waiter::Waker(context.waker().clone())

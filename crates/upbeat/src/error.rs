@@ -172,6 +172,8 @@ pub enum Why {
         /// What it says.
         text: String,
     },
+    /// This process is a forked child of the one whose handle opened the session.
+    Forked,
 }
 
 impl<E> CallError<E> {
@@ -334,6 +336,12 @@ impl fmt::Display for Lost {
                 write!(f, "the session with {} was given up: in this process {text}", self.peer)
             }
             Why::GivenUp { text } => write!(f, "{} gave the session up: {text}", self.peer),
+            Why::Forked => write!(
+                f,
+                "a forked child cannot use its parent's session with {}: connect a handle of the \
+                 child's own",
+                self.peer
+            ),
         }
     }
 }

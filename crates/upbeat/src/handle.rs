@@ -6,6 +6,11 @@
 //! the calls of a handle and those of a node, nor between two threads. Both end at their deadlines, whatever
 //! they wait for.
 //!
+//! A forked child cannot use the handles of its parent. There, a call fails with [`Why::Forked`],
+//! and dropping a handle, a call or a stream does nothing, so that the parent's calls go on. The child connects
+//! handles of its own. Until it ends or calls `exec` it keeps copies of the parent's sockets, and the callee sees
+//! the end of such a session only then, or when the parent's process ends.
+//!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! #[upbeat::service]
@@ -38,7 +43,7 @@ pub(crate) use streaming::{SideCall, wait};
 
 use crate::call::flatten;
 use crate::dispatch::Dispatcher;
-use crate::error::{BuildError, CallError, ConnectError};
+use crate::error::{BuildError, CallError, ConnectError, Lost, Why};
 use crate::setup::{longest, place, program_id};
 use crate::wait::Waiting;
 use crate::wire::Wire;
@@ -51,6 +56,7 @@ use std::time::Duration;
 use upbeat_core::limits::TAKEN_BYTES_MAX;
 use upbeat_core::method::Signature;
 use upbeat_core::name::{NodeName, ProgramId};
+use upbeat_memory::fork::Process;
 use upbeat_transport::place::Place;
 
 /// Sessions of blocking callers that are kept for the next one.
@@ -276,6 +282,7 @@ pub(crate) fn open<C: HandleClient>(target: Target, until: Option<u64>) -> Resul
         signatures,
         idle: Mutex::new(vec![caller]),
         side: Mutex::new(None),
+        made: Process::this(),
     };
     Ok(C::from_bound(BoundHandle { shared: Arc::new(shared) }))
 }
@@ -286,6 +293,8 @@ struct Shared {
     signatures: Vec<Signature>,
     idle: Mutex<Vec<Caller>>,
     side: Mutex<Option<Arc<Side>>>,
+    /// The process that has connected the handle.
+    made: Process,
 }
 
 impl Shared {
@@ -299,9 +308,20 @@ impl Shared {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns an error in a forked child. Asked before any lock is taken: another thread of the parent may
+    /// have held it at the fork.
+    #[inline]
+    fn check_process(&self) -> Result<(), CallError> {
+        match self.made.is_this() {
+            true => Ok(()),
+            false => Err(CallError::NotSent(Box::new(forked(&self.target.name)))),
+        }
+    }
+
     /// The session of the asynchronous calls, which may still be opening. One that has ended is
     /// replaced.
     fn side(&self) -> Result<Arc<Side>, CallError> {
+        self.check_process()?;
         let mut side = self.side.lock().unwrap_or_else(PoisonError::into_inner);
         match &*side {
             Some(side) if !side.has_ended() => Ok(Arc::clone(side)),
@@ -316,6 +336,24 @@ impl Shared {
             }
         }
     }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if self.made.is_this() {
+            return;
+        }
+        // Another thread of the parent may have been changing these at the fork.
+        let idle = self.idle.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let side = self.side.get_mut().unwrap_or_else(PoisonError::into_inner);
+        std::mem::forget((std::mem::take(idle), side.take()));
+    }
+}
+
+/// Returns why a forked child cannot use its parent's session with this node.
+#[cold]
+fn forked(name: &NodeName) -> Lost {
+    Lost { peer: name.to_string(), why: Why::Forked }
 }
 
 /// Why a call has no session.
@@ -468,6 +506,7 @@ impl Blocking<'_> {
         until: Option<Until>,
         act: impl FnOnce(&mut Caller) -> Result<T, CallError>,
     ) -> Result<T, CallError> {
+        self.handle.shared.check_process()?;
         if Dispatcher::is_driving() {
             return Err(CallError::WouldBlockNode);
         }
@@ -501,6 +540,11 @@ impl Blocking<'_> {
 
 impl Drop for Blocking<'_> {
     fn drop(&mut self) {
+        if !self.handle.shared.made.is_this() {
+            // The session is the parent's.
+            std::mem::forget(self.caller.take());
+            return;
+        }
         if let Some(caller) = self.caller.take()
             && caller.ended().is_none()
         {

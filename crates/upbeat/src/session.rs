@@ -396,6 +396,11 @@ impl Session {
         self.ended.get().cloned().unwrap_or_else(still)
     }
 
+    /// Whether this is the process that has made the session, and no child that it has forked.
+    pub(crate) fn is_here(&self) -> bool {
+        self.made.is_this()
+    }
+
     /// Why the session has ended, if it has.
     #[inline(always)]
     pub(crate) fn ended(&self) -> Option<&Lost> {

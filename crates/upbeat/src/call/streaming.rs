@@ -22,7 +22,7 @@ impl Bound {
     /// Tells the callee that a stream is wanted no more, or whatever of them it opened in answering a call.
     #[cold]
     pub(crate) fn take_back(&self, head: Head) {
-        if self.session.ended().is_none() {
+        if self.session.ended().is_none() && self.session.is_here() {
             self.session.send_surely(head, Vec::new());
             self.node.sent(&self.session);
         }

@@ -35,7 +35,7 @@ impl Enter {
     }
 
     #[cold]
-    fn forked() -> ! {
+    pub(super) fn forked() -> ! {
         panic!(
             "a node was used in a forked child of the process that built it, where it has no memory \
              and no sessions: build another node in the child, or end the child by `exec`"

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 use upbeat_core::term::Term;
+use upbeat_memory::fork::Process;
 use upbeat_memory::ticks::nanoseconds;
 
 /// The time.
@@ -75,6 +76,8 @@ pub(super) struct Watch {
     stop: OwnedFd,
     timer: OwnedFd,
     alarms: Mutex<Alarms>,
+    /// The process that has opened the session.
+    made: Process,
 }
 
 #[derive(Default)]
@@ -92,11 +95,22 @@ impl Watch {
             stop: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?,
             timer: timerfd_create(TimerfdClockId::Monotonic, flags)?,
             alarms: Mutex::default(),
+            made: Process::this(),
         })
     }
 
-    /// Nobody wants the session any more.
+    /// Whether this is the process that has opened the session, and no child that it has forked.
+    #[inline]
+    pub(super) fn is_here(&self) -> bool {
+        self.made.is_this()
+    }
+
+    /// Nobody wants the session any more. Does nothing in a forked child, which shares the descriptor with
+    /// its parent.
     pub(super) fn stop(&self) {
+        if !self.is_here() {
+            return;
+        }
         // The counter is far from full.
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
     }
@@ -185,6 +199,9 @@ impl Alarm {
 
 impl Drop for Alarm {
     fn drop(&mut self) {
+        if !self.watch.is_here() {
+            return;
+        }
         let waker = self.watch.alarms().wakers.remove(&self.key);
         drop(waker);
     }

@@ -6,7 +6,7 @@
 
 use super::caller::{Caller, To, Wants};
 use super::lasting::{Alarm, Until, Watch};
-use super::{Target, not_connected};
+use super::{Target, forked, not_connected};
 use crate::error::{BuildError, CallError};
 use crate::reactor::timespec;
 use crate::wire::{Input, Wire, WireError};
@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::method::Signature;
+use upbeat_core::name::NodeName;
 use upbeat_memory::sync::fence_full;
 
 /// The shared session. The thread holds one reference, the handles the other.
@@ -23,6 +24,8 @@ pub(crate) struct Side {
     state: Arc<Mutex<State>>,
     /// Told when the last handle is gone.
     watch: Arc<Watch>,
+    /// The node that is called.
+    name: NodeName,
 }
 
 /// How far the session is.
@@ -50,7 +53,8 @@ impl Side {
     ) -> std::io::Result<Side> {
         let watch = Arc::new(Watch::new()?);
         let state = Arc::new(Mutex::new(State::Opening(Queue::default())));
-        let side = Side { state: Arc::clone(&state), watch: Arc::clone(&watch) };
+        let name = target.name.clone();
+        let side = Side { state: Arc::clone(&state), watch: Arc::clone(&watch), name };
         let run = move || {
             let opened = open(&target, service, &signatures, &watch);
             if let Some(bell) = tell(&state, opened) {
@@ -61,8 +65,18 @@ impl Side {
         Ok(side)
     }
 
-    /// Does something with the session, if it stands.
+    /// Whether this is the process that has opened the session, and no child that it has forked. A child
+    /// takes no lock: another thread of the parent may have held it at the fork.
+    #[inline]
+    fn is_here(&self) -> bool {
+        self.watch.is_here()
+    }
+
+    /// Does something with the session, if it stands, and is not the parent's of a forked child.
     fn with<T>(&self, act: impl FnOnce(&mut Caller) -> T) -> Option<T> {
+        if !self.is_here() {
+            return None;
+        }
         match &mut *lock(&self.state) {
             State::Open(caller) => Some(act(caller)),
             State::Opening(_) | State::Failed(_) => None,
@@ -113,6 +127,9 @@ impl Side {
         waker: &Waker,
         send: impl FnOnce(&mut Caller, &mut Wants) -> Result<Option<T>, CallError>,
     ) -> Result<Option<T>, CallError> {
+        if !self.is_here() {
+            return Err(CallError::NotSent(Box::new(forked(&self.name))));
+        }
         // What it does when it is dropped is the user's matter, so it goes after the mutex.
         let _before;
         let mut state = lock(&self.state);
@@ -159,6 +176,9 @@ impl Side {
         waker: &Waker,
         take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
     ) -> Option<Result<R, CallError>> {
+        if !self.is_here() {
+            return Some(Err(CallError::Unknown(Box::new(forked(&self.name)))));
+        }
         self.with(|caller| {
             caller.drain();
             // The thread may sleep already. A ring for it that was heard here is not rung again, unless
@@ -234,7 +254,7 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        if self.place.is_none() && !self.wants.is_any() {
+        if self.place.is_none() && !self.wants.is_any() || !self.side.is_here() {
             return;
         }
         let _waker;

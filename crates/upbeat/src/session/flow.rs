@@ -387,6 +387,9 @@ impl Session {
     /// Room is no longer wanted for the request of this number, unless it has gone. Gives whether the
     /// peer is told.
     pub(crate) fn withdraw(&self, number: u64) -> bool {
+        if !self.is_here() {
+            return false;
+        }
         let mut machine = self.flow.machine.borrow_mut();
         let was_asked = machine.asked.remove(&number).is_some();
         Flow::wake_granted(&mut machine);

@@ -284,7 +284,7 @@ impl Session {
 
     /// Gives up a call whose frame was sent. The callee is told, unless it has answered.
     pub(crate) fn abandon(&self, call: CallNumber) -> bool {
-        if !self.made.is_this() {
+        if !self.is_here() {
             return false;
         }
         if self.arrived.call.get() == call {

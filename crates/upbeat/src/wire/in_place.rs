@@ -6,6 +6,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::replace;
 use std::sync::Arc;
+use upbeat_memory::fork::Process;
 use upbeat_memory::slab::Loan;
 use zerocopy::IntoBytes;
 
@@ -42,18 +43,32 @@ impl Unread {
 
 /// A buffer that is read for longer than its message is handled. Whoever waits for it is told when
 /// it goes back, for nobody knows on which thread that is, or when.
-pub(super) struct Lease(Option<Loan>);
+pub(super) struct Lease {
+    loan: Option<Loan>,
+    /// The process that reads it.
+    made: Process,
+}
 
 impl Lease {
     fn loan(&self) -> &Loan {
-        let Lease(Some(loan)) = self else { unreachable!("a lease ends with its loan") };
-        loan
+        assert!(
+            self.made.is_this(),
+            "a value that lies in a peer's memory was read in a forked child, which has no mapping of that \
+             memory: copy the value before the fork"
+        );
+        self.loan.as_ref().expect("a lease ends with its loan")
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.0.take().into_iter().for_each(Loan::give_back);
+        let loan = self.loan.take();
+        if !self.made.is_this() {
+            // The buffer is lent to the parent of this forked child, which has no mapping of it.
+            std::mem::forget(loan);
+            return;
+        }
+        loan.into_iter().for_each(Loan::give_back);
     }
 }
 
@@ -112,7 +127,7 @@ impl Hold {
                     *state = State::Own(loan);
                     return None;
                 }
-                Arc::new(Lease(Some(loan)))
+                Arc::new(Lease { loan: Some(loan), made: Process::this() })
             }
             State::Shared(lease) => lease,
             unread @ State::Unread(..) => {

@@ -11,6 +11,7 @@ mod raw;
 mod anywhere;
 mod deaths;
 mod ends;
+mod forks;
 mod into;
 mod order;
 mod pressure;
@@ -20,7 +21,9 @@ mod strangers;
 /// The other processes' parts. Without one this is a test of nothing.
 #[test]
 fn other() {
-    if let Some((part, place)) = common::process::part() {
+    if let Some((part, place)) = common::process::part()
+        && !forks::play(&part, &place)
+    {
         shelf::play(&part, &place);
     }
 }
