@@ -1,8 +1,9 @@
-//! Which process has made what: a forked child is known by a word that the system wipes for it.
+//! The identity of a process, by which a value knows whether it is used in a forked child: the system wipes
+//! a word for the child.
 //!
-//! A child does not have the mappings of its parent, and shares its sockets. Whoever is about to use
-//! either asks first whether it is still where it was made. Invariant: no two processes, of which one
-//! descends from the other by forking, are taken for one.
+//! A child does not have the mappings of its parent, and shares its sockets. Code that is about to use
+//! either asks first whether it runs in the process that made them. Invariant: a process is never taken for
+//! one from which it descends by forking.
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::sync::OnceLock;

@@ -224,8 +224,7 @@ impl Allowance {
         Allowance { most, left: AtomicU64::new(most), within: None }
     }
 
-    /// So much, of which the first part that is taken takes `weight` of another allowance, and the last
-    /// part that is given back gives that back.
+    /// Makes an allowance of `most` that also takes `weight` of another one while anything is taken of it.
     #[must_use]
     pub fn within(most: u64, other: Arc<Allowance>, weight: u64) -> Allowance {
         Allowance { within: Some((other, weight)), ..Allowance::new(most) }

@@ -25,7 +25,7 @@ const POLLS: u32 = 5;
 /// The bit of the word that is set while the thread drives the node: each begin and each end adds one.
 const NOW: u64 = 1;
 
-/// What a node knows of its drives.
+/// A node's record of its drives, and of the polls outside of them.
 pub(crate) struct Drives {
     /// How often the node was driven, above the bit that says whether it is driven now. Its thread alone
     /// writes it.

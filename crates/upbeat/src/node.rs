@@ -40,7 +40,7 @@ const CLOSING_LOOK: Duration = Duration::from_millis(1);
 /// clone that a task or a service of the node itself keeps is one of them, so such a node is ended
 /// by [`Node::shut_down`], which should end every node that has accepted calls.
 ///
-/// What is awaited of a node (calls, one-way messages, [`Node::connect`], tasks' handles) goes on only
+/// The futures of a node (calls, one-way messages, [`Node::connect`], tasks' handles) make progress only
 /// while its thread drives the node: by [`Node::block_on`], by [`Node::turn`] in a loop of its own, or by
 /// `upbeat::tokio::drive`. Another executor may poll such a future between two turns. Where nobody drives
 /// the node, the future would wait for ever: it panics after some seconds, and says what to write instead.

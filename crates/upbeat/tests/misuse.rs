@@ -61,7 +61,7 @@ fn client(server: &str, place: &Path) -> (Server, Node, WorkClient) {
     (serves, node, work)
 }
 
-/// What is awaited while nobody drives the node.
+/// The futures that are awaited while nobody drives the node.
 const AWAITED: [&str; 6] = ["call", "joined", "spun", "oneway", "connect", "task"];
 
 #[test]

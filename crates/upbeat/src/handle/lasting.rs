@@ -105,7 +105,7 @@ impl Watch {
         self.made.is_this()
     }
 
-    /// Nobody wants the session any more. Does nothing in a forked child, which shares the descriptor with
+    /// Tells the thread that the session is not needed any more. Does nothing in a forked child, which shares the descriptor with
     /// its parent.
     pub(super) fn stop(&self) {
         if !self.is_here() {

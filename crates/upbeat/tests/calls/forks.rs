@@ -111,7 +111,7 @@ fn is_forked<T>(result: Result<T, CallError>, may_have_run: bool) -> bool {
 
 fn fork_handles(server: &str, place: &Path) {
     let work: WorkHandle = connect(server, place);
-    // Two sessions of blocking callers, of which one lies idle, and the one of the awaited calls.
+    // Two sessions of blocking callers, one of them idle, and the session of the awaited calls.
     let (one, two) = (work.clone(), work.clone());
     let blocking = one.blocking();
     assert_eq!((blocking.add(1, 1), two.blocking().add(1, 2)), (Ok(2), Ok(3)));

@@ -8,7 +8,7 @@ use upbeat_memory::sync::fence_full;
 /// More sessions than a node looks at each turn whether or not anything comes.
 const SESSIONS: usize = 6;
 
-/// Nothing is rung and nothing is noted: the look at all lanes finds the call.
+/// The sender neither rings nor notes its call: the look at all lanes finds it.
 #[test]
 fn a_message_that_its_sender_does_not_note_is_found() {
     let (ends, _) = against("lost notes", |place| {

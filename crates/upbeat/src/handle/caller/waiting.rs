@@ -24,8 +24,8 @@ use upbeat_transport::{local, shared};
 
 /// Between two looks at the socket while waiting awake.
 const WATCH: Duration = Duration::from_millis(1);
-/// A session that was not used for such a part of a second is looked at before it is used: that takes a
-/// hundredth of the 20 us that it has lain idle.
+/// A session that lay idle for this part of a second, 20 us, has its socket read before it is used. The
+/// read takes a hundredth of that time.
 const IDLE_PARTS: u64 = 50_000;
 
 /// Waits between two looks at the clock where each ends at once.
