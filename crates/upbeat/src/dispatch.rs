@@ -47,7 +47,7 @@ use crate::sample::Sample;
 use crate::session::{Fault, Session, Waiter, misbehaved};
 use crate::task::Tasks;
 use crate::timer::Timers;
-use crate::wait::Pace;
+use crate::wait::{Pace, TURNS_PER_TICK};
 use crate::wake::{MAIN, Ready, Roster, TaskId};
 use crate::wire::Input;
 use std::cell::{Cell, RefCell};
@@ -75,9 +75,6 @@ pub(crate) use promoted::Charge;
 pub(crate) use sessions::{Connecting, OnLost, Settings};
 use sessions::{Door, Place};
 pub(crate) use streams::{Inlet, Methods as StreamMethods, Outlet};
-
-/// Turns between two looks at the clock while messages come.
-const TURNS_PER_TICK: u32 = 256;
 
 /// What the dispatcher does with a request.
 pub(crate) trait Method {

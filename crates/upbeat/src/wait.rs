@@ -58,6 +58,8 @@ pub(crate) enum Idle {
 
 /// Looks between two readings of the clock.
 const LOOKS_PER_TICK: u32 = 64;
+/// Turns of a node, or waits of a handle, between two looks at the clock while messages come.
+pub(crate) const TURNS_PER_TICK: u32 = 256;
 /// The longest that an adaptive node looks: about what going to sleep and being woken cost.
 const SPIN_US_MAX: u64 = 60;
 /// So many times the usual wait is looked out.

@@ -1,8 +1,8 @@
 //! Ticks, sleep, and what wakes a sleeper.
 
-use super::{Dispatcher, Main, TURNS_PER_TICK};
+use super::{Dispatcher, Main};
 use crate::reactor::Source;
-use crate::wait::Idle;
+use crate::wait::{Idle, TURNS_PER_TICK};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;

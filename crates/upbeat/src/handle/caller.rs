@@ -11,7 +11,7 @@ use crate::sample::Unsampled;
 use crate::session::{
     Answer, Extensions, Fault, Grant, Line, Put, ReplyBudget, Session, Terms, Waiter,
 };
-use crate::wait::{Pace, Waiting};
+use crate::wait::{Pace, TURNS_PER_TICK, Waiting};
 use crate::wake::MAIN;
 use crate::wire::{Input, Wire, WireError};
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ use upbeat_core::term::{Step as Extension, Term};
 use upbeat_memory::sync::fence_full;
 use upbeat_memory::ticks::ticks;
 use upbeat_transport::home::Home;
-use waiting::{TURNS_PER_TICK, wait_open};
+use waiting::wait_open;
 
 /// What a message is sent to: the number of its method, and its name for errors.
 #[derive(Clone, Copy)]

@@ -7,7 +7,7 @@ use super::super::lasting::{Watch, now_ns};
 use super::{Caller, Wants};
 use crate::error::{CallError, ConnectError, Why};
 use crate::reactor::timespec;
-use crate::wait::Idle;
+use crate::wait::{Idle, TURNS_PER_TICK};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::Waker;
@@ -27,9 +27,6 @@ const WATCH: Duration = Duration::from_millis(1);
 /// A session that lay idle for this part of a second, 20 us, has its socket read before it is used. The
 /// read takes a hundredth of that time.
 const IDLE_PARTS: u64 = 50_000;
-
-/// Waits between two looks at the clock where each ends at once.
-pub(super) const TURNS_PER_TICK: u32 = 256;
 
 impl Caller {
     /// Whether the time is over for which the thread blocks.
