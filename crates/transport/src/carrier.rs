@@ -1,14 +1,16 @@
 //! What carries an open session: lanes, the peer's page, a byte on its board, and the bell.
 //!
 //! A carrier is the same whether the peer is a thread or a process; what is written into its lanes
-//! is decided above. The bell is one end of the session's socket: a byte wakes a sleeper, a record
-//! brings the segment that a lane goes on in, end-of-file says that the peer is gone. Invariant:
-//! nothing here blocks, whatever the peer has done to the socket, and a segment is mapped only
-//! after it was checked.
+//! is decided above. Whoever uses a session reads and writes frames in [`Carrier::lanes`], and asks the
+//! carrier for all else: to tell the peer, to hear the peer, to hand over a segment, to end. The bell is
+//! one end of the session's socket: a byte wakes a sleeper, a record brings the segment that a lane goes
+//! on in, end-of-file says that the peer is gone. Invariant: nothing here blocks, whatever the peer has
+//! done to the socket, and a segment is mapped only after it was checked.
 
 use crate::error::{descriptor_limit, descriptors_text};
 use crate::packet::{self, Buffer, Received};
 use rustix::io::Errno;
+use std::cell::Cell;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -17,12 +19,15 @@ use upbeat_core::hello::{self, Record, RecordKind, Refusal, RefusalCode};
 use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_core::signal::{BELL, Signal, Signals};
 use upbeat_memory::board::Note;
+use upbeat_memory::doorbell::announce;
 use upbeat_memory::lane::Lanes;
-use upbeat_memory::page::PeerPage;
+use upbeat_memory::page::{NodePage, PeerPage};
 use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::segment::{self, SegmentError, Writers};
+use upbeat_memory::slab::Tell;
+use upbeat_memory::sync::{Fenced, fence_full};
 
-/// Packets that one [`Bell::drain`] takes: more than an honest peer's socket ever holds, so that
+/// Packets that one [`Carrier::drain`] takes: more than an honest peer's socket ever holds, so that
 /// only a peer that keeps sending meanwhile comes to it.
 pub const PACKETS_PER_DRAIN_MAX: usize = 1024;
 
@@ -33,16 +38,150 @@ pub(crate) const RING: [u8; 1] = [BELL];
 pub struct Carrier {
     /// Both lanes.
     pub lanes: Lanes,
-    /// The peer's node page.
-    pub page: PeerPage,
-    /// Our byte on the peer's board.
-    pub note: Note,
-    /// Our end of the session's socket.
-    pub bell: Arc<Bell>,
     /// Who the peer is.
     pub peer: Peer,
     /// What the lanes are made of.
     pub kind: Kind,
+    /// The peer's node page.
+    page: PeerPage,
+    /// The peer's sleep for which it was rung last.
+    rung: Cell<u64>,
+    /// Our byte on the peer's board.
+    note: Note,
+    /// Our end of the session's socket.
+    bell: Arc<Bell>,
+}
+
+impl Carrier {
+    pub(crate) fn new(
+        lanes: Lanes,
+        page: PeerPage,
+        note: Note,
+        socket: OwnedFd,
+        peer: Peer,
+        kind: Kind,
+    ) -> Carrier {
+        let bell = Arc::new(Bell { socket });
+        Carrier { lanes, peer, kind, page, rung: Cell::new(0), note, bell }
+    }
+
+    /// Tells the peer of what was written, where the peer does not look by itself: notes it on its board,
+    /// and rings it if it sleeps, once for each sleep. The fence stands behind the last message.
+    /// Returns whether the peer was rung.
+    #[inline(always)]
+    pub fn flush(&self, fenced: Fenced) -> bool {
+        match announce(&self.lanes, &self.note, &self.page, fenced) {
+            Some(sleep) if sleep != self.rung.get() => self.ring_for(sleep),
+            _ => false,
+        }
+    }
+
+    #[cold]
+    fn ring_for(&self, sleep: u64) -> bool {
+        self.rung.set(sleep);
+        // Where the peer is gone, end-of-file says so; where its socket is full, it has rings
+        // that it has not heard.
+        matches!(self.ring(), Rang::Rung)
+    }
+
+    /// Whether the peer sleeps and was not rung for that. Without a fence this may say no too early.
+    #[inline(always)]
+    pub fn must_ring(&self) -> bool {
+        self.page.seems_asleep().is_some_and(|sleep| sleep != self.rung.get())
+    }
+
+    /// Wakes the peer. Never blocks.
+    pub fn ring(&self) -> Rang {
+        self.bell.ring()
+    }
+
+    /// Takes all that has come over the socket, up to [`PACKETS_PER_DRAIN_MAX`] packets. After a fault the
+    /// session is to be ended; what else was there is lost with it.
+    pub fn drain(&self) -> Result<Drained, BellFault> {
+        self.bell.drain()
+    }
+
+    /// Says whether this side looks at the peer's lane each turn. Having said no, look once more.
+    pub fn set_attention(&self, attentive: bool) {
+        self.lanes.set_attention(attentive);
+    }
+
+    /// Withdraws the promise of `page` and looks for the last time before a sleep: see
+    /// [`Lanes::may_sleep`].
+    pub fn may_sleep(&self, page: &NodePage, settle: impl FnOnce()) -> bool {
+        self.lanes.may_sleep(page, settle)
+    }
+
+    /// Makes a segment of ours in which our lane goes on, or whose buffers are lent to the peer.
+    pub fn make_segment(&self, label: &str, bytes: usize) -> Result<OwnSegment, SegmentError> {
+        let segment = segment::Segment::create(label, bytes, Writers::Owner)?.reserve()?;
+        Ok(OwnSegment { segment })
+    }
+
+    /// Hands a segment over. The frame that names it comes after it.
+    pub fn send_segment(&self, generation: u32, segment: &OwnSegment) -> Result<(), BellFault> {
+        self.bell.send_segment(generation, &segment.segment)
+    }
+
+    /// What tells a peer that waits for room of a buffer that goes back outside of what this side's
+    /// owner does, on any thread: it is rung if it sleeps.
+    #[must_use]
+    pub fn relief(&self) -> Tell {
+        let (wish, page) = (self.lanes.peer_wish(), self.page.region());
+        let bell = Arc::downgrade(&self.bell);
+        Box::new(move || {
+            let fenced = fence_full();
+            if wish.load(0) != 0
+                && PeerPage::new(page.clone()).asleep(fenced).is_some()
+                && let Some(bell) = bell.upgrade()
+            {
+                bell.ring();
+            }
+        })
+    }
+
+    /// Tells the peer why this side gives the session up, if the socket takes it. Close it then.
+    pub fn refuse(&self, code: RefusalCode, text: &str) {
+        let record = Record::Refusal(Refusal::new(code, text)).encode();
+        // A peer that cannot be told sees the end of the socket.
+        let _ = packet::send(self.as_fd(), &record, &[]);
+    }
+
+    /// Ends the session for both sides, whoever else holds the socket.
+    pub fn close(&self) {
+        // A socket that is not connected any more is closed already.
+        let _ = rustix::net::shutdown(&self.bell.socket, rustix::net::Shutdown::Both);
+    }
+
+    /// The peer's node page, as far as this side sees it.
+    pub fn page(&self) -> &PeerPage {
+        &self.page
+    }
+
+    /// Our byte on the peer's board.
+    pub fn note(&self) -> &Note {
+        &self.note
+    }
+}
+
+/// The session's socket, which becomes readable when something has come, or when the peer is gone.
+impl AsFd for Carrier {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.socket.as_fd()
+    }
+}
+
+/// A segment of ours, to be [handed over](Carrier::send_segment).
+pub struct OwnSegment {
+    segment: segment::Segment,
+}
+
+impl OwnSegment {
+    /// Keeps the memory, and nothing else.
+    #[must_use]
+    pub fn into_region(self) -> Region {
+        self.segment.into_region()
+    }
 }
 
 /// What carries a session.
@@ -79,7 +218,7 @@ pub struct Peer {
 }
 
 /// One end of a session's socket.
-pub struct Bell {
+struct Bell {
     socket: OwnedFd,
 }
 
@@ -128,12 +267,7 @@ impl Segment {
 }
 
 impl Bell {
-    pub(crate) fn new(socket: OwnedFd) -> Bell {
-        Bell { socket }
-    }
-
-    /// Wakes the peer. Never blocks.
-    pub fn ring(&self) -> Rang {
+    fn ring(&self) -> Rang {
         match packet::send(self.socket.as_fd(), &RING, &[]) {
             Ok(()) => Rang::Rung,
             // Out of memory for one byte: the peer's slow sweep has to do.
@@ -142,9 +276,7 @@ impl Bell {
         }
     }
 
-    /// Takes all that has come, up to [`PACKETS_PER_DRAIN_MAX`] packets. After a fault the session
-    /// is to be ended; what else was there is lost with it.
-    pub fn drain(&self) -> Result<Drained, BellFault> {
+    fn drain(&self) -> Result<Drained, BellFault> {
         let mut buffer: Buffer = [0; _];
         let mut drained = Drained::default();
         for _ in 0..PACKETS_PER_DRAIN_MAX {
@@ -171,12 +303,7 @@ impl Bell {
         Ok(drained)
     }
 
-    /// Hands a segment over in which our lane goes on. The frame that says so comes after it.
-    pub fn send_segment(
-        &self,
-        generation: u32,
-        segment: &segment::Segment,
-    ) -> Result<(), BellFault> {
+    fn send_segment(&self, generation: u32, segment: &segment::Segment) -> Result<(), BellFault> {
         let bytes = (segment.region().words() * WORD) as u32;
         let record = Record::Segment(hello::Segment { generation, bytes }).encode();
         let descriptors = [segment.descriptor()];
@@ -184,25 +311,6 @@ impl Bell {
             Errno::TOOMANYREFS => BellFault::Descriptors { limit: descriptor_limit() },
             error => BellFault::System { act: "sendmsg", error },
         })
-    }
-
-    /// Tells the peer why this side gives the session up, if the socket takes it. Close it then.
-    pub fn refuse(&self, code: RefusalCode, text: &str) {
-        let record = Record::Refusal(Refusal::new(code, text)).encode();
-        // A peer that cannot be told sees the end of the socket.
-        let _ = packet::send(self.socket.as_fd(), &record, &[]);
-    }
-
-    /// Ends the session for both sides, whoever else holds the socket.
-    pub fn close(&self) {
-        // A socket that is not connected any more is closed already.
-        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
-    }
-}
-
-impl AsFd for Bell {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
     }
 }
 

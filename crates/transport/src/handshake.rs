@@ -5,7 +5,7 @@
 //! and seals were checked, one packet is kept at a time, and whichever way a handshake ends, its
 //! descriptors are closed, but for the socket of a session that stands.
 
-use crate::carrier::{Bell, Carrier, Kind, Peer};
+use crate::carrier::{Carrier, Kind, Peer};
 use crate::error::{OpenError, Whom};
 use crate::home::{Card, PAGE_BYTES};
 use crate::packet::{self, Buffer, Received};
@@ -374,20 +374,16 @@ impl Handshake {
 
     /// The session stands.
     fn join(self, ours: Region, theirs: Theirs) -> Carrier {
-        Carrier {
-            lanes: Lanes::new(ours, self.us.session as u64, theirs.lane, theirs.session),
-            page: theirs.page,
-            note: Note::new(theirs.board, theirs.board_slot),
-            bell: Arc::new(Bell::new(self.socket)),
-            peer: Peer {
-                name: self.peer.name,
-                program: self.us.card.program.name().clone(),
-                pid: self.peer.pid,
-                incarnation: theirs.incarnation,
-                session: theirs.session,
-            },
-            kind: Kind::Shared,
-        }
+        let lanes = Lanes::new(ours, self.us.session as u64, theirs.lane, theirs.session);
+        let note = Note::new(theirs.board, theirs.board_slot);
+        let peer = Peer {
+            name: self.peer.name,
+            program: self.us.card.program.name().clone(),
+            pid: self.peer.pid,
+            incarnation: theirs.incarnation,
+            session: theirs.session,
+        };
+        Carrier::new(lanes, theirs.page, note, self.socket, peer, Kind::Shared)
     }
 
     fn broken(&self, rule: Rule) -> OpenError {

@@ -4,7 +4,7 @@
 //! answer, and rings. Which names there are is `local`'s. Invariant: neither side waits for the
 //! other: whoever gives up lets go of its half, and the other sees the end of the socket.
 
-use crate::carrier::{Bell, Carrier, Kind, Peer, RING};
+use crate::carrier::{Carrier, Kind, Peer, RING};
 use crate::error::{OpenError, Whom};
 use crate::handshake::{Progress, Side};
 use crate::packet::{self, Received};
@@ -123,18 +123,15 @@ impl Call {
 
 fn join(ours: Half, theirs: Half, socket: OwnedFd) -> Carrier {
     let (session, card) = (theirs.side.session, &theirs.side.card);
-    Carrier {
-        lanes: Lanes::new(ours.lane, ours.side.session as u64, theirs.lane, session as u64),
-        page: PeerPage::new(card.page().clone()),
-        note: Note::new(card.board().clone(), session),
-        bell: Arc::new(Bell::new(socket)),
-        peer: Peer {
-            name: card.name.clone(),
-            program: card.program.name().clone(),
-            pid: Some(std::process::id()),
-            incarnation: card.incarnation,
-            session: session as u64,
-        },
-        kind: Kind::Local,
-    }
+    let lanes = Lanes::new(ours.lane, ours.side.session as u64, theirs.lane, session as u64);
+    let (page, note) =
+        (PeerPage::new(card.page().clone()), Note::new(card.board().clone(), session));
+    let peer = Peer {
+        name: card.name.clone(),
+        program: card.program.name().clone(),
+        pid: Some(std::process::id()),
+        incarnation: card.incarnation,
+        session: session as u64,
+    };
+    Carrier::new(lanes, page, note, socket, peer, Kind::Local)
 }

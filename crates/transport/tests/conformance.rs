@@ -5,7 +5,6 @@ mod common;
 
 use common::{Pair, Stand, frame, receive};
 use upbeat_core::limits::{PENDING_HANDSHAKES_MAX, SESSIONS_PER_NODE_MAX};
-use upbeat_memory::segment::{Segment, Writers};
 use upbeat_transport::carrier::{Kind, Rang};
 use upbeat_transport::error::OpenError;
 use upbeat_transport::opening::Step;
@@ -28,7 +27,7 @@ fn both_sides_know_each_other() {
         assert_eq!((near.peer.session, far.peer.session), (7, 5));
         assert_eq!(near.peer.incarnation, stand.server.incarnation());
         assert_eq!(far.peer.incarnation, stand.client.incarnation());
-        assert_eq!(near.page.incarnation(), stand.server.incarnation());
+        assert_eq!(near.page().incarnation(), stand.server.incarnation());
         assert_eq!(near.peer.pid, Some(std::process::id()));
         assert_eq!((near.kind, far.kind), (kind, kind));
     });
@@ -53,16 +52,16 @@ fn pages_and_boards_are_those_of_the_peer() {
     over_all(|kind| {
         let stand = Stand::new(kind, "pages");
         let Pair { near, far } = stand.pair(3, 9);
-        assert_eq!(near.page.seems_asleep(), None);
+        assert_eq!(near.page().seems_asleep(), None);
         stand.server.page().withdraw();
-        assert!(near.page.seems_asleep().is_some());
+        assert!(near.page().seems_asleep().is_some());
         stand.server.page().promise();
-        assert_eq!(near.page.seems_asleep(), None);
+        assert_eq!(near.page().seems_asleep(), None);
 
         let mut noted = Vec::new();
-        near.note.mark();
+        near.note().mark();
         stand.server.board().sweep(SESSIONS_PER_NODE_MAX, |session| noted.push(session));
-        far.note.mark();
+        far.note().mark();
         stand.client.board().sweep(SESSIONS_PER_NODE_MAX, |session| noted.push(session));
         assert_eq!(noted, [9, 3]);
     });
@@ -73,22 +72,22 @@ fn rings_are_heard_and_a_deaf_peer_blocks_nobody() {
     over_all(|kind| {
         let Pair { near, far } = Stand::new(kind, "rings").pair(1, 2);
         // A local caller has been rung to its answer.
-        near.bell.drain().unwrap();
-        assert_eq!(near.bell.ring(), Rang::Rung);
-        assert_eq!(near.bell.ring(), Rang::Rung);
-        let drained = far.bell.drain().unwrap();
+        near.drain().unwrap();
+        assert_eq!(near.ring(), Rang::Rung);
+        assert_eq!(near.ring(), Rang::Rung);
+        let drained = far.drain().unwrap();
         assert_eq!((drained.bells, drained.closed, drained.more), (2, false, false));
 
         // The descriptor is shared with the peer's idea of it, or not; the call does not care.
-        rustix::io::ioctl_fionbio(&near.bell, false).unwrap();
-        let rung = (0..100_000).take_while(|_| near.bell.ring() == Rang::Rung).count();
-        assert_eq!(near.bell.ring(), Rang::Unheard);
-        let drained = far.bell.drain().unwrap();
+        rustix::io::ioctl_fionbio(&near, false).unwrap();
+        let rung = (0..100_000).take_while(|_| near.ring() == Rang::Rung).count();
+        assert_eq!(near.ring(), Rang::Unheard);
+        let drained = far.drain().unwrap();
         assert_eq!((drained.bells, drained.more), (rung, false), "{kind}");
-        assert_eq!(near.bell.ring(), Rang::Rung);
-        rustix::io::ioctl_fionbio(&far.bell, false).unwrap();
-        assert_eq!(far.bell.drain().unwrap().bells, 1);
-        assert_eq!(far.bell.drain().unwrap().bells, 0);
+        assert_eq!(near.ring(), Rang::Rung);
+        rustix::io::ioctl_fionbio(&far, false).unwrap();
+        assert_eq!(far.drain().unwrap().bells, 1);
+        assert_eq!(far.drain().unwrap().bells, 0);
     });
 }
 
@@ -97,16 +96,14 @@ fn a_lane_goes_on_in_a_larger_segment() {
     over_all(|kind| {
         let Pair { near, far } = Stand::new(kind, "growth").pair(1, 2);
         let (generation, bytes) = near.lanes.next_growth().unwrap();
-        let segment = Segment::create("upbeat-lane", bytes, Writers::Owner)
-            .and_then(Segment::reserve)
-            .unwrap();
+        let segment = near.make_segment("upbeat-lane", bytes).unwrap();
         frame(&near, 1);
-        near.bell.send_segment(u32::from(generation), &segment).unwrap();
+        near.send_segment(u32::from(generation), &segment).unwrap();
         near.lanes.grow_writer(segment.into_region());
         frame(&near, 2);
 
         assert_eq!(receive(&far), Some(1));
-        let drained = far.bell.drain().unwrap();
+        let drained = far.drain().unwrap();
         let [grown] = <[_; 1]>::try_from(drained.segments).unwrap();
         assert_eq!((grown.generation, grown.bytes as usize), (u32::from(generation), bytes));
         far.lanes.grow_reader(grown.open().unwrap());
@@ -119,18 +116,18 @@ fn the_end_is_seen_by_the_other_side() {
     over_all(|kind| {
         let Pair { near, far } = Stand::new(kind, "end").pair(1, 2);
         frame(&near, 4);
-        near.bell.ring();
+        near.ring();
         drop(near);
-        let drained = far.bell.drain().unwrap();
+        let drained = far.drain().unwrap();
         assert!(drained.closed, "{kind}");
-        assert_eq!(far.bell.ring(), Rang::Gone);
+        assert_eq!(far.ring(), Rang::Gone);
         assert_eq!(receive(&far), Some(4), "what was written before stays readable");
 
         // Unread bytes make a reset of the end, which is an end as well.
         let Pair { near, far } = Stand::new(kind, "reset").pair(1, 2);
-        far.bell.ring();
+        far.ring();
         drop(near);
-        assert!(far.bell.drain().unwrap().closed);
+        assert!(far.drain().unwrap().closed);
     });
 }
 
@@ -160,7 +157,7 @@ fn a_node_that_does_not_answer_is_given_up() {
         // The listener finds the caller gone; a local one had left its lane, and sees it now.
         let pair = stand.accept(2, 3000).map(|mut opening| opening.step(3000));
         match pair {
-            Some(Ok(Step::Done(carrier))) => assert!(carrier.bell.drain().unwrap().closed),
+            Some(Ok(Step::Done(carrier))) => assert!(carrier.drain().unwrap().closed),
             Some(Err(OpenError::Closed { .. } | OpenError::Refused { .. })) => {}
             other => panic!("{kind}: {}", other.is_some()),
         }

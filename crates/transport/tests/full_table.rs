@@ -8,7 +8,6 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
 use std::os::fd::OwnedFd;
 use upbeat_core::hello::RefusalCode;
-use upbeat_memory::segment::{Segment, Writers};
 use upbeat_transport::carrier::{BellFault, Kind};
 use upbeat_transport::error::{HomeError, OpenError};
 use upbeat_transport::home::Home;
@@ -110,11 +109,10 @@ fn outside_of_handshakes(stand: &Stand) {
 fn segments_that_find_no_number(stand: &Stand) {
     let Pair { near, far } = stand.pair(1, 2);
     let (generation, bytes) = near.lanes.next_growth().unwrap();
-    let segment =
-        Segment::create("upbeat-lane", bytes, Writers::Owner).and_then(Segment::reserve).unwrap();
-    near.bell.send_segment(u32::from(generation), &segment).unwrap();
+    let segment = near.make_segment("upbeat-lane", bytes).unwrap();
+    near.send_segment(u32::from(generation), &segment).unwrap();
     let taken = fill(0);
-    assert_eq!(far.bell.drain().err(), Some(BellFault::Descriptors { limit: LIMIT }));
+    assert_eq!(far.drain().err(), Some(BellFault::Descriptors { limit: LIMIT }));
     drop(taken);
 
     // A listener whose caller's segments find no number.

@@ -328,7 +328,7 @@ fn what_is_no_ring_and_no_segment() {
         harmless(&stand, || {
             let (raw, carrier) = raw_session(&stand);
             raw.send(packet, &vec![lane.as_fd(); count]);
-            match carrier.bell.drain() {
+            match carrier.drain() {
                 Err(BellFault::Rule(_)) => {}
                 // Many zeros in one packet are rings.
                 Ok(drained) => assert!(packet.len() == 3000 && drained.bells > 0),
@@ -340,7 +340,7 @@ fn what_is_no_ring_and_no_segment() {
         let (raw, carrier) = raw_session(&stand);
         let plain = passed::plain_file(LANE_BYTES);
         raw.send(&growth, &[plain.as_fd()]);
-        let mut drained = carrier.bell.drain().unwrap();
+        let mut drained = carrier.drain().unwrap();
         let error = drained.segments.pop().unwrap().open().err().unwrap();
         assert!(matches!(error, SegmentError::Kind { .. } | SegmentError::Seals { .. }), "{error}");
     });

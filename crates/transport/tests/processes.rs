@@ -124,11 +124,11 @@ fn connect(place: &Place, home: &Home, to: &str) -> Result<Carrier, OpenError> {
 /// Answers each frame with the next number until the session ends.
 fn echo(carrier: &Carrier) {
     loop {
-        wait(carrier.bell.as_fd());
-        let closed = carrier.bell.drain().unwrap().closed;
+        wait(carrier.as_fd());
+        let closed = carrier.drain().unwrap().closed;
         while let Some(number) = receive(carrier) {
             frame(carrier, number + 1);
-            carrier.bell.ring();
+            carrier.ring();
         }
         if closed {
             return;
@@ -166,7 +166,7 @@ fn other() {
         "caller with heir" => {
             let (place, home) = (Place::at(path).unwrap(), home("caller"));
             let carrier = connect(&place, &home, "node").unwrap();
-            rustix::io::fcntl_setfd(&carrier.bell, FdFlags::empty()).unwrap();
+            rustix::io::fcntl_setfd(&carrier, FdFlags::empty()).unwrap();
             heir();
             linger();
         }
@@ -270,9 +270,9 @@ fn a_node_that_is_killed_in_a_session() {
     assert_eq!(carrier.peer.pid, Some(other.pid()));
     for number in 0..100 {
         frame(&carrier, number);
-        carrier.bell.ring();
-        wait(carrier.bell.as_fd());
-        carrier.bell.drain().unwrap();
+        carrier.ring();
+        wait(carrier.as_fd());
+        carrier.drain().unwrap();
         // A ring may be for the frame before; the next one is on its way then.
         while let Some(answer) = receive(&carrier) {
             assert!(answer <= number + 1);
@@ -280,12 +280,12 @@ fn a_node_that_is_killed_in_a_session() {
     }
     other.kill();
     loop {
-        wait(carrier.bell.as_fd());
-        if carrier.bell.drain().unwrap().closed {
+        wait(carrier.as_fd());
+        if carrier.drain().unwrap().closed {
             break;
         }
     }
-    assert_eq!(carrier.bell.ring(), Rang::Gone);
+    assert_eq!(carrier.ring(), Rang::Gone);
     drop((carrier, other));
     assert_eq!(common::descriptors(), before);
 }
@@ -311,7 +311,7 @@ fn callers_that_are_killed_at_any_instant() {
                 }
                 Ok(Some(Ok(carrier))) => {
                     opened += 1;
-                    assert_eq!(carrier.peer.incarnation, carrier.page.incarnation());
+                    assert_eq!(carrier.peer.incarnation, carrier.page().incarnation());
                 }
                 Err(OpenError::Closed { .. }) | Ok(Some(Err(OpenError::Closed { .. }))) => {
                     failed += 1;
@@ -345,12 +345,12 @@ fn a_heir_of_the_socket_hides_the_end_and_the_watch_sees_it() {
     assert!(watch.watch(other.pid()).unwrap().is_some());
     other.kill();
     wait(watch.as_fd(other.pid()).unwrap());
-    assert!(!carrier.bell.drain().unwrap().closed, "the heir holds the socket");
+    assert!(!carrier.drain().unwrap().closed, "the heir holds the socket");
     assert!(watch.unwatch(other.pid()));
 
     kill(&heir);
-    wait(carrier.bell.as_fd());
-    assert!(carrier.bell.drain().unwrap().closed);
+    wait(carrier.as_fd());
+    assert!(carrier.drain().unwrap().closed);
 }
 
 #[test]

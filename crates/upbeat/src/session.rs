@@ -34,14 +34,13 @@ use upbeat_core::fault::Rule;
 use upbeat_core::frame::{Flags, Head};
 use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::FLUSH_MESSAGES;
-use upbeat_memory::doorbell::announce;
 use upbeat_memory::fork::Process;
 use upbeat_memory::pool::Key;
 use upbeat_memory::ring::{Look, SHORT};
 use upbeat_memory::segment::SegmentError;
 use upbeat_memory::sync::Fenced;
 use upbeat_memory::ticks::Ticks;
-use upbeat_transport::carrier::{BellFault, Carrier, Rang, Segment as GrownSegment};
+use upbeat_transport::carrier::{BellFault, Carrier, Segment as GrownSegment};
 
 /// Who is to be polled when an answer comes.
 pub(crate) enum Waiter {
@@ -95,8 +94,6 @@ pub(crate) struct Session {
     unread_bytes: Cell<usize>,
     /// Calls of the peer that have become tasks, and one-way messages likewise.
     pub(crate) serving: RefCell<Serving<TaskId>>,
-    /// The peer's sleep for which it was rung last.
-    rung: Cell<u64>,
     /// What room it was last told of.
     relieved: Cell<[u64; 3]>,
     /// Messages since the promise was last looked at.
@@ -146,7 +143,6 @@ impl Session {
             arrived: reply::Arrived::default(),
             unread_bytes: Cell::new(0),
             serving: RefCell::new(Serving::new()),
-            rung: Cell::new(0),
             relieved: Cell::default(),
             unflushed: Cell::new(0),
             pending: RefCell::new(pending::Pending::new(terms.share, replies)),
@@ -300,8 +296,7 @@ impl Session {
     /// early, and the flush at the turn's end makes up for it.
     #[inline(always)]
     pub(crate) fn must_flush(&self) -> bool {
-        self.unflushed.get() >= FLUSH_MESSAGES as u32
-            || self.carrier.page.seems_asleep().is_some_and(|sleep| sleep != self.rung.get())
+        self.unflushed.get() >= FLUSH_MESSAGES as u32 || self.carrier.must_ring()
     }
 
     /// Whether the peer waits for room in its lane.
@@ -323,24 +318,12 @@ impl Session {
     #[inline(always)]
     pub(crate) fn flush(&self, fenced: Fenced) -> bool {
         self.unflushed.set(0);
-        let carrier = &self.carrier;
-        match announce(&carrier.lanes, &carrier.note, &carrier.page, fenced) {
-            Some(sleep) if sleep != self.rung.get() => self.ring(sleep),
-            _ => false,
-        }
-    }
-
-    #[cold]
-    fn ring(&self, sleep: u64) -> bool {
-        self.rung.set(sleep);
-        // Where the peer is gone, end-of-file says so; where its socket is full, it has rings
-        // that it has not heard.
-        matches!(self.carrier.bell.ring(), Rang::Rung)
+        self.carrier.flush(fenced)
     }
 
     /// Takes what has come over the socket: rings, segments, the end.
     pub(crate) fn hear(&self) -> Result<(), Fault> {
-        match self.carrier.bell.drain() {
+        match self.carrier.drain() {
             Ok(drained) => {
                 let mut segments = self.segments.borrow_mut();
                 segments.extend(drained.segments);
@@ -378,16 +361,16 @@ impl Session {
     /// Closes the socket. A peer that has done nothing wrong is told why, where it is this side that
     /// lacks something.
     pub(crate) fn close(&self, why: &Why) {
-        let bell = &self.carrier.bell;
+        let carrier = &self.carrier;
         match why {
             Why::Descriptors { limit } => {
                 let text = format!("it has its {limit} descriptors in use (ulimit -n)");
-                bell.refuse(RefusalCode::TooManyDescriptors, &text);
+                carrier.refuse(RefusalCode::TooManyDescriptors, &text);
             }
-            Why::Unmapped { text } => bell.refuse(RefusalCode::NoResources, text),
+            Why::Unmapped { text } => carrier.refuse(RefusalCode::NoResources, text),
             _ => {}
         }
-        bell.close();
+        carrier.close();
     }
 
     /// How the session ended.

@@ -19,7 +19,6 @@ use upbeat_core::frame::{CallNumber, FailCode, Flags, Head, Kind, Placed};
 use upbeat_core::hello::{Hello, Record, Segments};
 use upbeat_core::limits;
 use upbeat_core::name::{NodeName, ProgramId};
-use upbeat_memory::segment::{Segment, Writers};
 use upbeat_memory::slab::{BUFFERS_PER_SLAB_MAX, Borrowed, Slab};
 use upbeat_memory::{board, lane, page, ring, segment};
 use upbeat_transport::carrier::Carrier;
@@ -345,16 +344,13 @@ fn pass(from: &mut Side, to: &mut Side) -> Option<Passed> {
 /// Takes over a slab, and makes one of its shape for the other side.
 fn pass_slab(from: &mut Side, to: &mut Side, number: usize, shape: u64) {
     let (each, count) = (shape as u32 as usize, (shape >> 32) as u32);
-    let handed =
-        from.carrier.bell.drain().unwrap().segments.pop().expect("the segment comes first");
+    let handed = from.carrier.drain().unwrap().segments.pop().expect("the segment comes first");
     assert_eq!(handed.generation as usize, limits::SLAB_GENERATION as usize + from.lent.len());
     assert_eq!((handed.bytes as usize, number), (each * count as usize, from.lent.len()));
     let returns = from.carrier.lanes.returns_for(number);
     from.lent.push(Arc::new(Borrowed::new(handed.open().unwrap(), each, count, returns)));
-    let segment = Segment::create("middle", each * count as usize, Writers::Owner)
-        .and_then(Segment::reserve)
-        .unwrap();
-    to.carrier.bell.send_segment(limits::SLAB_GENERATION + number as u32, &segment).unwrap();
+    let segment = to.carrier.make_segment("middle", each * count as usize).unwrap();
+    to.carrier.send_segment(limits::SLAB_GENERATION + number as u32, &segment).unwrap();
     let returned = to.carrier.lanes.peer_returned(number);
     to.own.push(Slab::new(segment.into_region(), each, count, returned));
 }

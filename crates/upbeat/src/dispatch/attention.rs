@@ -14,7 +14,7 @@ impl Dispatcher {
     #[cold]
     pub(super) fn heat(&self, session: &Rc<Session>) {
         if session.key.get().is_some() && !session.hot.replace(true) {
-            session.carrier.lanes.set_attention(true);
+            session.carrier.set_attention(true);
             self.hot.borrow_mut().push(Rc::clone(session));
         }
     }
@@ -42,9 +42,9 @@ impl Dispatcher {
             if !idle {
                 return true;
             }
-            session.carrier.lanes.set_attention(false);
+            session.carrier.set_attention(false);
             if session.has_frame() {
-                session.carrier.lanes.set_attention(true);
+                session.carrier.set_attention(true);
                 return true;
             }
             session.hot.set(false);

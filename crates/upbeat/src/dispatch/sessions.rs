@@ -316,7 +316,7 @@ impl Dispatcher {
         self.places.borrow_mut().remove(key);
         self.hot.borrow_mut().retain(|other| !Rc::ptr_eq(other, session));
         let carrier = &session.carrier;
-        self.reactor.remove(carrier.bell.as_fd());
+        self.reactor.remove(carrier);
         session.close(&why);
         if session.watched.take()
             && let Some(pid) = carrier.peer.pid

@@ -301,7 +301,7 @@ fn open(
 ) -> Result<(Box<Caller>, OwnedFd), CallError> {
     let caller = Caller::open(target, service, signatures, Some(Arc::clone(watch)), None);
     let caller = caller.map_err(not_connected)?;
-    let bell = caller.session.carrier.bell.as_fd().try_clone_to_owned();
+    let bell = caller.session.carrier.as_fd().try_clone_to_owned();
     let bell = bell.map_err(|error| CallError::NotConnected {
         text: BuildError::from(error).to_string().into(),
     })?;

@@ -10,9 +10,7 @@ use upbeat_core::limits::{
     LONG_BYTES_MAX, LONG_KEPT_MAX, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX, SHORT_BYTES,
     SLAB_GENERATION, SLABS_MAX,
 };
-use upbeat_memory::page::PeerPage;
-use upbeat_memory::slab::{Allowance, Borrowed, Tell, is_slab};
-use upbeat_memory::sync::fence_full;
+use upbeat_memory::slab::{Allowance, Borrowed, is_slab};
 use upbeat_transport::carrier::Segment;
 
 /// The peer's slabs, by its numbers.
@@ -139,26 +137,9 @@ impl Session {
             slabs.resize_with(number + 1, || None);
         }
         let (allowance, weight) = kept_of(count, each, &lent.long);
-        let borrowed = borrowed.keeping(allowance, weight).telling(self.relief());
+        let borrowed = borrowed.keeping(allowance, weight).telling(self.carrier.relief());
         slabs[number] = Some(Arc::new(borrowed));
         Ok(())
-    }
-
-    /// Rings the peer if it sleeps and waits for room: for a buffer that goes back outside of what
-    /// this side's dispatcher does, after which it would look itself.
-    fn relief(&self) -> Tell {
-        let carrier = &self.carrier;
-        let (wish, page) = (carrier.lanes.peer_wish(), carrier.page.region());
-        let bell = Arc::downgrade(&carrier.bell);
-        Box::new(move || {
-            let fenced = fence_full();
-            if wish.load(0) != 0
-                && PeerPage::new(page.clone()).asleep(fenced).is_some()
-                && let Some(bell) = bell.upgrade()
-            {
-                bell.ring();
-            }
-        })
     }
 
     /// A slab of the peer's is not used any more.

@@ -17,7 +17,6 @@ use upbeat_core::limits::{
     MEDIUM_BYTES_MAX, SLAB_GENERATION, SLABS_LONG_MAX, SLABS_MAX, SLABS_PER_SIZE_MAX,
 };
 use upbeat_memory::lane::Lanes;
-use upbeat_memory::segment::{Segment, Writers};
 use upbeat_memory::slab::Slab;
 use upbeat_memory::ticks::{Ticks, nanoseconds, ticks};
 
@@ -187,18 +186,16 @@ impl Session {
             return free.ok_or_else(|| self.lacks(Lack::Buffer));
         };
         let bytes = each * count as usize;
-        let segment = Segment::create("upbeat-slab", bytes, Writers::Owner)
-            .and_then(Segment::reserve)
-            .map_err(|error| {
-                let text = error.to_string().into();
-                Put::Memory(Box::new(NoMemory { bytes, text }))
-            })?;
+        let segment = self.carrier.make_segment("upbeat-slab", bytes).map_err(|error| {
+            let text = error.to_string().into();
+            Put::Memory(Box::new(NoMemory { bytes, text }))
+        })?;
         // A value that is being written is none that a slab is made for.
         let Ok(mut slabs) = pool.slabs.try_borrow_mut() else { return Err(self.lacks(Lack::Slot)) };
         // Claimed first: once the segment has been sent it must be announced.
         let Ok(mut claim) = lanes.claim(1, 0) else { return Err(self.lacks(Lack::Slot)) };
         let made = pool.made.get();
-        let sent = self.carrier.bell.send_segment(SLAB_GENERATION + made, &segment);
+        let sent = self.carrier.send_segment(SLAB_GENERATION + made, &segment);
         sent.map_err(|fault| self.growth_error(fault))?;
         pool.made.set(made + 1);
         claim.write_word(0, each as u64 | u64::from(count) << 32);

@@ -209,7 +209,7 @@ impl Session {
     fn give_up(&self, fault: Fault) {
         let first = self.fault.take().unwrap_or(fault);
         self.fault.set(Some(first));
-        self.carrier.bell.close();
+        self.carrier.close();
     }
 
     /// Wakes this one when there may be room.

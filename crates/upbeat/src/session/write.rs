@@ -17,7 +17,6 @@ use upbeat_core::limits::{
     SHORT_BYTES, SLOT_BYTES,
 };
 use upbeat_memory::ring::{Claim, Refused, span_of};
-use upbeat_memory::segment::{Segment, Writers};
 use upbeat_memory::ticks::ticks;
 use upbeat_transport::carrier::BellFault;
 
@@ -490,10 +489,9 @@ impl Session {
         let Some((generation, bytes)) = lanes.next_growth() else { return Ok(false) };
         // Claimed first: once the segment has been sent it must be announced.
         let Ok(claim) = lanes.claim(1, 0) else { return Err(self.lacks(Lack::Slot)) };
-        let segment = Segment::create("upbeat-lane", bytes, Writers::Owner)
-            .and_then(Segment::reserve)
-            .map_err(|error| Put::Ended(broken(&error)))?;
-        if let Err(error) = self.carrier.bell.send_segment(u32::from(generation), &segment) {
+        let segment = self.carrier.make_segment("upbeat-lane", bytes);
+        let segment = segment.map_err(|error| Put::Ended(broken(&error)))?;
+        if let Err(error) = self.carrier.send_segment(u32::from(generation), &segment) {
             return Err(self.growth_error(error));
         }
         claim.commit(Head::switch(u32::from(generation)).words(), 0);

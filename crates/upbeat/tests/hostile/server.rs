@@ -15,7 +15,6 @@ use upbeat_core::frame::{CallNumber, Flags, Head, Kind, Placed};
 use upbeat_core::limits::SLAB_GENERATION;
 use upbeat_core::name::ProgramId;
 use upbeat_memory::region::Region;
-use upbeat_memory::segment::{Segment, Writers};
 use upbeat_memory::slab::Borrowed;
 use upbeat_transport::carrier::{self, Carrier};
 use upbeat_transport::home::Home;
@@ -84,7 +83,7 @@ impl Imp {
 
     /// False when the session is over.
     fn answer(&mut self, random: &mut Random) -> bool {
-        match self.carrier.bell.drain() {
+        match self.carrier.drain() {
             Ok(drained) if !drained.closed => self.segments.extend(drained.segments),
             _ => return false,
         }
@@ -115,7 +114,7 @@ impl Imp {
                 _ => {}
             }
         }
-        self.carrier.bell.ring();
+        self.carrier.ring();
         true
     }
 
@@ -129,7 +128,7 @@ impl Imp {
 
     /// A segment that the client has handed over.
     fn handed(&mut self, generation: u32) -> Option<Region> {
-        self.segments.extend(self.carrier.bell.drain().ok()?.segments);
+        self.segments.extend(self.carrier.drain().ok()?.segments);
         let at = self.segments.iter().position(|handed| handed.generation == generation)?;
         self.segments.swap_remove(at).open().ok()
     }
@@ -193,11 +192,9 @@ impl Imp {
             3 => lanes.publish_accepted([number, u64::MAX, 0][random.below(3) as usize]),
             4 => self.frame(reply.words(), &placed.as_u64().to_le_bytes()),
             5 => {
-                let segment = Segment::create("hostile", 4096, Writers::Owner)
-                    .and_then(Segment::reserve)
-                    .unwrap();
+                let segment = self.carrier.make_segment("hostile", 4096).unwrap();
                 // A client that is gone is found out later.
-                let _ = self.carrier.bell.send_segment(SLAB_GENERATION, &segment);
+                let _ = self.carrier.send_segment(SLAB_GENERATION, &segment);
                 let shape = [512, 8, 4096][random.below(3) as usize] | (1 + random.below(8)) << 32;
                 self.frame(Head::slab(random.below(2) as u32).words(), &shape.to_le_bytes());
                 self.frame(reply.words(), &placed.as_u64().to_le_bytes());

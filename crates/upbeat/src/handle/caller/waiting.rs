@@ -107,7 +107,7 @@ impl Caller {
             self.hear();
         }
         if self.may_sleep() {
-            let bell = self.session.carrier.bell.as_fd();
+            let bell = self.session.carrier.as_fd();
             let left = self.until.map(|until| timespec(until.saturating_sub(now_ns())));
             if wait(bell, self.watch.as_deref(), left.as_ref()) {
                 self.end(Why::Closed);
@@ -155,7 +155,7 @@ impl Caller {
     /// sender was woken that others wait behind.
     pub(in crate::handle) fn may_sleep(&self) -> bool {
         let session = &self.session;
-        let may = session.carrier.lanes.may_sleep(self.home.page(), || {
+        let may = session.carrier.may_sleep(self.home.page(), || {
             if session.is_pressed() {
                 session.settle(false);
             }
