@@ -110,8 +110,7 @@ pub const FLUSH_MESSAGES: usize = 32;
 pub const CALLS_PER_SESSION_MAX: usize = 4096;
 
 /// Payload bytes of the longest request that is accepted of a session that holds nothing whatever its
-/// node holds, and over a byte stream of the longest that is sent without asking for room: what a
-/// lost bet costs there.
+/// node holds, and of the biggest buffer of a slab that has several.
 pub const MEDIUM_BYTES_MAX: usize = 64 << 10;
 
 /// Requests of one session that may be on their way without room having been asked for. The paper's

@@ -27,9 +27,9 @@ mutants! {
     NumberSkipped, "the sender skips a number";
     ReserveForgotten, "the sender forgets that it has asked for room";
     WayNeverWaits, "the sender never waits for progress";
-    LongGoes, "a long request goes without asking";
     SafeBeyond, "the sender takes one request too many for accepted";
-    InquiryForgotten, "the sender inquires once and never again";
+    SpecialStays, "the sender never forgets what it knows of a request";
+    ReservedUnchecked, "progress passes a request that has not gone";
     GrantIgnored, "the sender takes every grant for one of a withdrawn request";
     WithdrawUntold, "a reservation is taken back and the receiver not told";
     NackStray, "a nack that comes after the progress is taken for a fault";
@@ -38,6 +38,7 @@ mutants! {
     AcceptUncounted, "a request is accepted and not counted";
     PassUncounted, "a request that waited is accepted and not counted";
     FillKeepsGrant, "a grant stays open though its request has come";
+    FillUnbounded, "a request is longer than the room that was granted for it";
     FillUncharged, "a request that was granted forgets its charge";
     VoidKeepsCharge, "a granted place that is given up keeps its charge";
     VoidReleasesTwice, "a granted place that is given up gives its charge back twice";

@@ -40,7 +40,7 @@ counts! {
     grants, "grants heard";
     withdrawals, "requests withdrawn";
     waits, "senders that waited for progress";
-    inquiries, "inquiries";
+    breaks, "connections that broke";
     nested, "calls of handlers";
     lacking, "handlers that waited for what they need, and then began";
     refused, "calls that were sent back";

@@ -9,18 +9,15 @@ use upbeat_core::mutant as core;
 /// A fault in a decision of the runtime's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Own {
-    NackDropped,
     ReplyDropped,
     CancelDropped,
     GrantDropped,
     WithdrawDropped,
-    RetainedDropped,
     BufferEarly,
     BufferForgotten,
     BufferShared,
     WaitingCounted,
     Overtaking,
-    InquiryUnanswered,
     RoomUnoffered,
     DeadlineUnchecked,
     IncarnationUnchecked,
@@ -29,7 +26,6 @@ pub(crate) enum Own {
     NotSentForSent,
     HintsTrusted,
     ReplyTwice,
-    AbandonedRuns,
     GenerationCut,
     GrantedFlagLost,
     TransferTwice,
@@ -62,19 +58,16 @@ pub(crate) enum Own {
 }
 
 impl Own {
-    pub(crate) const ALL: [(Own, &'static str); 50] = [
-        (Own::NackDropped, "a request is refused and its sender not told"),
+    pub(crate) const ALL: [(Own, &'static str); 46] = [
         (Own::ReplyDropped, "a reply that finds no room is dropped"),
         (Own::CancelDropped, "a cancel that finds no room is dropped"),
         (Own::GrantDropped, "a grant that finds no room is dropped"),
         (Own::WithdrawDropped, "a withdrawal is not sent"),
-        (Own::RetainedDropped, "a stream's sender forgets the payload that was refused"),
         (Own::BufferEarly, "a buffer is returned before it was read"),
         (Own::BufferForgotten, "the buffer of a request that was cancelled is not returned"),
         (Own::BufferShared, "a buffer is used again before it was returned"),
         (Own::WaitingCounted, "who waits for another node is counted against the budget"),
         (Own::Overtaking, "a short request passes a longer one that waits to be sent"),
-        (Own::InquiryUnanswered, "an inquiry that comes before there is news is not answered"),
         (Own::RoomUnoffered, "room that is given back is offered to nobody"),
         (Own::DeadlineUnchecked, "a call whose deadline is past is begun"),
         (Own::IncarnationUnchecked, "a session goes on with another incarnation"),
@@ -83,7 +76,6 @@ impl Own {
         (Own::NotSentForSent, "a call that was sent to a dead peer is said not to have been"),
         (Own::HintsTrusted, "what no hint has told of is never looked at"),
         (Own::ReplyTwice, "a call that is cancelled is answered twice"),
-        (Own::AbandonedRuns, "a call that was refused and abandoned is sent again"),
         (Own::GenerationCut, "the generation of a head is not read"),
         (Own::GrantedFlagLost, "a granted request goes without its number"),
         (Own::TransferTwice, "a granted request goes twice"),

@@ -10,10 +10,11 @@ use crate::random::Random;
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) nodes: usize,
-    /// For each pair, whether a byte stream carries it.
+    /// For each pair, whether ordered bytes carry it.
     pub(crate) streams: u64,
+    /// Whether words in memory are seen late.
+    pub(crate) late: bool,
     pub(crate) ring_slots: usize,
-    pub(crate) stream_bytes: usize,
     pub(crate) buffers: usize,
     pub(crate) optimism: usize,
     pub(crate) reserved: usize,
@@ -46,8 +47,8 @@ impl Plan {
         Plan {
             nodes,
             streams: random.pick(&[0, u64::MAX, random.clone().next()]),
+            late: random.permille(500),
             ring_slots: CONTROL_SLOTS + random.pick(&[1, 1, 2, 3, 6, 20]),
-            stream_bytes: random.pick(&[1, 300, 2_000, 70_000, 400_000]),
             buffers: random.pick(&[1, 1, 2, 3, 8]),
             optimism: random.pick(&[0, 1, 2, 3, 5, 16]),
             reserved: random.pick(&[1, 1, 2, 4]),

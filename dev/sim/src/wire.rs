@@ -1,14 +1,18 @@
 //! What carries a session: one direction each. A lane is a ring of slots whose last ones are for
-//! replies and control, beside words that are read at any time; a byte stream brings what was
-//! written after a while. Neither loses, doubles or reorders what is in it.
+//! replies and control, beside words that each side writes for the other.
+//!
+//! In memory frames are seen at once, and words at once or late. Over ordered bytes both sides keep
+//! replicas of ring and words: frames and words arrive in the order in which they were written, after a
+//! while. Such a connection may break; what has not arrived is gone then. When it is resumed both sides
+//! say how many frames they have, and what is missing is written again, with all words as they are. So
+//! neither loses, doubles or reorders frames.
 
 use std::collections::VecDeque;
 
-use upbeat_core::frame::{FailCode, Head, Kind};
-use upbeat_core::limits::{CONTROL_SLOTS, HEAD_BYTES};
+use upbeat_core::frame::{FailCode, Head, Kind, slots};
+use upbeat_core::limits::CONTROL_SLOTS;
 
 use crate::check::Id;
-use crate::mutant::{Own, mutated};
 
 /// What stands behind a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,41 +39,71 @@ pub(crate) struct Frame {
     pub(crate) written: u64,
 }
 
-/// What goes over a wire.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum What {
-    Frame(Frame),
-    /// Asks for progress beyond this number. Of byte streams alone, and the world's own.
-    Inquiry(u64),
-    /// The answer; the progress itself rides on everything.
-    Progress,
+impl Frame {
+    fn kind(&self) -> Option<Kind> {
+        Kind::from_byte((self.words[0] >> 8) as u8)
+    }
+
+    /// Whether it must leave the last slots to others.
+    fn is_request(&self) -> bool {
+        self.kind().is_some_and(Kind::is_request)
+    }
+
+    /// Whether it answers a handler that has asked for time.
+    pub(crate) fn is_extended(&self) -> bool {
+        matches!(self.body, Body::Extended(..))
+    }
+
+    fn slots(&self) -> u64 {
+        u64::from(slots(Head::len_in(&self.words)))
+    }
 }
 
-impl What {
-    /// Whether it must leave the last room to others.
-    pub(crate) fn is_request(&self) -> bool {
-        match self {
-            What::Frame(frame) => {
-                Kind::from_byte((frame.words[0] >> 8) as u8).is_some_and(Kind::is_request)
-            }
-            _ => false,
-        }
+/// A word that one side writes for the other. Only the last value counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Word {
+    /// Slots of the other side's ring that were read.
+    Read(u64),
+    /// Requests of the other side's that were accepted.
+    Accepted(u64),
+    /// How often a buffer of the other side's was returned.
+    Returned(Use, usize, u32),
+    /// Whether this side waits for the other to read.
+    Wants(bool),
+}
+
+/// What goes over ordered bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Packet {
+    Frame(Frame),
+    Word(Word),
+}
+
+/// What a buffer is for. Answers must not wait behind requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Requests,
+    Answers,
+}
+
+/// A buffer of a sender's.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Buffer {
+    pub(crate) content: Id,
+    /// How often it was lent, was returned, and is known to its sender to have been returned.
+    lent: u32,
+    returned: u32,
+    seen: u32,
+}
+
+impl Buffer {
+    const fn is_free(&self) -> bool {
+        self.lent == self.seen
     }
 
-    /// Whether it answers who has asked for time.
-    pub(crate) fn is_extended(&self) -> bool {
-        matches!(self, What::Frame(Frame { body: Body::Extended(..), .. }))
-    }
-
-    fn cost(&self, stream: bool) -> usize {
-        let len = match self {
-            What::Frame(frame) => Head::len_in(&frame.words),
-            _ => 8,
-        };
-        match stream {
-            true => HEAD_BYTES + len as usize,
-            false => upbeat_core::frame::slots(len) as usize,
-        }
+    /// Whether its reader has returned it.
+    pub(crate) const fn is_back(&self) -> bool {
+        self.lent == self.returned
     }
 }
 
@@ -78,134 +112,266 @@ impl What {
 pub(crate) struct Wire {
     pub(crate) session: u64,
     pub(crate) stream: bool,
-    /// What is in it, with the progress that rides on it.
-    pub(crate) packets: VecDeque<(What, u64)>,
-    /// How many of them have arrived; in a lane all.
-    pub(crate) arrived: usize,
-    /// Slots or bytes that are taken.
-    taken: usize,
-    /// Of those, what was read and is not said to be free yet.
-    read: usize,
-    room: usize,
-    /// What the *reader* says: how many requests it has accepted. Memory, seen at once.
+    /// Whether words of memory are seen late.
+    late: bool,
+    /// What is on the way; of memory frames alone.
+    packets: VecDeque<Packet>,
+    /// How many of them have arrived; in memory all.
+    arrived: usize,
+    /// Words in memory that the reader has not seen yet.
+    words: VecDeque<Word>,
+    broken: bool,
+    /// Frames that were written, and that have been read.
+    written: u64,
+    got: u64,
+    /// Frames that their reader is not known to have read, each with the slots up to its end.
+    retained: VecDeque<(u64, Frame)>,
+    slots: u64,
+    /// Slots that were written, were read, and are known to the writer to have been read.
+    taken: u64,
+    read: u64,
+    said_read: u64,
+    seen: u64,
+    /// Requests that the reader says to have accepted, and what the writer knows of that.
+    said: u64,
     pub(crate) accepted: u64,
-    /// What the *writer* says: that it waits for progress.
-    pub(crate) wants: bool,
-    /// Buffers of the *writer's*: what is in each, and whether the reader has returned it.
-    pub(crate) buffers: Vec<Buffer>,
-    /// Others, for answers, which must not wait behind requests.
-    pub(crate) answers: Vec<Buffer>,
-}
-
-/// A buffer of a sender's.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Buffer {
-    pub(crate) content: Id,
-    pub(crate) lent: bool,
-    pub(crate) returned: bool,
+    /// Whether the writer says that it waits for the reader, and what the reader knows of that.
+    says_wants: bool,
+    wants: bool,
+    buffers: [Vec<Buffer>; 2],
 }
 
 impl Wire {
-    pub(crate) fn new(session: u64, stream: bool, room: usize, buffers: usize) -> Wire {
+    pub(crate) fn new(session: u64, stream: bool, late: bool, slots: usize, count: usize) -> Wire {
+        let buffers = || vec![Buffer::default(); count];
         Wire {
             session,
             stream,
+            late,
             packets: VecDeque::new(),
             arrived: 0,
+            words: VecDeque::new(),
+            broken: false,
+            written: 0,
+            got: 0,
+            retained: VecDeque::new(),
+            slots: slots as u64,
             taken: 0,
             read: 0,
-            room,
+            said_read: 0,
+            seen: 0,
+            said: 0,
             accepted: 0,
+            says_wants: false,
             wants: false,
-            buffers: vec![Buffer::default(); buffers],
-            answers: vec![Buffer::default(); buffers],
+            buffers: [buffers(), buffers()],
         }
     }
 
     /// Whether there is room for it.
-    pub(crate) fn fits(&self, what: &What) -> bool {
-        let kept = match (what.is_request(), self.stream) {
-            (true, false) => CONTROL_SLOTS,
-            // A writer may always write on while nothing is under way.
-            (_, true) if self.packets.is_empty() => return true,
-            _ => 0,
-        };
-        self.taken + what.cost(self.stream) + kept <= self.room
+    pub(crate) fn fits(&self, frame: &Frame) -> bool {
+        let kept = if frame.is_request() { CONTROL_SLOTS as u64 } else { 0 };
+        self.taken - self.seen + frame.slots() + kept <= self.slots
     }
 
-    pub(crate) fn write(&mut self, what: What, progress: u64) {
-        self.taken += what.cost(self.stream);
-        self.packets.push_back((what, progress));
+    pub(crate) fn write(&mut self, frame: Frame) {
+        self.taken += frame.slots();
+        self.written += 1;
+        if self.stream {
+            self.retained.push_back((self.taken, frame));
+        }
+        self.push(Packet::Frame(frame));
+    }
+
+    fn push(&mut self, packet: Packet) {
+        if !self.broken {
+            self.packets.push_back(packet);
+        }
         if !self.stream {
             self.arrived = self.packets.len();
         }
     }
 
-    /// What comes next, if it has arrived.
-    pub(crate) fn read(&mut self) -> Option<(What, u64)> {
-        self.arrived = self.arrived.checked_sub(1)?;
-        let (what, progress) = self.packets.pop_front()?;
-        self.read += what.cost(self.stream);
-        Some((what, progress))
+    /// The writer of this direction has written a word. Gives whether the other side sees it at once.
+    pub(crate) fn say(&mut self, word: Word) -> bool {
+        match (self.stream, self.late) {
+            (true, _) => self.push(Packet::Word(word)),
+            (false, true) => self.words.push_back(word),
+            (false, false) => {}
+        }
+        !self.stream && !self.late
     }
 
-    /// The reader says how far it is: in the ring at once, of what it has accepted when that is
-    /// so much, or when the writer waits for it. Gives whether the writer sees anything new.
-    pub(crate) fn publish(&mut self, accepted: u64, much: u64) -> bool {
-        let read = std::mem::take(&mut self.read);
-        self.taken -= read;
-        let wanted = self.wants && !mutated(Own::WishUnheard);
-        let shown = wanted || accepted.abs_diff(self.accepted) >= much;
-        let before = if shown { std::mem::replace(&mut self.accepted, accepted) } else { accepted };
-        read != 0 || before != accepted
+    /// What comes next, if it has arrived.
+    pub(crate) fn next(&mut self) -> Option<Packet> {
+        self.arrived = self.arrived.checked_sub(1)?;
+        let packet = self.packets.pop_front()?;
+        if let Packet::Frame(frame) = &packet {
+            self.got += 1;
+            self.read += frame.slots();
+        }
+        Some(packet)
+    }
+
+    /// So much is on the way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.packets.len() - self.arrived + self.words.len()
+    }
+
+    /// So much of it arrives. Gives the words in memory that are seen by that.
+    pub(crate) fn arrive(&mut self, many: usize) -> Vec<Word> {
+        let packets = many.min(self.packets.len() - self.arrived);
+        self.arrived += packets;
+        let words = (many - packets).min(self.words.len());
+        self.words.drain(..words).collect()
+    }
+
+    /// A word of the other side's about this direction is seen here.
+    pub(crate) fn hear(&mut self, word: Word) {
+        match word {
+            Word::Read(read) => {
+                self.seen = read;
+                while self.retained.front().is_some_and(|(end, _)| *end <= read) {
+                    self.retained.pop_front();
+                }
+            }
+            Word::Accepted(accepted) => self.accepted = accepted,
+            Word::Returned(usage, at, many) => {
+                if let Some(buffer) = self.buffers[usage as usize].get_mut(at) {
+                    buffer.seen = many;
+                }
+            }
+            Word::Wants(_) => {}
+        }
+    }
+
+    /// The writer's wish is seen by the reader.
+    pub(crate) fn hear_wish(&mut self, wants: bool) {
+        self.wants = wants;
+    }
+
+    /// The writer waits for the reader, or does no more. Gives whether that is new.
+    pub(crate) fn wish(&mut self, wants: bool) -> bool {
+        wants != std::mem::replace(&mut self.says_wants, wants)
+    }
+
+    /// Whether the reader knows that the writer waits.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wants
+    }
+
+    /// The slots that were read, if the reader has not said so: it does.
+    pub(crate) fn read_unsaid(&mut self) -> Option<u64> {
+        (self.read != std::mem::replace(&mut self.said_read, self.read)).then_some(self.read)
+    }
+
+    /// How many requests the reader says to have accepted.
+    pub(crate) fn said(&self) -> u64 {
+        self.said
+    }
+
+    /// The reader says how many requests it has accepted.
+    pub(crate) fn say_accepted(&mut self, accepted: u64) {
+        self.said = accepted;
+    }
+
+    /// The connection breaks: of what is on the way so much arrives yet.
+    pub(crate) fn break_off(&mut self, many: usize) {
+        self.packets.truncate(self.arrived + many);
+        self.arrived = self.packets.len();
+        self.broken = true;
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// The connection is resumed: the frames that the reader does not have are written again. None if
+    /// the writer does not have them any more.
+    pub(crate) fn resume(&mut self) -> Option<()> {
+        self.broken = false;
+        let arrived = self.packets.iter().filter(|packet| matches!(packet, Packet::Frame(_)));
+        let has = self.got + arrived.count() as u64;
+        let missing = (self.written - has) as usize;
+        let from = self.retained.len().checked_sub(missing)?;
+        let again: Vec<Frame> = self.retained.range(from..).map(|(_, frame)| *frame).collect();
+        again.into_iter().for_each(|frame| self.push(Packet::Frame(frame)));
+        Some(())
+    }
+
+    /// All words of the reader about this direction, as they are.
+    pub(crate) fn words_of_reader(&self) -> Vec<Word> {
+        let mut words = vec![Word::Read(self.read), Word::Accepted(self.said)];
+        for usage in [Use::Requests, Use::Answers] {
+            for (at, buffer) in self.buffers[usage as usize].iter().enumerate() {
+                if buffer.returned != buffer.seen {
+                    words.push(Word::Returned(usage, at, buffer.returned));
+                }
+            }
+        }
+        words
+    }
+
+    /// The word of the writer, as it is.
+    pub(crate) fn word_of_writer(&self) -> Word {
+        Word::Wants(self.says_wants)
     }
 
     pub(crate) fn overfull(&self) -> bool {
-        !self.stream && self.taken > self.room
+        self.taken - self.read > self.slots
     }
 
-    /// A buffer that is free, as far as is known; looks for returned ones only when none is.
-    pub(crate) fn borrow(&mut self, content: Id, shared: bool) -> Option<usize> {
-        borrow(&mut self.buffers, content, shared)
+    /// A buffer, which names may be wrong of.
+    pub(crate) fn buffer(&self, usage: Use, at: usize) -> Option<&Buffer> {
+        self.buffers[usage as usize].get(at)
     }
 
-    /// The same for an answer.
-    pub(crate) fn borrow_answer(&mut self, content: Id) -> Option<usize> {
-        borrow(&mut self.answers, content, false)
+    /// Takes a buffer that is free, as far as is known.
+    pub(crate) fn borrow(&mut self, usage: Use, content: Id, shared: bool) -> Option<usize> {
+        let buffers = &mut self.buffers[usage as usize];
+        let at = match buffers.iter().position(Buffer::is_free) {
+            None if shared => 0,
+            at => at?,
+        };
+        buffers[at].lend(content);
+        Some(at)
     }
 
-    /// A buffer of its own for a long payload.
-    pub(crate) fn borrow_long(&mut self, content: Id, keep: usize) -> usize {
-        let free = |buffer: &Buffer| !buffer.lent || buffer.returned;
-        let at = match self.buffers.iter().skip(keep).position(free) {
+    /// A buffer of its own for a request, beyond the first `keep`.
+    pub(crate) fn borrow_own(&mut self, content: Id, keep: usize) -> usize {
+        let buffers = &mut self.buffers[Use::Requests as usize];
+        let at = match buffers.iter().skip(keep).position(Buffer::is_free) {
             Some(at) => keep + at,
             None => {
-                self.buffers.push(Buffer::default());
-                self.buffers.len() - 1
+                buffers.push(Buffer::default());
+                buffers.len() - 1
             }
         };
-        self.buffers[at] = Buffer { content, lent: true, returned: false };
+        buffers[at].lend(content);
         at
     }
 
-    /// Buffers that are lent and have not come back.
+    /// It was not lent after all.
+    pub(crate) fn unlend(&mut self, usage: Use, at: usize) {
+        self.buffers[usage as usize][at].lent -= 1;
+    }
+
+    /// The reader returns a buffer: how often it has, if it had it.
+    pub(crate) fn give_back(&mut self, usage: Use, at: usize) -> Option<u32> {
+        let buffer = self.buffers[usage as usize].get_mut(at).filter(|buffer| !buffer.is_back())?;
+        buffer.returned += 1;
+        Some(buffer.returned)
+    }
+
+    /// Buffers that are lent and not known to have come back.
     pub(crate) fn lent(&self) -> usize {
-        let buffers = self.buffers.iter().chain(&self.answers);
-        buffers.filter(|buffer| buffer.lent && !buffer.returned).count()
+        self.buffers.iter().flatten().filter(|buffer| !buffer.is_free()).count()
     }
 }
 
-fn borrow(buffers: &mut [Buffer], content: Id, shared: bool) -> Option<usize> {
-    let free = |buffers: &[Buffer]| buffers.iter().position(|buffer| !buffer.lent);
-    let at = match free(buffers) {
-        Some(at) => at,
-        None => {
-            for buffer in buffers.iter_mut().filter(|buffer| buffer.returned || shared) {
-                buffer.lent = false;
-            }
-            free(buffers)?
-        }
-    };
-    buffers[at] = Buffer { content, lent: true, returned: false };
-    Some(at)
+impl Buffer {
+    const fn lend(&mut self, content: Id) {
+        self.content = content;
+        self.lent += 1;
+    }
 }

@@ -6,6 +6,7 @@
 //! follows from its seed alone.
 
 mod lend;
+mod words;
 mod send;
 mod run;
 mod need;
@@ -25,7 +26,7 @@ use crate::count::Counts;
 use crate::mutant::{Own, mutated};
 use crate::plan::{Ask, Plan};
 use crate::random::Random;
-use crate::wire::{What, Wire};
+use crate::wire::{Frame, Wire};
 use lend::{Loan, Question};
 
 /// What ends a session or a history.
@@ -64,7 +65,7 @@ pub(crate) struct World {
     /// Something has happened since this was last taken.
     moved: bool,
     /// What the liar has said, to whom and in which session.
-    said: VecDeque<(usize, u64, What)>,
+    said: VecDeque<(usize, u64, Frame)>,
     trace: Option<Vec<String>>,
 }
 
@@ -99,11 +100,10 @@ struct Node {
 /// One side of a session.
 struct End {
     session: u64,
-    stream: bool,
     sends: Sender,
     receives: Receiver<Held>,
-    /// In memory requests go and come without a thought while there is room, and are only counted: so
-    /// many more may go, of so many, and so many have come.
+    /// Requests go and come without a thought while there is room, and are only counted: so many more
+    /// may go, of so many, and so many have come.
     ahead: u64,
     given: u64,
     came: u64,
@@ -112,14 +112,12 @@ struct End {
     serving: Serving<usize>,
     /// Requests that wait to be sent.
     queue: VecDeque<Out>,
-    /// Those that are reserved; over a byte stream also those that may be asked for again.
+    /// Those that have asked for room.
     kept: BTreeMap<u64, Out>,
     /// Granted requests that wait for room in the wire.
     ready: VecDeque<u64>,
     /// Replies and control frames that wait for it.
-    owed: VecDeque<What>,
-    /// The peer has inquired after progress beyond this.
-    asked: Option<u64>,
+    owed: VecDeque<Frame>,
     /// What this side was asked to grant: bytes, and whether it has.
     away: BTreeMap<u64, (u64, bool)>,
 }
@@ -135,9 +133,6 @@ struct Out {
     most: Option<u64>,
     /// How often it was refused, if it may be.
     refusals: Option<u64>,
-    /// Whether it asked for room, and has not gone.
-    reserved: bool,
-    refused: bool,
 }
 
 /// A request at its receiver, or a hold on one.
@@ -316,10 +311,9 @@ impl Node {
 }
 
 impl End {
-    fn new(plan: &Plan, session: u64, stream: bool) -> End {
+    fn new(plan: &Plan, session: u64) -> End {
         End {
             session,
-            stream,
             sends: Sender::with_window(plan.optimism, plan.reserved),
             receives: Receiver::with_places(plan.places()),
             ahead: 0,
@@ -332,7 +326,6 @@ impl End {
             kept: BTreeMap::new(),
             ready: VecDeque::new(),
             owed: VecDeque::new(),
-            asked: None,
             away: BTreeMap::new(),
         }
     }

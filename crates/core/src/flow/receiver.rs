@@ -81,7 +81,7 @@ impl<P> Receiver<P> {
         self.push(Place::Here { request, bytes, charged: false })
     }
 
-    /// Keeps a place for a request that stays at its sender: it asks for room, or was refused.
+    /// Keeps a place for a request that stays at its sender: it asks for room.
     pub fn await_grant(&mut self, bytes: u64) -> Result<u64, Rule> {
         self.push(Place::Away { bytes, granted: false })
     }
@@ -106,7 +106,7 @@ impl<P> Receiver<P> {
         let &mut Place::Away { bytes, granted: true } = place else {
             return Err(stray(Kind::Call, number));
         };
-        if len > bytes {
+        if len > bytes && !mutated(Mutant::FillUnbounded) {
             return Err(Rule::BeyondReserved { len, reserved: bytes });
         }
         *place = Place::Here { request, bytes, charged: !mutated(Mutant::FillUncharged) };

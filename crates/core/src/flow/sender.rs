@@ -1,20 +1,20 @@
 //! The sending side: what has gone, what is known to be accepted, what did not simply go.
 
-use super::{Size, Way, stray};
+use super::{Way, stray};
 use crate::fault::Rule;
 use crate::frame::Kind;
-use crate::limits::{OPTIMISM, PLACES_RESERVED};
+use crate::limits::{OPTIMISM, PLACES_RESERVED, SHORT_BYTES};
 use crate::mutant::{Mutant, mutated};
 use alloc::collections::VecDeque;
 
 /// The sending side of one direction.
 ///
 /// ```
-/// use upbeat_core::flow::{Sender, Size, Way};
+/// use upbeat_core::flow::{Sender, Way};
 ///
 /// let mut sender = Sender::new(true);
-/// assert_eq!(sender.way(Size::Medium), Way::Optimistic);
-/// assert_eq!(sender.way(Size::Long), Way::Reserve);
+/// assert_eq!(sender.way(1 << 20), Way::Go);
+/// assert_eq!(Sender::new(false).way(1 << 20), Way::Reserve);
 /// assert_eq!(sender.sent(), 0);
 /// sender.heard(1)?;
 /// assert!(sender.heard(2).is_err(), "only one was sent");
@@ -31,13 +31,12 @@ pub struct Sender {
     /// Requests beyond `safe` that may be on their way at all.
     window: u64,
     /// Requests that did not simply go.
-    pub(super) special: VecDeque<(u64, Special)>,
-    inquired: bool,
+    special: VecDeque<(u64, Special)>,
 }
 
 /// What is known of a request that did not simply go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Special {
+enum Special {
     Refused,
     Reserved,
     Granted,
@@ -45,20 +44,9 @@ pub(super) enum Special {
     Withdrawn,
 }
 
-/// What a grant is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Granted {
-    /// A reservation: the request goes now.
-    Reserved,
-    /// A request that was refused: it goes again.
-    Refused,
-    /// A request that was withdrawn meanwhile; the receiver hears of that, or has heard.
-    Withdrawn,
-}
-
 impl Sender {
-    /// A direction in which nothing was sent. Without optimism every medium request asks first, as
-    /// in the protocol that the paper compares itself with.
+    /// A direction in which nothing was sent. Without optimism every request that is not short asks
+    /// first, as in the protocol that the paper compares itself with.
     pub const fn new(optimistic: bool) -> Sender {
         Sender::with_window(if optimistic { OPTIMISM } else { 0 }, PLACES_RESERVED)
     }
@@ -67,8 +55,7 @@ impl Sender {
     /// know: the receiver keeps as many places as both together.
     pub const fn with_window(optimism: usize, reserved: usize) -> Sender {
         let window = (optimism + reserved) as u64;
-        let special = VecDeque::new();
-        Sender { out: 0, safe: 0, optimism: optimism as u64, window, special, inquired: false }
+        Sender { out: 0, safe: 0, optimism: optimism as u64, window, special: VecDeque::new() }
     }
 
     /// Requests that the receiver is not known to have accepted.
@@ -89,16 +76,21 @@ impl Sender {
         self.safe
     }
 
-    /// How a request of this size may go, by what is known.
+    /// Requests of which more is known than that they have gone. They are no more than are open.
     #[inline]
-    pub fn way(&self, size: Size) -> Way {
+    pub fn special(&self) -> usize {
+        self.special.len()
+    }
+
+    /// How a request of so many payload bytes may go, by what is known.
+    #[inline]
+    pub fn way(&self, bytes: usize) -> Way {
         let open = self.open();
-        match size {
-            Size::Long if mutated(Mutant::LongGoes) => Way::Optimistic,
-            Size::Short | Size::Medium if open < self.optimism => Way::Optimistic,
+        match bytes <= SHORT_BYTES {
             _ if open >= self.window && !mutated(Mutant::WayNeverWaits) => Way::Wait,
-            Size::Short => Way::Direct,
-            Size::Medium | Size::Long => Way::Reserve,
+            true => Way::Go,
+            false if open < self.optimism => Way::Go,
+            false => Way::Reserve,
         }
     }
 
@@ -151,27 +143,23 @@ impl Sender {
         let passed = self.special.partition_point(|(number, _)| *number < accepted);
         let waits = |special| matches!(special, Special::Reserved | Special::Granted);
         let mut passing = self.special.range(..passed);
-        if let Some(&(number, _)) = passing.find(|&&(_, special)| waits(special)) {
+        if let Some(&(number, _)) = passing.find(|&&(_, special)| waits(special))
+            && !mutated(Mutant::ReservedUnchecked)
+        {
             return Err(Rule::CreditAhead { seen: accepted, out: number });
         }
-        self.special.drain(..passed);
+        if !mutated(Mutant::SpecialStays) {
+            self.special.drain(..passed);
+        }
         self.safe = accepted;
         if mutated(Mutant::SafeBeyond) && accepted < self.out {
             self.safe += 1;
         }
-        self.inquired &= mutated(Mutant::InquiryForgotten);
         Ok(true)
     }
 
-    /// Whether to ask how far the receiver is: once, until something new is heard.
-    pub const fn inquire(&mut self) -> bool {
-        let ask = !self.inquired && self.open() > 0;
-        self.inquired |= ask;
-        ask
-    }
-
-    /// The receiver had no room for a request. In memory its progress may be seen before the frame
-    /// that says so: then the request has been accepted since.
+    /// The receiver had no room for a request. Its progress may be seen before the frame that says so:
+    /// then the request has been accepted since.
     pub fn refused(&mut self, number: u64) -> Result<(), Rule> {
         if self.is_past(Kind::Nack, number)? {
             return match mutated(Mutant::NackStray) {
@@ -188,23 +176,21 @@ impl Sender {
         }
     }
 
-    /// The receiver keeps room for a request: it is to be sent as [`Sender::transferred`]. In memory
-    /// the receiver's progress may be seen first: then the request was withdrawn, and passed over.
-    pub fn granted(&mut self, number: u64) -> Result<Granted, Rule> {
+    /// The receiver keeps room for a request that asked for it: it is to be sent as
+    /// [`Sender::transferred`], if it is still wanted, which is the result. The receiver's progress may be
+    /// seen first: then the request was withdrawn, and passed over.
+    pub fn granted(&mut self, number: u64) -> Result<bool, Rule> {
         if self.is_past(Kind::Grant, number)? || mutated(Mutant::GrantIgnored) {
-            return Ok(Granted::Withdrawn);
+            return Ok(false);
         }
         match self.special_mut(number) {
-            Some(Special::Withdrawn) => Ok(Granted::Withdrawn),
+            Some(Special::Withdrawn) => Ok(false),
             Some(special @ Special::Reserved) => {
                 *special = Special::Granted;
-                Ok(Granted::Reserved)
+                Ok(true)
             }
-            Some(special @ Special::Refused) => {
-                *special = Special::Granted;
-                Ok(Granted::Refused)
-            }
-            Some(Special::Granted | Special::Transferred) | None => Err(stray(Kind::Grant, number)),
+            // The receiver fetches what it has refused.
+            _ => Err(stray(Kind::Grant, number)),
         }
     }
 
@@ -220,8 +206,7 @@ impl Sender {
     }
 
     /// Nobody wants a request any more that was reserved or granted and has not gone. Gives whether
-    /// the receiver is to be told. One that was refused may wait where it was refused: over a byte
-    /// stream, where it does not, it is withdrawn when it is granted.
+    /// the receiver is to be told. One that was refused waits at the receiver, which a cancel tells.
     pub fn withdraw(&mut self, number: u64) -> bool {
         match self.special_mut(number) {
             Some(special @ (Special::Reserved | Special::Granted)) => {

@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
-use crate::limits::{GRANTS_AHEAD, OPTIMISM, PLACES_MAX, PLACES_RESERVED};
+use crate::limits::{
+    GRANTS_AHEAD, MEDIUM_BYTES_MAX, OPTIMISM, PLACES_MAX, PLACES_RESERVED, SHORT_BYTES,
+};
 
 const MEDIUM: u64 = Budget::price(1000);
 
@@ -28,8 +30,8 @@ fn stray_grant(number: u64) -> Rule {
 /// What goes from the sender to the receiver, in order.
 #[derive(Clone, Copy, Debug)]
 enum Forth {
-    Request { id: u64, size: Size },
-    Reserve { size: Size },
+    Request { id: u64, bytes: usize },
+    Reserve { bytes: usize },
     Transfer { number: u64, id: u64 },
     Withdraw(u64),
 }
@@ -44,7 +46,7 @@ enum Back {
 
 #[derive(Clone, Copy, Debug)]
 enum Act {
-    Send(Size),
+    Send(usize),
     Withdraw(usize),
     Hear,
     Tell,
@@ -56,8 +58,7 @@ enum Act {
 
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
-        4 => prop_oneof![Just(Size::Short), Just(Size::Medium), Just(Size::Long)]
-            .prop_map(Act::Send),
+        4 => prop_oneof![Just(8), Just(1000), Just(MEDIUM_BYTES_MAX + 1)].prop_map(Act::Send),
         1 => any::<usize>().prop_map(Act::Withdraw),
         6 => Just(Act::Hear),
         4 => Just(Act::Tell),
@@ -70,7 +71,6 @@ fn act() -> impl Strategy<Value = Act> {
 
 /// Two sides and what is under way between them.
 struct Pair {
-    stream: bool,
     sender: Sender,
     receiver: Receiver<u64>,
     node: Budget,
@@ -82,24 +82,17 @@ struct Pair {
     kept: Vec<(u64, u64, bool)>,
     withdrawn: Vec<u64>,
     accepted: Vec<u64>,
+    /// Whether progress is seen ahead of frames.
+    ahead: bool,
     running: VecDeque<u64>,
     optimistic: usize,
     places: usize,
 }
 
-fn price(size: Size) -> u64 {
-    match size {
-        Size::Short => Budget::price(8),
-        Size::Medium => MEDIUM,
-        Size::Long => long(),
-    }
-}
-
 impl Pair {
-    fn new(stream: bool, window: (usize, usize), limit: (u64, u64)) -> Pair {
+    fn new(ahead: bool, window: (usize, usize), limit: (u64, u64)) -> Pair {
         let (node, share) = budgets(limit.0, limit.1);
         Pair {
-            stream,
             sender: Sender::with_window(window.0, window.1),
             receiver: Receiver::with_places(window.0 + window.1),
             node,
@@ -110,16 +103,17 @@ impl Pair {
             kept: Vec::new(),
             withdrawn: Vec::new(),
             accepted: Vec::new(),
+            ahead,
             running: VecDeque::new(),
             optimistic: window.0,
             places: window.0 + window.1,
         }
     }
 
-    fn send(&mut self, size: Size) {
+    fn send(&mut self, bytes: usize) {
         let id = self.next;
         let open = self.sender.open();
-        match self.sender.way(size) {
+        match self.sender.way(bytes) {
             Way::Wait => {
                 assert!(open >= self.places as u64);
                 return;
@@ -127,17 +121,13 @@ impl Pair {
             Way::Reserve => {
                 let number = self.sender.reserved();
                 self.kept.push((number, id, true));
-                self.forth.push_back(Forth::Reserve { size });
+                self.forth.push_back(Forth::Reserve { bytes });
             }
-            way => {
-                assert!(
-                    size != Size::Long
-                        && (open < self.optimistic as u64) == (way == Way::Optimistic)
-                );
-                assert!(way == Way::Optimistic || size == Size::Short);
+            Way::Go => {
+                assert!(open < self.optimistic as u64 || bytes <= SHORT_BYTES);
                 let number = self.sender.sent();
                 self.kept.push((number, id, false));
-                self.forth.push_back(Forth::Request { id, size });
+                self.forth.push_back(Forth::Request { id, bytes });
             }
         }
         self.next += 1;
@@ -157,23 +147,20 @@ impl Pair {
     fn hear(&mut self) -> Result<(), Rule> {
         match self.forth.pop_front() {
             None => {}
-            Some(Forth::Request { id, size }) => {
-                let bytes = price(size);
-                if self.receiver.waiting() == 0 && self.node.admits(&self.share, bytes) {
+            Some(Forth::Request { id, bytes }) => {
+                let price = Budget::price(bytes);
+                if self.receiver.waiting() == 0 && self.node.admits(&self.share, price) {
                     self.receiver.accept(1);
-                    self.accept(id, bytes);
-                } else if size == Size::Short || !self.stream {
-                    let number = self.receiver.keep(id, bytes)?;
-                    if size != Size::Short {
+                    self.accept(id, price);
+                } else {
+                    let number = self.receiver.keep(id, price)?;
+                    if bytes > SHORT_BYTES {
                         self.back.push_back(Back::Nack(number));
                     }
-                } else {
-                    let number = self.receiver.await_grant(bytes)?;
-                    self.back.push_back(Back::Nack(number));
                 }
             }
-            Some(Forth::Reserve { size }) => {
-                self.receiver.await_grant(price(size))?;
+            Some(Forth::Reserve { bytes }) => {
+                self.receiver.await_grant(Budget::price(bytes))?;
             }
             Some(Forth::Transfer { number, id }) => self.receiver.fill(number, id, 1)?,
             Some(Forth::Withdraw(number)) => {
@@ -198,14 +185,12 @@ impl Pair {
                 self.sender.heard(accepted)?;
             }
             Some(Back::Grant(number)) => {
-                let granted = self.sender.granted(number)?;
-                if granted == Granted::Withdrawn {
+                if !self.sender.granted(number)? {
                     return Ok(());
                 }
                 let kept = self.kept.iter_mut().find(|(other, ..)| *other == number);
                 let (_, id, waits) = kept.expect("a grant of a request that was kept");
-                assert_eq!(*waits, granted == Granted::Reserved);
-                *waits = false;
+                assert!(std::mem::take(waits), "a request is granted that has gone");
                 self.sender.transferred(number);
                 self.forth.push_back(Forth::Transfer { number, id: *id });
             }
@@ -230,7 +215,7 @@ impl Pair {
 
     fn act(&mut self, act: Act) -> Result<(), Rule> {
         match act {
-            Act::Send(size) => self.send(size),
+            Act::Send(bytes) => self.send(bytes),
             Act::Withdraw(at) => self.withdraw(at),
             Act::Hear => self.hear()?,
             Act::Tell => self.tell()?,
@@ -238,8 +223,8 @@ impl Pair {
                 self.step();
             }
             Act::Finish => self.finish(),
-            // In memory it is seen at once, ahead of what is under way.
-            Act::Progress if !self.stream => {
+            // In memory it may be seen at once, ahead of what is under way.
+            Act::Progress if self.back.is_empty() || self.ahead => {
                 self.sender.heard(self.receiver.accepted())?;
             }
             Act::Progress => self.back.push_back(Back::Progress(self.receiver.accepted())),
@@ -281,12 +266,12 @@ proptest! {
     #[test]
     fn all_that_was_sent_is_accepted_in_order(
         acts in prop::collection::vec(act(), 0..400),
-        stream: bool,
+        ahead: bool,
         optimistic in 0..6usize,
         reserved in 1..4usize,
         (node, share) in prop_oneof![Just((1, 1)), Just((3000, 2000)), Just((1 << 20, 1 << 18))],
     ) {
-        let mut pair = Pair::new(stream, (optimistic, reserved), (node, share));
+        let mut pair = Pair::new(ahead, (optimistic, reserved), (node, share));
         for act in acts {
             prop_assert_eq!(pair.act(act), Ok(()), "{:?}", act);
             prop_assert!(pair.receiver.waiting() <= pair.places);
@@ -310,17 +295,17 @@ proptest! {
         for (what, number) in says {
             let _ = match what {
                 0 => sender.refused(number),
-                1 => sender.granted(number).map(|granted| {
-                    if granted != Granted::Withdrawn {
+                1 => sender.granted(number).map(|wanted| {
+                    if wanted {
                         sender.transferred(number);
                     }
                 }),
                 2 => sender.heard(number).map(drop),
-                3 if sender.way(Size::Long) == Way::Reserve => {
+                3 if sender.way(1000) == Way::Reserve => {
                     sender.reserved();
                     Ok(())
                 },
-                4 if sender.way(Size::Short) != Way::Wait => {
+                4 if sender.way(8) != Way::Wait => {
                     sender.sent();
                     Ok(())
                 },
@@ -334,7 +319,7 @@ proptest! {
                 }
             };
             prop_assert!(sender.open() <= 8 && sender.safe() <= sender.out());
-            prop_assert!(sender.special.len() <= 8 && receiver.waiting() <= 8);
+            prop_assert!(sender.special() as u64 <= sender.open() && receiver.waiting() <= 8);
             prop_assert!(receiver.granted <= GRANTS_AHEAD && share.held() == node.held());
         }
         receiver.clear(&mut node, &mut share);
@@ -352,12 +337,13 @@ fn what_is_not_on_its_way_is_neither_refused_nor_granted() {
     assert_eq!(sender.refused(1), Err(stray_nack(1)), "nobody has seen it");
     assert_eq!(sender.refused(0), Ok(()));
     assert_eq!(sender.refused(0), Err(stray_nack(0)), "twice");
-    assert_eq!(sender.granted(0), Ok(Granted::Refused));
-    assert_eq!(sender.granted(0), Err(stray_grant(0)), "twice");
-    sender.transferred(0);
-    assert_eq!(sender.granted(0), Err(stray_grant(0)), "after it has gone");
-    assert_eq!(sender.refused(0), Err(stray_nack(0)), "with room kept for it");
-    assert!(!sender.withdraw(0), "after it has gone");
+    assert_eq!(sender.granted(0), Err(stray_grant(0)), "its receiver fetches it");
+    assert_eq!(sender.granted(1), Ok(true));
+    assert_eq!(sender.granted(1), Err(stray_grant(1)), "twice");
+    sender.transferred(1);
+    assert_eq!(sender.granted(1), Err(stray_grant(1)), "after it has gone");
+    assert_eq!(sender.refused(1), Err(stray_nack(1)), "with room kept for it");
+    assert!(!sender.withdraw(1), "after it has gone");
 }
 
 #[test]
@@ -365,12 +351,12 @@ fn what_was_withdrawn_is_withdrawn_once_and_may_still_be_granted() {
     let mut sender = Sender::new(true);
     let (first, second) = (sender.reserved(), sender.reserved());
     assert!(sender.withdraw(first) && !sender.withdraw(first));
-    assert_eq!(sender.granted(first), Ok(Granted::Withdrawn));
-    assert_eq!(sender.granted(second), Ok(Granted::Reserved));
+    assert_eq!(sender.granted(first), Ok(false));
+    assert_eq!(sender.granted(second), Ok(true));
     assert!(sender.withdraw(second));
 }
 
-/// In memory the receiver's progress is a word that is seen before frames that were written first.
+/// The receiver's progress is a word that is seen before frames that were written first.
 #[test]
 fn progress_may_be_seen_before_what_led_to_it() {
     let mut sender = Sender::new(true);
@@ -378,7 +364,7 @@ fn progress_may_be_seen_before_what_led_to_it() {
     assert!(sender.withdraw(long));
     assert_eq!(sender.heard(2), Ok(true));
     assert_eq!(sender.refused(medium), Ok(()));
-    assert_eq!(sender.granted(long), Ok(Granted::Withdrawn));
+    assert_eq!(sender.granted(long), Ok(false));
     assert_eq!(sender.open(), 0);
 }
 
@@ -390,47 +376,38 @@ fn progress_is_monotone_and_passes_nothing_that_has_not_gone() {
     assert_eq!(sender.heard(2), Err(Rule::CreditAhead { seen: 2, out: 1 }));
     assert_eq!((sender.heard(1), sender.heard(1)), (Ok(true), Ok(false)));
     assert_eq!(sender.heard(0), Err(Rule::CreditBackwards { seen: 0, before: 1 }));
-    assert_eq!(sender.granted(1), Ok(Granted::Reserved));
+    assert_eq!(sender.granted(1), Ok(true));
     assert_eq!(sender.heard(2), Err(Rule::CreditAhead { seen: 2, out: 1 }));
     sender.transferred(1);
     assert_eq!(sender.heard(2), Ok(true));
 }
 
 #[test]
-fn progress_is_inquired_after_once() {
-    let mut sender = Sender::with_window(1, 1);
-    assert!(!sender.inquire(), "nothing is open");
-    sender.sent();
-    sender.sent();
-    assert_eq!(sender.way(Size::Short), Way::Wait);
-    assert!(sender.inquire() && !sender.inquire());
-    assert_eq!(sender.heard(1), Ok(true));
-    assert!(sender.inquire());
+fn what_is_known_of_requests_ends_with_them() {
+    let mut sender = Sender::with_window(100, 1);
+    for number in 0..100 {
+        sender.sent();
+        assert_eq!((sender.refused(number), sender.is_calm()), (Ok(()), false));
+        assert_eq!((sender.heard(number + 1), sender.special()), (Ok(true), 0));
+        assert!(sender.is_calm());
+    }
 }
 
 #[test]
 fn past_the_threshold_short_ones_take_the_reserved_room() {
     let mut sender = Sender::new(true);
     for _ in 0..OPTIMISM {
-        assert_eq!(
-            (sender.way(Size::Short), sender.way(Size::Long)),
-            (Way::Optimistic, Way::Reserve)
-        );
+        assert_eq!((sender.way(SHORT_BYTES), sender.way(1 << 20)), (Way::Go, Way::Go));
         sender.sent();
     }
     for _ in 0..PLACES_RESERVED {
-        assert_eq!(
-            (sender.way(Size::Short), sender.way(Size::Medium)),
-            (Way::Direct, Way::Reserve)
-        );
+        let ways = [SHORT_BYTES, SHORT_BYTES + 1].map(|bytes| sender.way(bytes));
+        assert_eq!(ways, [Way::Go, Way::Reserve]);
         sender.sent();
     }
-    assert_eq!([Size::Short, Size::Long].map(|size| sender.way(size)), [Way::Wait; 2]);
+    assert_eq!([SHORT_BYTES, 1 << 20].map(|bytes| sender.way(bytes)), [Way::Wait; 2]);
     assert_eq!(sender.open() as usize, PLACES_MAX);
-    assert_eq!(Sender::new(false).way(Size::Medium), Way::Reserve);
-    let sizes = [SHORT_BYTES, SHORT_BYTES + 1, MEDIUM_BYTES_MAX, MEDIUM_BYTES_MAX + 1];
-    let expected = [Size::Short, Size::Medium, Size::Medium, Size::Long];
-    assert_eq!(sizes.map(Size::of), expected);
+    assert_eq!(Sender::new(false).way(SHORT_BYTES + 1), Way::Reserve);
 }
 
 #[test]

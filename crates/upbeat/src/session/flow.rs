@@ -13,7 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::task::Waker;
 use upbeat_core::fault::Rule;
-use upbeat_core::flow::{Budget, Granted, Receiver, Sender, Share, Step};
+use upbeat_core::flow::{Budget, Receiver, Sender, Share, Step};
 use upbeat_core::frame::{CallNumber, Flags, Head, Kind};
 use upbeat_core::limits::{
     CONTROL_SLOTS, COPIED_BYTES_MAX, MESSAGE_BYTES_MAX, PLACES_RESERVED, SESSION_BUDGET_BYTES,
@@ -414,23 +414,14 @@ impl Session {
     pub(crate) fn granted(&self, head: &Head) -> Result<(), Fault> {
         let number = head.call.as_u64();
         let mut machine = self.flow.machine();
-        let granted = machine.sender.granted(number).map_err(misbehaved)?;
+        let wanted = machine.sender.granted(number).map_err(misbehaved)?;
         self.flow.go_on(&machine);
-        match granted {
-            Granted::Withdrawn => Ok(()),
-            // A peer that reads our memory fetches what it has refused.
-            Granted::Refused => {
-                Err(misbehaved(Rule::StrayPlace { kind: Kind::Grant.byte(), number }))
-            }
-            Granted::Reserved => {
-                // Behind others too, so that it is known whether it responds.
-                if let Some(asked) = machine.asked.get_mut(&number) {
-                    asked.granted = true;
-                    asked.wake();
-                }
-                Ok(())
-            }
+        // Behind others too, so that it is known whether it responds.
+        if wanted && let Some(asked) = machine.asked.get_mut(&number) {
+            asked.granted = true;
+            asked.wake();
         }
+        Ok(())
     }
 
     /// Wakes everybody who waits for room that was asked for.

@@ -3,14 +3,14 @@
 
 use upbeat_core::call::{Answered, Deadline};
 use upbeat_core::fault::Rule;
-use upbeat_core::flow::{Budget, Granted, Size, Step};
+use upbeat_core::flow::{Budget, Step};
 use upbeat_core::frame::{CallNumber, FailCode, Flags, Head, Kind, Placed};
-use upbeat_core::limits::MESSAGE_BYTES_MAX;
+use upbeat_core::limits::{MESSAGE_BYTES_MAX, SHORT_BYTES};
 
 use super::{Fault, Gone, Held, Open, Payload, State, Waiter, World, send};
 use crate::check::{End as Fate, violated};
 use crate::mutant::{Own, mutated};
-use crate::wire::{Body, Frame, What};
+use crate::wire::{Body, Frame, Packet, Use};
 
 impl World {
     /// Reads what has come from a peer, at most so many packets.
@@ -20,37 +20,21 @@ impl World {
             if self.nodes[node].ends[peer].is_none() {
                 return Ok(());
             }
-            let Some((what, progress)) = self.wire(peer, node).read() else { break };
+            let Some(packet) = self.wire(peer, node).next() else { break };
             self.moved = true;
-            self.note(|| format!("{node} < {peer}  {}", send::say(&what)));
-            if let Some((end, _)) = self.end(node, peer)
-                && end.stream
-                && end.sender().heard(progress)?
-            {
-                let safe = end.sender().safe();
-                end.kept = end.kept.split_off(&safe);
+            match packet {
+                Packet::Word(word) => self.see_word(node, peer, word),
+                Packet::Frame(frame) => {
+                    self.note(|| format!("{node} < {peer}  {}", send::say(&frame)));
+                    self.hear(node, peer, frame)?;
+                    heard = true;
+                }
             }
-            self.hear(node, peer, what)?;
-            heard = true;
         }
         if heard { self.step(node, peer) } else { Ok(()) }
     }
 
-    fn hear(&mut self, node: usize, peer: usize, what: What) -> Result<(), Fault> {
-        let frame = match what {
-            What::Frame(frame) => frame,
-            What::Progress => return Ok(()),
-            What::Inquiry(beyond) => {
-                let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-                let news = end.accepted() > beyond;
-                if news {
-                    self.owe_what(node, peer, What::Progress);
-                } else if !mutated(Own::InquiryUnanswered) {
-                    end.asked = Some(beyond);
-                }
-                return Ok(());
-            }
-        };
+    fn hear(&mut self, node: usize, peer: usize, frame: Frame) -> Result<(), Fault> {
         if let Body::Cancel(id) = frame.body
             && !self.lies(node, peer)
         {
@@ -78,14 +62,7 @@ impl World {
             Kind::Nack => {
                 self.counts.nacks += 1;
                 let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-                end.sender().refused(number)?;
-                if mutated(Own::RetainedDropped) {
-                    end.kept.remove(&number);
-                }
-                if let Some(out) = end.kept.get_mut(&number) {
-                    out.refused = true;
-                }
-                Ok(())
+                Ok(end.sender().refused(number)?)
             }
             Kind::Grant => self.grant_came(node, peer, number),
             Kind::Reply | Kind::Failed => self.answer_came(node, peer, head, &frame),
@@ -112,8 +89,9 @@ impl World {
             (None, Body::Request(id)) => (Payload::Here(id), head.body_bytes()),
             (None, _) => return self.wrong(node, peer, head.kind, "a request without arguments"),
         };
-        let buffers = self.wire(peer, node).buffers.len();
-        if placed.is_some_and(|placed| placed.index as usize >= buffers) {
+        if let Payload::Buffer(buffer) = what
+            && self.wire(peer, node).buffer(Use::Requests, buffer).is_none()
+        {
             return self.wrong(node, peer, head.kind, "a payload in a buffer that does not exist");
         }
         let now = self.clock(node);
@@ -130,10 +108,6 @@ impl World {
             end.receiver().fill(number, held, bytes)?;
             return Ok(());
         }
-        let size = Size::of(len as usize);
-        if size == Size::Long && self.wire(peer, node).stream {
-            return self.wrong(node, peer, head.kind, "a long request that has not asked");
-        }
         let may = self.may(node, peer, bytes);
         let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
         if end.receiver().waiting() == 0 {
@@ -148,19 +122,12 @@ impl World {
                 return self.start(node, peer, Held { refusals, ..held });
             }
         }
-        let stays = end.stream && size != Size::Short;
-        let number = match stays {
-            true => end.receiver().await_grant(bytes)?,
-            false => end.receiver().keep(held, bytes)?,
-        };
-        if stays {
-            end.away.insert(number, (bytes, false));
-        }
+        let number = end.receiver().keep(held, bytes)?;
         self.counts.kept += 1;
         if mutated(Own::BufferEarly) {
-            self.give_back(node, peer, held);
+            self.return_held(node, peer, held);
         }
-        if size != Size::Short && !mutated(Own::NackDropped) {
+        if len as usize > SHORT_BYTES {
             self.owe(node, peer, Head::nack(number), Body::None);
         }
         Ok(())
@@ -194,6 +161,10 @@ impl World {
                     if !granted && !self.may(node, peer, bytes) {
                         return violated(format!("{number} is accepted without room"))?;
                     }
+                    if request.bytes > bytes {
+                        let len = request.bytes;
+                        return violated(format!("{number} has {len} bytes, in room for {bytes}"))?;
+                    }
                     // What was charged for a grant has been given back, and may not be taken again.
                     self.nodes[node].room |= granted;
                     self.start(node, peer, request)?;
@@ -213,46 +184,25 @@ impl World {
         if let Some(held) = held
             && !mutated(Own::BufferForgotten)
         {
-            self.give_back(node, peer, held);
+            self.return_held(node, peer, held);
         }
         Ok(())
     }
 
-    fn give_back(&mut self, node: usize, peer: usize, held: Held) {
+    fn return_held(&mut self, node: usize, peer: usize, held: Held) {
         if let Payload::Buffer(buffer) = held.what {
-            self.wire(peer, node).buffers[buffer].returned = true;
+            self.give_back(node, peer, Use::Requests, Some(buffer));
         }
     }
 
     fn grant_came(&mut self, node: usize, peer: usize, number: u64) -> Result<(), Fault> {
         self.counts.grants += 1;
         let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-        let granted = end.sender().granted(number)?;
-        if granted == Granted::Withdrawn {
+        if !end.sender().granted(number)? {
             return Ok(());
         }
-        let Some(&out) = end.kept.get(&number) else {
-            if self.lies(node, peer) {
-                // In memory what was refused is fetched and never granted; and who has said things
-                // twice is out of step with its own numbers.
-                return Err(Rule::StrayPlace { kind: Kind::Grant.byte(), number }.into());
-            }
+        if !end.kept.contains_key(&number) {
             return violated(format!("{number} is granted, and its payload is gone"))?;
-        };
-        if let Some(call) = out.call
-            && granted == Granted::Refused
-            && end.calls.waiter_mut(call).is_none()
-            && !mutated(Own::AbandonedRuns)
-        {
-            // Nobody wants it any more, and nobody will answer: its callee never had it.
-            if !end.sender().withdraw(number) {
-                return violated(format!("{number} was granted and cannot be withdrawn"))?;
-            }
-            end.kept.remove(&number);
-            end.calls.take(call)?;
-            self.check.never(out.id)?;
-            self.withdrawn(node, peer, number);
-            return Ok(());
         }
         end.ready.push_back(number);
         Ok(())
@@ -271,7 +221,7 @@ impl World {
         let buffer = placed.map(|placed| placed.index as usize);
         let lies = self.lies(node, peer);
         let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-        let mut unsent = end.queue.iter().chain(end.kept.values().filter(|out| out.reserved));
+        let mut unsent = end.queue.iter().chain(end.kept.values());
         if lies && unsent.any(|out| out.call == Some(call)) {
             let CallNumber { index, generation } = call;
             return Err(Rule::NotOpen { index, generation }.into());
@@ -294,8 +244,8 @@ impl World {
         if let Some(open) = open.filter(|_| refused && waiter.task.is_none()) {
             return self.sent_back(node, waiter.id, open);
         }
-        let answers = &self.wire(peer, node).answers;
-        if buffer.is_some_and(|buffer| answers.get(buffer).is_none_or(|there| !there.lent)) {
+        let there = buffer.map(|at| self.wire(peer, node).buffer(Use::Answers, at).copied());
+        if there.is_some_and(|there| there.is_none_or(|there| there.is_back())) {
             self.check.ended(waiter.id, Fate::Failed)?;
             self.nodes[node].answered.extend(waiter.task.is_none().then_some((peer, call)));
             if let Some(task) = waiter.task {
@@ -303,8 +253,8 @@ impl World {
             }
             return self.wrong(node, peer, head.kind, "an answer in a buffer that is not lent");
         }
-        let result = match (buffer, frame.body) {
-            (Some(buffer), _) => Some(self.wire(peer, node).answers[buffer].content),
+        let result = match (there.flatten(), frame.body) {
+            (Some(there), _) => Some(there.content),
             (None, Body::Result(id)) => Some(id),
             _ => None,
         };
@@ -314,7 +264,7 @@ impl World {
         }
         let Some(task) = waiter.task else {
             self.nodes[node].answered.push((peer, call));
-            self.return_answer(node, peer, buffer);
+            self.give_back(node, peer, Use::Answers, buffer);
             return Ok(());
         };
         // A handler may look at an answer in place for a while.
@@ -346,7 +296,7 @@ impl World {
             self.check.replied(its, id)?;
         }
         if !mutated(Own::AnswerForgotten) {
-            self.return_answer(node, peer, buffer);
+            self.give_back(node, peer, Use::Answers, buffer);
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use super::{Fault, Node, Open, State, Waiter, World};
 use crate::check::Id;
 use crate::mutant::{Own, mutated};
 use crate::plan::Ask;
-use crate::wire::{Body, Frame, What};
+use crate::wire::{Body, Frame};
 
 /// A call that was made and whose callee may ask for more time.
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +113,7 @@ impl World {
     fn tell_time(&mut self, node: usize, peer: usize, head: Head, left: u64, body: Body) {
         let extensions = [left, 0, 0, 0, 0];
         let frame = Frame { words: head.words(), extensions, body, written: 0 };
-        self.owe_what(node, peer, What::Frame(frame));
+        self.owe_frame(node, peer, frame);
     }
 
     /// A question for more time comes, or the answer to one.

@@ -24,13 +24,13 @@ impl World {
         let session = self.sessions;
         let pair = one.min(other) * self.plan.nodes + one.max(other);
         let stream = self.plan.streams >> pair & 1 == 1;
-        let room = if stream { self.plan.stream_bytes } else { self.plan.ring_slots };
         for (at, (node, peer)) in [(one, other), (other, one)].into_iter().enumerate() {
-            let wire = Wire::new(session, stream, room, self.plan.buffers);
+            let wire =
+                Wire::new(session, stream, self.plan.late, self.plan.ring_slots, self.plan.buffers);
             self.wires[node * self.plan.nodes + peer] = Some(wire);
             match &mut self.nodes[node].ends[peer] {
                 Some(end) if resumed[at] => end.session = session,
-                end => *end = Some(End::new(&self.plan, session, stream)),
+                end => *end = Some(End::new(&self.plan, session)),
             }
             self.nodes[node].noted[peer] = true;
         }
@@ -58,9 +58,7 @@ impl World {
             let random = &mut self.random;
             let wire = self.wires[node * self.plan.nodes + peer].as_mut();
             if let Some(wire) = wire.filter(|wire| wire.stream) {
-                let under_way = wire.packets.len() - wire.arrived;
-                wire.packets.truncate(wire.arrived + random.index(under_way + 1));
-                wire.arrived = wire.packets.len();
+                wire.break_off(random.index(wire.under_way() + 1));
             }
         }
         let (incarnation, ahead) = (self.nodes[node].incarnation, self.nodes[node].ahead);
@@ -115,7 +113,7 @@ impl World {
             }
         }
         let mut calls = Vec::new();
-        let unsent = end.queue.iter().chain(end.kept.values().filter(|out| out.reserved));
+        let unsent = end.queue.iter().chain(end.kept.values());
         let unsent: Vec<_> = unsent.filter_map(|out| out.call).collect();
         for call in unsent {
             match end.calls.close(call) {

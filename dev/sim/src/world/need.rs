@@ -12,7 +12,7 @@ use super::{Fault, Gone, Held, Node, Open, Pause, State, World};
 use crate::check::{End as Fate, Id, violated};
 use crate::mutant::{Own, mutated};
 use crate::plan::{Behaviour, Need};
-use crate::wire::Body;
+use crate::wire::{Body, Use};
 
 impl World {
     /// What the caller of a handler is told that lacks what it needs; none if that waits for it.
@@ -34,7 +34,7 @@ impl World {
         code: FailCode,
     ) -> Result<(), Fault> {
         let Some(call) = held.call else {
-            self.return_buffer(node, peer, buffer);
+            self.give_back(node, peer, Use::Requests, buffer);
             return Ok(());
         };
         self.note(|| format!("{node} does not run {id}: {code}"));
@@ -44,7 +44,7 @@ impl World {
         self.owe(node, peer, Head::failed(call, 1), Body::Failure(code));
         if code == FailCode::WouldWait {
             self.counts.would_wait += 1;
-            self.return_buffer(node, peer, buffer);
+            self.give_back(node, peer, Use::Requests, buffer);
             return Ok(());
         }
         self.counts.refused += 1;
@@ -52,7 +52,7 @@ impl World {
         if mutated(Own::RefusedRuns) {
             return self.keep(node, peer, Held { call: None, ..held }, id, buffer).map(drop);
         }
-        self.return_buffer(node, peer, buffer);
+        self.give_back(node, peer, Use::Requests, buffer);
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use super::{Fault, Gone, Held, Node, Payload, State, Task, Waiter, World};
 use crate::check::{End as Fate, Id, violated};
 use crate::mutant::{Own, mutated};
 use crate::plan::{Ask, Behaviour, Need};
-use crate::wire::Body;
+use crate::wire::{Body, Use};
 
 impl Task {
     /// Whether it is charged to the budget.
@@ -27,14 +27,15 @@ impl World {
         let (id, buffer) = match held.what {
             Payload::Here(id) => (id, None),
             Payload::Buffer(buffer) => {
-                let Some(there) = self.wire(peer, node).buffers.get(buffer).copied() else {
+                let Some(there) = self.wire(peer, node).buffer(Use::Requests, buffer).copied()
+                else {
                     return violated("a payload in a buffer that does not exist")?;
                 };
-                if !there.lent && self.plan.liar == Some(peer) {
+                if there.is_back() && self.plan.liar == Some(peer) {
                     let (kind, number) = (Kind::Call.byte(), buffer as u64);
                     return Err(Rule::StrayPlace { kind, number }.into());
                 }
-                if !there.lent && !self.lies(node, peer) {
+                if there.is_back() && !self.lies(node, peer) {
                     return violated("a payload is read in a buffer that was taken back")?;
                 }
                 (there.content, Some(buffer))
@@ -48,7 +49,7 @@ impl World {
             && !mutated(Own::DeadlineUnchecked)
         {
             self.note(|| format!("{node} comes too late to run {id}"));
-            self.return_buffer(node, peer, buffer);
+            self.give_back(node, peer, Use::Requests, buffer);
             self.owe(node, peer, Head::failed(call, 1), Body::Failure(FailCode::Deadline));
             return Ok(());
         }
@@ -65,7 +66,7 @@ impl World {
         let lacks = lacks && !(ask.need == Need::Never && mutated(Own::LackIgnored));
         if ask.behaviour == Behaviour::Now && !lacks {
             self.check.started(id, self.time)?;
-            self.return_buffer(node, peer, buffer);
+            self.give_back(node, peer, Use::Requests, buffer);
             self.check.finished(id, self.time)?;
             if let Some(call) = held.call {
                 self.owe(node, peer, Head::reply(call, ask.answer), Body::Result(id));
@@ -91,7 +92,7 @@ impl World {
         // is asked on its behalf.
         let in_place = self.plan.in_place && (!calls || mutated(Own::LentWhileCalling));
         if !in_place {
-            self.return_buffer(node, peer, buffer);
+            self.give_back(node, peer, Use::Requests, buffer);
         }
         self.nodes[node].lacked += 1;
         let state = State::Lacks(self.nodes[node].lacked);
@@ -233,11 +234,11 @@ impl World {
         if task.counts() {
             self.release(node, task);
         }
-        self.return_buffer(node, task.peer, task.buffer);
+        self.give_back(node, task.peer, Use::Requests, task.buffer);
         if let Some((peer, buffer, session)) = task.answer
             && self.wire(peer, node).session == session
         {
-            self.return_answer(node, peer, Some(buffer));
+            self.give_back(node, peer, Use::Answers, Some(buffer));
         }
         if task.gone != Gone::No {
             return Ok(());
@@ -251,18 +252,6 @@ impl World {
             None => end.serving.end_oneway(),
         }
         Ok(())
-    }
-
-    pub(super) fn return_buffer(&mut self, node: usize, peer: usize, buffer: Option<usize>) {
-        if let Some(buffer) = buffer {
-            self.wire(peer, node).buffers[buffer].returned = true;
-        }
-    }
-
-    pub(super) fn return_answer(&mut self, node: usize, peer: usize, buffer: Option<usize>) {
-        if let Some(buffer) = buffer {
-            self.wire(peer, node).answers[buffer].returned = true;
-        }
     }
 
     /// Timers: handlers that are done, callers that wait no longer.

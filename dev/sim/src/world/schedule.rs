@@ -5,6 +5,7 @@ use super::{Fault, World};
 use crate::check::{End as Fate, Violation, violated};
 use crate::mutant::{Own, mutated};
 use crate::plan::Ask;
+use crate::wire::Word;
 
 /// Rounds of healing after which a history that still moves goes round in a circle.
 const ROUNDS_MAX: u32 = 20_000;
@@ -75,61 +76,52 @@ impl World {
             960.. if self.plan.liar.is_some() => self.lie(),
             940.. if self.nodes[node].up && self.bereft(node, peer) => self.lose(node, peer)?,
             930.. if self.may_connect(node, peer) => self.connect(node, peer)?,
-            _ => self.arrive(node, peer),
+            920.. => self.break_or_resume(node, peer)?,
+            _ => self.arrive(node, peer, false),
         }
         Ok(())
     }
 
-    /// Some of what is under way between two nodes arrives.
-    fn arrive(&mut self, from: usize, to: usize) {
-        let random = &mut self.random;
-        if let Some(wire) = &mut self.wires[from * self.plan.nodes + to]
-            && wire.arrived < wire.packets.len()
-        {
-            wire.arrived += 1 + random.index(wire.packets.len() - wire.arrived);
-            self.hint(from, to);
-        }
-    }
-
-    /// The liar says again what it has said.
+    /// The liar says again what it has said, or says what is not so.
     fn lie(&mut self) {
         let Some(liar) = self.plan.liar else { return };
         if self.said.is_empty() {
             return;
         }
         let at = self.random.index(self.said.len());
-        let (peer, session, mut what) = self.said[at];
+        let (peer, session, mut frame) = self.said[at];
         let its = self.nodes[liar].ends[peer].as_ref().map(|end| end.session);
-        if its == Some(session) && self.wire(liar, peer).fits(&what) {
-            self.counts.lies += 1;
-            if let crate::wire::What::Frame(frame) = &mut what
-                && self.random.permille(400)
-            {
-                self.counts.flips += 1;
-                self.check.flipped();
-                for _ in 0..1 + self.random.index(2) {
-                    let mut words = frame.words.iter_mut().chain(&mut frame.extensions);
-                    let word = words.nth(self.random.index(8));
-                    *word.expect("there are eight") ^= 1 << self.random.below(64);
-                }
-            }
-            if !self.wire(liar, peer).fits(&what) {
-                return;
-            }
-            if self.random.permille(50) {
-                // Progress is a word in its own memory, or rides on what it says.
-                let bit = 1 << self.random.below(64);
-                self.wire(peer, liar).accepted ^= bit;
-            }
-            let text = || format!("{liar} lies to {peer}: {}", super::send::say(&what));
-            self.note(text);
-            self.wire(liar, peer).write(what, 0);
-            let last = self.wire(liar, peer).packets.len() - 1;
-            let before = last.checked_sub(1).map(|before| self.wire(liar, peer).packets[before].1);
-            let progress = before.unwrap_or_else(|| self.accepted(liar, peer));
-            self.wire(liar, peer).packets[last].1 = progress;
-            self.hint(liar, peer);
+        if its != Some(session) || !self.wire(liar, peer).fits(&frame) {
+            return;
         }
+        self.counts.lies += 1;
+        if self.random.permille(400) {
+            self.counts.flips += 1;
+            self.check.flipped();
+            for _ in 0..1 + self.random.index(2) {
+                let mut words = frame.words.iter_mut().chain(&mut frame.extensions);
+                let word = words.nth(self.random.index(8));
+                *word.expect("there are eight") ^= 1 << self.random.below(64);
+            }
+        }
+        if !self.wire(liar, peer).fits(&frame) {
+            return;
+        }
+        let accepted = self.accepted(liar, peer);
+        match self.random.below(1000) {
+            0..50 => {
+                let bit = 1 << self.random.below(64);
+                self.say_word(liar, peer, Word::Accepted(accepted ^ bit));
+            }
+            50..150 => {
+                let ahead = 1 + self.random.below(4);
+                self.say_word(liar, peer, Word::Accepted(accepted + ahead));
+            }
+            _ => {}
+        }
+        self.note(|| format!("{liar} lies to {peer}: {}", super::send::say(&frame)));
+        self.wire(liar, peer).write(frame);
+        self.hint(liar, peer);
     }
 
     fn accepted(&mut self, node: usize, peer: usize) -> u64 {
@@ -190,25 +182,6 @@ impl World {
         Ok(())
     }
 
-    /// Says how far this side is: in memory by a store, over a stream when it was asked.
-    fn say_progress(&mut self, node: usize, peer: usize) {
-        let Some((end, _)) = self.end(node, peer) else { return };
-        let (accepted, session) = (end.accepted(), end.session);
-        if end.asked.is_some_and(|beyond| accepted > beyond) {
-            end.asked = None;
-            self.owe_what(node, peer, crate::wire::What::Progress);
-        }
-        if self.wire(peer, node).session == session {
-            let much = self.plan.unshown;
-            let shown = self.wire(peer, node).publish(accepted, much);
-            self.moved |= shown;
-        }
-        let waits = self.nodes[peer].ends[node].as_ref().is_some_and(|end| !end.idle());
-        if waits {
-            self.hint(node, peer);
-        }
-    }
-
     /// What a node holds is what its budget says, and what its rings hold fits them.
     fn conserved(&self, node: usize) -> Result<(), Fault> {
         let (held, _) = self.holds(node, node);
@@ -225,13 +198,22 @@ impl World {
             if end.receives.waiting().max(end.kept.len()) > self.plan.places() {
                 return violated(format!("node {node} has too many places for {peer}"))?;
             }
+            let (special, safe) = (end.sends.special(), end.sends.safe());
+            if special as u64 > end.sends.open() {
+                return violated(format!("{node} knows of {special} requests for {peer}"))?;
+            }
+            if let Some((number, _)) = end.kept.range(..safe).next() {
+                return violated(format!(
+                    "{node} takes {number} for accepted, which has not gone"
+                ))?;
+            }
             // What is owed: answers to the peer's calls, cancels of ours, and of each place at most
             // a nack and a grant, of each reservation of ours a withdrawal.
             let Some(other) = &self.nodes[peer].ends[node] else { continue };
             // Of each answer that is open at most a question for time, too; answers to questions are as
             // many as calls were open when the first was owed.
             let most = 2 * other.calls.len() + end.calls.len() + 3 * self.plan.places() + 2;
-            let owed = end.owed.iter().filter(|what| !what.is_extended()).count();
+            let owed = end.owed.iter().filter(|frame| !frame.is_extended()).count();
             if owed > most && other.session == end.session && !self.lies(node, peer) {
                 return violated(format!("{node} owes {peer} {owed} frames, more than {most}"))?;
             }
@@ -280,10 +262,8 @@ impl World {
                 if self.may_connect(node, peer) {
                     self.connect(node, peer)?;
                 }
-                if let Some(wire) = &mut self.wires[node * self.plan.nodes + peer] {
-                    self.moved |= wire.arrived < wire.packets.len();
-                    wire.arrived = wire.packets.len();
-                }
+                self.break_or_resume(node, peer)?;
+                self.arrive(node, peer, true);
             }
             self.turn(node, true)?;
         }
@@ -311,7 +291,6 @@ impl World {
     fn settled_session(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
         let accepted = self.accepted(peer, node);
         let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-        let safe = end.sender().safe();
         let left = [
             ("bytes", end.share.held() as usize),
             ("places", end.receives.waiting()),
@@ -320,9 +299,8 @@ impl World {
             ("one-way messages", end.serving.oneways()),
             ("requests unsent", end.queue.len() + end.ready.len()),
             ("frames owed", end.owed.len()),
-            ("room asked for", end.kept.values().filter(|out| out.reserved).count()),
+            ("room asked for", end.kept.len()),
             ("places away", end.away.len()),
-            ("payloads retained and safe", end.kept.range(..safe).count()),
         ];
         if let Some((what, many)) = left.iter().find(|(_, many)| *many > 0) {
             return violated(format!("node {node} is left with {many} {what} for {peer}"))?;

@@ -1,9 +1,9 @@
 //! What a node sends: requests in their order, by the way that flow control says, and what it owes.
 
 use upbeat_core::call::{Abandon, Deadline};
-use upbeat_core::flow::{Budget, Size, Way};
-use upbeat_core::frame::{CallNumber, Flags, Head, Placed, slots};
-use upbeat_core::limits::{CONTROL_SLOTS, IN_RING_BYTES_MAX};
+use upbeat_core::flow::{Budget, Way};
+use upbeat_core::frame::{CallNumber, Flags, Head, Kind, Placed, slots};
+use upbeat_core::limits::{CONTROL_SLOTS, IN_RING_BYTES_MAX, SHORT_BYTES};
 use upbeat_core::orphan::inherited;
 
 use super::lend::Loan;
@@ -11,7 +11,7 @@ use super::{Fault, Open, Out, Waiter, World};
 use crate::check::{End as Fate, Id, Terms, violated};
 use crate::mutant::{Own, mutated};
 use crate::plan::{Ask, Need};
-use crate::wire::{Body, Frame, What};
+use crate::wire::{Body, Frame, Use, Word};
 
 /// The number of the method that is called: the programs of the world know one.
 const METHOD: u16 = 1;
@@ -91,9 +91,8 @@ impl World {
             false => Some(end.calls.open(Waiter { id, task }).expect("tables are not full here")),
         };
         let says = (ask.need == Need::Again).then_some(refusals);
-        let (reserved, refused) = (false, false);
-        let out = Out { id, call, deadline: travels, most, refusals: says, reserved, refused };
-        if mutated(Own::Overtaking) && Size::of(ask.bytes as usize) == Size::Short {
+        let out = Out { id, call, deadline: travels, most, refusals: says };
+        if mutated(Own::Overtaking) && ask.bytes as usize <= SHORT_BYTES {
             end.queue.push_front(out);
         } else {
             end.queue.push_back(out);
@@ -111,10 +110,10 @@ impl World {
 
     /// Sends what can be sent to a peer.
     pub(super) fn pump(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
-        let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-        if !end.stream {
-            self.look_at_progress(node, peer)?;
+        if self.end(node, peer).is_none() {
+            return Ok(());
         }
+        self.look_at_progress(node, peer)?;
         self.pay(node, peer);
         while let Some((end, _)) = self.end(node, peer)
             && end.owed.is_empty()
@@ -133,11 +132,13 @@ impl World {
             }
         }
         let waits = self.end(node, peer).is_some_and(|(end, _)| !end.idle());
-        self.wire(node, peer).wants = waits;
+        if self.wire(node, peer).wish(waits) {
+            self.say_word(node, peer, Word::Wants(waits));
+        }
         Ok(())
     }
 
-    /// In memory the peer's progress is read when it is wanted.
+    /// The peer's progress is read when it is wanted.
     fn look_at_progress(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
         let accepted = self.wire(node, peer).accepted;
         let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
@@ -152,19 +153,18 @@ impl World {
         while let Some((end, _)) = self.end(node, peer)
             && let Some(&owed) = end.owed.get(at)
         {
-            let stream = end.stream;
             if passed(&owed) && !self.healing && self.random.permille(700) {
                 at += 1;
                 continue;
             }
-            let Some((what, buffer)) = self.place_answer(node, peer, owed, stream) else {
+            let Some((frame, buffer)) = self.place_answer(node, peer, owed) else {
                 self.counts.no_answer_buffer += 1;
                 at += 1;
                 continue;
             };
-            if !self.write(node, peer, what) && !drops(&what) {
+            if !self.write(node, peer, frame) && !drops(&frame) {
                 if let Some(buffer) = buffer {
-                    self.wire(node, peer).answers[buffer].lent = false;
+                    self.wire(node, peer).unlend(Use::Answers, buffer);
                 }
                 return;
             }
@@ -174,47 +174,44 @@ impl World {
         }
     }
 
-    /// A frame that is owed, its payload in a buffer if it is a long answer in memory: none if no
-    /// buffer is to be had.
+    /// A frame that is owed, its payload in a buffer if it is a long answer: none if no buffer is to be
+    /// had.
     fn place_answer(
         &mut self,
         node: usize,
         peer: usize,
-        what: What,
-        stream: bool,
-    ) -> Option<(What, Option<usize>)> {
-        let What::Frame(Frame { words, body: Body::Result(id), .. }) = what else {
-            return Some((what, None));
+        frame: Frame,
+    ) -> Option<(Frame, Option<usize>)> {
+        let Frame { words, body: Body::Result(id), .. } = frame else {
+            return Some((frame, None));
         };
         let len = Head::len_in(&words);
-        if stream || Size::of(len as usize) == Size::Short {
-            return Some((what, None));
+        if len as usize <= SHORT_BYTES {
+            return Some((frame, None));
         }
-        let buffer = self.wire(node, peer).borrow_answer(id)?;
+        let buffer = self.wire(node, peer).borrow(Use::Answers, id, false)?;
         let placed = Placed { slab: ANSWERS, index: buffer as u16, len };
         let call = CallNumber::from_u64(words[1]);
         let head = Head::reply(call, Flags::PLACED.extension_bytes()).with_flags(Flags::PLACED);
         let extensions = [placed.as_u64(), 0, 0, 0, 0];
         let frame = Frame { words: head.words(), extensions, body: Body::None, written: 0 };
-        Some((What::Frame(frame), Some(buffer)))
+        Some((frame, Some(buffer)))
     }
 
     /// Writes a frame if there is room, and hints at it.
-    fn write(&mut self, node: usize, peer: usize, mut what: What) -> bool {
-        if let What::Frame(frame) = &mut what {
-            frame.written = self.time;
-        }
-        if !self.wire(node, peer).fits(&what) && !mutated(Own::RoomUnchecked) {
+    fn write(&mut self, node: usize, peer: usize, mut frame: Frame) -> bool {
+        frame.written = self.time;
+        if !self.wire(node, peer).fits(&frame) && !mutated(Own::RoomUnchecked) {
             self.counts.full += 1;
             return false;
         }
         let Some((end, _)) = self.end(node, peer) else { return false };
-        let (progress, session) = (end.accepted(), end.session);
-        self.wire(node, peer).write(what, progress);
+        let session = end.session;
+        self.wire(node, peer).write(frame);
         self.moved = true;
-        self.note(|| format!("{node} > {peer}  {}", say(&what)));
+        self.note(|| format!("{node} > {peer}  {}", say(&frame)));
         if self.plan.liar == Some(node) {
-            self.said.push_back((peer, session, what));
+            self.said.push_back((peer, session, frame));
             if self.said.len() > 24 {
                 self.said.pop_front();
             }
@@ -240,12 +237,12 @@ impl World {
     /// Something that must come, whatever room there is.
     pub(super) fn owe(&mut self, node: usize, peer: usize, head: Head, body: Body) {
         let frame = Frame { words: head.words(), extensions: [0; 5], body, written: 0 };
-        self.owe_what(node, peer, What::Frame(frame));
+        self.owe_frame(node, peer, frame);
     }
 
-    pub(super) fn owe_what(&mut self, node: usize, peer: usize, what: What) {
+    pub(super) fn owe_frame(&mut self, node: usize, peer: usize, frame: Frame) {
         if let Some((end, _)) = self.end(node, peer) {
-            end.owed.push_back(what);
+            end.owed.push_back(frame);
         }
     }
 
@@ -254,60 +251,47 @@ impl World {
         let bytes = self.asks[out.id as usize].bytes as usize;
         let reserved = self.plan.reserved as u64;
         let Some((end, _)) = self.end(node, peer) else { return false };
-        let size = if end.stream { Size::of(bytes) } else { Size::in_memory(bytes) };
-        let lightly = match size {
-            Size::Short => end.ahead > 0,
-            Size::Medium => end.ahead > reserved,
-            Size::Long => false,
+        let lightly = match bytes <= SHORT_BYTES {
+            true => end.ahead > 0,
+            false => end.ahead > reserved,
         };
-        let way = if lightly { Way::Optimistic } else { end.sender().way(size) };
+        let way = if lightly { Way::Go } else { end.sender().way(bytes) };
         match way {
             Way::Wait => {
-                let inquires = end.stream && end.sender().inquire();
-                let safe = end.sender().safe();
                 self.counts.waits += 1;
-                if inquires {
-                    self.counts.inquiries += 1;
-                    self.owe_what(node, peer, What::Inquiry(safe));
-                    self.pay(node, peer);
-                }
                 false
             }
             Way::Reserve => {
-                let price = Budget::price(bytes);
+                // The liar asks for less than it sends.
+                let less = if self.plan.liar == Some(node) { self.random.below(400) } else { 0 };
                 let head = Head::reserve();
-                let extensions = [price, 0, 0, 0, 0];
+                let extensions = [Budget::price(bytes).saturating_sub(less), 0, 0, 0, 0];
                 let frame = Frame { words: head.words(), extensions, body: Body::None, written: 0 };
-                if !self.write(node, peer, What::Frame(frame)) {
+                if !self.write(node, peer, frame) {
                     return false;
                 }
                 self.counts.reserves += 1;
                 let Some((end, _)) = self.end(node, peer) else { return false };
                 let number = end.sender().reserved();
-                end.kept.insert(number, Out { reserved: true, ..out });
+                end.kept.insert(number, out);
                 end.queue.pop_front();
                 true
             }
-            Way::Optimistic | Way::Direct => {
-                let stream = end.stream;
-                let Some(buffer) = self.place(node, peer, out.id, size, stream) else {
+            Way::Go => {
+                let Some(buffer) = self.place(node, peer, out.id) else {
                     self.counts.no_buffer += 1;
                     return false;
                 };
-                let what = self.request(node, out, buffer, None);
-                if !self.write(node, peer, what) {
+                let frame = self.request(node, out, buffer, None);
+                if !self.write(node, peer, frame) {
                     self.unplace(node, peer, buffer);
                     return false;
                 }
                 let Some((end, _)) = self.end(node, peer) else { return false };
                 end.queue.pop_front();
-                if lightly {
-                    end.ahead -= 1;
-                    return true;
-                }
-                let number = end.sender().sent();
-                if stream && size != Size::Short {
-                    end.kept.insert(number, out);
+                match lightly {
+                    true => end.ahead -= 1,
+                    false => drop(end.sender().sent()),
                 }
                 true
             }
@@ -316,41 +300,27 @@ impl World {
 
     /// A buffer for a payload that needs one: none is needed, this one, or there is none. What is
     /// not too long lies in the ring while nothing is refused.
-    fn place(
-        &mut self,
-        node: usize,
-        peer: usize,
-        id: Id,
-        size: Size,
-        stream: bool,
-    ) -> Option<Option<usize>> {
-        let buffers = self.plan.buffers;
+    fn place(&mut self, node: usize, peer: usize, id: Id) -> Option<Option<usize>> {
         let bytes = self.asks[id as usize].bytes;
         let front = Flags::DEADLINE.with(Flags::REFUSABLE).with(Flags::EXTENDABLE);
-        let front = front.extension_bytes();
-        let slots = slots(bytes + front) as usize;
-        let in_ring = size == Size::Medium
-            && bytes <= IN_RING_BYTES_MAX as u32
+        let slots = slots(bytes + front.extension_bytes()) as usize;
+        let in_ring = bytes <= IN_RING_BYTES_MAX as u32
             && slots + CONTROL_SLOTS <= self.plan.ring_slots
             && self.end(node, peer).is_some_and(|(end, _)| end.sends.is_calm());
-        let wire = self.wire(node, peer);
-        match size {
-            _ if stream => Some(None),
-            Size::Short => Some(None),
-            Size::Medium if in_ring => Some(None),
-            Size::Medium => wire.borrow(id, mutated(Own::BufferShared)).map(Some),
-            Size::Long => Some(Some(wire.borrow_long(id, buffers))),
+        if bytes as usize <= SHORT_BYTES || in_ring {
+            return Some(None);
         }
+        self.wire(node, peer).borrow(Use::Requests, id, mutated(Own::BufferShared)).map(Some)
     }
 
     fn unplace(&mut self, node: usize, peer: usize, buffer: Option<usize>) {
         if let Some(buffer) = buffer {
-            self.wire(node, peer).buffers[buffer].lent = false;
+            self.wire(node, peer).unlend(Use::Requests, buffer);
         }
     }
 
     /// The frame of a request.
-    fn request(&self, node: usize, out: Out, buffer: Option<usize>, granted: Option<u64>) -> What {
+    fn request(&self, node: usize, out: Out, buffer: Option<usize>, granted: Option<u64>) -> Frame {
         let bytes = self.asks[out.id as usize].bytes;
         let mut flags = Flags::NONE;
         let mut extensions = [0; 5];
@@ -381,7 +351,7 @@ impl World {
             None => Head::oneway(METHOD, len),
         };
         let body = if buffer.is_some() { Body::None } else { Body::Request(out.id) };
-        What::Frame(Frame { words: head.with_flags(flags).words(), extensions, body, written: 0 })
+        Frame { words: head.with_flags(flags).words(), extensions, body, written: 0 }
     }
 
     /// Sends a request that was granted. Gives whether it went.
@@ -391,27 +361,30 @@ impl World {
             end.ready.pop_front();
             return true;
         };
-        let stream = end.stream;
         // It has a buffer of its own, whatever its length: those of the pool may all be lent to
         // requests that wait behind it.
-        let medium = Size::of(self.asks[out.id as usize].bytes as usize) == Size::Medium;
-        let size = if mutated(Own::GrantedFromPool) && medium { Size::Medium } else { Size::Long };
-        let Some(buffer) = self.place(node, peer, out.id, size, stream) else { return false };
-        let what = self.request(node, out, buffer, Some(number));
-        if !self.write(node, peer, what) {
-            self.unplace(node, peer, buffer);
+        let buffer = match mutated(Own::GrantedFromPool) {
+            true => match self.wire(node, peer).borrow(Use::Requests, out.id, false) {
+                Some(buffer) => buffer,
+                None => return false,
+            },
+            false => {
+                let keep = self.plan.buffers;
+                self.wire(node, peer).borrow_own(out.id, keep)
+            }
+        };
+        let frame = self.request(node, out, Some(buffer), Some(number));
+        if !self.write(node, peer, frame) {
+            self.unplace(node, peer, Some(buffer));
             return false;
         }
         if mutated(Own::TransferTwice) {
-            self.write(node, peer, what);
+            self.write(node, peer, frame);
         }
         let Some((end, _)) = self.end(node, peer) else { return false };
         end.sender().transferred(number);
         end.ready.pop_front();
-        match end.kept.get_mut(&number) {
-            Some(out) if stream => (out.reserved, out.refused) = (false, false),
-            _ => drop(end.kept.remove(&number)),
-        }
+        end.kept.remove(&number);
         true
     }
 
@@ -441,16 +414,12 @@ impl World {
             self.withdrawn(node, peer, number);
             waiter
         } else {
-            // What waits refused over a byte stream is at no callee that could hear of a cancel.
-            let tells = kept.is_none_or(|(_, out)| !out.refused);
             let waiter = match end.calls.abandon(call) {
                 Abandon::Cancel(waiter) => waiter,
                 other => return violated(format!("{call} is given up and was {other:?}"))?,
             };
             self.check.given_up(waiter.id);
-            if tells {
-                self.owe(node, peer, Head::cancel(call), Body::Cancel(waiter.id));
-            }
+            self.owe(node, peer, Head::cancel(call), Body::Cancel(waiter.id));
             self.note(|| format!("{node} gives up {call}, which was sent to {peer}: {fate:?}"));
             self.check.ended(waiter.id, fate)?;
             return Ok(waiter.task);
@@ -473,15 +442,12 @@ impl World {
 }
 
 /// Whether requests may go before what is owed, under a mutant.
-fn passed(what: &What) -> bool {
-    let What::Frame(frame) = what else { return false };
+fn passed(frame: &Frame) -> bool {
     matches!(frame.body, Body::Cancel(_)) && mutated(Own::OwedPassed)
 }
 
 /// Whether what finds no room is dropped, under a mutant.
-fn drops(what: &What) -> bool {
-    use upbeat_core::frame::Kind;
-    let What::Frame(frame) = what else { return false };
+fn drops(frame: &Frame) -> bool {
     match Kind::from_byte((frame.words[0] >> 8) as u8) {
         Some(Kind::Reply) => mutated(Own::ReplyDropped),
         Some(Kind::Cancel) => mutated(Own::CancelDropped),
@@ -490,21 +456,18 @@ fn drops(what: &What) -> bool {
     }
 }
 
-/// A packet in words.
-pub(super) fn say(what: &What) -> String {
-    match what {
-        What::Frame(frame) => match Head::parse(frame.words) {
-            Ok(head) => format!(
-                "{} {} len {} flags {} {:?} {:?}",
-                head.kind.name(),
-                head.call,
-                head.len,
-                head.flags.bits(),
-                frame.extensions,
-                frame.body
-            ),
-            Err(rule) => format!("{rule}"),
-        },
-        other => format!("{other:?}"),
+/// A frame in words.
+pub(super) fn say(frame: &Frame) -> String {
+    match Head::parse(frame.words) {
+        Ok(head) => format!(
+            "{} {} len {} flags {} {:?} {:?}",
+            head.kind.name(),
+            head.call,
+            head.len,
+            head.flags.bits(),
+            frame.extensions,
+            frame.body
+        ),
+        Err(rule) => format!("{rule}"),
     }
 }

@@ -1,0 +1,105 @@
+//! Words that one side of a session writes for the other: how far it is, and that it waits. And what is
+//! on the way: it arrives, its connection breaks and is resumed.
+
+use super::{Fault, World};
+use crate::check::violated;
+use crate::mutant::{Own, mutated};
+use crate::wire::{Use, Word};
+
+impl World {
+    /// A node writes a word for a peer.
+    pub(super) fn say_word(&mut self, node: usize, peer: usize, word: Word) {
+        if self.wire(node, peer).say(word) {
+            self.see_word(peer, node, word);
+        }
+        self.moved = true;
+        self.hint(node, peer);
+    }
+
+    /// A node sees a word of a peer's.
+    pub(super) fn see_word(&mut self, node: usize, peer: usize, word: Word) {
+        match word {
+            Word::Wants(wants) => self.wire(peer, node).hear_wish(wants),
+            word => self.wire(node, peer).hear(word),
+        }
+    }
+
+    /// Says how far this side is: in the ring at once, of what it has accepted when that is so much,
+    /// or when the peer waits for it.
+    pub(super) fn say_progress(&mut self, node: usize, peer: usize) {
+        let Some((end, _)) = self.end(node, peer) else { return };
+        let (accepted, session) = (end.accepted(), end.session);
+        let much = self.plan.unshown;
+        let wire = self.wire(peer, node);
+        if wire.session != session {
+            return;
+        }
+        let wanted = wire.is_wanted() && !mutated(Own::WishUnheard);
+        let news = accepted.abs_diff(wire.said());
+        if news >= much || wanted && news > 0 {
+            wire.say_accepted(accepted);
+            self.say_word(node, peer, Word::Accepted(accepted));
+        }
+        if let Some(read) = self.wire(peer, node).read_unsaid() {
+            self.say_word(node, peer, Word::Read(read));
+        }
+    }
+
+    /// A node returns a buffer of a peer's, if it has one.
+    pub(super) fn give_back(&mut self, node: usize, peer: usize, usage: Use, at: Option<usize>) {
+        if let Some(at) = at
+            && let Some(many) = self.wire(peer, node).give_back(usage, at)
+        {
+            self.say_word(node, peer, Word::Returned(usage, at, many));
+        }
+    }
+
+    /// Some of what is on the way from a node to another arrives, or all.
+    pub(super) fn arrive(&mut self, from: usize, to: usize, all: bool) {
+        let Some(wire) = &mut self.wires[from * self.plan.nodes + to] else { return };
+        let under_way = wire.under_way();
+        if under_way == 0 {
+            return;
+        }
+        let many = if all { under_way } else { 1 + self.random.index(under_way) };
+        for word in wire.arrive(many) {
+            self.see_word(to, from, word);
+        }
+        self.moved = true;
+        self.hint(from, to);
+    }
+
+    /// The connection between two nodes breaks, or is resumed.
+    pub(super) fn break_or_resume(&mut self, one: usize, other: usize) -> Result<(), Fault> {
+        let ways = [(one, other), (other, one)];
+        let at = |(from, to): (usize, usize)| from * self.plan.nodes + to;
+        match ways.map(|way| self.wires[at(way)].as_ref()) {
+            [Some(wire), Some(_)] if wire.stream && wire.is_broken() => self.reconnect(one, other),
+            [Some(wire), Some(_)] if wire.stream && !self.healing => {
+                self.counts.breaks += 1;
+                self.note(|| format!("the connection between {one} and {other} breaks"));
+                for (from, to) in ways {
+                    let under_way = self.wire(from, to).under_way();
+                    let many = self.random.index(under_way + 1);
+                    self.wire(from, to).break_off(many);
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn reconnect(&mut self, one: usize, other: usize) -> Result<(), Fault> {
+        self.note(|| format!("the connection between {one} and {other} is resumed"));
+        self.moved = true;
+        for (from, to) in [(one, other), (other, one)] {
+            if self.wire(from, to).resume().is_none() {
+                return violated(format!("{from} does not have the frames that {to} lacks"))?;
+            }
+            let mut words = self.wire(to, from).words_of_reader();
+            words.push(self.wire(from, to).word_of_writer());
+            words.into_iter().for_each(|word| self.say_word(from, to, word));
+        }
+        Ok(())
+    }
+}
