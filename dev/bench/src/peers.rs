@@ -1,81 +1,150 @@
-//! Ours and the peers, a module for each.
+//! `upbeat bench peers`: what a user would pick instead of Upbeat, in a run with ours.
+//!
+//! The peers are a hundred crates and some system packages, so their benchmarks are no part of
+//! this command: they are built and run where the repository is, in `dev/bench`. This module is
+//! what both share, and the way there.
 
-mod ours;
-mod iceoryx2;
-mod ipc_channel;
-mod tarpc;
-#[cfg(has_protoc)]
-mod tonic;
-#[cfg(has_capnp)]
-mod capnp;
-#[cfg(feature = "zmq")]
-mod zmq;
-#[cfg(feature = "lamellar")]
-pub(crate) mod lamellar;
-mod ucx;
+use crate::bench::error::BenchError;
+use crate::bench::pin::Wanted;
+use clap::Args;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use crate::case::Way;
-use crate::names::is_wanted;
-
-/// Something that was left out, and why.
-pub(crate) struct LeftOut {
-    pub(crate) what: String,
-    pub(crate) why: String,
+/// What `upbeat bench peers` is told.
+#[derive(Debug, Args)]
+#[command(after_long_help = HELP)]
+pub struct Arguments {
+    /// Peers, carriers, operations or waits, such as `tonic`, `tonic/unix` or `null/sleeping`;
+    /// everything if nothing is named
+    #[arg(value_name = "CASE")]
+    pub cases: Vec<String>,
+    /// Say which cases there are, and which are left out, and measure nothing
+    #[arg(long)]
+    pub list: bool,
+    /// End within a minute, with fewer rounds of everything
+    #[arg(long)]
+    pub quick: bool,
+    /// Print one JSON object a line instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// The CPUs of the calling process and of the serving one [default: the first two allowed]
+    #[arg(long, value_name = "A,B")]
+    pub pin: Option<Wanted>,
+    /// Write the table into README.md and the plot to docs/peers.svg; measures everything
+    #[arg(long, conflicts_with_all = ["cases", "list", "json"])]
+    pub write_readme: bool,
 }
 
-/// All ways that this machine has. Ours come first, for others are compared with them.
-pub(crate) fn ways() -> Vec<Way> {
-    let mut ways = ours::ways();
-    ways.extend(iceoryx2::ways());
-    ways.extend(ipc_channel::ways());
-    ways.extend(tarpc::ways());
-    #[cfg(has_protoc)]
-    ways.extend(tonic::ways());
-    #[cfg(has_capnp)]
-    ways.extend(capnp::ways());
-    #[cfg(feature = "zmq")]
-    ways.extend(zmq::ways());
-    #[cfg(feature = "lamellar")]
-    ways.extend(lamellar::ways());
-    if ucx::is_there() {
-        ways.extend(ucx::ways());
-    }
-    ways
-}
+const HELP: &str = "\
+The same call of nothing, call with 1 KiB each way, and stream of 8-byte messages, on Upbeat and on
+what one would pick instead: tonic, tarpc, Cap'n Proto RPC, iceoryx2, ipc-channel, ZeroMQ, Lamellar
+and UCX. Each is used as its own documentation advises, between two processes on the same two CPUs,
+and all do short rounds by turns. How a case waits is a part of its name: `polling` keeps both CPUs
+busy, `sleeping` gives them back.
 
-/// The peers that are not here.
-fn missing() -> Vec<LeftOut> {
-    let mut missing = Vec::new();
-    let mut without = |what: &str, why: &str| {
-        let why = format!("{why}; run dev/bench/prepare and try again");
-        missing.push(LeftOut { what: what.to_owned(), why });
-    };
-    if cfg!(not(has_protoc)) {
-        without("tonic", "`protoc` was not there when it was built");
-    }
-    if cfg!(not(has_capnp)) {
-        without("capnp-rpc", "`capnp` or its stream.capnp was not there when it was built");
-    }
-    if cfg!(not(feature = "zmq")) {
-        without("zeromq", "built without the feature `zmq`, for `c++` was not there");
-    }
-    if cfg!(not(feature = "lamellar")) {
-        without("lamellar", "built without the feature `lamellar`");
-    }
-    if !ucx::is_there() {
-        without("ucx", "`ucx_perftest` is not installed");
-    }
-    missing
-}
+The peers are built in dev/bench of the repository, so this works below the repository alone. What
+they need of the system is installed by dev/bench/prepare; a peer that cannot be built or started is
+left out, and that is said.
 
-/// What of the wanted is not here: peers that are missing, and cases that peers do not have.
-pub(crate) fn left_out(ways: &[Way], names: &[String]) -> Vec<LeftOut> {
-    let mut all: Vec<LeftOut> =
-        missing().into_iter().filter(|one| is_wanted(names, &one.what)).collect();
-    for way in ways {
-        for &(op, why) in way.absent.iter().filter(|(op, _)| is_wanted(names, &way.path(*op))) {
-            all.push(LeftOut { what: way.path(op), why: why.to_owned() });
+Examples:
+  upbeat bench peers --quick            everything, in a minute
+  upbeat bench peers tonic tarpc        these two, and ours
+  upbeat bench peers null/sleeping      calls of nothing where both sides sleep
+  upbeat bench peers --write-readme     measure everything and write table and plot";
+
+impl Arguments {
+    /// The same as words of a command line.
+    fn words(&self) -> Vec<OsString> {
+        let flags = [
+            (self.list, "--list"),
+            (self.quick, "--quick"),
+            (self.json, "--json"),
+            (self.write_readme, "--write-readme"),
+        ];
+        let mut words: Vec<OsString> =
+            flags.iter().filter(|(set, _)| *set).map(|(_, flag)| flag.into()).collect();
+        if let Some(pin) = self.pin {
+            words.extend(["--pin".into(), pin.cpus().argument().into()]);
         }
+        // Names come last, behind what ends the flags.
+        words.push("--".into());
+        words.extend(self.cases.iter().map(OsString::from));
+        words
     }
-    all
+}
+
+/// The peers' benchmarks, seen from the repository's root.
+const MANIFEST: &str = "dev/bench/Cargo.toml";
+
+/// What distinguishes that manifest from others that lie at such a place.
+const NAME: &str = "name = \"upbeat-bench\"";
+
+/// Builds the peers' benchmarks and runs them in place of this process.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
+    let here = std::env::current_dir().map_err(|error| BenchError::Start { error })?;
+    let manifest = find(&here).ok_or(BenchError::NoPeers { here })?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["run", "--release", "--manifest-path"]).arg(&manifest);
+    command.arg("--target-dir").arg(target(&manifest));
+    command.args(["--features", features()]).arg("--").args(arguments.words());
+    eprintln!("upbeat: building the peers' benchmarks; the first time takes some minutes");
+    Err(BenchError::Cargo { error: command.exec() })
+}
+
+/// The manifest of the peers' benchmarks, in this directory or one above.
+fn find(here: &Path) -> Option<PathBuf> {
+    here.ancestors()
+        .map(|directory| directory.join(MANIFEST))
+        .find(|manifest| std::fs::read_to_string(manifest).is_ok_and(|text| text.contains(NAME)))
+}
+
+/// Where they are built. Lamellar is built only below a directory of just this name.
+fn target(manifest: &Path) -> PathBuf {
+    let own = || manifest.parent().unwrap_or(Path::new(".")).to_owned();
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(own, PathBuf::from).join("target")
+}
+
+/// The peers that are not built everywhere: ZeroMQ is C++, of which not everybody has a compiler.
+fn features() -> &'static str {
+    let compiler = Command::new("c++").arg("--version").output();
+    if compiler.is_ok() { "lamellar,zmq" } else { "lamellar" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arguments, find};
+    use clap::{Args, Command, FromArgMatches};
+    use std::path::Path;
+
+    fn parse(line: &[&str]) -> Result<Arguments, clap::Error> {
+        let command = Arguments::augment_args(Command::new("peers").no_binary_name(true));
+        Arguments::from_arg_matches(&command.try_get_matches_from(line)?)
+    }
+
+    #[test]
+    fn arguments_are_handed_on_as_they_were_meant() {
+        let line = ["tonic", "--quick", "null/sleeping", "--pin", "1,0"];
+        let words = parse(&line).unwrap().words();
+        assert_eq!(words, ["--quick", "--pin", "1,0", "--", "tonic", "null/sleeping"]);
+        let again: Vec<&str> = words.iter().map(|word| word.to_str().unwrap()).collect();
+        assert_eq!(parse(&again).unwrap().words(), words);
+    }
+
+    #[test]
+    fn the_readme_is_written_from_a_run_of_everything() {
+        assert!(parse(&["--write-readme", "--quick"]).unwrap().write_readme);
+        assert!(parse(&["--write-readme", "tonic"]).is_err());
+        assert!(parse(&["--write-readme", "--json"]).is_err());
+    }
+
+    #[test]
+    fn the_peers_are_found_from_anywhere_in_the_repository() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(find(&here.join("src/bench")), find(here));
+        assert!(find(here).unwrap().ends_with("dev/bench/Cargo.toml"));
+        assert_eq!(find(&std::env::temp_dir()), None);
+    }
 }
