@@ -2,8 +2,8 @@
 //! charges, and what Upbeat adds to it; `bill` says where the time of a running program went.
 //!
 //! Each subcommand is a module with its arguments and a `run`; this file only picks one. It is a
-//! library so that `dev/bench` measures others with the machinery that measures Upbeat; what is
-//! public is what that needs, and is promised to nobody else.
+//! library so that `dev/bench` measures with the machinery of `bench`; what is public is what
+//! `dev/bench` needs, and is promised to nobody else.
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +33,7 @@ enum Command {
     Bill(bill::Arguments),
     /// The second process of `bench`, which `bench` starts itself.
     #[command(hide = true)]
-    BenchPeer(bench::PeerArguments),
+    BenchPeer(bench::pair::PeerArguments),
     /// The processes of `demo`, which it starts itself.
     #[command(hide = true)]
     DemoNode(demo::NodeArguments),

@@ -9,19 +9,20 @@ mod tell;
 
 pub(crate) use tell::{plot, tell};
 
-use crate::bench::control::{Control, Done, Job};
-use crate::bench::error::BenchError;
-use crate::bench::execution::hall::{Caller, Hall};
-use crate::bench::ground::Ground;
-use crate::bench::hosts::each;
-use crate::bench::message::{KIB, Lying, MIB, Message, possible, size_word};
-use crate::bench::pair::{Pair, Server};
-use crate::bench::report::Row;
-use crate::bench::rounds::{Floor, Subject};
-use crate::bench::timing::{Round, Shape, Work};
+use crate::execution::hall::{Caller, Hall};
+use crate::sizes::{KIB, MIB, possible, size_word};
 use std::path::Path;
 use std::rc::Rc;
 use upbeat::Execution;
+use upbeat_cli::bench::control::{Control, Done, Job};
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::ground::Ground;
+use upbeat_cli::bench::hosts::each;
+use upbeat_cli::bench::message::{Lying, Message};
+use upbeat_cli::bench::pair::{Pair, Server};
+use upbeat_cli::bench::report::Row;
+use upbeat_cli::bench::rounds::{Floor, Subject};
+use upbeat_cli::bench::timing::{Round, Shape, Work};
 
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "arguments";

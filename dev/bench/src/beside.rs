@@ -1,9 +1,9 @@
 //! Figures of papers, each beside one of today: for benchmarks that measure what a paper did.
 
-use crate::bench::papers::figures::{Printed, Unit};
-use crate::bench::report::{self, Placement, Row, placements, rounded, time};
+use crate::papers::figures::{Printed, Unit};
 use serde::Serialize;
 use std::io::{self, Write};
+use upbeat_cli::bench::report::{self, Placement, Row, placements, rounded, time};
 
 /// A figure of the paper, and of today.
 #[derive(Clone, Debug, PartialEq, Serialize)]

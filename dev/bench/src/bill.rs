@@ -8,16 +8,6 @@
 
 mod parts;
 
-use crate::bench::control::{Control, Done, Job};
-use crate::bench::echo::EchoClient;
-use crate::bench::error::BenchError;
-use crate::bench::ground::Ground;
-use crate::bench::hosts::{Caller, Host, LocalHost, Policy, each, host_name};
-use crate::bench::pair::{Pair, Server};
-use crate::bench::pin::Cpus;
-use crate::bench::report::{Billed, BilledItem, Placement, Row, rounded};
-use crate::bench::rounds::{Floor, Subject};
-use crate::bench::timing::{Round, Shape, Work};
 use parts::{Parts, Taken, Tools, estimate};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -26,6 +16,16 @@ use std::time::Duration;
 use upbeat::CallError;
 use upbeat::bill::collected::{Charged, Collected};
 use upbeat::bill::way::{CALL, Happened, Manner, Phase};
+use upbeat_cli::bench::control::{Control, Done, Job};
+use upbeat_cli::bench::echo::EchoClient;
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::ground::Ground;
+use upbeat_cli::bench::hosts::{Caller, Host, LocalHost, Policy, each, host_name};
+use upbeat_cli::bench::pair::{Pair, Server};
+use upbeat_cli::bench::pin::Cpus;
+use upbeat_cli::bench::report::{Billed, BilledItem, Placement, Row, rounded};
+use upbeat_cli::bench::rounds::{Floor, Subject};
+use upbeat_cli::bench::timing::{Round, Shape, Work};
 use upbeat_memory::samples::{self, Record, SamplesView};
 use upbeat_memory::ticks::ticks_per_second;
 

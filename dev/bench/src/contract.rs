@@ -9,12 +9,6 @@ mod latency;
 mod programs;
 mod tell;
 
-use crate::bench::control::{Control, Done};
-use crate::bench::error::BenchError;
-use crate::bench::ground::Ground;
-use crate::bench::pair::{Pair, Server};
-use crate::bench::rounds::Subject;
-use crate::bench::timing::Work;
 use latency::{Callee, Calls};
 use programs::{Program, Side};
 use std::hint::black_box;
@@ -23,6 +17,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use upbeat::{Compute, Node};
+use upbeat_cli::bench::control::{Control, Done};
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::ground::Ground;
+use upbeat_cli::bench::pair::{Pair, Server};
+use upbeat_cli::bench::rounds::Subject;
+use upbeat_cli::bench::timing::Work;
 
 pub(crate) use tell::tell;
 

@@ -8,17 +8,17 @@
 pub(super) mod hall;
 mod tell;
 
-use crate::bench::control::{Control, Done, Job};
-use crate::bench::error::BenchError;
-use crate::bench::ground::Ground;
-use crate::bench::hosts::each;
-use crate::bench::pair::{Pair, Server};
-use crate::bench::rounds::{Floor, Rate, Subject};
-use crate::bench::timing::{Round, Shape, Work};
 use hall::{Caller, Client, Hall, calls};
 use std::path::Path;
 use std::rc::Rc;
 use upbeat::Execution;
+use upbeat_cli::bench::control::{Control, Done, Job};
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::ground::Ground;
+use upbeat_cli::bench::hosts::each;
+use upbeat_cli::bench::pair::{Pair, Server};
+use upbeat_cli::bench::rounds::{Floor, Rate, Subject};
+use upbeat_cli::bench::timing::{Round, Shape, Work};
 
 pub(crate) use tell::tell;
 

@@ -1,4 +1,4 @@
-//! `upbeat bench incast`: many senders to one slow receiver, far above what it can take.
+//! `bench incast`: many senders to one slow receiver, far above what it can take.
 //!
 //! Four processes: this one measures, one receives, one has all senders, and one answers a client
 //! of ours that has nothing to do with them. First the senders keep on for a time, in which the
@@ -11,14 +11,6 @@ mod desk;
 mod crowd;
 mod clients;
 
-use crate::bench::control::{Done, Job};
-use crate::bench::error::BenchError;
-use crate::bench::ground::{COUNT_LINE, Ground};
-use crate::bench::memory::resident;
-use crate::bench::pair::Pair;
-use crate::bench::pin::{self, Cpus, Wanted};
-use crate::bench::progress::Progress;
-use crate::bench::timing::Work;
 use clap::Args;
 use clients::Clients;
 use serde::{Deserialize, Serialize};
@@ -27,6 +19,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use told::{Alternated, Outcome};
+use upbeat_cli::bench::control::{Done, Job};
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::ground::{COUNT_LINE, Ground};
+use upbeat_cli::bench::memory;
+use upbeat_cli::bench::pair::Pair;
+use upbeat_cli::bench::pin::{self, Cpus, Wanted};
+use upbeat_cli::bench::progress::Progress;
+use upbeat_cli::bench::timing::Work;
 
 /// The names under which the other processes are started.
 const DESK: &str = "incast-desk";
@@ -53,7 +53,7 @@ const WINDOW: Duration = Duration::from_millis(150);
 /// How long the crowd is on before that.
 const CROWDED: Duration = Duration::from_millis(400);
 
-/// What `upbeat bench incast` is told.
+/// What `bench incast` is told.
 #[derive(Debug, Args)]
 #[command(after_long_help = HELP)]
 pub(crate) struct Arguments {
@@ -82,9 +82,9 @@ receiver's process grew, and what two well-behaved clients notice: one of the sa
 pair of nodes elsewhere on the host.
 
 Examples:
-  upbeat bench incast --quick          both kinds in some 15 seconds
-  upbeat bench incast --seconds 300    long enough to see memory grow
-  upbeat bench incast --json           for a program";
+  bench incast --quick          both kinds in some 15 seconds
+  bench incast --seconds 300    long enough to see memory grow
+  bench incast --json           for a program";
 
 /// What this process tells the others, as the name of a case.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,6 +118,11 @@ fn tell_counts(ground: &Ground, counts: &[&AtomicU64]) {
     for (at, count) in counts.iter().enumerate() {
         ground.ours.publish(COUNT_LINE + at, count.load(Relaxed));
     }
+}
+
+/// What is resident of a process, in kibibytes.
+fn resident(pid: u32) -> Option<f64> {
+    memory::line(&format!("/proc/{pid}/status"), "VmRSS:")
 }
 
 /// One of the other processes, to be told.
@@ -273,7 +278,7 @@ impl Scene {
     }
 }
 
-/// `upbeat bench incast`.
+/// `bench incast`.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let cpus = Cpus::choose(arguments.pin, &pin::allowed()?)?;
     let (seconds, rounds) = if arguments.quick { (2, 3) } else { (arguments.seconds, 12) };
@@ -301,7 +306,7 @@ pub(crate) fn serve(name: &str, cpus: Cpus, scratch: &Path) -> Option<Result<(),
 
 #[cfg(test)]
 mod tests {
-    use super::{Command, Job};
+    use super::{Command, Job, resident};
 
     #[test]
     fn commands_are_read_as_they_were_meant() {
@@ -317,5 +322,11 @@ mod tests {
             assert_eq!(Command::read(&text).unwrap(), command);
         }
         assert!(Command::read("stop").is_err());
+    }
+
+    #[test]
+    fn this_process_is_resident() {
+        assert!(resident(std::process::id()).is_some_and(|kib| kib > 100.0));
+        assert_eq!(resident(u32::MAX), None);
     }
 }

@@ -8,21 +8,21 @@ pub(crate) mod figures;
 mod tables;
 mod tell;
 
-use crate::bench::bill::{self, BillServer};
-use crate::bench::control::{Control, Job};
-use crate::bench::echo::EchoClient;
-use crate::bench::error::BenchError;
-use crate::bench::ground::Ground;
-use crate::bench::hosts::{Caller, LocalHost, Policy, each, host_name};
-use crate::bench::pair::{Pair, Server};
-use crate::bench::pin::Cpus;
-use crate::bench::report::Row;
-use crate::bench::rounds::{Floor, Subject};
-use crate::bench::timing::{Round, Shape, Work};
+use crate::bill::{self, BillServer};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use tables::Table;
 use upbeat::CallError;
+use upbeat_cli::bench::control::{Control, Job};
+use upbeat_cli::bench::echo::EchoClient;
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::ground::Ground;
+use upbeat_cli::bench::hosts::{Caller, LocalHost, Policy, each, host_name};
+use upbeat_cli::bench::pair::{Pair, Server};
+use upbeat_cli::bench::pin::Cpus;
+use upbeat_cli::bench::report::Row;
+use upbeat_cli::bench::rounds::{Floor, Subject};
+use upbeat_cli::bench::timing::{Round, Shape, Work};
 
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "papers";
@@ -207,7 +207,7 @@ impl Server for PapersServer {
 #[cfg(test)]
 mod tests {
     use super::{CASES, bill, list};
-    use crate::bench::papers::tables::Table;
+    use crate::papers::tables::Table;
 
     #[test]
     fn what_a_table_needs_is_measured() {

@@ -1,18 +1,18 @@
-//! `upbeat bench peers`: what a user would pick instead of Upbeat, in a run with ours.
+//! `bench peers`: what a user would pick instead of Upbeat, in a run with ours.
 //!
 //! The peers are a hundred crates and some system packages, so their benchmarks are no part of
-//! this command: they are built and run where the repository is, in `dev/bench`. This module is
-//! what both share, and the way there.
+//! the workspace: they are built when they are run, in `dev/bench/peers`. This module is what both
+//! share, and the way there.
 
-use crate::bench::error::BenchError;
-use crate::bench::pin::Wanted;
+use crate::error::Error;
 use clap::Args;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use upbeat_cli::bench::pin::Wanted;
 
-/// What `upbeat bench peers` is told.
+/// What `bench peers` is told.
 #[derive(Debug, Args)]
 #[command(after_long_help = HELP)]
 pub struct Arguments {
@@ -44,15 +44,14 @@ and UCX. Each is used as its own documentation advises, between two processes on
 and all do short rounds by turns. How a case waits is a part of its name: `polling` keeps both CPUs
 busy, `sleeping` gives them back.
 
-The peers are built in dev/bench of the repository, so this works below the repository alone. What
-they need of the system is installed by dev/bench/prepare; a peer that cannot be built or started is
-left out, and that is said.
+The peers are built when they are run. What they need of the system is installed by
+dev/bench/peers/prepare; a peer that cannot be built or started is left out, and that is said.
 
 Examples:
-  upbeat bench peers --quick            everything, in a minute
-  upbeat bench peers tonic tarpc        these two, and ours
-  upbeat bench peers null/sleeping      calls of nothing where both sides sleep
-  upbeat bench peers --write-readme     measure everything and write table and plot";
+  bench peers --quick            everything, in a minute
+  bench peers tonic tarpc        these two, and ours
+  bench peers null/sleeping      calls of nothing where both sides sleep
+  bench peers --write-readme     measure everything and write table and plot";
 
 impl Arguments {
     /// The same as words of a command line.
@@ -75,30 +74,22 @@ impl Arguments {
     }
 }
 
-/// The peers' benchmarks, seen from the repository's root.
-const MANIFEST: &str = "dev/bench/Cargo.toml";
-
-/// What distinguishes that manifest from others that lie at such a place.
-const NAME: &str = "name = \"upbeat-bench\"";
-
 /// Builds the peers' benchmarks and runs them in place of this process.
-pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
-    let here = std::env::current_dir().map_err(|error| BenchError::Start { error })?;
-    let manifest = find(&here).ok_or(BenchError::NoPeers { here })?;
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Error> {
+    let manifest = directory().join("peers/Cargo.toml");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["run", "--release", "--manifest-path"]).arg(&manifest);
     command.arg("--target-dir").arg(target(&manifest));
     command.args(["--features", features()]).arg("--").args(arguments.words());
-    eprintln!("upbeat: building the peers' benchmarks; the first time takes some minutes");
-    Err(BenchError::Cargo { error: command.exec() })
+    eprintln!("bench: building the peers' benchmarks; the first time takes some minutes");
+    Err(Error::Cargo { error: command.exec() })
 }
 
-/// The manifest of the peers' benchmarks, in this directory or one above.
-fn find(here: &Path) -> Option<PathBuf> {
-    here.ancestors()
-        .map(|directory| directory.join(MANIFEST))
-        .find(|manifest| std::fs::read_to_string(manifest).is_ok_and(|text| text.contains(NAME)))
+/// Where this package is: Cargo says where it has found us, the constant is of where we were built.
+fn directory() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from)
 }
 
 /// Where they are built. Lamellar is built only below a directory of just this name.
@@ -115,9 +106,8 @@ fn features() -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arguments, find};
+    use super::{Arguments, directory};
     use clap::{Args, Command, FromArgMatches};
-    use std::path::Path;
 
     fn parse(line: &[&str]) -> Result<Arguments, clap::Error> {
         let command = Arguments::augment_args(Command::new("peers").no_binary_name(true));
@@ -141,10 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peers_are_found_from_anywhere_in_the_repository() {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        assert_eq!(find(&here.join("src/bench")), find(here));
-        assert!(find(here).unwrap().ends_with("dev/bench/Cargo.toml"));
-        assert_eq!(find(&std::env::temp_dir()), None);
+    fn the_peers_are_where_they_are_looked_for() {
+        assert!(directory().join("peers/Cargo.toml").exists());
     }
 }

@@ -8,17 +8,18 @@ mod tell;
 
 pub(crate) use tell::{plot, tell};
 
-use crate::bench::control::{Control, Done, Job};
-use crate::bench::error::BenchError;
-use crate::bench::ground::Ground;
-use crate::bench::hosts::{Caller, Flow, Host, Policy};
-use crate::bench::message::{KIB, MIB, Message, possible, size_word};
-use crate::bench::pair::{Pair, Server};
-use crate::bench::report::Row;
-use crate::bench::rounds::{Floor, Subject};
-use crate::bench::timing::{Round, Shape, Work};
+use crate::sizes::{KIB, MIB, possible, size_word};
 use std::path::Path;
 use std::rc::Rc;
+use upbeat_cli::bench::control::{Control, Done, Job};
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::ground::Ground;
+use upbeat_cli::bench::hosts::{Caller, Flow, Host, Policy};
+use upbeat_cli::bench::message::Message;
+use upbeat_cli::bench::pair::{Pair, Server};
+use upbeat_cli::bench::report::Row;
+use upbeat_cli::bench::rounds::{Floor, Subject};
+use upbeat_cli::bench::timing::{Round, Shape, Work};
 
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "size";
@@ -235,7 +236,7 @@ impl Server for SizeServer {
 #[cfg(test)]
 mod tests {
     use super::{SIZES, cases};
-    use crate::bench::message::possible;
+    use crate::sizes::possible;
 
     #[test]
     fn every_size_is_sent_in_every_way() {

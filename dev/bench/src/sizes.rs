@@ -1,7 +1,39 @@
-//! Rows of one placement by the size of their messages and the last word of their case.
+//! Sizes of messages, and rows of one placement by the size of theirs and the last word of their case.
 
-use crate::bench::report::{Placement, Row, json, placements};
 use std::io::{self, Write};
+use upbeat_cli::bench::report::{Placement, Row, json, placements};
+use upbeat_core::limits::MESSAGE_BYTES_MAX;
+
+/// 1,024 bytes.
+pub(crate) const KIB: usize = 1 << 10;
+/// 1,024 times as many.
+pub(crate) const MIB: usize = 1 << 20;
+
+/// Those of the sizes that a message may have. If some may not, the longest that may be is the last.
+pub(crate) fn possible(sizes: &[usize]) -> Vec<usize> {
+    clipped(sizes, MESSAGE_BYTES_MAX)
+}
+
+fn clipped(sizes: &[usize], most: usize) -> Vec<usize> {
+    let mut all: Vec<usize> = sizes.iter().map(|&size| size.min(most)).collect();
+    all.dedup();
+    all
+}
+
+/// A size as it stands in a case's path.
+pub(crate) fn size_word(bytes: usize) -> String {
+    match bytes {
+        mib if mib >= MIB && mib.is_multiple_of(MIB) => format!("{}MiB", mib / MIB),
+        kib if kib >= 4 * KIB && kib.is_multiple_of(KIB) => format!("{}KiB", kib / KIB),
+        bytes => format!("{bytes}B"),
+    }
+}
+
+/// Whether messages of a case are so long that a few of them take seconds.
+pub(crate) fn is_slow(case: &str) -> bool {
+    let size = case.split('/').next().and_then(|size| size.strip_suffix("MiB"));
+    size.and_then(|mib| mib.parse().ok()).is_some_and(|mib: u64| mib >= 16)
+}
 
 /// The rows.
 pub(crate) struct Sizes<'r> {
@@ -58,5 +90,30 @@ pub(crate) fn tell<W: Write>(
     match all.first() {
         Some(&usual) => paper(&Sizes::of(rows, usual), to),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{clipped, is_slow, size_word};
+
+    #[test]
+    fn sizes_end_at_the_longest_message() {
+        assert_eq!(clipped(&[0, 8, 1024, 4096], 1 << 20), [0, 8, 1024, 4096]);
+        assert_eq!(clipped(&[8, 1024, 4096, 8192], 3000), [8, 1024, 3000]);
+        assert_eq!(clipped(&[8, 1024], 1024), [8, 1024]);
+    }
+
+    #[test]
+    fn sizes_have_short_words() {
+        let words = [0, 105, 1000, 1024, 4096, 65 << 10, (1 << 20) - 1024, 64 << 20].map(size_word);
+        let wanted = ["0B", "105B", "1000B", "1024B", "4KiB", "65KiB", "1023KiB", "64MiB"];
+        assert_eq!(words, wanted);
+    }
+
+    #[test]
+    fn long_messages_are_slow() {
+        assert!(is_slow("16MiB/optimistic") && is_slow("64MiB/two-copies"));
+        assert!(!is_slow("4MiB/optimistic") && !is_slow("1023KiB/asleep") && !is_slow("64KiB/x"));
     }
 }

@@ -6,12 +6,6 @@
 
 mod tell;
 
-use crate::bench::error::BenchError;
-use crate::bench::ground::Ground;
-use crate::bench::hosts::{self, Policy};
-use crate::bench::pair::{Pair, Server};
-use crate::bench::rounds::{Floor, Subject};
-use crate::bench::timing::{Round, Shape, Work};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::hint::black_box;
@@ -19,6 +13,12 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use upbeat::sync::{Monitor, Mutex, Signal};
 use upbeat::{Node, yield_now};
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::ground::Ground;
+use upbeat_cli::bench::hosts::{self, Policy};
+use upbeat_cli::bench::pair::{Pair, Server};
+use upbeat_cli::bench::rounds::{Floor, Subject};
+use upbeat_cli::bench::timing::{Round, Shape, Work};
 
 pub(crate) use tell::tell;
 

@@ -18,20 +18,21 @@ mod tell;
 
 pub(crate) use tell::{plot, tell};
 
-use crate::bench::control::{Control, Done, Job};
-use crate::bench::error::BenchError;
-use crate::bench::ground::{COUNT_LINE, Ground};
-use crate::bench::hosts::{Caller, Flow, Host, Policy};
-use crate::bench::message::{KIB, Lying, MIB, Message, possible, size_word};
-use crate::bench::oneway::burst;
-use crate::bench::pair::{Pair, Server};
-use crate::bench::report::{Row, rounded};
-use crate::bench::rounds::{Floor, Rate, Subject};
-use crate::bench::timing::{Round, Shape, Work};
+use crate::sizes::{KIB, MIB, possible, size_word};
 use rings::{Copies, RingFloor, RingServer, Rings};
 use std::path::Path;
 use std::rc::Rc;
 use upbeat::{Counter, Node};
+use upbeat_cli::bench::control::{Control, Done, Job};
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::flight::burst;
+use upbeat_cli::bench::ground::{COUNT_LINE, Ground};
+use upbeat_cli::bench::hosts::{Caller, Flow, Host, Policy};
+use upbeat_cli::bench::message::{Lying, Message};
+use upbeat_cli::bench::pair::{Pair, Server};
+use upbeat_cli::bench::report::{Row, rounded};
+use upbeat_cli::bench::rounds::{Floor, Rate, Subject};
+use upbeat_cli::bench::timing::{Round, Shape, Work};
 
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "throughput";
@@ -337,7 +338,7 @@ impl Server for ThroughputServer {
 #[cfg(test)]
 mod tests {
     use super::{BENCH, Case, Flow, Way, cases};
-    use crate::bench::is_bet;
+    use crate::suite::is_bet;
 
     #[test]
     fn a_baseline_stands_before_what_is_compared_with_it() {

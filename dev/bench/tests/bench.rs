@@ -1,155 +1,12 @@
-//! The `upbeat bench` command as a user meets it.
-//!
-//! `UPBEAT_BENCH_SECONDS` says how long each benchmark measures.
+//! The `bench` command as the developers of Upbeat meet it.
 
+#[path = "../../../crates/cli/tests/bench_command/mod.rs"]
+mod bench_command;
+
+use bench_command::{Measuring, check, has_baseline, number, rows, text, two_cpus};
 use serde_json::Value;
-use std::collections::BTreeSet;
-use std::io::Read;
-use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
-/// A case that hangs must not hold up the tests for ever.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// Benchmarks that run side by side would wait for each other's time slices.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn upbeat(arguments: &[&str]) -> Output {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut child = Command::new(env!("CARGO_BIN_EXE_upbeat"))
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A long output does not fit the pipes: it is read while the run goes on.
-    let [stdout, stderr] = [drained(child.stdout.take()), drained(child.stderr.take())];
-    let start = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if start.elapsed() > PATIENCE {
-            child.kill().unwrap();
-            panic!("`upbeat {}` still runs after {PATIENCE:?}", arguments.join(" "));
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let status = child.wait().unwrap();
-    Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
-}
-
-/// Runs benchmarks for a short while: a round of each case is enough to see all that they print.
-fn bench(arguments: &[&str]) -> Output {
-    let seconds = std::env::var("UPBEAT_BENCH_SECONDS").unwrap_or_else(|_| "1".into());
-    let brief: &[&str] = &["bench", "--quick", "--seconds", &seconds];
-    upbeat(&[brief, arguments].concat())
-}
-
-fn drained(from: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
-    std::thread::spawn(move || {
-        let mut all = Vec::new();
-        from.unwrap().read_to_end(&mut all).unwrap();
-        all
-    })
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-/// Whether this process may use two CPUs, which a benchmark needs.
-fn two_cpus() -> bool {
-    std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() >= 2)
-}
-
-fn rows(output: &Output) -> Vec<Value> {
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-fn number(row: &Value, name: &str) -> f64 {
-    row[name].as_f64().unwrap_or_else(|| panic!("{name} is no number in {row}"))
-}
-
-/// Whether a row has a ratio to its baseline. Between two placements there is none, and where the
-/// machine moved in the run its rows say so.
-fn has_baseline(row: &Value, rows: &[Value]) -> bool {
-    let dropped = |row: &Value| row["rounds_dropped"].as_u64().is_some_and(|rounds| rounds > 0);
-    let moved = |row: &Value| row["placement"] == "unsettled" || dropped(row);
-    row["ratio_to_baseline"].as_f64().is_some_and(|ratio| ratio > 0.0) || rows.iter().any(moved)
-}
-
-/// What every line promises.
-fn check(row: &Value) {
-    assert!(row["case"].is_string() && row["bench"].is_string(), "{row}");
-    let placement = row["placement"].as_str().unwrap();
-    assert!(["one core", "one L3", "two L3s", "unsettled"].contains(&placement), "{row}");
-    assert!(row["n"].as_u64().unwrap() > 0, "{row}");
-    assert!(row["cpus"].as_array().unwrap().len() == 2, "{row}");
-    let [min, p50, p99, p999] =
-        ["min_ns", "p50_ns", "p99_ns", "p999_ns"].map(|name| number(row, name));
-    assert!(0.0 < min && min <= p50 && 0.0 < p99 && p99 <= p999, "{row}");
-}
-
-#[test]
-fn all_limits_are_measured_and_every_line_holds_its_promise() {
-    if !two_cpus() {
-        return;
-    }
-    let rows = rows(&bench(&["limits", "--json"]));
-    rows.iter().for_each(check);
-    let listed = text(&upbeat(&["bench", "limits", "--list"]).stdout);
-    let listed: BTreeSet<&str> = listed
-        .lines()
-        .filter_map(|line| line.split_whitespace().next()?.strip_prefix("limits/"))
-        .collect();
-    let measured: BTreeSet<&str> = rows.iter().map(|row| row["case"].as_str().unwrap()).collect();
-    assert_eq!(measured, listed);
-    for row in &rows {
-        let case = row["case"].as_str().unwrap();
-        let round_trip =
-            ["line/", "eventfd/", "unix/", "tcp/"].iter().any(|head| case.starts_with(head));
-        if round_trip {
-            assert!(number(row, "ratio_to_line") > 0.0 && number(row, "ratio_to_tight") > 0.0);
-        }
-        if case.ends_with("/sleeping") {
-            assert!(number(row, "ratio_to_eventfd") > 0.0);
-        }
-    }
-}
-
-#[test]
-fn calls_of_every_kind_are_measured_against_their_floors() {
-    if !two_cpus() {
-        return;
-    }
-    let cases = [
-        "call/null/shared",
-        "call/null/local/polling",
-        "call/1KiB/shared/polling",
-        "call/ring8",
-        "oneway",
-    ];
-    let arguments: Vec<&str> = ["--json"].into_iter().chain(cases).collect();
-    let rows = rows(&bench(&arguments));
-    rows.iter().for_each(check);
-    let find = |case: &str| {
-        rows.iter().find(|row| row["case"] == case).unwrap_or_else(|| panic!("{case} is missing"))
-    };
-    for case in ["null/shared/polling", "null/local/polling", "1KiB/shared/polling"] {
-        assert!(number(find(case), "ratio_to_line") > 0.0);
-        assert!(number(find(case), "ratio_to_tight") > 0.0);
-    }
-    assert!(number(find("null/shared/sleeping"), "ratio_to_eventfd") > 0.0);
-    assert!(has_baseline(find("null/shared/handle"), &rows));
-    assert!(has_baseline(find("null/shared/idle1000"), &rows));
-    assert!(number(find("null/shared/polling/64"), "per_second") > 0.0);
-    let ring = find("ring8/shared/sleeping");
-    assert!(number(ring, "least_per_second") <= number(ring, "per_second"));
-    assert_eq!(ring["baseline"], "ring2/shared/sleeping");
-    assert!(number(find("8B/shared/polling"), "per_second") > 0.0);
-}
+const BENCH: Measuring = Measuring { program: env!("CARGO_BIN_EXE_bench"), first: &[] };
 
 #[test]
 fn a_bill_comes_with_an_estimate_from_its_parts() {
@@ -158,7 +15,7 @@ fn a_bill_comes_with_an_estimate_from_its_parts() {
     }
     let cases = ["bill/null/local/polling", "bill/null/shared/sleeping"];
     let arguments: Vec<&str> = ["--json"].into_iter().chain(cases).collect();
-    let rows = rows(&bench(&arguments));
+    let rows = rows(&BENCH.briefly(&arguments));
     rows.iter().for_each(check);
     for row in &rows {
         let parts = row["parts"].as_array().unwrap();
@@ -172,35 +29,6 @@ fn a_bill_comes_with_an_estimate_from_its_parts() {
 }
 
 #[test]
-fn a_table_has_a_line_for_the_case_that_was_asked_for() {
-    if !two_cpus() {
-        return;
-    }
-    let output = bench(&["limits/syscall"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let table = text(&output.stdout);
-    assert!(table.contains("syscall") && table.contains("p99.9"), "{table}");
-    assert!(!table.contains("line/tight"), "{table}");
-    assert!(output.stderr.is_empty(), "no bar where there is no terminal");
-}
-
-#[test]
-fn the_peers_are_measured_in_the_repository_alone() {
-    let elsewhere = std::env::temp_dir();
-    let output = Command::new(env!("CARGO_BIN_EXE_upbeat"))
-        .args(["bench", "peers", "--quick"])
-        .current_dir(&elsewhere)
-        .output()
-        .unwrap();
-    let said = text(&output.stderr);
-    assert!(!output.status.success() && output.stdout.is_empty(), "{said}");
-    assert!(said.contains("dev/bench") && said.contains("clone"), "{said}");
-    assert!(said.contains(&*elsewhere.to_string_lossy()), "{said}");
-    let help = text(&upbeat(&["bench", "peers", "--help"]).stdout);
-    assert!(help.contains("--write-readme") && help.contains("dev/bench/prepare"), "{help}");
-}
-
-#[test]
 #[ignore = "takes 10 to 30 s: the step `benches` of .ci/run includes it"]
 fn the_contract_is_held_against_its_paper() {
     if !two_cpus() {
@@ -210,7 +38,7 @@ fn the_contract_is_held_against_its_paper() {
     // One is enough where nothing is optimised.
     let programs = ["heap/compute"];
     let all = ["contract", "--json"].into_iter().chain(calls).chain(programs);
-    let lines = rows(&bench(&all.collect::<Vec<_>>()));
+    let lines = rows(&BENCH.briefly(&all.collect::<Vec<_>>()));
     let (told, measured): (Vec<_>, Vec<_>) =
         lines.iter().partition(|line| line.get("paper").is_some());
     measured.iter().for_each(|row| check(row));
@@ -226,7 +54,7 @@ fn the_contract_is_held_against_its_paper() {
 
 /// What was measured, and the lines of papers.
 fn beside_papers(arguments: &[&str]) -> (Vec<Value>, Vec<Value>) {
-    let lines = rows(&bench(arguments));
+    let lines = rows(&BENCH.briefly(arguments));
     let (told, measured): (Vec<_>, Vec<_>) =
         lines.into_iter().partition(|line| line.get("paper").is_some());
     measured.iter().for_each(check);
@@ -282,7 +110,7 @@ fn the_tables_of_the_papers_are_held_against_today() {
     if !two_cpus() {
         return;
     }
-    let lines = rows(&bench(&["papers", "--json"]));
+    let lines = rows(&BENCH.briefly(&["papers", "--json"]));
     for line in &lines {
         assert_eq!(line["bench"], "papers");
         assert!(line["paper"].as_str().unwrap().contains("19") && line["table"].is_string());
@@ -294,7 +122,7 @@ fn the_tables_of_the_papers_are_held_against_today() {
         assert!(named(row) >= 2, "{row}");
     }
     assert_eq!(named("nullop, explicit receipt"), 0, "absent, not faked");
-    let text = text(&bench(&["papers/lynx/times"]).stdout);
+    let text = text(&BENCH.briefly(&["papers/lynx/times"]).stdout);
     assert!(text.contains("2.04 ms") && text.contains("instructions --categories"), "{text}");
     assert!(!text.contains("SIGCOMM"), "{text}");
 }
@@ -334,7 +162,7 @@ fn round_trips_of_every_size_are_measured_both_ways_and_drawn() {
         return;
     }
     let picture = Picture::new("size");
-    let rows = rows(&bench(&["size", "--json", "--plot", picture.path()]));
+    let rows = rows(&BENCH.briefly(&["size", "--json", "--plot", picture.path()]));
     rows.iter().for_each(check);
     let [optimistic, conservative] =
         ["optimistic", "conservative"].map(|word| by_word(&rows, word));
@@ -349,7 +177,7 @@ fn round_trips_of_every_size_are_measured_both_ways_and_drawn() {
     let drawn = picture.text();
     assert!(drawn.starts_with("<svg ") && drawn.contains("line ours"), "{drawn}");
 
-    let output = bench(&["size/100B", "size/200B", "--conservative"]);
+    let output = BENCH.briefly(&["size/100B", "size/200B", "--conservative"]);
     let table = text(&output.stdout);
     assert!(output.status.success() && table.contains("conservative: 200 bytes take"), "{table}");
     assert!(!table.contains("optimistic: 200 bytes"), "{table}");
@@ -364,7 +192,7 @@ fn messages_of_every_size_are_measured_beside_bare_rings() {
     let sizes = ["8B", "500B", "4KiB", "64KiB", "1MiB"].map(|size| format!("throughput/{size}"));
     let mut arguments = vec!["--json", "--plot", picture.path()];
     arguments.extend(sizes.iter().map(String::as_str));
-    let rows = rows(&bench(&arguments));
+    let rows = rows(&BENCH.briefly(&arguments));
     rows.iter().for_each(check);
     for word in ["optimistic", "conservative", "two-copies", "one-copy", "in-place"] {
         let found = by_word(&rows, word);
@@ -381,7 +209,7 @@ fn messages_of_every_size_are_measured_beside_bare_rings() {
         }
     }
     assert!(picture.text().contains("line floor"));
-    let output = bench(&["throughput/500B"]);
+    let output = BENCH.briefly(&["throughput/500B"]);
     let table = text(&output.stdout);
     assert!(table.contains("0.24") && table.contains("88%"), "{table}");
 }
@@ -392,7 +220,7 @@ fn a_crowd_gets_what_there_is_and_loses_nothing() {
     if !two_cpus() {
         return;
     }
-    let rows = rows(&upbeat(&["bench", "incast", "--quick", "--json", "--senders", "5"]));
+    let rows = rows(&BENCH.run(&["incast", "--quick", "--json", "--senders", "5"]));
     let cases: Vec<&str> = rows.iter().map(|row| row["case"].as_str().unwrap()).collect();
     assert_eq!(cases, ["oneway", "call"]);
     for row in &rows {
@@ -411,31 +239,41 @@ fn a_crowd_gets_what_there_is_and_loses_nothing() {
             }
         }
     }
-    let help = text(&upbeat(&["bench", "incast", "--help"]).stdout);
-    assert!(help.contains("--seconds") && help.contains("--senders"), "{help}");
 }
 
 #[test]
 fn mistakes_are_named() {
-    let refused = |arguments: &[&str]| {
-        let output = upbeat(arguments);
-        assert!(!output.status.success() && output.stdout.is_empty());
-        text(&output.stderr)
-    };
-    assert!(refused(&["bench", "limits/lien"]).contains("no case is called `limits/lien`"));
-    for arguments in [&["limits"][..], &[], &["size", "throughput"]] {
-        let all: Vec<&str> =
-            ["bench", "--plot", "/dev/null"].iter().chain(arguments).copied().collect();
+    let refused = |arguments: &[&str]| BENCH.refusal(arguments);
+    let said = refused(&["size/12cm"]);
+    assert!(said.contains("no case is called `size/12cm`"), "{said}");
+    assert!(said.contains("`cargo run --release -p bench -- --list`"), "{said}");
+    for arguments in [&["tasks"][..], &[], &["size", "throughput"]] {
+        let all = [&["--plot", "/dev/null"], arguments].concat();
         assert!(refused(&all).contains("name one of them"), "{arguments:?}");
     }
-    for arguments in [&["arguments"][..], &[], &["call", "execution"]] {
-        let all: Vec<&str> = ["bench", "--conservative"].iter().chain(arguments).copied().collect();
-        let text = refused(&all);
+    for arguments in [&["arguments"][..], &[], &["tasks", "execution"]] {
+        let text = refused(&[&["--conservative"], arguments].concat());
         assert!(text.contains("`size` and `throughput` send optimistically"), "{text}");
     }
-    let nowhere = refused(&["bench", "size", "--plot", "/dev/null/size.svg"]);
+    let nowhere = refused(&["size", "--plot", "/dev/null/size.svg"]);
     assert!(nowhere.contains("/dev/null/size.svg"), "{nowhere}");
-    assert!(refused(&["bench", "--pin", "0"]).contains("`0` does not name two CPUs"));
-    assert!(refused(&["bench", "--pin", "0,0"]).contains("not 0 twice"));
-    assert!(refused(&["bench", "--pin", "0,1000"]).contains("CPU 1000 is not among those"));
+}
+
+#[test]
+fn every_benchmark_is_listed_and_explained() {
+    let listed = text(&BENCH.run(&["--list"]).stdout);
+    let help = text(&BENCH.run(&["--help"]).stdout);
+    for bench in
+        ["bill", "papers", "size", "throughput", "contract", "tasks", "execution", "arguments"]
+    {
+        assert!(listed.contains(&format!("\n  {bench}/")), "{bench}: {listed}");
+        assert!(help.contains(&format!("\n  bench {bench}")), "{bench}: {help}");
+    }
+    let incast = text(&BENCH.run(&["incast", "--help"]).stdout);
+    assert!(incast.contains("--seconds") && incast.contains("--senders"), "{incast}");
+    let peers = text(&BENCH.run(&["peers", "--help"]).stdout);
+    assert!(
+        peers.contains("--write-readme") && peers.contains("dev/bench/peers/prepare"),
+        "{peers}"
+    );
 }

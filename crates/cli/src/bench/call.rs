@@ -3,7 +3,6 @@
 //! Every case exists on both sides. The second process finds the node that serves a case by its
 //! path and drives it until the caller has had enough.
 
-mod flight;
 mod plain;
 mod threads;
 mod crowd;
@@ -11,6 +10,7 @@ mod circle;
 
 use crate::bench::control::{Control, Done, Job};
 use crate::bench::error::BenchError;
+use crate::bench::flight;
 use crate::bench::ground::Ground;
 use crate::bench::hosts::{Host, Policy, host_name};
 use crate::bench::pair::{Pair, Server};
@@ -20,7 +20,6 @@ use crate::bench::rounds::{Floor, Rate, Subject};
 use crate::bench::timing::{Round, Shape, Work};
 use circle::Circle;
 use crowd::Crowd;
-pub(crate) use flight::fly;
 use plain::Payload;
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -58,9 +58,9 @@ pub struct Done;
 
 /// Segments and other descriptors come with this message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Offer {
+pub struct Offer {
     /// The bytes of each segment. The first descriptors are theirs.
-    pub(crate) segments: Vec<usize>,
+    pub segments: Vec<usize>,
 }
 
 /// One end of the socket.
@@ -70,7 +70,7 @@ pub struct Control {
 
 impl Control {
     /// Both ends.
-    pub(crate) fn pair() -> Result<(Control, OwnedFd), BenchError> {
+    pub fn pair() -> Result<(Control, OwnedFd), BenchError> {
         let (one, other) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .map_err(BenchError::system("socketpair"))?;
@@ -90,7 +90,7 @@ impl Control {
     }
 
     /// Sends a message with descriptors.
-    pub(crate) fn send_with(
+    pub fn send_with(
         &self,
         message: &impl Serialize,
         descriptors: &[BorrowedFd<'_>],
@@ -122,9 +122,7 @@ impl Control {
     }
 
     /// Waits for a message with descriptors.
-    pub(crate) fn receive_with<T: DeserializeOwned>(
-        &self,
-    ) -> Result<(T, Vec<OwnedFd>), BenchError> {
+    pub fn receive_with<T: DeserializeOwned>(&self) -> Result<(T, Vec<OwnedFd>), BenchError> {
         let mut bytes = [0; BYTES_MAX];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);

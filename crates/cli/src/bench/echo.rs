@@ -11,7 +11,7 @@ use upbeat_memory::region::Region;
 
 /// Gives back what it is given.
 #[upbeat::service]
-pub(crate) trait Echo {
+pub trait Echo {
     /// Nothing at all.
     async fn null(&self);
     /// 16 bytes there and back.
@@ -57,7 +57,7 @@ pub(crate) trait Echo {
 }
 
 /// What serves it.
-pub(crate) struct EchoService {
+pub struct EchoService {
     hits: Cell<u64>,
     /// Where what is kept is copied to.
     kept: RefCell<Vec<u8>>,
@@ -68,7 +68,7 @@ pub(crate) struct EchoService {
 
 impl EchoService {
     /// A service that says to `rest` when a caller needs the node no longer.
-    pub(crate) fn new(rest: Rest, marks: Option<(Region, usize)>) -> EchoService {
+    pub fn new(rest: Rest, marks: Option<(Region, usize)>) -> EchoService {
         EchoService { hits: Cell::new(0), kept: RefCell::default(), marks, rest }
     }
 }
@@ -159,7 +159,7 @@ impl Echo for EchoService {
 
 /// A caller's word that it needs the node no longer. It is kept until somebody waits for it.
 #[derive(Clone, Default)]
-pub(crate) struct Rest {
+pub struct Rest {
     inner: Rc<RestInner>,
 }
 
@@ -171,7 +171,7 @@ struct RestInner {
 
 impl Rest {
     /// Gives the word.
-    pub(crate) fn begin(&self) {
+    pub fn begin(&self) {
         self.inner.said.set(true);
         if let Some(waker) = self.inner.waiting.take() {
             waker.wake();
@@ -179,12 +179,12 @@ impl Rest {
     }
 
     /// Whether the word was given, which is taken.
-    pub(crate) fn has_begun(&self) -> bool {
+    pub fn has_begun(&self) -> bool {
         self.inner.said.replace(false)
     }
 
     /// Waits for the word, and takes it.
-    pub(crate) async fn begun(&self) {
+    pub async fn begun(&self) {
         poll_fn(|context| {
             if self.has_begun() {
                 return Poll::Ready(());

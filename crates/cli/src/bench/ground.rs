@@ -27,7 +27,7 @@ pub(crate) const MARK_LINE: usize = 9 * LINE_WORDS;
 /// Where the second process says what its nodes of a ring have done: a word for each.
 pub(crate) const RING_LINE: usize = 11 * LINE_WORDS;
 /// Where the second process says what it has counted: a word for each count.
-pub(crate) const COUNT_LINE: usize = 13 * LINE_WORDS;
+pub const COUNT_LINE: usize = 13 * LINE_WORDS;
 /// Where the lines begin that are written to be loaded by the other side.
 pub(crate) const DIRTY: usize = PAGE / WORD;
 /// From one of those to the next that is loaded: odd, so all are, and far, so none is foreseen.
@@ -44,9 +44,9 @@ const BOTH: &str = "upbeat-bench-both";
 /// One side's view.
 pub struct Ground {
     /// Lines that this side writes.
-    pub(crate) ours: Region,
+    pub ours: Region,
     /// Lines that the other side writes.
-    pub(crate) theirs: Region,
+    pub theirs: Region,
     /// Lines that both sides write.
     pub(crate) both: Region,
     /// Round trips so far, the same on both sides: what is written is never what was there.
@@ -87,7 +87,7 @@ impl Ground {
 }
 
 /// Receives exactly so many descriptors.
-pub(crate) fn receive<const N: usize>(control: &Control) -> Result<[OwnedFd; N], BenchError> {
+pub fn receive<const N: usize>(control: &Control) -> Result<[OwnedFd; N], BenchError> {
     let (offer, descriptors) = control.receive_with::<Offer>()?;
     let count = descriptors.len();
     descriptors.try_into().map_err(|_| {
@@ -96,7 +96,7 @@ pub(crate) fn receive<const N: usize>(control: &Control) -> Result<[OwnedFd; N],
 }
 
 /// Opens a segment that the other process writes.
-pub(crate) fn open(
+pub fn open(
     label: &'static str,
     descriptor: BorrowedFd<'_>,
     bytes: usize,

@@ -20,7 +20,7 @@ const PROGRAM: &str = "upbeat-bench";
 
 /// How the nodes of a case wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Policy {
+pub enum Policy {
     /// They look for ever.
     Polling,
     /// They sleep whenever there is nothing.
@@ -31,10 +31,10 @@ pub(crate) enum Policy {
 
 impl Policy {
     /// All of them.
-    pub(crate) const ALL: [Policy; 3] = [Policy::Polling, Policy::Sleeping, Policy::Adaptive];
+    pub const ALL: [Policy; 3] = [Policy::Polling, Policy::Sleeping, Policy::Adaptive];
 
     /// The word for it in a case's path.
-    pub(crate) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Policy::Polling => "polling",
             Policy::Sleeping => "sleeping",
@@ -53,7 +53,7 @@ impl Policy {
 
 /// How the nodes of a case send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flow {
+pub enum Flow {
     /// Without asking for room: this is what nodes do by themselves.
     Optimistic,
     /// Whatever is not short only where room was reserved.
@@ -62,10 +62,10 @@ pub(crate) enum Flow {
 
 impl Flow {
     /// Both.
-    pub(crate) const BOTH: [Flow; 2] = [Flow::Optimistic, Flow::Conservative];
+    pub const BOTH: [Flow; 2] = [Flow::Optimistic, Flow::Conservative];
 
     /// The word for it in a case's path.
-    pub(crate) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Flow::Optimistic => "optimistic",
             Flow::Conservative => "conservative",
@@ -74,21 +74,17 @@ impl Flow {
 }
 
 /// The name of the node of the second process that serves with this policy.
-pub(crate) fn host_name(policy: Policy) -> String {
+pub fn host_name(policy: Policy) -> String {
     format!("bench/{}", policy.word())
 }
 
 /// For `map_err`: the runtime refused `act`.
-pub(crate) fn refused<E: std::fmt::Display>(act: &'static str) -> impl FnOnce(E) -> BenchError {
+pub fn refused<E: std::fmt::Display>(act: &'static str) -> impl FnOnce(E) -> BenchError {
     move |error| BenchError::Runtime { act, text: error.to_string() }
 }
 
 /// Makes a node; one that no other process can reach if there is no directory.
-pub(crate) fn node(
-    name: &str,
-    directory: Option<&Path>,
-    policy: Policy,
-) -> Result<Node, BenchError> {
+pub fn node(name: &str, directory: Option<&Path>, policy: Policy) -> Result<Node, BenchError> {
     builder(name, directory, policy).build().map_err(refused("a node"))
 }
 
@@ -102,7 +98,7 @@ fn flowing(name: &str, directory: &Path, policy: Policy, flow: Flow) -> Result<N
 const LONGEST: usize = 65 << 20;
 
 /// What nodes of benchmarks have in common.
-pub(crate) fn builder(name: &str, directory: Option<&Path>, policy: Policy) -> Builder {
+pub fn builder(name: &str, directory: Option<&Path>, policy: Policy) -> Builder {
     let builder = Node::builder(name).program(PROGRAM).waiting(policy.waiting());
     let builder = builder.max_message_bytes(LONGEST);
     match directory {
@@ -112,16 +108,16 @@ pub(crate) fn builder(name: &str, directory: Option<&Path>, policy: Policy) -> B
 }
 
 /// A node that serves.
-pub(crate) struct Host {
+pub struct Host {
     /// The node.
-    pub(crate) node: Node,
+    pub node: Node,
     /// Says when a round is over.
-    pub(crate) rest: Rest,
+    pub rest: Rest,
 }
 
 impl Host {
     /// A node of this name that serves [`crate::bench::echo::Echo`].
-    pub(crate) fn new(
+    pub fn new(
         name: &str,
         directory: Option<&Path>,
         policy: Policy,
@@ -131,7 +127,7 @@ impl Host {
     }
 
     /// The same, which sends so.
-    pub(crate) fn flowing(
+    pub fn flowing(
         name: &str,
         directory: &Path,
         policy: Policy,
@@ -148,13 +144,13 @@ impl Host {
     }
 
     /// Serves until the caller says that the round is over.
-    pub(crate) fn round(&self) {
+    pub fn round(&self) {
         self.node.block_on(self.rest.begun());
     }
 }
 
 /// A node that calls.
-pub(crate) struct Caller {
+pub struct Caller {
     node: Node,
     peer: String,
     client: OnceCell<EchoClient>,
@@ -162,7 +158,7 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// A node of this name that calls that peer.
-    pub(crate) fn new(
+    pub fn new(
         name: &str,
         peer: &str,
         directory: Option<&Path>,
@@ -172,7 +168,7 @@ impl Caller {
     }
 
     /// The same, which sends so.
-    pub(crate) fn flowing(
+    pub fn flowing(
         name: &str,
         peer: &str,
         directory: &Path,
@@ -187,12 +183,12 @@ impl Caller {
     }
 
     /// The node.
-    pub(crate) fn node(&self) -> &Node {
+    pub fn node(&self) -> &Node {
         &self.node
     }
 
     /// Does a round: connects if this is the first, calls, and tells the peer to rest.
-    pub(crate) fn round<T>(
+    pub fn round<T>(
         &self,
         calls: impl AsyncFnOnce(&EchoClient) -> Result<T, CallError>,
     ) -> Result<T, BenchError> {
@@ -212,11 +208,7 @@ impl Caller {
 }
 
 /// A handle to a node of the second process.
-pub(crate) fn handle(
-    peer: &str,
-    directory: &Path,
-    policy: Policy,
-) -> Result<EchoHandle, BenchError> {
+pub fn handle(peer: &str, directory: &Path, policy: Policy) -> Result<EchoHandle, BenchError> {
     upbeat::handle::builder()
         .program(PROGRAM)
         .directory(directory)
@@ -227,7 +219,7 @@ pub(crate) fn handle(
 }
 
 /// Does the calls of a round one after another.
-pub(crate) async fn each<T, F: Future<Output = Result<T, CallError>>>(
+pub async fn each<T, F: Future<Output = Result<T, CallError>>>(
     work: Work,
     mut call: impl FnMut() -> F,
 ) -> Result<Round, CallError> {
@@ -241,19 +233,19 @@ pub(crate) async fn each<T, F: Future<Output = Result<T, CallError>>>(
 }
 
 /// A node that serves on a thread of this process, on a CPU of its own.
-pub(crate) struct LocalHost {
+pub struct LocalHost {
     orders: Sender<()>,
     done: Receiver<Result<(), BenchError>>,
 }
 
 impl LocalHost {
     /// Starts the thread, and waits for its node, which no other process can reach.
-    pub(crate) fn start(name: String, policy: Policy, cpu: usize) -> Result<LocalHost, BenchError> {
+    pub fn start(name: String, policy: Policy, cpu: usize) -> Result<LocalHost, BenchError> {
         LocalHost::start_in(name, None, policy, cpu)
     }
 
     /// The same with a node that others can reach if there is a directory.
-    pub(crate) fn start_in(
+    pub fn start_in(
         name: String,
         directory: Option<PathBuf>,
         policy: Policy,
@@ -283,10 +275,7 @@ impl LocalHost {
     }
 
     /// Does a round: the thread's node serves while `calls` does its part.
-    pub(crate) fn round<T>(
-        &self,
-        calls: impl FnOnce() -> Result<T, BenchError>,
-    ) -> Result<T, BenchError> {
+    pub fn round<T>(&self, calls: impl FnOnce() -> Result<T, BenchError>) -> Result<T, BenchError> {
         let gone = |_| BenchError::protocol("the thread that serves is gone");
         self.orders.send(()).map_err(gone)?;
         let done = calls()?;

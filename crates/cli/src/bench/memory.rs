@@ -1,7 +1,7 @@
 //! What the system says of a process's memory, in kibibytes.
 
 /// The number in the line of a file that begins so.
-pub(crate) fn line(path: &str, head: &str) -> Option<f64> {
+pub fn line(path: &str, head: &str) -> Option<f64> {
     let text = std::fs::read_to_string(path).ok()?;
     number(&text, head)
 }
@@ -11,25 +11,14 @@ fn number(text: &str, head: &str) -> Option<f64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// What is resident of a process.
-pub(crate) fn resident(pid: u32) -> Option<f64> {
-    line(&format!("/proc/{pid}/status"), "VmRSS:")
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{number, resident};
+    use super::number;
 
     #[test]
     fn numbers_are_found_by_the_heads_of_their_lines() {
         let text = "Rss:  900 kB\nPss:    \t 431 kB\nPss_Anon: 7 kB\n";
         assert_eq!(number(text, "Pss:"), Some(431.0));
         assert_eq!(number(text, "Swap:"), None);
-    }
-
-    #[test]
-    fn this_process_is_resident() {
-        assert!(resident(std::process::id()).is_some_and(|kib| kib > 100.0));
-        assert_eq!(resident(u32::MAX), None);
     }
 }

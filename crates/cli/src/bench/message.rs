@@ -7,14 +7,10 @@
 use std::rc::Rc;
 use upbeat::InPlace;
 use upbeat::wire::{Describe, Input, Output, Wire, WireError};
-use upbeat_core::limits::MESSAGE_BYTES_MAX;
-
-pub(crate) const KIB: usize = 1 << 10;
-pub(crate) const MIB: usize = 1 << 20;
 
 /// A message.
 #[derive(Clone)]
-pub(crate) enum Message {
+pub enum Message {
     /// Bytes that are sent.
     Kept(Rc<[u8]>),
     /// Bytes that have come.
@@ -23,13 +19,13 @@ pub(crate) enum Message {
 
 impl Message {
     /// One of so many bytes, no two runs of which are alike.
-    pub(crate) fn of(bytes: usize) -> Message {
+    pub fn of(bytes: usize) -> Message {
         let pattern = |at: usize| (at ^ (at >> 8) ^ (at >> 16)) as u8;
         Message::Kept((0..bytes).map(pattern).collect())
     }
 
     /// Its bytes.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         match self {
             Message::Kept(bytes) => bytes,
             Message::Come(bytes) => bytes,
@@ -60,7 +56,7 @@ impl Wire for Message {
 /// The same, read where its sender wrote it: on the wire an `InPlace<u8>`, whose count is in the
 /// frame's bytes, so that both are of one length.
 #[derive(Clone)]
-pub(crate) enum Lying {
+pub enum Lying {
     /// Bytes that are sent.
     Kept(Rc<[u8]>),
     /// Bytes that lie with their sender.
@@ -72,12 +68,12 @@ const COUNT_BYTES: usize = size_of::<u64>();
 
 impl Lying {
     /// A message whose frame is as long as that of another.
-    pub(crate) fn of(message: &Message) -> Lying {
+    pub fn of(message: &Message) -> Lying {
         Lying::Kept(message.bytes().iter().skip(COUNT_BYTES).copied().collect())
     }
 
     /// The sum of its words, if it lies with its sender.
-    pub(crate) fn sum_there(&self) -> Option<u64> {
+    pub fn sum_there(&self) -> Option<u64> {
         let Lying::Come(bytes) = self else { return None };
         let mut sum = 0;
         bytes.for_each_piece(|piece| sum = add_up(sum, piece));
@@ -85,7 +81,7 @@ impl Lying {
     }
 
     /// Copies its bytes into a buffer, if they lie with their sender.
-    pub(crate) fn keep(&self, buffer: &mut Vec<u8>) -> bool {
+    pub fn keep(&self, buffer: &mut Vec<u8>) -> bool {
         let Lying::Come(bytes) = self else { return false };
         if buffer.len() < bytes.len() {
             buffer.resize(bytes.len(), 0);
@@ -126,63 +122,17 @@ impl Wire for Lying {
 }
 
 /// Adds the words of some bytes, and what is left over behind them, to a sum.
-pub(crate) fn add_up(sum: u64, bytes: &[u8]) -> u64 {
+pub fn add_up(sum: u64, bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks();
     let words = words.iter().map(|word| u64::from_ne_bytes(*word));
     words.chain(rest.iter().map(|byte| u64::from(*byte))).fold(sum, u64::wrapping_add)
 }
 
-/// Those of the sizes that a message may have. If some may not, the longest that may be is the last.
-pub(crate) fn possible(sizes: &[usize]) -> Vec<usize> {
-    clipped(sizes, MESSAGE_BYTES_MAX)
-}
-
-fn clipped(sizes: &[usize], most: usize) -> Vec<usize> {
-    let mut all: Vec<usize> = sizes.iter().map(|&size| size.min(most)).collect();
-    all.dedup();
-    all
-}
-
-/// A size as it stands in a case's path.
-pub(crate) fn size_word(bytes: usize) -> String {
-    match bytes {
-        mib if mib >= MIB && mib.is_multiple_of(MIB) => format!("{}MiB", mib / MIB),
-        kib if kib >= 4 * KIB && kib.is_multiple_of(KIB) => format!("{}KiB", kib / KIB),
-        bytes => format!("{bytes}B"),
-    }
-}
-
-/// Whether messages of a case are so long that a few of them take seconds.
-pub(crate) fn is_slow(case: &str) -> bool {
-    let size = case.split('/').next().and_then(|size| size.strip_suffix("MiB"));
-    size.and_then(|mib| mib.parse().ok()).is_some_and(|mib: u64| mib >= 16)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{COUNT_BYTES, Lying, Message, add_up, clipped, is_slow, size_word};
+    use super::{COUNT_BYTES, Lying, Message, add_up};
     use std::rc::Rc;
     use upbeat::InPlace;
-
-    #[test]
-    fn sizes_end_at_the_longest_message() {
-        assert_eq!(clipped(&[0, 8, 1024, 4096], 1 << 20), [0, 8, 1024, 4096]);
-        assert_eq!(clipped(&[8, 1024, 4096, 8192], 3000), [8, 1024, 3000]);
-        assert_eq!(clipped(&[8, 1024], 1024), [8, 1024]);
-    }
-
-    #[test]
-    fn sizes_have_short_words() {
-        let words = [0, 105, 1000, 1024, 4096, 65 << 10, (1 << 20) - 1024, 64 << 20].map(size_word);
-        let wanted = ["0B", "105B", "1000B", "1024B", "4KiB", "65KiB", "1023KiB", "64MiB"];
-        assert_eq!(words, wanted);
-    }
-
-    #[test]
-    fn long_messages_are_slow() {
-        assert!(is_slow("16MiB/optimistic") && is_slow("64MiB/two-copies"));
-        assert!(!is_slow("4MiB/optimistic") && !is_slow("1023KiB/asleep") && !is_slow("64KiB/x"));
-    }
 
     #[test]
     fn what_lies_is_as_long_and_added_up_whole() {

@@ -4,6 +4,7 @@
 use crate::bench::control::{Control, Done, Job};
 use crate::bench::echo::EchoClient;
 use crate::bench::error::BenchError;
+use crate::bench::flight::burst;
 use crate::bench::ground::{Ground, MARK_LINE};
 use crate::bench::hosts::{Caller, Host, Policy, each, host_name};
 use crate::bench::line::await_word;
@@ -167,34 +168,6 @@ impl Subject for Oneway {
                 .await
             }),
         })
-    }
-}
-
-/// Bursts of messages, each with a call behind it, which must find them all.
-pub(crate) fn burst(
-    sender: &Caller,
-    work: Work,
-    send: impl AsyncFn(&EchoClient, u64) -> Result<(), CallError>,
-) -> Result<Round, BenchError> {
-    let (round, lost) = sender.round(async |client| {
-        let mut expected = client.hits().await?;
-        let mut lost = 0;
-        let mut laps = work.laps();
-        for messages in laps.by_ref() {
-            for n in 0..u64::from(messages) {
-                send(client, n).await?;
-            }
-            expected += u64::from(messages);
-            lost += expected.abs_diff(client.hits().await?);
-        }
-        Ok((laps.round(), lost))
-    })?;
-    match lost {
-        0 => Ok(round),
-        lost => Err(BenchError::Runtime {
-            act: "sending one-way messages",
-            text: format!("{lost} of them were not there when the next call was answered"),
-        }),
     }
 }
 

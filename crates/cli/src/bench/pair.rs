@@ -12,8 +12,9 @@ use crate::bench::control::{Control, Done, Job, Order};
 use crate::bench::error::BenchError;
 use crate::bench::ground::Ground;
 use crate::bench::line;
-use crate::bench::pin::{self, Cpus};
+use crate::bench::pin::{self, Cpus, Wanted};
 use crate::bench::timing::{Round, Work};
+use clap::Args;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -31,10 +32,23 @@ use upbeat_memory::ticks::ticks;
 /// The hidden subcommand of the second process.
 const SUBCOMMAND: &str = "bench-peer";
 
+/// What the second process is told, after the word `bench-peer`.
+#[derive(Debug, Args)]
+pub struct PeerArguments {
+    /// The CPUs that both run on.
+    #[arg(long)]
+    pub cpus: Wanted,
+    /// A directory of the benchmark's own.
+    #[arg(long)]
+    pub scratch: PathBuf,
+    /// The benchmark.
+    pub bench: String,
+}
+
 /// The first process's view of the second.
 pub struct Pair {
     /// What both stand on.
-    pub(crate) ground: Ground,
+    pub ground: Ground,
     /// Where they run.
     pub cpus: Cpus,
     /// Before the socket, so that its watcher does not take the socket's end for a death.
@@ -76,7 +90,7 @@ impl Pair {
     }
 
     /// The second process's number.
-    pub(crate) fn peer_pid(&self) -> u32 {
+    pub fn peer_pid(&self) -> u32 {
         self.peer.pid
     }
 

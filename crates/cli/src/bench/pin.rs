@@ -82,7 +82,7 @@ pub fn pin(cpu: usize) -> Result<(), PinError> {
 }
 
 /// Keeps this thread on these CPUs.
-pub(crate) fn keep_on(cpus: &[usize]) -> Result<(), PinError> {
+pub fn keep_on(cpus: &[usize]) -> Result<(), PinError> {
     let mut set = CpuSet::new();
     cpus.iter().for_each(|&cpu| set.set(cpu));
     rustix::thread::sched_setaffinity(None, &set)

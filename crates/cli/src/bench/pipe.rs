@@ -21,7 +21,7 @@ const WINDOW: usize = 4096;
 
 /// How a ring is cut up for messages of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub struct Cut {
     /// Bytes of each message.
     message: usize,
     /// Bytes of a piece of one; the last is shorter.
@@ -37,7 +37,7 @@ pub(crate) struct Cut {
 
 impl Cut {
     /// Of a ring of so many bytes: messages go whole if so many of them fit.
-    pub(crate) fn of(ring: usize, message: usize, fit: usize) -> Cut {
+    pub fn of(ring: usize, message: usize, fit: usize) -> Cut {
         let piece = message.min(ring / fit);
         let (lines, full) = (piece.next_multiple_of(LINE), ring / fit);
         // A processor takes a load for one of a store before it whose address has the same last
@@ -47,7 +47,7 @@ impl Cut {
     }
 
     /// The same for a reader that pauses so often when there is nothing.
-    pub(crate) fn with_patience(self, patience: u32) -> Cut {
+    pub fn with_patience(self, patience: u32) -> Cut {
         Cut { patience, ..self }
     }
 
@@ -62,7 +62,7 @@ impl Cut {
 }
 
 /// Our side of a round: copies messages into the ring.
-pub(crate) fn send(
+pub fn send(
     ring: &Region,
     cut: Cut,
     from: &[u8],
@@ -94,7 +94,7 @@ pub(crate) fn send(
 }
 
 /// The second process's side: copies them out of it.
-pub(crate) fn copy_out(ring: &Region, cut: Cut, to: &mut [u8], ground: &mut Ground, work: Work) {
+pub fn copy_out(ring: &Region, cut: Cut, to: &mut [u8], ground: &mut Ground, work: Work) {
     receive(cut, ground, work, |place, at, bytes| {
         ring.read(place, &mut to[at..at + bytes]);
         black_box(&mut *to);
@@ -102,7 +102,7 @@ pub(crate) fn copy_out(ring: &Region, cut: Cut, to: &mut [u8], ground: &mut Grou
 }
 
 /// The second process's side: adds up their words, through a window that stays in its first cache.
-pub(crate) fn sum_up(ring: &Region, cut: Cut, ground: &mut Ground, work: Work) {
+pub fn sum_up(ring: &Region, cut: Cut, ground: &mut Ground, work: Work) {
     let mut sum = 0_u64;
     receive(cut, ground, work, |place, _, bytes| {
         let mut window = [0_u8; WINDOW];

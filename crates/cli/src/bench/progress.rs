@@ -20,7 +20,7 @@ impl Progress {
     }
 
     /// Says how much of `bench` is done, what is next, and how things stand: where the CPUs are.
-    pub(crate) fn show(&mut self, bench: &str, done: f64, case: &str, state: impl Display) {
+    pub fn show(&mut self, bench: &str, done: f64, case: &str, state: impl Display) {
         if !self.visible || self.shown.is_some_and(|shown| shown.elapsed() < EVERY) {
             return;
         }

@@ -1,6 +1,6 @@
 //! What is printed: a table for people, one JSON object a line for programs.
 
-use crate::bench::stats::Summary;
+use crate::bench::stats::{Ratios, Summary};
 use serde::Serialize;
 use std::fmt;
 use std::io::{self, Write};
@@ -113,6 +113,23 @@ pub struct Row {
 }
 
 impl Row {
+    /// A row of a hundred operations that took so long each, for examples of what is said of rows.
+    pub fn alike(bench: &'static str, case: &str, placement: Placement, ns: f64) -> Row {
+        let said = Summary {
+            n: 100,
+            rounds: 7,
+            batch: 1,
+            single_tails: false,
+            min_ns: ns,
+            p50_ns: ns,
+            p99_ns: ns,
+            p999_ns: ns,
+            least_per_second: None,
+            ratios: Ratios::default(),
+        };
+        Row::new(bench, case, placement, &said)
+    }
+
     /// A row with what every case has.
     pub(crate) fn new(
         bench: &'static str,
@@ -239,7 +256,7 @@ fn items(row: &Row, billed: &Billed, to: &mut impl Write) -> io::Result<()> {
 }
 
 /// Three decimals are more than is known.
-pub(crate) fn rounded(value: f64) -> f64 {
+pub fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 

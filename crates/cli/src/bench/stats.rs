@@ -62,25 +62,6 @@ pub(crate) struct Summary {
     pub(crate) ratios: Ratios,
 }
 
-#[cfg(test)]
-impl Summary {
-    /// What is said of operations that all took this.
-    pub(crate) fn all_alike(ns: f64, baseline: Option<f64>) -> Summary {
-        Summary {
-            n: 100,
-            rounds: 7,
-            batch: 1,
-            single_tails: false,
-            min_ns: ns,
-            p50_ns: ns,
-            p99_ns: ns,
-            p999_ns: ns,
-            least_per_second: None,
-            ratios: Ratios { baseline, ..Ratios::default() },
-        }
-    }
-}
-
 impl Figures {
     /// Nothing yet, for batches of `size`.
     pub(crate) fn new(size: u32) -> Figures {
@@ -155,7 +136,7 @@ fn record(histogram: &mut Histogram<u64>, values: &[u64]) {
 }
 
 /// The median of some numbers: of two in the middle their mean. None of none.
-pub(crate) fn median(values: &[f64]) -> Option<f64> {
+pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let half = sorted.len() / 2;

@@ -52,7 +52,7 @@ impl Work {
     }
 
     /// How many operations should go into one batch when one takes `op_ns`.
-    pub(crate) fn size(shape: Shape, op_ns: f64) -> u32 {
+    pub fn size(shape: Shape, op_ns: f64) -> u32 {
         match shape {
             Shape::Bursts(size) => size,
             Shape::Each if op_ns >= ALONE_FROM_NS => 1,
@@ -61,7 +61,7 @@ impl Work {
     }
 
     /// A round of about `round`, of batches of `size`, when one operation takes `op_ns`.
-    pub(crate) fn planned(shape: Shape, size: u32, op_ns: f64, round: Duration) -> Work {
+    pub fn planned(shape: Shape, size: u32, op_ns: f64, round: Duration) -> Work {
         let ops = (round.as_nanos() as f64 / op_ns.max(1.0)).clamp(1.0, 16e6);
         let alone = matches!(shape, Shape::Bursts(_)) || size == 1;
         let batched = if alone { ops } else { ops * 2.0 / 3.0 };
@@ -191,7 +191,7 @@ pub struct Round {
     /// Operations measured.
     pub(crate) operations: u64,
     /// How long each batch took.
-    pub(crate) batches: Vec<u64>,
+    pub batches: Vec<u64>,
     /// How long each single operation took.
     pub(crate) singles: Vec<u64>,
     /// Where several nodes call: the calls a second of the one that got the fewest.
@@ -212,7 +212,7 @@ impl Round {
     }
 
     /// The nanoseconds of one operation, by the batch below which the part `rank` of them is.
-    pub(crate) fn ns_at(&self, rank: f64) -> f64 {
+    pub fn ns_at(&self, rank: f64) -> f64 {
         let mut batches = self.batches.clone();
         batches.sort_unstable();
         let last = batches.len().saturating_sub(1);
@@ -223,7 +223,7 @@ impl Round {
 
     /// The mean of the nanoseconds of one operation, without the least and the greatest 5% of the
     /// batches.
-    pub(crate) fn mean_ns(&self) -> f64 {
+    pub fn mean_ns(&self) -> f64 {
         let mut batches = self.batches.clone();
         batches.sort_unstable();
         let out = batches.len() / 20;
@@ -240,7 +240,7 @@ impl Round {
 }
 
 /// Ticks in nanoseconds, fractions too.
-pub(crate) fn nanoseconds(ticks: f64) -> f64 {
+pub fn nanoseconds(ticks: f64) -> f64 {
     ticks * 1e9 / ticks_per_second() as f64
 }
 

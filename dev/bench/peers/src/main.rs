@@ -1,4 +1,4 @@
-//! `upbeat bench peers`: what a user would pick instead of Upbeat, in a run with ours.
+//! `bench peers`: what a user would pick instead of Upbeat, in a run with ours.
 //!
 //! The machinery is that of `upbeat bench`: two pinned processes, short rounds by turns. Here are
 //! the peers, each in a module of its own, and what is said of them.
@@ -15,6 +15,7 @@ mod summary;
 mod plot;
 mod readme;
 
+use bench::peers::Arguments;
 use case::Way;
 use clap::{Parser, Subcommand};
 use peers::LeftOut;
@@ -24,11 +25,9 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 use summary::Summary;
-use upbeat_cli::bench::PeerArguments;
 use upbeat_cli::bench::control::Done;
 use upbeat_cli::bench::error::BenchError;
-use upbeat_cli::bench::pair::{self, Pair};
-use upbeat_cli::bench::peers::Arguments;
+use upbeat_cli::bench::pair::{self, Pair, PeerArguments};
 use upbeat_cli::bench::pin::{self, Cpus};
 use upbeat_cli::bench::progress::Progress;
 use upbeat_cli::bench::report::{self, Row};
@@ -36,7 +35,7 @@ use upbeat_cli::bench::rounds::{self, Schedule};
 
 /// What one would pick instead of Upbeat, in a run with ours.
 #[derive(Debug, Parser)]
-#[command(name = "upbeat bench peers", about, max_term_width = 100)]
+#[command(name = "bench peers", about, max_term_width = 100)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct Peers {
     #[command(subcommand)]
@@ -79,7 +78,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("upbeat: {error}");
+            eprintln!("bench: {error}");
             ExitCode::FAILURE
         }
     }

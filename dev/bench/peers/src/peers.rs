@@ -47,7 +47,7 @@ pub(crate) fn ways() -> Vec<Way> {
 fn missing() -> Vec<LeftOut> {
     let mut missing = Vec::new();
     let mut without = |what: &str, why: &str| {
-        let why = format!("{why}; run dev/bench/prepare and try again");
+        let why = format!("{why}; run dev/bench/peers/prepare and try again");
         missing.push(LeftOut { what: what.to_owned(), why });
     };
     if cfg!(not(has_protoc)) {

@@ -3,7 +3,7 @@
 
 use crate::case::Mode;
 use crate::summary::{Line, Summary};
-use upbeat_cli::bench::plot::{Picture, Scale, round_count, round_time};
+use bench::plot::{Picture, Scale, round_count, round_time};
 use upbeat_cli::bench::report::{short, time};
 
 const WIDTH: f64 = 860.0;

@@ -8,7 +8,7 @@ use std::process::Command;
 use upbeat_cli::bench::report::{short, time};
 
 /// Between these lines stands what is written.
-const BEGIN: &str = "<!-- PEERS: written by `upbeat bench peers --write-readme` -->";
+const BEGIN: &str = "<!-- PEERS: written by `cargo run --release -p bench -- peers --write-readme` -->";
 const END: &str = "<!-- END OF PEERS -->";
 
 /// The plot, seen from the repository's root.
@@ -27,7 +27,7 @@ impl Readme {
         // Cargo says where it has found us; the constant is of where we were built.
         let here = std::env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
-        let root = here.ancestors().nth(2).unwrap_or(Path::new(".")).to_owned();
+        let root = here.ancestors().nth(3).unwrap_or(Path::new(".")).to_owned();
         let path = root.join("README.md");
         let text = std::fs::read_to_string(&path)
             .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
@@ -81,7 +81,7 @@ fn section(summary: &Summary, quick: bool) -> String {
 
 /// The machine, the floors, the versions.
 fn origin(summary: &Summary, quick: bool) -> String {
-    let command = format!("bench peers --write-readme{}", if quick { " --quick" } else { "" });
+    let command = format!("peers --write-readme{}", if quick { " --quick" } else { "" });
     let mut floors = Vec::new();
     if let Some(ns) = summary.line_ns {
         floors.push(format!("the round trip of a cache line took {}", time(ns)));
@@ -90,7 +90,7 @@ fn origin(summary: &Summary, quick: bool) -> String {
         floors.push(format!("that of two eventfds, both sides sleeping, {}", time(ns)));
     }
     format!(
-        "Medians of one run of `cargo run --release -- {command}`\n\
+        "Medians of one run of `cargo run --release -p bench -- {command}`\n\
          on {}, the two CPUs placed in {};\n\
          there {}.\n\
          Versions: {}.",

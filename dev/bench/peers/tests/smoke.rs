@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(240);
 
 fn bench(arguments: &[&str]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_upbeat-bench"))
+    let mut child = Command::new(env!("CARGO_BIN_EXE_upbeat-peers"))
         .args(arguments)
         .env("UPBEAT_BENCH_PEERS_SECONDS", "1")
         .stdin(Stdio::null())

@@ -1,12 +1,12 @@
 //! How calls by the size of their arguments are told: a table, both papers beside it, a picture.
 
 use super::{BENCH, Way};
-use crate::bench::beside::{self, Line};
-use crate::bench::papers::figures::{Printed, STARMOD_CALLS, STARMOD_CALLS_COPY_LESS};
-use crate::bench::plot::{self, Series};
-use crate::bench::report::{Placement, Row, placements, time};
-use crate::bench::sizes::Sizes;
+use crate::beside::{self, Line};
+use crate::papers::figures::{Printed, STARMOD_CALLS, STARMOD_CALLS_COPY_LESS};
+use crate::plot::{self, Series};
+use crate::sizes::Sizes;
 use std::io::{self, Write};
+use upbeat_cli::bench::report::{Placement, Row, placements, time};
 
 /// The size that the papers' shapes are told against.
 const LEAST: u64 = 2;
@@ -153,13 +153,11 @@ the data grows, and becomes a smaller part; its values are in no text.
 #[cfg(test)]
 mod tests {
     use super::{lines, plot, tell};
-    use crate::bench::report::{Placement, Row};
-    use crate::bench::stats::Summary;
+    use upbeat_cli::bench::report::{Placement, Row};
 
     fn row(case: &str, bytes: u64, ns: f64, baseline: Option<f64>) -> Row {
-        let said = Summary::all_alike(ns, baseline);
-        let row = Row::new("arguments", case, Placement::OneL3, &said);
-        Row { bytes: Some(bytes), ..row }
+        let row = Row::alike("arguments", case, Placement::OneL3, ns);
+        Row { bytes: Some(bytes), ratio_to_baseline: baseline, ..row }
     }
 
     #[test]

@@ -27,14 +27,7 @@ mod bells;
 mod lanes;
 mod turns;
 
-use crate::bench::bill::{Case, median};
-use crate::bench::control::{Control, Job};
-use crate::bench::error::BenchError;
-use crate::bench::hosts::Policy;
-use crate::bench::pair::Pair;
-use crate::bench::pin::{self, Cpus};
-use crate::bench::report::{BilledPart, rounded};
-use crate::bench::timing::{Round, Shape, Work};
+use crate::bill::{Case, median};
 use bells::Bell;
 use lanes::{Apart, Sides, Together};
 use std::collections::HashMap;
@@ -43,6 +36,13 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use turns::Turns;
+use upbeat_cli::bench::control::{Control, Job};
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::hosts::Policy;
+use upbeat_cli::bench::pair::Pair;
+use upbeat_cli::bench::pin::{self, Cpus};
+use upbeat_cli::bench::report::{BilledPart, rounded};
+use upbeat_cli::bench::timing::{Round, Shape, Work};
 
 /// What the second process calls its sides of parts.
 const LANES_NOTHING: &str = "part/lanes/null";

@@ -1,16 +1,16 @@
 //! A call of nothing to a node that looks, and to nodes that compute.
 
 use super::{Busy, grind};
-use crate::bench::control::Job;
-use crate::bench::error::BenchError;
-use crate::bench::hosts::{Caller, Host, Policy, each, host_name};
-use crate::bench::pair::Pair;
-use crate::bench::rounds::{Floor, Subject};
-use crate::bench::timing::{Round, Shape, Work};
 use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;
 use upbeat::poll_point;
+use upbeat_cli::bench::control::Job;
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::hosts::{Caller, Host, Policy, each, host_name};
+use upbeat_cli::bench::pair::Pair;
+use upbeat_cli::bench::rounds::{Floor, Subject};
+use upbeat_cli::bench::timing::{Round, Shape, Work};
 
 /// Pieces, of a microsecond each, that a task computes without a poll point.
 const PIECES: u32 = 1000;

@@ -8,13 +8,6 @@
 mod grid;
 
 use super::grind;
-use crate::bench::control::Job;
-use crate::bench::error::BenchError;
-use crate::bench::hosts::{Policy, node, refused};
-use crate::bench::pair::Pair;
-use crate::bench::report::{Row, rounded};
-use crate::bench::rounds::{Floor, Subject};
-use crate::bench::timing::{Round, Shape, Work};
 use grid::Half;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
@@ -22,6 +15,13 @@ use std::path::Path;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use upbeat::{CallError, Counter, Node, poll_point};
+use upbeat_cli::bench::control::Job;
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::hosts::{Policy, node, refused};
+use upbeat_cli::bench::pair::Pair;
+use upbeat_cli::bench::report::{Row, rounded};
+use upbeat_cli::bench::rounds::{Floor, Subject};
+use upbeat_cli::bench::timing::{Round, Shape, Work};
 use upbeat_memory::ticks::ticks;
 
 /// Data that a piece of work is about.

@@ -1,10 +1,10 @@
 //! What was measured, and the paper's figures beside it.
 
 use super::BENCH;
-use crate::bench::beside::{self, Line};
-use crate::bench::papers::figures::{EXPRESS_DEGRADATION, EXPRESS_POLLED, EXPRESS_UPCALL};
-use crate::bench::report::Row;
+use crate::beside::{self, Line};
+use crate::papers::figures::{EXPRESS_DEGRADATION, EXPRESS_POLLED, EXPRESS_UPCALL};
 use std::io::{self, Write};
+use upbeat_cli::bench::report::Row;
 
 /// The programs as they are called here and in the paper.
 const PROGRAMS: [(&str, &str); 3] =
@@ -65,12 +65,11 @@ ms; `sor` 10 phases on 2,048 x 2,048 points.
 #[cfg(test)]
 mod tests {
     use super::{Row, lines, tell};
-    use crate::bench::report::Placement;
-    use crate::bench::stats::Summary;
+    use upbeat_cli::bench::report::Placement;
 
     fn row(case: &str, p50_ns: f64, baseline: Option<f64>) -> Row {
-        let said = Summary::all_alike(p50_ns, baseline);
-        Row { polled_percent: Some(90.0), ..Row::new("contract", case, Placement::OneL3, &said) }
+        let row = Row::alike("contract", case, Placement::OneL3, p50_ns);
+        Row { polled_percent: Some(90.0), ratio_to_baseline: baseline, ..row }
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! The service that executions are measured with, who serves it and who calls it: a node of each.
 
-use crate::bench::call::fly;
-use crate::bench::echo::Rest;
-use crate::bench::error::BenchError;
-use crate::bench::hosts::{Policy, builder, refused};
-use crate::bench::message::{Lying, Message};
-use crate::bench::timing::{Round, Work};
 use std::cell::{Cell, OnceCell};
 use std::path::Path;
 use std::rc::Rc;
 use upbeat::{CallError, Execution, Node, checkpoint, yield_now};
+use upbeat_cli::bench::echo::Rest;
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::flight::fly;
+use upbeat_cli::bench::hosts::{Policy, builder, refused};
+use upbeat_cli::bench::message::{Lying, Message};
+use upbeat_cli::bench::timing::{Round, Work};
 
 /// The executions that have a node.
 const EXECUTIONS: [Execution; 5] =
@@ -17,7 +17,7 @@ const EXECUTIONS: [Execution; 5] =
 
 /// What is called.
 #[upbeat::service]
-pub(in crate::bench) trait Chore {
+pub(crate) trait Chore {
     /// Adds one, as in the paper.
     async fn null(&self);
     /// The same, if it lacks nothing or is a task.
@@ -105,7 +105,7 @@ fn name(execution: Execution) -> String {
 }
 
 /// A node that serves.
-pub(in crate::bench) struct Hall {
+pub(crate) struct Hall {
     execution: Execution,
     node: Node,
     rest: Rest,
@@ -121,23 +121,23 @@ impl Hall {
     }
 
     /// One for each execution, for a second process.
-    pub(in crate::bench) fn all(directory: &Path) -> Result<Vec<Hall>, BenchError> {
+    pub(crate) fn all(directory: &Path) -> Result<Vec<Hall>, BenchError> {
         EXECUTIONS.iter().map(|execution| Hall::new(*execution, directory)).collect()
     }
 
     /// The one of an execution.
-    pub(in crate::bench) fn of(halls: &[Hall], execution: Execution) -> Result<&Hall, BenchError> {
+    pub(crate) fn of(halls: &[Hall], execution: Execution) -> Result<&Hall, BenchError> {
         let hall = halls.iter().find(|hall| hall.execution == execution);
         hall.ok_or_else(|| BenchError::protocol(format!("nobody serves `{execution}`")))
     }
 
     /// Waits on a condition until the round is over.
-    pub(in crate::bench) fn idle_round(&self) {
+    pub(crate) fn idle_round(&self) {
         self.node.block_on(self.rest.begun());
     }
 
     /// Polls and yields until the round is over.
-    pub(in crate::bench) fn busy_round(&self) {
+    pub(crate) fn busy_round(&self) {
         self.node.block_on(async {
             while !self.rest.has_begun() {
                 yield_now().await;
@@ -147,7 +147,7 @@ impl Hall {
 }
 
 /// The nodes that call all of them: one whose calls are timed, and another beside it.
-pub(in crate::bench) struct Caller {
+pub(crate) struct Caller {
     first: Node,
     other: Node,
     clients: [OnceCell<ChoreClient>; EXECUTIONS.len()],
@@ -155,10 +155,10 @@ pub(in crate::bench) struct Caller {
 }
 
 /// What a round is given: the node that calls, and the way to the one that serves.
-pub(in crate::bench) type Client = ChoreClient;
+pub(crate) type Client = ChoreClient;
 
 impl Caller {
-    pub(in crate::bench) fn new(directory: &Path) -> Result<Caller, BenchError> {
+    pub(crate) fn new(directory: &Path) -> Result<Caller, BenchError> {
         let node = |name: &str| {
             let builder = builder(name, Some(directory), Policy::Polling);
             builder.build().map_err(refused("a node"))
@@ -172,7 +172,7 @@ impl Caller {
     }
 
     /// Does a round: connects if this is the first, calls, and tells the peer to rest.
-    pub(in crate::bench) fn round(
+    pub(crate) fn round(
         &self,
         execution: Execution,
         calls: impl AsyncFnOnce(&Node, &Client) -> Result<Round, CallError>,
@@ -186,7 +186,7 @@ impl Caller {
     }
 
     /// The same while a handler works that the other node's session has called.
-    pub(in crate::bench) fn round_beside(
+    pub(crate) fn round_beside(
         &self,
         execution: Execution,
         calls: impl AsyncFnOnce(&Node, &Client) -> Result<Round, CallError>,
@@ -218,7 +218,7 @@ async fn client<'c>(
 }
 
 /// Keeps many calls open until the round is over, of which so many in a hundred lose their bets.
-pub(in crate::bench) async fn calls(
+pub(crate) async fn calls(
     node: &Node,
     client: &Client,
     work: Work,

@@ -1,11 +1,11 @@
 //! What was measured, and the paper's figures beside it.
 
 use super::{BENCH, PARTS};
-use crate::bench::beside;
-use crate::bench::papers::figures::OAM_NULL;
-use crate::bench::report::{Placement, Row, rounded, time};
+use crate::beside;
+use crate::papers::figures::OAM_NULL;
 use serde::Serialize;
 use std::io::{self, Write};
+use upbeat_cli::bench::report::{Placement, Row, rounded, time};
 
 /// A figure of the paper, and of today.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -136,12 +136,11 @@ In `beside/*` another session's handler works all the time, and has a `checkpoin
 #[cfg(test)]
 mod tests {
     use super::{Row, behind, lines, tell};
-    use crate::bench::report::Placement;
-    use crate::bench::stats::Summary;
+    use upbeat_cli::bench::report::Placement;
 
     fn row(case: &str, p50_ns: f64, baseline: Option<f64>) -> Row {
-        let said = Summary::all_alike(p50_ns, baseline);
-        Row::new("execution", case, Placement::OneL3, &said)
+        let row = Row::alike("execution", case, Placement::OneL3, p50_ns);
+        Row { ratio_to_baseline: baseline, ..row }
     }
 
     #[test]

@@ -3,16 +3,16 @@
 
 use super::desk::{DeskClient, NAME};
 use super::told::Alternated;
-use crate::bench::control::{Control, Done, Job};
-use crate::bench::error::BenchError;
-use crate::bench::ground::Ground;
-use crate::bench::hosts::{Caller, Host, Policy, node, refused};
-use crate::bench::pair::{self, Pair, Server};
-use crate::bench::pin::Cpus;
-use crate::bench::timing::Work;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Node};
+use upbeat_cli::bench::control::{Control, Done, Job};
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::ground::Ground;
+use upbeat_cli::bench::hosts::{Caller, Host, Policy, node, refused};
+use upbeat_cli::bench::pair::{self, Pair, Server};
+use upbeat_cli::bench::pin::Cpus;
+use upbeat_cli::bench::timing::Work;
 use upbeat_memory::ticks::ticks;
 
 /// The node that answers beside the crowd.

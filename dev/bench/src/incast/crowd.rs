@@ -5,14 +5,6 @@
 
 use super::desk::{DeskClient, NAME};
 use super::{BYTES, Command, OPEN_CALLS, tell_counts};
-use crate::bench::control::{Control, Done};
-use crate::bench::error::BenchError;
-use crate::bench::ground::Ground;
-use crate::bench::hosts::{Policy, node, refused};
-use crate::bench::message::Message;
-use crate::bench::pair::{self, Server};
-use crate::bench::pin::{self, Cpus};
-use crate::bench::timing::Work;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::path::{Path, PathBuf};
@@ -23,6 +15,14 @@ use std::sync::mpsc::{Sender, channel};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use upbeat::Node;
+use upbeat_cli::bench::control::{Control, Done};
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::ground::Ground;
+use upbeat_cli::bench::hosts::{Policy, node, refused};
+use upbeat_cli::bench::message::Message;
+use upbeat_cli::bench::pair::{self, Server};
+use upbeat_cli::bench::pin::{self, Cpus};
+use upbeat_cli::bench::timing::Work;
 
 /// How often a sender looks at the clock, and at what it is told.
 const BEAT: Duration = Duration::from_millis(1);

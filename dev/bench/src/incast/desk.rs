@@ -4,14 +4,6 @@
 //! is the capacity, and waiting costs no CPU: what is measured is the runtime and not the handler.
 
 use super::{BUDGET, CAPACITY, Command, tell_counts};
-use crate::bench::control::{Control, Done};
-use crate::bench::error::BenchError;
-use crate::bench::ground::Ground;
-use crate::bench::hosts::{Policy, builder, refused};
-use crate::bench::message::Message;
-use crate::bench::pair::{self, Server};
-use crate::bench::pin::Cpus;
-use crate::bench::timing::Work;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -22,6 +14,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
+use upbeat_cli::bench::control::{Control, Done};
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::ground::Ground;
+use upbeat_cli::bench::hosts::{Policy, builder, refused};
+use upbeat_cli::bench::message::Message;
+use upbeat_cli::bench::pair::{self, Server};
+use upbeat_cli::bench::pin::Cpus;
+use upbeat_cli::bench::timing::Work;
 
 /// The name of the receiver.
 pub(super) const NAME: &str = "bench-incast/desk";

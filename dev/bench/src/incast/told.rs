@@ -1,10 +1,10 @@
 //! What is said of an incast: an object for programs, a table for people.
 
-use crate::bench::report::{rounded, short, time};
-use crate::bench::stats::median;
-use crate::bench::timing::nanoseconds;
 use serde::Serialize;
 use std::io::{self, Write};
+use upbeat_cli::bench::report::{rounded, short, time};
+use upbeat_cli::bench::stats::median;
+use upbeat_cli::bench::timing::nanoseconds;
 
 /// What became of one kind of message.
 #[derive(Clone, Debug, PartialEq, Serialize)]

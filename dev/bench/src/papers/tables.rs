@@ -6,8 +6,8 @@
 use super::figures::{
     LYNX_DIFFERENCE, LYNX_TIMELINE, LYNX_TIMES, NECTAR_BREAKUP, NECTAR_SUMMARY, Printed, Unit,
 };
-use crate::bench::report::{Billed, BilledItem, Placement, Row, rounded};
 use serde::Serialize;
+use upbeat_cli::bench::report::{Billed, BilledItem, Placement, Row, rounded};
 
 /// A row of a paper's table, and of today's.
 #[derive(Clone, Debug, PartialEq, Serialize)]

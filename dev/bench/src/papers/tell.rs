@@ -1,8 +1,8 @@
 //! How the tables are printed.
 
 use super::tables::{Line, Table};
-use crate::bench::report::{Row, placements, short, time};
 use std::io::{self, Write};
+use upbeat_cli::bench::report::{Row, placements, short, time};
 
 /// Prints these tables as far as the rows make them: as text, or one JSON object a line.
 pub(super) fn tell(

@@ -1,11 +1,11 @@
 //! How round trips by size are told: a table, and what the paper saw beside it; a picture.
 
 use super::{Flow, Nodes};
-use crate::bench::papers::figures::{EXPRESS_SHORT, EXPRESS_UPCALL};
-use crate::bench::plot::{self, Series};
-use crate::bench::report::{Placement, Row, placements, time};
-use crate::bench::sizes::{self, Sizes};
+use crate::papers::figures::{EXPRESS_SHORT, EXPRESS_UPCALL};
+use crate::plot::{self, Series};
+use crate::sizes::{self, Sizes};
 use std::io::{self, Write};
+use upbeat_cli::bench::report::{Placement, Row, placements, time};
 
 /// Prints what was measured.
 pub(crate) fn tell(rows: &[Row], as_json: bool, to: &mut impl Write) -> io::Result<()> {
@@ -110,15 +110,10 @@ that were timed one by one.
 #[cfg(test)]
 mod tests {
     use super::{plot, tell};
-    use crate::bench::report::{Placement, Row};
-    use crate::bench::stats::Figures;
-    use crate::bench::timing::Round;
+    use upbeat_cli::bench::report::{Placement, Row};
 
     fn row(case: &str, bytes: u64, ns: f64) -> Row {
-        let mut figures = Figures::new(1);
-        figures.add(&Round::told(1, ns), crate::bench::stats::Ratios::default());
-        let row = Row::new("size", case, Placement::OneL3, &figures.summary());
-        Row { bytes: Some(bytes), ..row }
+        Row { bytes: Some(bytes), ..Row::alike("size", case, Placement::OneL3, ns) }
     }
 
     #[test]

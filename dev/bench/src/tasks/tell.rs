@@ -1,10 +1,10 @@
 //! What was measured, and the paper's figures beside it.
 
 use super::BENCH;
-use crate::bench::beside::{self, Line};
-use crate::bench::papers::figures::STARMOD_OPERATIONS;
-use crate::bench::report::Row;
+use crate::beside::{self, Line};
+use crate::papers::figures::STARMOD_OPERATIONS;
 use std::io::{self, Write};
+use upbeat_cli::bench::report::Row;
 
 /// The paper's rows, the cases that stand for them, and the operations in one of these.
 const ROWS: [(&str, &str, f64); 4] = [
@@ -44,15 +44,11 @@ paper's machine is a PDP 11/23, whose processes have stacks; it adds a register 
 #[cfg(test)]
 mod tests {
     use super::{Row, lines};
-    use crate::bench::report::Placement;
-    use crate::bench::stats::Summary;
+    use upbeat_cli::bench::report::Placement;
 
     #[test]
     fn a_switch_is_half_of_two_and_a_signal_is_sent_and_waited_for() {
-        let row = |case: &str, p50_ns: f64| {
-            let said = Summary::all_alike(p50_ns, None);
-            Row::new("tasks", case, Placement::OneL3, &said)
-        };
+        let row = |case: &str, p50_ns: f64| Row::alike("tasks", case, Placement::OneL3, p50_ns);
         let rows = [row("switch", 100.0), row("mutex", 3.0), row("signal", 300.0)];
         let lines = lines(&rows.iter().collect::<Vec<_>>());
         let said: Vec<_> = lines.iter().map(|line| (line.row, line.then, line.today)).collect();

@@ -1,13 +1,13 @@
 //! The floors: bare rings of a few sizes, of which the best is kept.
 
-use crate::bench::control::{Control, Job, Offer};
-use crate::bench::error::BenchError;
-use crate::bench::ground::{self, Ground};
-use crate::bench::pair::Pair;
-use crate::bench::pipe::{self, Cut};
-use crate::bench::timing::{Round, Work};
 use std::os::fd::AsFd;
 use std::rc::Rc;
+use upbeat_cli::bench::control::{Control, Job, Offer};
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::ground::{self, Ground};
+use upbeat_cli::bench::pair::Pair;
+use upbeat_cli::bench::pipe::{self, Cut};
+use upbeat_cli::bench::timing::{Round, Work};
 use upbeat_memory::region::Region;
 use upbeat_memory::segment::{Segment, Writers};
 

@@ -1,12 +1,12 @@
 //! How one-way messages by size are told: a table, what the paper counted, and a picture.
 
 use super::{Copies, Flow, Way};
-use crate::bench::message::size_word;
-use crate::bench::papers::figures::EXPRESS_500;
-use crate::bench::plot::{self, Series};
-use crate::bench::report::{Placement, Row, placements, short};
-use crate::bench::sizes::{self, Sizes};
+use crate::papers::figures::EXPRESS_500;
+use crate::plot::{self, Series};
+use crate::sizes::size_word;
+use crate::sizes::{self, Sizes};
 use std::io::{self, Write};
+use upbeat_cli::bench::report::{Placement, Row, placements, short};
 
 /// The size of the messages that the paper counts frames of.
 const COUNTED: u64 = 500;
@@ -167,15 +167,11 @@ The paper's conservative figure is that of the native library, at more than 100 
 #[cfg(test)]
 mod tests {
     use super::{plot, tell};
-    use crate::bench::report::{Placement, Row};
-    use crate::bench::stats::{Figures, Ratios};
-    use crate::bench::timing::Round;
+    use upbeat_cli::bench::report::{Placement, Row};
 
     fn row(way: &str, bytes: u64, ns: f64) -> Row {
-        let mut figures = Figures::new(1);
-        figures.add(&Round::told(1, ns), Ratios::default());
         let case = format!("{bytes}B/{way}");
-        let row = Row::new("throughput", &case, Placement::OneL3, &figures.summary());
+        let row = Row::alike("throughput", &case, Placement::OneL3, ns);
         let gigabytes_per_second = Some(bytes as f64 / ns);
         Row { bytes: Some(bytes), gigabytes_per_second, ..row }
     }

@@ -1,8 +1,8 @@
 //! One call after another, from a node to a node.
 
-use super::flight;
 use crate::bench::echo::EchoClient;
 use crate::bench::error::BenchError;
+use crate::bench::flight::fly;
 use crate::bench::hosts::{Caller, LocalHost, Policy, each, host_name};
 use crate::bench::timing::{Round, Work};
 use std::path::Path;
@@ -89,7 +89,10 @@ impl Shared {
     /// A round of calls, many at once.
     pub(super) fn flight(&self, work: Work) -> Result<Round, BenchError> {
         let node = self.caller.node();
-        self.caller.round(async |client| flight::calls(node, client, work).await)
+        self.caller.round(async |client| {
+            let client = client.clone();
+            fly(node, work, async move || client.null().await).await
+        })
     }
 }
 

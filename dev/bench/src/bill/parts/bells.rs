@@ -1,10 +1,5 @@
 //! Bare bells: both sides sleep in an epoll until a byte comes over a packet socket, as nodes do.
 
-use crate::bench::control::{Control, Offer};
-use crate::bench::error::BenchError;
-use crate::bench::ground::receive;
-use crate::bench::pin;
-use crate::bench::timing::{Round, Work};
 use rustix::event::epoll;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::{Errno, IoSliceMut, retry_on_intr};
@@ -13,6 +8,11 @@ use rustix::net::{
     send, socketpair,
 };
 use std::mem::MaybeUninit;
+use upbeat_cli::bench::control::{Control, Offer};
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::ground::receive;
+use upbeat_cli::bench::pin;
+use upbeat_cli::bench::timing::{Round, Work};
 use upbeat_core::signal::BELL;
 
 /// As many events as a node asks for.

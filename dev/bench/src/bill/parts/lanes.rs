@@ -4,17 +4,17 @@
 //! has come, writes the next, passes the first, tells its progress, fences, and looks at the peer's
 //! flags. What lies between two publishings of a side is therefore a round trip of the lanes.
 
-use crate::bench::bill::parts::Size;
-use crate::bench::control::{Control, Offer};
-use crate::bench::error::BenchError;
-use crate::bench::ground::{open, receive};
-use crate::bench::pin;
-use crate::bench::timing::{Round, Work};
+use crate::bill::parts::Size;
 use rustix::fd::{AsFd, OwnedFd};
 use std::cell::Cell;
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use upbeat_cli::bench::control::{Control, Offer};
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::ground::{open, receive};
+use upbeat_cli::bench::pin;
+use upbeat_cli::bench::timing::{Round, Work};
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::limits::CONTROL_SLOTS;
 use upbeat_memory::board::Board;
@@ -287,7 +287,7 @@ fn fault(what: impl ToString) -> BenchError {
 #[cfg(test)]
 mod tests {
     use super::{Apart, Control, Sides, Size, Together};
-    use crate::bench::timing::Work;
+    use upbeat_cli::bench::timing::Work;
 
     const WORK: Work = Work { warm: 3, batches: 5, size: 100, singles: 0 };
 
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn two_threads_meet_round_after_round() {
         for size in [Size::Nothing, Size::Kib] {
-            let apart = Apart::start(size, crate::bench::pin::allowed().unwrap()[0]).unwrap();
+            let apart = Apart::start(size, upbeat_cli::bench::pin::allowed().unwrap()[0]).unwrap();
             for _ in 0..2 {
                 let work = Work { warm: 1, batches: 2, size: 2, singles: 0 };
                 assert_eq!(apart.round(size, work).unwrap().batches.len(), 2);

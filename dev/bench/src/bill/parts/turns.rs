@@ -1,14 +1,14 @@
 //! Two nodes that take turns in one thread: the work of both sides of a call, every line at hand.
 
-use crate::bench::bill::parts::Size;
-use crate::bench::echo::{EchoClient, EchoServer, EchoService, Rest};
-use crate::bench::error::BenchError;
-use crate::bench::hosts::{Policy, node, refused};
-use crate::bench::timing::{Round, Work};
+use crate::bill::parts::Size;
 use std::cell::Cell;
 use std::hint::black_box;
 use std::rc::Rc;
 use upbeat::Node;
+use upbeat_cli::bench::echo::{EchoClient, EchoServer, EchoService, Rest};
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::hosts::{Policy, node, refused};
+use upbeat_cli::bench::timing::{Round, Work};
 
 /// Turns in which a session must have come about.
 const TURNS_MAX: u32 = 1_000_000;

@@ -1,5 +1,4 @@
 use super::*;
-use crate::bench::stats::{Ratios, Summary};
 use upbeat::bill::way::CALL;
 
 fn billed(items: &[(&'static str, &'static str, f64)]) -> Billed {
@@ -19,19 +18,7 @@ fn billed(items: &[(&'static str, &'static str, f64)]) -> Billed {
 }
 
 fn row(case: &str, bill: Option<Billed>) -> Row {
-    let said = Summary {
-        n: 10,
-        rounds: 1,
-        batch: 1,
-        single_tails: false,
-        min_ns: 100.0,
-        p50_ns: 100.0,
-        p99_ns: 100.0,
-        p999_ns: 100.0,
-        least_per_second: None,
-        ratios: Ratios::default(),
-    };
-    let row = Row::new("papers", case, Placement::OneL3, &said);
+    let row = Row::alike("papers", case, Placement::OneL3, 100.0);
     Row { bill, cpus: [0, 1], ..row }
 }
 

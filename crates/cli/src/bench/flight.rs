@@ -1,15 +1,17 @@
-//! Many calls at once, from one node.
+//! Rounds of many calls at once, and of messages in bursts, from one node.
 
 use crate::bench::echo::EchoClient;
+use crate::bench::error::BenchError;
+use crate::bench::hosts::Caller;
 use crate::bench::timing::{Laps, Round, Work};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use upbeat::{CallError, Node};
 
 /// Calls that are open at any time.
-pub(super) const CALLS: usize = 64;
+pub const CALLS: usize = 64;
 /// Calls in a batch.
-pub(super) const BURST: u32 = 2048;
+pub const BURST: u32 = 2048;
 
 /// The round, as the tasks that call share it.
 struct Flight {
@@ -32,18 +34,8 @@ impl Flight {
     }
 }
 
-/// Keeps so many calls open until the round is over.
-pub(super) async fn calls(
-    node: &Node,
-    client: &EchoClient,
-    work: Work,
-) -> Result<Round, CallError> {
-    let client = client.clone();
-    fly(node, work, async move || client.null().await).await
-}
-
-/// Keeps so many of these calls open until the round is over.
-pub(crate) async fn fly(
+/// Keeps 64 of these calls open until the round is over.
+pub async fn fly(
     node: &Node,
     work: Work,
     call: impl AsyncFn() -> Result<(), CallError> + Clone + 'static,
@@ -74,4 +66,32 @@ pub(crate) async fn fly(
         Ok(flight) => flight.laps.into_inner().round(),
         Err(_) => unreachable!("all tasks have ended"),
     })
+}
+
+/// Bursts of messages, each with a call behind it, which must find them all.
+pub fn burst(
+    sender: &Caller,
+    work: Work,
+    send: impl AsyncFn(&EchoClient, u64) -> Result<(), CallError>,
+) -> Result<Round, BenchError> {
+    let (round, lost) = sender.round(async |client| {
+        let mut expected = client.hits().await?;
+        let mut lost = 0;
+        let mut laps = work.laps();
+        for messages in laps.by_ref() {
+            for n in 0..u64::from(messages) {
+                send(client, n).await?;
+            }
+            expected += u64::from(messages);
+            lost += expected.abs_diff(client.hits().await?);
+        }
+        Ok((laps.round(), lost))
+    })?;
+    match lost {
+        0 => Ok(round),
+        lost => Err(BenchError::Runtime {
+            act: "sending one-way messages",
+            text: format!("{lost} of them were not there when the next call was answered"),
+        }),
+    }
 }

@@ -1,0 +1,323 @@
+//! A list of benchmarks: which cases there are, which of them are asked for, and how they are
+//! measured and told. `upbeat bench` has one list, the measurement for developers another.
+
+use crate::bench::error::BenchError;
+use crate::bench::pair::{Pair, PeerArguments};
+use crate::bench::pin::{self, Cpus, Wanted};
+use crate::bench::progress::Progress;
+use crate::bench::report::{self, Row};
+use crate::bench::rounds::{self, Schedule, Subject};
+use clap::Args;
+use std::io::{BufWriter, StdoutLock, Write};
+use std::path::Path;
+use std::time::Duration;
+
+/// Which cases of a suite are measured, for how long, and how they are told.
+#[derive(Debug, Args)]
+pub struct Choice {
+    /// Benchmarks, cases, or the first words of cases; everything if nothing is named
+    #[arg(value_name = "CASE")]
+    pub cases: Vec<String>,
+    /// Say which cases there are, and measure nothing
+    #[arg(long)]
+    pub list: bool,
+    /// End within 30 seconds, with fewer rounds of everything
+    #[arg(long)]
+    pub quick: bool,
+    /// How long each benchmark measures, if all of it: at least a round of every case
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub seconds: Option<u64>,
+    /// Print one JSON object a line instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// The CPUs of the measuring process and of the other [default: the first two allowed]
+    #[arg(long, value_name = "A,B")]
+    pub pin: Option<Wanted>,
+}
+
+impl Choice {
+    /// How long a round of this benchmark takes, and all of its rounds.
+    fn schedule(&self, bench: &Bench) -> Schedule {
+        let schedule = if self.quick { bench.quick } else { bench.full };
+        let total = self.seconds.map_or(schedule.total, Duration::from_secs);
+        Schedule { total, ..schedule }
+    }
+}
+
+/// Makes subjects for a pair, of the cases that are wanted.
+pub type Subjects = fn(&Pair, &dyn Fn(&str) -> bool) -> Result<Vec<Box<dyn Subject>>, BenchError>;
+
+/// Says rows, for people or for programs, of the cases that are wanted.
+pub type Tell = fn(&[Row], &dyn Fn(&str) -> bool, bool, &mut Output) -> std::io::Result<()>;
+
+/// Where rows are said.
+pub type Output = BufWriter<StdoutLock<'static>>;
+
+/// A benchmark.
+pub struct Bench {
+    /// The first word of its cases.
+    pub name: &'static str,
+    /// What it measures, in words.
+    pub about: &'static str,
+    /// Its cases, and what each is.
+    pub list: fn() -> Vec<(String, String)>,
+    /// The first process's side of them.
+    pub subjects: Subjects,
+    /// The second process.
+    pub serve: fn(Cpus, &Path) -> Result<(), BenchError>,
+    /// How long its rounds take.
+    pub full: Schedule,
+    /// How long they take in a quick run.
+    pub quick: Schedule,
+    /// How its rows are said.
+    pub tell: Tell,
+    /// What a reader should know of the figures, said once for those that share it.
+    pub notes: &'static str,
+}
+
+impl Bench {
+    /// A round and all rounds, in milliseconds.
+    pub const fn schedule(round_ms: u64, total_ms: u64) -> Schedule {
+        let (round, total) = (Duration::from_millis(round_ms), Duration::from_millis(total_ms));
+        Schedule { round, total }
+    }
+}
+
+/// Says rows as they were measured.
+pub fn tell_rows(
+    rows: &[Row],
+    _: &dyn Fn(&str) -> bool,
+    json: bool,
+    to: &mut Output,
+) -> std::io::Result<()> {
+    if json { report::json(rows, to) } else { report::table(rows, to) }
+}
+
+/// The benchmarks of a command.
+pub struct Suite {
+    /// The words of a command line that run it.
+    pub command: &'static str,
+    /// All of them, in the order in which they are listed and measured.
+    pub benches: &'static [Bench],
+}
+
+impl Suite {
+    /// The cases that are asked for. A name that means no case is refused.
+    pub fn chosen<'a>(&'a self, choice: &'a Choice) -> Result<Chosen<'a>, BenchError> {
+        let names: Vec<String> =
+            choice.cases.iter().map(|name| name.trim_end_matches('/').to_owned()).collect();
+        self.check_names(&names)?;
+        Ok(Chosen { suite: self, choice, names })
+    }
+
+    fn check_names(&self, names: &[String]) -> Result<(), BenchError> {
+        let mut all = Vec::new();
+        for bench in self.benches {
+            all.extend((bench.list)().into_iter().map(|(case, _)| (bench.name, case)));
+        }
+        let means_something = |name: &String| {
+            all.iter().any(|(bench, case)| is_wanted(std::slice::from_ref(name), bench, case))
+        };
+        match names.iter().find(|name| !means_something(name)) {
+            Some(name) => Err(self.unknown(name)),
+            None => Ok(()),
+        }
+    }
+
+    fn unknown(&self, name: &str) -> BenchError {
+        BenchError::Case { name: name.to_owned(), command: self.command }
+    }
+
+    /// The second process of a benchmark.
+    pub fn serve(&self, arguments: &PeerArguments) -> Result<(), BenchError> {
+        let bench = self.benches.iter().find(|bench| bench.name == arguments.bench);
+        let bench = bench.ok_or_else(|| self.unknown(&arguments.bench))?;
+        (bench.serve)(arguments.cpus.cpus(), &arguments.scratch)
+    }
+}
+
+/// The cases of a suite that are asked for.
+pub struct Chosen<'a> {
+    suite: &'a Suite,
+    choice: &'a Choice,
+    names: Vec<String>,
+}
+
+impl Chosen<'_> {
+    /// The names that were given; none means everything.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Whether a case is meant by one of the names.
+    pub fn wants(&self, bench: &Bench, case: &str) -> bool {
+        is_wanted(&self.names, bench.name, case)
+    }
+
+    /// Whether any case of a benchmark is meant.
+    pub fn wants_any_of(&self, bench: &Bench) -> bool {
+        (bench.list)().iter().any(|(case, _)| self.wants(bench, case))
+    }
+
+    /// Prints the cases and what each is.
+    pub fn list(&self) -> Result<(), BenchError> {
+        self.write_list().or_else(unless_closed)
+    }
+
+    fn write_list(&self) -> std::io::Result<()> {
+        let mut to = BufWriter::new(std::io::stdout().lock());
+        for bench in self.suite.benches {
+            let cases: Vec<(String, String)> = (bench.list)()
+                .into_iter()
+                .filter(|(case, _)| self.wants(bench, case))
+                .map(|(case, about)| (format!("{}/{case}", bench.name), about))
+                .collect();
+            let Some(width) = cases.iter().map(|(path, _)| path.len()).max() else { continue };
+            writeln!(to, "{}: {}", bench.name, bench.about)?;
+            for (path, about) in cases {
+                writeln!(to, "  {path:<width$}  {about}")?;
+            }
+        }
+        to.flush()
+    }
+
+    /// Measures the cases and prints their rows, but for those that are left out. `then` gets the
+    /// rows of each benchmark once they are printed.
+    pub fn measure<E: From<BenchError>>(
+        &self,
+        left_out: impl Fn(&Bench, &str) -> bool,
+        mut then: impl FnMut(&Bench, &[Row]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let allowed = pin::allowed().map_err(BenchError::from)?;
+        let cpus = Cpus::choose(self.choice.pin, &allowed).map_err(BenchError::from)?;
+        let mut progress = Progress::new();
+        let mut notes = "";
+        for bench in self.suite.benches {
+            let wanted = |case: &str| self.wants(bench, case) && !left_out(bench, case);
+            if !(bench.list)().iter().any(|(case, _)| wanted(case)) {
+                continue;
+            }
+            let schedule = self.choice.schedule(bench);
+            let rows = measure(bench, cpus, schedule, &wanted, &mut progress)?;
+            progress.end();
+            print(bench, &rows, &wanted, self.choice.json).or_else(unless_closed)?;
+            then(bench, &rows)?;
+            if !rows.is_empty() && !bench.notes.is_empty() {
+                notes = bench.notes;
+            }
+        }
+        if !self.choice.json {
+            write!(std::io::stdout(), "{notes}").or_else(unless_closed)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a case is meant by one of the names; all are when there are none.
+fn is_wanted(names: &[String], bench: &str, case: &str) -> bool {
+    let begins = |path: &str, name: &str| {
+        path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let path = format!("{bench}/{case}");
+    names.is_empty() || names.iter().any(|name| begins(&path, name) || begins(case, name))
+}
+
+/// A reader that has seen enough, like `head`, is no fault.
+fn unless_closed(error: std::io::Error) -> Result<(), BenchError> {
+    match error.kind() {
+        std::io::ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(BenchError::Output { error }),
+    }
+}
+
+fn measure(
+    bench: &Bench,
+    cpus: Cpus,
+    schedule: Schedule,
+    wanted: &dyn Fn(&str) -> bool,
+    progress: &mut Progress,
+) -> Result<Vec<Row>, BenchError> {
+    let mut pair = Pair::start(bench.name, cpus)?;
+    let subjects = (bench.subjects)(&pair, wanted)?;
+    let schedule = schedule.for_part(subjects.len(), (bench.list)().len());
+    let rows = rounds::alternate(bench.name, &mut pair, subjects, schedule, progress)?;
+    pair.end()?;
+    Ok(rows)
+}
+
+fn print(
+    bench: &Bench,
+    rows: &[Row],
+    wanted: &dyn Fn(&str) -> bool,
+    json: bool,
+) -> std::io::Result<()> {
+    let mut to = BufWriter::new(std::io::stdout().lock());
+    (bench.tell)(rows, wanted, json, &mut to)?;
+    to.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bench, Choice, Suite, Wanted, is_wanted, tell_rows};
+    use clap::{Args, Command, FromArgMatches};
+    use std::time::Duration;
+
+    const LIMITS: Bench = Bench {
+        name: "limits",
+        about: "an example",
+        list: || ["line/paced/2", "tcp/polling"].map(|case| (case.into(), "".into())).into(),
+        subjects: |_, _| Ok(Vec::new()),
+        serve: |_, _| Ok(()),
+        full: Bench::schedule(6, 50_000),
+        quick: Bench::schedule(2, 6_000),
+        tell: tell_rows,
+        notes: "",
+    };
+
+    fn parse(line: &[&str]) -> Result<Choice, clap::Error> {
+        let command = Choice::augment_args(Command::new("bench").no_binary_name(true));
+        Choice::from_arg_matches(&command.try_get_matches_from(line)?)
+    }
+
+    #[test]
+    fn arguments() {
+        let none = parse(&[]).unwrap();
+        assert!(none.cases.is_empty() && !none.list && !none.quick && !none.json);
+        assert_eq!(none.pin, None);
+        let all = parse(&["limits", "--quick", "unix", "--json", "--pin", "1,0"]).unwrap();
+        assert_eq!(all.cases, ["limits", "unix"]);
+        assert_eq!(all.pin, Some("1,0".parse::<Wanted>().unwrap()));
+        let refused = parse(&["--pin", "1"]).unwrap_err().to_string();
+        assert!(refused.contains("`1` does not name two CPUs"), "{refused}");
+        let refused = parse(&["--pin=0,0"]).unwrap_err().to_string();
+        assert!(refused.contains("not 0 twice"), "{refused}");
+        assert!(parse(&["--fast"]).is_err());
+        assert_eq!(none.schedule(&LIMITS).total, LIMITS.full.total);
+        assert_eq!(all.schedule(&LIMITS).total, LIMITS.quick.total);
+        let brief = parse(&["--quick", "--seconds", "1"]).unwrap().schedule(&LIMITS);
+        assert_eq!((brief.round, brief.total), (LIMITS.quick.round, Duration::from_secs(1)));
+        assert!(parse(&["--seconds", "0"]).is_err());
+    }
+
+    #[test]
+    fn a_name_means_a_benchmark_a_case_or_its_first_words() {
+        let wanted = |name: &str| is_wanted(&[name.to_owned()], "limits", "line/paced/2");
+        assert!(wanted("limits") && wanted("limits/line") && wanted("limits/line/paced/2"));
+        assert!(wanted("line") && wanted("line/paced"));
+        assert!(!wanted("lin") && !wanted("line/tight") && !wanted("paced") && !wanted("call"));
+        assert!(is_wanted(&[], "limits", "line/paced/2"));
+    }
+
+    #[test]
+    fn a_name_that_means_nothing_is_refused() {
+        let suite = Suite { command: "upbeat bench", benches: &[LIMITS] };
+        suite.chosen(&parse(&["limits", "tcp/"]).unwrap()).unwrap();
+        let choice = parse(&["limits", "tpc"]).unwrap();
+        let Err(refused) = suite.chosen(&choice) else { panic!("`tpc` means something") };
+        let refused = refused.to_string();
+        assert!(
+            refused.contains("`tpc`") && refused.contains("`upbeat bench --list`"),
+            "{refused}"
+        );
+    }
+}

@@ -1,0 +1,91 @@
+//! The `upbeat bench` command as a user meets it.
+
+mod bench_command;
+
+use bench_command::{Measuring, check, has_baseline, number, rows, text, two_cpus};
+use std::collections::BTreeSet;
+
+const UPBEAT: Measuring = Measuring { program: env!("CARGO_BIN_EXE_upbeat"), first: &["bench"] };
+
+#[test]
+fn all_limits_are_measured_and_every_line_holds_its_promise() {
+    if !two_cpus() {
+        return;
+    }
+    let rows = rows(&UPBEAT.briefly(&["limits", "--json"]));
+    rows.iter().for_each(check);
+    let listed = text(&UPBEAT.run(&["limits", "--list"]).stdout);
+    let listed: BTreeSet<&str> = listed
+        .lines()
+        .filter_map(|line| line.split_whitespace().next()?.strip_prefix("limits/"))
+        .collect();
+    let measured: BTreeSet<&str> = rows.iter().map(|row| row["case"].as_str().unwrap()).collect();
+    assert_eq!(measured, listed);
+    for row in &rows {
+        let case = row["case"].as_str().unwrap();
+        let round_trip =
+            ["line/", "eventfd/", "unix/", "tcp/"].iter().any(|head| case.starts_with(head));
+        if round_trip {
+            assert!(number(row, "ratio_to_line") > 0.0 && number(row, "ratio_to_tight") > 0.0);
+        }
+        if case.ends_with("/sleeping") {
+            assert!(number(row, "ratio_to_eventfd") > 0.0);
+        }
+    }
+}
+
+#[test]
+fn calls_of_every_kind_are_measured_against_their_floors() {
+    if !two_cpus() {
+        return;
+    }
+    let cases = [
+        "call/null/shared",
+        "call/null/local/polling",
+        "call/1KiB/shared/polling",
+        "call/ring8",
+        "oneway",
+    ];
+    let arguments: Vec<&str> = ["--json"].into_iter().chain(cases).collect();
+    let rows = rows(&UPBEAT.briefly(&arguments));
+    rows.iter().for_each(check);
+    let find = |case: &str| {
+        rows.iter().find(|row| row["case"] == case).unwrap_or_else(|| panic!("{case} is missing"))
+    };
+    for case in ["null/shared/polling", "null/local/polling", "1KiB/shared/polling"] {
+        assert!(number(find(case), "ratio_to_line") > 0.0);
+        assert!(number(find(case), "ratio_to_tight") > 0.0);
+    }
+    assert!(number(find("null/shared/sleeping"), "ratio_to_eventfd") > 0.0);
+    assert!(has_baseline(find("null/shared/handle"), &rows));
+    assert!(has_baseline(find("null/shared/idle1000"), &rows));
+    assert!(number(find("null/shared/polling/64"), "per_second") > 0.0);
+    let ring = find("ring8/shared/sleeping");
+    assert!(number(ring, "least_per_second") <= number(ring, "per_second"));
+    assert_eq!(ring["baseline"], "ring2/shared/sleeping");
+    assert!(number(find("8B/shared/polling"), "per_second") > 0.0);
+}
+
+#[test]
+fn a_table_has_a_line_for_the_case_that_was_asked_for() {
+    if !two_cpus() {
+        return;
+    }
+    let output = UPBEAT.briefly(&["limits/syscall"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    assert!(table.contains("syscall") && table.contains("p99.9"), "{table}");
+    assert!(!table.contains("line/tight"), "{table}");
+    assert!(output.stderr.is_empty(), "no bar where there is no terminal");
+}
+
+#[test]
+fn mistakes_are_named() {
+    let refused = |arguments: &[&str]| UPBEAT.refusal(arguments);
+    let said = refused(&["limits/lien"]);
+    assert!(said.contains("no case is called `limits/lien`"), "{said}");
+    assert!(said.contains("`upbeat bench --list`"), "{said}");
+    assert!(refused(&["--pin", "0"]).contains("`0` does not name two CPUs"));
+    assert!(refused(&["--pin", "0,0"]).contains("not 0 twice"));
+    assert!(refused(&["--pin", "0,1000"]).contains("CPU 1000 is not among those"));
+}

@@ -1,0 +1,114 @@
+//! How the tests of benchmarks run a command, and what every line of theirs promises.
+//!
+//! `UPBEAT_BENCH_SECONDS` says how long each benchmark measures.
+
+use serde_json::Value;
+use std::io::Read;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A case that hangs must not hold up the tests for ever.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Benchmarks that run side by side would wait for each other's time slices.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A command that measures.
+pub(crate) struct Measuring {
+    /// Its program.
+    pub(crate) program: &'static str,
+    /// The first words of its arguments.
+    pub(crate) first: &'static [&'static str],
+}
+
+impl Measuring {
+    /// Runs it to its end.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut child = Command::new(self.program)
+            .args(self.first)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A long output does not fit the pipes: it is read while the run goes on.
+        let [stdout, stderr] = [drained(child.stdout.take()), drained(child.stderr.take())];
+        let start = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            if start.elapsed() > PATIENCE {
+                child.kill().unwrap();
+                panic!("`{} {}` still runs after {PATIENCE:?}", self.program, arguments.join(" "));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let status = child.wait().unwrap();
+        Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
+    }
+
+    /// Runs benchmarks for a short while: a round of each case is enough to see all that they print.
+    pub(crate) fn briefly(&self, arguments: &[&str]) -> Output {
+        let seconds = std::env::var("UPBEAT_BENCH_SECONDS").unwrap_or_else(|_| "1".into());
+        let brief: &[&str] = &["--quick", "--seconds", &seconds];
+        self.run(&[brief, arguments].concat())
+    }
+
+    /// What it says of a mistake.
+    pub(crate) fn refusal(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(!output.status.success() && output.stdout.is_empty());
+        text(&output.stderr)
+    }
+}
+
+fn drained(from: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut all = Vec::new();
+        from.unwrap().read_to_end(&mut all).unwrap();
+        all
+    })
+}
+
+/// What was printed.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Whether this process may use two CPUs, which a benchmark needs.
+pub(crate) fn two_cpus() -> bool {
+    std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() >= 2)
+}
+
+/// What was printed as JSON, by a run that ended well.
+pub(crate) fn rows(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A number of a row.
+pub(crate) fn number(row: &Value, name: &str) -> f64 {
+    row[name].as_f64().unwrap_or_else(|| panic!("{name} is no number in {row}"))
+}
+
+/// Whether a row has a ratio to its baseline. Between two placements there is none, and where the
+/// machine moved in the run its rows say so.
+pub(crate) fn has_baseline(row: &Value, rows: &[Value]) -> bool {
+    let dropped = |row: &Value| row["rounds_dropped"].as_u64().is_some_and(|rounds| rounds > 0);
+    let moved = |row: &Value| row["placement"] == "unsettled" || dropped(row);
+    row["ratio_to_baseline"].as_f64().is_some_and(|ratio| ratio > 0.0) || rows.iter().any(moved)
+}
+
+/// What every line promises.
+pub(crate) fn check(row: &Value) {
+    assert!(row["case"].is_string() && row["bench"].is_string(), "{row}");
+    let placement = row["placement"].as_str().unwrap();
+    assert!(["one core", "one L3", "two L3s", "unsettled"].contains(&placement), "{row}");
+    assert!(row["n"].as_u64().unwrap() > 0, "{row}");
+    assert!(row["cpus"].as_array().unwrap().len() == 2, "{row}");
+    let [min, p50, p99, p999] =
+        ["min_ns", "p50_ns", "p99_ns", "p999_ns"].map(|name| number(row, name));
+    assert!(0.0 < min && min <= p50 && 0.0 < p99 && p99 <= p999, "{row}");
+}

@@ -1,0 +1,70 @@
+//! Why measurement for developers cannot be run.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use upbeat_cli::bench::error::BenchError;
+
+/// Why something cannot be measured or drawn.
+#[derive(Debug)]
+pub(crate) enum Error {
+    /// A benchmark cannot be run, or was broken off.
+    Bench(BenchError),
+    /// The peers' benchmarks could not be built and started.
+    Cargo {
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// What was asked for has no picture.
+    Plot,
+    /// Nothing that was asked for is sent optimistically.
+    Conservative,
+    /// A picture could not be written.
+    Picture {
+        /// Where it should go.
+        path: PathBuf,
+        /// Why not.
+        error: std::io::Error,
+    },
+}
+
+impl Error {
+    /// For `map_err`: the picture could not be written there.
+    pub(crate) fn picture(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.to_owned();
+        move |error| Error::Picture { path, error }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Bench(error) => error.fmt(f),
+            Error::Cargo { error } => write!(
+                f,
+                "cargo, which builds the peers' benchmarks, cannot be started: {error}; \
+                 install Rust, or set CARGO to its path"
+            ),
+            Error::Plot => write!(
+                f,
+                "there is a picture of `size`, of `throughput` and of `arguments`: name one of them, \
+                 and nothing else, with --plot"
+            ),
+            Error::Conservative => write!(
+                f,
+                "--conservative leaves out what `size` and `throughput` send optimistically, and none of \
+                 that was asked for: name one of them, or leave --conservative out"
+            ),
+            Error::Picture { path, error } => {
+                write!(f, "the picture cannot be written to {}: {error}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<BenchError> for Error {
+    fn from(error: BenchError) -> Error {
+        Error::Bench(error)
+    }
+}

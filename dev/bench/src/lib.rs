@@ -1,0 +1,175 @@
+//! Measurement for the developers of Upbeat, where `upbeat bench` has what a user would measure.
+//!
+//! The machinery is that of `upbeat bench`: two pinned processes, short rounds by turns. Here are
+//! the tables and figures of papers, the parts of a call, crowds, and the way to the peers: other
+//! libraries, whose benchmarks are a workspace of their own in `peers`. It is a library so that the
+//! peers draw and are started alike; what is public is what they need.
+
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod peers;
+pub mod plot;
+mod sizes;
+mod bill;
+mod papers;
+mod beside;
+mod size;
+mod throughput;
+mod contract;
+mod execution;
+mod arguments;
+mod tasks;
+mod incast;
+mod suite;
+
+use clap::{Parser, Subcommand};
+use error::Error;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use suite::{SUITE, is_bet, is_slow, plot};
+use upbeat_cli::bench::error::BenchError;
+use upbeat_cli::bench::pair::PeerArguments;
+use upbeat_cli::bench::suite::{Bench, Choice, Chosen};
+
+/// Measure what the developers of Upbeat want to know: papers, parts, crowds, other libraries.
+#[derive(Debug, Parser)]
+#[command(name = "bench", about, max_term_width = 100, after_long_help = HELP)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+#[command(mut_arg("quick", |quick| quick.help("End within a minute, with fewer rounds of everything")))]
+struct Arguments {
+    #[command(subcommand)]
+    other: Option<Other>,
+    #[command(flatten)]
+    choice: Choice,
+    /// Draw the lines of `size`, `throughput` or `arguments` into an SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Of `size` and `throughput`, leave out what is sent optimistically
+    #[arg(long)]
+    conservative: bool,
+}
+
+/// What has arguments of its own.
+#[derive(Debug, Subcommand)]
+enum Other {
+    /// What one would pick instead of Upbeat, in a run with ours; built in the repository.
+    Peers(peers::Arguments),
+    /// Many senders to one slow receiver: what gets through, what grows, who else notices.
+    Incast(incast::Arguments),
+    /// The second process of a benchmark, which the first starts itself.
+    #[command(hide = true)]
+    BenchPeer(PeerArguments),
+}
+
+const HELP: &str = "\
+It is measured as `upbeat bench` measures, whose help says how. In these examples, and in those of
+`peers` and `incast`, `bench` is `cargo run --release -p bench --`.
+
+Examples:
+  bench bill                         where the time of a call goes
+  bench peers --quick                what one would pick instead, beside ours
+  bench papers --quick               the tables of old papers, and today's figures beside them
+  bench size --plot size.svg         round trips by the size of the message, and their picture
+  bench throughput                   one-way messages by their size, beside bare rings
+  bench contract                     the price of an upcall, and programs with and without
+  bench tasks                        switches, monitors, signals, beside a paper's
+  bench execution                    handlers and tasks, and what a lost bet costs
+  bench arguments                    calls by the size of their arguments, by execution
+  bench incast --quick               16 senders to one slow receiver
+  bench papers --json > today.jsonl  for a program";
+
+/// The command: does what the arguments of this process say.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match &arguments.other {
+        Some(Other::Peers(arguments)) => peers::run(arguments).map_err(|error| error.to_string()),
+        Some(Other::Incast(arguments)) => incast::run(arguments).map_err(|error| error.to_string()),
+        Some(Other::BenchPeer(arguments)) => {
+            serve(arguments).map_err(|error| format!("the second process: {error}"))
+        }
+        None => run(&arguments).map_err(|error| error.to_string()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The first process.
+fn run(arguments: &Arguments) -> Result<(), Error> {
+    let Arguments { choice, conservative, .. } = arguments;
+    let chosen = SUITE.chosen(choice)?;
+    if choice.list {
+        return Ok(chosen.list()?);
+    }
+    if *conservative && !leaves_out_any(&chosen) {
+        return Err(Error::Conservative);
+    }
+    let mut picture = match &arguments.plot {
+        Some(path) => Some(Picture::open(path, &chosen)?),
+        None => None,
+    };
+    let left_out = |bench: &Bench, case: &str| {
+        let in_general = choice.quick && chosen.names().iter().all(|name| name == bench.name);
+        (*conservative && is_bet(bench.name, case)) || (in_general && is_slow(bench.name, case))
+    };
+    chosen.measure(left_out, |bench, rows| match (&mut picture, plot(bench.name)) {
+        (Some(picture), Some(plot)) => picture.write(&plot(rows)),
+        _ => Ok(()),
+    })
+}
+
+/// Whether a case was named that is sent optimistically.
+fn leaves_out_any(chosen: &Chosen<'_>) -> bool {
+    let leaves_out = |bench: &Bench| {
+        let cases = (bench.list)();
+        cases.iter().any(|(case, _)| chosen.wants(bench, case) && is_bet(bench.name, case))
+    };
+    !chosen.names().is_empty() && SUITE.benches.iter().any(leaves_out)
+}
+
+/// The second process.
+fn serve(arguments: &PeerArguments) -> Result<(), BenchError> {
+    let served = incast::serve(&arguments.bench, arguments.cpus.cpus(), &arguments.scratch);
+    served.unwrap_or_else(|| SUITE.serve(arguments))
+}
+
+/// The file that a picture goes into.
+struct Picture {
+    path: PathBuf,
+    file: File,
+}
+
+impl Picture {
+    /// Opens it before anything is measured, if that is what can be drawn.
+    fn open(path: &Path, chosen: &Chosen<'_>) -> Result<Picture, Error> {
+        let mut meant = SUITE.benches.iter().filter(|bench| chosen.wants_any_of(bench));
+        match (meant.next(), meant.next()) {
+            (Some(one), None) if plot(one.name).is_some() => {}
+            _ => return Err(Error::Plot),
+        }
+        let file = File::create(path).map_err(Error::picture(path))?;
+        Ok(Picture { path: path.to_owned(), file })
+    }
+
+    fn write(&mut self, text: &str) -> Result<(), Error> {
+        self.file.write_all(text.as_bytes()).map_err(Error::picture(&self.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Arguments;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_go_with_each_other() {
+        Arguments::command().debug_assert();
+    }
+}
