@@ -52,6 +52,10 @@ pub const TAKEN_BYTES_MIN: usize = 1 << 20;
 /// Elements of a sequence whose elements may take no byte of a message.
 pub const EMPTY_ELEMENTS_MAX: usize = 1 << 20;
 
+/// Bytes of memory that a method keeps of one argument by reference for the next request. What was larger is
+/// freed when its handler is done.
+pub const KEPT_ARGUMENT_BYTES_MAX: usize = 256 << 10;
+
 /// Slabs of one direction of a session: segments with buffers in which payloads lie that are too
 /// long for a slot.
 pub const SLABS_MAX: usize = 32;

@@ -82,8 +82,22 @@ use proc_macro::TokenStream;
 /// `#[upbeat::service(serial)]` over the `impl` has the handlers of the service run one after another,
 /// in the order in which they came: one that waits holds up those behind it.
 ///
-/// Arguments and results own what they hold and are `Wire`. A runtime under another name is told
-/// with `#[upbeat::service(crate = path)]`.
+/// Arguments and results are `Wire`. An argument may be a reference to such a value, or `&str`, or `&[T]`:
+///
+/// ```ignore
+/// #[upbeat::service]
+/// pub trait Store {
+///     async fn put(&self, key: &str, value: &[u8]) -> u64;
+///     async fn place(&self, order: &Order) -> Receipt;
+/// }
+/// ```
+///
+/// A caller passes the value that it has, and its call borrows it until it is over. At the callee the reference
+/// points into memory that the method keeps for its next request (up to 256 KiB of each argument), so that no
+/// memory is asked for; the handler may use it until it is done. On the wire `&str` is `String`, `&[T]` is
+/// `Vec<T>` and `&T` is `T`: one side may write the one, and the other side the other.
+///
+/// A runtime under another name is told with `#[upbeat::service(crate = path)]`.
 #[proc_macro_attribute]
 pub fn service(options: TokenStream, item: TokenStream) -> TokenStream {
     emit::service(options.into(), item.into()).into()

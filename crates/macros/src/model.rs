@@ -50,14 +50,19 @@ impl Method {
         plain_name(self.name())
     }
 
-    /// The types of its arguments and of what it returns.
+    /// Whether some of its arguments are references.
+    pub(crate) fn has_references(&self) -> bool {
+        self.arguments.iter().any(|argument| argument.referent.is_some())
+    }
+
+    /// The types of its arguments, as those own their parts, and of what it returns.
     pub(crate) fn types(&self) -> impl Iterator<Item = &Type> {
         let outcome = match &self.outcome {
             Outcome::Sent => [None, None],
             Outcome::Value(ty) => [Some(&**ty), None],
             Outcome::Fallible { value, error } => [Some(&**value), Some(&**error)],
         };
-        self.arguments.iter().map(|argument| &argument.ty).chain(outcome.into_iter().flatten())
+        self.arguments.iter().map(|argument| &argument.owned).chain(outcome.into_iter().flatten())
     }
 
     /// The attributes that say whether it is compiled.
@@ -70,7 +75,12 @@ impl Method {
 #[derive(Clone)]
 pub(crate) struct Argument {
     pub(crate) name: Ident,
+    /// As it was written.
     pub(crate) ty: Type,
+    /// What it refers to, if it is a reference.
+    pub(crate) referent: Option<Type>,
+    /// The type that owns the same, and looks the same in a message.
+    pub(crate) owned: Type,
 }
 
 /// What a caller gets.

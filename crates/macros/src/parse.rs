@@ -113,7 +113,10 @@ pub(crate) fn method(written: &TraitItemFn) -> Method {
             ident: name.clone(),
             subpat: None,
         });
-        arguments.push(Argument { name, ty: (*typed.ty).clone() });
+        let ty = (*typed.ty).clone();
+        let referent = types::referent(&ty).cloned();
+        let owned = types::owned(&ty);
+        arguments.push(Argument { name, ty, referent, owned });
     }
     let outcome = if oneway { Outcome::Sent } else { outcome(&written.sig.output) };
     Method { written, arguments, outcome, nack }

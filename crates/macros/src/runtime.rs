@@ -67,6 +67,9 @@ names! {
     signature: wire::signature;
     signature_type: wire::Signature;
     wire: wire::Wire;
+    passed: wire::Passed;
+    by_ref: wire::ByRef;
+    received: wire::Received;
     look: wire::Look;
     no_streams: wire::NoStreams;
     wire_error: wire::WireError;

@@ -3,17 +3,20 @@
 use crate::complaint::shown;
 use proc_macro2::TokenStream;
 use quote::ToTokens;
+use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
     FnArg, GenericArgument, PathArguments, ReturnType, Signature, Type, TypeParamBound, TypePath,
-    TypeReference, TypeTraitObject, parse_quote,
+    TypeReference, TypeTraitObject, parse_quote, parse_quote_spanned,
 };
 
 /// Where a type stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// An argument or a result of a method.
-    Method,
+    /// A part of an argument of a method.
+    Argument,
+    /// A result of a method.
+    Result,
     /// A field of a type that travels.
     Field,
 }
@@ -22,7 +25,7 @@ pub(crate) enum Place {
 pub(crate) fn flaw(ty: &Type, place: Place) -> Option<syn::Error> {
     let error = |text: String| Some(syn::Error::new_spanned(ty, text));
     match ty {
-        Type::Reference(reference) => error(of_reference(reference)),
+        Type::Reference(reference) => error(of_reference(reference, place)),
         Type::Path(path) => of_path(path, place),
         Type::Array(array) => flaw(&array.elem, place),
         Type::Group(group) => flaw(&group.elem, place),
@@ -52,24 +55,83 @@ pub(crate) fn flaw(ty: &Type, place: Place) -> Option<syn::Error> {
     }
 }
 
-fn of_reference(reference: &TypeReference) -> String {
+/// The first thing for which a type cannot be that of an argument, which may be a reference.
+/// `lifetimes` says whether lifetimes are complained about elsewhere.
+pub(crate) fn flaw_of_argument(ty: &Type, lifetimes: bool) -> Option<syn::Error> {
+    let Type::Reference(reference) = ungrouped(ty) else { return flaw(ty, Place::Argument) };
+    let error = |text: String| Some(syn::Error::new_spanned(ty, text));
+    if reference.mutability.is_some() {
+        return error(of_reference(reference, Place::Argument));
+    }
+    let named = reference.lifetime.as_ref().is_some_and(|lifetime| lifetime.ident != "_");
+    if named && !lifetimes {
+        return error(format!(
+            "a reference is good for one call: leave the lifetime out and write `&{}`",
+            shown(&reference.elem)
+        ));
+    }
+    match ungrouped(&reference.elem) {
+        Type::Path(path) if path.path.is_ident("str") => None,
+        Type::Slice(slice) => flaw(&slice.elem, Place::Argument),
+        referent => flaw(referent, Place::Argument),
+    }
+}
+
+fn ungrouped(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(group) => ungrouped(&group.elem),
+        Type::Paren(paren) => ungrouped(&paren.elem),
+        ty => ty,
+    }
+}
+
+/// What an argument refers to, if it is a reference.
+pub(crate) fn referent(ty: &Type) -> Option<&Type> {
+    match ungrouped(ty) {
+        Type::Reference(reference) => Some(ungrouped(&reference.elem)),
+        _ => None,
+    }
+}
+
+/// The type that owns the same as an argument of type `ty`, and looks the same in a message.
+pub(crate) fn owned(ty: &Type) -> Type {
+    match referent(ty) {
+        Some(Type::Path(path)) if path.path.is_ident("str") => {
+            parse_quote_spanned!(ty.span()=> ::std::string::String)
+        }
+        Some(Type::Slice(slice)) => {
+            let item = &slice.elem;
+            parse_quote_spanned!(ty.span()=> ::std::vec::Vec<#item>)
+        }
+        Some(referent) => referent.clone(),
+        None => ty.clone(),
+    }
+}
+
+fn of_reference(reference: &TypeReference, place: Place) -> String {
     let shown_reference = shown(reference);
-    let instead = owned(&reference.elem);
+    let instead = instead_of(&reference.elem);
     if reference.mutability.is_some() {
         return format!(
             "a value in a message is moved, so nobody would see the change: write `{instead}` \
              instead of `{shown_reference}` and return what was changed"
         );
     }
+    if place == Place::Argument {
+        return format!(
+            "an argument is a reference as a whole, or owns its parts: write `{instead}` instead of \
+             `{shown_reference}` here"
+        );
+    }
     format!("a value in a message owns its parts: write `{instead}` instead of `{shown_reference}`")
 }
 
-/// The type that owns what a reference to `ty` refers to.
-fn owned(ty: &Type) -> String {
+/// What to write instead of a reference to `ty`.
+fn instead_of(ty: &Type) -> String {
     match ty {
         Type::Path(path) if path.path.is_ident("str") => "String".into(),
-        Type::Slice(slice) => format!("Vec<{}>", owned(&slice.elem)),
-        Type::Reference(reference) => owned(&reference.elem),
+        Type::Slice(slice) => format!("Vec<{}>", instead_of(&slice.elem)),
+        Type::Reference(reference) => instead_of(&reference.elem),
         Type::TraitObject(_) | Type::ImplTrait(_) => "a concrete type".into(),
         other => shown(other),
     }
@@ -88,7 +150,7 @@ fn of_path(path: &TypePath, place: Place) -> Option<syn::Error> {
     if let Some(instead) = unsized_or_local(path) {
         return error(instead);
     }
-    if place == Place::Method && mentions_self(path) {
+    if place != Place::Field && mentions_self(path) {
         return error(format!(
             "`Self` is one type where the service runs and another where it is called: write a \
              concrete type instead of `{}`",
@@ -173,6 +235,7 @@ pub(crate) fn stand_in(signature: &mut Signature) {
         }
     }
 
+    let undeclared = signature.generics.params.is_empty();
     let inputs = signature.inputs.iter_mut().filter_map(|input| match input {
         FnArg::Typed(typed) => Some(&mut *typed.ty),
         FnArg::Receiver(_) => None,
@@ -190,6 +253,9 @@ pub(crate) fn stand_in(signature: &mut Signature) {
             }
             Type::Path(path) if path.path.is_ident("str") => {
                 *ty = parse_quote!(::std::string::String);
+            }
+            Type::Reference(reference) if undeclared => {
+                reference.lifetime.take_if(|lifetime| lifetime.ident != "static");
             }
             _ => {}
         }
@@ -216,7 +282,7 @@ pub(crate) fn unknown<'t>(ty: &'t Type, found: &mut Vec<&'t Type>) {
         Type::Group(group) => unknown(&group.elem, found),
         Type::Paren(paren) => unknown(&paren.elem, found),
         Type::Tuple(tuple) => tuple.elems.iter().for_each(|elem| unknown(elem, found)),
-        Type::Path(path) if is_number(path) || path.path.is_ident("String") => {}
+        Type::Path(path) if is_number(path) || is_text(path) => {}
         Type::Path(path) => match container(path) {
             Some(inner) => inner.into_iter().for_each(|inner| unknown(inner, found)),
             None => found.push(ty),
@@ -238,6 +304,13 @@ pub(crate) fn may_be_sequence(ty: &Type) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether it is `String`, as users write it or as it is emitted.
+fn is_text(path: &TypePath) -> bool {
+    let last = path.path.segments.last();
+    path.path.is_ident("String")
+        || path.path.leading_colon.is_some() && last.is_some_and(|last| last.ident == "String")
 }
 
 fn is_number(path: &TypePath) -> bool {

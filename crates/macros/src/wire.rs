@@ -160,6 +160,15 @@ fn plain_way(input: &DeriveInput, options: &Options) -> TokenStream {
                 count: usize,
                 input: &mut #from<'_>,
             ) -> #result<::std::vec::Vec<Self>, #error>;
+            fn take_again(
+                items: &mut ::std::vec::Vec<Self>,
+                count: usize,
+                input: &mut #from<'_>,
+            ) -> #result<(), #error>;
+            fn take_over(
+                place: &mut ::core::option::Option<Self>,
+                input: &mut #from<'_>,
+            ) -> #result<(), #error>;
         }
 
         #[diagnostic::do_not_recommend]
@@ -186,13 +195,25 @@ fn plain_way(input: &DeriveInput, options: &Options) -> TokenStream {
                 count: usize,
                 input: &mut #from<'_>,
             ) -> #result<::std::vec::Vec<Self>, #error> {
-                let left = input.remaining();
-                if count.checked_mul(::core::mem::size_of::<Self>()).is_none_or(|all| all > left) {
-                    return #result::Err(#error::Count { count: count as u64, left });
-                }
-                let mut items = ::std::vec![<Self as #zerocopy::FromZeros>::new_zeroed(); count];
-                input.bytes(#zerocopy::IntoBytes::as_mut_bytes(&mut items[..]))?;
+                let mut items = ::std::vec::Vec::new();
+                input.refill(&mut items, count)?;
                 #result::Ok(items)
+            }
+
+            fn take_again(
+                items: &mut ::std::vec::Vec<Self>,
+                count: usize,
+                input: &mut #from<'_>,
+            ) -> #result<(), #error> {
+                input.refill(items, count)
+            }
+
+            #[inline]
+            fn take_over(
+                place: &mut ::core::option::Option<Self>,
+                input: &mut #from<'_>,
+            ) -> #result<(), #error> {
+                input.replace(place)
             }
         }
 
@@ -226,6 +247,23 @@ fn many(input: &DeriveInput, options: &Options) -> TokenStream {
             input: &mut #from<'_>,
         ) -> ::core::result::Result<::std::vec::Vec<Self>, #error> {
             #carried::take_all(count, input)
+        }
+
+        #[inline]
+        fn take_again(
+            items: &mut ::std::vec::Vec<Self>,
+            count: usize,
+            input: &mut #from<'_>,
+        ) -> ::core::result::Result<(), #error> {
+            #carried::take_again(items, count, input)
+        }
+
+        #[inline]
+        fn take_over(
+            place: &mut ::core::option::Option<Self>,
+            input: &mut #from<'_>,
+        ) -> ::core::result::Result<(), #error> {
+            #carried::take_over(place, input)
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::error::CallError;
 use crate::sample::{Half, Stamps, Unsampled, Wants};
 use crate::session::{Answer, Extensions, Put, Session};
 use crate::time::Sleep;
-use crate::wire::{Input, Wire, WireError};
+use crate::wire::{Content, Input, Wire, WireError};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -54,7 +54,7 @@ pub struct Bound {
 impl Bound {
     /// Calls the method that stands at `index` in the service.
     #[inline(always)]
-    pub fn call<A: Wire, R: Wire>(
+    pub fn call<A: Content, R: Wire>(
         &self,
         index: usize,
         method: &'static str,
@@ -72,7 +72,7 @@ impl Bound {
 
     /// Calls a method whose result is the user's `Result`.
     #[inline(always)]
-    pub fn try_call<A: Wire, T: Wire, E: Wire>(
+    pub fn try_call<A: Content, T: Wire, E: Wire>(
         &self,
         index: usize,
         method: &'static str,
@@ -88,7 +88,12 @@ impl Bound {
 
     /// Sends a one-way message.
     #[inline(always)]
-    pub fn send<A: Wire>(&self, index: usize, method: &'static str, arguments: A) -> Send<'_, A> {
+    pub fn send<A: Content>(
+        &self,
+        index: usize,
+        method: &'static str,
+        arguments: A,
+    ) -> Send<'_, A> {
         const { assert!(!A::STREAMS, "nobody goes on with the streams of a one-way message") };
         let number = self.numbers.get(index).copied().unwrap_or(MISSING);
         Send { bound: self, number, method, arguments, rare: None }
@@ -153,7 +158,7 @@ struct Deadline {
 // Nothing in a call is pinned: its arguments are moved into the lane, its result out of it.
 impl<A, R> Unpin for Call<'_, A, R> {}
 
-impl<A: Wire, R: Wire> Call<'_, A, R> {
+impl<A: Content, R: Wire> Call<'_, A, R> {
     /// Gives the call up after `after`, here and at the callee, to whom the deadline travels.
     ///
     /// ```
@@ -405,7 +410,7 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
     }
 }
 
-impl<A: Wire, R: Wire> Future for Call<'_, A, R> {
+impl<A: Content, R: Wire> Future for Call<'_, A, R> {
     type Output = Result<R, CallError>;
 
     #[inline(always)]
@@ -417,7 +422,7 @@ impl<A: Wire, R: Wire> Future for Call<'_, A, R> {
     }
 }
 
-impl<A: Wire, R: Wire> Call<'_, A, R> {
+impl<A: Content, R: Wire> Call<'_, A, R> {
     /// Polls the call, whose result `take` reads where it lies.
     #[inline(always)]
     fn poll_taking<T>(

@@ -46,7 +46,7 @@ use crate::dispatch::Dispatcher;
 use crate::error::{BuildError, CallError, ConnectError, Lost, Why};
 use crate::setup::{longest, place, program_id};
 use crate::wait::Waiting;
-use crate::wire::Wire;
+use crate::wire::{Content, Wire};
 use caller::{Caller, To};
 use lasting::Until;
 use std::cell::RefCell;
@@ -462,7 +462,7 @@ impl Blocking<'_> {
 
     /// Calls the method that stands at `index` in the service, and waits.
     #[inline]
-    pub fn call<A: Wire, R: Wire>(
+    pub fn call<A: Content, R: Wire>(
         &self,
         index: usize,
         method: &'static str,
@@ -478,7 +478,7 @@ impl Blocking<'_> {
 
     /// Calls a method whose result is the user's `Result`, and waits.
     #[inline]
-    pub fn try_call<A: Wire, T: Wire, E: Wire>(
+    pub fn try_call<A: Content, T: Wire, E: Wire>(
         &self,
         index: usize,
         method: &'static str,
@@ -489,7 +489,7 @@ impl Blocking<'_> {
 
     /// Sends a one-way message, and waits for room.
     #[inline]
-    pub fn send<A: Wire>(
+    pub fn send<A: Content>(
         &self,
         index: usize,
         method: &'static str,

@@ -26,7 +26,7 @@ use crate::statistics::{Collected, Tally};
 use crate::task::{Caller, Cancelled, Live, Task};
 use crate::wake::{Roster, Wakeup};
 use crate::warning::warn_of;
-use crate::wire::{Input, Wire, WireError, signature_text};
+use crate::wire::{Incoming, Input, Wire, WireError, signature_text};
 use counted::Tallied;
 use ruled::Ruled;
 use std::cell::Cell;
@@ -72,7 +72,7 @@ impl Methods<'_> {
     /// Enters a method that is called.
     pub fn call<A, R, F>(&mut self, name: &'static str, rule: Rule, make: impl Fn(A) -> F + 'static)
     where
-        A: Wire,
+        A: Incoming,
         R: Wire,
         F: Future<Output = R> + 'static,
     {
@@ -82,7 +82,7 @@ impl Methods<'_> {
     /// Enters a one-way method.
     pub fn oneway<A, F>(&mut self, name: &'static str, rule: Rule, make: impl Fn(A) -> F + 'static)
     where
-        A: Wire,
+        A: Incoming,
         F: Future<Output = ()> + 'static,
     {
         self.enter::<A, (), F>(name, rule, make, true);
@@ -100,7 +100,7 @@ impl Methods<'_> {
         make: impl Fn(A) -> F + 'static,
         oneway: bool,
     ) where
-        A: Wire,
+        A: Incoming,
         R: Wire,
         F: Future<Output = R> + 'static,
     {
@@ -116,7 +116,8 @@ impl Methods<'_> {
                 longest: rule.max_bytes.unwrap_or(usize::MAX),
                 tally: tally.clone(),
             }),
-            arguments: std::marker::PhantomData,
+            arguments: A::Kept::default(),
+            result: std::marker::PhantomData,
         };
         let execution = rule.execution.unwrap_or(self.execution);
         let bounded = rule.needs || rule.budget_ns.is_some() || rule.max_bytes.is_some();
@@ -130,17 +131,19 @@ impl Methods<'_> {
             Some(tally) => Box::new(Tallied { method, tally }),
         };
         let service = self.service;
-        let text = signature_text::<A, R>(service, name, oneway);
+        let text = signature_text::<A::Owned, R>(service, name, oneway);
         (self.enter)(Entry { service, name, text, method });
     }
 }
 
 /// A method of a service that is served.
-struct Served<A, R, M, F> {
+struct Served<A: Incoming, R, M, F> {
     make: M,
     oneway: bool,
     kept: Rc<Kept<F>>,
-    arguments: std::marker::PhantomData<fn(A) -> R>,
+    /// Memory for its arguments by reference.
+    arguments: A::Kept,
+    result: std::marker::PhantomData<fn() -> R>,
 }
 
 /// What a method keeps for its handlers.
@@ -191,7 +194,7 @@ impl<F: Future> Slot<F> {
 
 impl<A, R, M, F> Method for Served<A, R, M, F>
 where
-    A: Wire,
+    A: Incoming,
     R: Wire,
     M: Fn(A) -> F,
     F: Future<Output = R> + 'static,
@@ -250,8 +253,8 @@ const ONEWAY: &str = "the method is one-way";
 const CALLED: &str = "the method is called, not one-way";
 
 #[inline(always)]
-fn read<A: Wire>(input: &mut Input<'_>) -> Result<A, WireError> {
-    let arguments = A::take(input)?;
+fn read<A: Incoming>(input: &mut Input<'_>, kept: &A::Kept) -> Result<A, WireError> {
+    let arguments = A::receive(input, kept)?;
     input.finish()?;
     Ok(arguments)
 }
@@ -303,7 +306,7 @@ fn refuse(session: &Session, call: CallNumber, text: &str) {
 
 impl<A, R, M, F> Served<A, R, M, F>
 where
-    A: Wire,
+    A: Incoming,
     R: Wire,
     M: Fn(A) -> F,
     F: Future<Output = R> + 'static,
@@ -325,7 +328,7 @@ where
         let (end, lease, refusals, bytes) = (None, None, None, len as usize);
         let from = From { node, session, call, end, lease, refusals, bytes };
         let arguments = passage::at_callee(A::STREAMS, (node, session, call), || {
-            read::<A>(&mut session.plain_payload(len))
+            read::<A>(&mut session.plain_payload(len), &self.arguments)
         });
         accepted(from, self.kept.names, arguments)
     }
@@ -357,8 +360,9 @@ where
         if self.is_too_long(session, call, bytes) {
             return None;
         }
-        let arguments =
-            passage::at_callee(A::STREAMS, (node, session, call), || read::<A>(&mut payload));
+        let arguments = passage::at_callee(A::STREAMS, (node, session, call), || {
+            read::<A>(&mut payload, &self.arguments)
+        });
         stamps.at(Point::Decoded);
         let end = deadline_us.map(|left| node.end_of(left));
         let from = From { node, session, call, end, lease, refusals, bytes };

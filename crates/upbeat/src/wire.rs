@@ -10,8 +10,10 @@
 //! not there it gives an error.
 
 mod carried;
+mod content;
 mod describe;
 mod forms;
+mod by_reference;
 mod shallow;
 mod in_place;
 mod input;
@@ -20,7 +22,11 @@ mod output;
 mod sequence;
 
 #[doc(hidden)]
+pub use by_reference::{ByRef, ByReference, Incoming, Passed, Received};
+#[doc(hidden)]
 pub use carried::{Arguments, Carried};
+#[doc(hidden)]
+pub use content::Content;
 pub use describe::{Describe, signature, signature_text};
 pub use forms::Plain;
 pub use in_place::InPlace;
@@ -35,6 +41,7 @@ pub use upbeat_core::method::Signature;
 
 use std::fmt;
 use std::rc::Rc;
+use upbeat_core::limits::EMPTY_ELEMENTS_MAX;
 
 /// A value that can be an argument or a result of a method.
 ///
@@ -96,17 +103,46 @@ pub trait Wire: Sized + 'static {
 
     /// Reads many values, as the elements of a sequence.
     fn take_all(count: usize, input: &mut Input<'_>) -> Result<Vec<Self>, WireError> {
-        // An element may be empty, or much smaller in the message than here, so the count alone may
-        // not reserve memory.
-        let most = input.remaining() / size_of::<Self>().max(1);
-        let mut items = reserved(count.min(most))?;
-        for _ in 0..count {
-            let item = Self::take(input)?;
-            reserve(&mut items, 1)?;
-            items.push(item);
-        }
+        let mut items = Vec::new();
+        Self::take_again(&mut items, count, input)?;
         Ok(items)
     }
+
+    /// Reads many values into a vector that was perhaps used before, in place of what it has.
+    #[doc(hidden)]
+    fn take_again(
+        items: &mut Vec<Self>,
+        count: usize,
+        input: &mut Input<'_>,
+    ) -> Result<(), WireError> {
+        items.clear();
+        // An element may be empty, or much smaller in the message than here, so the count alone may
+        // not reserve memory.
+        reserve(items, count.min(input.remaining() / size_of::<Self>().max(1)))?;
+        for _ in 0..count {
+            let item = Self::take(input)?;
+            reserve(items, 1)?;
+            items.push(item);
+        }
+        Ok(())
+    }
+
+    /// Reads a value in place of another.
+    #[doc(hidden)]
+    fn take_over(place: &mut Option<Self>, input: &mut Input<'_>) -> Result<(), WireError> {
+        *place = Some(Self::take(input)?);
+        Ok(())
+    }
+}
+
+/// Reads how many elements a sequence has. Each takes a byte of the message at least, or is empty:
+/// empty ones are bounded as such.
+fn checked_count(input: &mut Input<'_>) -> Result<usize, WireError> {
+    let count = input.count(0)?;
+    if count > input.remaining() && count > EMPTY_ELEMENTS_MAX {
+        return Err(WireError::Count { count: count as u64, left: input.remaining() });
+    }
+    Ok(count)
 }
 
 /// Makes an empty vector with room for so many items.

@@ -6,6 +6,7 @@
 #![allow(missing_docs, reason = "the service is nobody's")]
 #![allow(
     clippy::non_minimal_cfg,
+    clippy::ptr_arg,
     clippy::too_many_arguments,
     reason = "unusual forms are tried too"
 )]
@@ -84,6 +85,10 @@ pub trait Counter {
     async fn r#move(&self, service: Position, methods: Vec<Position>, r#type: ()) -> Position;
     async fn pair(&self, bound: Pair<u8, 3>) -> std::result::Result<Meters<u32>, String>;
     async fn odd(&self, handle: service, index: S) -> S;
+    async fn seen(&self, service: &str, call: &[Position], argument0: &Pair<u8, 2>, n: u8) -> u64;
+    async fn whole(&self, text: &String, all: &Vec<u8>, small: &u8) -> u64;
+    #[oneway]
+    async fn note(&self, r#type: &[u8; 3]);
     #[deprecated]
     async fn many(
         &self,
@@ -165,6 +170,18 @@ impl Counter for Mine {
         s
     }
 
+    async fn seen(&self, text: &str, all: &[Position], pair: &Pair<u8, 2>, n: u8) -> u64 {
+        (text.len() + all.len() + pair.b.len() + usize::from(n)) as u64
+    }
+
+    async fn whole(&self, text: &String, all: &Vec<u8>, small: &u8) -> u64 {
+        (text.len() + all.len()) as u64 + u64::from(*small)
+    }
+
+    async fn note(&self, note: &[u8; 3]) {
+        self.count.set(u64::from(note[2]));
+    }
+
     async fn many(
         &self,
         _: u8,
@@ -206,7 +223,10 @@ fn schemas() {
     assert_ne!(schema::<Pair<u8, 1>>(), schema::<Pair<u8, 2>>());
     let signatures = CounterClient::signatures();
     let names: Vec<&str> = signatures.iter().map(|signature| signature.name()).collect();
-    assert_eq!(names, ["add", "describe", "reset", "move", "pair", "odd", "many"]);
+    assert_eq!(
+        names,
+        ["add", "describe", "reset", "move", "pair", "odd", "seen", "whole", "note", "many",]
+    );
 }
 
 async fn calls(counter: CounterClient) {
@@ -221,6 +241,10 @@ async fn calls(counter: CounterClient) {
     assert_eq!(moved, Position { x: 101.0, y: 202.0 });
     assert_eq!(counter.pair(Pair { a: 1, b: vec![2; 3] }).await.unwrap().0, 4);
     counter.odd(service { n: 1 }, S).await.unwrap();
+    let pair = Pair { a: 1, b: vec![2; 3] };
+    assert_eq!(counter.seen("four", &[by; 5], &pair, 6).await, Ok(18));
+    assert_eq!(counter.whole(&"four".to_owned(), &vec![1; 5], &6).await, Ok(15));
+    counter.note(&[1, 2, 1]).await.unwrap();
     #[allow(deprecated)]
     let last = counter.many(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12).await;
     assert_eq!(last, Ok(12));

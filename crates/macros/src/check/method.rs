@@ -118,8 +118,8 @@ fn generics(signature: &Signature, complaints: &mut Complaints) {
     } else if !generics.params.is_empty() {
         complaints.about(
             generics,
-            "a value in a message owns its parts: leave the lifetimes out and write types that \
-             own, such as `String` and `Vec<u8>`",
+            "a reference is good for one call: leave the lifetimes out and write `&T` as an \
+             argument, and types that own their parts as results, such as `String`",
         );
     }
     if let Some(clause) = &generics.where_clause
@@ -185,7 +185,10 @@ fn arguments(signature: &Signature, complaints: &mut Complaints) {
                 format!("there is an argument `{name}` before it: give one of them another name"),
             );
         }
-        complaints_of_type(&argument.ty, complaints);
+        let has_lifetimes = !signature.generics.params.is_empty();
+        if let Some(error) = types::flaw_of_argument(&argument.ty, has_lifetimes) {
+            complaints.add(error);
+        }
         if count == ARGUMENTS_MAX + 1 {
             complaints.about(
                 argument,
@@ -250,11 +253,7 @@ fn output(signature: &Signature, oneway: bool, complaints: &mut Complaints) {
         );
         return;
     }
-    complaints_of_type(ty, complaints);
-}
-
-fn complaints_of_type(ty: &Type, complaints: &mut Complaints) {
-    if let Some(error) = types::flaw(ty, Place::Method) {
+    if let Some(error) = types::flaw(ty, Place::Result) {
         complaints.add(error);
     }
 }

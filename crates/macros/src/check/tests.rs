@@ -34,6 +34,9 @@ fn what_is_right_is_not_complained_about() {
         "#[cfg(unix)] async fn add(&self); #[cfg(not(unix))] async fn add(&self);",
         "/// Text.\n #[deprecated] async fn add(&self, _n: u8, a: ());",
         "async fn handle(&self); async fn shared(&self); async fn bound(&self, service: u8);",
+        "async fn put(&self, key: &str, value: &[u8], at: &Position, all: &[u8; 64]);",
+        "async fn all(&self, keys: &[String], parts: &Vec<Vec<u8>>, one: &(u8, u8));",
+        "#[oneway] async fn put(&self, key: &'_ str, n: u64);",
     ] {
         assert_eq!(of_method(method), [""; 0], "{method}");
     }
@@ -139,12 +142,13 @@ fn arguments() {
 #[test]
 fn types() {
     for (ty, words) in [
-        ("&str", "write `String` instead of `&str`"),
-        ("&'static str", "write `String` instead of `&'static str`"),
-        ("&[u8]", "write `Vec<u8>` instead of `&[u8]`"),
-        ("&[&str]", "write `Vec<String>`"),
-        ("&Position", "write `Position` instead"),
+        ("&[&str]", "String"),
         ("&&str", "write `String`"),
+        ("&usize", "`usize`"),
+        ("&impl Debug", "concrete type"),
+        ("&dyn Debug", "instead of `"),
+        ("&Option<&Position>", "Position"),
+        ("&[usize]", "usize"),
         ("&mut u64", "return what was changed"),
         ("Vec<&str>", "write `String`"),
         ("Result<u8, &str>", "write `String`"),
@@ -172,6 +176,31 @@ fn types() {
         {
             assert_one(&method, &of_method(&method), words);
         }
+    }
+}
+
+#[test]
+fn references() {
+    for (argument, words) in [
+        ("&'static str", "leave the lifetime out and write `&str`"),
+        ("&'a [u8]", "leave the lifetime out and write `&[u8]`"),
+        ("&[&str]", "write `String` instead of `&str` here"),
+        ("Option<&Position>", "write `Position` instead of `&Position` here"),
+        ("&[[u8]]", "has no size of its own"),
+    ] {
+        let method = format!("async fn f(&self, n: {argument});");
+        assert_one(&method, &of_method(&method), words);
+    }
+    let method = "async fn f<'a>(&self, n: &'a str) -> &'a str;";
+    assert_eq!(of_method(method).len(), 2, "the lifetimes, and the result");
+    for (ty, words) in [
+        ("&str", "write `String` instead of `&str`"),
+        ("&'static str", "write `String` instead of `&'static str`"),
+        ("&[u8]", "write `Vec<u8>` instead of `&[u8]`"),
+        ("&Position", "write `Position` instead"),
+    ] {
+        let method = format!("async fn f(&self) -> {ty};");
+        assert_one(&method, &of_method(&method), words);
     }
 }
 

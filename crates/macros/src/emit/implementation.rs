@@ -1,6 +1,7 @@
 //! An `impl` under `#[upbeat::service]`: as it was written, with what it says of its methods as a
 //! constant, and the tests of what they need as methods.
 
+use super::part::by_reference;
 use crate::complaint::Complaints;
 use crate::parse::{ImplOptions, is_oneway, plain_ident};
 use crate::rules::{self, Rule};
@@ -127,13 +128,13 @@ fn test(runtime: &Runtime, function: &ImplItemFn, rule: &Rule) -> ImplItem {
         FnArg::Receiver(_) => None,
     });
     let arguments = arguments.map(|typed| {
-        let ty = &typed.ty;
+        let ty = by_reference(&typed.ty);
         match &*typed.pat {
             syn::Pat::Ident(pattern) => {
                 let name = &pattern.ident;
-                quote!(#name: &#ty)
+                quote!(#name: #ty)
             }
-            _ => quote!(_: &#ty),
+            _ => quote!(_: #ty),
         }
     });
     parse_quote! {

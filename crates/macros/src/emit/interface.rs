@@ -1,6 +1,7 @@
 //! The trait itself: its methods return futures, and an `impl` writes them as `async fn`.
 
 use super::implementation::needs_name;
+use super::part::by_reference;
 use crate::model::{Method, Service};
 use crate::types::has_self;
 use proc_macro2::TokenStream;
@@ -36,11 +37,11 @@ fn needs(service: &Service, method: &Method) -> TraitItem {
     let name = needs_name(method.name());
     let needs = service.runtime.needs_type();
     let conditions = method.conditions();
-    let types = method.arguments.iter().map(|argument| &argument.ty);
+    let types = method.arguments.iter().map(|argument| by_reference(&argument.ty));
     parse_quote! {
         #(#conditions)*
         #[doc(hidden)]
-        fn #name(&self, _: &mut #needs #(, _: &#types)*) -> bool {
+        fn #name(&self, _: &mut #needs #(, _: #types)*) -> bool {
             true
         }
     }

@@ -1,14 +1,53 @@
 //! What the server and the stubs have in common.
 
-use crate::model::Service;
-use crate::types::has_word;
+use crate::model::{Method, Service};
+use crate::types::{has_word, referent};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 use syn::Type;
 
-/// The types of a method's arguments, as one tuple.
-pub(super) fn tuple<'a>(types: impl Iterator<Item = &'a Type>) -> TokenStream {
+/// The types of a method's arguments, as one tuple of types that own their parts.
+pub(super) fn owned(method: &Method) -> TokenStream {
+    let types = method.arguments.iter().map(|argument| &argument.owned);
     quote!((#(#types,)*))
+}
+
+/// The type of a method's arguments on one side, where `reference` has the place of one that is a
+/// reference.
+pub(super) fn passed(
+    service: &Service,
+    method: &Method,
+    reference: impl Fn(&Type) -> TokenStream,
+) -> TokenStream {
+    if !method.has_references() {
+        return owned(method);
+    }
+    let types = method.arguments.iter().map(|argument| match &argument.referent {
+        Some(referent) => reference(referent),
+        None => {
+            let ty = &argument.ty;
+            quote!(#ty)
+        }
+    });
+    let passed = service.runtime.passed();
+    quote!(#passed<(#(#types,)*)>)
+}
+
+/// A pattern of a method's arguments, or their values.
+pub(super) fn values(service: &Service, method: &Method, values: &[TokenStream]) -> TokenStream {
+    if !method.has_references() {
+        return quote!((#(#values,)*));
+    }
+    let passed = service.runtime.passed();
+    quote!(#passed((#(#values,)*)))
+}
+
+/// The type of a reference to an argument, which one by reference is itself.
+pub(super) fn by_reference(ty: &Type) -> TokenStream {
+    match referent(ty) {
+        Some(_) => quote!(#ty),
+        None => quote!(&#ty),
+    }
 }
 
 /// The type of the service in generic code: a name that is not used in the trait.

@@ -2,7 +2,7 @@
 
 use super::bounds::Bounds;
 use super::implementation::needs_name;
-use super::part::{parameter, tuple};
+use super::part::{parameter, passed, values};
 use crate::model::{Method, Outcome, Service};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
@@ -79,7 +79,8 @@ fn entry(service: &Service, parameter: &Ident, method: &Method) -> TokenStream {
     let name = method.name();
     let wire_name = method.wire_name();
     let conditions = method.conditions();
-    let types = tuple(method.arguments.iter().map(|argument| &argument.ty));
+    let received = service.runtime.received();
+    let types = passed(service, method, |referent| quote!(#received<#referent>));
     let needs = needs_name(name);
     let (await_needs, series, turn) =
         (service.runtime.needs(), service.runtime.series(), service.runtime.turn());
@@ -93,8 +94,20 @@ fn entry(service: &Service, parameter: &Ident, method: &Method) -> TokenStream {
     };
     // Names of our own, which no name of the user's can be mistaken for.
     let own = |name: String| Ident::new(&name, Span::mixed_site());
-    let values: Vec<Ident> =
+    let own: Vec<Ident> =
         (0..method.arguments.len()).map(|at| own(format!("argument{at}"))).collect();
+    let patterns: Vec<_> = own.iter().map(|name| quote!(#name)).collect();
+    let pattern = values(service, method, &patterns);
+    let arguments = || method.arguments.iter().zip(&own);
+    let given = arguments().map(|(argument, name)| match &argument.referent {
+        Some(_) => quote!(&*#name),
+        None => quote!(#name),
+    });
+    let given: Vec<_> = given.collect();
+    let shown = arguments().map(|(argument, name)| match &argument.referent {
+        Some(_) => quote!(&*#name),
+        None => quote!(&#name),
+    });
     quote! {
         #(#conditions)*
         {
@@ -102,22 +115,22 @@ fn entry(service: &Service, parameter: &Ident, method: &Method) -> TokenStream {
             let rule = <#parameter as #interface>::__UPBEAT.of(#wire_name);
             if const { <#parameter as #interface>::__UPBEAT.guards(#wire_name) } {
                 let series = series.clone();
-                methods.#enter(#wire_name, rule, move |(#(#values,)*)| {
+                methods.#enter(#wire_name, rule, move |#pattern| {
                     let service = ::std::rc::Rc::clone(&service);
                     let turn = #series::arrive(series.as_ref());
                     async move {
                         let _turn = #turn::come(turn).await;
                         #await_needs(|needs| {
-                            <#parameter as #interface>::#needs(&*service, needs #(, &#values)*)
+                            <#parameter as #interface>::#needs(&*service, needs #(, #shown)*)
                         })
                         .await;
-                        <#parameter as #interface>::#name(&*service #(, #values)*).await
+                        <#parameter as #interface>::#name(&*service #(, #given)*).await
                     }
                 });
             } else {
-                methods.#enter(#wire_name, rule, move |(#(#values,)*)| {
+                methods.#enter(#wire_name, rule, move |#pattern| {
                     let service = ::std::rc::Rc::clone(&service);
-                    async move { <#parameter as #interface>::#name(&*service #(, #values)*).await }
+                    async move { <#parameter as #interface>::#name(&*service #(, #given)*).await }
                 });
             }
         }

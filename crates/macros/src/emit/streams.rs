@@ -5,12 +5,22 @@ use crate::model::{Method, Outcome, Service};
 use crate::types::unknown;
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::Type;
 use syn::spanned::Spanned;
 
 /// What the compiler is to look at.
 pub(super) fn emit(service: &Service) -> TokenStream {
     let methods = service.methods.iter().filter(|_| service.sound);
-    let looks = methods.filter_map(|method| Some(look(service, method, why_not(method)?)));
+    let looks = methods.map(|method| match why_not(method) {
+        Some(why_not) => look(service, method, method.types(), why_not),
+        None => {
+            let by_reference = method.arguments.iter().filter(|one| one.referent.is_some());
+            let types = by_reference.map(|one| &one.owned);
+            let why_not = "a stream is passed by value: leave the `&` out, or write a `Vec` instead \
+                           of the stream";
+            look(service, method, types, why_not)
+        }
+    });
     quote!(#(#looks)*)
 }
 
@@ -28,11 +38,17 @@ fn why_not(method: &Method) -> Option<&'static str> {
     )
 }
 
-fn look(service: &Service, method: &Method, why_not: &str) -> TokenStream {
+/// Looks for streams in types of a method.
+fn look<'m>(
+    service: &Service,
+    method: &'m Method,
+    of: impl Iterator<Item = &'m Type>,
+    why_not: &str,
+) -> TokenStream {
     let (look, no_streams) = (service.runtime.look(), service.runtime.no_streams());
     let conditions = method.conditions();
     let mut types = Vec::new();
-    method.types().for_each(|ty| unknown(ty, &mut types));
+    of.for_each(|ty| unknown(ty, &mut types));
     let looks = types.into_iter().map(|ty| {
         let look = quote! {
             const _: () = {

@@ -6,8 +6,8 @@ mod stand_in;
 use form::{Form, head, result};
 
 use super::bounds::Bounds;
-use super::part::{item, tuple};
-use crate::model::{Method, Outcome, Service};
+use super::part::{item, owned, passed, values};
+use crate::model::{Argument, Method, Outcome, Service};
 use crate::types::may_be_sequence;
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -186,7 +186,7 @@ fn signatures(service: &Service) -> TokenStream {
     let pushes = service.methods.iter().filter(|_| service.sound).map(|method| {
         let signature = service.runtime.signature();
         let conditions = method.conditions();
-        let types = tuple(method.arguments.iter().map(|argument| &argument.ty));
+        let types = owned(method);
         let result = result(method);
         let (of, name) = (service.wire_name(), method.wire_name());
         let oneway = matches!(method.outcome, Outcome::Sent);
@@ -265,12 +265,17 @@ fn methods(service: &Service, bounds: &Bounds, form: Form) -> TokenStream {
             Form::Blocking => quote!(blocking),
             Form::Filling => quote!(filling),
         };
-        let values = method.arguments.iter().map(|argument| &argument.name);
-        let types = tuple(method.arguments.iter().map(|argument| &argument.ty));
+        let by_ref = service.runtime.by_ref();
+        let given = method.arguments.iter().map(|Argument { name, referent, .. }| match referent {
+            Some(_) => quote!(#by_ref(#name)),
+            None => quote!(#name),
+        });
+        let given = values(service, method, &given.collect::<Vec<_>>());
+        let types = passed(service, method, |referent| quote!(#by_ref<'call, #referent>));
         let head = head(service, method, form, &types, None);
         let clause = bounds.of_method(method);
         let Some(filled) = filled else {
-            return quote!(#head #clause { self.#way.#verb(#index, #wire_name, (#(#values,)*)) });
+            return quote!(#head #clause { self.#way.#verb(#index, #wire_name, #given) });
         };
         let (sequence, item) = (service.runtime.sequence_of(), item(service));
         let clause = match clause.is_empty() {
@@ -283,7 +288,7 @@ fn methods(service: &Service, bounds: &Bounds, form: Form) -> TokenStream {
         };
         quote! {
             #head #clause {
-                self.#way.#verb::<#result>(#index, #wire_name, (#(#values,)*))
+                self.#way.#verb::<#result>(#index, #wire_name, #given)
             }
         }
     });

@@ -121,6 +121,40 @@ fn the_stubs_say_the_place_and_the_name_of_the_method() {
 }
 
 #[test]
+fn arguments_by_reference_are_passed_as_they_are() {
+    let code = "trait Store {
+        async fn put(&self, key: &str, n: u64) -> u64;
+        #[method(nack)] async fn place(&self, order: &Order) -> u8;
+    }";
+    let file = emitted("", code);
+    for (of, name, expected) in [
+        (
+            "StoreClient",
+            "put",
+            "fnput<'call>(&'callself,key:&'callstr,n:u64)\
+             ->::upbeat::call::Call<'call,::upbeat::wire::Passed<(::upbeat::wire::ByRef<'call,str>,u64,)>,\
+             u64>{self.bound.call(0,\"put\",::upbeat::wire::Passed((::upbeat::wire::ByRef(key),n,)))}",
+        ),
+        (
+            "StoreBlocking",
+            "place",
+            "fnplace(&self,order:&Order)->::core::result::Result<u8,::upbeat::CallError>\
+             whereOrder:::upbeat::wire::Wire{self.blocking.call(1,\"place\",\
+             ::upbeat::wire::Passed((::upbeat::wire::ByRef(order),)))}",
+        ),
+    ] {
+        assert_eq!(method(&file, of, name), expected);
+    }
+    let methods = method(&file, "StoreServer<S>", "methods");
+    assert!(
+        methods.contains("<SasStore>::put(&*service,&*argument0,argument1).await"),
+        "{methods}"
+    );
+    let signatures = method(&file, "StoreClient", "signatures");
+    assert!(signatures.contains("::<(::std::string::String,u64,),u64>(\"Store\""), "{signatures}");
+}
+
+#[test]
 fn the_server_does_not_take_the_names_of_others() {
     let file = emitted("", COUNTER);
     let methods = method(&file, "CounterServer<Service>", "methods");
@@ -150,7 +184,10 @@ fn methods_under_a_condition_have_their_places_counted_by_the_compiler() {
 #[test]
 fn something_wrong_leaves_everything_to_be_used() {
     for (options, code) in [
-        ("", "trait Counter { fn add(&self, n: &str) -> &str; async fn good(&self) -> u8; }"),
+        (
+            "",
+            "trait Counter { fn add(&self, n: &str, m: &u8) -> &str; async fn good(&self) -> u8; }",
+        ),
         ("", "trait Counter<T> { async fn add(&mut self, n: T) -> Vec<T>; }"),
         ("", "trait Counter { type T; async fn add<U: Copy>(n: U) -> Self::T {} }"),
         ("unknown", "trait Counter { async fn add(&self); }"),

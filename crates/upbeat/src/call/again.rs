@@ -8,7 +8,7 @@
 use super::{Asks, Bound, Call, Filling, TryNackCall};
 use crate::error::{CallError, FailCode};
 use crate::time::Sleep;
-use crate::wire::{Describe, Input, Output, Sequence, Wire, WireError};
+use crate::wire::{Content, Input, Output, Sequence, Wire, WireError};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -19,24 +19,15 @@ use upbeat_core::backoff::is_refusable;
 /// Arguments that are sent and kept.
 struct Kept<A>(Rc<A>);
 
-impl<A: Wire> Wire for Kept<A> {
+impl<A: Content> Content for Kept<A> {
     const IN_PLACE: bool = A::IN_PLACE;
-    const BYTES_LIKELY: usize = A::BYTES_LIKELY;
 
     fn bytes_likely(&self) -> usize {
         self.0.bytes_likely()
     }
 
-    fn describe(out: &mut Describe) {
-        A::describe(out);
-    }
-
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
         self.0.put(out)
-    }
-
-    fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
-        A::take(input).map(|arguments| Kept(Rc::new(arguments)))
     }
 }
 
@@ -61,7 +52,7 @@ impl<A, R> Unpin for NackCall<'_, A, R> {}
 
 impl Bound {
     /// Calls a method that may send the call back.
-    pub fn nack_call<A: Wire, R: Wire>(
+    pub fn nack_call<A: Content, R: Wire>(
         &self,
         index: usize,
         method: &'static str,
@@ -84,7 +75,7 @@ impl Bound {
     }
 
     /// The same where the method's result is the user's `Result`.
-    pub fn try_nack_call<A: Wire, T: Wire, E: Wire>(
+    pub fn try_nack_call<A: Content, T: Wire, E: Wire>(
         &self,
         index: usize,
         method: &'static str,
@@ -93,7 +84,7 @@ impl Bound {
         TryNackCall::new(self.nack_call(index, method, arguments))
     }
 
-    fn attempt<A: Wire, R: Wire>(
+    fn attempt<A: Content, R: Wire>(
         &self,
         index: usize,
         method: &'static str,
@@ -106,7 +97,7 @@ impl Bound {
     }
 }
 
-impl<A: Wire, R: Wire> NackCall<'_, A, R> {
+impl<A: Content, R: Wire> NackCall<'_, A, R> {
     /// Gives the call up after `after`, however often it is sent: see [`Call::deadline`].
     pub fn deadline(mut self, after: Duration) -> Self {
         self.deadline = Some(Sleep::new(&self.bound.node, after));
@@ -196,7 +187,7 @@ impl<A: Wire, R: Wire> NackCall<'_, A, R> {
     }
 }
 
-impl<A: Wire, R: Wire> Future for NackCall<'_, A, R> {
+impl<A: Content, R: Wire> Future for NackCall<'_, A, R> {
     type Output = Result<R, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -204,7 +195,7 @@ impl<A: Wire, R: Wire> Future for NackCall<'_, A, R> {
     }
 }
 
-impl<A: Wire, R: Wire> Asks for NackCall<'_, A, R> {
+impl<A: Content, R: Wire> Asks for NackCall<'_, A, R> {
     fn bounded(self, after: Duration) -> Self {
         self.deadline(after)
     }

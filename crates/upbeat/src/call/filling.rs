@@ -5,7 +5,7 @@
 
 use super::{Call, flatten};
 use crate::error::CallError;
-use crate::wire::{Input, Sequence, Wire, WireError, fill, try_fill};
+use crate::wire::{Content, Input, Sequence, Wire, WireError, fill, try_fill};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -32,7 +32,7 @@ pub trait Asks: Unpin + Sized {
     ) -> Poll<Result<T, CallError>>;
 }
 
-impl<A: Wire, R: Wire> Asks for Call<'_, A, R> {
+impl<A: Content, R: Wire> Asks for Call<'_, A, R> {
     fn bounded(self, after: Duration) -> Self {
         self.deadline(after)
     }
@@ -53,7 +53,7 @@ impl<A: Wire, R: Wire> Asks for Call<'_, A, R> {
     }
 }
 
-impl<A: Wire, R: Sequence> Call<'_, A, R> {
+impl<A: Content, R: Sequence> Call<'_, A, R> {
     /// Has the result written into `buffer`, straight from where the callee wrote it, with no vector
     /// in between, and gives how many items it has. Where the buffer has no room for all of them none
     /// is written, and [`CallError::NoRoom`] says both numbers; the call has run.

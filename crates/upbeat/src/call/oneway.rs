@@ -5,7 +5,7 @@ use super::{Bound, MISSING};
 use crate::error::CallError;
 use crate::sample::{Reason, Stamps, Unsampled};
 use crate::session::{Extensions, Put};
-use crate::wire::Wire;
+use crate::wire::Content;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -25,7 +25,7 @@ pub struct Send<'c, A> {
 // Nothing in it is pinned: the arguments are moved into the lane.
 impl<A> Unpin for Send<'_, A> {}
 
-impl<A: Wire> Future for Send<'_, A> {
+impl<A: Content> Future for Send<'_, A> {
     type Output = Result<(), CallError>;
 
     #[inline(always)]
@@ -37,7 +37,7 @@ impl<A: Wire> Future for Send<'_, A> {
     }
 }
 
-impl<A: Wire> Send<'_, A> {
+impl<A: Content> Send<'_, A> {
     /// Sends the message now, or says [`CallError::Full`] where it would have to wait.
     ///
     /// ```

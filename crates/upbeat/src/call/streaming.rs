@@ -8,7 +8,7 @@ use super::{Bound, Call, State};
 use crate::error::CallError;
 use crate::passage::{Carrier, Passage, Side, within};
 use crate::session::Answer;
-use crate::wire::{Arguments, Input, Wire, WireError};
+use crate::wire::{Arguments, Content, Input, Wire, WireError};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use upbeat_core::frame::{CallNumber, Head};
@@ -29,7 +29,7 @@ impl Bound {
     }
 }
 
-impl<A: Wire, R: Wire> Call<'_, A, R> {
+impl<A: Content, R: Wire> Call<'_, A, R> {
     /// The call was sent: the streams of its arguments can go on.
     #[cold]
     pub(super) fn feeds(&mut self, call: CallNumber) {
@@ -100,7 +100,7 @@ impl<A: Wire, R: Wire> Call<'_, A, R> {
 }
 
 /// The streams of the arguments go on where the first of the result is read.
-pub(crate) fn hand_over(arguments: &impl Wire, result: &impl Wire) {
+pub(crate) fn hand_over(arguments: &impl Content, result: &impl Wire) {
     let mut left = Arguments::default();
     arguments.streams(&mut |stream| left.streams.push(Rc::clone(stream)));
     if left.streams.is_empty() {

@@ -5,7 +5,7 @@
 
 use super::{Asks, Call, NackCall, TryFilling};
 use crate::error::CallError;
-use crate::wire::{Sequence, Wire};
+use crate::wire::{Content, Sequence, Wire};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -19,13 +19,13 @@ pub trait SendsNow: Asks {
     fn send_now(self) -> Result<Self, CallError>;
 }
 
-impl<A: Wire, R: Wire> SendsNow for Call<'_, A, R> {
+impl<A: Content, R: Wire> SendsNow for Call<'_, A, R> {
     fn send_now(self) -> Result<Self, CallError> {
         self.try_send()
     }
 }
 
-impl<A: Wire, R: Wire> SendsNow for NackCall<'_, A, R> {
+impl<A: Content, R: Wire> SendsNow for NackCall<'_, A, R> {
     fn send_now(self) -> Result<Self, CallError> {
         self.try_send()
     }

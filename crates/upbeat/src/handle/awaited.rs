@@ -10,7 +10,7 @@ use super::side::{Asked, Side};
 use crate::call::{Asks, Filling, Trying, hand_over};
 use crate::error::CallError;
 use crate::passage::{self, Carrier, Passage};
-use crate::wire::{Input, Sequence, Wire, WireError};
+use crate::wire::{Content, Input, Sequence, Wire, WireError};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -44,7 +44,7 @@ enum State<A> {
 // Nothing in it is pinned: arguments are moved into the lane, the result out of it.
 impl<A, R> Unpin for HandleCall<'_, A, R> {}
 
-impl<A: Wire, R: Wire> Future for HandleCall<'_, A, R> {
+impl<A: Content, R: Wire> Future for HandleCall<'_, A, R> {
     type Output = Result<R, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -52,7 +52,7 @@ impl<A: Wire, R: Wire> Future for HandleCall<'_, A, R> {
     }
 }
 
-impl<A: Wire, R: Wire> Asks for HandleCall<'_, A, R> {
+impl<A: Content, R: Wire> Asks for HandleCall<'_, A, R> {
     fn bounded(self, after: Duration) -> Self {
         self.deadline(after)
     }
@@ -70,7 +70,7 @@ impl<A: Wire, R: Wire> Asks for HandleCall<'_, A, R> {
     }
 }
 
-impl<A: Wire, R: Wire> HandleCall<'_, A, R> {
+impl<A: Content, R: Wire> HandleCall<'_, A, R> {
     /// Gives the call up after `after`, here and at the callee, to whom the deadline travels. What it
     /// waits for does not matter: the session, room, or the answer.
     ///
@@ -179,7 +179,7 @@ impl<A: Wire, R: Wire> HandleCall<'_, A, R> {
     }
 }
 
-impl<A: Wire, R: Sequence> HandleCall<'_, A, R> {
+impl<A: Content, R: Sequence> HandleCall<'_, A, R> {
     /// Has the result written into `buffer`, straight from where the callee wrote it, and gives how
     /// many items it has: see [`Call::into`](crate::call::Call::into).
     ///
@@ -200,7 +200,7 @@ impl<A: Wire, R: Sequence> HandleCall<'_, A, R> {
     }
 }
 
-impl<A: Wire, R: Wire> HandleCall<'_, A, R> {
+impl<A: Content, R: Wire> HandleCall<'_, A, R> {
     /// Polls it where streams may stand in it; those of its arguments are handed on to what is taken.
     fn poll_streams<T>(
         &mut self,
@@ -271,7 +271,7 @@ pub struct HandleSend<'h, A> {
 
 impl BoundHandle {
     /// Calls the method that stands at `index` in the service.
-    pub fn call<A: Wire, R: Wire>(
+    pub fn call<A: Content, R: Wire>(
         &self,
         index: usize,
         method: &'static str,
@@ -291,7 +291,7 @@ impl BoundHandle {
     }
 
     /// Calls a method whose result is the user's `Result`.
-    pub fn try_call<A: Wire, T: Wire, E: Wire>(
+    pub fn try_call<A: Content, T: Wire, E: Wire>(
         &self,
         index: usize,
         method: &'static str,
@@ -301,7 +301,7 @@ impl BoundHandle {
     }
 
     /// Sends a one-way message.
-    pub fn send<A: Wire>(
+    pub fn send<A: Content>(
         &self,
         index: usize,
         method: &'static str,
@@ -332,7 +332,7 @@ fn side_of(handle: &BoundHandle, asked: &Option<Asked>) -> Result<Arc<Side>, Cal
 // Nothing in it is pinned: the arguments are moved into the lane.
 impl<A> Unpin for HandleSend<'_, A> {}
 
-impl<A: Wire> Future for HandleSend<'_, A> {
+impl<A: Content> Future for HandleSend<'_, A> {
     type Output = Result<(), CallError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

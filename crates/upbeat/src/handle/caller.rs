@@ -13,7 +13,7 @@ use crate::session::{
 };
 use crate::wait::{Pace, TURNS_PER_TICK, Waiting};
 use crate::wake::MAIN;
-use crate::wire::{Input, Wire, WireError};
+use crate::wire::{Content, Input, Wire, WireError};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ impl Caller {
         };
         let request: BindRequest = request(service, signatures)?;
         let to = To { index: 0, method: "bind" };
-        let answer = caller.ask(to, request.encode(), None, Vec::take);
+        let answer = caller.ask(to, request.encode(), None, <Vec<u8> as Wire>::take);
         caller.until = None;
         let numbers: Rc<[u16]> = numbers(&request, answer, &caller.session.peer_text())?;
         caller.numbers = numbers.iter().copied().collect();
@@ -121,7 +121,7 @@ impl Caller {
 
     /// Calls, and waits for the answer, which `take` reads where it lies: until a time at most.
     #[inline]
-    pub(super) fn call<A: Wire, T>(
+    pub(super) fn call<A: Content, T>(
         &mut self,
         to: To,
         arguments: A,
@@ -135,7 +135,7 @@ impl Caller {
     }
 
     #[inline]
-    fn ask<A: Wire, T>(
+    fn ask<A: Content, T>(
         &mut self,
         to: To,
         arguments: A,
@@ -214,7 +214,7 @@ impl Caller {
     }
 
     /// Sends a one-way message, waiting for room: until a time at most.
-    pub(super) fn send<A: Wire>(
+    pub(super) fn send<A: Content>(
         &mut self,
         to: To,
         arguments: &A,
@@ -243,7 +243,7 @@ impl Caller {
     /// Writes a call. None if there is no room now, or no number; where that had to be asked for, or stood
     /// for, it is noted, and the waker is woken when there is. A thread that blocks has none.
     #[inline]
-    pub(super) fn send_call<A: Wire>(
+    pub(super) fn send_call<A: Content>(
         &mut self,
         to: To,
         arguments: &A,
@@ -298,7 +298,7 @@ impl Caller {
     }
 
     /// Writes a one-way message. False if there is no room now, as with a call.
-    pub(super) fn try_send<A: Wire>(
+    pub(super) fn try_send<A: Content>(
         &mut self,
         to: To,
         arguments: &A,
@@ -318,7 +318,7 @@ impl Caller {
     }
 
     #[inline]
-    fn put<A: Wire>(
+    fn put<A: Content>(
         &self,
         head: Head,
         arguments: &A,

@@ -4,7 +4,7 @@ use super::caller::To;
 use super::{Blocking, wait};
 use crate::call::{Asks, flatten};
 use crate::error::CallError;
-use crate::wire::{Input, Plain, SequenceOf, Wire, WireError, fill, try_fill};
+use crate::wire::{Content, Input, Plain, SequenceOf, Wire, WireError, fill, try_fill};
 use std::future::poll_fn;
 
 /// A call that blocks the calling thread, and whose result goes into a buffer: see [`Blocking::filling`].
@@ -39,7 +39,7 @@ impl Blocking<'_> {
 impl<T: Plain> BlockingFilling<'_, T> {
     /// Calls the method that stands at `index` in the service, waits, and gives how many items its result has.
     #[inline]
-    pub fn call<A: Wire, R: Wire + SequenceOf<T>>(
+    pub fn call<A: Content, R: Wire + SequenceOf<T>>(
         self,
         index: usize,
         method: &'static str,
@@ -51,7 +51,7 @@ impl<T: Plain> BlockingFilling<'_, T> {
 
     /// The same of a method whose result is the user's `Result`.
     #[inline]
-    pub fn try_call<A: Wire, R: Wire + SequenceOf<T>, E: Wire>(
+    pub fn try_call<A: Content, R: Wire + SequenceOf<T>, E: Wire>(
         self,
         index: usize,
         method: &'static str,
@@ -66,7 +66,7 @@ impl<T: Plain> BlockingFilling<'_, T> {
 impl Blocking<'_> {
     /// Calls, and has `take` read the result where it lies.
     #[inline]
-    fn taking<A: Wire, R: Wire, T>(
+    fn taking<A: Content, R: Wire, T>(
         &self,
         index: usize,
         method: &'static str,

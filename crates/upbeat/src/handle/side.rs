@@ -9,7 +9,7 @@ use super::lasting::{Alarm, Until, Watch};
 use super::{Target, forked, not_connected};
 use crate::error::{BuildError, CallError};
 use crate::reactor::timespec;
-use crate::wire::{Input, Wire, WireError};
+use crate::wire::{Content, Input, WireError};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -93,7 +93,7 @@ impl Side {
     }
 
     /// Writes a call. None if there is no room; then the waker is woken when there may be.
-    pub(super) fn send_call<A: Wire>(
+    pub(super) fn send_call<A: Content>(
         self: &Arc<Self>,
         to: To,
         arguments: &A,
@@ -108,7 +108,7 @@ impl Side {
 
     /// Writes a one-way message. False if there is no room; then the waker is woken when there may
     /// be.
-    pub(super) fn try_send<A: Wire>(
+    pub(super) fn try_send<A: Content>(
         self: &Arc<Self>,
         to: To,
         arguments: &A,

@@ -6,7 +6,7 @@ use super::caller::To;
 use super::side::Asked;
 use crate::dispatch::Dispatcher;
 use crate::error::CallError;
-use crate::wire::{Input, Wire, WireError};
+use crate::wire::{Content, Input, Wire, WireError};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct SideCall<A, R> {
 // Nothing in it is pinned, as in any call.
 impl<A, R> Unpin for SideCall<A, R> {}
 
-impl<A: Wire, R: Wire> SideCall<A, R> {
+impl<A: Content, R: Wire> SideCall<A, R> {
     /// Calls one of the methods that every node serves.
     pub(crate) fn new(
         side: &Arc<Side>,
@@ -41,7 +41,7 @@ impl<A: Wire, R: Wire> SideCall<A, R> {
     }
 }
 
-impl<A: Wire, R> Future for SideCall<A, R> {
+impl<A: Content, R> Future for SideCall<A, R> {
     type Output = Result<R, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

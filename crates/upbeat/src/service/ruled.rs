@@ -8,7 +8,7 @@ use crate::dispatch::{Dispatcher, Method, Request};
 use crate::execution::{Execution, Luck};
 use crate::sample::{Reason, Sample, Stamps, Unsampled};
 use crate::session::Session;
-use crate::wire::Wire;
+use crate::wire::{Incoming, Wire};
 use std::future::Future;
 use std::rc::Rc;
 use upbeat_core::backoff::is_refusable;
@@ -16,7 +16,7 @@ use upbeat_core::bill::Counter;
 use upbeat_core::frame::{CallNumber, FailCode};
 
 /// A method with a rule of its own.
-pub(super) struct Ruled<A, R, M, F> {
+pub(super) struct Ruled<A: Incoming, R, M, F> {
     served: Served<A, R, M, F>,
     execution: Execution,
     /// Ticks to which handlers are held where they first run, if the method says it.
@@ -27,7 +27,7 @@ pub(super) struct Ruled<A, R, M, F> {
 
 impl<A, R, M, F> Ruled<A, R, M, F>
 where
-    A: Wire,
+    A: Incoming,
     R: Wire,
     M: Fn(A) -> F,
     F: Future<Output = R> + 'static,
@@ -118,7 +118,7 @@ where
 
 impl<A, R, M, F> Method for Ruled<A, R, M, F>
 where
-    A: Wire,
+    A: Incoming,
     R: Wire,
     M: Fn(A) -> F,
     F: Future<Output = R> + 'static,

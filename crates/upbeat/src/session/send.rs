@@ -10,11 +10,11 @@
 use super::pending::Frame;
 use super::pool::{CLASSES, class_of};
 use super::write::{
-    ANSWERS, Bytes, Content, Extensions, Front, GRANTED, Lack, PENDING, Put, REQUESTS, Words,
-    encoded,
+    ANSWERS, Bytes, Extensions, Front, GRANTED, Lack, PENDING, Put, REQUESTS, Words, encoded,
 };
 use super::{Fault, Session, Waiter, misbehaved};
 use crate::sample::{Answering, Stamps, Unsampled};
+use crate::wire::Content;
 use std::task::Waker;
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Head};

@@ -8,7 +8,7 @@
 use super::{Fault, Session, broken};
 use crate::error::{CallError, Lost, Why};
 use crate::sample::Stamps;
-use crate::wire::{Output, Wire, WireError};
+use crate::wire::{Content, Output, WireError};
 use rustix::io::Errno;
 use upbeat_core::bill::way::Point;
 use upbeat_core::frame::{Flags, Head, Placed};
@@ -77,32 +77,6 @@ pub(super) enum Lack {
     Buffer = 2,
     /// A place at the receiver.
     Place = 4,
-}
-
-/// What is written behind a head.
-pub(crate) trait Content {
-    /// Whether its receiver wants to read it where it lies.
-    const IN_PLACE: bool;
-
-    /// Bytes that it will likely take.
-    fn bytes_likely(&self) -> usize;
-
-    /// Writes it.
-    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError>;
-}
-
-impl<T: Wire> Content for T {
-    const IN_PLACE: bool = T::IN_PLACE;
-
-    #[inline(always)]
-    fn bytes_likely(&self) -> usize {
-        Wire::bytes_likely(self)
-    }
-
-    #[inline(always)]
-    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
-        Wire::put(self, out)
-    }
 }
 
 /// What stands before a payload, in its slot.
@@ -200,8 +174,6 @@ pub(super) const PENDING: Domain = Domain { queues: false, ..ANSWERS };
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
 
 impl Content for Bytes<'_> {
-    const IN_PLACE: bool = false;
-
     fn bytes_likely(&self) -> usize {
         self.0.len()
     }

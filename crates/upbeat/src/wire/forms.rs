@@ -1,11 +1,10 @@
 //! The forms of the types that everybody uses.
 
-use super::{Carried, Describe, Input, Output, Wire, WireError};
+use super::{ByReference, Carried, Describe, Input, Output, Wire, WireError, checked_count};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 use std::rc::Rc;
-use upbeat_core::limits::EMPTY_ELEMENTS_MAX;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Plain data: any bytes are a value, and there is nothing in it but its bytes.
@@ -51,6 +50,20 @@ macro_rules! plain {
             fn take_all(count: usize, input: &mut Input<'_>) -> Result<Vec<Self>, WireError> {
                 input.items(checked(count, size_of::<Self>(), input)?)
             }
+
+            #[inline]
+            fn take_again(
+                items: &mut Vec<Self>,
+                count: usize,
+                input: &mut Input<'_>,
+            ) -> Result<(), WireError> {
+                input.refill(items, count)
+            }
+
+            #[inline]
+            fn take_over(place: &mut Option<Self>, input: &mut Input<'_>) -> Result<(), WireError> {
+                input.replace(place)
+            }
         }
     )*};
 }
@@ -88,6 +101,11 @@ impl<T: Plain, const N: usize> Wire for [T; N] {
     #[inline]
     fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
         input.plain()
+    }
+
+    #[inline]
+    fn take_over(place: &mut Option<Self>, input: &mut Input<'_>) -> Result<(), WireError> {
+        input.replace(place)
     }
 }
 
@@ -130,7 +148,7 @@ impl Wire for String {
 
     #[inline]
     fn bytes_likely(&self) -> usize {
-        8 + self.len()
+        ByReference::likely(self.as_str())
     }
 
     fn describe(out: &mut Describe) {
@@ -138,9 +156,7 @@ impl Wire for String {
     }
 
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
-        (self.len() as u64).put(out)?;
-        out.bytes(self.as_bytes());
-        Ok(())
+        ByReference::write(self.as_str(), out)
     }
 
     fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
@@ -156,7 +172,7 @@ impl<T: Wire> Wire for Vec<T> {
 
     #[inline]
     fn bytes_likely(&self) -> usize {
-        8 + self.len() * T::BYTES_LIKELY
+        ByReference::likely(self.as_slice())
     }
 
     fn describe(out: &mut Describe) {
@@ -166,8 +182,7 @@ impl<T: Wire> Wire for Vec<T> {
     }
 
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
-        (self.len() as u64).put(out)?;
-        T::put_all(self, out)
+        ByReference::write(self.as_slice(), out)
     }
 
     fn streams(&self, show: &mut dyn FnMut(&Rc<dyn Carried>)) {
@@ -175,11 +190,7 @@ impl<T: Wire> Wire for Vec<T> {
     }
 
     fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
-        // An element takes a byte of the message, or may be empty: then they are bounded as such.
-        let count = input.count(0)?;
-        if count > input.remaining() && count > EMPTY_ELEMENTS_MAX {
-            return Err(WireError::Count { count: count as u64, left: input.remaining() });
-        }
+        let count = checked_count(input)?;
         T::take_all(count, input)
     }
 }

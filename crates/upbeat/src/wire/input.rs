@@ -2,14 +2,14 @@
 
 use super::in_place::{Hold, Lease, Unread};
 use super::shallow::Shallow;
-use super::{WireError, reserved};
+use super::{WireError, reserve, reserved};
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
 use std::sync::Arc;
 use upbeat_core::limits::IN_RING_BYTES_MAX;
 use upbeat_memory::ring::Reader;
 use upbeat_memory::{fresh, probe};
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 const WORD: usize = 8;
 
@@ -147,6 +147,35 @@ impl<'a> Input<'a> {
             From::Unread(why) => return Err(why.error(self.end)),
         };
         items.ok_or(WireError::NoMemory { bytes })
+    }
+
+    /// Reads so many items of plain data in place of those of a vector, whose memory is used again.
+    pub fn refill<T>(&mut self, items: &mut Vec<T>, count: usize) -> Result<(), WireError>
+    where
+        T: FromBytes + IntoBytes + Copy,
+    {
+        let left = self.remaining();
+        if count.checked_mul(size_of::<T>()).is_none_or(|bytes| bytes > left) {
+            return Err(WireError::Count { count: count as u64, left });
+        }
+        reserve(items, count.saturating_sub(items.len()))?;
+        items.resize(count, T::new_zeroed());
+        self.bytes(items.as_mut_bytes())
+    }
+
+    /// Reads plain data in place of other such data.
+    #[inline]
+    pub fn replace<T>(&mut self, place: &mut Option<T>) -> Result<(), WireError>
+    where
+        T: FromBytes + IntoBytes,
+    {
+        match place {
+            Some(value) => self.bytes(value.as_mut_bytes()),
+            None => {
+                *place = Some(self.plain()?);
+                Ok(())
+            }
+        }
     }
 
     /// Reads a length that so many bytes at least must follow.

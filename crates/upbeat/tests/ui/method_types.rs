@@ -5,8 +5,6 @@ use std::fmt::Debug;
 
 #[upbeat::service]
 trait Borrows {
-    async fn text(&self, name: &str);
-    async fn bytes(&self, bytes: &[u8]);
     async fn texts(&self, names: &[&str]);
     async fn changed(&self, n: &mut u64);
     async fn inside(&self, names: Vec<Option<&'static str>>);

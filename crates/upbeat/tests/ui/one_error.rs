@@ -7,7 +7,7 @@ use upbeat::service::Serve;
 #[upbeat::service]
 pub trait Counter {
     async fn add(&self, n: u64) -> u64;
-    async fn describe(&self, name: &str) -> Result<String, u8>;
+    async fn describe(&self, name: Option<&str>) -> Result<String, u8>;
     #[oneway]
     async fn reset(&self);
 }
@@ -23,8 +23,8 @@ impl Counter for Mine {
     async fn add(&self, n: u64) -> u64 {
         n
     }
-    async fn describe(&self, name: &str) -> Result<String, u8> {
-        Ok(name.to_owned())
+    async fn describe(&self, name: Option<&str>) -> Result<String, u8> {
+        Ok(name.unwrap_or_default().to_owned())
     }
     async fn reset(&self) {}
 }
@@ -48,7 +48,7 @@ fn handle<H: HandleClient + Clone + Send + Sync>() -> H {
 async fn calls() {
     let counter: CounterClient = connect();
     let _ = counter.add(1).await.unwrap() + 1;
-    let _ = counter.describe("n").await.unwrap();
+    let _ = counter.describe(Some("n")).await.unwrap();
     let _ = counter.reset().await;
     let _ = connect::<LateClient>().add(1).await.unwrap() + 1;
 }

@@ -15,6 +15,13 @@ pub(super) enum Form {
     Filling,
 }
 
+impl Form {
+    /// Whether its methods return futures.
+    fn is_awaited(self) -> bool {
+        matches!(self, Form::Client | Form::Handle)
+    }
+}
+
 /// What a method returns, as it was written.
 pub(super) fn result(method: &Method) -> TokenStream {
     match &method.outcome {
@@ -40,6 +47,21 @@ pub(super) fn head(
     let output = output(service, method, form, types);
     let clause = generics.and_then(|generics| generics.where_clause.as_ref());
     let this = if form == Form::Filling { quote!(self) } else { quote!(&self) };
+    // The future of a call borrows the arguments by reference as well.
+    if generics.is_none() && method.has_references() && form.is_awaited() {
+        let inputs = method.arguments.iter().map(|argument| match &argument.referent {
+            Some(referent) => quote!(&'call #referent),
+            None => {
+                let ty = &argument.ty;
+                quote!(#ty)
+            }
+        });
+        return quote! {
+            #(#attributes)*
+            #[inline]
+            #visibility fn #name<'call>(&'call self #(, #names: #inputs)*) -> #output
+        };
+    }
     quote! {
         #(#attributes)*
         #[inline]
@@ -51,38 +73,39 @@ pub(super) fn head(
 fn output(service: &Service, method: &Method, form: Form, types: &TokenStream) -> TokenStream {
     let runtime = &service.runtime;
     let error = runtime.call_error();
+    let life = if method.has_references() { quote!('call) } else { quote!('_) };
     match (form, &method.outcome) {
         (Form::Client, Outcome::Sent) => {
             let send = runtime.send();
-            quote!(#send<'_, #types>)
+            quote!(#send<#life, #types>)
         }
         (Form::Client, Outcome::Value(ty)) if method.nack => {
             let call = runtime.nack_call();
-            quote!(#call<'_, #types, #ty>)
+            quote!(#call<#life, #types, #ty>)
         }
         (Form::Client, Outcome::Fallible { value, error }) if method.nack => {
             let call = runtime.try_nack_call();
-            quote!(#call<'_, #types, #value, #error>)
+            quote!(#call<#life, #types, #value, #error>)
         }
         (Form::Client, Outcome::Value(ty)) => {
             let call = runtime.call();
-            quote!(#call<'_, #types, #ty>)
+            quote!(#call<#life, #types, #ty>)
         }
         (Form::Client, Outcome::Fallible { value, error }) => {
             let call = runtime.try_call();
-            quote!(#call<'_, #types, #value, #error>)
+            quote!(#call<#life, #types, #value, #error>)
         }
         (Form::Handle, Outcome::Sent) => {
             let send = runtime.handle_send();
-            quote!(#send<'_, #types>)
+            quote!(#send<#life, #types>)
         }
         (Form::Handle, Outcome::Value(ty)) => {
             let call = runtime.handle_call();
-            quote!(#call<'_, #types, #ty>)
+            quote!(#call<#life, #types, #ty>)
         }
         (Form::Handle, Outcome::Fallible { value, error }) => {
             let call = runtime.handle_try_call();
-            quote!(#call<'_, #types, #value, #error>)
+            quote!(#call<#life, #types, #value, #error>)
         }
         (Form::Blocking, Outcome::Sent) => quote!(::core::result::Result<(), #error>),
         (Form::Blocking, Outcome::Value(ty)) => quote!(::core::result::Result<#ty, #error>),

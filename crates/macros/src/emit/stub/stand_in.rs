@@ -3,7 +3,7 @@
 
 use super::form::{Form, head, result};
 use crate::check::is_reserved;
-use crate::model::{Method, Outcome, Service};
+use crate::model::{Argument, Method, Outcome, Service};
 use crate::types::{has_self, has_word};
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -19,12 +19,17 @@ pub(super) fn method(service: &Service, method: &Method, form: Form) -> TokenStr
     let generics = joined(&service.written.generics, &method.written.sig.generics);
     let method = Method {
         written: method.written.clone(),
-        arguments: method.arguments.clone(),
+        arguments: method.arguments.iter().map(as_written).collect(),
         outcome: outcome(&method.outcome),
         nack: method.nack,
     };
     let head = head(service, &method, form, &quote!(()), Some(&generics));
     quote!(#head { ::core::unreachable!() })
+}
+
+/// An argument of which it is no matter whether it is a reference.
+fn as_written(argument: &Argument) -> Argument {
+    Argument { referent: None, ..argument.clone() }
 }
 
 /// The outcome, without what has no meaning in a body that does not return.

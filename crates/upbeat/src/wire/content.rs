@@ -1,0 +1,43 @@
+//! What a caller writes into a message: a value, or arguments of which some are references.
+
+use super::{Carried, Output, Wire, WireError};
+use std::rc::Rc;
+
+/// A payload that can be written: every [`Wire`] value, and arguments that a caller passes by
+/// reference.
+#[doc(hidden)]
+pub trait Content {
+    /// Whether its receiver wants to read it where it lies.
+    const IN_PLACE: bool = false;
+
+    /// Whether streams may stand in it.
+    const STREAMS: bool = false;
+
+    /// Bytes that it will likely take.
+    fn bytes_likely(&self) -> usize;
+
+    /// Writes it.
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError>;
+
+    /// Shows the streams that stand in it.
+    fn streams(&self, _show: &mut dyn FnMut(&Rc<dyn Carried>)) {}
+}
+
+impl<T: Wire> Content for T {
+    const IN_PLACE: bool = T::IN_PLACE;
+    const STREAMS: bool = T::STREAMS;
+
+    #[inline(always)]
+    fn bytes_likely(&self) -> usize {
+        Wire::bytes_likely(self)
+    }
+
+    #[inline(always)]
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        Wire::put(self, out)
+    }
+
+    fn streams(&self, show: &mut dyn FnMut(&Rc<dyn Carried>)) {
+        Wire::streams(self, show);
+    }
+}
