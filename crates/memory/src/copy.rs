@@ -2,10 +2,10 @@
 //!
 //! The other side of a shared byte may be a thread of ours or a process that writes whenever it
 //! likes, so no copy here is a plain one: each is made of relaxed atomics, or of inline assembly,
-//! which loads and stores each byte once and which the compiler can neither repeat nor look into.
-//! Small copies are words, so that what is known of their length unrolls them. Long ones are as
-//! wide as the processor can: lines that another core has written come one by one, and the wider
-//! the loads, the more lines are on their way at once.
+//! which the compiler can neither repeat nor look into. Small copies are words, so that what is known
+//! of their length unrolls them. Long ones are as wide as the processor can: lines that another core
+//! has written come one by one, and the wider the loads, the more lines are on their way at once.
+//! A long copy may load some bytes twice; what it stores last is what the other side sees.
 
 use crate::probe;
 use crate::sync::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -22,11 +22,10 @@ const WORD: usize = size_of::<u64>();
 #[inline]
 pub(crate) unsafe fn out_of_shared(from: NonNull<AtomicU64>, to: *mut u8, bytes: usize) {
     probe::copied_out(from.addr().get(), bytes);
-    // SAFETY: the caller's bytes; what is copied wide is a multiple of words.
-    let (from, to, bytes) = unsafe {
-        let done = wide::begin(from.as_ptr().cast::<u8>(), to, bytes);
-        (from.byte_add(done), to.add(done), bytes - done)
-    };
+    if bytes >= wide::LEAST {
+        // SAFETY: the caller's bytes.
+        return unsafe { wide::copy(from.as_ptr().cast::<u8>(), to, bytes) };
+    }
     let whole = bytes / WORD;
     for i in 0..whole {
         // SAFETY: the caller's word, and its place in `to`.
@@ -53,11 +52,11 @@ pub(crate) unsafe fn out_of_shared(from: NonNull<AtomicU64>, to: *mut u8, bytes:
 #[inline]
 pub(crate) unsafe fn into_shared(from: *const u8, to: *mut u8, bytes: usize, aligned: bool) {
     probe::copied_into(to.addr(), bytes);
-    // SAFETY: the caller's bytes; what is copied wide is a multiple of words.
+    // SAFETY: the caller's bytes.
     unsafe {
-        let done = wide::begin(from, to, bytes);
-        let (from, to, bytes) = (from.add(done), to.add(done), bytes - done);
-        if aligned {
+        if bytes >= wide::LEAST {
+            wide::copy(from, to, bytes);
+        } else if aligned {
             into_words(from, to, bytes);
         } else if bytes == 1 && !cfg!(miri) {
             AtomicU8::from_ptr(to).store(from.read(), Relaxed);
@@ -194,68 +193,26 @@ pub(crate) unsafe fn load_bytes(from: *const u8) -> [u8; WORD] {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod wide {
-    use super::WORD;
     use std::arch::asm;
 
-    /// From here on wide copies are no slower than words. At 4 KiB from lines that another core
-    /// has just written, they take 140 ns for 200 within one L3 cache.
-    const LEAST: usize = 256;
+    /// From here on wide copies are faster than words.
+    pub(super) const LEAST: usize = 128;
 
-    /// What one round copies.
-    const ROUND: usize = 128;
+    /// What a copy of the widest kind needs at least.
+    const LEAST_BY_64: usize = 256;
 
-    /// Where stores go best: one that lies in two lines takes two. With messages that begin behind a head
-    /// 1 KiB passed at 84 GB/s within one core, and passes at 118.
-    const STORE: usize = 32;
-
-    /// Copies the front of a long copy and says how much that was: whole rounds behind what brings the
-    /// stores to their place, or nothing.
+    /// Copies at least [`LEAST`] bytes.
     ///
     /// # Safety
     /// `bytes` can be read at `from` and written at `to`, and they do not overlap.
-    #[inline(always)]
-    pub(super) unsafe fn begin(from: *const u8, to: *mut u8, bytes: usize) -> usize {
-        if bytes < LEAST {
-            return 0;
-        }
-        // No bytes that are less than a word are stored here.
-        let lead = Some(to.addr().wrapping_neg() % STORE).filter(|lead| lead.is_multiple_of(WORD));
-        let lead = lead.unwrap_or(0);
-        let whole = (bytes - lead) / ROUND * ROUND;
-        // SAFETY: the caller's bytes, at least one round of them behind less than a store.
-        unsafe {
-            words(from, to, lead);
-            rounds(from.add(lead), to.add(lead), whole);
-        }
-        lead + whole
-    }
-
-    /// # Safety
-    /// As for [`begin`]; `bytes` is a multiple of a word.
-    #[inline(always)]
-    unsafe fn words(from: *const u8, to: *mut u8, bytes: usize) {
-        for at in (0..bytes).step_by(WORD) {
-            // SAFETY: a word of the caller's bytes. No instruction wants its address aligned.
-            unsafe {
-                asm!(
-                    "mov {word}, qword ptr [{from}]",
-                    "mov qword ptr [{to}], {word}",
-                    word = out(reg) _,
-                    from = in(reg) from.add(at),
-                    to = in(reg) to.add(at),
-                    options(nostack, preserves_flags),
-                );
-            }
-        }
-    }
-
-    /// # Safety
-    /// As for [`begin`]; `bytes` is a multiple of a round, and not 0.
     #[inline(never)]
-    unsafe fn rounds(from: *const u8, to: *mut u8, bytes: usize) {
+    pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
         // SAFETY: the caller's bytes; the processor has the instructions of the one that is used.
         unsafe {
-            if is_x86_feature_detected!("avx") {
+            // Earlier processors with AVX-512 run slower for a while behind its instructions.
+            if bytes >= LEAST_BY_64 && is_x86_feature_detected!("avx512vbmi2") {
+                by_64(from, to, bytes);
+            } else if is_x86_feature_detected!("avx") {
                 by_32(from, to, bytes);
             } else {
                 by_16(from, to, bytes);
@@ -263,12 +220,75 @@ mod wide {
         }
     }
 
+    /// Copies the first 64 and the last 256 bytes where they lie, and between them rounds whose stores
+    /// lie in one line each.
+    ///
     /// # Safety
-    /// As for [`rounds`], and the processor has AVX.
-    unsafe fn by_32(from: *const u8, to: *mut u8, bytes: usize) {
-        // SAFETY: the caller's bytes. No instruction wants its address aligned.
+    /// As for [`copy`], with at least 256 bytes, and the processor has AVX-512.
+    unsafe fn by_64(from: *const u8, to: *mut u8, bytes: usize) {
+        let skip = 64 - to.addr() % 64;
+        // SAFETY: the caller's bytes. No instruction wants its address aligned. What is copied begins with
+        // `skip` bytes or more and ends behind the last round by 256 bytes or less. Registers from 16 on
+        // leave nothing behind that slows other code down.
         unsafe {
             asm!(
+                "vmovdqu64 zmm16, [{from}]",
+                "vmovdqu64 zmm17, [{end} - 256]",
+                "vmovdqu64 zmm18, [{end} - 192]",
+                "vmovdqu64 zmm19, [{end} - 128]",
+                "vmovdqu64 zmm20, [{end} - 64]",
+                "vmovdqu64 [{to}], zmm16",
+                "add {from}, {skip}",
+                "add {to}, {skip}",
+                "jmp 3f",
+                "2:",
+                "vmovdqu64 zmm16, [{from}]",
+                "vmovdqu64 zmm21, [{from} + 64]",
+                "vmovdqu64 zmm22, [{from} + 128]",
+                "vmovdqu64 zmm23, [{from} + 192]",
+                "vmovdqu64 [{to}], zmm16",
+                "vmovdqu64 [{to} + 64], zmm21",
+                "vmovdqu64 [{to} + 128], zmm22",
+                "vmovdqu64 [{to} + 192], zmm23",
+                "add {from}, 256",
+                "add {to}, 256",
+                "3:",
+                "cmp {to}, {last}",
+                "jb 2b",
+                "vmovdqu64 [{last}], zmm17",
+                "vmovdqu64 [{last} + 64], zmm18",
+                "vmovdqu64 [{last} + 128], zmm19",
+                "vmovdqu64 [{last} + 192], zmm20",
+                from = inout(reg) from => _,
+                to = inout(reg) to => _,
+                end = in(reg) from.add(bytes),
+                last = in(reg) to.add(bytes - 256),
+                skip = in(reg) skip,
+                out("zmm16") _, out("zmm17") _, out("zmm18") _, out("zmm19") _,
+                out("zmm20") _, out("zmm21") _, out("zmm22") _, out("zmm23") _,
+                options(nostack),
+            );
+        }
+    }
+
+    /// The same with 32 and with 128 bytes: a store that lies in two lines takes two.
+    ///
+    /// # Safety
+    /// As for [`copy`], and the processor has AVX.
+    unsafe fn by_32(from: *const u8, to: *mut u8, bytes: usize) {
+        let skip = 32 - to.addr() % 32;
+        // SAFETY: as in `by_64`, with 128 bytes behind the last round.
+        unsafe {
+            asm!(
+                "vmovups ymm0, [{from}]",
+                "vmovups ymm4, [{end} - 128]",
+                "vmovups ymm5, [{end} - 96]",
+                "vmovups ymm6, [{end} - 64]",
+                "vmovups ymm7, [{end} - 32]",
+                "vmovups [{to}], ymm0",
+                "add {from}, {skip}",
+                "add {to}, {skip}",
+                "jmp 3f",
                 "2:",
                 "vmovups ymm0, [{from}]",
                 "vmovups ymm1, [{from} + 32]",
@@ -280,15 +300,22 @@ mod wide {
                 "vmovups [{to} + 96], ymm3",
                 "add {from}, 128",
                 "add {to}, 128",
-                "sub {bytes}, 128",
-                "jnz 2b",
+                "3:",
+                "cmp {to}, {last}",
+                "jb 2b",
+                "vmovups [{last}], ymm4",
+                "vmovups [{last} + 32], ymm5",
+                "vmovups [{last} + 64], ymm6",
+                "vmovups [{last} + 96], ymm7",
                 "vzeroupper",
                 from = inout(reg) from => _,
                 to = inout(reg) to => _,
-                bytes = inout(reg) bytes => _,
+                end = in(reg) from.add(bytes),
+                last = in(reg) to.add(bytes - 128),
+                skip = in(reg) skip,
                 out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
-                // vzeroupper clears the upper halves of these too.
                 out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                // vzeroupper clears the upper halves of these too.
                 out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
                 out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
                 options(nostack),
@@ -296,12 +323,24 @@ mod wide {
         }
     }
 
+    /// The same with 16 and with 64 bytes.
+    ///
     /// # Safety
-    /// As for [`rounds`]; every x86-64 processor has what this needs.
+    /// As for [`copy`]; every x86-64 processor has what this needs.
     unsafe fn by_16(from: *const u8, to: *mut u8, bytes: usize) {
-        // SAFETY: the caller's bytes. No instruction wants its address aligned.
+        let skip = 16 - to.addr() % 16;
+        // SAFETY: as in `by_64`, with 64 bytes behind the last round.
         unsafe {
             asm!(
+                "movups xmm0, [{from}]",
+                "movups xmm4, [{end} - 64]",
+                "movups xmm5, [{end} - 48]",
+                "movups xmm6, [{end} - 32]",
+                "movups xmm7, [{end} - 16]",
+                "movups [{to}], xmm0",
+                "add {from}, {skip}",
+                "add {to}, {skip}",
+                "jmp 3f",
                 "2:",
                 "movups xmm0, [{from}]",
                 "movups xmm1, [{from} + 16]",
@@ -313,12 +352,20 @@ mod wide {
                 "movups [{to} + 48], xmm3",
                 "add {from}, 64",
                 "add {to}, 64",
-                "sub {bytes}, 64",
-                "jnz 2b",
+                "3:",
+                "cmp {to}, {last}",
+                "jb 2b",
+                "movups [{last}], xmm4",
+                "movups [{last} + 16], xmm5",
+                "movups [{last} + 32], xmm6",
+                "movups [{last} + 48], xmm7",
                 from = inout(reg) from => _,
                 to = inout(reg) to => _,
-                bytes = inout(reg) bytes => _,
+                end = in(reg) from.add(bytes),
+                last = in(reg) to.add(bytes - 64),
+                skip = in(reg) skip,
                 out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
                 options(nostack),
             );
         }
@@ -326,40 +373,37 @@ mod wide {
 
     #[cfg(test)]
     mod tests {
-        use super::{LEAST, ROUND, STORE, WORD, begin, by_16, by_32};
+        use super::{LEAST, LEAST_BY_64, by_16, by_32, by_64, copy};
 
-        #[test]
-        fn the_front_ends_where_stores_lie_well_and_is_whole() {
-            let from: Vec<u8> = (0..8 * ROUND).map(|i| (i * 7) as u8).collect();
-            for (skip, bytes) in
-                (0..2 * STORE).flat_map(|skip| [(skip, LEAST), (skip, 5 * ROUND + 9)])
-            {
-                let mut to = vec![0xee; 8 * ROUND];
-                let place = to.as_ptr().align_offset(STORE) + skip;
-                // SAFETY: both have `bytes` bytes from there on.
-                let done = unsafe { begin(from.as_ptr(), to[place..].as_mut_ptr(), bytes) };
-                assert!(done <= bytes && bytes - done < ROUND + STORE && done.is_multiple_of(WORD));
-                if skip.is_multiple_of(WORD) {
-                    assert!((skip + done).is_multiple_of(STORE));
-                }
-                assert!(to[place..place + done] == from[..done]);
-                assert!(to[..place].iter().chain(&to[place + done..]).all(|byte| *byte == 0xee));
+        type Copy = unsafe fn(*const u8, *mut u8, usize);
+
+        /// The ways that this processor has, and what each needs at least.
+        fn ways() -> Vec<(Copy, usize)> {
+            let mut ways: Vec<(Copy, usize)> = vec![(copy, LEAST), (by_16, LEAST)];
+            if is_x86_feature_detected!("avx") {
+                ways.push((by_32, LEAST));
             }
+            if is_x86_feature_detected!("avx512f") {
+                ways.push((by_64, LEAST_BY_64));
+            }
+            ways
         }
 
         #[test]
-        fn rounds_copy_all_of_their_bytes_and_no_others() {
-            let from: Vec<u8> = (0..5 * ROUND).map(|i| (i * 7) as u8).collect();
-            for (skip, bytes) in [(0, ROUND), (1, ROUND), (9, 3 * ROUND), (16, 4 * ROUND)] {
-                let all: [unsafe fn(*const u8, *mut u8, usize); 2] = [by_16, by_32];
-                let able = if is_x86_feature_detected!("avx") { 2 } else { 1 };
-                for wide in &all[..able] {
-                    let mut to = vec![0xee; skip + bytes + 1];
-                    // SAFETY: both have `bytes` bytes behind `skip`; AVX was asked for.
-                    unsafe { wide(from[skip..].as_ptr(), to[skip..].as_mut_ptr(), bytes) };
-                    assert!(to[..skip].iter().all(|byte| *byte == 0xee));
-                    assert!(to[skip..skip + bytes] == from[skip..skip + bytes]);
-                    assert_eq!(to[skip + bytes], 0xee);
+        fn all_bytes_are_copied_and_no_others() {
+            let from: Vec<u8> = (0..2000).map(|i| (i * 7 + i / 256) as u8).collect();
+            let places = (0..65).flat_map(|at| [(at, 3 * at % 64), (at, 0)]);
+            for ((way, least), (at, skip)) in
+                ways().into_iter().flat_map(|way| places.clone().map(move |place| (way, place)))
+            {
+                for bytes in (least..least + 65).chain([511, 512, 513, 1000, 1024, 1500]) {
+                    let mut to = vec![0xee; 1700];
+                    let place = to.as_ptr().align_offset(64) + at;
+                    // SAFETY: both have `bytes` bytes from there on, and the processor was asked.
+                    unsafe { way(from[skip..].as_ptr(), to[place..].as_mut_ptr(), bytes) };
+                    assert!(to[place..place + bytes] == from[skip..skip + bytes]);
+                    let others = to[..place].iter().chain(&to[place + bytes..]);
+                    assert!(others.into_iter().all(|byte| *byte == 0xee), "{bytes} bytes at {at}");
                 }
             }
         }
@@ -369,11 +413,11 @@ mod wide {
 #[cfg(any(miri, not(target_arch = "x86_64")))]
 mod wide {
     /// Nothing is copied wide here.
+    pub(super) const LEAST: usize = usize::MAX;
+
+    /// Copies nothing.
     ///
     /// # Safety
     /// None is needed.
-    #[inline(always)]
-    pub(super) unsafe fn begin(_from: *const u8, _to: *mut u8, _bytes: usize) -> usize {
-        0
-    }
+    pub(super) unsafe fn copy(_from: *const u8, _to: *mut u8, _bytes: usize) {}
 }

@@ -306,7 +306,7 @@ mod plain {
             }
         }
 
-        /// Copies bytes out, from byte `at`, which must begin a word, each byte loaded once.
+        /// Copies bytes out, from byte `at`, which must begin a word.
         ///
         /// # Panics
         /// When the bytes are outside, or `at` does not begin a word.
@@ -318,8 +318,8 @@ mod plain {
             unsafe { copy::out_of_shared(self.base.add(at / WORD), to.as_mut_ptr(), to.len()) }
         }
 
-        /// Copies `count` items of plain data out, from byte `at`, which must begin a word, each
-        /// byte loaded once and none written before. None if there is no memory for them.
+        /// Copies `count` items of plain data out, from byte `at`, which must begin a word, into
+        /// memory that is not written before. None if there is no memory for them.
         ///
         /// # Panics
         /// When they would lie outside, or `at` does not begin a word.

@@ -15,8 +15,8 @@ const WORD: usize = 8;
 
 /// A message being read.
 ///
-/// What the peer can write may change under the reader, so every byte of it is loaded once: plain values
-/// straight to where they belong, text and sequences into the memory they will live in, and what
+/// What the peer can write may change under the reader, so every byte of it is copied once and looked at
+/// in the copy: plain values go straight to where they belong, text and sequences into the memory they will live in, and what
 /// serde reads into a buffer first.
 pub struct Input<'a> {
     from: From<'a>,
