@@ -74,7 +74,7 @@ names! {
     no_streams: wire::NoStreams;
     wire_error: wire::WireError;
     plain: wire::Plain;
-    sequence_of: wire::SequenceOf;
+    fills: wire::Fills;
     describe: wire::Describe;
     input: wire::Input;
     output: wire::Output;

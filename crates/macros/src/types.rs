@@ -291,11 +291,13 @@ pub(crate) fn unknown<'t>(ty: &'t Type, found: &mut Vec<&'t Type>) {
     }
 }
 
-/// Whether `ty` may be a sequence of plain data, as far as its text tells.
-pub(crate) fn may_be_sequence(ty: &Type) -> bool {
+/// Whether `ty` may be plain data or a sequence of such, as far as its text tells. Nobody wants a buffer
+/// for a number.
+pub(crate) fn may_fill(ty: &Type) -> bool {
     match ty {
-        Type::Group(group) => may_be_sequence(&group.elem),
-        Type::Paren(paren) => may_be_sequence(&paren.elem),
+        Type::Group(group) => may_fill(&group.elem),
+        Type::Paren(paren) => may_fill(&paren.elem),
+        Type::Array(_) => true,
         Type::Path(path) => {
             let last = path.path.segments.last();
             let others = ["String", "Option", "Box", "Result", "Stream"];

@@ -328,7 +328,7 @@ pub enum Refused {
     },
 }
 
-/// The reading side. What it reads may change under it at any time; it loads each word once.
+/// The reading side. What it reads may change under it at any time; it loads each word of a head once.
 pub struct Reader {
     ring: Ring,
     next: Cursor,

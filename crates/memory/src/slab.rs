@@ -369,7 +369,7 @@ impl Loan {
         self.slab.region.as_ref().expect("a buffer of a slab that is mapped")
     }
 
-    /// Copies bytes out, from byte `at`, which must begin a word, each byte loaded once.
+    /// Copies bytes out, from byte `at`, which must begin a word.
     ///
     /// # Panics
     /// When they do not all count, `at` does not begin a word, or they are not mapped.

@@ -19,7 +19,7 @@ mod in_place;
 mod input;
 mod look;
 mod output;
-mod sequence;
+mod fills;
 
 #[doc(hidden)]
 pub use by_reference::{ByRef, ByReference, Incoming, Passed, Received};
@@ -28,6 +28,8 @@ pub use carried::{Arguments, Carried};
 #[doc(hidden)]
 pub use content::Content;
 pub use describe::{Describe, signature, signature_text};
+pub use fills::Fills;
+pub(crate) use fills::try_fill;
 pub use forms::Plain;
 pub use in_place::InPlace;
 pub(crate) use in_place::{Hold, Unread};
@@ -35,8 +37,6 @@ pub use input::Input;
 #[doc(hidden)]
 pub use look::{Look, NoStreams};
 pub use output::Output;
-pub use sequence::{Sequence, SequenceOf};
-pub(crate) use sequence::{fill, try_fill};
 pub use upbeat_core::method::Signature;
 
 use std::fmt;

@@ -55,9 +55,9 @@ pub(super) fn parameter(service: &Service) -> Ident {
     free(service, &["S", "Service", "Served", "UpbeatService"])
 }
 
-/// The type of a buffer's items in generic code.
-pub(super) fn item(service: &Service) -> Ident {
-    free(service, &["T", "Item", "Filled", "UpbeatItem"])
+/// The type of a buffer in generic code.
+pub(super) fn buffer(service: &Service) -> Ident {
+    free(service, &["B", "Buffer", "Filled", "UpbeatBuffer"])
 }
 
 /// The first of these that is not used in the trait, or the last.

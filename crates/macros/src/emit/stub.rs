@@ -6,9 +6,9 @@ mod stand_in;
 use form::{Form, head, result};
 
 use super::bounds::Bounds;
-use super::part::{item, owned, passed, values};
+use super::part::{buffer, owned, passed, values};
 use crate::model::{Argument, Method, Outcome, Service};
-use crate::types::may_be_sequence;
+use crate::types::may_fill;
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 use syn::Type;
@@ -119,8 +119,8 @@ fn blocking(service: &Service, bounds: &Bounds) -> TokenStream {
     let visibility = service.visibility();
     let blocking = format_ident!("{name}Blocking");
     let filling = format_ident!("{name}Filling");
-    let (inner, plain) = (service.runtime.blocking(), service.runtime.plain());
-    let item = item(service);
+    let inner = service.runtime.blocking();
+    let buffer = buffer(service);
     let methods = methods(service, bounds, Form::Blocking);
     let about = format!("Calls a [`{name}`] from a thread that waits for the answers.");
     quote! {
@@ -144,12 +144,12 @@ fn blocking(service: &Service, bounds: &Bounds) -> TokenStream {
                 Self { blocking: self.blocking.extendable(total) }
             }
 
-            /// The same methods, whose results go into this buffer and are counted.
+            /// The same methods, whose results go into this buffer.
             #[inline]
-            #visibility fn filling<'b, #item: #plain>(
+            #visibility fn filling<'b, #buffer: ?::core::marker::Sized>(
                 &'b self,
-                buffer: &'b mut [#item],
-            ) -> #filling<'b, #item> {
+                buffer: &'b mut #buffer,
+            ) -> #filling<'b, #buffer> {
                 #filling { filling: self.blocking.filling(buffer) }
             }
 
@@ -162,20 +162,20 @@ fn filling(service: &Service, bounds: &Bounds) -> TokenStream {
     let name = service.name();
     let visibility = service.visibility();
     let filling = format_ident!("{name}Filling");
-    let (inner, plain) = (service.runtime.blocking_filling(), service.runtime.plain());
-    let item = item(service);
+    let inner = service.runtime.blocking_filling();
+    let buffer = buffer(service);
     let methods = methods(service, bounds, Form::Filling);
     let about = format!("Calls a [`{name}`] once, and has the result go into a buffer.");
     quote! {
         #[doc = #about]
         #[must_use = "nothing is called until a method is"]
         #[allow(dead_code)]
-        #visibility struct #filling<'b, #item> {
-            filling: #inner<'b, #item>,
+        #visibility struct #filling<'b, #buffer: ?::core::marker::Sized> {
+            filling: #inner<'b, #buffer>,
         }
 
         #[allow(dead_code, unused_variables, clippy::too_many_arguments)]
-        impl<#item: #plain> #filling<'_, #item> {
+        impl<#buffer: ?::core::marker::Sized> #filling<'_, #buffer> {
             #methods
         }
     }
@@ -277,10 +277,10 @@ fn methods(service: &Service, bounds: &Bounds, form: Form) -> TokenStream {
         let Some(filled) = filled else {
             return quote!(#head #clause { self.#way.#verb(#index, #wire_name, #given) });
         };
-        let (sequence, item) = (service.runtime.sequence_of(), item(service));
+        let (fills, buffer) = (service.runtime.fills(), buffer(service));
         let clause = match clause.is_empty() {
-            true => quote!(where #filled: #sequence<#item>),
-            false => quote!(#clause, #filled: #sequence<#item>),
+            true => quote!(where #filled: #fills<#buffer>),
+            false => quote!(#clause, #filled: #fills<#buffer>),
         };
         let result = match &method.outcome {
             Outcome::Fallible { error, .. } => quote!(_, #filled, #error),
@@ -301,5 +301,5 @@ fn filled(method: &Method) -> Option<&Type> {
         Outcome::Sent => return None,
         Outcome::Value(ty) | Outcome::Fallible { value: ty, .. } => ty,
     };
-    may_be_sequence(ty).then_some(&**ty)
+    may_fill(ty).then_some(&**ty)
 }

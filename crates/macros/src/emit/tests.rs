@@ -109,10 +109,11 @@ fn the_stubs_say_the_place_and_the_name_of_the_method() {
             "CounterFilling",
             "describe",
             "pub(crate)fndescribe(self,r#type:S)\
-             ->::core::result::Result<usize,::upbeat::CallError<Fault>>\
+             ->::core::result::Result<<Vec<Description>as::upbeat::wire::Fills<B>>::Filled,\
+             ::upbeat::CallError<Fault>>\
              whereS:::upbeat::wire::Wire,Description:::upbeat::wire::Wire,\
              Fault:::upbeat::wire::Wire,\
-             Vec<Description>:::upbeat::wire::SequenceOf<T>\
+             Vec<Description>:::upbeat::wire::Fills<B>\
              {self.filling.try_call::<_,Vec<Description>,Fault>(1,\"describe\",(r#type,))}",
         ),
     ] {

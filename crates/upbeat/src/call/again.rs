@@ -8,7 +8,7 @@
 use super::{Asks, Bound, Call, Filling, TryNackCall};
 use crate::error::{CallError, FailCode};
 use crate::time::Sleep;
-use crate::wire::{Content, Input, Output, Sequence, Wire, WireError};
+use crate::wire::{Content, Fills, Input, Output, Wire, WireError};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -142,9 +142,9 @@ impl<A: Content, R: Wire> NackCall<'_, A, R> {
     /// Ok(coins[..count].iter().sum())
     /// # }
     /// ```
-    pub fn into(self, buffer: &mut [R::Item]) -> Filling<'_, Self, R>
+    pub fn into<B: ?Sized>(self, buffer: &mut B) -> Filling<'_, Self, R, B>
     where
-        R: Sequence,
+        R: Fills<B>,
     {
         Filling::new(self, buffer)
     }

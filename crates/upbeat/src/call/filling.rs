@@ -5,7 +5,7 @@
 
 use super::{Call, flatten};
 use crate::error::CallError;
-use crate::wire::{Content, Input, Sequence, Wire, WireError, fill, try_fill};
+use crate::wire::{Content, Fills, Input, Wire, WireError, try_fill};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -53,71 +53,81 @@ impl<A: Content, R: Wire> Asks for Call<'_, A, R> {
     }
 }
 
-impl<A: Content, R: Sequence> Call<'_, A, R> {
-    /// Has the result written into `buffer`, straight from where the callee wrote it, with no vector
-    /// in between, and gives how many items it has. Where the buffer has no room for all of them none
-    /// is written, and [`CallError::NoRoom`] says both numbers; the call has run.
+impl<A: Content, R: Wire> Call<'_, A, R> {
+    /// Has the result written into `buffer`, straight from where the callee wrote it, with no value in
+    /// between. A sequence goes into a slice, an array or a vector, and the call gives how many items it
+    /// has. Where the buffer has no room for all of them none is written, and [`CallError::NoRoom`] says
+    /// both numbers; the call has run. Plain data (an array, a `#[wire(plain)]` struct) goes into a value
+    /// of its own type.
     ///
     /// ```
     /// #[upbeat::service]
     /// pub trait Sensor {
     ///     async fn samples(&self, count: u64) -> Vec<f32>;
+    ///     async fn digest(&self) -> [u8; 32];
     /// }
     ///
     /// async fn loudest(sensor: &SensorClient) -> Result<f32, upbeat::CallError> {
     ///     let mut samples = [0.0; 1024];
     ///     let count = sensor.samples(1000).into(&mut samples).await?;
+    ///     let mut digest = [0; 32];
+    ///     sensor.digest().into(&mut digest).await?;
+    ///     println!("{digest:x?}");
     ///     Ok(samples[..count].iter().copied().fold(0.0, f32::max))
     /// }
     /// ```
-    pub fn into(self, buffer: &mut [R::Item]) -> Filling<'_, Self, R> {
+    pub fn into<B: ?Sized>(self, buffer: &mut B) -> Filling<'_, Self, R, B>
+    where
+        R: Fills<B>,
+    {
         Filling::new(self, buffer)
     }
 }
 
 /// A call whose result goes into a buffer of the caller's: see [`Call::into`].
 #[must_use = "a call does nothing until it is awaited"]
-pub struct Filling<'b, C, R: Sequence> {
+pub struct Filling<'b, C, R, B: ?Sized> {
     call: C,
-    buffer: &'b mut [R::Item],
+    buffer: &'b mut B,
+    result: PhantomData<fn() -> R>,
 }
 
-impl<'b, C, R: Sequence> Filling<'b, C, R> {
-    pub(crate) fn new(call: C, buffer: &'b mut [R::Item]) -> Self {
-        Filling { call, buffer }
+impl<'b, C, R, B: ?Sized> Filling<'b, C, R, B> {
+    pub(crate) fn new(call: C, buffer: &'b mut B) -> Self {
+        Filling { call, buffer, result: PhantomData }
     }
 }
 
-impl<C: Asks, R: Sequence> Future for Filling<'_, C, R> {
-    type Output = Result<usize, CallError>;
+impl<C: Asks, R: Fills<B>, B: ?Sized> Future for Filling<'_, C, R, B> {
+    type Output = Result<R::Filled, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Filling { call, buffer } = &mut *self;
-        call.poll_with(context, |input| fill(input, buffer))
+        let Filling { call, buffer, .. } = &mut *self;
+        call.poll_with(context, |input| R::fill(input, buffer))
     }
 }
 
 /// The same of a method that returns a `Result` of the user's: see
 /// [`Trying::into`](super::Trying::into).
 #[must_use = "a call does nothing until it is awaited"]
-pub struct TryFilling<'b, C, T: Sequence, E> {
+pub struct TryFilling<'b, C, T, E, B: ?Sized> {
     call: C,
-    buffer: &'b mut [T::Item],
-    error: PhantomData<fn() -> E>,
+    buffer: &'b mut B,
+    result: PhantomData<fn() -> Result<T, E>>,
 }
 
-impl<'b, C, T: Sequence, E> TryFilling<'b, C, T, E> {
-    pub(crate) fn new(call: C, buffer: &'b mut [T::Item]) -> Self {
-        TryFilling { call, buffer, error: PhantomData }
+impl<'b, C, T, E, B: ?Sized> TryFilling<'b, C, T, E, B> {
+    pub(crate) fn new(call: C, buffer: &'b mut B) -> Self {
+        TryFilling { call, buffer, result: PhantomData }
     }
 }
 
-impl<C: Asks, T: Sequence, E: Wire> Future for TryFilling<'_, C, T, E> {
-    type Output = Result<usize, CallError<E>>;
+impl<C: Asks, T: Fills<B>, E: Wire, B: ?Sized> Future for TryFilling<'_, C, T, E, B> {
+    type Output = Result<T::Filled, CallError<E>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let TryFilling { call, buffer, .. } = &mut *self;
-        let result = ready!(call.poll_with(context, |input| try_fill(input, buffer)));
+        let result = ready!(call.poll_with(context, |input| try_fill::<T, B, E>(input, buffer)));
         Poll::Ready(flatten(result))
     }
 }

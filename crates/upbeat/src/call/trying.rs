@@ -5,7 +5,7 @@
 
 use super::{Asks, Call, NackCall, TryFilling};
 use crate::error::CallError;
-use crate::wire::{Content, Sequence, Wire};
+use crate::wire::{Content, Fills, Wire};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -104,9 +104,9 @@ impl<C: Asks, T, E> Trying<C, T, E> {
     ///     Ok(page)
     /// }
     /// ```
-    pub fn into(self, buffer: &mut [T::Item]) -> TryFilling<'_, C, T, E>
+    pub fn into<B: ?Sized>(self, buffer: &mut B) -> TryFilling<'_, C, T, E, B>
     where
-        T: Sequence,
+        T: Fills<B>,
     {
         TryFilling::new(self.call, buffer)
     }

@@ -10,7 +10,7 @@ use super::side::{Asked, Side};
 use crate::call::{Asks, Filling, Trying, hand_over};
 use crate::error::CallError;
 use crate::passage::{self, Carrier, Passage};
-use crate::wire::{Content, Input, Sequence, Wire, WireError};
+use crate::wire::{Content, Fills, Input, Wire, WireError};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -179,7 +179,7 @@ impl<A: Content, R: Wire> HandleCall<'_, A, R> {
     }
 }
 
-impl<A: Content, R: Sequence> HandleCall<'_, A, R> {
+impl<A: Content, R: Wire> HandleCall<'_, A, R> {
     /// Has the result written into `buffer`, straight from where the callee wrote it, and gives how
     /// many items it has: see [`Call::into`](crate::call::Call::into).
     ///
@@ -195,7 +195,10 @@ impl<A: Content, R: Sequence> HandleCall<'_, A, R> {
     ///     Ok(samples[0])
     /// }
     /// ```
-    pub fn into(self, buffer: &mut [R::Item]) -> Filling<'_, Self, R> {
+    pub fn into<B: ?Sized>(self, buffer: &mut B) -> Filling<'_, Self, R, B>
+    where
+        R: Fills<B>,
+    {
         Filling::new(self, buffer)
     }
 }

@@ -4,14 +4,14 @@ use super::caller::To;
 use super::{Blocking, wait};
 use crate::call::{Asks, flatten};
 use crate::error::CallError;
-use crate::wire::{Content, Input, Plain, SequenceOf, Wire, WireError, fill, try_fill};
+use crate::wire::{Content, Fills, Input, Wire, WireError, try_fill};
 use std::future::poll_fn;
 
 /// A call that blocks the calling thread, and whose result goes into a buffer: see [`Blocking::filling`].
 #[must_use = "nothing is called until a method is"]
-pub struct BlockingFilling<'b, T> {
+pub struct BlockingFilling<'b, B: ?Sized> {
     blocking: &'b Blocking<'b>,
-    buffer: &'b mut [T],
+    buffer: &'b mut B,
 }
 
 impl Blocking<'_> {
@@ -31,34 +31,34 @@ impl Blocking<'_> {
     /// }
     /// ```
     #[inline]
-    pub fn filling<'b, T: Plain>(&'b self, buffer: &'b mut [T]) -> BlockingFilling<'b, T> {
+    pub fn filling<'b, B: ?Sized>(&'b self, buffer: &'b mut B) -> BlockingFilling<'b, B> {
         BlockingFilling { blocking: self, buffer }
     }
 }
 
-impl<T: Plain> BlockingFilling<'_, T> {
-    /// Calls the method that stands at `index` in the service, waits, and gives how many items its result has.
+impl<B: ?Sized> BlockingFilling<'_, B> {
+    /// Calls the method that stands at `index` in the service, waits, and gives what is known of its result: how many items a sequence has.
     #[inline]
-    pub fn call<A: Content, R: Wire + SequenceOf<T>>(
+    pub fn call<A: Content, R: Fills<B>>(
         self,
         index: usize,
         method: &'static str,
         arguments: A,
-    ) -> Result<usize, CallError> {
+    ) -> Result<R::Filled, CallError> {
         let BlockingFilling { blocking, buffer } = self;
-        blocking.taking::<A, R, _>(index, method, arguments, |input| fill(input, buffer))
+        blocking.taking::<A, R, _>(index, method, arguments, |input| R::fill(input, buffer))
     }
 
     /// The same of a method whose result is the user's `Result`.
     #[inline]
-    pub fn try_call<A: Content, R: Wire + SequenceOf<T>, E: Wire>(
+    pub fn try_call<A: Content, R: Fills<B>, E: Wire>(
         self,
         index: usize,
         method: &'static str,
         arguments: A,
-    ) -> Result<usize, CallError<E>> {
+    ) -> Result<R::Filled, CallError<E>> {
         let BlockingFilling { blocking, buffer } = self;
-        let take = |input: &mut Input<'_>| try_fill::<T, E>(input, buffer);
+        let take = |input: &mut Input<'_>| try_fill::<R, B, E>(input, buffer);
         flatten(blocking.taking::<A, Result<R, E>, _>(index, method, arguments, take))
     }
 }

@@ -15,9 +15,9 @@ const WORD: usize = 8;
 
 /// A message being read.
 ///
-/// What the peer can write may change under the reader, so every byte of it is copied once and looked at
-/// in the copy: plain values go straight to where they belong, text and sequences into the memory they will live in, and what
-/// serde reads into a buffer first.
+/// What the peer can write may change under the reader, so it is copied once and looked at in the copy
+/// alone: plain values straight to where they belong, text and sequences into the memory they will live
+/// in, and what serde reads into a buffer first.
 pub struct Input<'a> {
     from: From<'a>,
     at: usize,

@@ -75,6 +75,39 @@ fn a_handle_passes_what_it_has() {
 }
 
 #[test]
+fn results_go_into_values_of_their_callers() {
+    let _watchdog = Watchdog::new("results in values", 60);
+    with_each(|node, place| {
+        let (before, readings) = (reading(9), [reading(1), reading(3)]);
+        let none = Err(CallError::Method("none".to_owned()));
+        let builder = upbeat::handle::builder().program(crate::common::PROGRAM).directory(&place);
+        let handle: StoreHandle = builder.connect(&name("store", &place)).unwrap();
+        let (mut digest, mut last) = ([0; 32], before);
+        let blocking = handle.blocking();
+        assert_eq!(blocking.filling(&mut digest).digest(&block()), Ok(()));
+        assert_eq!(digest, digest_of(&block()));
+        assert_eq!(blocking.filling(&mut last).last(&[]), none);
+        assert_eq!(last, before);
+        assert_eq!(blocking.filling(&mut last).last(&readings), Ok(()));
+        assert_eq!(last, readings[1]);
+        node.block_on(async {
+            let store: StoreClient = node.connect(&name("store", &place)).await.unwrap();
+            let (mut digest, mut last) = ([0; 32], before);
+            assert_eq!(store.digest(&block()).into(&mut digest).await, Ok(()));
+            assert_eq!(digest, digest_of(&block()));
+            assert_eq!(store.last(&[]).into(&mut last).await, none);
+            // What was given up has left it as it was, too.
+            drop(store.last(&readings).try_send().unwrap().into(&mut last));
+            assert_eq!(last, before);
+            assert_eq!(store.last(&readings[..1]).into(&mut last).await, Ok(()));
+            assert_eq!(last, readings[0]);
+            assert_eq!(handle.last(&readings).into(&mut last).await, Ok(()));
+            assert_eq!(last, readings[1]);
+        });
+    });
+}
+
+#[test]
 fn messages_that_are_sent_again_and_that_nobody_answers() {
     let _watchdog = Watchdog::new("references in other calls", 60);
     with_each(|node, place| {

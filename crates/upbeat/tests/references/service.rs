@@ -26,6 +26,8 @@ pub(crate) trait Store {
     async fn put(&self, key: &str, value: &[u8]) -> u64;
     async fn digest(&self, block: &[u8; 1024]) -> [u8; 32];
     async fn place(&self, order: &Order) -> Result<u64, String>;
+    /// The last reading, if there is one.
+    async fn last(&self, readings: &[Reading]) -> Result<Reading, String>;
     async fn mean(&self, readings: &[Reading], last: &Reading, weight: f32) -> f32;
     async fn join(&self, words: &[String], between: &str) -> String;
     /// What it was given, once nobody holds the gate.
@@ -79,6 +81,10 @@ impl Store for Shelf {
             0 => Err(format!("no {}", order.item)),
             count => Ok(u64::from(count)),
         }
+    }
+
+    async fn last(&self, readings: &[Reading]) -> Result<Reading, String> {
+        readings.last().copied().ok_or_else(|| "none".to_owned())
     }
 
     async fn mean(&self, readings: &[Reading], last: &Reading, weight: f32) -> f32 {

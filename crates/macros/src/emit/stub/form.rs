@@ -1,5 +1,6 @@
 //! The four forms of a stub, and how a method of each begins.
 
+use super::super::part::buffer;
 use crate::model::{Method, Outcome, Service};
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -112,12 +113,25 @@ fn output(service: &Service, method: &Method, form: Form, types: &TokenStream) -
         (Form::Blocking, Outcome::Fallible { value, error: own }) => {
             quote!(::core::result::Result<#value, #error<#own>>)
         }
-        (Form::Filling, Outcome::Sent | Outcome::Value(_)) => {
-            quote!(::core::result::Result<usize, #error>)
+        (Form::Filling, outcome) => {
+            let error = match outcome {
+                Outcome::Fallible { error: own, .. } => quote!(#error<#own>),
+                _ => error,
+            };
+            let filled = filled(service, outcome);
+            quote!(::core::result::Result<#filled, #error>)
         }
-        (Form::Filling, Outcome::Fallible { error: own, .. }) => {
-            quote!(::core::result::Result<usize, #error<#own>>)
+    }
+}
+
+/// What is known of a result that lies in a buffer.
+fn filled(service: &Service, outcome: &Outcome) -> TokenStream {
+    match outcome {
+        Outcome::Value(ty) | Outcome::Fallible { value: ty, .. } if service.sound => {
+            let (fills, buffer) = (service.runtime.fills(), buffer(service));
+            quote!(<#ty as #fills<#buffer>>::Filled)
         }
+        _ => quote!(usize),
     }
 }
 
