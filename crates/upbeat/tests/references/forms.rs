@@ -8,7 +8,7 @@ use upbeat::client::Client;
 use upbeat::{CallError, Waiting};
 
 fn block() -> [u8; 1024] {
-    std::array::from_fn(|at| (at * 7) as u8)
+    std::array::from_fn(|at| (at * at / 7) as u8)
 }
 
 fn reading(at: u64) -> Reading {
@@ -77,6 +77,7 @@ fn a_handle_passes_what_it_has() {
 #[test]
 fn results_go_into_values_of_their_callers() {
     let _watchdog = Watchdog::new("results in values", 60);
+    assert_ne!(digest_of(&block()), [0; 32]);
     with_each(|node, place| {
         let (before, readings) = (reading(9), [reading(1), reading(3)]);
         let none = Err(CallError::Method("none".to_owned()));
