@@ -2,7 +2,10 @@
 //!
 //! `UPBEAT_KILLS` says how many are killed of each kind, `UPBEAT_SEED` when.
 
+#[path = "../common/mod.rs"]
 mod common;
+
+mod connecting;
 
 use common::process::{Other, part, say};
 use common::server::{Kind, Server};
@@ -36,6 +39,7 @@ fn other() {
     match part.split_once(' ') {
         Some(("call", name)) => call(name, &place),
         Some(("heir", name)) => serve_with_heir(name, &place),
+        Some(("connect", kind)) => connecting::play(kind, &place),
         _ => assert!(common::server::play(&part, &place), "there is no part {part}"),
     }
 }
