@@ -11,6 +11,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod growth;
 mod mill;
 mod rounds;
 

@@ -5,7 +5,7 @@ use crate::common::server::{Kind, Server};
 use crate::common::{Directory, PROGRAM, Signal, node};
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 use upbeat::sync::Mutex;
@@ -72,6 +72,8 @@ pub(crate) struct State {
     pub(crate) private_kib: u64,
     pub(crate) shared_kib: u64,
     pub(crate) descriptors: u64,
+    /// Of segments.
+    pub(crate) mappings: u64,
 }
 
 /// What is known of a worker's calls.
@@ -182,6 +184,12 @@ impl Miller {
     }
 }
 
+/// Segments that this process has mapped.
+pub(crate) fn mappings() -> u64 {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    maps.lines().filter(|line| line.contains("memfd:")).count() as u64
+}
+
 async fn nap(us: u64) {
     if us > 0 {
         upbeat::sleep(Duration::from_micros(us)).await;
@@ -281,6 +289,7 @@ impl Mill for Miller {
             private_kib: kib("RssAnon:"),
             shared_kib: kib("RssShmem:"),
             descriptors: std::fs::read_dir("/proc/self/fd").unwrap().count() as u64,
+            mappings: mappings(),
             ..self.seen.borrow().clone()
         }
     }
@@ -335,6 +344,7 @@ pub(crate) struct Stand {
     pub(crate) mill: MillClient,
     pub(crate) second: MillClient,
     pub(crate) node: Node,
+    pub(crate) place: PathBuf,
     names: [String; 2],
     _servers: [Server; 2],
     _directory: Directory,
@@ -352,7 +362,7 @@ impl Stand {
         let node = node(&format!("client/{id}"), &place, Waiting::Adaptive);
         let [mill, behind] = [0, 1].map(|at| node.block_on(node.connect(&names[at])).unwrap());
         let _servers = [first, second];
-        Stand { mill, second: behind, node, names, _servers, _directory: directory }
+        Stand { mill, second: behind, node, place, names, _servers, _directory: directory }
     }
 
     pub(crate) fn name(&self, at: usize) -> String {

@@ -47,17 +47,57 @@ struct Begun<'m> {
     passes: bool,
 }
 
+/// Which calls are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mix {
+    /// Of all kinds, most of them short.
+    All,
+    /// Many that are too long for the lane that they find, in both directions.
+    Growing,
+}
+
+impl Mix {
+    /// The kind of a call.
+    fn kind(self, random: &mut Random) -> u64 {
+        match self {
+            Mix::All => random.below(64),
+            Mix::Growing if random.below(2) == 0 => 59 + random.below(4),
+            Mix::Growing => random.below(64),
+        }
+    }
+
+    /// The bytes of one that carries many.
+    fn len(self, kind: u64) -> usize {
+        match (self, kind) {
+            (_, 63) => 100 << 10,
+            // The first ring holds one of these, the second one of those, and the third many.
+            (Mix::Growing, 59) => 7 << 10,
+            (Mix::Growing, 60) => 12 << 10,
+            (Mix::Growing, 61) => 60 << 10,
+            (Mix::Growing, 62) => 65_000,
+            (_, _) => 4 << 10,
+        }
+    }
+}
+
 /// Somebody who calls, and drops most of it.
 pub(crate) struct Worker {
     mill: MillClient,
     number: u64,
+    mix: Mix,
     random: Random,
     tally: Tally,
 }
 
 impl Worker {
     pub(crate) fn new(mill: MillClient, number: u64, rounds: u64, random: Random) -> Worker {
-        Worker { mill, number, random, tally: Tally { rounds, ..Tally::default() } }
+        let tally = Tally { rounds, ..Tally::default() };
+        Worker { mill, number, mix: Mix::All, random, tally }
+    }
+
+    /// The same, with other calls.
+    pub(crate) fn with(self, mix: Mix) -> Worker {
+        Worker { mix, ..self }
     }
 
     /// Calls until so many calls were dropped.
@@ -110,7 +150,7 @@ impl Worker {
         };
         let us = random.below(2) * random.below(300);
         let yields = random.below(5);
-        let kind = random.below(64);
+        let kind = self.mix.kind(random);
         macro_rules! call {
             ($call:expr) => {
                 match bound {
@@ -119,7 +159,7 @@ impl Worker {
                 }
             };
         }
-        let len = if kind == 63 { 100 << 10 } else { 4 << 10 };
+        let len = self.mix.len(kind);
         let bytes = move || vec![ticket as u8; len];
         let is_it = move |same: bool| if same { answer(ticket) } else { 0 };
         let mut passes = false;
