@@ -141,7 +141,7 @@ listed! {
         CancelsHonoured "cancels honoured" "Calls of peers that were ended because they were cancelled."
         OrphansEnded "orphans ended" "Handlers that were dropped, as tasks, because their caller gave up or was lost."
         OrphansExpired "orphans expired" "Handlers that were dropped, as tasks, because their time was over."
-        OrphansLeft "orphans left" "Handlers that went on, as tasks, though their caller gave up or was lost."
+        OrphansLeft "orphans left" "Handlers that went on, as tasks, though their caller gave up or their peer was lost."
         OrphanTime "orphan time" "Nanoseconds that such handlers had run as tasks, in vain."
         Panics "panics" "Handlers and tasks that panicked, and values of theirs that did when they were dropped."
         LaneFull "lane full" "Times a message had to wait because its lane was full."

@@ -220,6 +220,10 @@ pub const HANDSHAKE_SILENCE_MS_MAX: u64 = 100;
 /// queue, and tries again where the queue is full.
 pub const CONNECT_MS_MAX: u64 = 10_000;
 
+/// How long the handler of a one-way message goes on, as a task, when its sender is gone, where its method
+/// says nothing else.
+pub const ONEWAY_ORPHAN_MS: u64 = 10_000;
+
 /// Segments that came over the socket and whose frame in the lane has not been read yet: those in
 /// which the lane goes on, and slabs.
 pub const PENDING_SEGMENTS_MAX: usize = 2 + SLABS_MAX;

@@ -3,9 +3,10 @@
 //! A caller bounds its handler by a deadline, and the handler what it calls: so nothing is done on
 //! behalf of a caller who has stopped waiting. A handler whose caller gave up or died is dropped where
 //! it waits, unless its method says for how long it goes on. What drops, counts and answers is the
-//! runtime's; clocks and their unit are arguments. The invariant: whatever is given, no time ends later
+//! runtime's; clocks are arguments, in nanoseconds where this module has a time of its own. The invariant: whatever is given, no time ends later
 //! than the one that it is derived from.
 
+use crate::limits::ONEWAY_ORPHAN_MS;
 use crate::mutant::{Mutant, mutated};
 
 /// What a call has left that is made in a handler: what it was given, but no more than the handler has.
@@ -41,4 +42,20 @@ pub fn goes_on_until(outlives: Option<u64>, now: u64, end: Option<u64>) -> Optio
         Some(end) if !mutated(Mutant::OutlivesDeadline) => Some(last.min(end)),
         _ => Some(last),
     }
+}
+
+/// Returns until when the handler of a one-way message goes on whose sender is gone since `now`.
+///
+/// Nobody waits for such a handler, so the end of its sender says little about whether it is still wanted:
+/// it expires, and is not dropped at once. Its method says after how long, or [`ONEWAY_ORPHAN_MS`] does.
+///
+/// ```
+/// use upbeat_core::limits::ONEWAY_ORPHAN_MS;
+/// use upbeat_core::orphan::oneway_goes_on_until;
+///
+/// assert_eq!(oneway_goes_on_until(Some(500), 1_000), 1_500);
+/// assert_eq!(oneway_goes_on_until(None, 1_000), 1_000 + ONEWAY_ORPHAN_MS * 1_000_000);
+/// ```
+pub fn oneway_goes_on_until(outlives_ns: Option<u64>, now_ns: u64) -> u64 {
+    now_ns.saturating_add(outlives_ns.unwrap_or(ONEWAY_ORPHAN_MS * 1_000_000))
 }

@@ -40,7 +40,7 @@ use upbeat_core::bill::way::Point;
 use upbeat_core::flow::Budget;
 use upbeat_core::frame::{CallNumber, FailCode, Kind};
 use upbeat_core::limits::HANDLER_BUDGET_NS;
-use upbeat_core::orphan::goes_on_until;
+use upbeat_core::orphan::{goes_on_until, oneway_goes_on_until};
 use upbeat_memory::ticks::Ticks;
 use upbeat_memory::waker::Counted;
 
@@ -477,6 +477,8 @@ enum Asker {
     Oneway,
     /// Nobody any more.
     Gone,
+    /// Nobody: it is a one-way message's, whose sender is gone.
+    Left,
 }
 
 /// A handler that has become a task.
@@ -510,7 +512,21 @@ impl<F> Promoted<F> {
             }
             Asker::Oneway => self.session.end_oneway(),
             Asker::Gone => self.node.ran_in_vain(self.ran),
+            Asker::Left => {}
         }
+    }
+}
+
+impl<F> Promoted<F> {
+    /// The sender of its one-way message is gone: it goes on, until a time at most.
+    #[cold]
+    fn leave(&mut self) -> bool {
+        let until = oneway_goes_on_until(self.kept.outlives_ns, self.node.now_ns());
+        self.kept.count(Counter::OrphansLeft);
+        self.asker = Asker::Left;
+        self.end = Some(until);
+        self.node.leave_alone(self.slot.wakeup.task(), until);
+        true
     }
 }
 
@@ -536,6 +552,10 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
                 billed.paused(this.node.waited_for());
                 this.slot.wakeup.ask();
             }
+            // Its session has ended while it was polled.
+            if matches!(this.asker, Asker::Oneway) && this.session.ended().is_some() {
+                this.leave();
+            }
             return Poll::Pending;
         };
         let asker = this.asker;
@@ -546,7 +566,7 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
                 this.end(&result, &mut *sample);
                 let call = match asker {
                     Asker::Call(call) => call,
-                    Asker::Oneway | Asker::Gone => CallNumber::NONE,
+                    Asker::Oneway | Asker::Gone | Asker::Left => CallNumber::NONE,
                 };
                 this.node.served(&this.session, call, this.kept.names, &mut sample);
             }
@@ -560,14 +580,18 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
         let call = match self.asker {
             Asker::Call(call) => Some(call),
             Asker::Oneway => None,
-            Asker::Gone => return None,
+            Asker::Gone | Asker::Left => return None,
         };
         Some(Caller { session: self.session.key.get(), call })
     }
 
     fn outlives(mut self: Pin<&mut Self>, why: Cancelled) -> bool {
         let this = &mut *self;
-        let Asker::Call(call) = this.asker else { return false };
+        let call = match this.asker {
+            Asker::Call(call) => call,
+            Asker::Oneway if why == Cancelled::Lost => return this.leave(),
+            _ => return false,
+        };
         let until = goes_on_until(this.kept.outlives_ns, this.node.now_ns(), this.end);
         let Some(until) = until else { return false };
         match why {
@@ -595,7 +619,7 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
         let call = match self.asker {
             Asker::Call(call) => call,
             Asker::Oneway => return self.session.end_oneway(),
-            Asker::Gone => return,
+            Asker::Gone | Asker::Left => return,
         };
         self.session.serving.borrow_mut().remove(call);
         match why {

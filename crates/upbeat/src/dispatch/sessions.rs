@@ -308,7 +308,13 @@ impl Dispatcher {
     /// Ends a session: whoever waits for something in it is told.
     #[cold]
     pub(crate) fn lose(self: &Rc<Self>, session: &Rc<Session>, why: Why) {
-        let Some(key) = session.key.take() else { return };
+        let Some(key) = session.key.get() else { return };
+        // By the session's key, which it has no more from here on.
+        let left = match session.serving.borrow().oneways() {
+            0 => Vec::new(),
+            _ => self.tasks.oneways_of(key),
+        };
+        session.key.set(None);
         self.count(Counter::SessionsLost);
         if matches!(why, Why::Misbehaved(_) | Why::Broken(_)) {
             self.count(Counter::PeerFaults);
@@ -328,6 +334,9 @@ impl Dispatcher {
             Waiter::Waker(waker) => waker.wake(),
         });
         for (_, task) in session.serving.take().drain() {
+            self.cancel(task, Cancelled::Lost);
+        }
+        for task in left {
             self.cancel(task, Cancelled::Lost);
         }
         drop(self.purse.with(|budget| session.forget_kept(budget)));

@@ -274,6 +274,25 @@ impl Tasks {
         true
     }
 
+    /// The handlers of this session's one-way messages. One that is being polled is not among them.
+    pub(crate) fn oneways_of(&self, session: Key) -> Vec<TaskId> {
+        let shelves = self.shelves.iter().filter_map(OnceCell::get);
+        let blocks = shelves.flat_map(|shelf| shelf.iter()).filter_map(OnceCell::get);
+        let mut found = Vec::new();
+        for place in blocks.flat_map(|block| &block.places) {
+            let was = place.replace(Place::Vacant(0, POLLED));
+            if let Place::Waits(live) = &was
+                && let Some(caller) = live.task.caller()
+                && caller.session == Some(session)
+                && caller.call.is_none()
+            {
+                found.push(live.wakeup.task());
+            }
+            place.set(was);
+        }
+        found
+    }
+
     /// Ends everything that there is.
     pub(crate) fn end_all(&self, why: Cancelled) {
         let shelves = self.shelves.iter().filter_map(OnceCell::get);

@@ -31,6 +31,12 @@ pub(crate) trait Chain {
     /// Waits so long and is counted then, also without its caller: for two seconds at most.
     async fn finish(&self, ms: u64);
     async fn finished(&self) -> u64;
+    /// Waits so long and is counted then: for half a second at most when its sender is gone.
+    #[oneway]
+    async fn begin(&self, ms: u64);
+    /// The same, and its method says nothing of that.
+    #[oneway]
+    async fn begin_unbounded(&self, ms: u64);
     /// The last of the chain asks for so much time, and answers after a while with what it was told. The
     /// others call on with a deadline of their own, if they are given one and how far it goes.
     async fn more(
@@ -155,6 +161,17 @@ impl Chain for Knot {
         self.finished.get()
     }
 
+    #[method(outlives = "500ms")]
+    async fn begin(&self, ms: u64) {
+        self.begin_unbounded(ms).await;
+    }
+
+    async fn begin_unbounded(&self, ms: u64) {
+        let _standing = self.stand();
+        upbeat::sleep(Duration::from_millis(ms)).await;
+        self.finished.set(self.finished.get() + 1);
+    }
+
     #[method(budget = "10s")]
     async fn more(
         &self,
@@ -213,12 +230,28 @@ pub(crate) fn started(kind: Kind, name: &str, place: &Path) -> Server {
     Server::of(kind, other, move |quit, ready| serve(&own, &at, quit, ready))
 }
 
-/// Plays the part `serve NAME`, or `call NAME THROUGH…`.
+/// Sends a one-way message as a node of its own, and lives on until its input ends.
+fn send(method: &str, ms: &str, server: &str, place: &Path) {
+    let node = node("sender", place, Waiting::Adaptive);
+    node.block_on(async {
+        let chain: ChainClient = node.connect(server).await.unwrap();
+        let ms = ms.parse().unwrap();
+        match method {
+            "begin" => chain.begin(ms).await.unwrap(),
+            _ => chain.begin_unbounded(ms).await.unwrap(),
+        }
+    });
+    say("sent");
+    node.block_on(std::future::pending::<()>());
+}
+
+/// Plays the part `serve NAME`, `send METHOD MS NAME`, or `call NAME THROUGH…`.
 pub(crate) fn play(part: &str, place: &Path) {
     let words: Vec<&str> = part.split(' ').collect();
     let quit = input_ends();
     match words[..] {
         ["serve", name] => serve(name, place, quit, || say("serving")),
+        ["send", method, ms, name] => send(method, ms, name, place),
         ["call", name, first, ref through @ ..] => {
             let node = node(name, place, Waiting::Adaptive);
             let through: Vec<String> = through.iter().map(|name| (*name).to_owned()).collect();

@@ -9,6 +9,7 @@ mod ends;
 mod extended;
 mod handled;
 mod left;
+mod oneway;
 mod restarts;
 mod stopped;
 
