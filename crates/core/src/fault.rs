@@ -178,6 +178,23 @@ pub enum Rule {
         /// What was sent.
         out: u64,
     },
+    /// A frame for which the receiver's ring has no room: its sender was not told of any.
+    BeyondCredit {
+        /// The slots that it takes.
+        span: u32,
+    },
+    /// More segments than lanes and slabs have use for, or one that no frame can name.
+    StraySegment {
+        /// Its generation.
+        generation: u32,
+    },
+    /// Bytes of a buffer that was not announced, or beyond its end.
+    StrayBuffer {
+        /// The slab.
+        slab: u16,
+        /// The buffer in it.
+        index: u32,
+    },
     /// A frame about a place that has nothing to do with it: a refusal or a grant of a request that
     /// is not on its way, a request that was not granted, a withdrawal of none.
     StrayPlace {
@@ -401,6 +418,18 @@ impl Rule {
             }
             Rule::CreditAhead { seen, out } => {
                 write!(f, "progress ahead of sender: {seen} read of {out} sent")
+            }
+            Rule::BeyondCredit { span } => {
+                write!(f, "beyond credit: a frame of {span} slots where the ring has no room")
+            }
+            Rule::StraySegment { generation } => {
+                write!(f, "stray segment: generation {generation} is none that is due")
+            }
+            Rule::StrayBuffer { slab, index } => {
+                write!(
+                    f,
+                    "stray buffer: bytes for buffer {index} of slab {slab}, which has no place for them"
+                )
             }
             Rule::StrayPlace { kind, number } => {
                 let name = kind_name(kind);

@@ -9,6 +9,10 @@
 //!                   <-            Ready
 //! ```
 //!
+//! Where one of them cannot share memory, or is not to, a byte stream takes the place of the segments:
+//! the listener says [`Record::Stream`], at once or when it cannot map what came, and the caller answers
+//! with [`Record::Joined`] and a socket beside it; a caller that cannot map what came answers so unasked.
+//!
 //! Every record is a header of sixteen bytes (the magic, the version of the format, the kind, a
 //! zero, the length of the body) and a body of fields, little-endian. The socket, time limits and
 //! the checks of descriptors are the transport's; so is the order above, which it may only cut
@@ -87,6 +91,10 @@ pub enum RecordKind {
     Refusal = 5,
     /// A bigger segment for the sender's lane; after the handshake only.
     Segment = 6,
+    /// The listener's side of a session over a byte stream.
+    Stream = 7,
+    /// The caller's side of it; the listener's end of the stream's socket rides beside it.
+    Joined = 8,
 }
 
 impl RecordKind {
@@ -99,6 +107,8 @@ impl RecordKind {
             4 => RecordKind::Ready,
             5 => RecordKind::Refusal,
             6 => RecordKind::Segment,
+            7 => RecordKind::Stream,
+            8 => RecordKind::Joined,
             _ => return None,
         })
     }
@@ -112,6 +122,8 @@ impl RecordKind {
             RecordKind::Ready => "ready",
             RecordKind::Refusal => "refusal",
             RecordKind::Segment => "segment",
+            RecordKind::Stream => "stream",
+            RecordKind::Joined => "joined",
         }
     }
 
@@ -119,7 +131,7 @@ impl RecordKind {
     pub const fn descriptors(self) -> usize {
         match self {
             RecordKind::Segments => Passed::ALL.len(),
-            RecordKind::Segment => 1,
+            RecordKind::Segment | RecordKind::Joined => 1,
             _ => 0,
         }
     }
@@ -151,6 +163,8 @@ pub struct Hello {
     pub incarnation: u64,
     /// The caller's process.
     pub pid: u32,
+    /// Whether the caller can share memory.
+    pub memory: bool,
 }
 
 impl Hello {
@@ -169,6 +183,7 @@ impl Hello {
         push_text(out, self.program.name().as_str());
         push_text(out, self.caller.as_ref().map_or("", NodeName::as_str));
         push_text(out, self.wanted.as_str());
+        out.push(u8::from(self.memory));
     }
 
     fn parse(mut fields: Fields<'_>) -> Result<Hello, Rule> {
@@ -190,8 +205,14 @@ impl Hello {
             text => Some(NodeName::new(text).map_err(|_| Rule::RecordField { field })?),
         };
         let wanted = node_name(&mut fields, "name of the node that is wanted")?;
+        let field = "memory";
+        let memory = match fields.u8(field)? {
+            0 => false,
+            1 => true,
+            _ => return Err(Rule::RecordField { field }),
+        };
         fields.end()?;
-        Ok(Hello { version_min, version_max, program, caller, wanted, incarnation, pid })
+        Ok(Hello { version_min, version_max, program, caller, wanted, incarnation, pid, memory })
     }
 }
 
@@ -257,6 +278,25 @@ impl Segments {
     }
 }
 
+/// The sender's side of a session over a byte stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Streamed {
+    /// The sender's number of the session.
+    pub session: u64,
+}
+
+impl Streamed {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.session.to_le_bytes());
+    }
+
+    fn parse(mut fields: Fields<'_>) -> Result<Streamed, Rule> {
+        let session = fields.u64("number of the session")?;
+        fields.end()?;
+        Ok(Streamed { session })
+    }
+}
+
 /// A bigger segment in which the sender's lane will go on, or a slab of its sender's; its descriptor
 /// rides beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,13 +317,18 @@ impl Segment {
     fn parse(mut fields: Fields<'_>) -> Result<Segment, Rule> {
         let generation = fields.u32("generation")?;
         let bytes = fields.u32("bytes of the segment")?;
+        fields.end()?;
+        Segment::checked(generation, u64::from(bytes))
+    }
+
+    /// A segment of this generation, if one may have so many bytes.
+    pub fn checked(generation: u32, bytes: u64) -> Result<Segment, Rule> {
         let most = match generation < SLAB_GENERATION {
             true => LANE_BYTES_MAX,
             false => MESSAGE_BYTES_MAX + LONG_STEP_BYTES,
         };
-        check_bytes(u64::from(bytes), PAGE_BYTES, most)?;
-        fields.end()?;
-        Ok(Segment { generation, bytes })
+        check_bytes(bytes, PAGE_BYTES, most)?;
+        Ok(Segment { generation, bytes: bytes as u32 })
     }
 }
 
@@ -311,6 +356,10 @@ pub enum Record {
     Refusal(Refusal),
     /// A bigger segment for the sender's lane; after the handshake only.
     Segment(Segment),
+    /// The listener's side of a session over a byte stream.
+    Stream(Streamed),
+    /// The caller's side of it.
+    Joined(Streamed),
 }
 
 /// How far the parsing of a record came.
@@ -332,6 +381,8 @@ impl Record {
             Record::Ready => RecordKind::Ready,
             Record::Refusal(_) => RecordKind::Refusal,
             Record::Segment(_) => RecordKind::Segment,
+            Record::Stream(_) => RecordKind::Stream,
+            Record::Joined(_) => RecordKind::Joined,
         }
     }
 
@@ -348,6 +399,7 @@ impl Record {
             Record::Ready => {}
             Record::Refusal(refusal) => refusal.write(out),
             Record::Segment(segment) => segment.write(out),
+            Record::Stream(streamed) | Record::Joined(streamed) => streamed.write(out),
         }
         let body = start + RECORD_HEADER_BYTES;
         let len = u32::try_from(out.len() - body).expect("a record is within its bound");
@@ -399,6 +451,8 @@ impl Record {
             RecordKind::Ready => fields.end().map(|()| Record::Ready)?,
             RecordKind::Refusal => Record::Refusal(Refusal::parse(fields)?),
             RecordKind::Segment => Record::Segment(Segment::parse(fields)?),
+            RecordKind::Stream => Record::Stream(Streamed::parse(fields)?),
+            RecordKind::Joined => Record::Joined(Streamed::parse(fields)?),
         };
         Ok(Parsed::Complete(record, RECORD_HEADER_BYTES + len))
     }

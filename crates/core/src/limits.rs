@@ -127,6 +127,14 @@ pub const OPTIMISM: usize = 4096;
 /// a third gets through.
 pub const IN_RING_BYTES_MAX: usize = MEDIUM_BYTES_MAX;
 
+/// Bytes of a buffer that go over a byte stream in one record: what else is to be shipped goes between two
+/// of them.
+pub const CHUNK_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes that a session over a byte stream has encoded and not sent: no more is taken out of its lane
+/// before those have gone.
+pub const STREAM_OUT_BYTES: usize = 64 << 10;
+
 /// Bytes of refused requests that lay in the ring, of which the receiver keeps copies: what is on
 /// its way when a sender hears of a refusal is no more than the biggest ring.
 pub const COPIED_BYTES_MAX: usize = RING_SLOTS_MAX * SLOT_BYTES;

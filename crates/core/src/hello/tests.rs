@@ -12,7 +12,7 @@ fn node() -> impl Strategy<Value = NodeName> {
 fn record() -> impl Strategy<Value = Record> {
     let hello = (any::<(u16, u16, u128)>(), "[a-z]{1,64}", prop::option::of(node()), node())
         .prop_flat_map(|((one, two, identity), program, caller, wanted)| {
-            any::<(u64, u32)>().prop_map(move |(incarnation, pid)| Hello {
+            any::<(u64, u32, bool)>().prop_map(move |(incarnation, pid, memory)| Hello {
                 version_min: one.min(two),
                 version_max: one.max(two),
                 program: ProgramId::new(ProgramName::new(&program).unwrap(), identity),
@@ -20,6 +20,7 @@ fn record() -> impl Strategy<Value = Record> {
                 wanted: wanted.clone(),
                 incarnation,
                 pid,
+                memory,
             })
         });
     let lane = (2..=512u32).prop_map(|pages| pages * 4096);
@@ -38,6 +39,8 @@ fn record() -> impl Strategy<Value = Record> {
             .prop_map(|(at, text)| Record::Refusal(Refusal::new(RefusalCode::ALL[at], &text))),
         (any::<u32>(), lane)
             .prop_map(|(generation, bytes)| { Record::Segment(Segment { generation, bytes }) }),
+        any::<u64>().prop_map(|session| Record::Stream(Streamed { session })),
+        any::<u64>().prop_map(|session| Record::Joined(Streamed { session })),
     ]
 }
 
@@ -85,7 +88,7 @@ proptest! {
 
     #[test]
     fn any_body_gives_a_record_or_a_rule(
-        kind in 0..8u8,
+        kind in 0..10u8,
         body in prop::collection::vec(any::<u8>(), 0..80),
     ) {
         let mut bytes = written(&Record::Ready);
@@ -128,6 +131,7 @@ fn the_longest_records_fit() {
         wanted: name,
         incarnation: u64::MAX,
         pid: u32::MAX,
+        memory: true,
     };
     assert_eq!(hello.version(), Some(VERSION_MAX));
     assert_eq!(Hello { version_min: VERSION_MAX + 1, ..hello.clone() }.version(), None);

@@ -1,0 +1,348 @@
+//! The records of a byte stream: what carries a session where no memory is shared.
+//!
+//! A stream mirrors the lanes. Each side keeps its own lane and a replica of its peer's, and what one side
+//! writes is shipped to the other: frames in the order of their ring, the padding between them, the words of
+//! the lane's header that have changed, the bytes of buffers ahead of the frames that name them. So the slots
+//! of both rings have the same numbers, and the count of slots that a side has read is the true reader's: a
+//! sender keeps each frame in its ring until that count has passed it, which is all that another connection
+//! would need to go on from there.
+//!
+//! ```text
+//! frame      its head in three words, the lap 0, then its payload
+//! padding    word 0   byte 1  0         bytes 2-3  slots up to the end of the ring
+//! progress   word 0   byte 1  0x80      byte 2     bit 0 slots read, bit 1 requests accepted follow;
+//!                                                  bit 2 the sender waits for room
+//!                                                  bit 3 it asks to be shown what there is
+//!                                       bytes 4-7  a bit for each slab whose word of returns follows
+//!            then a word for each of those bits
+//! segment    word 0   byte 1  0x81      bytes 4-7  generation
+//!            word 1   its bytes
+//! buffer     word 0   byte 1  0x82      bytes 2-3  slab      bytes 4-7  bytes that follow
+//!            word 1   bytes 0-3  buffer of the slab          bytes 4-7  the first byte in it
+//!            word 2   bytes of the whole payload, of which these are a part
+//!            then these bytes
+//! refusal    word 0   byte 1  0x83      bytes 4-7  bytes that follow: a refusal's record
+//! ```
+//!
+//! All bytes that are not named are 0, and words are little-endian. Reading and writing sockets, and what a
+//! frame says, is decided elsewhere. The invariant: whatever the bytes are, [`parse`] gives a record within
+//! its bounds or the [`Rule`] that they break, and never waits for more than the head of one record.
+
+use crate::fault::Rule;
+use crate::frame::Kind;
+use crate::hello::{Parsed, Segment};
+use crate::limits::{
+    CHUNK_BYTES_MAX, HEAD_BYTES, HELLO_BYTES_MAX, IN_RING_BYTES_MAX, MESSAGE_BYTES_MAX,
+    SHORT_BYTES, SLABS_MAX, SLOT_BYTES,
+};
+use alloc::vec::Vec;
+
+const KIND_SHIFT: u32 = 8;
+const SPAN_SHIFT: u32 = 16;
+const LEN_SHIFT: u32 = 32;
+const COUNT_SHIFT: u32 = 32;
+
+const PADDING: u8 = 0;
+const PROGRESS: u8 = 0x80;
+const SEGMENT: u8 = 0x81;
+const BUFFER: u8 = 0x82;
+const REFUSAL: u8 = 0x83;
+
+const TAKEN: u64 = 1 << SPAN_SHIFT;
+const ACCEPTED: u64 = 2 << SPAN_SHIFT;
+const WANTS_ROOM: u64 = 4 << SPAN_SHIFT;
+const ASKS: u64 = 8 << SPAN_SHIFT;
+
+const WORD: usize = 8;
+
+// A bit of a progress for each slab.
+const _: () = assert!(SLABS_MAX <= u32::BITS as usize);
+
+/// Bytes of the longest progress.
+pub const PROGRESS_BYTES_MAX: usize = (3 + SLABS_MAX) * WORD;
+
+/// What stands at the front of the bytes: the head of a record. What follows it is the reader's to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
+pub enum Head {
+    /// A frame of this head, and so many bytes of payload behind it.
+    Frame {
+        /// The words of its head; the lap is 0.
+        words: [u64; 3],
+        /// Bytes of payload.
+        payload: u32,
+    },
+    /// The rest of the ring is padded.
+    Padding {
+        /// Its slots.
+        span: u16,
+    },
+    /// Words of the lane's header.
+    Progress(Progress),
+    /// A segment in which the sender's lane goes on, or that holds buffers.
+    Segment(Segment),
+    /// Bytes of a buffer follow.
+    Buffer(Chunk),
+    /// A refusal follows.
+    Refusal {
+        /// The bytes of its record.
+        bytes: u32,
+    },
+}
+
+/// Bytes of a buffer of the sender's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// The slab.
+    pub slab: u16,
+    /// The buffer in it.
+    pub index: u32,
+    /// The first of the bytes.
+    pub at: u32,
+    /// How many.
+    pub bytes: u32,
+    /// Bytes of the whole payload.
+    pub whole: u32,
+}
+
+/// Words of a lane's header that have changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Slots of the other lane that the sender has read.
+    pub taken: Option<u64>,
+    /// Requests of the other side that the sender has accepted.
+    pub accepted: Option<u64>,
+    /// Whether the sender waits for room in its lane.
+    pub wants_room: bool,
+    /// Whether the sender found no room, and asks for a progress in return.
+    pub asks: bool,
+    /// A bit for each slab of which buffers went back.
+    slabs: u32,
+    returned: [u64; SLABS_MAX],
+}
+
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress {
+            taken: None,
+            accepted: None,
+            wants_room: false,
+            asks: false,
+            slabs: 0,
+            returned: [0; SLABS_MAX],
+        }
+    }
+}
+
+impl Progress {
+    /// Adds the word of returns of a slab.
+    ///
+    /// # Panics
+    /// When there are no more than `slab` slabs.
+    pub fn give_back(&mut self, slab: usize, returned: u64) {
+        assert!(slab < SLABS_MAX);
+        self.slabs |= 1 << slab;
+        self.returned[slab] = returned;
+    }
+
+    /// The words of returns, with the slabs that they are of.
+    pub fn returned(&self) -> impl Iterator<Item = (usize, u64)> {
+        let is_there = |slab: &usize| self.slabs >> slab & 1 == 1;
+        (0..SLABS_MAX).filter(is_there).map(|slab| (slab, self.returned[slab]))
+    }
+
+    /// Appends the record.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let bit = |set: bool, bit: u64| if set { bit } else { 0 };
+        let first = u64::from(PROGRESS) << KIND_SHIFT
+            | bit(self.taken.is_some(), TAKEN)
+            | bit(self.accepted.is_some(), ACCEPTED)
+            | bit(self.wants_room, WANTS_ROOM)
+            | bit(self.asks, ASKS)
+            | u64::from(self.slabs) << LEN_SHIFT;
+        push(out, first);
+        self.taken.into_iter().for_each(|word| push(out, word));
+        self.accepted.into_iter().for_each(|word| push(out, word));
+        self.returned().for_each(|(_, word)| push(out, word));
+    }
+
+    fn parse(first: u64, bytes: &[u8]) -> Result<Parsed<Head>, Rule> {
+        let flags = TAKEN | ACCEPTED | WANTS_ROOM | ASKS;
+        zero(first & !(0xffff_ffff << LEN_SHIFT | 0xff << KIND_SHIFT | flags))?;
+        let slabs = (first >> LEN_SHIFT) as u32;
+        let flags = (first & TAKEN != 0) as u32 + (first & ACCEPTED != 0) as u32;
+        let len = (1 + flags + slabs.count_ones()) as usize * WORD;
+        if bytes.len() < len {
+            return Ok(Parsed::NeedMore(len - bytes.len()));
+        }
+        let mut words = (WORD..len).step_by(WORD).map(|at| word(bytes, at));
+        let mut next = |set: bool| if set { words.next() } else { None };
+        let mut progress = Progress {
+            taken: next(first & TAKEN != 0),
+            accepted: next(first & ACCEPTED != 0),
+            wants_room: first & WANTS_ROOM != 0,
+            asks: first & ASKS != 0,
+            ..Progress::default()
+        };
+        for slab in (0..SLABS_MAX).filter(|slab| slabs >> slab & 1 == 1) {
+            if let Some(returned) = next(true) {
+                progress.give_back(slab, returned);
+            }
+        }
+        Ok(Parsed::Complete(Head::Progress(progress), len))
+    }
+}
+
+/// Bytes of payload of a frame with this head.
+#[inline]
+pub const fn payload_of(words: &[u64; 3]) -> u64 {
+    let len = words[0] >> LEN_SHIFT;
+    if (words[0] >> KIND_SHIFT) as u8 == Kind::Packed as u8 {
+        len * (words[2] >> COUNT_SHIFT & 0xffff)
+    } else {
+        len
+    }
+}
+
+/// Appends the head of a frame, whose payload follows.
+#[inline]
+pub fn write_frame(words: [u64; 3], out: &mut Vec<u8>) {
+    let mut head = [0; HEAD_BYTES];
+    head[..8].copy_from_slice(&(words[0] & !0xff).to_le_bytes());
+    head[8..16].copy_from_slice(&words[1].to_le_bytes());
+    head[16..].copy_from_slice(&words[2].to_le_bytes());
+    out.extend_from_slice(&head);
+}
+
+/// Appends padding of so many slots.
+pub fn write_padding(span: u16, out: &mut Vec<u8>) {
+    push(out, u64::from(span) << SPAN_SHIFT);
+}
+
+/// Appends a segment.
+pub fn write_segment(segment: Segment, out: &mut Vec<u8>) {
+    push(out, u64::from(SEGMENT) << KIND_SHIFT | u64::from(segment.generation) << LEN_SHIFT);
+    push(out, u64::from(segment.bytes));
+}
+
+/// Appends the head of bytes of a buffer, which follow.
+pub fn write_chunk(chunk: Chunk, out: &mut Vec<u8>) {
+    let Chunk { slab, index, at, bytes, whole } = chunk;
+    let first = u64::from(BUFFER) << KIND_SHIFT | u64::from(slab) << SPAN_SHIFT;
+    push(out, first | u64::from(bytes) << LEN_SHIFT);
+    push(out, u64::from(index) | u64::from(at) << LEN_SHIFT);
+    push(out, u64::from(whole));
+}
+
+/// Appends the head of a refusal of so many bytes, which follow.
+pub fn write_refusal(bytes: u32, out: &mut Vec<u8>) {
+    push(out, u64::from(REFUSAL) << KIND_SHIFT | u64::from(bytes) << LEN_SHIFT);
+}
+
+/// The head of the record at the front of the bytes that have come so far, and how many bytes it takes; or
+/// the rule that they break.
+#[inline]
+pub fn parse(bytes: &[u8]) -> Result<Parsed<Head>, Rule> {
+    if bytes.len() < WORD {
+        return Ok(Parsed::NeedMore(WORD - bytes.len()));
+    }
+    let first = word(bytes, 0);
+    match Kind::from_byte((first >> KIND_SHIFT) as u8) {
+        Some(_) => parse_frame(first, bytes),
+        None => parse_rare(first, bytes),
+    }
+}
+
+#[inline]
+fn parse_frame(first: u64, bytes: &[u8]) -> Result<Parsed<Head>, Rule> {
+    if bytes.len() < HEAD_BYTES {
+        return Ok(Parsed::NeedMore(HEAD_BYTES - bytes.len()));
+    }
+    let words = [first, word(bytes, WORD), word(bytes, 2 * WORD)];
+    zero(first & 0xff)?;
+    let payload = payload_of(&words);
+    let is_packed = (first >> KIND_SHIFT) as u8 == Kind::Packed as u8;
+    let max = if is_packed { SHORT_BYTES } else { IN_RING_BYTES_MAX };
+    if payload > max as u64 {
+        let len = u32::try_from(payload).unwrap_or(u32::MAX);
+        return Err(Rule::LengthBeyondMax { len, max: max as u32 });
+    }
+    let span = (first >> SPAN_SHIFT) as u16 as u32;
+    let slots = (HEAD_BYTES as u32 + payload as u32).div_ceil(SLOT_BYTES as u32);
+    if span != slots {
+        return Err(Rule::LengthBeyondSpan { len: payload as u32, span });
+    }
+    Ok(Parsed::Complete(Head::Frame { words, payload: payload as u32 }, HEAD_BYTES))
+}
+
+#[cold]
+fn parse_rare(first: u64, bytes: &[u8]) -> Result<Parsed<Head>, Rule> {
+    let kind = (first >> KIND_SHIFT) as u8;
+    let whole = |len: usize| bytes.len() >= len;
+    let more = |len: usize| Ok(Parsed::NeedMore(len - bytes.len()));
+    match kind {
+        PADDING => {
+            zero(first & !(0xffff << SPAN_SHIFT))?;
+            let span = (first >> SPAN_SHIFT) as u16;
+            Ok(Parsed::Complete(Head::Padding { span }, WORD))
+        }
+        PROGRESS => Progress::parse(first, bytes),
+        SEGMENT if !whole(2 * WORD) => more(2 * WORD),
+        SEGMENT => {
+            zero(first & 0xffff_00ff)?;
+            let size = word(bytes, WORD);
+            let segment = Segment::checked((first >> LEN_SHIFT) as u32, size)?;
+            Ok(Parsed::Complete(Head::Segment(segment), 2 * WORD))
+        }
+        BUFFER if !whole(3 * WORD) => more(3 * WORD),
+        BUFFER => {
+            zero(first & 0xff)?;
+            let (place, whole) = (word(bytes, WORD), word(bytes, 2 * WORD));
+            let bytes = (first >> LEN_SHIFT) as u32;
+            if bytes == 0 || bytes > CHUNK_BYTES_MAX as u32 {
+                return Err(Rule::RecordTooLong { len: bytes, max: CHUNK_BYTES_MAX as u32 });
+            }
+            let slab = (first >> SPAN_SHIFT) as u16;
+            let (index, at) = (place as u32, (place >> LEN_SHIFT) as u32);
+            if whole > MESSAGE_BYTES_MAX as u64 || u64::from(at) + u64::from(bytes) > whole {
+                return Err(Rule::StrayBuffer { slab, index });
+            }
+            let whole = whole as u32;
+            Ok(Parsed::Complete(Head::Buffer(Chunk { slab, index, at, bytes, whole }), 3 * WORD))
+        }
+        REFUSAL => {
+            zero(first & 0xffff_00ff)?;
+            let bytes = (first >> LEN_SHIFT) as u32;
+            if bytes as usize > HELLO_BYTES_MAX {
+                return Err(Rule::RecordTooLong { len: bytes, max: HELLO_BYTES_MAX as u32 });
+            }
+            Ok(Parsed::Complete(Head::Refusal { bytes }, WORD))
+        }
+        kind => Err(Rule::RecordKind { kind }),
+    }
+}
+
+/// That bits are 0 which must be.
+#[inline]
+fn zero(bits: u64) -> Result<(), Rule> {
+    match bits {
+        0 => Ok(()),
+        bits => Err(Rule::ReservedBits { bits: (bits | bits >> 32) as u32 }),
+    }
+}
+
+#[inline]
+fn push(out: &mut Vec<u8>, word: u64) {
+    out.extend_from_slice(&word.to_le_bytes());
+}
+
+/// The word that begins at a byte, of bytes that are there.
+#[inline]
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; WORD];
+    word.copy_from_slice(&bytes[at..at + WORD]);
+    u64::from_le_bytes(word)
+}
+
+#[cfg(test)]
+mod tests;
