@@ -7,17 +7,21 @@
 //!
 //! [`NodePage::withdraw`]: crate::page::NodePage::withdraw
 
-use crate::board::Note;
 use crate::lane::Lanes;
 use crate::page::PeerPage;
 use crate::sync::Fenced;
 
-/// Notes on the receiver's board that our lane has something, unless the receiver looks at the lane
-/// each turn. Returns the number of the receiver's sleep, if it sleeps: then it is to be rung once.
+/// Has a note made on the receiver's board that our lane has something, unless the receiver looks at the
+/// lane each turn: `mark` is [`Note::mark`](crate::board::Note::mark). Returns the number of the receiver's sleep, if it sleeps: then it is to be rung once.
 #[inline(always)]
-pub fn announce(lanes: &Lanes, note: &Note, page: &PeerPage, fenced: Fenced) -> Option<u64> {
+pub fn announce(
+    lanes: &Lanes,
+    page: &PeerPage,
+    fenced: Fenced,
+    mark: impl FnOnce(),
+) -> Option<u64> {
     if !lanes.peer_is_attentive(fenced) {
-        note.mark();
+        mark();
     }
     page.asleep(fenced)
 }

@@ -3,6 +3,9 @@
 //! A long vector comes from the system page by page as it is written, and each page costs more than its
 //! bytes do. What is long enough asks for large pages, where the system has them to give.
 
+use crate::sync::AtomicU64;
+use std::alloc::Layout;
+use std::ptr::NonNull;
 use zerocopy::FromBytes;
 
 #[cfg(not(miri))]
@@ -16,6 +19,9 @@ const LONG: usize = 4 << 20;
 /// Bytes of a large page.
 #[cfg(not(miri))]
 const LARGE_PAGE: usize = 2 << 20;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// Makes an empty vector with room for `count` items, all of which will be written at once. None if
 /// there is no memory for them.
@@ -48,6 +54,45 @@ pub fn copied<T: FromBytes>(bytes: &[u8], count: usize) -> Option<Vec<T>> {
         items.set_len(count);
     }
     Some(items)
+}
+
+/// Zeroed words of the heap, from the beginning of a cache line, whose pages take memory only once they are
+/// written.
+pub(crate) struct Zeroed {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: it is a piece of memory that is looked at through atomics alone, and freed once.
+unsafe impl Send for Zeroed {}
+
+// SAFETY: as for Send.
+unsafe impl Sync for Zeroed {}
+
+impl Zeroed {
+    /// So many words. None if there is no memory for them.
+    pub(crate) fn new(words: usize) -> Option<Zeroed> {
+        // A layout that is aligned to lines would be filled by hand.
+        let bytes = words.checked_mul(size_of::<u64>())?.checked_add(LINE)?;
+        let layout = Layout::from_size_align(bytes, align_of::<u64>()).ok()?;
+        // SAFETY: the layout has bytes.
+        let start = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })?;
+        Some(Zeroed { start, layout })
+    }
+
+    /// The first word.
+    pub(crate) fn base(&self) -> NonNull<AtomicU64> {
+        let skip = self.start.as_ptr().align_offset(LINE).min(LINE);
+        // SAFETY: a line more than the words was allocated.
+        unsafe { self.start.add(skip) }.cast()
+    }
+}
+
+impl Drop for Zeroed {
+    fn drop(&mut self) {
+        // SAFETY: it was allocated with this layout, and nobody else frees it.
+        unsafe { std::alloc::dealloc(self.start.as_ptr(), self.layout) };
+    }
 }
 
 #[cfg(not(miri))]

@@ -4,6 +4,12 @@
 //! read the other lane; whether it looks at the other lane each turn; which buffers of the other
 //! side's slabs it has returned), then comes the ring. Each side writes its own lane alone, so a peer can spoil what it says and never what we hold.
 
+#[cfg(not(loom))]
+mod mirror;
+
+#[cfg(not(loom))]
+pub use mirror::{Came, Mirror, Shown};
+
 use crate::page::NodePage;
 use crate::probe::{Count, Watched};
 use crate::region::{OwnWord, Region, Word};

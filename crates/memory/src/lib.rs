@@ -37,6 +37,9 @@ mod text;
 #[cfg(not(loom))]
 pub mod credentials;
 
+#[cfg(not(loom))]
+pub mod socket;
+
 pub mod recent;
 
 #[cfg(not(loom))]

@@ -24,6 +24,8 @@ pub const WORD: usize = 8;
 pub(crate) enum Backing {
     /// Words on this process's heap.
     Heap(#[allow(dead_code)] Arc<[AtomicU64]>),
+    /// Words on this process's heap that came from the system as zeros.
+    Zeroed(#[allow(dead_code)] crate::fresh::Zeroed),
     /// A mapping of a shared segment.
     Mapped(#[allow(dead_code)] crate::mapping::Mapping),
 }
@@ -95,6 +97,35 @@ mod plain {
             // SAFETY: `skip` is at most 8 and the allocation has `words + 8` words.
             let base = unsafe { NonNull::new_unchecked(start.add(skip)) };
             Region { base, words, writable: true, _keep: Arc::new(Backing::Heap(cells)) }
+        }
+
+        /// Makes a zeroed region of `words` words on the heap, whose pages take memory only once they are
+        /// written. None if there is no memory for it.
+        #[must_use]
+        pub fn try_heap(words: usize) -> Option<Region> {
+            let zeroed = fresh::Zeroed::new(words)?;
+            let base = zeroed.base();
+            Some(Region { base, words, writable: true, _keep: Arc::new(Backing::Zeroed(zeroed)) })
+        }
+
+        /// Where `bytes` bytes lie from byte `at` on, for the kernel to read.
+        ///
+        /// # Panics
+        /// When they are outside.
+        pub(crate) fn bytes_at(&self, at: usize, bytes: usize) -> *const u8 {
+            let end = self.words * WORD;
+            assert!(at <= end && bytes <= end - at);
+            // SAFETY: in bounds, as was checked just above.
+            unsafe { self.base.as_ptr().cast::<u8>().add(at) }
+        }
+
+        /// The same, for the kernel to write.
+        ///
+        /// # Panics
+        /// When they are outside, or the region is read-only.
+        pub(crate) fn bytes_at_mut(&self, at: usize, bytes: usize) -> *mut u8 {
+            assert!(self.writable);
+            self.bytes_at(at, bytes).cast_mut()
         }
 
         pub(crate) fn mapped(mapping: crate::mapping::Mapping) -> Region {

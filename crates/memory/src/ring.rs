@@ -198,16 +198,9 @@ impl Writer {
         if need > u64::from(self.free.get()) {
             // Nothing moves under us, should the question come back to this ring.
             self.claimed.set(true);
-            let now = progress().max(self.floor.get());
+            let now = progress();
             self.claimed.set(false);
-            // What is written into those slots must stay behind the reads that emptied them.
-            fence(Ordering::Acquire);
-            let (slots, out) = (u64::from(self.ring.slots()), self.out.get());
-            let known = out - (slots - u64::from(self.free.get()));
-            if now < known || now > out {
-                return Err(Refused::Progress { now, known, out });
-            }
-            self.free.set((slots - (out - now)) as u32);
+            self.learn(now)?;
             if need > u64::from(self.free.get()) {
                 probe::refused();
                 return Err(Refused::Full);
@@ -217,6 +210,43 @@ impl Writer {
             self.soil(pad);
             self.publish([0, 0, 0], pad);
         }
+        Ok(())
+    }
+
+    /// Pads the rest of the ring, of `span` slots, as the writer of which this one is a copy has done.
+    #[cfg(not(loom))]
+    pub(crate) fn pad(&self, span: u32, progress: impl Fn() -> u64) -> Result<(), Refused> {
+        let rest = self.next.left();
+        if span != rest {
+            return Err(Refused::TooLong { span, most: rest });
+        }
+        self.find_free(span, progress)?;
+        self.soil(span);
+        self.publish([0, 0, 0], span);
+        Ok(())
+    }
+
+    /// Sees that so many slots are known to be free, for a copy of what another writer was granted.
+    #[cfg(not(loom))]
+    pub(crate) fn find_free(&self, span: u32, progress: impl Fn() -> u64) -> Result<(), Refused> {
+        if span > self.free.get() {
+            self.learn(progress())?;
+        }
+        if span > self.free.get() { Err(Refused::Full) } else { Ok(()) }
+    }
+
+    /// Takes note of how far the reader is.
+    #[inline(always)]
+    fn learn(&self, progress: u64) -> Result<(), Refused> {
+        let now = progress.max(self.floor.get());
+        // What is written into those slots must stay behind the reads that emptied them.
+        fence(Ordering::Acquire);
+        let (slots, out) = (u64::from(self.ring.slots()), self.out.get());
+        let known = out - (slots - u64::from(self.free.get()));
+        if now < known || now > out {
+            return Err(Refused::Progress { now, known, out });
+        }
+        self.free.set((slots - (out - now)) as u32);
         Ok(())
     }
 

@@ -196,6 +196,21 @@ pub enum SegmentError {
 }
 
 impl SegmentError {
+    /// Whether the system does not let this process share memory at all: it has no such call, or forbids it.
+    pub fn is_refused(&self) -> bool {
+        let error = match self {
+            // What is asked about a descriptor of a peer's says something of the peer.
+            SegmentError::System {
+                act: "memfd_create" | "ftruncate" | "seal" | "fallocate",
+                error,
+            }
+            | SegmentError::Mapping { error, .. } => error,
+            _ => return false,
+        };
+        let refusals = [Errno::PERM, Errno::ACCESS, Errno::NOSYS, Errno::INVAL, Errno::OPNOTSUPP];
+        refusals.contains(error)
+    }
+
     /// Whether the segment is as it must be and this process has no memory, or no addresses, for it.
     pub fn is_no_memory(&self) -> bool {
         matches!(self, SegmentError::Mapping { error: Errno::NOMEM, .. })

@@ -1,14 +1,18 @@
-//! What carries an open session: lanes, the peer's page, a byte on its board, and the bell.
+//! What carries an open session: lanes that are shared, or a byte stream that mirrors them.
 //!
-//! A carrier is the same whether the peer is a thread or a process; what is written into its lanes
-//! is decided above. Whoever uses a session reads and writes frames in [`Carrier::lanes`], and asks the
-//! carrier for all else: to tell the peer, to hear the peer, to hand over a segment, to end. The bell is
-//! one end of the session's socket: a byte wakes a sleeper, a record brings the segment that a lane goes
-//! on in, end-of-file says that the peer is gone. Invariant: nothing here blocks, whatever the peer has
-//! done to the socket, and a segment is mapped only after it was checked.
+//! A carrier is the same whether the peer is a thread or a process, and whether it shares memory; what is
+//! written into its lanes is decided above. Whoever uses a session reads and writes frames in
+//! [`Carrier::lanes`], and asks the carrier for all else: to tell the peer, to hear the peer, to hand over a
+//! segment, to end. Where memory is shared there are besides the peer's page, a byte on its board, and the
+//! bell, one end of the session's socket: a byte wakes a sleeper, a record brings the segment that a lane
+//! goes on in, end-of-file says that the peer is gone. Over a stream the lanes are on the heap, and have to
+//! be [pumped](Carrier::pump). Invariant: nothing here blocks, whatever the peer has done to the socket,
+//! and a segment is mapped only after it was checked.
 
-use crate::error::{descriptor_limit, descriptors_text};
+use crate::error::descriptor_limit;
+use crate::heard::Memory;
 use crate::packet::{self, Buffer, Received};
+use crate::stream::{Stream, Why};
 use rustix::io::Errno;
 use std::cell::Cell;
 use std::fmt;
@@ -21,11 +25,13 @@ use upbeat_core::signal::{BELL, Signal, Signals};
 use upbeat_memory::board::Note;
 use upbeat_memory::doorbell::announce;
 use upbeat_memory::lane::Lanes;
-use upbeat_memory::page::{NodePage, PeerPage};
+use upbeat_memory::page::{NodePage, PAGE_WORDS, PeerPage};
 use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::segment::{self, SegmentError, Writers};
 use upbeat_memory::slab::Tell;
 use upbeat_memory::sync::{Fenced, fence_full};
+
+pub use crate::heard::{BellFault, Drained, OwnSegment, Segment};
 
 /// Packets that one [`Carrier::drain`] takes: more than an honest peer's socket ever holds, so that
 /// only a peer that keeps sending meanwhile comes to it.
@@ -42,14 +48,37 @@ pub struct Carrier {
     pub peer: Peer,
     /// What the lanes are made of.
     pub kind: Kind,
-    /// The peer's node page.
+    /// The peer's node page. Over a stream, one on which the peer never sleeps.
     page: PeerPage,
     /// The peer's sleep for which it was rung last.
     rung: Cell<u64>,
-    /// Our byte on the peer's board.
-    note: Note,
-    /// Our end of the session's socket.
-    bell: Arc<Bell>,
+    way: Way,
+    /// Why this side cannot share memory, which it would have.
+    unshared: Option<Arc<str>>,
+}
+
+/// How the peer is reached.
+enum Way {
+    Lanes {
+        /// Our byte on the peer's board.
+        note: Note,
+        /// Our end of the session's socket.
+        bell: Arc<Bell>,
+    },
+    Stream {
+        stream: Box<Stream>,
+        /// The socket of the handshake, until it is [let go of](Carrier::take_old_socket).
+        old: Cell<Option<OwnedFd>>,
+    },
+}
+
+/// What a [pump](Carrier::pump) has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pumped {
+    /// Something has come.
+    pub came: bool,
+    /// The peer is gone, has given the session up, or has broken a rule: [`Carrier::drain`] says what.
+    pub ended: bool,
 }
 
 impl Carrier {
@@ -61,8 +90,26 @@ impl Carrier {
         peer: Peer,
         kind: Kind,
     ) -> Carrier {
-        let bell = Arc::new(Bell { socket });
-        Carrier { lanes, peer, kind, page, rung: Cell::new(0), note, bell }
+        let way = Way::Lanes { note, bell: Arc::new(Bell { socket }) };
+        Carrier { lanes, peer, kind, page, rung: Cell::new(0), way, unshared: None }
+    }
+
+    /// A session over a byte stream: over a connected stream socket, with our number of the session.
+    /// The socket of the handshake is closed when nobody polls it any more.
+    pub(crate) fn over_stream(
+        socket: OwnedFd,
+        session: usize,
+        peer: Peer,
+        old: Option<OwnedFd>,
+        unshared: Option<Arc<str>>,
+    ) -> Carrier {
+        let (stream, lanes) = Stream::new(socket, session as u64, peer.session);
+        let page = Region::heap(PAGE_WORDS);
+        // Its peer is told by bytes on the socket, and so it never sleeps as far as this side knows.
+        let _ = NodePage::new(page.clone(), peer.incarnation);
+        let (page, rung) = (PeerPage::new(page), Cell::new(0));
+        let way = Way::Stream { stream: Box::new(stream), old: Cell::new(old) };
+        Carrier { lanes, peer, kind: Kind::Stream, page, rung, way, unshared }
     }
 
     /// Tells the peer of what was written, where the peer does not look by itself: notes it on its board,
@@ -70,9 +117,23 @@ impl Carrier {
     /// Returns whether the peer was rung.
     #[inline(always)]
     pub fn flush(&self, fenced: Fenced) -> bool {
-        match announce(&self.lanes, &self.note, &self.page, fenced) {
+        match announce(&self.lanes, &self.page, fenced, || self.notify()) {
             Some(sleep) if sleep != self.rung.get() => self.ring_for(sleep),
             _ => false,
+        }
+    }
+
+    /// The peer does not look by itself: has its board noted, or everything sent. No peer of a stream ever
+    /// says that it looks.
+    #[cold]
+    #[inline(never)]
+    fn notify(&self) {
+        match &self.way {
+            Way::Lanes { note, .. } => note.mark(),
+            Way::Stream { stream, .. } => {
+                // Where the peer is gone, the end of the socket says so.
+                let _ = stream.push(Why::Turn);
+            }
         }
     }
 
@@ -92,43 +153,163 @@ impl Carrier {
 
     /// Wakes the peer. Never blocks.
     pub fn ring(&self) -> Rang {
-        self.bell.ring()
+        match &self.way {
+            Way::Lanes { bell, .. } => bell.ring(),
+            Way::Stream { stream, .. } => match stream.push(Why::Rest) {
+                true if stream.has_ended() => Rang::Gone,
+                true if stream.has_output() => Rang::Unheard,
+                true => Rang::Rung,
+                false => Rang::Gone,
+            },
+        }
+    }
+
+    /// Whether the lanes are a stream's, and have to be [pumped](Carrier::pump).
+    #[inline]
+    pub fn is_stream(&self) -> bool {
+        matches!(self.way, Way::Stream { .. })
+    }
+
+    /// Over a stream: sends what is due, and takes in what has come unless the last of it was read just now
+    /// and may have an answer, which goes first. Lanes that are shared need none of this.
+    pub fn pump(&self) -> Pumped {
+        match &self.way {
+            Way::Lanes { .. } => Pumped { came: false, ended: false },
+            Way::Stream { stream, .. } => {
+                let came = stream.pump(&self.lanes);
+                Pumped { came, ended: stream.has_ended() }
+            }
+        }
+    }
+
+    /// Whether a pump has just taken in what has come, and it is not the end: then there is no need to
+    /// [drain](Carrier::drain) for what the socket has told of.
+    pub fn was_pumped(&self) -> bool {
+        matches!(&self.way, Way::Stream { stream, .. } if stream.is_fresh() && !stream.has_ended())
+    }
+
+    /// Over a stream: what has come was read, and answered as far as it was: the next pump looks for more.
+    pub fn was_read(&self) {
+        if let Way::Stream { stream, .. } = &self.way {
+            stream.was_read(&self.lanes);
+        }
+    }
+
+    /// No room was found in our lane, or no buffer. Over a stream the peer is asked what room there is: it
+    /// does not show that for every frame.
+    pub fn found_no_room(&self) {
+        if let Way::Stream { stream, .. } = &self.way {
+            stream.ask();
+        }
+    }
+
+    /// Over a stream, before a sleep: sends what a peer might wait for. Then the owner waits until
+    /// the descriptor is readable or, if [something is still to be sent](Carrier::has_output), writable.
+    pub fn rest(&self) {
+        if let Way::Stream { stream, .. } = &self.way {
+            stream.rest();
+        }
+    }
+
+    /// Whether something waits until the socket takes it.
+    pub fn has_output(&self) -> bool {
+        matches!(&self.way, Way::Stream { stream, .. } if stream.has_output())
+    }
+
+    /// Over a stream: takes in all that has come of a peer that is gone.
+    pub fn take_rest(&self) {
+        if let Way::Stream { stream, .. } = &self.way {
+            stream.take_rest();
+        }
+    }
+
+    /// Bytes of the longest payload that is read of this session: over a stream, memory is taken for no more.
+    pub fn read_at_most(&self, longest: usize) {
+        if let Way::Stream { stream, .. } = &self.way {
+            stream.read_at_most(longest);
+        }
+    }
+
+    /// The socket of the handshake, where the session goes on over another. Whoever polls it takes it out
+    /// of the poll and polls the carrier.
+    pub fn take_old_socket(&self) -> Option<OwnedFd> {
+        match &self.way {
+            Way::Lanes { .. } => None,
+            Way::Stream { old, .. } => old.take(),
+        }
+    }
+
+    /// Why this side cannot share memory, where it would have: the session goes over a stream instead.
+    pub fn unshared(&self) -> Option<&str> {
+        self.unshared.as_deref()
     }
 
     /// Takes all that has come over the socket, up to [`PACKETS_PER_DRAIN_MAX`] packets. After a fault the
     /// session is to be ended; what else was there is lost with it.
     pub fn drain(&self) -> Result<Drained, BellFault> {
-        self.bell.drain()
+        match &self.way {
+            Way::Lanes { bell, .. } => bell.drain(),
+            Way::Stream { stream, .. } => stream.drain(),
+        }
     }
 
-    /// Says whether this side looks at the peer's lane each turn. Having said no, look once more.
+    /// Says whether this side looks at the peer's lane each turn. Having said no, look once more. Over a
+    /// stream nobody needs to know.
     pub fn set_attention(&self, attentive: bool) {
-        self.lanes.set_attention(attentive);
+        if let Way::Lanes { .. } = &self.way {
+            self.lanes.set_attention(attentive);
+        }
     }
 
     /// Withdraws the promise of `page` and looks for the last time before a sleep: see
     /// [`Lanes::may_sleep`].
     pub fn may_sleep(&self, page: &NodePage, settle: impl FnOnce()) -> bool {
-        self.lanes.may_sleep(page, settle)
+        let may = self.lanes.may_sleep(page, settle);
+        self.rest();
+        may
     }
 
     /// Makes a segment of ours in which our lane goes on, or whose buffers are lent to the peer.
     pub fn make_segment(&self, label: &str, bytes: usize) -> Result<OwnSegment, SegmentError> {
+        if self.is_stream() {
+            let bytes = bytes.next_multiple_of(segment::PAGE);
+            return Ok(OwnSegment::Heap(heap(bytes)?));
+        }
         let segment = segment::Segment::create(label, bytes, Writers::Owner)?.reserve()?;
-        Ok(OwnSegment { segment })
+        Ok(OwnSegment::Shared(segment))
     }
 
     /// Hands a segment over. The frame that names it comes after it.
     pub fn send_segment(&self, generation: u32, segment: &OwnSegment) -> Result<(), BellFault> {
-        self.bell.send_segment(generation, &segment.segment)
+        match (&self.way, segment) {
+            (Way::Lanes { bell, .. }, OwnSegment::Shared(segment)) => {
+                bell.send_segment(generation, segment)
+            }
+            (Way::Stream { stream, .. }, segment) => {
+                stream.send_segment(generation, segment);
+                Ok(())
+            }
+            (Way::Lanes { .. }, OwnSegment::Heap(_)) => {
+                let (act, error) = ("handing over a segment of the heap", Errno::INVAL);
+                Err(BellFault::System { act, error })
+            }
+        }
     }
 
     /// What tells a peer that waits for room of a buffer that goes back outside of what this side's
-    /// owner does, on any thread: it is rung if it sleeps.
+    /// owner does, on any thread: it is rung if it sleeps. Over a stream the owner is woken, by `wake`, and
+    /// sends the word of it.
     #[must_use]
-    pub fn relief(&self) -> Tell {
+    pub fn relief(&self, wake: impl Fn() + Send + Sync + 'static) -> Tell {
         let (wish, page) = (self.lanes.peer_wish(), self.page.region());
-        let bell = Arc::downgrade(&self.bell);
+        let Way::Lanes { bell, .. } = &self.way else {
+            return Box::new(move || {
+                if wish.load(0) != 0 {
+                    wake();
+                }
+            });
+        };
+        let bell = Arc::downgrade(bell);
         Box::new(move || {
             let fenced = fence_full();
             if wish.load(0) != 0
@@ -142,15 +323,26 @@ impl Carrier {
 
     /// Tells the peer why this side gives the session up, if the socket takes it. Close it then.
     pub fn refuse(&self, code: RefusalCode, text: &str) {
-        let record = Record::Refusal(Refusal::new(code, text)).encode();
-        // A peer that cannot be told sees the end of the socket.
-        let _ = packet::send(self.as_fd(), &record, &[]);
+        let refusal = Refusal::new(code, text);
+        match &self.way {
+            // A peer that cannot be told sees the end of the socket.
+            Way::Lanes { bell, .. } => {
+                let record = Record::Refusal(refusal).encode();
+                let _ = packet::send(bell.socket.as_fd(), &record, &[]);
+            }
+            Way::Stream { stream, .. } => stream.refuse(refusal),
+        }
     }
 
     /// Ends the session for both sides, whoever else holds the socket.
     pub fn close(&self) {
-        // A socket that is not connected any more is closed already.
-        let _ = rustix::net::shutdown(&self.bell.socket, rustix::net::Shutdown::Both);
+        match &self.way {
+            // A socket that is not connected any more is closed already.
+            Way::Lanes { bell, .. } => {
+                let _ = rustix::net::shutdown(&bell.socket, rustix::net::Shutdown::Both);
+            }
+            Way::Stream { stream, .. } => stream.close(),
+        }
     }
 
     /// The peer's node page, as far as this side sees it.
@@ -158,30 +350,29 @@ impl Carrier {
         &self.page
     }
 
-    /// Our byte on the peer's board.
-    pub fn note(&self) -> &Note {
-        &self.note
+    /// Our byte on the peer's board, where memory is shared.
+    pub fn note(&self) -> Option<&Note> {
+        match &self.way {
+            Way::Lanes { note, .. } => Some(note),
+            Way::Stream { .. } => None,
+        }
     }
 }
 
 /// The session's socket, which becomes readable when something has come, or when the peer is gone.
 impl AsFd for Carrier {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bell.socket.as_fd()
+        match &self.way {
+            Way::Lanes { bell, .. } => bell.socket.as_fd(),
+            Way::Stream { stream, .. } => stream.as_fd(),
+        }
     }
 }
 
-/// A segment of ours, to be [handed over](Carrier::send_segment).
-pub struct OwnSegment {
-    segment: segment::Segment,
-}
-
-impl OwnSegment {
-    /// Keeps the memory, and nothing else.
-    #[must_use]
-    pub fn into_region(self) -> Region {
-        self.segment.into_region()
-    }
+/// A region of the heap in place of a segment.
+fn heap(bytes: usize) -> Result<Region, SegmentError> {
+    let none = SegmentError::Mapping { bytes, act: "allocating memory", error: Errno::NOMEM };
+    Region::try_heap(bytes / WORD).ok_or(none)
 }
 
 /// What carries a session.
@@ -191,6 +382,8 @@ pub enum Kind {
     Local,
     /// Lanes in shared memory, between processes of one host.
     Shared,
+    /// A byte stream over a unix socket, between processes of one host that share no memory.
+    Stream,
 }
 
 impl fmt::Display for Kind {
@@ -198,6 +391,7 @@ impl fmt::Display for Kind {
         f.pad(match self {
             Kind::Local => "local",
             Kind::Shared => "shared",
+            Kind::Stream => "stream",
         })
     }
 }
@@ -231,39 +425,6 @@ pub enum Rang {
     Unheard,
     /// The peer is gone.
     Gone,
-}
-
-/// What came over the socket.
-#[derive(Debug, Default)]
-pub struct Drained {
-    /// Rings.
-    pub bells: usize,
-    /// Segments in which the peer's lane goes on.
-    pub segments: Vec<Segment>,
-    /// Why the peer gives the session up.
-    pub refusal: Option<Refusal>,
-    /// The peer has closed, or is gone.
-    pub closed: bool,
-    /// The bound was reached and there may be more.
-    pub more: bool,
-}
-
-/// A segment that the peer has handed over, not yet looked at.
-#[derive(Debug)]
-pub struct Segment {
-    /// Which of the peer's segments it is.
-    pub generation: u32,
-    /// The bytes that it is said to have.
-    pub bytes: u32,
-    /// Its descriptor.
-    pub descriptor: OwnedFd,
-}
-
-impl Segment {
-    /// Maps it, once its kind, its size and its seals were checked. The descriptor is closed.
-    pub fn open(self) -> Result<Region, SegmentError> {
-        segment::open(self.descriptor.as_fd(), self.bytes as usize, Writers::Owner)
-    }
 }
 
 impl Bell {
@@ -343,40 +504,8 @@ fn parse(packet: &[u8], mut descriptors: Vec<OwnedFd>) -> Result<Said, Rule> {
         Some(Signal::Segment(hello::Segment { generation, bytes })) => {
             RecordKind::Segment.check_descriptors(seen)?;
             let descriptor = descriptors.pop().ok_or(Rule::Descriptors { seen: 0, expected: 1 })?;
-            Ok(Said::Segment(Segment { generation, bytes, descriptor }))
+            let memory = Memory::Descriptor(descriptor);
+            Ok(Said::Segment(Segment { generation, bytes, memory }))
         }
     }
 }
-
-/// What is wrong with a session's socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BellFault {
-    /// The peer broke a rule.
-    Rule(Rule),
-    /// The process has no descriptor left for a segment.
-    Descriptors {
-        /// How many it may have.
-        limit: u64,
-    },
-    /// The system refused.
-    System {
-        /// What was asked of it.
-        act: &'static str,
-        /// What it said.
-        error: Errno,
-    },
-}
-
-impl fmt::Display for BellFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BellFault::Rule(rule) => write!(f, "the peer broke a rule: {rule}"),
-            BellFault::Descriptors { limit } => descriptors_text(f, *limit),
-            BellFault::System { act, error } => {
-                write!(f, "{act} on the session's socket failed: {error}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for BellFault {}

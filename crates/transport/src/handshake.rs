@@ -9,11 +9,13 @@ use crate::carrier::{Carrier, Kind, Peer};
 use crate::error::{OpenError, Whom};
 use crate::home::{Card, PAGE_BYTES};
 use crate::packet::{self, Buffer, Received};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::{
-    Hello, Passed, Record, Refusal, RefusalCode, Segments, VERSION_MAX, VERSION_MIN, Welcome,
+    Hello, Passed, Record, Refusal, RefusalCode, Segments, Streamed, VERSION_MAX, VERSION_MIN,
+    Welcome,
 };
 use upbeat_core::limits::{
     BOARD_BYTES, CONNECT_MS_MAX, HANDSHAKE_MS_MAX, LANE_BYTES_FIRST, SESSIONS_PER_NODE_MAX,
@@ -59,6 +61,8 @@ pub(crate) struct Handshake {
     started_ms: u64,
     /// When the last record came.
     heard_ms: Option<u64>,
+    /// Why this side cannot share memory, which it would have.
+    unshared: Option<Arc<str>>,
 }
 
 enum Role {
@@ -83,6 +87,16 @@ enum State {
         ours: Region,
         theirs: Theirs,
     },
+    /// The caller's end of a byte stream; its incarnation is known.
+    Joined {
+        incarnation: u64,
+    },
+    /// The word that a byte stream stands.
+    ReadyStream {
+        socket: OwnedFd,
+        incarnation: u64,
+        session: u64,
+    },
     /// Nothing: a record was taken, and what it led to is not settled.
     Nothing,
 }
@@ -101,6 +115,7 @@ struct Theirs {
 enum Taken {
     Next(State),
     Done { ours: Region, theirs: Theirs },
+    Streamed { socket: OwnedFd, incarnation: u64, session: u64 },
 }
 
 /// How far an opening that takes steps is.
@@ -120,9 +135,7 @@ impl Handshake {
     ) -> Result<Handshake, OpenError> {
         let (role, state) = (Role::Caller, State::Welcome);
         let peer = Whom { name: Some(wanted.clone()), pid: None };
-        let handshake =
-            Handshake { us, role, state, socket, peer, started_ms: now_ms, heard_ms: None };
-        let handshake = handshake.checked()?;
+        let handshake = Handshake::new(us, role, state, socket, peer, now_ms).checked()?;
         let card = &handshake.us.card;
         let hello = Hello {
             version_min: VERSION_MIN,
@@ -132,6 +145,7 @@ impl Handshake {
             wanted: wanted.clone(),
             incarnation: card.incarnation,
             pid: std::process::id(),
+            memory: card.shares(),
         };
         handshake.send(&Record::Hello(hello), &[])?;
         Ok(handshake)
@@ -147,7 +161,19 @@ impl Handshake {
     ) -> Result<Handshake, OpenError> {
         let (role, state) = (Role::Listener { name, _pending: pending }, State::Hello);
         let peer = Whom::default();
-        Handshake { us, role, state, socket, peer, started_ms: now_ms, heard_ms: None }.checked()
+        Handshake::new(us, role, state, socket, peer, now_ms).checked()
+    }
+
+    fn new(
+        us: Side,
+        role: Role,
+        state: State,
+        socket: OwnedFd,
+        peer: Whom,
+        started_ms: u64,
+    ) -> Handshake {
+        let unshared = us.card.unshared().cloned();
+        Handshake { us, role, state, socket, peer, started_ms, heard_ms: None, unshared }
     }
 
     /// Learns the peer's process, and that its user is ours.
@@ -198,6 +224,9 @@ impl Handshake {
                 Ok(Some(Taken::Next(state))) => self.state = state,
                 Ok(Some(Taken::Done { ours, theirs })) => {
                     return Ok(Progress::Done(self.join(ours, theirs)));
+                }
+                Ok(Some(Taken::Streamed { socket, incarnation, session })) => {
+                    return Ok(Progress::Done(self.join_stream(socket, incarnation, session)));
                 }
                 Err(error @ OpenError::Closed { .. }) => {
                     return Err(self.refusal(&mut buffer).unwrap_or(error));
@@ -267,12 +296,25 @@ impl Handshake {
             (State::Hello, Record::Hello(hello)) => self.take_hello(hello),
             (State::Welcome, Record::Welcome(welcome)) => self.take_welcome(welcome),
             (State::Segments { incarnation, ours }, Record::Segments(segments)) => {
-                let theirs = self.open(incarnation, segments, &descriptors)?;
+                let opened = self.open(incarnation, segments, &descriptors);
                 // Three numbers less to have at a time.
                 drop(descriptors);
-                self.take_segments(ours, theirs)
+                self.take_segments(incarnation, segments, ours, opened)
             }
             (State::Ready { ours, theirs }, Record::Ready) => Ok(Taken::Done { ours, theirs }),
+            (State::Segments { incarnation, ours: None }, Record::Stream(theirs)) => {
+                self.make_stream(incarnation, theirs.session)
+            }
+            (State::Ready { theirs, .. }, Record::Stream(_)) => {
+                self.make_stream(theirs.incarnation, theirs.session)
+            }
+            (
+                State::Segments { incarnation, ours: Some(_) } | State::Joined { incarnation },
+                Record::Joined(theirs),
+            ) => self.take_stream(incarnation, theirs.session, descriptors),
+            (State::ReadyStream { socket, incarnation, session }, Record::Ready) => {
+                Ok(Taken::Streamed { socket, incarnation, session })
+            }
             (_, record) => Err(self.broken(Rule::RecordOutOfPlace { kind: record.kind().name() })),
         }
     }
@@ -297,8 +339,69 @@ impl Handshake {
         }
         let incarnation = self.us.card.incarnation;
         self.send(&Record::Welcome(Welcome { node: name.clone(), incarnation, version }), &[])?;
-        let ours = Some(self.lane()?);
-        Ok(Taken::Next(State::Segments { incarnation: hello.incarnation, ours }))
+        let incarnation = hello.incarnation;
+        if hello.memory && self.us.card.shares() {
+            match self.lane() {
+                Err(error) => self.cannot_share(error)?,
+                Ok(ours) => {
+                    return Ok(Taken::Next(State::Segments { incarnation, ours: Some(ours) }));
+                }
+            }
+        }
+        self.ask_for_stream(incarnation)
+    }
+
+    /// Memory cannot be shared for a reason of the system's, and a byte stream does without; or the error.
+    fn cannot_share(&mut self, error: OpenError) -> Result<(), OpenError> {
+        match &error {
+            OpenError::Segment { error: why, .. } if why.is_refused() => {
+                self.unshared = Some(error.to_string().into());
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// The listener has the caller make a byte stream.
+    fn ask_for_stream(&self, incarnation: u64) -> Result<Taken, OpenError> {
+        self.send(&Record::Stream(self.streamed()), &[])?;
+        Ok(Taken::Next(State::Joined { incarnation }))
+    }
+
+    fn streamed(&self) -> Streamed {
+        Streamed { session: self.us.session as u64 }
+    }
+
+    /// The caller makes a byte stream, and hands its other end over.
+    fn make_stream(&self, incarnation: u64, session: u64) -> Result<Taken, OpenError> {
+        let Role::Caller = &self.role else {
+            return Err(self.broken(Rule::RecordOutOfPlace { kind: "stream" }));
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (socket, theirs) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+                .map_err(OpenError::system("making a pair of sockets"))?;
+        self.send(&Record::Joined(self.streamed()), &[theirs.as_fd()])?;
+        Ok(Taken::Next(State::ReadyStream { socket, incarnation, session }))
+    }
+
+    /// The listener takes its end of a byte stream, and says that it stands.
+    fn take_stream(
+        &self,
+        incarnation: u64,
+        session: u64,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<Taken, OpenError> {
+        let broken = || self.broken(Rule::RecordField { field: "socket" });
+        let [socket] = <[OwnedFd; 1]>::try_from(descriptors).map_err(|_| broken())?;
+        // It is asked for by what it is, and every use of it says that it does not wait.
+        let is_stream = rustix::net::sockopt::socket_type(&socket) == Ok(SocketType::STREAM)
+            && rustix::net::sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX);
+        if !is_stream || rustix::net::getpeername(&socket).is_err() {
+            return Err(broken());
+        }
+        self.send(&Record::Ready, &[])?;
+        Ok(Taken::Streamed { socket, incarnation, session })
     }
 
     fn take_welcome(&self, welcome: Welcome) -> Result<Taken, OpenError> {
@@ -318,14 +421,30 @@ impl Handshake {
 
     /// The caller answers with its own segments; the listener, which has sent them before, says
     /// that frames may flow.
-    fn take_segments(&self, ours: Option<Region>, theirs: Theirs) -> Result<Taken, OpenError> {
-        match ours {
-            None => Ok(Taken::Next(State::Ready { ours: self.lane()?, theirs })),
-            Some(ours) => {
+    fn take_segments(
+        &mut self,
+        incarnation: u64,
+        segments: Segments,
+        ours: Option<Region>,
+        opened: Result<Theirs, OpenError>,
+    ) -> Result<Taken, OpenError> {
+        let error = match (ours, opened) {
+            (Some(ours), Ok(theirs)) => {
                 self.send(&Record::Ready, &[])?;
-                Ok(Taken::Done { ours, theirs })
+                return Ok(Taken::Done { ours, theirs });
             }
-        }
+            (Some(_), Err(error)) => {
+                self.cannot_share(error)?;
+                return self.ask_for_stream(incarnation);
+            }
+            (None, Ok(theirs)) => match self.lane() {
+                Ok(ours) => return Ok(Taken::Next(State::Ready { ours, theirs })),
+                Err(error) => error,
+            },
+            (None, Err(error)) => error,
+        };
+        self.cannot_share(error)?;
+        self.make_stream(incarnation, segments.session)
     }
 
     /// Makes our lane and hands our segments over.
@@ -384,6 +503,18 @@ impl Handshake {
             session: theirs.session,
         };
         Carrier::new(lanes, theirs.page, note, self.socket, peer, Kind::Shared)
+    }
+
+    /// The session stands, over a byte stream.
+    fn join_stream(self, socket: OwnedFd, incarnation: u64, session: u64) -> Carrier {
+        let peer = Peer {
+            name: self.peer.name,
+            program: self.us.card.program.name().clone(),
+            pid: self.peer.pid,
+            incarnation,
+            session,
+        };
+        Carrier::over_stream(socket, self.us.session, peer, Some(self.socket), self.unshared)
     }
 
     fn broken(&self, rule: Rule) -> OpenError {

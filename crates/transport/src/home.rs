@@ -14,7 +14,7 @@ use upbeat_memory::board::{Board, sessions_in};
 use upbeat_memory::fork::Process;
 use upbeat_memory::page::NodePage;
 use upbeat_memory::region::{Region, WORD};
-use upbeat_memory::segment::{PAGE, Segment, Writers};
+use upbeat_memory::segment::{PAGE, Segment, SegmentError, Writers};
 
 /// Bytes of a node page.
 pub(crate) const PAGE_BYTES: usize = PAGE;
@@ -23,6 +23,9 @@ pub(crate) const PAGE_BYTES: usize = PAGE;
 const _: () = assert!(SESSIONS_PER_NODE_MAX <= sessions_in(BOARD_BYTES));
 
 /// A node's part in each of its sessions.
+///
+/// Where memory cannot be shared, because the system refuses it, sessions with other processes go over byte
+/// streams; [`Home::unshared`] says why.
 pub struct Home {
     card: Arc<Card>,
     page: NodePage,
@@ -33,7 +36,22 @@ impl Home {
     /// The home of a node that can be reached from other processes and from this one. A handle
     /// that only connects has no name.
     pub fn new(program: ProgramId, name: Option<NodeName>) -> Result<Home, HomeError> {
-        Home::build(program, name, Memory::Shared { page: page()?, board: Arc::new(board()?) })
+        let shared = page().and_then(|page| Ok((page, Arc::new(board()?))));
+        Home::build(program, name, Memory::of(shared)?)
+    }
+
+    /// The home of a node that can be reached from other processes and shares no memory with them: its
+    /// sessions with them go over byte streams.
+    pub fn without_memory(program: ProgramId, name: Option<NodeName>) -> Result<Home, HomeError> {
+        Home::build(program, name, Memory::heap(Reach::Streams(None)))
+    }
+
+    /// The same home, whose sessions within this process go over byte streams too. To test with.
+    pub fn over_streams_alone(self) -> Home {
+        let Home { card, page, board } = self;
+        let mut card = Arc::into_inner(card).expect("a home that nobody has used");
+        card.streams_alone = true;
+        Home { card: Arc::new(card), page, board }
     }
 
     /// The home of a handle that has one session and looks at its lane by itself. It has no name,
@@ -43,20 +61,21 @@ impl Home {
         static UNREAD: Mutex<Option<(Process, Weak<Segment>)>> = Mutex::new(None);
         let mut unread = UNREAD.lock().unwrap_or_else(PoisonError::into_inner);
         let ours = unread.take().filter(|(made, _)| made.is_this());
-        let board = match ours.and_then(|(_, board)| board.upgrade()) {
-            Some(board) => board,
-            None => Arc::new(board()?),
+        let shared = match ours.and_then(|(_, board)| board.upgrade()) {
+            Some(board) => Ok(board),
+            None => board().map(Arc::new),
         };
-        *unread = Some((Process::this(), Arc::downgrade(&board)));
+        if let Ok(board) = &shared {
+            *unread = Some((Process::this(), Arc::downgrade(board)));
+        }
         drop(unread);
-        Home::build(program, None, Memory::Shared { page: page()?, board })
+        let shared = shared.and_then(|board| Ok((page()?, board)));
+        Home::build(program, None, Memory::of(shared)?)
     }
 
     /// The home of a node that meets only nodes of its own process: no segments, no descriptors.
     pub fn local(program: ProgramId, name: Option<NodeName>) -> Result<Home, HomeError> {
-        let page = Region::heap(PAGE_BYTES / WORD);
-        let board = Region::heap(BOARD_BYTES / WORD);
-        Home::build(program, name, Memory::Heap { page, board })
+        Home::build(program, name, Memory::heap(Reach::Nobody))
     }
 
     fn build(
@@ -65,7 +84,7 @@ impl Home {
         memory: Memory,
     ) -> Result<Home, HomeError> {
         let incarnation = random()?;
-        let card = Card { program, name, incarnation, memory };
+        let card = Card { program, name, incarnation, memory, streams_alone: false };
         let page = NodePage::new(card.page().clone(), incarnation);
         let board = Board::new(card.board().clone());
         Ok(Home { card: Arc::new(card), page, board })
@@ -97,8 +116,13 @@ impl Home {
     }
 
     /// Whether other processes can reach it.
-    pub fn is_shared(&self) -> bool {
-        matches!(self.card.memory, Memory::Shared { .. })
+    pub fn is_reachable(&self) -> bool {
+        !matches!(self.card.memory, Memory::Heap { reach: Reach::Nobody, .. })
+    }
+
+    /// Why the node cannot share memory, where it would have.
+    pub fn unshared(&self) -> Option<&str> {
+        self.card.unshared().map(AsRef::as_ref)
     }
 
     pub(crate) fn card(&self) -> &Arc<Card> {
@@ -111,12 +135,41 @@ pub(crate) struct Card {
     pub(crate) program: ProgramId,
     pub(crate) name: Option<NodeName>,
     pub(crate) incarnation: u64,
+    /// Whether sessions within this process go over byte streams too.
+    pub(crate) streams_alone: bool,
     memory: Memory,
 }
 
 enum Memory {
-    Heap { page: Region, board: Region },
+    Heap { page: Region, board: Region, reach: Reach },
     Shared { page: Segment, board: Arc<Segment> },
+}
+
+/// Who can be met by a node whose memory is on the heap.
+enum Reach {
+    /// Nobody outside of its process.
+    Nobody,
+    /// Others, over byte streams; and why, where that was not chosen.
+    Streams(Option<Arc<str>>),
+}
+
+impl Memory {
+    fn heap(reach: Reach) -> Memory {
+        let page = Region::heap(PAGE_BYTES / WORD);
+        let board = Region::heap(BOARD_BYTES / WORD);
+        Memory::Heap { page, board, reach }
+    }
+
+    /// What was made to be shared, or the heap, where the system makes no such memory.
+    fn of(shared: Result<(Segment, Arc<Segment>), SegmentError>) -> Result<Memory, HomeError> {
+        match shared {
+            Ok((page, board)) => Ok(Memory::Shared { page, board }),
+            Err(error) if error.is_refused() => {
+                Ok(Memory::heap(Reach::Streams(Some(error.to_string().into()))))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
 }
 
 impl Card {
@@ -134,6 +187,19 @@ impl Card {
         }
     }
 
+    /// Why the node cannot share memory, where it would have.
+    pub(crate) fn unshared(&self) -> Option<&Arc<str>> {
+        match &self.memory {
+            Memory::Heap { reach: Reach::Streams(why), .. } => why.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Whether it shares memory with other processes.
+    pub(crate) fn shares(&self) -> bool {
+        matches!(self.memory, Memory::Shared { .. })
+    }
+
     /// The descriptors of page and board, of a home that was made for sharing.
     pub(crate) fn descriptors(&self) -> Option<[BorrowedFd<'_>; 2]> {
         match &self.memory {
@@ -143,12 +209,12 @@ impl Card {
     }
 }
 
-fn page() -> Result<Segment, HomeError> {
-    Ok(Segment::create("upbeat-page", PAGE_BYTES, Writers::Owner)?.reserve()?)
+fn page() -> Result<Segment, SegmentError> {
+    Segment::create("upbeat-page", PAGE_BYTES, Writers::Owner)?.reserve()
 }
 
-fn board() -> Result<Segment, HomeError> {
-    Ok(Segment::create("upbeat-board", BOARD_BYTES, Writers::Everybody)?.reserve()?)
+fn board() -> Result<Segment, SegmentError> {
+    Segment::create("upbeat-board", BOARD_BYTES, Writers::Everybody)?.reserve()
 }
 
 fn random() -> Result<u64, HomeError> {

@@ -23,6 +23,7 @@ use upbeat_memory::region::{Region, WORD};
 pub(crate) struct Knock {
     half: Half,
     socket: OwnedFd,
+    stream: Option<OwnedFd>,
     answer: Arc<Answer>,
 }
 
@@ -31,6 +32,8 @@ pub(crate) struct Call {
     us: Side,
     lane: Region,
     socket: OwnedFd,
+    /// Our end of a byte stream, if the session goes over one.
+    stream: Option<OwnedFd>,
     answer: Arc<Answer>,
     peer: Whom,
     started_ms: u64,
@@ -44,18 +47,29 @@ struct Half {
 
 type Answer = Mutex<Option<Result<Half, (RefusalCode, String)>>>;
 
-/// A call and the knock that belongs to it.
-pub(crate) fn knock(us: Side, wanted: &NodeName, now_ms: u64) -> Result<(Call, Knock), OpenError> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let (socket, theirs) =
-        rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-            .map_err(OpenError::system("making a pair of sockets"))?;
+/// A call and the knock that belongs to it; `streams` has the session go over a byte stream.
+pub(crate) fn knock(
+    us: Side,
+    wanted: &NodeName,
+    streams: bool,
+    now_ms: u64,
+) -> Result<(Call, Knock), OpenError> {
+    let pair = |kind| {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)
+            .map_err(OpenError::system("making a pair of sockets"))
+    };
+    let (socket, theirs) = pair(SocketType::SEQPACKET)?;
+    let (stream, their_stream) = match streams {
+        true => pair(SocketType::STREAM).map(|(ours, theirs)| (Some(ours), Some(theirs)))?,
+        false => (None, None),
+    };
     let lane = Region::heap(LANE_BYTES / WORD);
     let answer = Arc::<Answer>::default();
     let half = Half { side: us.clone(), lane: lane.clone() };
     let peer = Whom { name: Some(wanted.clone()), pid: Some(std::process::id()) };
-    let knock = Knock { half, socket: theirs, answer: Arc::clone(&answer) };
-    Ok((Call { us, lane, socket, answer, peer, started_ms: now_ms }, knock))
+    let knock = Knock { half, socket: theirs, stream: their_stream, answer: Arc::clone(&answer) };
+    Ok((Call { us, lane, socket, stream, answer, peer, started_ms: now_ms }, knock))
 }
 
 impl Knock {
@@ -73,7 +87,7 @@ impl Knock {
         let lane = Region::heap(LANE_BYTES / WORD);
         let ours = Half { side: us.clone(), lane: lane.clone() };
         self.say(Ok(ours));
-        join(Half { side: us, lane }, self.half, self.socket)
+        join(Half { side: us, lane }, self.half, self.socket, self.stream)
     }
 
     /// There will be no session.
@@ -111,7 +125,7 @@ impl Call {
         match answer {
             Some(Ok(theirs)) => {
                 let ours = Half { side: self.us, lane: self.lane };
-                Ok(Progress::Done(join(ours, theirs, self.socket)))
+                Ok(Progress::Done(join(ours, theirs, self.socket, self.stream)))
             }
             Some(Err((code, text))) => Err(OpenError::Refused { peer, code, text }),
             None if matches!(received, Received::Closed) => Err(OpenError::Closed { peer }),
@@ -121,11 +135,8 @@ impl Call {
     }
 }
 
-fn join(ours: Half, theirs: Half, socket: OwnedFd) -> Carrier {
+fn join(ours: Half, theirs: Half, socket: OwnedFd, stream: Option<OwnedFd>) -> Carrier {
     let (session, card) = (theirs.side.session, &theirs.side.card);
-    let lanes = Lanes::new(ours.lane, ours.side.session as u64, theirs.lane, session as u64);
-    let (page, note) =
-        (PeerPage::new(card.page().clone()), Note::new(card.board().clone(), session));
     let peer = Peer {
         name: card.name.clone(),
         program: card.program.name().clone(),
@@ -133,5 +144,14 @@ fn join(ours: Half, theirs: Half, socket: OwnedFd) -> Carrier {
         incarnation: card.incarnation,
         session: session as u64,
     };
-    Carrier::new(lanes, page, note, socket, peer, Kind::Local)
+    match stream {
+        Some(stream) => Carrier::over_stream(stream, ours.side.session, peer, Some(socket), None),
+        None => {
+            let (us, them) = (ours.side.session as u64, session as u64);
+            let lanes = Lanes::new(ours.lane, us, theirs.lane, them);
+            let page = PeerPage::new(card.page().clone());
+            let note = Note::new(card.board().clone(), session);
+            Carrier::new(lanes, page, note, socket, peer, Kind::Local)
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! What carries a session of Upbeat: lanes in one process, lanes between processes.
+//! What carries a session of Upbeat: lanes in one process, lanes between processes, byte streams.
 //!
 //! This crate finds the peer, checks it, and joins the memory of both sides into a
 //! [`carrier::Carrier`]; what is said over it is decided above. Everything here is non-blocking and
@@ -46,6 +46,10 @@ pub mod place;
 mod packet;
 
 pub mod home;
+
+mod heard;
+
+mod stream;
 
 pub mod carrier;
 

@@ -113,7 +113,10 @@ pub fn connect(
     let Some(inbox) = inbox else {
         return Err(OpenError::NoSuchNode { name: to.clone(), path: None, died: false });
     };
-    let (call, knock) = knock::knock(us, to, now_ms)?;
+    let (call, knock) = {
+        let streams = home.card().streams_alone || inbox.card.streams_alone;
+        knock::knock(us, to, streams, now_ms)?
+    };
     if inbox.card.program != *home.program() {
         let (ours, theirs) = (home.program().clone(), inbox.card.program.clone());
         return Err(OpenError::WrongProgram { peer: call.peer().clone(), ours, theirs });

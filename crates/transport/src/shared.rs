@@ -42,7 +42,7 @@ impl Listener {
     /// Takes the node's name and listens under it. A dead node's socket is taken over.
     pub fn bind(place: &Place, home: &Home) -> Result<Listener, BindError> {
         let name = home.name().ok_or(BindError::Unnamed)?.clone();
-        if !home.is_shared() {
+        if !home.is_reachable() {
             return Err(BindError::LocalOnly);
         }
         let hall = place.open(home.program().name(), true)?;
@@ -134,7 +134,7 @@ pub fn connect(
     now_ms: u64,
 ) -> Result<Opening, OpenError> {
     let us = Side::new(home.card(), session)?;
-    if !home.is_shared() {
+    if !home.is_reachable() {
         return Err(OpenError::LocalOnly);
     }
     let program = home.program().name();

@@ -47,6 +47,7 @@ fn hello(stand: &Stand) -> Hello {
         wanted: stand.name.clone(),
         incarnation: 77,
         pid: 1,
+        memory: true,
     }
 }
 

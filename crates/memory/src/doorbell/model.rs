@@ -1,7 +1,7 @@
 //! A sender against a receiver that falls asleep, in every order that the memory model allows.
 
 use super::*;
-use crate::board::Board;
+use crate::board::{Board, Note};
 use crate::lane::HEAD_LINES;
 use crate::page::{NodePage, PAGE_WORDS};
 use crate::region::{Region, WORD};
@@ -43,7 +43,7 @@ fn message_against_sleep(fences: Fences, attentive: bool) {
         let sending = thread::spawn(move || {
             sender.claim(1, 0).unwrap().commit([0x100, 0, 0], 0);
             let fenced = if fences.sender { fence_full() } else { Fenced::left_out() };
-            if announce(&sender, &note, &peer, fenced).is_some() {
+            if announce(&sender, &peer, fenced, || note.mark()).is_some() {
                 rung.store(true, Ordering::Relaxed);
             }
         });

@@ -15,6 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use upbeat_core::hello::{Record, RefusalCode};
 use upbeat_core::name::{NodeName, ProgramId};
 use upbeat_memory::segment::{Segment, Writers};
+use upbeat_memory::sync::fence_full;
 use upbeat_transport::carrier::{Carrier, Kind};
 use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
@@ -88,12 +89,15 @@ impl Stand {
         let make = |name: NodeName| match kind {
             Kind::Local => Home::local(program("test"), Some(name)).unwrap(),
             Kind::Shared => Home::new(program("test"), Some(name)).unwrap(),
+            Kind::Stream => Home::without_memory(program("test"), Some(name)).unwrap(),
         };
         let server = make(name.clone());
         let client = make("client".parse().unwrap());
         let door = match kind {
             Kind::Local => Door::Local(local::Listener::bind(&server).unwrap()),
-            Kind::Shared => Door::Shared(shared::Listener::bind(&place, &server).unwrap()),
+            Kind::Shared | Kind::Stream => {
+                Door::Shared(shared::Listener::bind(&place, &server).unwrap())
+            }
         };
         Stand { server, client, name, place, door, _directory: directory }
     }
@@ -161,19 +165,29 @@ pub(crate) fn finish(caller: &mut Opening, listener: &mut Opening) -> Result<Pai
             break;
         }
     }
-    Ok(Pair { near: near.expect("the caller is through"), far: far.expect("so is the listener") })
+    let pair =
+        Pair { near: near.expect("the caller is through"), far: far.expect("so is the listener") };
+    // Nobody polls them.
+    drop((pair.near.take_old_socket(), pair.far.take_old_socket()));
+    Ok(pair)
 }
 
 /// Writes a frame of eight bytes.
 pub(crate) fn frame(carrier: &Carrier, number: u64) {
     let mut claim = carrier.lanes.claim(1, 0).unwrap();
     claim.write(0, &number.to_le_bytes());
-    claim.commit([1 << 8, 0, 0], 8);
+    claim.commit([1 << 8 | 8 << 32, 0, 0], 8);
+    carrier.flush(fence_full());
 }
 
 /// Reads the next frame, if one has come.
 pub(crate) fn receive(carrier: &Carrier) -> Option<u64> {
-    carrier.lanes.look().unwrap()?;
+    carrier.pump();
+    if carrier.lanes.look().unwrap().is_none() {
+        // What has come behind the last frame that was read.
+        carrier.pump();
+        carrier.lanes.look().unwrap()?;
+    }
     let mut bytes = [0; 8];
     carrier.lanes.reader().read(0, &mut bytes);
     carrier.lanes.reader().advance();

@@ -1,0 +1,133 @@
+//! Bytes between sockets and regions: the kernel reads and writes shared words in their place.
+//!
+//! A byte stream carries what lies in lanes and slabs. Sent from where it lies, and received into where it
+//! will lie, a long payload is copied by the kernel alone. What the bytes say is decided elsewhere.
+//! Invariant: nothing here waits, and the kernel is given no byte outside of a region.
+
+use crate::region::Region;
+use rustix::io::Errno;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Bytes of a region.
+#[derive(Clone, Copy)]
+pub struct Span<'a> {
+    /// Where they lie.
+    pub region: &'a Region,
+    /// The first of them.
+    pub at: usize,
+    /// How many.
+    pub bytes: usize,
+}
+
+/// Sends `first` and then the bytes of a region, as far as the socket takes them: how many it has taken.
+///
+/// # Errors
+/// [`Errno::AGAIN`] if it takes none now, and whatever else the system says.
+///
+/// # Panics
+/// When the bytes are outside of the region.
+pub fn send(socket: BorrowedFd<'_>, first: &[u8], then: Option<Span<'_>>) -> Result<usize, Errno> {
+    let mut parts = [part(first.as_ptr(), first.len()), part(std::ptr::null(), 0)];
+    if let Some(Span { region, at, bytes }) = then {
+        parts[1] = part(region.bytes_at(at, bytes), bytes);
+    }
+    let message = message(&mut parts);
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: the descriptor is open for as long as it is borrowed. `message` has no address and no
+    // control data, and two parts that live in `parts`: the first is a slice, the second, if it has bytes,
+    // was checked to lie in a region that is borrowed. The kernel only reads them; that others may
+    // write shared words meanwhile is what such words are for.
+    retry(|| unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) })
+}
+
+/// Receives into a region, and what does not fit there into `rest`: how many bytes have come, 0 at the end.
+///
+/// # Errors
+/// [`Errno::AGAIN`] if nothing has come, and whatever else the system says.
+///
+/// # Panics
+/// When the bytes are outside of the region, or it is read-only.
+pub fn receive(socket: BorrowedFd<'_>, into: Span<'_>, rest: &mut [u8]) -> Result<usize, Errno> {
+    let Span { region, at, bytes } = into;
+    let first = region.bytes_at_mut(at, bytes);
+    let mut parts = [part(first, bytes), part(rest.as_mut_ptr(), rest.len())];
+    let mut message = message(&mut parts);
+    // SAFETY: as for `send`; both parts may be written: the region is writable, as was checked, and any
+    // bytes are words; `rest` is ours alone. The kernel writes no more than their lengths.
+    retry(|| unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) })
+}
+
+fn part(base: *const u8, bytes: usize) -> libc::iovec {
+    libc::iovec { iov_base: base.cast_mut().cast(), iov_len: bytes }
+}
+
+/// A message of these parts alone.
+fn message(parts: &mut [libc::iovec; 2]) -> libc::msghdr {
+    // SAFETY: a message is integers and pointers, of which all may be zero.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = parts.as_mut_ptr();
+    message.msg_iovlen = parts.len() as _;
+    message
+}
+
+fn retry(mut act: impl FnMut() -> isize) -> Result<usize, Errno> {
+    loop {
+        if let Ok(bytes) = usize::try_from(act()) {
+            return Ok(bytes);
+        }
+        let error = std::io::Error::last_os_error();
+        match Errno::from_io_error(&error).unwrap_or(Errno::IO) {
+            Errno::INTR => {}
+            error => return Err(error),
+        }
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType};
+    use std::os::fd::{AsFd, OwnedFd};
+
+    fn pair() -> (OwnedFd, OwnedFd) {
+        let flags = SocketFlags::CLOEXEC;
+        rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap()
+    }
+
+    #[test]
+    fn bytes_go_from_region_to_region() {
+        let (near, far) = pair();
+        let (from, to) = (Region::heap(4), Region::heap(4));
+        from.write(3, b"from where it lies");
+        let sent = Span { region: &from, at: 3, bytes: 18 };
+        assert_eq!(send(near.as_fd(), b"head", Some(sent)), Ok(22));
+        assert_eq!(send(near.as_fd(), b"tail", None), Ok(4));
+
+        let mut rest = [0; 8];
+        let into = Span { region: &to, at: 8, bytes: 20 };
+        assert_eq!(receive(far.as_fd(), into, &mut rest), Ok(26));
+        let mut came = [0; 20];
+        to.read(8, &mut came);
+        assert_eq!((&came, &rest), (b"headfrom where it li", b"estail\0\0"));
+
+        assert_eq!(receive(far.as_fd(), into, &mut rest), Err(Errno::AGAIN));
+        drop(near);
+        assert_eq!(receive(far.as_fd(), into, &mut rest), Ok(0));
+    }
+
+    #[test]
+    #[should_panic(expected = "at <= end")]
+    fn nothing_outside_of_a_region_is_sent() {
+        let (near, _far) = pair();
+        let region = Region::heap(2);
+        let _ = send(near.as_fd(), &[], Some(Span { region: &region, at: 9, bytes: 8 }));
+    }
+
+    #[test]
+    #[should_panic(expected = "self.writable")]
+    fn nothing_is_received_into_what_is_read_only() {
+        let (_near, far) = pair();
+        let region = Region::heap(2).read_only();
+        let _ = receive(far.as_fd(), Span { region: &region, at: 0, bytes: 8 }, &mut []);
+    }
+}

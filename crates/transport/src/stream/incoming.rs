@@ -1,0 +1,449 @@
+//! What comes in: records of the peer, written into its replica.
+//!
+//! Frames are taken from a buffer of ours once they are whole, for they are short; the bytes of buffers go
+//! straight to where they will lie. Memory is asked for when the frame that names it has come, takes pages only
+//! for bytes that came, and is bounded by what the owner reads. Invariant: a record that breaks a
+//! rule changes nothing, and nothing behind it is looked at.
+
+use super::pipe::Pipe;
+use crate::heard::{BellFault, Drained, Segment};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use upbeat_core::fault::Rule;
+use upbeat_core::frame::Kind;
+use upbeat_core::hello::{self, Parsed, Record, Refusal};
+use upbeat_core::limits::{
+    LONG_BYTES_MAX, PENDING_SEGMENTS_MAX, SLAB_GENERATION, SLABS_MAX, TAKEN_BYTES_MAX,
+};
+use upbeat_core::stream::{self, Chunk, Head, Progress};
+use upbeat_memory::lane::{GROWN_BYTES, Mirror, Shown};
+use upbeat_memory::region::{Region, WORD};
+use upbeat_memory::ring::Refused;
+use upbeat_memory::slab::is_slab;
+use upbeat_memory::socket::Span;
+
+/// Bytes that are read at once: as a session begins, and where much comes.
+const READ_BYTES: usize = 8 << 10;
+const READ_BYTES_MAX: usize = 64 << 10;
+/// Reads before others have their turn.
+const READS_MAX: usize = 16;
+/// So many bytes of a buffer are received straight into it.
+const STRAIGHT_BYTES: usize = 4 << 10;
+/// Bytes of the usual buffers of a direction, which are not counted.
+const USES: usize = 3;
+
+/// The peer's side of what is shipped.
+pub(super) struct Incoming {
+    /// What has come and was not taken lies from `start` to `end`.
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Where the bytes go that come next, if they are a buffer's.
+    filling: Option<Filling>,
+    /// Segments that no frame has named yet: their generations and bytes.
+    segments: VecDeque<hello::Segment>,
+    /// Segments that a frame has named, for the session to take.
+    named: Vec<Segment>,
+    slabs: PeerSlabs,
+    /// Slabs that were ever announced.
+    announced: u32,
+    /// Segments in which the peer's lane has gone on.
+    grown: usize,
+    /// Bytes of the longest payload that the owner reads.
+    longest: usize,
+    /// Bytes that slabs may take.
+    taken: usize,
+    heard: Heard,
+    refusal: Option<Refusal>,
+    closed: bool,
+    fault: Option<BellFault>,
+}
+
+/// What the peer has said of progress.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Heard {
+    /// It has shown what there is.
+    pub(super) shown: bool,
+    /// It has asked to be shown what there is.
+    pub(super) asked: bool,
+    /// It waits for room, as of late.
+    pub(super) waits: bool,
+}
+
+/// Bytes of a buffer that are still to come.
+struct Filling {
+    /// None where nobody will read them.
+    region: Option<Region>,
+    at: usize,
+    left: usize,
+}
+
+/// The peer's slabs, by their numbers.
+#[derive(Default)]
+pub(super) struct PeerSlabs(Vec<Option<PeerSlab>>);
+
+struct PeerSlab {
+    /// None where there is no memory for it.
+    region: Option<Region>,
+    each: usize,
+    count: u32,
+    /// What it takes of the bytes that slabs may take.
+    weight: usize,
+}
+
+impl PeerSlabs {
+    /// The numbers of the slabs that there are, and how many buffers each has.
+    pub(super) fn buffers(&self) -> impl Iterator<Item = (usize, u32)> {
+        let slabs = self.0.iter().enumerate();
+        slabs.filter_map(|(number, slab)| Some((number, slab.as_ref()?.count)))
+    }
+}
+
+impl Default for Incoming {
+    fn default() -> Incoming {
+        Incoming {
+            buffer: Vec::new(),
+            start: 0,
+            end: 0,
+            filling: None,
+            segments: VecDeque::new(),
+            named: Vec::new(),
+            slabs: PeerSlabs::default(),
+            announced: 0,
+            grown: 0,
+            longest: TAKEN_BYTES_MAX,
+            taken: 0,
+            heard: Heard::default(),
+            refusal: None,
+            closed: false,
+            fault: None,
+        }
+    }
+}
+
+impl Incoming {
+    pub(super) fn slabs(&self) -> &PeerSlabs {
+        &self.slabs
+    }
+
+    /// What the peer has said of progress since this was last asked.
+    pub(super) fn heard(&mut self) -> Heard {
+        let heard = self.heard;
+        self.heard = Heard { waits: heard.waits, ..Heard::default() };
+        heard
+    }
+
+    pub(super) fn read_at_most(&mut self, longest: usize) {
+        self.longest = longest;
+    }
+
+    /// Whether the session is to end.
+    pub(super) fn has_ended(&self) -> bool {
+        self.closed || self.fault.is_some() || self.refusal.is_some()
+    }
+
+    /// Nothing has come for a while: gives back what a burst has taken.
+    pub(super) fn shrink(&mut self) {
+        if self.start == self.end && self.buffer.len() > READ_BYTES {
+            self.buffer = Vec::new();
+        }
+    }
+
+    /// What was taken in but frames.
+    pub(super) fn drained(&mut self) -> Result<Drained, BellFault> {
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        let segments = std::mem::take(&mut self.named);
+        let refusal = self.refusal.take();
+        Ok(Drained { bells: 0, segments, refusal, closed: self.closed, more: false })
+    }
+
+    /// Takes in what has come. Returns whether anything has.
+    pub(super) fn pull(&mut self, pipe: &Pipe, mirror: &Mirror) -> bool {
+        let mut came = false;
+        for _ in 0..READS_MAX {
+            if self.has_ended() {
+                return came;
+            }
+            match self.read(pipe) {
+                Ok(Read::Nothing) => return came,
+                Ok(Read::End) => self.closed = true,
+                Ok(Read::Came { all }) => {
+                    if let Err(rule) = self.take(mirror) {
+                        self.fault = Some(BellFault::Rule(rule));
+                    }
+                    if !all {
+                        return true;
+                    }
+                }
+                Err(error) => {
+                    self.fault = Some(BellFault::System { act: "recvmsg", error });
+                }
+            }
+            came = true;
+        }
+        came
+    }
+
+    /// Reads once, as much as there is room for.
+    fn read(&mut self, pipe: &Pipe) -> Result<Read, Errno> {
+        self.make_room();
+        let straight = self.filling.as_ref().filter(|filling| filling.left >= STRAIGHT_BYTES);
+        let into = straight.and_then(|filling| {
+            let Filling { region, at, left } = filling;
+            Some(Span { region: region.as_ref()?, at: *at, bytes: *left })
+        });
+        let into = into.filter(|_| self.start == self.end);
+        let filled = into.map_or(0, |into| into.bytes);
+        let rest = &mut self.buffer[self.end..];
+        let room = filled + rest.len();
+        let bytes = match pipe.receive(into, rest) {
+            Err(Errno::AGAIN) => return Ok(Read::Nothing),
+            Ok(0) | Err(Errno::CONNRESET) => return Ok(Read::End),
+            other => other?,
+        };
+        let filled = bytes.min(filled);
+        if let Some(filling) = self.filling.as_mut().filter(|_| filled != 0) {
+            filling.at += filled;
+            filling.left -= filled;
+        }
+        self.end += bytes - filled;
+        Ok(Read::Came { all: bytes == room })
+    }
+
+    /// Sees that there is room behind what has come: more, where it was all filled.
+    fn make_room(&mut self) {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+        if self.buffer.is_empty() {
+            self.buffer = vec![0; READ_BYTES];
+        }
+        if self.end == self.buffer.len() {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+            // A frame that is as long as frames are fits twice that.
+            if self.end > self.buffer.len() / 2 && self.buffer.len() < 2 * READ_BYTES_MAX {
+                self.buffer.resize(2 * self.buffer.len(), 0);
+            }
+        }
+    }
+
+    /// Takes every record that is whole.
+    fn take(&mut self, mirror: &Mirror) -> Result<(), Rule> {
+        loop {
+            self.fill();
+            if self.filling.is_some() {
+                return Ok(());
+            }
+            let bytes = &self.buffer[self.start..self.end];
+            let (head, len) = match stream::parse(bytes)? {
+                Parsed::NeedMore(_) => return Ok(()),
+                Parsed::Complete(head, len) => (head, len),
+            };
+            match head {
+                Head::Frame { words, payload } => {
+                    let whole = len + payload as usize;
+                    if bytes.len() < whole {
+                        return span_fits(words, mirror);
+                    }
+                    self.frame(words, len, whole, mirror)?;
+                    self.start += whole;
+                    continue;
+                }
+                Head::Padding { span } => {
+                    mirror.pad(span.into()).map_err(|refused| broken(refused, span.into()))?;
+                }
+                Head::Progress(progress) => {
+                    progressed(&progress, mirror)?;
+                    self.heard.shown = true;
+                    self.heard.asked |= progress.asks;
+                    self.heard.waits = progress.wants_room;
+                }
+                Head::Segment(segment) => self.announce(segment)?,
+                Head::Buffer(chunk) => self.chunk(chunk)?,
+                Head::Refusal { bytes: body } => {
+                    let Some(record) = bytes.get(len..len + body as usize) else { return Ok(()) };
+                    match Record::decode(record)? {
+                        Record::Refusal(refusal) => self.refusal = Some(refusal),
+                        other => {
+                            let kind = other.kind().name();
+                            return Err(Rule::RecordOutOfPlace { kind });
+                        }
+                    }
+                    return Ok(());
+                }
+            }
+            self.start += len;
+        }
+    }
+
+    /// Moves what has come of a buffer's bytes to where they lie.
+    fn fill(&mut self) {
+        let Some(filling) = &mut self.filling else { return };
+        let bytes = filling.left.min(self.end - self.start);
+        if let Some(region) = &filling.region {
+            region.write(filling.at, &self.buffer[self.start..self.start + bytes]);
+        }
+        self.start += bytes;
+        filling.at += bytes;
+        filling.left -= bytes;
+        if filling.left == 0 {
+            self.filling = None;
+        }
+    }
+
+    /// Writes a frame into the replica, where the peer had room for it.
+    fn frame(
+        &mut self,
+        words: [u64; 3],
+        head: usize,
+        whole: usize,
+        mirror: &Mirror,
+    ) -> Result<(), Rule> {
+        let payload = &self.buffer[self.start + head..self.start + whole];
+        let span = span_in(words);
+        let mut claim = mirror.claim(span).map_err(|refused| broken(refused, span))?;
+        let shape = payload.first_chunk().map(|word| u64::from_le_bytes(*word));
+        let bytes = payload.len();
+        claim.write(0, payload);
+        match Kind::from_byte((words[0] >> 8) as u8) {
+            Some(Kind::Switch) => {
+                let region = self.goes_on((words[1] >> 32) as u32)?;
+                claim.commit(words, bytes);
+                mirror.grow(region);
+                return Ok(());
+            }
+            Some(Kind::Slab) => self.slab(words[1] as u32, shape.unwrap_or(0))?,
+            Some(Kind::Retire) => {
+                let place = self.slabs.0.get_mut(words[1] as u32 as usize);
+                if let Some(slab) = place.and_then(Option::take) {
+                    self.taken -= slab.weight;
+                }
+            }
+            _ => {}
+        }
+        claim.commit(words, bytes);
+        Ok(())
+    }
+
+    /// A segment that a frame will name.
+    fn announce(&mut self, segment: hello::Segment) -> Result<(), Rule> {
+        let generation = segment.generation;
+        if self.segments.len() >= PENDING_SEGMENTS_MAX {
+            return Err(Rule::StraySegment { generation });
+        }
+        self.segments.push_back(segment);
+        Ok(())
+    }
+
+    fn find(&mut self, generation: u32) -> Result<hello::Segment, Rule> {
+        let at = self.segments.iter().position(|segment| segment.generation == generation);
+        let segment = at.and_then(|at| self.segments.remove(at));
+        segment.ok_or(Rule::SwitchWithoutSegment { generation })
+    }
+
+    /// The peer's lane goes on in the segment of this generation.
+    fn goes_on(&mut self, generation: u32) -> Result<Region, Rule> {
+        let hello::Segment { bytes, .. } = self.find(generation)?;
+        let next = GROWN_BYTES.get(self.grown).copied();
+        if generation as usize != self.grown + 1 || next != Some(bytes as usize) {
+            return Err(Rule::StraySegment { generation });
+        }
+        self.grown += 1;
+        // Of a size that every session may come to: it is there, as the first lane was.
+        let region = Region::heap(bytes as usize / WORD);
+        self.named.push(Segment::heap(generation, bytes, Some(region.read_only())));
+        Ok(region)
+    }
+
+    /// A slab stands ready, of this number and shape.
+    fn slab(&mut self, number: u32, shape: u64) -> Result<(), Rule> {
+        let generation = SLAB_GENERATION.wrapping_add(self.announced);
+        let hello::Segment { bytes, .. } = self.find(generation)?;
+        let (each, count) = (shape as u32 as usize, (shape >> 32) as u32);
+        let number = number as usize;
+        let known = self.slabs.0.get(number).is_some_and(Option::is_some);
+        if number >= SLABS_MAX || known || !is_slab(bytes as usize, each, count) {
+            return Err(Rule::StraySegment { generation });
+        }
+        self.announced = self.announced.wrapping_add(1);
+        // No more of a buffer is kept than the owner reads, and no page is taken before its bytes come.
+        let weight = (bytes as usize).min((count as usize).saturating_mul(self.longest));
+        let most = USES * (LONG_BYTES_MAX + 2 * self.longest);
+        let region = (weight <= most - self.taken.min(most))
+            .then(|| Region::try_heap(bytes as usize / WORD))
+            .flatten();
+        let weight = if region.is_some() { weight } else { 0 };
+        self.taken += weight;
+        let shown = region.as_ref().map(Region::read_only);
+        self.named.push(Segment::heap(generation, bytes, shown));
+        let slots = self.slabs.0.len().max(number + 1);
+        self.slabs.0.resize_with(slots, || None);
+        self.slabs.0[number] = Some(PeerSlab { region, each, count, weight });
+        Ok(())
+    }
+
+    /// Bytes of a buffer follow.
+    fn chunk(&mut self, chunk: Chunk) -> Result<(), Rule> {
+        let Chunk { slab: number, index, at, bytes, whole } = chunk;
+        let slab = self.slabs.0.get(usize::from(number)).and_then(Option::as_ref);
+        let (at, bytes) = (at as usize, bytes as usize);
+        let slab =
+            slab.filter(|slab| index < slab.count && at <= slab.each && bytes <= slab.each - at);
+        let Some(slab) = slab else { return Err(Rule::StrayBuffer { slab: number, index }) };
+        // A payload that is longer than the owner reads is not kept.
+        let region = slab.region.clone().filter(|_| whole as usize <= self.longest);
+        self.filling = Some(Filling { region, at: index as usize * slab.each + at, left: bytes });
+        Ok(())
+    }
+}
+
+/// What reading has brought.
+enum Read {
+    Nothing,
+    End,
+    Came {
+        /// Whether all room was filled, and there may be more.
+        all: bool,
+    },
+}
+
+fn span_in(words: [u64; 3]) -> u32 {
+    (words[0] >> 16) as u32 & 0xffff
+}
+
+/// That a frame of which a part has come fits the ring at all.
+fn span_fits(words: [u64; 3], mirror: &Mirror) -> Result<(), Rule> {
+    let (span, slots) = (span_in(words), mirror.slots());
+    if span > slots { Err(Rule::SpanBeyondRing { span, slots }) } else { Ok(()) }
+}
+
+#[cold]
+fn broken(refused: Refused, span: u32) -> Rule {
+    match refused {
+        Refused::TooLong { span, most } => Rule::SpanBeyondRing { span, slots: most },
+        Refused::Full | Refused::Claimed | Refused::Progress { .. } => Rule::BeyondCredit { span },
+    }
+}
+
+/// Takes over what the peer shows of its progress.
+fn progressed(progress: &Progress, mirror: &Mirror) -> Result<(), Rule> {
+    let before = mirror.peer_shown();
+    let taken = progress.taken.unwrap_or(before.taken);
+    if taken < before.taken {
+        return Err(Rule::CreditBackwards { seen: taken, before: before.taken });
+    }
+    if taken > mirror.shipped() {
+        return Err(Rule::CreditAhead { seen: taken, out: mirror.shipped() });
+    }
+    for (slab, returned) in progress.returned() {
+        mirror.give_back(slab, returned);
+    }
+    let accepted = progress.accepted.unwrap_or(before.accepted);
+    // Who asks is seen as one that waits for room, until it was answered.
+    let wants_room = progress.wants_room || progress.asks;
+    mirror.show(Shown { taken, accepted, wants_room });
+    Ok(())
+}

@@ -1,0 +1,312 @@
+//! What goes out: frames of our lane in their order, the bytes of the buffers that they name, progress.
+//!
+//! A frame stays in our ring until the peer's count of slots has passed it; what is encoded here is a copy.
+//! The bytes of a buffer go from where they lie, for nobody writes there before the peer gives it back.
+//! Invariant: no more than [`STREAM_OUT_BYTES`] and one frame are encoded and not sent.
+
+use super::Why;
+use super::incoming::{Heard, PeerSlabs};
+use super::pipe::Pipe;
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use upbeat_core::frame::{Flags, Head, Kind, Placed};
+use upbeat_core::hello::Segment;
+use upbeat_core::limits::{CHUNK_BYTES_MAX, SLAB_GENERATION, SLABS_MAX, STREAM_OUT_BYTES};
+use upbeat_core::stream::{self, Chunk, Progress};
+use upbeat_memory::lane::{Came, Mirror, Shown};
+use upbeat_memory::region::{Region, WORD};
+use upbeat_memory::socket::Span;
+
+/// Rounds of sending before others have their turn.
+const ROUNDS_MAX: usize = 8;
+/// Progress is due when this part of the peer's ring was read; half of that goes along with frames.
+const RING_PART: u64 = 4;
+/// Or so many requests were accepted.
+const ACCEPTED_UNSHOWN_MAX: u64 = 256;
+/// Or this part of a slab's buffers went back.
+const SLAB_PART: u32 = 4;
+
+/// Our side of what is shipped.
+#[derive(Default)]
+pub(super) struct Outgoing {
+    /// Records that are encoded, of which so many bytes were sent.
+    encoded: Vec<u8>,
+    sent: usize,
+    /// Bytes of a buffer that go behind them.
+    bulk: Option<Bulk>,
+    /// The buffer that the next frame names, as far as it was shipped.
+    lent: Option<Lent>,
+    /// What the peer was shown.
+    shown: Shown,
+    returned: [u64; SLABS_MAX],
+    /// Segments of ours that no frame has named yet.
+    segments: VecDeque<(u32, Region)>,
+    /// Our slabs, by their numbers, with the bytes of a buffer.
+    slabs: Vec<Option<(Region, usize)>>,
+    /// Slabs that were ever announced.
+    announced: u32,
+    /// Whether our side found no room, and has not asked since the peer last showed what there is.
+    asks: bool,
+    asked: bool,
+    /// Whether the peer has asked, and whether it waits.
+    owes: bool,
+    peer_waits: bool,
+    /// The peer is gone.
+    broken: bool,
+}
+
+/// Bytes of a region.
+struct Bulk {
+    region: Region,
+    at: usize,
+    left: usize,
+}
+
+/// A buffer whose frame comes next.
+struct Lent {
+    placed: Placed,
+    done: u32,
+}
+
+impl Outgoing {
+    /// A segment that a frame will name.
+    pub(super) fn segment(&mut self, generation: u32, region: Region) {
+        self.segments.push_back((generation, region));
+    }
+
+    /// Our side found no room: the peer is asked to show what there is.
+    pub(super) fn ask(&mut self) {
+        self.asks = true;
+    }
+
+    /// The peer has shown what there is, or has asked for it.
+    pub(super) fn heard(&mut self, Heard { shown, asked, waits }: Heard) {
+        self.asked &= !shown;
+        self.owes |= asked;
+        self.peer_waits = waits;
+    }
+
+    /// Whether something waits until the pipe takes it.
+    pub(super) fn has_output(&self) -> bool {
+        !self.broken && (self.sent < self.encoded.len() || self.bulk.is_some())
+    }
+
+    /// Says why the session ends, behind what is encoded; a chunk that has begun is never whole then.
+    pub(super) fn refuse(&mut self, record: &[u8]) {
+        if self.bulk.is_none() {
+            stream::write_refusal(record.len() as u32, &mut self.encoded);
+            self.encoded.extend_from_slice(record);
+        }
+    }
+
+    /// Encodes and sends, as far as the pipe takes it. False if the peer is gone.
+    pub(super) fn push(
+        &mut self,
+        pipe: &Pipe,
+        mirror: &Mirror,
+        slabs: &PeerSlabs,
+        why: Why,
+    ) -> bool {
+        for _ in 0..ROUNDS_MAX {
+            if self.broken {
+                return false;
+            }
+            if !self.has_output() {
+                self.encoded.clear();
+                self.sent = 0;
+                self.encode(mirror, slabs, why);
+                if !self.has_output() {
+                    return true;
+                }
+            }
+            let first = &self.encoded[self.sent..];
+            let then = self.bulk.as_ref();
+            let then =
+                then.map(|bulk| Span { region: &bulk.region, at: bulk.at, bytes: bulk.left });
+            let whole = first.len() + then.map_or(0, |then| then.bytes);
+            match pipe.send(first, then) {
+                Ok(bytes) => {
+                    self.went(bytes);
+                    if bytes < whole {
+                        return true;
+                    }
+                }
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => return true,
+                // What the peer has sent before is read, and then the end.
+                Err(_) => self.broken = true,
+            }
+        }
+        true
+    }
+
+    /// So many bytes were sent.
+    fn went(&mut self, bytes: usize) {
+        let first = bytes.min(self.encoded.len() - self.sent);
+        self.sent += first;
+        if let Some(bulk) = &mut self.bulk {
+            bulk.at += bytes - first;
+            bulk.left -= bytes - first;
+            if bulk.left == 0 {
+                self.bulk = None;
+            }
+        }
+    }
+
+    /// Encodes what comes next, up to the bytes of a buffer, which go behind it.
+    fn encode(&mut self, mirror: &Mirror, slabs: &PeerSlabs, why: Why) {
+        let frames = mirror.has_more();
+        if let Some(progress) = self.progress(mirror, slabs, why, frames) {
+            progress.write(&mut self.encoded);
+        }
+        while self.encoded.len() < STREAM_OUT_BYTES {
+            if self.chunk() {
+                return;
+            }
+            match mirror.look() {
+                Ok(Came::Nothing) => return,
+                Ok(Came::Padding(span)) => stream::write_padding(span as u16, &mut self.encoded),
+                Ok(Came::Frame(words)) => {
+                    if self.lent.is_none()
+                        && let Some(placed) = placed(&words, mirror)
+                    {
+                        self.lent = Some(Lent { placed, done: 0 });
+                        continue;
+                    }
+                    self.lent = None;
+                    self.frame(words, mirror);
+                }
+                // It is our own ring, and its writer keeps the rules.
+                Err(fault) => {
+                    debug_assert!(false, "our own lane: {fault}");
+                    self.broken = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Encodes the next chunk of the buffer that the next frame names, if there is one.
+    fn chunk(&mut self) -> bool {
+        let Some(Lent { placed, done }) = &mut self.lent else { return false };
+        let Placed { slab, index, len } = *placed;
+        let left = len.saturating_sub(*done);
+        let lender = self.slabs.get(usize::from(slab)).and_then(Option::as_ref);
+        let Some((region, each)) = lender.filter(|_| left != 0) else { return false };
+        let (index, bytes) = (u32::from(index), left.min(CHUNK_BYTES_MAX as u32));
+        let chunk = Chunk { slab, index, at: *done, bytes, whole: len };
+        stream::write_chunk(chunk, &mut self.encoded);
+        let at = index as usize * each + *done as usize;
+        self.bulk = Some(Bulk { region: region.clone(), at, left: bytes as usize });
+        *done += bytes;
+        true
+    }
+
+    /// Encodes a frame, and passes it.
+    fn frame(&mut self, words: [u64; 3], mirror: &Mirror) {
+        let mut goes_on = None;
+        match Kind::from_byte((words[0] >> 8) as u8) {
+            Some(Kind::Switch) => {
+                goes_on = self.named((words[1] >> 32) as u32);
+            }
+            Some(Kind::Slab) => {
+                let number = words[1] as u32 as usize;
+                let each = mirror.read_word(0) as u32 as usize;
+                let region = self.named(SLAB_GENERATION.wrapping_add(self.announced));
+                self.announced = self.announced.wrapping_add(1);
+                if number < SLABS_MAX {
+                    let most = self.slabs.len().max(number + 1);
+                    self.slabs.resize_with(most, || None);
+                    self.slabs[number] = region.map(|region| (region, each));
+                }
+            }
+            Some(Kind::Retire) => {
+                if let Some(slab) = self.slabs.get_mut(words[1] as u32 as usize) {
+                    *slab = None;
+                }
+            }
+            _ => {}
+        }
+        stream::write_frame(words, &mut self.encoded);
+        let payload = stream::payload_of(&words) as usize;
+        if payload != 0 {
+            let from = self.encoded.len();
+            self.encoded.resize(from + payload.min(mirror.room()), 0);
+            mirror.read(0, &mut self.encoded[from..]);
+        }
+        mirror.pass();
+        if let Some(region) = goes_on {
+            mirror.ship_from(region);
+        }
+    }
+
+    /// The segment that the next frame names: its record goes right before that.
+    fn named(&mut self, generation: u32) -> Option<Region> {
+        let at = self.segments.iter().position(|(other, _)| *other == generation)?;
+        let (generation, region) = self.segments.remove(at)?;
+        let bytes = (region.words() * WORD) as u32;
+        stream::write_segment(Segment { generation, bytes }, &mut self.encoded);
+        Some(region)
+    }
+
+    /// What the peer is to be shown now, if it is due.
+    fn progress(
+        &mut self,
+        mirror: &Mirror,
+        slabs: &PeerSlabs,
+        why: Why,
+        frames: bool,
+    ) -> Option<Progress> {
+        let now = mirror.shown();
+        let peer_waits = mirror.peer_shown().wants_room;
+        let read = now.taken.wrapping_sub(self.shown.taken);
+        let accepted = now.accepted.wrapping_sub(self.shown.accepted);
+        let part = u64::from(mirror.slots()) / RING_PART;
+        let asks = self.asks && !self.asked;
+        let mut due = now.wants_room != self.shown.wants_room
+            || asks
+            || self.owes
+            || read >= if frames { part / 2 } else { part }
+            || accepted >= ACCEPTED_UNSHOWN_MAX
+            || peer_waits && (read != 0 || accepted != 0);
+        let mut back = 0u32;
+        for (number, buffers) in slabs.buffers() {
+            let returned = mirror.returned(number) ^ self.returned[number];
+            if returned != 0 {
+                back |= 1 << number;
+                due |=
+                    peer_waits || why == Why::Rest || returned.count_ones() * SLAB_PART >= buffers;
+            }
+        }
+        if !due {
+            return None;
+        }
+        let mut progress = Progress::default();
+        progress.wants_room = now.wants_room;
+        progress.asks = asks;
+        self.asked |= asks;
+        self.asks = false;
+        if std::mem::take(&mut self.owes) {
+            mirror.show(Shown { wants_room: self.peer_waits, ..mirror.peer_shown() });
+        }
+        progress.taken = (read != 0).then_some(now.taken);
+        progress.accepted = (accepted != 0).then_some(now.accepted);
+        for number in (0..SLABS_MAX).filter(|number| back >> number & 1 == 1) {
+            let returned = mirror.returned(number);
+            self.returned[number] = returned;
+            progress.give_back(number, returned);
+        }
+        self.shown = now;
+        Some(progress)
+    }
+}
+
+/// Where the payload of a frame lies that has none of its own.
+fn placed(words: &[u64; 3], mirror: &Mirror) -> Option<Placed> {
+    // Neither flags nor a place, as of almost all.
+    if words[2] >> 16 == 0 {
+        return None;
+    }
+    let at = Head::parse(*words).ok()?.flags.offset_of(Flags::PLACED)?;
+    let has_word = at as usize + WORD <= mirror.room();
+    has_word.then(|| Placed::from_u64(mirror.read_word(at as usize)))
+}

@@ -1,0 +1,363 @@
+//! Byte streams in particular: what a hostile peer writes into one, and a peer that does not read.
+
+mod common;
+
+use common::{Pair, Raw, Stand, frame, program, receive};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
+use std::os::fd::{AsFd, OwnedFd};
+use upbeat_core::fault::Rule;
+use upbeat_core::frame::{CallNumber, Head};
+use upbeat_core::hello::{Hello, Record, Refusal, RefusalCode, Segment, Streamed, VERSION_MAX};
+use upbeat_core::limits::{
+    CHUNK_BYTES_MAX, IN_RING_BYTES_MAX, PENDING_SEGMENTS_MAX, SLAB_GENERATION,
+};
+use upbeat_core::stream::{
+    Chunk, Progress, write_chunk, write_frame, write_padding, write_refusal, write_segment,
+};
+use upbeat_transport::carrier::{BellFault, Carrier, Kind};
+use upbeat_transport::opening::Step;
+
+/// A carrier, and its peer's end of the stream in the hands of the test.
+struct Attack {
+    carrier: Carrier,
+    socket: OwnedFd,
+    _stand: Stand,
+}
+
+fn hello(stand: &Stand) -> Hello {
+    Hello {
+        version_min: VERSION_MAX,
+        version_max: VERSION_MAX,
+        program: program("test"),
+        caller: None,
+        wanted: stand.name.clone(),
+        incarnation: 77,
+        pid: 1,
+        memory: true,
+    }
+}
+
+fn pair(kind: SocketType) -> (OwnedFd, OwnedFd) {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None).unwrap()
+}
+
+impl Attack {
+    fn new(name: &str) -> Attack {
+        let stand = Stand::new(Kind::Stream, name);
+        let raw = Raw::connect(stand.listener().path());
+        let mut opening = stand.accept(3, 0).unwrap();
+        raw.send(&Record::Hello(hello(&stand)).encode(), &[]);
+        assert!(matches!(opening.step(0), Ok(Step::Waiting)));
+        assert!(matches!(raw.receive(), (Some(Record::Welcome(_)), 0)));
+        let stream = Record::Stream(Streamed { session: 3 });
+        assert_eq!(raw.receive(), (Some(stream), 0), "it cannot share memory");
+        let (socket, theirs) = pair(SocketType::STREAM);
+        let joined = Record::Joined(Streamed { session: 0 }).encode();
+        raw.send(&joined, &[theirs.as_fd()]);
+        let Ok(Step::Done(carrier)) = opening.step(0) else { panic!("no session") };
+        assert_eq!(raw.receive(), (Some(Record::Ready), 0));
+        Attack { carrier, socket, _stand: stand }
+    }
+
+    /// Writes bytes, as many as the socket takes.
+    fn write(&self, bytes: &[u8]) {
+        let mut left = bytes;
+        while !left.is_empty() {
+            match rustix::net::send(&self.socket, left, SendFlags::NOSIGNAL) {
+                Ok(sent) => left = &left[sent..],
+                Err(Errno::AGAIN) if self.look().is_ok() => {}
+                // The session is over.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Has the carrier take in what has come, and reads its frames.
+    fn look(&self) -> Result<usize, BellFault> {
+        let mut frames = 0;
+        for _ in 0..3 {
+            self.carrier.pump();
+            while let Ok(Some(words)) = self.carrier.lanes.look() {
+                if words[0] >> 8 & 0xff == 7 {
+                    // Followed by who looks for its segment.
+                    return Ok(frames);
+                }
+                frames += 1;
+                self.carrier.lanes.reader().advance();
+                self.carrier.lanes.publish_progress();
+            }
+        }
+        let drained = self.carrier.drain()?;
+        assert!(drained.segments.len() <= PENDING_SEGMENTS_MAX);
+        Ok(frames)
+    }
+
+    /// The rule that these bytes break.
+    fn rule(&self, bytes: &[u8]) -> Rule {
+        self.write(bytes);
+        match self.look() {
+            Err(BellFault::Rule(rule)) => rule,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A frame with so many bytes of payload, as an honest peer writes it.
+fn framed(head: Head) -> Vec<u8> {
+    let words = head.words();
+    let payload = (words[0] >> 32) as usize;
+    let span = (24 + payload).div_ceil(128) as u64;
+    let mut bytes = Vec::new();
+    write_frame([words[0] | span << 16, words[1], words[2]], &mut bytes);
+    bytes.resize(24 + payload, 7);
+    bytes
+}
+
+fn segment(generation: u32, bytes: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_segment(Segment { generation, bytes }, &mut out);
+    out
+}
+
+fn progress(set: impl FnOnce(&mut Progress)) -> Vec<u8> {
+    let (mut progress, mut out) = (Progress::default(), Vec::new());
+    set(&mut progress);
+    progress.write(&mut out);
+    out
+}
+
+fn taken(slots: u64) -> Vec<u8> {
+    progress(|progress| progress.taken = Some(slots))
+}
+
+/// A slab of this shape, announced as it must be.
+fn slab(generation: u32, bytes: u32, number: u32, each: u32, count: u32) -> Vec<u8> {
+    let mut out = segment(generation, bytes);
+    let mut frame = framed(Head::slab(number));
+    frame[24..32].copy_from_slice(&(u64::from(each) | u64::from(count) << 32).to_le_bytes());
+    out.extend(frame);
+    out
+}
+
+fn chunk(slab: u16, index: u32, at: u32, bytes: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_chunk(Chunk { slab, index, at, bytes, whole: at + bytes }, &mut out);
+    out.resize(out.len() + bytes as usize, 9);
+    out
+}
+
+#[test]
+fn each_broken_rule_is_named() {
+    let _alone = common::alone();
+    let rule = |bytes: &[u8]| Attack::new("rules").rule(bytes);
+    let oneway = framed(Head::oneway(1, 100));
+    // A ring of 60 slots takes no more before it was read, and nothing is read here.
+    let attack = Attack::new("credit");
+    let mut frames = Vec::new();
+    (0..61).for_each(|_| frames.extend(&oneway));
+    // It begins at slot 0, so that no padding is due before the 60th.
+    attack.write(&frames);
+    attack.carrier.pump();
+    attack.carrier.pump();
+    let fault = attack.carrier.drain().unwrap_err();
+    assert_eq!(fault, BellFault::Rule(Rule::BeyondCredit { span: 1 }));
+
+    assert!(matches!(rule(&[0, 0x99, 0, 0, 0, 0, 0, 0]), Rule::RecordKind { kind: 0x99 }));
+    let long = framed(Head::oneway(1, IN_RING_BYTES_MAX as u32));
+    assert!(matches!(rule(&long), Rule::SpanBeyondRing { .. }));
+    let mut wrong = oneway.clone();
+    wrong[2] = 2;
+    assert!(matches!(rule(&wrong), Rule::LengthBeyondSpan { .. }));
+    let mut padding = Vec::new();
+    write_padding(7, &mut padding);
+    assert!(matches!(rule(&padding), Rule::SpanBeyondRing { span: 7, .. }));
+
+    let ahead = taken(1);
+    assert_eq!(rule(&ahead), Rule::CreditAhead { seen: 1, out: 0 });
+    let attack = Attack::new("backwards");
+    frame(&attack.carrier, 1);
+    attack.write(&taken(1));
+    assert_eq!(attack.look(), Ok(0));
+    let back = taken(0);
+    assert_eq!(attack.rule(&back), Rule::CreditBackwards { seen: 0, before: 1 });
+
+    let switch = framed(Head::switch(1));
+    assert_eq!(rule(&switch), Rule::SwitchWithoutSegment { generation: 1 });
+    let of = |generation, bytes| [segment(generation, bytes), framed(Head::switch(generation))];
+    for (generation, bytes) in [(1, 8192), (2, 2 << 20), (7, 65536)] {
+        let bytes = of(generation, bytes).concat();
+        assert_eq!(rule(&bytes), Rule::StraySegment { generation });
+    }
+    let mut many = Vec::new();
+    (0..=PENDING_SEGMENTS_MAX as u32).for_each(|each| many.extend(segment(each + 9, 8192)));
+    assert!(matches!(rule(&many), Rule::StraySegment { .. }));
+
+    let first = SLAB_GENERATION;
+    assert!(matches!(rule(&slab(first, 4096, 32, 512, 8)), Rule::StraySegment { .. }));
+    assert!(matches!(rule(&slab(first, 4096, 0, 512, 9)), Rule::StraySegment { .. }));
+    assert!(matches!(rule(&slab(first, 4096, 0, 0, 0)), Rule::StraySegment { .. }));
+    let twice = [slab(first, 4096, 0, 512, 8), slab(first + 1, 4096, 0, 512, 8)].concat();
+    assert!(matches!(rule(&twice), Rule::StraySegment { .. }));
+    for (number, index, at, bytes) in [(1, 0, 0, 8), (0, 8, 0, 8), (0, 7, 510, 3), (0, 0, 600, 1)] {
+        let bytes = [slab(first, 4096, 0, 512, 8), chunk(number, index, at, bytes)].concat();
+        assert!(matches!(rule(&bytes), Rule::StrayBuffer { .. }));
+    }
+
+    let mut refusal = Vec::new();
+    let record = Record::Ready.encode();
+    write_refusal(record.len() as u32, &mut refusal);
+    refusal.extend(record);
+    assert!(matches!(rule(&refusal), Rule::RecordOutOfPlace { kind: "ready" }));
+}
+
+#[test]
+fn what_is_right_is_taken_however_it_is_cut() {
+    let _alone = common::alone();
+    let call = framed(Head::call(3, CallNumber { index: 1, generation: 1 }, 200));
+    let parts = [
+        framed(Head::oneway(1, 40)),
+        call,
+        progress(|progress| (progress.accepted, progress.wants_room) = (Some(0), true)),
+        slab(SLAB_GENERATION, 4096, 0, 512, 8),
+        chunk(0, 3, 0, 512),
+        chunk(0, 7, 100, 30),
+        framed(Head::goodbye()),
+    ];
+    let bytes = parts.concat();
+    for cut in [1, 2, 7, 23, 25, 64, 100, 1000] {
+        let attack = Attack::new("cuts");
+        let mut frames = 0;
+        for piece in bytes.chunks(cut) {
+            attack.write(piece);
+            frames += attack.look().unwrap();
+        }
+        assert_eq!(frames, 4, "in pieces of {cut}");
+        assert!(attack.carrier.lanes.peer_wants_room());
+        let mut refusal = Vec::new();
+        let record = Record::Refusal(Refusal::new(RefusalCode::NoResources, "so it is")).encode();
+        write_refusal(record.len() as u32, &mut refusal);
+        refusal.extend(record);
+        attack.write(&refusal);
+        attack.carrier.pump();
+        attack.carrier.pump();
+        let refusal = attack.carrier.drain().unwrap().refusal.unwrap();
+        assert_eq!((refusal.code(), refusal.text()), (RefusalCode::NoResources, "so it is"));
+    }
+}
+
+/// Bytes near honest ones, and any bytes at all: the session ends or goes on, and nothing else happens.
+#[test]
+fn no_bytes_do_anything_else_than_end_the_session() {
+    let _alone = common::alone();
+    let rounds = std::env::var("UPBEAT_STREAM_ATTACKS").map_or(100, |text| text.parse().unwrap());
+    let mut random = Random(0x5eed | 1);
+    let before = resident();
+    let mut ended = 0;
+    for _ in 0..rounds {
+        let attack = Attack::new("random");
+        let mut bytes = Vec::new();
+        for _ in 0..random.below(12) {
+            bytes.extend(match random.below(9) {
+                0 => framed(Head::oneway(1, random.below(600) as u32)),
+                1 => framed(Head::reply(CallNumber { index: 1, generation: 1 }, 8)),
+                2 => taken(random.below(2)),
+                3 => segment(random.below(3) as u32, [65536, 2 << 20][random.below(2) as usize]),
+                4 => framed(Head::switch(1 + random.below(2) as u32)),
+                5 => {
+                    let slabs = SLAB_GENERATION + random.below(2) as u32;
+                    slab(slabs, 1 << 30, random.below(3) as u32, 256 << 20, 4)
+                }
+                6 => chunk(0, random.below(4) as u32, random.below(1 << 26) as u32 & !7, 64),
+                7 => chunk(1, 0, 0, CHUNK_BYTES_MAX as u32),
+                _ => (0..random.below(40)).map(|_| random.below(256) as u8).collect(),
+            });
+        }
+        if random.below(2) == 0 && !bytes.is_empty() {
+            let at = random.below(bytes.len() as u64) as usize;
+            bytes[at] ^= 1 << random.below(8);
+        }
+        bytes.truncate(random.below(bytes.len() as u64 + 1) as usize);
+        attack.write(&bytes);
+        ended += usize::from(attack.look().is_err());
+        // What comes behind a broken rule changes nothing any more.
+        attack.write(&framed(Head::oneway(1, 8)));
+        let _ = attack.look();
+        drop(attack.socket);
+    }
+    assert!(ended > rounds / 10, "{ended} of {rounds}");
+    // A GiB was announced again and again, and takes what came of it.
+    assert!(resident() < before + (256 << 10), "{before} to {} KiB", resident());
+}
+
+/// The descriptor that a caller hands over must be a stream socket that is connected.
+#[test]
+fn other_descriptors_are_refused() {
+    let _alone = common::alone();
+    let unconnected = || {
+        let flags = SocketFlags::CLOEXEC;
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap()
+    };
+    let file = || OwnedFd::from(std::fs::File::open("/").unwrap());
+    let packets = || pair(SocketType::SEQPACKET).0;
+    for make in [&unconnected as &dyn Fn() -> OwnedFd, &file, &packets] {
+        let stand = Stand::new(Kind::Stream, "descriptors");
+        let raw = Raw::connect(stand.listener().path());
+        let mut opening = stand.accept(3, 0).unwrap();
+        raw.send(&Record::Hello(hello(&stand)).encode(), &[]);
+        assert!(matches!(opening.step(0), Ok(Step::Waiting)));
+        let joined = Record::Joined(Streamed { session: 0 }).encode();
+        raw.send(&joined, &[make().as_fd()]);
+        assert!(opening.step(0).is_err());
+        assert_eq!(raw.refusal(), RefusalCode::Malformed);
+    }
+}
+
+/// A peer that does not read makes its sender keep no more than its lane, and blocks nothing.
+#[test]
+fn a_peer_that_does_not_read_costs_a_lane() {
+    let _alone = common::alone();
+    let Pair { near, far } = Stand::new(Kind::Stream, "slow").pair(1, 2);
+    let mut sent = 0;
+    while let Ok(mut claim) = near.lanes.claim(20, 0) {
+        claim.write(0, &u64::to_le_bytes(sent));
+        claim.commit([1 << 8 | 2500 << 32, 0, 0], 2500);
+        near.pump();
+        sent += 1;
+    }
+    assert_eq!(sent, 2, "as many as the ring holds");
+    for number in 0..sent {
+        assert_eq!(receive(&far), Some(number));
+    }
+    assert_eq!(receive(&far), None);
+    // It hears of the room, and goes on.
+    far.rest();
+    far.ring();
+    for number in 0..1000 {
+        frame(&near, number);
+        assert_eq!(receive(&far), Some(number));
+        if number % 8 == 0 {
+            far.pump();
+            near.pump();
+        }
+    }
+}
+
+/// Kilobytes that this process has in memory.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % bound.max(1)
+    }
+}
