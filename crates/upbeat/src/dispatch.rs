@@ -41,6 +41,8 @@ mod sampling;
 
 mod contract;
 
+mod pumped;
+
 use crate::drives::Drives;
 use crate::reactor::{Reactor, Source};
 use crate::sample::Sample;
@@ -194,7 +196,7 @@ pub(crate) struct Dispatcher {
     /// Whether something was sent, so that promises are to be looked at.
     unflushed: Cell<bool>,
     /// Whether somebody may be waiting for room.
-    pressed: Cell<bool>,
+    pressed: pumped::Pressed,
     pub(crate) timers: RefCell<Timers>,
     reactor: Reactor,
     pace: RefCell<Pace>,
@@ -208,6 +210,8 @@ pub(crate) struct Dispatcher {
     turns_left: Cell<u32>,
     /// How often a turn looks.
     looks: Cell<u32>,
+    /// And how often if it had no streams to pump.
+    pump_looks: Cell<u32>,
     contract: contract::Contract,
     /// Whether a loop of the application's own may have waited for the descriptor.
     waited: Cell<bool>,
@@ -235,7 +239,7 @@ impl Dispatcher {
         let reactor = Reactor::new()?;
         reactor.add(&*roster, Source::Roster)?;
         let pace = Pace::new(settings.waiting);
-        let looks = Cell::new(pace.looks(false));
+        let (looks, pump_looks) = (Cell::new(pace.looks(false)), Cell::new(pace.looks(false)));
         let pace = RefCell::new(pace);
         let jitter = Cell::new(Jitter::new(home.incarnation()));
         let sampling = sampling::Sampling::new(settings.sampling, home.incarnation());
@@ -260,7 +264,7 @@ impl Dispatcher {
             current: Cell::new(NOBODY),
             running: Cell::new(Running::Nothing),
             unflushed: Cell::new(false),
-            pressed: Cell::new(false),
+            pressed: pumped::Pressed::default(),
             timers: RefCell::default(),
             expiries: RefCell::default(),
             purse,
@@ -272,6 +276,7 @@ impl Dispatcher {
             pace,
             turns_left: Cell::new(TURNS_PER_TICK),
             looks,
+            pump_looks,
             contract: contract::Contract::default(),
             waited: Cell::new(false),
             door: RefCell::default(),
@@ -358,6 +363,7 @@ impl Dispatcher {
     /// Nobody drives the node from here on: its peers must ring.
     pub(crate) fn leave(self: &Rc<Self>) {
         self.flush();
+        self.rest_streams();
         self.home.page().withdraw();
         self.show_counters();
     }
@@ -440,8 +446,8 @@ impl Dispatcher {
             }
             next = self.next_with_frame(&mut from);
         }
-        if self.pressed.get() {
-            self.settle_all(true);
+        if self.pressed.is_any() {
+            busy |= self.see_to_pressed(busy, main);
         }
         if self.roster.any() {
             busy = true;

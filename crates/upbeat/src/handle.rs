@@ -42,6 +42,7 @@ pub(crate) use side::Side;
 pub(crate) use streaming::{SideCall, wait};
 
 use crate::call::flatten;
+use crate::carriers::Carriers;
 use crate::dispatch::Dispatcher;
 use crate::error::{BuildError, CallError, ConnectError, Lost, Why};
 use crate::setup::{longest, place, program_id};
@@ -119,6 +120,7 @@ pub fn builder() -> HandleBuilder {
         waiting: Waiting::default(),
         deadline: None,
         longest: TAKEN_BYTES_MAX,
+        shared_memory: None,
     }
 }
 
@@ -130,6 +132,7 @@ pub struct HandleBuilder {
     waiting: Waiting,
     deadline: Option<Duration>,
     longest: usize,
+    shared_memory: Option<bool>,
 }
 
 impl HandleBuilder {
@@ -212,6 +215,26 @@ impl HandleBuilder {
         self
     }
 
+    /// Whether the handle shares memory with the node's process, as
+    /// [`Builder::shared_memory`](crate::Builder::shared_memory) has it.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = upbeat::handle::builder().shared_memory(false);
+    /// let counter: CounterHandle = builder.connect("counter")?;
+    /// # Ok(()) }
+    /// ```
+    pub fn shared_memory(mut self, shared: bool) -> HandleBuilder {
+        self.shared_memory = Some(shared);
+        self
+    }
+
     /// Connects within so much time or not at all: [`CallError::Deadline`] says so. It is for connecting
     /// alone; calls are told by [`Blocking::deadline`] and [`HandleCall::deadline`].
     ///
@@ -254,7 +277,8 @@ impl HandleBuilder {
         let place = Some(place(self.directory)?);
         let until = self.deadline.map(|after| Until::after(after).end);
         let (waiting, longest) = (self.waiting, self.longest);
-        Ok(open(Target { program, place, name, waiting, longest }, until)?)
+        let carriers = Carriers::of(self.shared_memory);
+        Ok(open(Target { program, place, carriers, name, waiting, longest }, until)?)
     }
 }
 
@@ -263,6 +287,7 @@ impl HandleBuilder {
 pub(crate) struct Target {
     pub(crate) program: ProgramId,
     pub(crate) place: Option<Place>,
+    pub(crate) carriers: Carriers,
     pub(crate) name: NodeName,
     pub(crate) waiting: Waiting,
     /// Bytes of the longest result that is taken.

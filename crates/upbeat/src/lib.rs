@@ -130,6 +130,8 @@ mod sample;
 
 mod session;
 
+mod carriers;
+
 mod stuck;
 
 mod dispatch;

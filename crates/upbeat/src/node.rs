@@ -29,7 +29,6 @@ use upbeat_core::limits::CONNECT_MS_MAX;
 use upbeat_core::name::NodeName;
 use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
-use upbeat_transport::{local, shared};
 
 /// How often a node that closes looks whether everything is answered.
 const CLOSING_LOOK: Duration = Duration::from_millis(1);
@@ -214,13 +213,9 @@ impl Node {
     /// Tries to open a session once, or joins in where that has begun.
     async fn try_open(&self, name: &NodeName, began_ms: u64) -> Result<Rc<Session>, OpenError> {
         let call = |home: &Home, session, now_ms| {
-            let here = local::connect(home, name, session, now_ms);
-            match (&self.inner.settings.place, here) {
-                (Some(place), Err(OpenError::NoSuchNode { .. })) => {
-                    shared::connect(place, home, name, session, began_ms)
-                }
-                (_, here) => here,
-            }
+            let settings = &self.inner.settings;
+            let times = [now_ms, began_ms];
+            settings.carriers.connect(home, settings.place.as_ref(), name, session, times)
         };
         let connecting: Rc<Connecting> = self.inner.connect(name, call)?;
         poll_fn(|context| match connecting.poll(context.waker()) {
@@ -254,7 +249,8 @@ impl Node {
         let inner = &self.inner;
         let (program, place) = (inner.home.program().clone(), inner.settings.place.clone());
         let (waiting, longest) = (inner.settings.waiting, inner.settings.terms.longest);
-        handle::open(Target { program, place, name, waiting, longest }, None)
+        let carriers = inner.settings.carriers;
+        handle::open(Target { program, place, carriers, name, waiting, longest }, None)
     }
 
     /// Computes on another thread, while this node serves others. The closure is begun at once and

@@ -77,6 +77,15 @@ impl Reactor {
         epoll::add(&self.epoll, descriptor, epoll::EventData::new_u64(source.pack()), flags)
     }
 
+    /// Waits until it is writable as well, or no longer does.
+    pub(crate) fn change(&self, descriptor: impl AsFd, source: Source, writable: bool) {
+        let mut flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
+        flags.set(epoll::EventFlags::OUT, writable);
+        // A descriptor that has left the epoll has ended.
+        let data = epoll::EventData::new_u64(source.pack());
+        let _ = epoll::modify(&self.epoll, descriptor, data, flags);
+    }
+
     /// Waits for it no longer.
     pub(crate) fn remove(&self, descriptor: impl AsFd) {
         // A descriptor that is not there was never added, or has been closed.

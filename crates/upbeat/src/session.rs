@@ -28,6 +28,7 @@ use crate::wire::Input;
 use reply::Waiting;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::task::Waker;
 use upbeat_core::call::{CallTable, Serving};
 use upbeat_core::fault::Rule;
@@ -125,12 +126,23 @@ pub(crate) struct Session {
     /// The peer said goodbye.
     pub(crate) goodbye: Cell<bool>,
     ended: OnceCell<Lost>,
+    /// Wakes who looks at it.
+    wake: Arc<dyn Fn() + Send + Sync>,
+    /// Whether the node waits until its socket takes more.
+    pub(crate) awaits_output: Cell<bool>,
     /// Where it was made.
     made: Process,
 }
 
 impl Session {
-    pub(crate) fn new(carrier: Carrier, terms: Terms, replies: ReplyBudget) -> Session {
+    /// A session that has begun. `wake` wakes who looks at it, from any thread.
+    pub(crate) fn new(
+        carrier: Carrier,
+        terms: Terms,
+        replies: ReplyBudget,
+        wake: Arc<dyn Fn() + Send + Sync>,
+    ) -> Session {
+        carrier.read_at_most(terms.longest);
         Session {
             carrier,
             key: Cell::new(None),
@@ -162,6 +174,8 @@ impl Session {
             samples: RefCell::default(),
             goodbye: Cell::new(false),
             ended: OnceCell::new(),
+            wake,
+            awaits_output: Cell::new(false),
             made: Process::this(),
         }
     }

@@ -5,6 +5,7 @@
 
 use std::fmt::Arguments;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A service, and a method of it.
@@ -33,6 +34,19 @@ pub(crate) fn warn_of(method: Method, text: Arguments<'_>) {
         told.push(method);
         drop(told);
         warn(text);
+    }
+}
+
+/// Warns that memory cannot be shared, once for the process.
+#[cold]
+pub(crate) fn memory_is_refused(why: &str) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if !TOLD.swap(true, Ordering::Relaxed) {
+        warn(format_args!(
+            "memory cannot be shared with other processes: {why}; sessions with them go over byte streams, \
+             which are slower. Allow memfd_create and mmap, or ask for byte streams \
+             (`shared_memory(false)` or UPBEAT_SHARED_MEMORY=0) to have this said no more"
+        ));
     }
 }
 

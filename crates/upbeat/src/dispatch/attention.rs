@@ -16,6 +16,9 @@ impl Dispatcher {
         if session.key.get().is_some() && !session.hot.replace(true) {
             session.carrier.set_attention(true);
             self.hot.borrow_mut().push(Rc::clone(session));
+            if session.carrier.is_stream() {
+                self.find_streams();
+            }
         }
     }
 
@@ -38,7 +41,8 @@ impl Dispatcher {
                 && !session.serves()
                 && !session.is_unflushed()
                 && !session.is_pressed()
-                && session.tidy_in_ns().is_none();
+                && session.tidy_in_ns().is_none()
+                && !session.carrier.has_output();
             if !idle {
                 return true;
             }
@@ -50,6 +54,10 @@ impl Dispatcher {
             session.hot.set(false);
             false
         });
+        drop(hot);
+        if self.pressed.pumps() {
+            self.find_streams();
+        }
     }
 
     /// Takes the notes off the board. Gives whether there were any.

@@ -59,6 +59,9 @@ impl Dispatcher {
     pub(super) fn turn_woken(self: &Rc<Self>, main: Main<'_>) -> bool {
         self.contract.woke_at.set(Some(self.contract.taken.get()));
         let _upcall = Upcall(self);
+        if self.pressed.pumps() {
+            self.pump(1);
+        }
         if self.home.board().is_marked() {
             self.sweep();
         }

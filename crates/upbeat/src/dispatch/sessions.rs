@@ -1,6 +1,7 @@
 //! Sessions that come and go.
 
 use super::Dispatcher;
+use crate::carriers::Carriers;
 use crate::contain::contain;
 use crate::error::{Lost, Why};
 use crate::execution::Execution;
@@ -9,9 +10,11 @@ use crate::session::{Session, Terms, Waiter};
 use crate::stuck;
 use crate::task::Cancelled;
 use crate::wait::Waiting;
+use crate::warning::memory_is_refused;
 use std::cell::{OnceCell, RefCell};
 use std::os::fd::AsFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 use upbeat_core::backoff::connect_delay_ns;
@@ -36,6 +39,8 @@ pub(crate) type OnLost = Box<dyn Fn(&Lost)>;
 pub(crate) struct Settings {
     pub(crate) waiting: Waiting,
     pub(crate) place: Option<SocketPlace>,
+    /// What carries its sessions.
+    pub(crate) carriers: Carriers,
     /// One message in so many is sampled for the bill; 0 for none.
     pub(crate) sampling: u32,
     /// How handlers are run whose methods do not say it.
@@ -178,11 +183,12 @@ impl Dispatcher {
     fn proves(&self, carrier: &Carrier, name: &NodeName) -> bool {
         let (peer, program) = (&carrier.peer, self.home.program().name());
         match (carrier.kind, &self.settings.place) {
+            // A stream within this process is a test's.
             (Kind::Local, _) => local::incarnation_of(program, name) == Some(peer.incarnation),
-            (Kind::Shared, Some(place)) => {
+            (Kind::Shared | Kind::Stream, Some(place)) => {
                 peer.pid.is_some() && shared::process_of(place, program, name) == peer.pid
             }
-            (Kind::Shared, None) => false,
+            (Kind::Shared | Kind::Stream, None) => false,
         }
     }
 
@@ -259,8 +265,12 @@ impl Dispatcher {
         let opened = match stepped {
             Ok(Step::Waiting) => return,
             Ok(Step::Done(carrier)) => {
-                let replies = self.purse.replies().clone();
-                Ok(Rc::new(Session::new(carrier, self.settings.terms, replies)))
+                self.poll_new_socket(Source::Place(key), &carrier).map(|()| {
+                    let replies = self.purse.replies().clone();
+                    let roster = Arc::clone(&self.roster);
+                    let wake = Arc::new(move || roster.ring());
+                    Rc::new(Session::new(carrier, self.settings.terms, replies, wake))
+                })
             }
             Err(error) => Err(error),
         };
@@ -290,6 +300,7 @@ impl Dispatcher {
     /// A session is open: looks at it from now on.
     fn enter(self: &Rc<Self>, key: Key, session: &Rc<Session>) {
         session.key.set(Some(key));
+        session.carrier.unshared().into_iter().for_each(memory_is_refused);
         let pid = session.carrier.peer.pid.filter(|pid| *pid != std::process::id());
         if let Some(pid) = pid {
             let mut door = self.door.borrow_mut();
@@ -321,6 +332,9 @@ impl Dispatcher {
         }
         self.places.borrow_mut().remove(key);
         self.hot.borrow_mut().retain(|other| !Rc::ptr_eq(other, session));
+        if session.carrier.is_stream() {
+            self.find_streams();
+        }
         let carrier = &session.carrier;
         self.reactor.remove(carrier);
         session.close(&why);

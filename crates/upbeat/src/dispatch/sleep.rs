@@ -80,7 +80,7 @@ impl Dispatcher {
         let computing = self.roster.is_computing();
         let mut pace = self.pace.borrow_mut();
         let idle = pace.idle(computing);
-        self.looks.set(pace.looks(computing));
+        self.set_looks(pace.looks(computing));
         idle
     }
 
@@ -89,14 +89,14 @@ impl Dispatcher {
     pub(super) fn tick_busy(self: &Rc<Self>) -> bool {
         let mut pace = self.pace.borrow_mut();
         pace.tick();
-        self.looks.set(pace.looks(self.roster.is_computing()));
+        self.set_looks(pace.looks(self.roster.is_computing()));
         drop(pace);
         self.tick()
     }
 
     /// A computation has begun beside the node.
     pub(crate) fn now_computes(&self) {
-        self.looks.set(self.pace.borrow().looks(true));
+        self.set_looks(self.pace.borrow().looks(true));
     }
 
     /// Sees to what must not wait for a sleep: timers, and now and then the sockets. Gives whether
@@ -156,6 +156,7 @@ impl Dispatcher {
         self.home.page().withdraw();
         self.settle_all(false);
         self.relieve_all();
+        self.rest_streams();
         let mut sources = self.sources.take();
         let sleeps = self.roster.may_sleep() && !self.anything_came();
         if sleeps {
@@ -189,6 +190,7 @@ impl Dispatcher {
         self.home.page().withdraw();
         self.settle_all(false);
         self.relieve_all();
+        self.rest_streams();
         if !self.roster.may_sleep() || self.anything_came() {
             return false;
         }

@@ -31,6 +31,7 @@ impl Dispatcher {
                 Source::Roster => {}
                 Source::Alarm => self.reactor.hush(),
                 Source::Place(key) => match self.session(key) {
+                    Some(session) if session.carrier.was_pumped() => self.heat(&session),
                     Some(session) => self.hear(&session),
                     None => self.step(key),
                 },
@@ -57,7 +58,7 @@ impl Dispatcher {
         any
     }
 
-    fn hear(self: &Rc<Self>, session: &Rc<Session>) {
+    pub(super) fn hear(self: &Rc<Self>, session: &Rc<Session>) {
         match session.hear() {
             Ok(()) => self.heat(session),
             Err(why) => self.lose_after_last_words(session, *why),
@@ -68,6 +69,7 @@ impl Dispatcher {
     /// calls have nobody left to answer.
     fn lose_after_last_words(self: &Rc<Self>, session: &Rc<Session>, why: Why) {
         let mut why = why;
+        session.carrier.take_rest();
         for kept in self.purse.with(|budget| session.forget_kept(budget)) {
             if kept.head.kind != Kind::Call {
                 self.run_kept(session, &kept);

@@ -13,6 +13,7 @@ use crate::session::{
 };
 use crate::wait::{Pace, TURNS_PER_TICK, Waiting};
 use crate::wake::MAIN;
+use crate::warning::memory_is_refused;
 use crate::wire::{Content, Input, Wire, WireError};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -85,12 +86,19 @@ impl Caller {
         watch: Option<Arc<Watch>>,
         until: Option<u64>,
     ) -> Result<Caller, ConnectError> {
-        let home = match target.place {
-            Some(_) => Home::of_handle(target.program.clone()),
-            None => Home::local(target.program.clone(), None),
-        };
+        let home = target.carriers.home(target.program.clone(), None, target.place.is_some());
         let home = home.map_err(|error| ConnectError::Service { text: error.to_string() })?;
         let carrier = wait_open(target, &home, watch.as_deref(), until)?;
+        drop(carrier.take_old_socket());
+        carrier.unshared().into_iter().for_each(memory_is_refused);
+        // A thread that blocks looks by itself.
+        let wake: Arc<dyn Fn() + Send + Sync> = match &watch {
+            Some(watch) => {
+                let watch = Arc::clone(watch);
+                Arc::new(move || watch.kick())
+            }
+            None => Arc::new(|| ()),
+        };
         let waiting = watch.as_ref().map_or(target.waiting, |_| Waiting::Sleeping);
         let mut caller = Caller {
             home,
@@ -98,6 +106,7 @@ impl Caller {
                 carrier,
                 Terms { longest: target.longest, ..Terms::default() },
                 ReplyBudget::default(),
+                wake,
             ),
             numbers: Box::new([BIND]),
             pace: Pace::new(waiting),

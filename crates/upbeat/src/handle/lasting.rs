@@ -70,6 +70,11 @@ impl Until {
     }
 }
 
+/// What a socket is waited for.
+pub(super) fn events(writable: bool) -> PollFlags {
+    if writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN }
+}
+
 /// What the thread of a session looks after besides its socket.
 pub(super) struct Watch {
     /// Readable when nobody wants the session any more.
@@ -115,11 +120,22 @@ impl Watch {
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
     }
 
+    /// Wakes the thread, which has something to send.
+    pub(super) fn kick(&self) {
+        // A time that was long ago.
+        self.set(&mut self.alarms(), 1);
+    }
+
     /// Waits until the socket has something, and rings the alarms that are due. True if nobody wants
     /// it any more.
-    pub(super) fn wait(&self, socket: BorrowedFd<'_>, timeout: Option<&Timespec>) -> bool {
-        let of = [socket, self.stop.as_fd(), self.timer.as_fd()];
-        let mut descriptors = of.map(|of| PollFd::from_borrowed_fd(of, PollFlags::IN));
+    pub(super) fn wait(
+        &self,
+        socket: BorrowedFd<'_>,
+        writable: bool,
+        timeout: Option<&Timespec>,
+    ) -> bool {
+        let of = [(socket, writable), (self.stop.as_fd(), false), (self.timer.as_fd(), false)];
+        let mut descriptors = of.map(|(of, out)| PollFd::from_borrowed_fd(of, events(out)));
         // Interrupted, or whatever it is: looking again is right.
         let _ = poll(&mut descriptors, timeout);
         let [_, stop, timer] = descriptors.map(|descriptor| !descriptor.revents().is_empty());
@@ -131,7 +147,7 @@ impl Watch {
 
     /// Waits for so long. True if nobody wants the session any more.
     pub(super) fn pause(&self, timeout: &Timespec) -> bool {
-        self.wait(self.stop.as_fd(), Some(timeout))
+        self.wait(self.stop.as_fd(), false, Some(timeout))
     }
 
     fn alarms(&self) -> MutexGuard<'_, Alarms> {
@@ -238,12 +254,12 @@ mod tests {
         drop(dropped);
         assert!(near.change(&wakers[3]));
         while counts() == [0; 4] {
-            assert!(!watch.wait(socket.as_fd(), None));
+            assert!(!watch.wait(socket.as_fd(), false, None));
         }
         assert!(now_ns() >= began + 20 * ms);
         assert_eq!(counts(), [0, 0, 0, 1]);
         assert!(!near.change(&wakers[3]) && watch.alarms().set == Some(far));
         watch.stop();
-        assert!(watch.wait(socket.as_fd(), None));
+        assert!(watch.wait(socket.as_fd(), false, None));
     }
 }

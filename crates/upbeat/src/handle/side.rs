@@ -78,8 +78,19 @@ impl Side {
             return None;
         }
         match &mut *lock(&self.state) {
-            State::Open(caller) => Some(act(caller)),
+            State::Open(caller) => {
+                let done = act(caller);
+                self.leave_output(caller);
+                Some(done)
+            }
             State::Opening(_) | State::Failed(_) => None,
+        }
+    }
+
+    /// What the socket did not take is sent by the thread, once it takes more.
+    fn leave_output(&self, caller: &Caller) {
+        if caller.session.carrier.has_output() {
+            self.watch.kick();
         }
     }
 
@@ -150,6 +161,7 @@ impl Side {
             None if wants.is_any() => *asked = Some(Asked::of(self, wants)),
             None => {}
         }
+        self.leave_output(caller);
         let sent = match sent {
             Ok(sent) => sent,
             Err(error) => {
@@ -327,7 +339,7 @@ fn tell(
 /// The thread: hears the bell until the session has ended or nobody holds the handle.
 fn hear(state: &Mutex<State>, bell: &OwnedFd, watch: &Watch) {
     loop {
-        let kept = {
+        let (kept, writable) = {
             let mut state = lock(state);
             let State::Open(caller) = &mut *state else { return };
             caller.awake();
@@ -344,10 +356,10 @@ fn hear(state: &Mutex<State>, bell: &OwnedFd, watch: &Watch) {
             if !caller.may_sleep() {
                 continue;
             }
-            caller.session.tidy_in_ns()
+            (caller.session.tidy_in_ns(), caller.session.carrier.has_output())
         };
         // Memory that lies idle, and a grant that nobody uses, are not slept over.
-        if watch.wait(bell.as_fd(), kept.map(timespec).as_ref()) {
+        if watch.wait(bell.as_fd(), writable, kept.map(timespec).as_ref()) {
             return;
         }
     }

@@ -1,6 +1,7 @@
 //! What a node is made with.
 
 use super::{End, Node};
+use crate::carriers::Carriers;
 use crate::dispatch::{Dispatcher, OnLost, Settings};
 use crate::drives;
 use crate::error::{BuildError, Lost};
@@ -12,6 +13,7 @@ use crate::setup::{
 use crate::statistics::{Collected, Report, Statistics};
 use crate::stuck::{self, OnStuck, Stuck};
 use crate::wait::Waiting;
+use crate::warning::memory_is_refused;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,7 +21,6 @@ use upbeat_core::bill::Counter;
 use upbeat_core::limits::{BUDGET_BYTES, TAKEN_BYTES_MAX};
 use upbeat_core::name::NodeName;
 use upbeat_memory::counters::Counters;
-use upbeat_transport::home::Home;
 use upbeat_transport::{local, shared};
 
 /// What a node is made with.
@@ -47,6 +48,7 @@ pub struct Builder {
     waiting: Waiting,
     directory: Option<PathBuf>,
     local_only: bool,
+    shared_memory: Option<bool>,
     sampling: Option<u32>,
     conservative: Option<bool>,
     execution: Option<Execution>,
@@ -68,6 +70,7 @@ impl Builder {
             waiting: Waiting::default(),
             directory: None,
             local_only: false,
+            shared_memory: None,
             sampling: None,
             conservative: None,
             execution: None,
@@ -245,6 +248,26 @@ impl Builder {
         self
     }
 
+    /// Whether the node shares memory with other processes, which is the fastest way. Without, its sessions
+    /// with them go over byte streams of unix sockets, as between containers that have a socket in common and
+    /// may not share memory; calls take some microseconds longer. If nobody says, it is what the
+    /// environment variable `UPBEAT_SHARED_MEMORY` says, else the node does where both sides can; where the
+    /// system refuses it, that is told once on standard error.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let directory = std::env::temp_dir().join(format!("upbeat-doc-memory-{}", std::process::id()));
+    /// let builder = upbeat::Node::builder("doc/apart").directory(&directory);
+    /// let node = builder.shared_memory(false).build()?;
+    /// # drop(node);
+    /// # std::fs::remove_dir_all(directory)?;
+    /// # Ok(()) }
+    /// ```
+    pub fn shared_memory(mut self, shared: bool) -> Builder {
+        self.shared_memory = Some(shared);
+        self
+    }
+
     /// Is called for every session that ends, with how it ended.
     ///
     /// ```
@@ -341,15 +364,18 @@ impl Builder {
     pub fn build(self) -> Result<Node, BuildError> {
         let name = NodeName::new(&self.name).map_err(BuildError::Name)?;
         let program = program_id(self.program.as_deref())?;
-        let home = if self.local_only {
-            Home::local(program, Some(name))
-        } else {
-            Home::new(program, Some(name))
-        };
+        let carriers = Carriers::of(self.shared_memory);
+        let home = carriers.home(program, Some(name), !self.local_only);
         let home = home.map_err(BuildError::Home)?;
+        home.unshared().into_iter().for_each(memory_is_refused);
         let place = if self.local_only { None } else { Some(place(self.directory)?) };
-        let counters = Counters::create(Counter::COUNT, &self.name, home.incarnation());
-        let counters = counters.map_err(|error| BuildError::Home(error.into()))?;
+        let counters = match Counters::create(Counter::COUNT, &self.name, home.incarnation()) {
+            // Nobody can look at them then.
+            Err(error) if error.is_refused() => {
+                Counters::heap(Counter::COUNT, &self.name, home.incarnation())
+            }
+            counters => counters.map_err(|error| BuildError::Home(error.into()))?,
+        };
         let shared = match &place {
             Some(place) => Some(shared::Listener::bind(place, &home).map_err(BuildError::Bind)?),
             None => None,
@@ -365,6 +391,7 @@ impl Builder {
         let settings = Settings {
             waiting,
             place,
+            carriers,
             sampling,
             execution,
             budget,

@@ -10,7 +10,7 @@ use upbeat_core::limits::{
     LONG_BYTES_MAX, LONG_KEPT_MAX, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX, SHORT_BYTES,
     SLAB_GENERATION, SLABS_MAX,
 };
-use upbeat_memory::slab::{Allowance, Borrowed, is_slab};
+use upbeat_memory::slab::{Allowance, Borrowed, Tell, is_slab};
 use upbeat_transport::carrier::Segment;
 
 /// The peer's slabs, by its numbers.
@@ -137,9 +137,16 @@ impl Session {
             slabs.resize_with(number + 1, || None);
         }
         let (allowance, weight) = kept_of(count, each, &lent.long);
-        let borrowed = borrowed.keeping(allowance, weight).telling(self.carrier.relief());
+        let borrowed = borrowed.keeping(allowance, weight).telling(self.relief());
         slabs[number] = Some(Arc::new(borrowed));
         Ok(())
+    }
+
+    /// Tells the peer, if it waits for room: of a buffer that goes back outside of what this side's owner
+    /// does, after which it would look itself.
+    fn relief(&self) -> Tell {
+        let wake = Arc::clone(&self.wake);
+        self.carrier.relief(move || wake())
     }
 
     /// A slab of the peer's is not used any more.

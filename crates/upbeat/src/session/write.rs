@@ -243,6 +243,7 @@ impl Session {
     #[cold]
     pub(super) fn lacks(&self, what: Lack) -> Put {
         self.lacking.set(self.lacking.get() | what as u8);
+        self.carrier.found_no_room();
         Put::Full
     }
 

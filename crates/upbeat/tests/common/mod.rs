@@ -227,6 +227,20 @@ impl Random {
     }
 }
 
+/// Whether every session of this run goes over a byte stream.
+pub(crate) fn over_streams() -> bool {
+    std::env::var("UPBEAT_TEST_CARRIER").is_ok_and(|carrier| carrier == "stream")
+}
+
+/// Whether sessions of this run share memory, which is what a test is about; where not, what is left out is
+/// said aloud.
+pub(crate) fn shares_memory(what: &str) -> bool {
+    if over_streams() {
+        println!("left out over byte streams: {what}");
+    }
+    !over_streams()
+}
+
 /// A number from the environment.
 pub(crate) fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))

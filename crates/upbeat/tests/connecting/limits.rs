@@ -102,6 +102,9 @@ fn small_files(place: &Path) {
 
 #[test]
 fn a_limit_of_files_is_an_error_and_no_death() {
+    if !crate::common::shares_memory("a limit of files is one of segments") {
+        return;
+    }
     let _watchdog = Watchdog::new("a limit of files", 60);
     let directory = Directory::new();
     let place = directory.path();
@@ -137,6 +140,9 @@ fn fill_table(server: &mut Other) -> String {
 
 #[test]
 fn a_session_for_which_there_is_no_descriptor_ends_with_the_reason_on_both_sides() {
+    if !crate::common::shares_memory("no descriptor is handed over") {
+        return;
+    }
     const BYTES: usize = 1 << 20;
     let _watchdog = Watchdog::new("a full table of descriptors", 60);
     let directory = Directory::new();

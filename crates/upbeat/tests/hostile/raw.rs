@@ -49,7 +49,9 @@ impl Raw {
         rustix::net::connect(&socket, &SocketAddrUnix::new(path).unwrap()).ok()?;
         let (version_min, version_max) = (VERSION_MAX, VERSION_MAX);
         let (caller, incarnation, pid) = (None, 77, 1);
-        let hello = Hello { version_min, version_max, program, caller, wanted, incarnation, pid };
+        let memory = true;
+        let hello =
+            Hello { version_min, version_max, program, caller, wanted, incarnation, pid, memory };
         send(&socket, &Record::Hello(hello).encode(), &[]).ok()?;
         let (Some(Record::Welcome(_)), _) = receive(&socket, WAITING).ok()?? else { return None };
         let (Some(Record::Segments(theirs)), descriptors) = receive(&socket, WAITING).ok()?? else {

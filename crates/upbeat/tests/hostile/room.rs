@@ -110,6 +110,9 @@ fn open(place: &Path) -> Place {
 
 #[test]
 fn room_that_was_granted_comes_back() {
+    if !crate::common::shares_memory("the peers of this test write into shared lanes") {
+        return;
+    }
     let share = SESSION_BUDGET_BYTES as usize;
     let (ends, _) = against("room", move |place| {
         for round in 0..12 {
@@ -150,6 +153,9 @@ fn room_that_was_granted_comes_back() {
 
 #[test]
 fn grants_are_bounded_and_in_their_order() {
+    if !crate::common::shares_memory("the peers of this test write into shared lanes") {
+        return;
+    }
     against("grants", |place| {
         let raw = connect(place);
         (0..10).for_each(|_| assert!(raw.reserve(1000)));
@@ -181,6 +187,9 @@ fn grants_are_bounded_and_in_their_order() {
 
 #[test]
 fn a_call_that_waits_can_be_cancelled() {
+    if !crate::common::shares_memory("the peers of this test write into shared lanes") {
+        return;
+    }
     against("cancels", |place| {
         let raw = connect(place);
         assert!(raw.reserve(1000));
@@ -197,6 +206,9 @@ fn a_call_that_waits_can_be_cancelled() {
 
 #[test]
 fn packed_messages_that_wait_are_all_there() {
+    if !crate::common::shares_memory("the peers of this test write into shared lanes") {
+        return;
+    }
     let (_, noted) = against("packed messages", |place| {
         let raw = connect(place);
         assert!(raw.reserve(1000));
@@ -213,6 +225,9 @@ fn packed_messages_that_wait_are_all_there() {
 
 #[test]
 fn long_requests_go_with_and_without_a_grant() {
+    if !crate::common::shares_memory("the peers of this test write into shared lanes") {
+        return;
+    }
     let (ends, _) = against("long requests", |place| {
         for len in [MEDIUM_BYTES_MAX as u32 + 8, 128 << 10] {
             let raw = connect(place);
@@ -244,6 +259,9 @@ fn long_requests_go_with_and_without_a_grant() {
 
 #[test]
 fn returns_that_lie_spoil_only_what_they_are_told() {
+    if !crate::common::shares_memory("the peers of this test write into shared lanes") {
+        return;
+    }
     against("returns", |place| {
         let (liar, honest) = (connect(place), connect(place));
         for round in 0..500_u32 {

@@ -61,6 +61,9 @@ impl Attack {
 /// Whoever asks about a call that is not there is told once that there is no more time.
 #[test]
 fn questions_about_calls_that_are_not_there_are_answered_with_nothing() {
+    if !crate::common::shares_memory("the peers of this test write into shared lanes") {
+        return;
+    }
     let (ends, _) = against("questions", |place| {
         let raw = connect(place);
         raw.add(0);
@@ -80,6 +83,9 @@ fn questions_about_calls_that_are_not_there_are_answered_with_nothing() {
 /// Answers that nobody waits for change nothing, neither before a question nor behind its answer.
 #[test]
 fn answers_that_nobody_asked_for_do_nothing() {
+    if !crate::common::shares_memory("the peers of this test write into shared lanes") {
+        return;
+    }
     let (ends, _) = against("answers", |place| {
         let raw = connect(place);
         raw.add(0);

@@ -3,7 +3,7 @@
 use crate::chain::{A_WHILE, ChainClient, Stand};
 use crate::common::process::Other;
 use crate::common::server::{KINDS, Kind};
-use crate::common::{Watchdog, at_once, node};
+use crate::common::{Watchdog, at_once, node, over_streams, yield_now};
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Counter, Waiting};
 
@@ -111,6 +111,10 @@ fn a_silent_caller_extends_nothing() {
         // It lies in the lane, and this node does not look any more until the callee has given up. The
         // callee, which nobody has rung, finds it when the other node connects.
         let call = call.extendable(ms(60_000)).try_send().unwrap();
+        if over_streams() {
+            // It is sent when the turn ends.
+            yield_now().await;
+        }
         let (name, place) = (stand.names[0].clone(), stand.place.clone());
         let other = std::thread::spawn(move || {
             let node =

@@ -3,12 +3,12 @@
 //! Invariant: nobody waits longer than until the time that was given, nor for what nobody wants any more.
 
 use super::super::Target;
-use super::super::lasting::{Watch, now_ns};
+use super::super::lasting::{Watch, events, now_ns};
 use super::{Caller, Wants};
 use crate::error::{CallError, ConnectError, Why};
 use crate::reactor::timespec;
 use crate::wait::{Idle, TURNS_PER_TICK};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, Timespec, poll};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -17,16 +17,17 @@ use upbeat_core::limits::{CALLS_PER_SESSION_MAX, CONNECT_MS_MAX};
 use upbeat_memory::sync::{Fenced, fence_full};
 use upbeat_memory::ticks::{ticks, ticks_per_second};
 use upbeat_transport::carrier::Carrier;
-use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
-use upbeat_transport::opening::{Opening, Step};
-use upbeat_transport::{local, shared};
+use upbeat_transport::opening::Step;
 
 /// Between two looks at the socket while waiting awake.
 const WATCH: Duration = Duration::from_millis(1);
 /// A session that lay idle for this part of a second, 20 us, has its socket read before it is used. The
 /// read takes a hundredth of that time.
 const IDLE_PARTS: u64 = 50_000;
+
+/// Looks at the socket of a stream before the pace is asked again. One takes the time of some forty at a lane.
+const STREAM_LOOKS: u32 = 8;
 
 impl Caller {
     /// Whether the time is over for which the thread blocks.
@@ -40,11 +41,17 @@ impl Caller {
         if self.turns_left == 0 {
             self.tick();
         }
-        for _ in 0..self.pace.looks(false) {
-            if self.session.has_frame() {
+        if self.session.carrier.is_stream() {
+            if self.pump() {
                 return;
             }
-            std::hint::spin_loop();
+        } else {
+            for _ in 0..self.pace.looks(false) {
+                if self.session.has_frame() {
+                    return;
+                }
+                std::hint::spin_loop();
+            }
         }
         match self.pace.idle(false) {
             Idle::Tick => {
@@ -62,6 +69,21 @@ impl Caller {
                 self.pace.slept();
             }
         }
+    }
+
+    /// Looks at the socket of a stream, several times where this looks at all. Returns whether anything came.
+    fn pump(&mut self) -> bool {
+        let looks = if self.pace.looks(false) == 1 { 1 } else { STREAM_LOOKS };
+        for _ in 0..looks {
+            let pumped = self.session.carrier.pump();
+            if pumped.ended {
+                self.hear();
+            }
+            if pumped.came || pumped.ended {
+                return true;
+            }
+        }
+        false
     }
 
     /// Notices others that run on this processor. Where each reply comes at once, nothing else would.
@@ -103,13 +125,14 @@ impl Caller {
     /// Sleeps until the peer rings.
     fn sleep(&mut self) {
         // What has rung the last time is read when nobody waits for what it told of.
-        if std::mem::take(&mut self.rung) {
+        if std::mem::take(&mut self.rung) && !self.session.carrier.is_stream() {
             self.hear();
         }
         if self.may_sleep() {
             let bell = self.session.carrier.as_fd();
             let left = self.until.map(|until| timespec(until.saturating_sub(now_ns())));
-            if wait(bell, self.watch.as_deref(), left.as_ref()) {
+            let writable = self.session.carrier.has_output();
+            if wait(bell, writable, self.watch.as_deref(), left.as_ref()) {
                 self.end(Why::Closed);
             }
             self.rung = true;
@@ -227,13 +250,9 @@ fn open_once(
     began: Instant,
 ) -> Result<Carrier, ConnectError> {
     let now_ms = || milliseconds(began);
-    let opening = match (&target.place, local::connect(home, &target.name, 0, now_ms())) {
-        (Some(place), Err(OpenError::NoSuchNode { .. })) => {
-            shared::connect(place, home, &target.name, 0, 0)
-        }
-        (_, here) => here,
-    };
-    let mut opening: Opening = opening.map_err(ConnectError::Open)?;
+    let (place, times) = (target.place.as_ref(), [now_ms(), 0]);
+    let opening = target.carriers.connect(home, place, &target.name, 0, times);
+    let mut opening = opening.map_err(ConnectError::Open)?;
     loop {
         let is_late = until.is_some_and(|until| now_ns() >= until);
         match opening.step(now_ms()) {
@@ -246,7 +265,7 @@ fn open_once(
             Ok(Step::Waiting) => {
                 let late = opening.deadline_ms().saturating_sub(now_ms()).max(1) * 1_000_000;
                 let left = until.map_or(u64::MAX, |until| until.saturating_sub(now_ns()));
-                if wait(opening.as_fd(), watch, Some(&timespec(late.min(left)))) {
+                if wait(opening.as_fd(), false, watch, Some(&timespec(late.min(left)))) {
                     return Err(dropped());
                 }
             }
@@ -254,12 +273,18 @@ fn open_once(
     }
 }
 
-/// Waits until the socket has something. True if nobody wants it any more.
-fn wait(socket: BorrowedFd<'_>, watch: Option<&Watch>, timeout: Option<&Timespec>) -> bool {
+/// Waits until the socket has something, or takes something if it is to be writable. True if nobody wants it any
+/// more.
+fn wait(
+    socket: BorrowedFd<'_>,
+    writable: bool,
+    watch: Option<&Watch>,
+    timeout: Option<&Timespec>,
+) -> bool {
     let Some(watch) = watch else {
         // Interrupted, or whatever it is: looking again is right.
-        let _ = poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::IN)], timeout);
+        let _ = poll(&mut [PollFd::from_borrowed_fd(socket, events(writable))], timeout);
         return false;
     };
-    watch.wait(socket, timeout)
+    watch.wait(socket, writable, timeout)
 }

@@ -1,0 +1,152 @@
+//! Sessions over byte streams: what has come is looked for on their sockets, where others look into lanes.
+//!
+//! A turn looks into the lanes, and then pumps the streams that are hot: what is due is sent, and what has come
+//! is written into the replica of the peer's lane and taken over from there, as from any lane. Invariant: a node without streams does nothing of this, and one that sleeps is woken by the
+//! sockets that it waits for: readable ones, and writable ones where something is still to be sent.
+
+use super::{Dispatcher, Main};
+use crate::reactor::Source;
+use crate::session::Session;
+use std::cell::Cell;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use upbeat_transport::carrier::Carrier;
+use upbeat_transport::error::OpenError;
+
+/// Looks at the sockets in one turn where nothing comes. One takes the time of some forty at a lane.
+const LOOKS: u32 = 8;
+
+const WAITS: u8 = 1;
+const PUMPS: u8 = 2;
+
+/// What a turn sees to that few turns have: one look tells of all.
+#[derive(Default)]
+pub(super) struct Pressed(Cell<u8>);
+
+impl Pressed {
+    /// Whether there is anything.
+    #[inline(always)]
+    pub(super) fn is_any(&self) -> bool {
+        self.0.get() != 0
+    }
+
+    /// Whether somebody may be waiting for room.
+    #[inline]
+    pub(super) fn get(&self) -> bool {
+        self.0.get() & WAITS != 0
+    }
+
+    #[inline]
+    pub(super) fn set(&self, waits: bool) {
+        self.0.set(self.0.get() & !WAITS | u8::from(waits));
+    }
+
+    /// Whether streams are to be pumped.
+    pub(super) fn pumps(&self) -> bool {
+        self.0.get() & PUMPS != 0
+    }
+
+    fn set_pumps(&self, pumps: bool) {
+        self.0.set(self.0.get() & !PUMPS | if pumps { PUMPS } else { 0 });
+    }
+}
+
+impl Dispatcher {
+    /// Sees to what few turns have: streams, and those who wait for room. Gives whether anything came.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn see_to_pressed(self: &Rc<Self>, busy: bool, main: Main<'_>) -> bool {
+        let looks = if busy || self.pump_looks.get() == 1 { 1 } else { LOOKS };
+        let came = self.pressed.pumps() && self.pump(looks);
+        if came {
+            self.drain_streams(main);
+            self.relieve_all();
+        }
+        if self.pressed.get() {
+            self.settle_all(true);
+        }
+        came
+    }
+
+    /// Takes over what the pump has brought.
+    fn drain_streams(self: &Rc<Self>, main: Main<'_>) {
+        let mut from = 0;
+        while let Some(session) = self.next_with_frame(&mut from) {
+            if session.carrier.is_stream() {
+                if let Err(why) = self.drain(&session, main) {
+                    self.lose(&session, *why);
+                }
+                session.carrier.was_read();
+            }
+        }
+    }
+
+    /// Pumps the streams that are hot, so many times as long as nothing has come. Gives whether anything has.
+    pub(super) fn pump(self: &Rc<Self>, looks: u32) -> bool {
+        for _ in 0..looks {
+            let (mut came, mut ended) = (false, Vec::new());
+            for session in self.hot.borrow().iter().filter(|session| session.carrier.is_stream()) {
+                let pumped = session.carrier.pump();
+                came |= pumped.came;
+                if pumped.ended {
+                    ended.push(Rc::clone(session));
+                }
+            }
+            for session in &ended {
+                self.hear(session);
+            }
+            if came || !ended.is_empty() {
+                return true;
+            }
+            if self.roster.any() || self.home.board().is_marked() {
+                break;
+            }
+        }
+        false
+    }
+
+    /// How often a turn looks: once into the lanes where there are streams to pump besides.
+    pub(super) fn set_looks(&self, looks: u32) {
+        self.pump_looks.set(looks);
+        self.looks.set(if self.pressed.pumps() { 1 } else { looks });
+    }
+
+    /// Hot sessions have come or gone.
+    pub(super) fn find_streams(&self) {
+        let hot = self.hot.borrow();
+        self.pressed.set_pumps(hot.iter().any(|session| session.carrier.is_stream()));
+        drop(hot);
+        self.set_looks(self.pump_looks.get());
+    }
+
+    /// Before a sleep: sends what peers might wait for, and has the epoll wait for sockets that are full.
+    pub(super) fn rest_streams(&self) {
+        if !self.pressed.pumps() {
+            return;
+        }
+        for session in self.hot.borrow().iter().filter(|session| session.carrier.is_stream()) {
+            session.carrier.rest();
+            self.await_output(session);
+        }
+    }
+
+    fn await_output(&self, session: &Session) {
+        let Some(key) = session.key.get() else { return };
+        let waits = session.carrier.has_output();
+        if waits != session.awaits_output.replace(waits) {
+            self.reactor.change(session.carrier.as_fd(), Source::Place(key), waits);
+        }
+    }
+
+    /// A session stands whose handshake went over another socket: its own is polled from now on.
+    pub(super) fn poll_new_socket(
+        &self,
+        source: Source,
+        carrier: &Carrier,
+    ) -> Result<(), OpenError> {
+        let Some(old) = carrier.take_old_socket() else { return Ok(()) };
+        self.reactor.remove(&old);
+        let failed = |error| OpenError::System { act: "epoll_ctl", error };
+        self.reactor.add(carrier, source).map_err(failed)
+    }
+}

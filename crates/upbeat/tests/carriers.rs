@@ -1,0 +1,277 @@
+//! Processes of one host that share no memory: everything works over a byte stream, and costs nobody else
+//! anything when it goes wrong.
+
+#[path = "common/mod.rs"]
+mod common;
+
+use common::process::{Other, input_ends, part, say};
+use common::work::{WorkClient, WorkHandle, WorkServer, Worker};
+use common::{Directory, PROGRAM, Watchdog, alone, setting, soon};
+use rustix::process::Signal as Deadly;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use upbeat::{CallError, Node, Waiting};
+
+const MIB: usize = 1 << 20;
+
+/// The other process's parts. Without one this is a test of nothing.
+#[test]
+fn other() {
+    let Some((part, place)) = part() else { return };
+    match part.split_once(' ') {
+        Some(("apart", name)) => serve(Node::builder(name).shared_memory(false), &place),
+        Some(("usual", name)) => serve(Node::builder(name), &place),
+        _ => panic!("there is no part {part}"),
+    }
+}
+
+fn serve(builder: upbeat::Builder, place: &Path) {
+    let node = builder.program(PROGRAM).directory(place).build().unwrap();
+    let quit = input_ends();
+    node.serve(WorkServer::new(Worker::new(quit.clone())));
+    say("serving");
+    node.block_on(quit);
+    node.shut_down(Duration::from_secs(1));
+}
+
+fn start(part: &str, place: &Path) -> Other {
+    let mut other = Other::start(part, place);
+    other.expect("serving");
+    other
+}
+
+fn client(place: &Path, waiting: Waiting) -> Node {
+    // The registry of this process is one for all tests.
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let name = format!("client/{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    let builder = Node::builder(&name).program(PROGRAM).directory(place).waiting(waiting);
+    builder.build().unwrap()
+}
+
+async fn connected(node: &Node, name: &str) -> WorkClient {
+    node.connect(name).await.unwrap()
+}
+
+/// What every session does: short and long values both ways, more than one at a time.
+async fn works(work: &WorkClient) {
+    assert_eq!(soon(work.add(2, 3)).await, Ok(5));
+    for bytes in [0, 100, 5_000, 60_000, 70_000, 3 * MIB] {
+        let sent: Vec<u8> = (0..bytes).map(|at| (at * 7 + bytes) as u8).collect();
+        assert_eq!(soon(work.bytes(sent.clone())).await, Ok(sent));
+    }
+}
+
+/// Whether a process maps memory of lanes.
+fn maps_lanes(pid: u32) -> bool {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    maps.contains("upbeat-lane")
+}
+
+#[test]
+fn sides_that_may_not_share_memory_do_without() {
+    let _watchdog = Watchdog::new("without memory", 120);
+    let _alone = alone();
+    for waiting in [Waiting::Adaptive, Waiting::Polling, Waiting::Sleeping] {
+        let directory = Directory::new();
+        let place = directory.path();
+        let mut server = start("apart server", &place);
+        let node = client(&place, waiting);
+        node.block_on(async {
+            let work = connected(&node, "server").await;
+            works(&work).await;
+        });
+        // A handle, which is of another mind, and one of the same.
+        for shared in [true, false] {
+            let builder = upbeat::handle::builder().program(PROGRAM).directory(&place);
+            let builder = builder.waiting(waiting).shared_memory(shared);
+            let work: WorkHandle = builder.connect("server").unwrap();
+            let blocking = work.blocking();
+            assert_eq!(blocking.add(3, 4), Ok(7));
+            assert_eq!(blocking.bytes(vec![5; 2 * MIB]), Ok(vec![5; 2 * MIB]));
+            assert_eq!(common::block_on(work.add(4, 5)), Ok(9));
+            assert_eq!(common::block_on(work.bytes(vec![6; MIB])), Ok(vec![6; MIB]));
+        }
+        assert!(!maps_lanes(server.child.id()) && !maps_lanes(std::process::id()));
+        server.end();
+    }
+}
+
+/// A million calls go over one stream, where so many are asked for.
+#[test]
+fn calls_go_on_and_on() {
+    let _watchdog = Watchdog::new("many calls", 300);
+    let _alone = alone();
+    let directory = Directory::new();
+    let place = directory.path();
+    let _server = start("apart server", &place);
+    let node = client(&place, Waiting::Adaptive);
+    let calls = setting("UPBEAT_STREAM_CALLS", 20_000);
+    node.block_on(async {
+        let work = connected(&node, "server").await;
+        for number in 0..calls {
+            assert_eq!(work.add(number, 1).await, Ok(number + 1));
+        }
+        // And many at a time, one-way messages among them.
+        for _ in 0..calls / 1000 {
+            let open: Vec<_> = (0..100)
+                .map(|number| {
+                    let work = work.clone();
+                    node.spawn(async move { work.add(number, number).await })
+                })
+                .collect();
+            for (number, call) in (0..).zip(open) {
+                assert_eq!(call.await.unwrap(), Ok(2 * number));
+            }
+        }
+    });
+}
+
+/// A peer that is killed while a long message is on its way ends its session and nothing else.
+#[test]
+fn a_peer_that_dies_amid_a_long_message_ends_its_session_alone() {
+    let _watchdog = Watchdog::new("a death amid a message", 120);
+    let _alone = alone();
+    let directory = Directory::new();
+    let place = directory.path();
+    let mut victim = start("apart victim", &place);
+    let _server = start("apart server", &place);
+    let node = client(&place, Waiting::Adaptive);
+    node.block_on(async {
+        let (dying, work) = (connected(&node, "victim").await, connected(&node, "server").await);
+        assert_eq!(dying.add(1, 1).await, Ok(2));
+        // Stopped, it takes a part of the message; then it is killed.
+        victim.signal(Deadly::STOP);
+        let long = node.spawn({
+            let dying = dying.clone();
+            async move { dying.bytes(vec![1; 30 * MIB]).await }
+        });
+        let few = node.spawn(async move { dying.add(1, 2).await });
+        works(&work).await;
+        let began = Instant::now();
+        victim.kill();
+        let (long, few) = (soon(long).await.unwrap(), soon(few).await.unwrap());
+        for ended in [long.map(drop), few.map(drop)] {
+            let Err(CallError::Unknown(lost) | CallError::NotSent(lost)) = ended else {
+                panic!("{ended:?}");
+            };
+            assert!(lost.to_string().contains("has died"), "{lost}");
+        }
+        assert!(began.elapsed() < Duration::from_secs(10));
+        works(&work).await;
+    });
+}
+
+/// A peer that does not read holds up those who send to it, within bounds, and nobody else.
+#[test]
+fn a_peer_that_does_not_read_holds_up_its_own_session() {
+    let _watchdog = Watchdog::new("a slow reader", 120);
+    let _alone = alone();
+    let directory = Directory::new();
+    let place = directory.path();
+    let slow = start("apart slow", &place);
+    let _server = start("apart server", &place);
+    let node = client(&place, Waiting::Adaptive);
+    node.block_on(async {
+        let (late, work) = (connected(&node, "slow").await, connected(&node, "server").await);
+        assert_eq!(late.noted().await, Ok((0, 0, 0)));
+        slow.signal(Deadly::STOP);
+        let before = resident();
+        let mut sent = 0;
+        loop {
+            match late.note(sent + 1).try_send() {
+                Ok(()) => sent += 1,
+                Err(error) => {
+                    assert_eq!(error, CallError::Full);
+                    break;
+                }
+            }
+            assert!(sent < 1_000_000, "it takes everything");
+        }
+        assert!(sent >= 50, "{sent}");
+        works(&work).await;
+        assert!(resident() < before + (64 << 10), "{before} to {} KiB", resident());
+        slow.signal(Deadly::CONT);
+        late.note(sent + 1).await.unwrap();
+        let (noted, ..) = soon(late.noted()).await.unwrap();
+        assert_eq!(noted, sent + 1, "each of them has come");
+    });
+}
+
+/// Kilobytes that this process has in memory.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Two containers with nothing in common but the directory of the sockets.
+#[test]
+fn containers_that_share_a_socket_alone_communicate() {
+    let flags = ["-m", "-i", "-p", "-u", "-f", "--kill-child=SIGKILL"];
+    let mut tried = Command::new("unshare");
+    let tried = tried.args(flags).arg("true").stderr(Stdio::null()).status();
+    if !tried.as_ref().is_ok_and(std::process::ExitStatus::success) {
+        println!("left out: only root can make namespaces: {tried:?}");
+        return;
+    }
+    let _watchdog = Watchdog::new("containers", 120);
+    let _alone = alone();
+    let directory = Directory::new();
+    let place = directory.path();
+    let mut unshare = Command::new("unshare");
+    unshare.args(flags);
+    let mut server = Other::start_under(unshare, "apart server", &place);
+    server.expect("serving");
+    let node = client(&place, Waiting::Adaptive);
+    node.block_on(async {
+        let work = connected(&node, "server").await;
+        works(&work).await;
+        let forever = work.forever();
+        server.kill();
+        let error = soon(forever).await.unwrap_err();
+        assert!(error.to_string().contains("has died"), "{error}");
+    });
+}
+
+/// Where the system makes no memory that can be shared, streams take its place, and that is said once.
+#[test]
+fn a_system_that_refuses_memory_is_done_without_and_told_of_once() {
+    if !common::shares_memory("nobody asks the system for memory") {
+        return;
+    }
+    if Command::new("strace").arg("-V").output().is_err() {
+        println!("left out: strace is not installed, by which system calls are made to fail");
+        return;
+    }
+    let _watchdog = Watchdog::new("no memory to share", 120);
+    let _alone = alone();
+    let directory = Directory::new();
+    let place = directory.path();
+    let told = place.with_extension("told");
+    // The standard error of what runs goes into a file, strace's own nowhere.
+    let mut shell = Command::new("sh");
+    let inject = "exec strace -f -qq -o /dev/null -e trace=memfd_create \
+                  -e inject=memfd_create:error=EPERM \"$@\" 2> \"$0\"";
+    shell.args(["-c", inject]).arg(&told);
+    let mut server = Other::start_under(shell, "usual server", &place);
+    server.expect("serving");
+    let node = client(&place, Waiting::Adaptive);
+    node.block_on(async {
+        let work = connected(&node, "server").await;
+        works(&work).await;
+    });
+    let handle = upbeat::handle::builder().program(PROGRAM).directory(&place);
+    let handle: WorkHandle = handle.connect("server").unwrap();
+    assert_eq!(handle.blocking().add(1, 1), Ok(2));
+    drop((handle, node));
+    server.end();
+    let told = std::fs::read_to_string(&told).unwrap();
+    let lines: Vec<_> = told.lines().filter(|line| line.contains("cannot be shared")).collect();
+    let [line] = lines[..] else { panic!("{told}") };
+    assert!(
+        line.contains("memfd_create failed") && line.contains("shared_memory(false)"),
+        "{line}"
+    );
+}
