@@ -14,6 +14,7 @@ pub mod progress;
 pub mod control;
 pub mod ground;
 mod line;
+mod socket;
 pub mod message;
 pub mod pipe;
 pub mod pair;

@@ -8,21 +8,24 @@ mod threads;
 mod crowd;
 mod circle;
 
-use crate::bench::control::{Control, Done, Job};
+use crate::bench::control::{Control, Done, Job, Offer};
 use crate::bench::error::BenchError;
 use crate::bench::flight;
-use crate::bench::ground::Ground;
+use crate::bench::ground::{self, Ground};
 use crate::bench::hosts::{Host, Policy, host_name};
 use crate::bench::pair::{Pair, Server};
 use crate::bench::pin::Cpus;
 use crate::bench::report::Row;
 use crate::bench::rounds::{Floor, Rate, Subject};
+use crate::bench::socket::{answer, ask};
 use crate::bench::timing::{Round, Shape, Work};
 use circle::Circle;
 use crowd::Crowd;
 use plain::Payload;
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use threads::HandleCalls;
@@ -39,6 +42,10 @@ enum Kind {
     Local(Payload, Policy),
     /// Many calls at once.
     Flight(Policy),
+    /// One message after another over a bare socket, both sides reading until there is something.
+    Socket,
+    /// One call after another, from a node of another process that shares no memory.
+    Stream(Payload, Policy),
     /// One call after another, from a thread that has no node.
     Handle,
     /// One call after another, to a node with many idle sessions.
@@ -79,6 +86,18 @@ fn cases() -> Vec<Case> {
         let about = format!("call of nothing, {} of them at once, both {word}", flight::CALLS);
         add(path, about, Kind::Flight(policy));
     }
+    let about = "round trip of 8 bytes over a unix stream socket, both sides reading until there is something";
+    add("unix/polling".to_owned(), about.to_owned(), Kind::Socket);
+    for (payload, policy) in [
+        (Payload::Null, Policy::Polling),
+        (Payload::KiB1, Policy::Polling),
+        (Payload::Null, Policy::Sleeping),
+        (Payload::Null, Policy::Adaptive),
+    ] {
+        let (size, what, word) = (payload.word(), payload.about(), policy.word());
+        let about = format!("{what} to another process over a byte stream, both {word}");
+        add(format!("{size}/stream/{word}"), about, Kind::Stream(payload, policy));
+    }
     let about = "call of nothing from a blocking handle, in a thread that has no node";
     add("null/shared/handle".to_owned(), about.to_owned(), Kind::Handle);
     let about = format!("call of nothing to a node with {} idle sessions", crowd::IDLE);
@@ -104,10 +123,11 @@ pub(crate) fn subjects(
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<Box<dyn Subject>>, BenchError> {
     let Done = pair.control().receive()?;
+    let [socket] = ground::receive(pair.control())?;
     let all = cases();
     let baselines: Vec<String> =
         all.iter().filter(|case| wanted(&case.path)).filter_map(baseline).collect();
-    let stage = Rc::new(Stage::new(pair));
+    let stage = Rc::new(Stage::new(pair, socket));
     let mut subjects: Vec<Box<dyn Subject>> = Vec::new();
     for case in all {
         if wanted(&case.path) || baselines.contains(&case.path) {
@@ -124,6 +144,7 @@ fn baseline(case: &Case) -> Option<String> {
     let of_polling = || Some("null/shared/polling".to_owned());
     match case.kind {
         Kind::Handle | Kind::Crowd | Kind::Flight(Policy::Polling) => of_polling(),
+        Kind::Stream(_, Policy::Polling) => Some("unix/polling".to_owned()),
         Kind::Circle(8, policy) => Some(format!("ring2/shared/{}", policy.word())),
         _ => None,
     }
@@ -135,15 +156,21 @@ struct Stage {
     cpus: Cpus,
     /// Callers by policy, which cases of all payloads share.
     callers: RefCell<HashMap<&'static str, Rc<plain::Shared>>>,
+    /// Those that share no memory, by policy.
+    apart: RefCell<HashMap<&'static str, Rc<plain::Shared>>>,
+    /// A bare stream to the second process.
+    socket: OwnedFd,
     locals: RefCell<HashMap<&'static str, Rc<plain::Local>>>,
 }
 
 impl Stage {
-    fn new(pair: &Pair) -> Stage {
+    fn new(pair: &Pair, socket: OwnedFd) -> Stage {
         Stage {
             scratch: pair.scratch().to_owned(),
             cpus: pair.cpus,
             callers: RefCell::default(),
+            apart: RefCell::default(),
+            socket,
             locals: RefCell::default(),
         }
     }
@@ -155,6 +182,15 @@ impl Stage {
         let shared = Rc::new(plain::Shared::new(&self.scratch, policy)?);
         self.callers.borrow_mut().insert(policy.word(), Rc::clone(&shared));
         Ok(shared)
+    }
+
+    fn apart(&self, policy: Policy) -> Result<Rc<plain::Shared>, BenchError> {
+        if let Some(apart) = self.apart.borrow().get(policy.word()) {
+            return Ok(Rc::clone(apart));
+        }
+        let apart = Rc::new(plain::Shared::apart(&self.scratch, policy)?);
+        self.apart.borrow_mut().insert(policy.word(), Rc::clone(&apart));
+        Ok(apart)
     }
 
     fn local(&self, policy: Policy) -> Result<Rc<plain::Local>, BenchError> {
@@ -170,6 +206,7 @@ impl Stage {
 /// What a subject works with, once it has begun.
 enum Doing {
     Shared(Rc<plain::Shared>),
+    Socket,
     Local(Rc<plain::Local>),
     Handle(HandleCalls),
     Crowd(Crowd),
@@ -191,6 +228,8 @@ impl CallSubject {
             Kind::Shared(_, policy) | Kind::Flight(policy) => {
                 Doing::Shared(self.stage.shared(policy)?)
             }
+            Kind::Stream(_, policy) => Doing::Shared(self.stage.apart(policy)?),
+            Kind::Socket => Doing::Socket,
             Kind::Local(_, policy) => Doing::Local(self.stage.local(policy)?),
             Kind::Handle => Doing::Handle(HandleCalls::new(scratch)),
             Kind::Crowd => Doing::Crowd(Crowd::new(scratch, pair.peer_pid())?),
@@ -218,6 +257,7 @@ impl Subject for CallSubject {
         match self.case.kind {
             Kind::Circle(..) => Floor::Nothing,
             Kind::Shared(_, Policy::Sleeping | Policy::Adaptive)
+            | Kind::Stream(_, Policy::Sleeping | Policy::Adaptive)
             | Kind::Local(_, Policy::Sleeping | Policy::Adaptive) => Floor::Eventfds,
             _ => Floor::Lines,
         }
@@ -239,13 +279,16 @@ impl Subject for CallSubject {
             Some(doing) => doing,
             None => self.begin(pair)?,
         };
-        let kind = self.case.kind;
+        let (kind, stage) = (self.case.kind, &self.stage);
         let doing = self.doing.insert(doing);
         if let (Doing::Local(local), Kind::Local(payload, _)) = (&*doing, kind) {
             return local.round(payload, work);
         }
         pair.round(Job::Case(self.case.path.clone()), work, |ground| match (doing, kind) {
-            (Doing::Shared(shared), Kind::Shared(payload, _)) => shared.round(payload, work),
+            (Doing::Shared(shared), Kind::Shared(payload, _) | Kind::Stream(payload, _)) => {
+                shared.round(payload, work)
+            }
+            (Doing::Socket, _) => ask(&stage.socket, work, RecvFlags::DONTWAIT),
             (Doing::Shared(shared), _) => shared.flight(work),
             (Doing::Handle(handle), _) => handle.round(work),
             (Doing::Crowd(crowd), _) => crowd.round(work),
@@ -265,6 +308,8 @@ impl Subject for CallSubject {
 pub(crate) struct CallServer {
     hosts: HashMap<&'static str, Host>,
     crowded: Host,
+    /// A bare stream to the first process.
+    socket: OwnedFd,
     circles: HashMap<String, Circle>,
     scratch: PathBuf,
     cpus: Cpus,
@@ -284,17 +329,22 @@ pub(crate) fn server(
         hosts.insert(policy.word(), host);
     }
     let crowded = Host::new(crowd::HOST, Some(scratch), Policy::Polling, None)?;
+    let (socket, theirs) =
+        socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+            .map_err(BenchError::system("socketpair"))?;
     control.send(&Done)?;
+    control.send_with(&Offer { segments: Vec::new() }, &[theirs.as_fd()])?;
     let (circles, scratch) = (HashMap::new(), scratch.to_owned());
-    Ok(CallServer { hosts, crowded, circles, scratch, cpus })
+    Ok(CallServer { hosts, crowded, socket, circles, scratch, cpus })
 }
 
 impl Server for CallServer {
-    fn round(&mut self, case: &str, _: Work, ground: &mut Ground) -> Result<(), BenchError> {
+    fn round(&mut self, case: &str, work: Work, ground: &mut Ground) -> Result<(), BenchError> {
         let unknown = || BenchError::protocol(format!("no call `{case}` needs a second process"));
         let kind = cases().into_iter().find(|one| one.path == case).map(|one| one.kind);
         match kind.ok_or_else(unknown)? {
-            Kind::Shared(_, policy) | Kind::Flight(policy) => {
+            Kind::Socket => answer(&self.socket, work, RecvFlags::DONTWAIT)?,
+            Kind::Shared(_, policy) | Kind::Stream(_, policy) | Kind::Flight(policy) => {
                 self.hosts.get(policy.word()).ok_or_else(unknown)?.round();
             }
             Kind::Handle => {

@@ -167,6 +167,17 @@ impl Caller {
         Ok(Caller::of(node(name, directory, policy)?, peer))
     }
 
+    /// The same, which shares no memory with its peer.
+    pub(crate) fn apart(
+        name: &str,
+        peer: &str,
+        directory: &Path,
+        policy: Policy,
+    ) -> Result<Caller, BenchError> {
+        let builder = builder(name, Some(directory), policy).shared_memory(false);
+        Ok(Caller::of(builder.build().map_err(refused("a node"))?, peer))
+    }
+
     /// The same, which sends so.
     pub fn flowing(
         name: &str,

@@ -81,6 +81,13 @@ impl Shared {
         Ok(Shared { caller })
     }
 
+    /// The same, over a byte stream.
+    pub(super) fn apart(scratch: &Path, policy: Policy) -> Result<Shared, BenchError> {
+        let name = format!("bench-apart/{}", policy.word());
+        let caller = Caller::apart(&name, &host_name(policy), scratch, policy)?;
+        Ok(Shared { caller })
+    }
+
     /// A round of calls, one after another.
     pub(super) fn round(&self, payload: Payload, work: Work) -> Result<Round, BenchError> {
         self.caller.round(async |client| payload.calls(client, work).await)

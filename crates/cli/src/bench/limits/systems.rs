@@ -5,18 +5,16 @@ use crate::bench::error::BenchError;
 use crate::bench::line;
 use crate::bench::pin;
 use crate::bench::rounds::Floor;
+use crate::bench::socket::{answer, ask, repeat};
 use crate::bench::timing::{Round, Work};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::RecvFlags;
 use rustix::thread::futex;
 use rustix::time::ClockId;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use upbeat_memory::ticks::ticks;
-
-/// Bytes of a message.
-const MESSAGE: usize = 8;
 
 /// What is measured here.
 pub(super) const LIMITS: &[Limit] = &[
@@ -114,17 +112,6 @@ const fn sleeping(limit: Limit) -> Limit {
     Limit { floor: Floor::Eventfds, ..limit }
 }
 
-/// The other side of a round.
-fn repeat(
-    work: Work,
-    mut operation: impl FnMut() -> Result<(), BenchError>,
-) -> Result<(), BenchError> {
-    for _ in 0..work.total() {
-        operation()?;
-    }
-    Ok(())
-}
-
 /// Reads an eventfd until it is not zero.
 fn poll(flag: impl AsFd) -> Result<(), BenchError> {
     let mut count = [0; 8];
@@ -135,41 +122,6 @@ fn poll(flag: impl AsFd) -> Result<(), BenchError> {
             Err(error) => return Err(BenchError::System { act: "read of eventfd", error }),
         }
     }
-}
-
-fn ask(socket: impl AsFd, work: Work, flags: RecvFlags) -> Result<Round, BenchError> {
-    work.try_run(|| {
-        send(&socket)?;
-        receive(&socket, flags)
-    })
-}
-
-fn answer(socket: impl AsFd, work: Work, flags: RecvFlags) -> Result<(), BenchError> {
-    repeat(work, || {
-        receive(&socket, flags)?;
-        send(&socket)
-    })
-}
-
-fn send(socket: impl AsFd) -> Result<(), BenchError> {
-    rustix::net::send(socket, &[7; MESSAGE], SendFlags::NOSIGNAL)
-        .map_err(BenchError::system("send"))?;
-    Ok(())
-}
-
-/// Receives a message, waiting or trying again and again.
-fn receive(socket: impl AsFd, flags: RecvFlags) -> Result<(), BenchError> {
-    let mut bytes = [0; MESSAGE];
-    let mut have = 0;
-    while have < MESSAGE {
-        match rustix::net::recv(&socket, &mut bytes[have..], flags) {
-            Ok((_, 0)) => return Err(BenchError::PeerGone),
-            Ok((_, more)) => have += more,
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(error) => return Err(BenchError::System { act: "recv", error }),
-        }
-    }
-    Ok(())
 }
 
 /// Two threads, because the shared segments hand out no references, which a futex needs. To the

@@ -1,0 +1,58 @@
+//! Round trips of a few bytes over sockets, with no library in between.
+
+use crate::bench::error::BenchError;
+use crate::bench::timing::{Round, Work};
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+
+/// Bytes of a message.
+const MESSAGE: usize = 8;
+
+/// Our side of round trips of a few bytes.
+pub(crate) fn ask(socket: impl AsFd, work: Work, flags: RecvFlags) -> Result<Round, BenchError> {
+    work.try_run(|| {
+        send(&socket)?;
+        receive(&socket, flags)
+    })
+}
+
+/// The other side.
+pub(crate) fn answer(socket: impl AsFd, work: Work, flags: RecvFlags) -> Result<(), BenchError> {
+    repeat(work, || {
+        receive(&socket, flags)?;
+        send(&socket)
+    })
+}
+
+fn send(socket: impl AsFd) -> Result<(), BenchError> {
+    rustix::net::send(socket, &[7; MESSAGE], SendFlags::NOSIGNAL)
+        .map_err(BenchError::system("send"))?;
+    Ok(())
+}
+
+/// Receives a message, waiting or trying again and again.
+fn receive(socket: impl AsFd, flags: RecvFlags) -> Result<(), BenchError> {
+    let mut bytes = [0; MESSAGE];
+    let mut have = 0;
+    while have < MESSAGE {
+        match rustix::net::recv(&socket, &mut bytes[have..], flags) {
+            Ok((_, 0)) => return Err(BenchError::PeerGone),
+            Ok((_, more)) => have += more,
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => return Err(BenchError::System { act: "recv", error }),
+        }
+    }
+    Ok(())
+}
+
+/// The other side of a round.
+pub(crate) fn repeat(
+    work: Work,
+    mut operation: impl FnMut() -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
+    for _ in 0..work.total() {
+        operation()?;
+    }
+    Ok(())
+}
