@@ -173,7 +173,7 @@ fn plain_way(input: &DeriveInput, options: &Options) -> TokenStream {
 
         #[diagnostic::do_not_recommend]
         impl<T: #data> UpbeatCarried for T {
-            #[inline]
+            #[inline(always)]
             fn put(&self, out: &mut #to<'_>) -> #result<(), #error> {
                 out.align();
                 out.bytes(#zerocopy::IntoBytes::as_bytes(self));

@@ -74,6 +74,10 @@ pub trait Wire: Sized + 'static {
     /// Whether streams may stand in it, which are opened where it is sent and where it is received.
     const STREAMS: bool = false;
 
+    /// Bytes that every value takes in a message, if all take as many.
+    #[doc(hidden)]
+    const EXACT: Option<usize> = if Self::PLAIN { Some(size_of::<Self>()) } else { None };
+
     /// Bytes that a value will likely take in a message: so much room is claimed at first.
     const BYTES_LIKELY: usize = 0;
 
@@ -132,6 +136,14 @@ pub trait Wire: Sized + 'static {
     fn take_over(place: &mut Option<Self>, input: &mut Input<'_>) -> Result<(), WireError> {
         *place = Some(Self::take(input)?);
         Ok(())
+    }
+}
+
+/// The bytes of a value behind others, which begins at a whole word, if both are known.
+const fn exact_behind(before: Option<usize>, next: Option<usize>) -> Option<usize> {
+    match (before, next) {
+        (Some(before), Some(next)) => Some(before.next_multiple_of(8) + next),
+        _ => None,
     }
 }
 

@@ -271,6 +271,14 @@ impl Session {
         Ok((true, true))
     }
 
+    /// Whether a request of so many bytes, longer than a slot, may go in the ring, as far as is known here.
+    #[inline(always)]
+    pub(super) fn goes_in_ring(&self, bytes: usize) -> bool {
+        let flow = &self.flow;
+        let may_go = flow.ahead.get() > PLACES_RESERVED as u32 && flow.calm.get();
+        may_go && flow.copies.borrow().takes(bytes)
+    }
+
     /// Whether so many bytes more may go in the ring, which the peer copies if it refuses them.
     pub(super) fn may_be_copied(&self, bytes: usize) -> Result<bool, Put> {
         if !self.flow.copies.borrow().takes(bytes) {
@@ -280,6 +288,7 @@ impl Session {
     }
 
     /// A request of so many bytes is about to count that has gone in the ring.
+    #[inline]
     pub(super) fn went_in_ring(&self, bytes: usize) {
         let flow = &self.flow;
         let unasked = u64::from(flow.given.get() - flow.ahead.get());

@@ -268,12 +268,63 @@ impl Session {
     ) -> Result<(), Put> {
         let likely = value.bytes_likely();
         if front.extensions.bytes() + likely > SHORT_BYTES {
+            if let Some(bytes) = T::EXACT
+                && let Some(done) = self.put_exact(front, value, bytes, domain, stamps)
+            {
+                return done;
+            }
             return self.put_longer(front, value, likely, domain, stamps);
         }
         match self.put_in_slots(front, value, 1, domain, stamps)? {
             Ok(()) => Ok(()),
             Err(len) => self.put_longer(front, value, len, domain, stamps),
         }
+    }
+
+    /// Writes a message that does not fit a slot and whose type says how many bytes it takes into as many
+    /// slots as it needs. None if that is to be found out in the usual way.
+    #[inline(always)]
+    fn put_exact<T: Content>(
+        &self,
+        front: Front,
+        value: &T,
+        bytes: usize,
+        domain: Domain,
+        stamps: &mut impl Stamps,
+    ) -> Option<Result<(), Put>> {
+        let in_slots = front.extensions.bytes() + bytes;
+        if T::IN_PLACE || in_slots > IN_RING_BYTES_MAX || domain.usage == Use::Granted {
+            return None;
+        }
+        let waits = domain.queues && self.goes_behind(bytes);
+        if waits || domain.asks && !self.goes_in_ring(bytes) {
+            return None;
+        }
+        match self.put_in_slots(front, value, span_of(in_slots), domain, stamps) {
+            Ok(Ok(())) if domain.asks => self.went_in_ring(bytes),
+            Ok(Ok(())) => {}
+            Err(Put::Full) if domain.usage == Use::Answers => {
+                return Some(self.put_in_buffer(front, value, bytes, domain, stamps));
+            }
+            Err(put) => return Some(Err(put)),
+            Ok(Err(_)) => return None,
+        }
+        Some(Ok(()))
+    }
+
+    /// Writes a reply that finds no slots.
+    #[cold]
+    #[inline(never)]
+    fn put_in_buffer<T: Content>(
+        &self,
+        front: Front,
+        value: &T,
+        bytes: usize,
+        domain: Domain,
+        stamps: &mut impl Stamps,
+    ) -> Result<(), Put> {
+        let placed = self.put_placed(front, value, bytes, domain, stamps)?;
+        placed.map_err(|again| bad_length(bytes, again))
     }
 
     /// Writes a message that does not fit a slot, of as many bytes as is likely, or as it then takes.

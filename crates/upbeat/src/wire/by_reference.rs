@@ -6,7 +6,7 @@
 //! handler owns the memory that its references point to; the method gets the memory back when the
 //! handler is done with it.
 
-use super::{Content, Input, Output, Wire, WireError, checked_count};
+use super::{Content, Input, Output, Wire, WireError, checked_count, exact_behind};
 use std::cell::Cell;
 use std::ops::Deref;
 use std::rc::Rc;
@@ -153,6 +153,7 @@ pub struct ByRef<'a, T: ?Sized>(pub &'a T);
 
 impl<T: ByReference + ?Sized> Content for ByRef<'_, T> {
     const IN_PLACE: bool = <T::Owned as Wire>::IN_PLACE;
+    const EXACT: Option<usize> = <T::Owned as Wire>::EXACT;
 
     #[inline(always)]
     fn bytes_likely(&self) -> usize {
@@ -251,6 +252,11 @@ macro_rules! passed {
         impl<$($name: Content),*> Content for Passed<($($name,)*)> {
             const IN_PLACE: bool = false $(|| $name::IN_PLACE)*;
             const STREAMS: bool = false $(|| $name::STREAMS)*;
+            const EXACT: Option<usize> = {
+                let exact = Some(0);
+                $(let exact = exact_behind(exact, $name::EXACT);)*
+                exact
+            };
 
             #[inline(always)]
             fn bytes_likely(&self) -> usize {

@@ -13,6 +13,9 @@ pub trait Content {
     /// Whether streams may stand in it.
     const STREAMS: bool = false;
 
+    /// Bytes that it takes, if its type says so.
+    const EXACT: Option<usize> = None;
+
     /// Bytes that it will likely take.
     fn bytes_likely(&self) -> usize;
 
@@ -26,6 +29,7 @@ pub trait Content {
 impl<T: Wire> Content for T {
     const IN_PLACE: bool = T::IN_PLACE;
     const STREAMS: bool = T::STREAMS;
+    const EXACT: Option<usize> = T::EXACT;
 
     #[inline(always)]
     fn bytes_likely(&self) -> usize {

@@ -1,6 +1,8 @@
 //! The forms of the types that everybody uses.
 
-use super::{ByReference, Carried, Describe, Input, Output, Wire, WireError, checked_count};
+use super::{
+    ByReference, Carried, Describe, Input, Output, Wire, WireError, checked_count, exact_behind,
+};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
@@ -29,7 +31,7 @@ macro_rules! plain {
                 out.text(stringify!($type));
             }
 
-            #[inline]
+            #[inline(always)]
             fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
                 out.align();
                 out.bytes(self.as_bytes());
@@ -91,7 +93,7 @@ impl<T: Plain, const N: usize> Wire for [T; N] {
         out.text(&format!("; {N}]"));
     }
 
-    #[inline]
+    #[inline(always)]
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
         out.align();
         out.bytes(self.as_bytes());
@@ -288,6 +290,7 @@ impl<T: Wire, E: Wire> Wire for Result<T, E> {
 impl<T: Wire> Wire for Box<T> {
     const IN_PLACE: bool = T::IN_PLACE;
     const STREAMS: bool = T::STREAMS;
+    const EXACT: Option<usize> = T::EXACT;
     const BYTES_LIKELY: usize = T::BYTES_LIKELY;
 
     #[inline]
@@ -317,6 +320,11 @@ macro_rules! tuple {
         impl<$($name: Wire),*> Wire for ($($name,)*) {
             const IN_PLACE: bool = false $(|| $name::IN_PLACE)*;
             const STREAMS: bool = false $(|| $name::STREAMS)*;
+            const EXACT: Option<usize> = {
+                let exact = Some(0);
+                $(let exact = exact_behind(exact, $name::EXACT);)*
+                exact
+            };
             const BYTES_LIKELY: usize = 0 $(+ $name::BYTES_LIKELY.next_multiple_of(8))*;
 
             #[inline]
