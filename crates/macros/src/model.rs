@@ -1,6 +1,7 @@
 //! A service as the emitter sees it.
 
 use crate::runtime::Runtime;
+use crate::types::is_long_array;
 use proc_macro2::Ident;
 use syn::{Attribute, ItemTrait, TraitItemFn, Type, Visibility};
 
@@ -81,6 +82,13 @@ pub(crate) struct Argument {
     pub(crate) referent: Option<Type>,
     /// The type that owns the same, and looks the same in a message.
     pub(crate) owned: Type,
+}
+
+impl Argument {
+    /// Whether its callee reads it into memory that the method keeps.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.referent.is_some() || is_long_array(&self.ty)
+    }
 }
 
 /// What a caller gets.

@@ -6,8 +6,8 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    FnArg, GenericArgument, PathArguments, ReturnType, Signature, Type, TypeParamBound, TypePath,
-    TypeReference, TypeTraitObject, parse_quote, parse_quote_spanned,
+    Expr, ExprLit, FnArg, GenericArgument, Lit, PathArguments, ReturnType, Signature, Type,
+    TypeParamBound, TypePath, TypeReference, TypeTraitObject, parse_quote, parse_quote_spanned,
 };
 
 /// Where a type stands.
@@ -306,6 +306,16 @@ pub(crate) fn may_fill(ty: &Type) -> bool {
         }
         _ => false,
     }
+}
+
+/// Elements of an array from which on it is better kept in one place than moved with a future.
+const LONG_ARRAY: usize = 64;
+
+/// Whether `ty` is an array of so many elements, as far as its text tells.
+pub(crate) fn is_long_array(ty: &Type) -> bool {
+    let Type::Array(array) = ungrouped(ty) else { return false };
+    let Expr::Lit(ExprLit { lit: Lit::Int(length), .. }) = &array.len else { return true };
+    length.base10_parse::<usize>().is_ok_and(|length| length >= LONG_ARRAY)
 }
 
 /// Whether it is `String`, as users write it or as it is emitted.

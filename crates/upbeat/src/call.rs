@@ -30,11 +30,12 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::{CALL, Happened, Point};
 use upbeat_core::frame::{CallNumber, Head};
+use upbeat_core::limits::SHORT_BYTES;
 use upbeat_core::orphan::inherited;
 use upbeat_core::term::Term;
 use upbeat_memory::ticks::nanoseconds;
@@ -417,6 +418,13 @@ impl<A: Content, R: Wire> Future for Call<'_, A, R> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if A::STREAMS || R::STREAMS {
             return self.poll_streams(context, R::take, hand_over);
+        }
+        if matches!(R::EXACT, Some(bytes) if bytes > SHORT_BYTES) {
+            // What is long is not returned through all that lies between.
+            let mut place = None;
+            let polled = self.poll_taking(context, |input| R::take_over(&mut place, input));
+            ready!(polled)?;
+            return Poll::Ready(Ok(place.expect("a result that was read")));
         }
         self.poll_taking(context, R::take)
     }

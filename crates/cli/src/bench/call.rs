@@ -383,6 +383,8 @@ mod tests {
             "256B/shared/polling",
             "1KiB/shared/polling",
             "1KiB/shared/sleeping",
+            "1KiB-reference/shared/polling",
+            "1KiB-vec/shared/polling",
             "4KiB/shared/polling",
             "null/shared/polling/64",
             "null/shared/handle",

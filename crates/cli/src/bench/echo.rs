@@ -24,6 +24,10 @@ pub trait Echo {
     async fn bytes1000(&self, bytes: [u8; 1000]) -> [u8; 1000];
     /// 1 KiB there and back.
     async fn bytes1024(&self, bytes: [u8; 1024]) -> [u8; 1024];
+    /// 1 KiB there and back, by reference.
+    async fn reference1024(&self, bytes: &[u8; 1024]) -> [u8; 1024];
+    /// A vector there and back.
+    async fn vector(&self, bytes: Vec<u8>) -> Vec<u8>;
     /// 4 KiB there and back.
     async fn bytes4096(&self, bytes: [u8; 4096]) -> [u8; 4096];
     /// Any number of bytes there and back.
@@ -94,6 +98,14 @@ impl Echo for EchoService {
     }
 
     async fn bytes1024(&self, bytes: [u8; 1024]) -> [u8; 1024] {
+        bytes
+    }
+
+    async fn reference1024(&self, bytes: &[u8; 1024]) -> [u8; 1024] {
+        *bytes
+    }
+
+    async fn vector(&self, bytes: Vec<u8>) -> Vec<u8> {
         bytes
     }
 

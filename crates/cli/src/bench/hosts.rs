@@ -10,7 +10,6 @@ use crate::bench::ground::{Ground, MARK_LINE};
 use crate::bench::pin;
 use crate::bench::timing::{Round, Work};
 use std::cell::OnceCell;
-use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use upbeat::{Builder, CallError, Node, Waiting};
@@ -230,9 +229,9 @@ pub fn handle(peer: &str, directory: &Path, policy: Policy) -> Result<EchoHandle
 }
 
 /// Does the calls of a round one after another.
-pub async fn each<T, F: Future<Output = Result<T, CallError>>>(
+pub async fn each<T>(
     work: Work,
-    mut call: impl FnMut() -> F,
+    mut call: impl AsyncFnMut() -> Result<T, CallError>,
 ) -> Result<Round, CallError> {
     let mut laps = work.laps();
     for calls in laps.by_ref() {

@@ -1,6 +1,6 @@
 //! What the server and the stubs have in common.
 
-use crate::model::{Method, Service};
+use crate::model::{Argument, Method, Service};
 use crate::types::{has_word, referent};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -12,18 +12,22 @@ pub(super) fn owned(method: &Method) -> TokenStream {
     quote!((#(#types,)*))
 }
 
-/// The type of a method's arguments on one side, where `reference` has the place of one that is a
-/// reference.
+/// Those of a method's arguments that are not passed by value, on one side: each as the type that it
+/// refers to, or as its own.
+pub(super) type Placed = fn(&Argument) -> Option<&Type>;
+
+/// The type of a method's arguments on one side, where `wrap` says what those are that are placed.
 pub(super) fn passed(
     service: &Service,
     method: &Method,
-    reference: impl Fn(&Type) -> TokenStream,
+    placed: Placed,
+    wrap: impl Fn(&Type) -> TokenStream,
 ) -> TokenStream {
-    if !method.has_references() {
+    if !method.arguments.iter().any(|argument| placed(argument).is_some()) {
         return owned(method);
     }
-    let types = method.arguments.iter().map(|argument| match &argument.referent {
-        Some(referent) => reference(referent),
+    let types = method.arguments.iter().map(|argument| match placed(argument) {
+        Some(ty) => wrap(ty),
         None => {
             let ty = &argument.ty;
             quote!(#ty)
@@ -34,8 +38,13 @@ pub(super) fn passed(
 }
 
 /// A pattern of a method's arguments, or their values.
-pub(super) fn values(service: &Service, method: &Method, values: &[TokenStream]) -> TokenStream {
-    if !method.has_references() {
+pub(super) fn values(
+    service: &Service,
+    method: &Method,
+    placed: Placed,
+    values: &[TokenStream],
+) -> TokenStream {
+    if !method.arguments.iter().any(|argument| placed(argument).is_some()) {
         return quote!((#(#values,)*));
     }
     let passed = service.runtime.passed();

@@ -3,9 +3,10 @@
 use super::bounds::Bounds;
 use super::implementation::needs_name;
 use super::part::{parameter, passed, values};
-use crate::model::{Method, Outcome, Service};
+use crate::model::{Argument, Method, Outcome, Service};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
+use syn::Type;
 
 /// The server of a service.
 pub(super) fn emit(service: &Service, bounds: &Bounds) -> TokenStream {
@@ -73,6 +74,11 @@ fn serve(
     }
 }
 
+/// What of an argument lies in memory that its method keeps.
+fn kept(argument: &Argument) -> Option<&Type> {
+    argument.referent.as_ref().or(argument.is_kept().then_some(&argument.ty))
+}
+
 /// Enters one method.
 fn entry(service: &Service, parameter: &Ident, method: &Method) -> TokenStream {
     let interface = service.name();
@@ -80,7 +86,7 @@ fn entry(service: &Service, parameter: &Ident, method: &Method) -> TokenStream {
     let wire_name = method.wire_name();
     let conditions = method.conditions();
     let received = service.runtime.received();
-    let types = passed(service, method, |referent| quote!(#received<#referent>));
+    let types = passed(service, method, kept, |ty| quote!(#received<#ty>));
     let needs = needs_name(name);
     let (await_needs, series, turn) =
         (service.runtime.needs(), service.runtime.series(), service.runtime.turn());
@@ -97,14 +103,16 @@ fn entry(service: &Service, parameter: &Ident, method: &Method) -> TokenStream {
     let own: Vec<Ident> =
         (0..method.arguments.len()).map(|at| own(format!("argument{at}"))).collect();
     let patterns: Vec<_> = own.iter().map(|name| quote!(#name)).collect();
-    let pattern = values(service, method, &patterns);
+    let pattern = values(service, method, kept, &patterns);
     let arguments = || method.arguments.iter().zip(&own);
-    let given = arguments().map(|(argument, name)| match &argument.referent {
-        Some(_) => quote!(&*#name),
-        None => quote!(#name),
+    let given = arguments().map(|(argument, name)| match (&argument.referent, kept(argument)) {
+        (Some(_), _) => quote!(&*#name),
+        // An array of plain data can be copied.
+        (None, Some(_)) => quote!(*#name),
+        (None, None) => quote!(#name),
     });
     let given: Vec<_> = given.collect();
-    let shown = arguments().map(|(argument, name)| match &argument.referent {
+    let shown = arguments().map(|(argument, name)| match kept(argument) {
         Some(_) => quote!(&*#name),
         None => quote!(&#name),
     });

@@ -270,8 +270,8 @@ fn methods(service: &Service, bounds: &Bounds, form: Form) -> TokenStream {
             Some(_) => quote!(#by_ref(#name)),
             None => quote!(#name),
         });
-        let given = values(service, method, &given.collect::<Vec<_>>());
-        let types = passed(service, method, |referent| quote!(#by_ref<'call, #referent>));
+        let given = values(service, method, by_reference, &given.collect::<Vec<_>>());
+        let types = passed(service, method, by_reference, |ty| quote!(#by_ref<'call, #ty>));
         let head = head(service, method, form, &types, None);
         let clause = bounds.of_method(method);
         let Some(filled) = filled else {
@@ -293,6 +293,11 @@ fn methods(service: &Service, bounds: &Bounds, form: Form) -> TokenStream {
         }
     });
     quote!(#(#methods)*)
+}
+
+/// What an argument of a caller's refers to.
+fn by_reference(argument: &Argument) -> Option<&Type> {
+    argument.referent.as_ref()
 }
 
 /// What may be filled of a method's result.

@@ -156,6 +156,21 @@ fn arguments_by_reference_are_passed_as_they_are() {
 }
 
 #[test]
+fn long_arrays_stay_in_memory_that_their_method_keeps() {
+    let code = "trait Pages {
+        async fn write(&self, at: u64, page: [u8; 4096]);
+        async fn small(&self, key: [u8; 16]);
+    }";
+    let file = emitted("", code);
+    let client = method(&file, "PagesClient", "write");
+    assert!(client.contains("self.bound.call(0,\"write\",(at,page,))"), "{client}");
+    let methods = method(&file, "PagesServer<S>", "methods");
+    assert!(methods.contains("Passed<(u64,::upbeat::wire::Received<[u8;4096]>,)>"), "{methods}");
+    assert!(methods.contains("<SasPages>::write(&*service,argument0,*argument1)"), "{methods}");
+    assert!(methods.contains("<([u8;16],),(),_>(\"small\""), "{methods}");
+}
+
+#[test]
 fn the_server_does_not_take_the_names_of_others() {
     let file = emitted("", COUNTER);
     let methods = method(&file, "CounterServer<Service>", "methods");

@@ -111,6 +111,7 @@ impl<'a> Input<'a> {
     }
 
     /// Reads bytes as they are.
+    #[inline]
     pub fn bytes(&mut self, to: &mut [u8]) -> Result<(), WireError> {
         let at = self.pass(to.len())?;
         match self.from {
@@ -169,13 +170,8 @@ impl<'a> Input<'a> {
     where
         T: FromBytes + IntoBytes,
     {
-        match place {
-            Some(value) => self.bytes(value.as_mut_bytes()),
-            None => {
-                *place = Some(self.plain()?);
-                Ok(())
-            }
-        }
+        // Straight into the place: what is returned is copied on the way.
+        self.bytes(place.get_or_insert_with(T::new_zeroed).as_mut_bytes())
     }
 
     /// Reads a length that so many bytes at least must follow.

@@ -5,6 +5,7 @@ use crate::bench::error::BenchError;
 use crate::bench::flight::fly;
 use crate::bench::hosts::{Caller, LocalHost, Policy, each, host_name};
 use crate::bench::timing::{Round, Work};
+use std::mem::take;
 use std::path::Path;
 use upbeat::CallError;
 
@@ -19,20 +20,26 @@ pub(super) enum Payload {
     Bytes64,
     /// 256 bytes.
     Bytes256,
-    /// 1 KiB.
+    /// 1 KiB, as an array by value.
     KiB1,
+    /// 1 KiB by reference, whose result goes into a buffer.
+    KiB1Reference,
+    /// 1 KiB as a vector, which comes back as the next one.
+    KiB1Vec,
     /// 4 KiB.
     KiB4,
 }
 
 impl Payload {
     /// All of them.
-    pub(super) const ALL: [Payload; 6] = [
+    pub(super) const ALL: [Payload; 8] = [
         Payload::Null,
         Payload::Bytes16,
         Payload::Bytes64,
         Payload::Bytes256,
         Payload::KiB1,
+        Payload::KiB1Reference,
+        Payload::KiB1Vec,
         Payload::KiB4,
     ];
 
@@ -44,6 +51,8 @@ impl Payload {
             Payload::Bytes64 => "64B",
             Payload::Bytes256 => "256B",
             Payload::KiB1 => "1KiB",
+            Payload::KiB1Reference => "1KiB-reference",
+            Payload::KiB1Vec => "1KiB-vec",
             Payload::KiB4 => "4KiB",
         }
     }
@@ -52,6 +61,9 @@ impl Payload {
     pub(super) fn about(self) -> String {
         match self {
             Payload::Null => "call of nothing".to_owned(),
+            Payload::KiB1 => "call with 1KiB each way, as an array by value".to_owned(),
+            Payload::KiB1Reference => "call with 1KiB each way, by reference".to_owned(),
+            Payload::KiB1Vec => "call with 1KiB each way, as a vector".to_owned(),
             other => format!("call with {} each way", other.word()),
         }
     }
@@ -63,6 +75,18 @@ impl Payload {
             Payload::Bytes64 => each(work, || client.bytes64([7; 64])).await,
             Payload::Bytes256 => each(work, || client.bytes256([7; 256])).await,
             Payload::KiB1 => each(work, || client.bytes1024([7; 1024])).await,
+            Payload::KiB1Reference => {
+                let (block, mut back) = ([7; 1024], [0; 1024]);
+                each(work, async || client.reference1024(&block).into(&mut back).await).await
+            }
+            Payload::KiB1Vec => {
+                let mut bytes = vec![7; 1024 - size_of::<u64>()];
+                each(work, async || {
+                    bytes = client.vector(take(&mut bytes)).await?;
+                    Ok(())
+                })
+                .await
+            }
             Payload::KiB4 => each(work, || client.bytes4096([7; 4096])).await,
         }
     }
