@@ -390,6 +390,11 @@ impl Reader {
         self.span.set(0);
     }
 
+    /// Finds no frame from now on, whatever the writer writes.
+    pub fn close(&self) {
+        self.next.close();
+    }
+
     /// Slots consumed so far, padding included.
     #[inline(always)]
     pub fn taken(&self) -> u64 {

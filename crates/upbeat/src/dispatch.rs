@@ -13,6 +13,8 @@ mod who;
 
 mod sessions;
 
+mod hot;
+
 mod attention;
 
 mod streams;
@@ -179,7 +181,7 @@ pub(crate) struct Dispatcher {
     pub(crate) drives: Rc<Drives>,
     pub(crate) settings: Settings,
     places: RefCell<Pool<Place>>,
-    hot: RefCell<Vec<Rc<Session>>>,
+    hot: hot::Hot,
     methods: RefCell<Vec<Entry>>,
     /// Methods that a running handler has entered.
     offered: RefCell<Vec<Entry>>,
@@ -252,7 +254,7 @@ impl Dispatcher {
             drives: Rc::clone(&drives),
             settings,
             places: RefCell::new(Pool::new(SESSIONS_PER_NODE_MAX as u32)),
-            hot: RefCell::new(Vec::new()),
+            hot: hot::Hot::default(),
             methods: RefCell::default(),
             offered: RefCell::default(),
             streams: streams::Streams::default(),
@@ -362,7 +364,7 @@ impl Dispatcher {
 
     /// Nobody drives the node from here on: its peers must ring.
     pub(crate) fn leave(self: &Rc<Self>) {
-        self.flush();
+        self.flush(&self.hot.hold());
         self.rest_streams();
         self.home.page().withdraw();
         self.show_counters();
@@ -436,16 +438,8 @@ impl Dispatcher {
     /// The same with so many looks, as long as nothing has come.
     #[inline(always)]
     fn turn_once(self: &Rc<Self>, looks: u32, main: Main<'_>) -> bool {
-        let mut busy = false;
-        let mut from = 0;
-        let mut next = self.watch_lanes(looks, &mut from);
-        while let Some(session) = next {
-            busy = true;
-            if let Err(why) = self.drain(&session, main) {
-                self.lose(&session, *why);
-            }
-            next = self.next_with_frame(&mut from);
-        }
+        let hot = self.hot.hold();
+        let mut busy = self.look(&hot, looks, main);
         if self.pressed.is_any() {
             busy |= self.see_to_pressed(busy, main);
         }
@@ -456,9 +450,11 @@ impl Dispatcher {
         if self.home.board().is_marked() {
             busy |= self.sweep();
         }
+        let hot = self.hot.hold_again(hot);
         if self.unflushed.get() {
-            self.flush();
+            self.flush(&hot);
         }
+        drop(hot);
         let left = self.turns_left.get() - 1;
         self.turns_left.set(left);
         if left == 0 {
@@ -468,23 +464,20 @@ impl Dispatcher {
         busy
     }
 
-    /// Looks up to so many times for a hot session in whose lane something has come, or anything
-    /// else to do. The loop is short, for what it takes is time that a message waits.
+    /// Looks at the hot lanes and takes over what has come; up to so many times, as long as there is
+    /// nothing, nor anything else to do. Returns whether something has come. The loop is short, for what
+    /// it takes is time that a message waits.
     #[inline(always)]
-    fn watch_lanes(&self, looks: u32, from: &mut usize) -> Option<Rc<Session>> {
-        let hot = self.hot.borrow();
+    fn look(self: &Rc<Self>, hot: &[Rc<Session>], looks: u32, main: Main<'_>) -> bool {
         let mut left = looks;
         loop {
-            for (index, session) in hot.iter().enumerate() {
-                if session.has_frame() {
-                    *from = index + 1;
-                    return Some(Rc::clone(session));
-                }
+            let mut came = false;
+            for session in hot {
+                came |= self.drain(session, main);
             }
             left -= 1;
-            if left == 0 || self.roster.any() || self.home.board().is_marked() {
-                *from = hot.len();
-                return None;
+            if came || left == 0 || self.roster.any() || self.home.board().is_marked() {
+                return came;
             }
             // Not where there is but one look: who knows how long its loop will be elsewhere.
             self.sampling.looked_in_vain();
@@ -492,22 +485,34 @@ impl Dispatcher {
         }
     }
 
-    /// The next hot session in whose lane something has come.
+    /// Takes over the frames of a lane. Returns whether there were any. A session whose peer breaks a rule
+    /// ends.
     #[inline(always)]
-    fn next_with_frame(&self, from: &mut usize) -> Option<Rc<Session>> {
-        let hot = self.hot.borrow();
-        while let Some(session) = hot.get(*from) {
-            *from += 1;
-            if session.has_frame() {
-                return Some(Rc::clone(session));
+    fn drain(self: &Rc<Self>, session: &Rc<Session>, main: Main<'_>) -> bool {
+        match self.take_frames(session, main) {
+            Ok(0) => false,
+            Ok(frames) => {
+                self.contract.taken(frames);
+                self.sampling.drained();
+                session.publish_progress();
+                if session.peer_wants_room() {
+                    self.relieve(session);
+                }
+                true
+            }
+            Err(why) => {
+                self.lose(session, *why);
+                true
             }
         }
-        None
     }
 
-    /// Takes over the frames of a lane.
     #[inline(always)]
-    fn drain(self: &Rc<Self>, session: &Rc<Session>, main: Main<'_>) -> Result<(), Fault> {
+    fn take_frames(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        main: Main<'_>,
+    ) -> Result<u32, Fault> {
         let mut frames = 0;
         while frames < FLUSH_MESSAGES as u32
             && let Some(words) = session.look_next()?
@@ -526,13 +531,7 @@ impl Dispatcher {
             }
             frames += 1;
         }
-        self.contract.taken(frames);
-        self.sampling.drained();
-        session.publish_progress();
-        if session.peer_wants_room() {
-            self.relieve(session);
-        }
-        Ok(())
+        Ok(frames)
     }
 
     /// Takes over a frame that is neither a plain call nor a plain reply, and passes it. False if the
@@ -633,10 +632,10 @@ impl Dispatcher {
 
     /// Looks at the promises of all to whom something was sent.
     #[inline]
-    fn flush(&self) {
+    fn flush(&self, hot: &[Rc<Session>]) {
         self.unflushed.set(false);
         let fenced = fence_full();
-        for session in self.hot.borrow().iter() {
+        for session in hot {
             if session.is_unflushed() {
                 self.flush_one(session, fenced);
             }

@@ -97,8 +97,8 @@ pub(crate) struct Session {
     pub(crate) serving: RefCell<Serving<TaskId>>,
     /// What room it was last told of.
     relieved: Cell<[u64; 3]>,
-    /// Messages since the promise was last looked at.
-    unflushed: Cell<u32>,
+    /// Slots of our lane that were written when the promise was last looked at.
+    flushed: Cell<u64>,
     /// What could not be written for want of room and may not be refused.
     pending: RefCell<pending::Pending>,
     /// A bit for each size of buffers for which replies wait.
@@ -156,7 +156,7 @@ impl Session {
             unread_bytes: Cell::new(0),
             serving: RefCell::new(Serving::new()),
             relieved: Cell::default(),
-            unflushed: Cell::new(0),
+            flushed: Cell::new(0),
             pending: RefCell::new(pending::Pending::new(terms.share, replies)),
             pending_classes: Cell::new(0),
             fault: Cell::new(None),
@@ -216,7 +216,17 @@ impl Session {
 
     #[inline(never)]
     fn look_long(&self) -> Result<Option<[u64; 3]>, Fault> {
-        self.look()
+        let words = self.look()?;
+        if words.is_none() {
+            // Padding alone: its slots are free again, of which no frame behind it tells.
+            self.publish_progress();
+        }
+        Ok(words)
+    }
+
+    /// Reads nothing more from the peer's lane: the session is lost.
+    pub(crate) fn leave_lane(&self) {
+        self.carrier.lanes.reader().close();
     }
 
     /// Looks for the next frame of the peer, whole.
@@ -303,14 +313,15 @@ impl Session {
     /// Whether something was sent since the promise was last looked at.
     #[inline(always)]
     pub(crate) fn is_unflushed(&self) -> bool {
-        self.unflushed.get() != 0
+        self.carrier.lanes.writer().out() != self.flushed.get()
     }
 
     /// Whether the peer sleeps and was not rung for that. Without a fence this may say no too
     /// early, and the flush at the turn's end makes up for it.
     #[inline(always)]
     pub(crate) fn must_flush(&self) -> bool {
-        self.unflushed.get() >= FLUSH_MESSAGES as u32 || self.carrier.must_ring()
+        self.carrier.lanes.writer().out() - self.flushed.get() >= FLUSH_MESSAGES as u64
+            || self.carrier.must_ring()
     }
 
     /// Whether the peer waits for room in its lane.
@@ -331,7 +342,7 @@ impl Session {
     /// was rung.
     #[inline(always)]
     pub(crate) fn flush(&self, fenced: Fenced) -> bool {
-        self.unflushed.set(0);
+        self.flushed.set(self.carrier.lanes.writer().out());
         self.carrier.flush(fenced)
     }
 

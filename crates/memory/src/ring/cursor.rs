@@ -11,6 +11,8 @@ use std::cell::Cell;
 /// The first lap of a ring. Laps run from 1 to 255, so zeroed memory matches none.
 const FIRST_LAP: u64 = 1;
 const LAST_LAP: u64 = 255;
+/// The lap of a cursor that is closed: no frame has it, nor one that comes behind it.
+const NO_LAP: u64 = 1 << 32;
 
 pub(super) struct Cursor {
     word: Cell<usize>,
@@ -35,6 +37,11 @@ impl Cursor {
         self.word.set(0);
         self.left.set(ring.slots());
         self.lap.set(FIRST_LAP);
+    }
+
+    /// Stands in a lap that no frame has.
+    pub(super) fn close(&self) {
+        self.lap.set(NO_LAP);
     }
 
     /// The word at which the slot begins.

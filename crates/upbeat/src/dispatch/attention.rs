@@ -15,7 +15,7 @@ impl Dispatcher {
     pub(super) fn heat(&self, session: &Rc<Session>) {
         if session.key.get().is_some() && !session.hot.replace(true) {
             session.carrier.set_attention(true);
-            self.hot.borrow_mut().push(Rc::clone(session));
+            self.hot.enter(session);
             if session.carrier.is_stream() {
                 self.find_streams();
             }
@@ -24,17 +24,18 @@ impl Dispatcher {
 
     /// Stops looking each turn at sessions in which nothing has come since the last time.
     pub(super) fn cool(&self) {
-        for session in self.hot.borrow().iter() {
+        let hot = self.hot.hold();
+        for session in hot.iter() {
             session.tidy();
             if session.is_unflushed() {
                 self.unflushed.set(true);
             }
         }
-        let mut hot = self.hot.borrow_mut();
         if hot.len() <= HOT_ALWAYS {
             return;
         }
-        hot.retain(|session| {
+        let mut cooled = false;
+        for session in hot.iter() {
             let taken = session.carrier.lanes.reader().taken();
             let idle = session.taken.replace(taken) == taken
                 && session.calls_open() == 0
@@ -44,19 +45,22 @@ impl Dispatcher {
                 && session.tidy_in_ns().is_none()
                 && !session.carrier.has_output();
             if !idle {
-                return true;
+                continue;
             }
             session.carrier.set_attention(false);
             if session.has_frame() {
                 session.carrier.set_attention(true);
-                return true;
+                continue;
             }
             session.hot.set(false);
-            false
-        });
+            cooled = true;
+        }
         drop(hot);
-        if self.pressed.pumps() {
-            self.find_streams();
+        if cooled {
+            self.hot.left();
+            if self.pressed.pumps() {
+                self.find_streams();
+            }
         }
     }
 
@@ -119,7 +123,7 @@ impl Dispatcher {
         self.send_halves();
         self.accept_waiting();
         let (mut pressed, mut replied) = (false, false);
-        for session in self.hot.borrow().iter().filter(|session| session.is_pressed()) {
+        for session in self.hot.hold().iter().filter(|session| session.is_pressed()) {
             replied |= session.settle(part);
             pressed |= session.is_pressed();
             self.unflushed.set(true);
@@ -130,7 +134,7 @@ impl Dispatcher {
 
     /// Rings whoever waits for room that was made before that could be seen.
     pub(super) fn relieve_all(&self) {
-        for session in self.hot.borrow().iter().filter(|session| session.peer_wants_room()) {
+        for session in self.hot.hold().iter().filter(|session| session.peer_wants_room()) {
             self.relieve(session);
         }
     }

@@ -92,6 +92,6 @@ impl Dispatcher {
             || self.contract.others_wait.get()
             || self.home.board().is_marked()
             || self.pressed.get()
-            || self.hot.borrow().iter().any(wants)
+            || self.hot.hold().iter().any(wants)
     }
 }

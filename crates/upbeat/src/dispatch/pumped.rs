@@ -51,6 +51,11 @@ impl Pressed {
     }
 }
 
+/// Whether a session of the hot ones is over a byte stream, and was not lost meanwhile.
+fn is_pumped(session: &Rc<Session>) -> bool {
+    session.carrier.is_stream() && session.hot.get()
+}
+
 impl Dispatcher {
     /// Sees to what few turns have: streams, and those who wait for room. Gives whether anything came.
     #[cold]
@@ -70,14 +75,9 @@ impl Dispatcher {
 
     /// Takes over what the pump has brought.
     fn drain_streams(self: &Rc<Self>, main: Main<'_>) {
-        let mut from = 0;
-        while let Some(session) = self.next_with_frame(&mut from) {
-            if session.carrier.is_stream() {
-                if let Err(why) = self.drain(&session, main) {
-                    self.lose(&session, *why);
-                }
-                session.carrier.was_read();
-            }
+        for session in self.hot.hold().iter().filter(|session| is_pumped(session)) {
+            self.drain(session, main);
+            session.carrier.was_read();
         }
     }
 
@@ -85,7 +85,7 @@ impl Dispatcher {
     pub(super) fn pump(self: &Rc<Self>, looks: u32) -> bool {
         for _ in 0..looks {
             let (mut came, mut ended) = (false, Vec::new());
-            for session in self.hot.borrow().iter().filter(|session| session.carrier.is_stream()) {
+            for session in self.hot.hold().iter().filter(|session| is_pumped(session)) {
                 let pumped = session.carrier.pump();
                 came |= pumped.came;
                 if pumped.ended {
@@ -113,9 +113,7 @@ impl Dispatcher {
 
     /// Hot sessions have come or gone.
     pub(super) fn find_streams(&self) {
-        let hot = self.hot.borrow();
-        self.pressed.set_pumps(hot.iter().any(|session| session.carrier.is_stream()));
-        drop(hot);
+        self.pressed.set_pumps(self.hot.any(is_pumped));
         self.set_looks(self.pump_looks.get());
     }
 
@@ -124,7 +122,7 @@ impl Dispatcher {
         if !self.pressed.pumps() {
             return;
         }
-        for session in self.hot.borrow().iter().filter(|session| session.carrier.is_stream()) {
+        for session in self.hot.hold().iter().filter(|session| is_pumped(session)) {
             session.carrier.rest();
             self.await_output(session);
         }

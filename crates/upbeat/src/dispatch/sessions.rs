@@ -331,7 +331,10 @@ impl Dispatcher {
             self.count(Counter::PeerFaults);
         }
         self.places.borrow_mut().remove(key);
-        self.hot.borrow_mut().retain(|other| !Rc::ptr_eq(other, session));
+        session.leave_lane();
+        if session.hot.take() {
+            self.hot.left();
+        }
         if session.carrier.is_stream() {
             self.find_streams();
         }

@@ -135,7 +135,7 @@ impl Dispatcher {
 
     /// When memory may be given up that lies idle: a node does not sleep over it.
     fn next_tidying(&self) -> Option<u64> {
-        let hot = self.hot.borrow();
+        let hot = self.hot.hold();
         let kept = hot.iter().filter_map(|session| session.tidy_in_ns()).min()?;
         Some((self.now_ns() + kept).max(self.clock.swept.get() + SWEEP_NS))
     }
@@ -216,7 +216,7 @@ impl Dispatcher {
 
     /// The last look before sleeping, behind the promise's withdrawal.
     pub(super) fn anything_came(&self) -> bool {
-        let hot = self.hot.borrow();
+        let hot = self.hot.hold();
         self.home.board().is_marked()
             || self.purse.has_replied()
             || hot.iter().any(|session| {

@@ -111,14 +111,13 @@ impl Dispatcher {
     #[cold]
     #[inline(never)]
     fn look_between(self: &Rc<Self>, main: Main<'_>) {
-        let mut from = 0;
-        while let Some(session) = self.next_with_frame(&mut from) {
-            if let Err(why) = self.drain(&session, main) {
-                self.lose(&session, *why);
-            }
+        let hot = self.hot.hold();
+        for session in hot.iter() {
+            self.drain(session, main);
         }
+        let hot = self.hot.hold_again(hot);
         if self.unflushed.get() {
-            self.flush();
+            self.flush(&hot);
         }
     }
 

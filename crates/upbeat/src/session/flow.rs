@@ -330,7 +330,6 @@ impl Session {
         let mut machine = self.flow.machine();
         claim.write_word(0, Budget::price(bytes));
         claim.commit(Head::reserve().words(), 8);
-        self.unflushed.set(self.unflushed.get() + 1);
         let number = machine.sender.reserved();
         machine.asked.insert(number, Asked::new(waker.clone()));
         self.flow.go_on(&machine);

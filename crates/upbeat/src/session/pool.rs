@@ -205,7 +205,6 @@ impl Session {
             slabs.push(None);
         }
         slabs[number] = Some(Own { slab, usage, idle_since: Cell::new(0) });
-        self.unflushed.set(self.unflushed.get() + 1);
         Ok(number)
     }
 
@@ -243,7 +242,6 @@ impl Session {
                 let Ok(claim) = self.carrier.lanes.claim(1, 0) else { return };
                 claim.commit(Head::retire(number as u32).words(), 0);
                 *place = None;
-                self.unflushed.set(self.unflushed.get() + 1);
             }
         }
     }

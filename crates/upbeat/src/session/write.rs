@@ -416,7 +416,6 @@ impl Session {
         stamps.at(Point::Marshalled);
         out.commit(stamps.on_head(with_len(head, len)), len);
         stamps.at(Point::Published);
-        self.unflushed.set(self.unflushed.get() + 1);
         Ok(Ok(()))
     }
 
@@ -452,7 +451,6 @@ impl Session {
         let (head, bytes) = front.extensions.write(front.head, Some(placed), &mut claim);
         claim.commit(stamps.on_head(with_len(head, bytes)), bytes);
         stamps.at(Point::Published);
-        self.unflushed.set(self.unflushed.get() + 1);
         Ok(Ok(()))
     }
 
@@ -502,7 +500,6 @@ impl Session {
         let mut claim = self.slots(span, 0)?;
         claim.write(0, payload);
         claim.commit(with_len(head, payload.len()), payload.len());
-        self.unflushed.set(self.unflushed.get() + 1);
         Ok(())
     }
 
@@ -520,7 +517,6 @@ impl Session {
         }
         claim.commit(Head::switch(u32::from(generation)).words(), 0);
         lanes.grow_writer(segment.into_region());
-        self.unflushed.set(self.unflushed.get() + 1);
         Ok(true)
     }
 }
