@@ -44,15 +44,18 @@ pub struct CallTable<W> {
 struct Entry<W> {
     /// Of the call that is here, or of the last one that was.
     generation: u32,
-    state: State<W>,
+    /// What is here: one of the states below, or, of a free place, the next free one.
+    state: u32,
+    /// Of a call that is open, or of the last one that was.
+    waiter: W,
 }
 
-#[derive(Debug)]
-enum State<W> {
-    Free { next: u32 },
-    Open { waiter: W, answered: bool },
-    Abandoned,
-}
+/// The states of a place that is taken. They are above every place's number.
+const OPEN: u32 = NIL - 3;
+const ANSWERED: u32 = NIL - 2;
+const ABANDONED: u32 = NIL - 1;
+
+const _: () = assert!((CALLS_PER_SESSION_MAX as u64) < OPEN as u64);
 
 /// An accepted answer.
 #[derive(Debug, PartialEq, Eq)]
@@ -90,7 +93,7 @@ impl fmt::Display for TableFull {
 
 impl core::error::Error for TableFull {}
 
-impl<W> CallTable<W> {
+impl<W: Copy> CallTable<W> {
     /// A table without calls. It allocates when it grows, never in the steady state.
     pub const fn new() -> CallTable<W> {
         CallTable { entries: Vec::new(), free: NIL, len: 0 }
@@ -116,15 +119,12 @@ impl<W> CallTable<W> {
         let Some(entry) = self.entries.get_mut(index as usize) else {
             return self.open_new(waiter);
         };
-        let State::Free { next } = entry.state else {
-            unreachable!("a place of the free list holds a call");
-        };
-        self.free = next;
+        self.free = entry.state;
         self.len += 1;
         if !mutated(Mutant::GenerationReused) {
             entry.generation = next_generation(entry.generation);
         }
-        entry.state = State::Open { waiter, answered: false };
+        (entry.state, entry.waiter) = (OPEN, waiter);
         Ok(CallNumber { index, generation: entry.generation })
     }
 
@@ -135,7 +135,7 @@ impl<W> CallTable<W> {
         if index >= CALLS_PER_SESSION_MAX {
             return Err(TableFull);
         }
-        self.entries.push(Entry { generation: 1, state: State::Open { waiter, answered: false } });
+        self.entries.push(Entry { generation: 1, state: OPEN, waiter });
         self.len += 1;
         Ok(CallNumber { index: index as u32, generation: 1 })
     }
@@ -150,13 +150,13 @@ impl<W> CallTable<W> {
             return Err(entry.refusal(call));
         }
         match entry.state {
-            State::Open { ref mut waiter, answered: ref mut answered @ false } => {
-                *answered = !mutated(Mutant::AnswerTwice);
-                Ok(Answered::Waiting(waiter))
+            OPEN => {
+                entry.state = if mutated(Mutant::AnswerTwice) { OPEN } else { ANSWERED };
+                Ok(Answered::Waiting(&mut entry.waiter))
             }
-            State::Abandoned if mutated(Mutant::AbandonedStays) => Ok(Answered::Abandoned),
-            State::Abandoned => {
-                entry.state = State::Free { next: self.free };
+            ABANDONED if mutated(Mutant::AbandonedStays) => Ok(Answered::Abandoned),
+            ABANDONED => {
+                entry.state = self.free;
                 self.free = call.index;
                 self.len -= 1;
                 Ok(Answered::Abandoned)
@@ -173,11 +173,11 @@ impl<W> CallTable<W> {
             return Err(not_open(call));
         };
         if entry.generation != call.generation && !mutated(Mutant::GenerationUnchecked)
-            || matches!(entry.state, State::Free { .. } | State::Open { answered: true, .. })
+            || !matches!(entry.state, OPEN | ABANDONED)
         {
             return Err(entry.refusal(call));
         }
-        if matches!(entry.state, State::Abandoned) && mutated(Mutant::AbandonedStays) {
+        if entry.state == ABANDONED && mutated(Mutant::AbandonedStays) {
             return Ok(None);
         }
         Ok(self.release(call.index))
@@ -202,35 +202,53 @@ impl<W> CallTable<W> {
         if entry.generation != call.generation {
             return Abandon::Gone;
         }
-        match core::mem::replace(&mut entry.state, State::Abandoned) {
-            State::Open { waiter, answered: false } => {
+        let waiter = entry.waiter;
+        match entry.state {
+            OPEN => {
+                entry.state = ABANDONED;
                 if mutated(Mutant::AbandonFrees) {
                     self.release(call.index);
                 }
                 Abandon::Cancel(waiter)
             }
-            State::Open { waiter, answered: true } => {
-                if mutated(Mutant::AnsweredStays) {
-                    return Abandon::Answered(waiter);
+            ANSWERED => {
+                entry.state = ABANDONED;
+                if !mutated(Mutant::AnsweredStays) {
+                    self.release(call.index);
                 }
-                self.release(call.index);
                 Abandon::Answered(waiter)
             }
-            other => {
-                entry.state = other;
-                Abandon::Gone
-            }
+            _ => Abandon::Gone,
         }
+    }
+
+    /// Who waits for the answer of a call that is open and has none.
+    #[inline(always)]
+    pub fn waiting(&self, call: CallNumber) -> Option<W> {
+        let entry = self.entries.get(call.index as usize)?;
+        entry.awaits(call).then_some(entry.waiter)
+    }
+
+    /// Takes the answer of a call that is open and has none, and closes it: [`Self::take`] where it is
+    /// known that the call [waits](Self::waiting). Returns who waited.
+    #[inline(always)]
+    pub fn close_waiting(&mut self, call: CallNumber) -> Option<W> {
+        let entry = self.entries.get_mut(call.index as usize)?;
+        if !entry.awaits(call) {
+            return None;
+        }
+        entry.state = self.free;
+        self.free = call.index;
+        self.len -= 1;
+        Some(entry.waiter)
     }
 
     /// The waiter of a call that is open or answered, and neither closed nor abandoned.
     #[inline]
     pub fn waiter_mut(&mut self, call: CallNumber) -> Option<&mut W> {
         let entry = self.entries.get_mut(call.index as usize)?;
-        match &mut entry.state {
-            State::Open { waiter, .. } if entry.generation == call.generation => Some(waiter),
-            _ => None,
-        }
+        let is_open = matches!(entry.state, OPEN | ANSWERED);
+        (is_open && entry.generation == call.generation).then_some(&mut entry.waiter)
     }
 
     /// Ends every call that has no answer, because none can come any more, and yields the waiters.
@@ -243,8 +261,7 @@ impl<W> CallTable<W> {
             loop {
                 let entry = self.entries.get(index as usize)?;
                 let call = CallNumber { index, generation: entry.generation };
-                let ends =
-                    matches!(entry.state, State::Abandoned | State::Open { answered: false, .. });
+                let ends = matches!(entry.state, ABANDONED | OPEN);
                 index += 1;
                 if mutated(Mutant::DrainForgets) && index == 2 {
                     continue;
@@ -259,34 +276,38 @@ impl<W> CallTable<W> {
     /// Frees a place that is taken.
     #[inline]
     fn release(&mut self, index: u32) -> Option<W> {
-        let state = State::Free { next: self.free };
-        let old = core::mem::replace(&mut self.entries[index as usize].state, state);
+        let entry = &mut self.entries[index as usize];
+        let old = core::mem::replace(&mut entry.state, self.free);
         self.free = index;
         self.len -= 1;
-        match old {
-            State::Open { waiter, .. } => Some(waiter),
-            _ => None,
-        }
+        matches!(old, OPEN | ANSWERED).then_some(entry.waiter)
     }
 }
 
-impl<W> Default for CallTable<W> {
+impl<W: Copy> Default for CallTable<W> {
     fn default() -> CallTable<W> {
         CallTable::new()
     }
 }
 
 impl<W> Entry<W> {
+    /// Whether the call is here, open and without an answer.
+    #[inline(always)]
+    fn awaits(&self, call: CallNumber) -> bool {
+        // Both at once: they lie side by side.
+        (self.state == OPEN) & (self.generation == call.generation)
+    }
+
     /// The rule that an answer to `call` breaks here.
     #[cold]
     fn refusal(&self, call: CallNumber) -> Rule {
         let CallNumber { index, generation } = call;
         match self.state {
-            State::Free { .. } => not_open(call),
-            _ if self.generation != generation => {
+            OPEN | ANSWERED | ABANDONED if self.generation != generation => {
                 Rule::StaleGeneration { index, seen: generation, open: self.generation }
             }
-            _ => Rule::AnsweredTwice { index, generation },
+            OPEN | ANSWERED | ABANDONED => Rule::AnsweredTwice { index, generation },
+            _ => not_open(call),
         }
     }
 }

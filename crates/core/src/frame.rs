@@ -49,12 +49,28 @@ const PLACED_SHIFT: u32 = 56;
 const STAMP_MASK: u64 = (1 << MANNER_SHIFT) - 1;
 
 /// The number of a call: a place in the caller's table and which use of that place it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct CallNumber {
     /// The place in the caller's table.
     pub index: u32,
     /// Which use of the place, from 1.
     pub generation: u32,
+}
+
+// As one word, which is compared and hashed at once.
+impl PartialEq for CallNumber {
+    #[inline]
+    fn eq(&self, other: &CallNumber) -> bool {
+        self.as_u64() == other.as_u64()
+    }
+}
+
+impl Eq for CallNumber {}
+
+impl core::hash::Hash for CallNumber {
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        self.as_u64().hash(state);
+    }
 }
 
 impl CallNumber {
@@ -113,6 +129,17 @@ pub struct Head {
     pub manner: Option<Manner>,
     /// The stamp that a one-way message or a reply carries if it is stamped; 0 otherwise.
     pub stamp: u64,
+}
+
+/// What is told of a frame that has no extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plain {
+    /// It is a call or a one-way message.
+    Request,
+    /// It is a reply.
+    Reply,
+    /// It is something else, or has extensions.
+    Not,
 }
 
 impl Head {
@@ -331,23 +358,26 @@ impl Head {
         Head::parse_any(words)
     }
 
-    /// Whether these are the words of a call or a one-way message without extensions; the number of a
-    /// one-way message is none. Its length is still to be held against the frame's span, which is shorter
-    /// than any limit.
-    #[inline(always)]
-    pub const fn is_plain_request(words: &[u64; 3]) -> bool {
-        if words[2] >> FLAGS_SHIFT != 0 {
-            return false;
-        }
-        let kind = (words[0] >> KIND_SHIFT) as u8;
-        kind == Kind::Call as u8 || kind == Kind::Oneway as u8 && words[1] == 0
+    /// What a frame with these words is, if it has no extensions: as [`Head::plain`] says it.
+    #[inline]
+    pub const fn plain_in(words: &[u64; 3]) -> Plain {
+        Head::plain((words[0] >> KIND_SHIFT) as u8, words)
     }
 
-    /// Whether these are the words of a reply without extensions. Its length is still to be held
-    /// against the frame's span, which is shorter than any limit.
+    /// What a frame of this kind and with these words is, if it has no extensions; the number of a one-way
+    /// message is none. Its length is still to be held against the frame's span, which is shorter than any
+    /// limit.
     #[inline(always)]
-    pub const fn is_plain_reply(words: &[u64; 3]) -> bool {
-        (words[0] >> KIND_SHIFT) as u8 == Kind::Reply as u8 && words[2] == 0
+    pub const fn plain(kind: u8, words: &[u64; 3]) -> Plain {
+        if kind == Kind::Reply as u8 && words[2] == 0 {
+            Plain::Reply
+        } else if words[2] >> FLAGS_SHIFT == 0
+            && (kind == Kind::Call as u8 || kind == Kind::Oneway as u8 && words[1] == 0)
+        {
+            Plain::Request
+        } else {
+            Plain::Not
+        }
     }
 
     /// The words of the same frame with a flag.

@@ -5,7 +5,7 @@
 //! slow sweep. A peer notes only when the reader has said that it does not look at the lane each
 //! turn.
 
-use crate::region::{Region, WORD};
+use crate::region::{Region, WORD, Word};
 use crate::sync::{Ordering, fence, fence_full};
 
 /// Where the sessions' bytes begin; the line before them says that something was noted.
@@ -21,19 +21,21 @@ pub const fn sessions_in(bytes: usize) -> usize {
 /// The side that looks.
 pub struct Board {
     region: Region,
+    summary: Word,
 }
 
 impl Board {
     /// A board over a zeroed region.
     #[must_use]
     pub fn new(region: Region) -> Board {
-        Board { region }
+        let summary = region.word_at(SUMMARY);
+        Board { region, summary }
     }
 
     /// Whether something may have been noted since the last sweep.
     #[inline]
     pub fn is_marked(&self) -> bool {
-        self.region.load(SUMMARY) != 0
+        self.summary.load() != 0
     }
 
     /// Takes every note down and calls `noted` for each, among the first `sessions` sessions.

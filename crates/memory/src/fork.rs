@@ -13,8 +13,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const BYTES: usize = 4096;
 
 /// A process, as those that it forks see it: a value that is equal within a process alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Process(u64);
+#[derive(Clone, Copy, Debug)]
+pub struct Process {
+    value: u64,
+    /// The word that has this value in the process, and no more in a child.
+    word: &'static AtomicU64,
+}
+
+impl PartialEq for Process {
+    fn eq(&self, other: &Process) -> bool {
+        self.value == other.value
+    }
+}
+
+impl Eq for Process {}
 
 impl Process {
     /// The process that runs.
@@ -29,24 +41,25 @@ impl Process {
     pub fn this() -> Process {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let word = word();
-        match word.load(Ordering::Relaxed) {
+        let value = match word.load(Ordering::Relaxed) {
             // The first that asks. In a child the count goes on where its parent's was.
             0 => {
                 let next = LAST.fetch_add(1, Ordering::Relaxed) + 1;
                 match word.compare_exchange(0, next, Ordering::Relaxed, Ordering::Relaxed) {
-                    Ok(_) => Process(next),
-                    Err(other) => Process(other),
+                    Ok(_) => next,
+                    Err(other) => other,
                 }
             }
-            known => Process(known),
-        }
+            known => known,
+        };
+        Process { value, word }
     }
 
     /// Whether it is the one that runs, and no child that it has forked.
     #[inline]
     #[must_use]
     pub fn is_this(self) -> bool {
-        word().load(Ordering::Relaxed) == self.0
+        self.word.load(Ordering::Relaxed) == self.value
     }
 }
 

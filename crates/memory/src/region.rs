@@ -227,14 +227,38 @@ mod plain {
             unsafe { self.word_in(at) }.store(value, Ordering::Relaxed);
         }
 
-        /// [`Region::publish`] of a word that is known to be inside, of a writable region.
+        /// Loads two words that are known to be inside, without order.
         ///
         /// # Safety
-        /// `at` is below [`Region::words`], and the region is writable.
+        /// `at` and the word behind it are below [`Region::words`].
         #[inline(always)]
-        pub(crate) unsafe fn publish_in(&self, at: usize, value: u64) {
-            // SAFETY: as the caller says.
-            unsafe { self.word_in(at) }.store(value, Ordering::Release);
+        pub(crate) unsafe fn load_two_in(&self, at: usize) -> (u64, u64) {
+            debug_assert!(at + 1 < self.words);
+            // SAFETY: in bounds, as the caller says; aligned and alive as in `word_in`. The base is read
+            // once, although the words may be changed by others.
+            let (first, second) = unsafe {
+                let first = self.base.add(at);
+                (first.as_ref(), first.add(1).as_ref())
+            };
+            (first.load(Ordering::Relaxed), second.load(Ordering::Relaxed))
+        }
+
+        /// Stores three words that are known to be inside of a writable region: the first one last, behind
+        /// every earlier write.
+        ///
+        /// # Safety
+        /// `at` and the two words behind it are below [`Region::words`], and the region is writable.
+        #[inline(always)]
+        pub(crate) unsafe fn publish_three_in(&self, at: usize, words: [u64; 3]) {
+            debug_assert!(at + 2 < self.words);
+            // SAFETY: as in `load_two_in`.
+            let [first, second, third] = unsafe {
+                let first = self.base.add(at);
+                [first.as_ref(), first.add(1).as_ref(), first.add(2).as_ref()]
+            };
+            second.store(words[1], Ordering::Relaxed);
+            third.store(words[2], Ordering::Relaxed);
+            first.store(words[0], Ordering::Release);
         }
 
         /// Loads a word, without order.
@@ -522,8 +546,16 @@ mod model {
 
         /// # Safety
         /// As in life; here the bounds are checked.
-        pub(crate) unsafe fn publish_in(&self, at: usize, value: u64) {
-            self.publish(at, value);
+        pub(crate) unsafe fn load_two_in(&self, at: usize) -> (u64, u64) {
+            (self.load(at), self.load(at + 1))
+        }
+
+        /// # Safety
+        /// As in life; here the bounds are checked.
+        pub(crate) unsafe fn publish_three_in(&self, at: usize, words: [u64; 3]) {
+            self.store(at + 1, words[1]);
+            self.store(at + 2, words[2]);
+            self.publish(at, words[0]);
         }
 
         /// Stores a word behind every earlier write, where the other side uses [`Region::take`].

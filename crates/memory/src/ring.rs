@@ -38,6 +38,9 @@ pub const SLOTS_MAX: u32 = u16::MAX as u32;
 const SLOT_WORDS: usize = SLOT / WORD;
 const LAP: u64 = 0xff;
 const KIND: u64 = 0xff00;
+const KIND_SHIFT: u32 = 8;
+/// The half of a first word in which lap, kind and span stand.
+const LOW: u64 = 0xffff_ffff;
 const SPAN_SHIFT: u32 = 16;
 const OWNED: u64 = LAP | 0xffff << SPAN_SHIFT;
 /// Bytes of payload that fit one slot.
@@ -253,7 +256,8 @@ impl Writer {
     #[inline(always)]
     fn publish(&self, head: [u64; 3], span: u32) {
         let at = self.next.word();
-        let first = head[0] & !OWNED | self.next.lap() | u64::from(span) << SPAN_SHIFT;
+        let owned = self.next.mark() + (u64::from(span - 1) << SPAN_SHIFT);
+        let first = head[0] & !OWNED | owned;
         self.next.pass(&self.ring, span);
         self.free.set(self.free.get() - span);
         self.out.set(self.out.get() + u64::from(span));
@@ -262,11 +266,7 @@ impl Writer {
         }
         // SAFETY: the cursor stood at a slot of the ring, which is writable, as was checked when
         // it was taken; a slot has more words than three.
-        unsafe {
-            self.ring.store(at + 1, head[1]);
-            self.ring.store(at + 2, head[2]);
-            self.ring.publish(at, first);
-        }
+        unsafe { self.ring.publish_head(at, [first, head[1], head[2]]) }
     }
 }
 
@@ -417,10 +417,12 @@ impl Reader {
     #[inline(always)]
     pub fn look_short(&self) -> Look {
         let first = self.first_word();
-        if first & LAP != self.next.lap() {
+        // All bits fall away that the ring owns in a frame of one slot of this lap.
+        let rest = (first & LOW) ^ self.next.mark();
+        if rest & LAP != 0 {
             return Look::Nothing;
         }
-        if first & OWNED != self.next.lap() | 1 << SPAN_SHIFT || first & KIND == 0 {
+        if rest & !KIND != 0 || rest == 0 {
             return Look::Long;
         }
         fence(Ordering::Acquire);
@@ -430,7 +432,8 @@ impl Reader {
             probe::head_loaded(at * WORD);
         }
         // SAFETY: as in `first_word`; a slot has more words than three.
-        Look::Short(unsafe { [first, self.ring.load(at + 1), self.ring.load(at + 2)] })
+        let (second, third) = unsafe { self.ring.load_rest(at) };
+        Look::Short { kind: (rest >> KIND_SHIFT) as u8, head: [first, second, third] }
     }
 
     /// Whether a frame has come, or something that a peer may not write.
@@ -483,8 +486,8 @@ impl Reader {
             probe::head_loaded(at * WORD);
         }
         // SAFETY: as in `first_word`; a slot has more words than three.
-        let rest = unsafe { (self.ring.load(at + 1), self.ring.load(at + 2)) };
-        Ok(Some([first, rest.0, rest.1]))
+        let (second, third) = unsafe { self.ring.load_rest(at) };
+        Ok(Some([first, second, third]))
     }
 
     #[cold]
@@ -563,6 +566,14 @@ impl Reader {
         u64::from_le(self.ring.region().load(start / WORD))
     }
 
+    /// Passes the frame that [`Reader::look_short`] has found, which lies open.
+    #[inline(always)]
+    pub fn advance_short(&self) {
+        self.span.set(0);
+        self.next.pass(&self.ring, 1);
+        self.taken.set(self.taken.get() + 1);
+    }
+
     /// Passes the open frame. Without one, nothing happens.
     #[inline(always)]
     pub fn advance(&self) {
@@ -577,8 +588,13 @@ impl Reader {
 pub enum Look {
     /// Nothing has come.
     Nothing,
-    /// A frame of one slot: its head.
-    Short([u64; 3]),
+    /// A frame of one slot.
+    Short {
+        /// Its kind, which its first word has in byte 1.
+        kind: u8,
+        /// Its head.
+        head: [u64; 3],
+    },
     /// A longer frame, padding, or something that a peer may not write: [`Reader::look`] says what.
     Long,
 }

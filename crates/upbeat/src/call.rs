@@ -28,6 +28,7 @@ use crate::time::Sleep;
 use crate::wire::{Content, Input, Wire, WireError};
 use std::future::Future;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
@@ -66,7 +67,7 @@ impl Bound {
             number: self.numbers.get(index).copied().unwrap_or(MISSING),
             method,
             state: State::Unsent(arguments),
-            rare: None,
+            rare: ManuallyDrop::new(None),
             result: PhantomData,
         }
     }
@@ -108,7 +109,8 @@ pub struct Call<'c, A, R> {
     number: u16,
     method: &'static str,
     state: State<A>,
-    rare: Option<Box<Rare>>,
+    /// Dropped where the call is, so that a call without costs one look.
+    rare: ManuallyDrop<Option<Box<Rare>>>,
     result: PhantomData<fn() -> R>,
 }
 
@@ -374,7 +376,7 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
 
     /// Whether the call waits for room that was asked for.
     fn waits_for_grant(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
-        match &mut self.rare {
+        match &mut *self.rare {
             Some(rare) if matches!(self.state, State::Unsent(_)) => {
                 still_asks(self.bound, &mut rare.waits, context)
             }
@@ -401,7 +403,7 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
             }
         });
         session.take_turn(None);
-        if let (Ok(true), Some(rare)) = (&sent, &mut self.rare) {
+        if let (Ok(true), Some(rare)) = (&sent, &mut *self.rare) {
             rare.waits = Waits::default();
         }
         if is_unsent && extensions.extendable.is_some() {

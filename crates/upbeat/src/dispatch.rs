@@ -13,7 +13,11 @@ mod who;
 
 mod sessions;
 
+mod first_poll;
+
 mod hot;
+
+mod frames;
 
 mod attention;
 
@@ -48,7 +52,7 @@ mod pumped;
 use crate::drives::Drives;
 use crate::reactor::{Reactor, Source};
 use crate::sample::Sample;
-use crate::session::{Fault, Session, Waiter, misbehaved};
+use crate::session::{Session, Waiter};
 use crate::task::Tasks;
 use crate::timer::Timers;
 use crate::wait::{Pace, TURNS_PER_TICK};
@@ -64,8 +68,8 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use upbeat_core::backoff::{Jitter, delay_ns};
 use upbeat_core::bill::Counter;
-use upbeat_core::frame::{CallNumber, Head, Kind};
-use upbeat_core::limits::{FLUSH_MESSAGES, SESSIONS_PER_NODE_MAX};
+use upbeat_core::frame::{CallNumber, Kind};
+use upbeat_core::limits::SESSIONS_PER_NODE_MAX;
 use upbeat_memory::counters::Counters;
 use upbeat_memory::fork::Process;
 use upbeat_memory::pool::{Key, Pool};
@@ -73,6 +77,7 @@ use upbeat_memory::sync::{Fenced, fence_full};
 use upbeat_transport::home::Home;
 
 pub(crate) use driven::Enter;
+use first_poll::FirstPoll;
 pub(crate) use leases::{Lease, Loan};
 pub use polled::OverRun;
 pub(crate) use promoted::Charge;
@@ -129,7 +134,7 @@ struct Current {
     waker: *const (),
 }
 
-/// What is being run of others than the main future.
+/// What is being run of others than the main future. Of a task [`Current`] says it.
 #[derive(Clone, Copy)]
 enum Running {
     Nothing,
@@ -178,6 +183,10 @@ pub(crate) struct Dispatcher {
     pub(crate) home: Home,
     /// Where it was made. A child that was forked there must not use it.
     made: Process,
+    /// The number that the thread has given it; 0 before the first drive and behind its end.
+    number: Cell<u32>,
+    /// Whether it has ended.
+    ended: Cell<bool>,
     pub(crate) drives: Rc<Drives>,
     pub(crate) settings: Settings,
     places: RefCell<Pool<Place>>,
@@ -193,6 +202,7 @@ pub(crate) struct Dispatcher {
     /// Requests that were made tasks at once and come before those that were woken.
     front: RefCell<VecDeque<TaskId>>,
     current: Cell<Current>,
+    first_poll: FirstPoll,
     /// What is being run, should it panic.
     running: Cell<Running>,
     /// Whether something was sent, so that promises are to be looked at.
@@ -251,6 +261,8 @@ impl Dispatcher {
         let dispatcher = Dispatcher {
             home,
             made: Process::this(),
+            number: Cell::new(0),
+            ended: Cell::new(false),
             drives: Rc::clone(&drives),
             settings,
             places: RefCell::new(Pool::new(SESSIONS_PER_NODE_MAX as u32)),
@@ -264,6 +276,7 @@ impl Dispatcher {
             ready: RefCell::default(),
             front: RefCell::default(),
             current: Cell::new(NOBODY),
+            first_poll: FirstPoll::default(),
             running: Cell::new(Running::Nothing),
             unflushed: Cell::new(false),
             pressed: pumped::Pressed::default(),
@@ -381,6 +394,14 @@ impl Dispatcher {
         &self.roster
     }
 
+    /// What is being run now.
+    fn running(&self) -> Running {
+        match (self.running.get(), self.current.get().task) {
+            (Running::Nothing, task) if task != MAIN && task != NOBODY.task => Running::Task(task),
+            (running, _) => running,
+        }
+    }
+
     /// Who is polled now, as one that waits for an answer.
     ///
     /// # Panics
@@ -391,9 +412,18 @@ impl Dispatcher {
         if context.waker().data() == current.waker {
             return Waiter::Task(current.task);
         }
+        self.other_waiter(context)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn other_waiter(&self, context: &Context<'_>) -> Waiter {
+        if let Some(task) = self.name_handler(context.waker()) {
+            return Waiter::Task(task);
+        }
         // Another executor polls the call.
         if !self.is_here() {
-            Enter::forked();
+            driven::forked();
         }
         self.drives.is_awaited(context.waker());
         Waiter::Waker(context.waker().clone())
@@ -422,8 +452,11 @@ impl Dispatcher {
     /// was anything.
     #[inline]
     pub(crate) fn turn(self: &Rc<Self>, main: Main<'_>) -> bool {
-        let turn = || match self.waited.take() {
-            true => self.turn_resumed(main),
+        let turn = || match self.waited.get() {
+            true => {
+                self.waited.set(false);
+                self.turn_resumed(main)
+            }
             false => self.turn_once(1, main),
         };
         match catch_unwind(AssertUnwindSafe(turn)) {
@@ -462,172 +495,6 @@ impl Dispatcher {
             busy |= self.tick_busy();
         }
         busy
-    }
-
-    /// Looks at the hot lanes and takes over what has come; up to so many times, as long as there is
-    /// nothing, nor anything else to do. Returns whether something has come. The loop is short, for what
-    /// it takes is time that a message waits.
-    #[inline(always)]
-    fn look(self: &Rc<Self>, hot: &[Rc<Session>], looks: u32, main: Main<'_>) -> bool {
-        let mut left = looks;
-        loop {
-            let mut came = false;
-            for session in hot {
-                came |= self.drain(session, main);
-            }
-            left -= 1;
-            if came || left == 0 || self.roster.any() || self.home.board().is_marked() {
-                return came;
-            }
-            // Not where there is but one look: who knows how long its loop will be elsewhere.
-            self.sampling.looked_in_vain();
-            std::hint::spin_loop();
-        }
-    }
-
-    /// Takes over the frames of a lane. Returns whether there were any. A session whose peer breaks a rule
-    /// ends.
-    #[inline(always)]
-    fn drain(self: &Rc<Self>, session: &Rc<Session>, main: Main<'_>) -> bool {
-        match self.take_frames(session, main) {
-            Ok(0) => false,
-            Ok(frames) => {
-                self.contract.taken(frames);
-                self.sampling.drained();
-                session.publish_progress();
-                if session.peer_wants_room() {
-                    self.relieve(session);
-                }
-                true
-            }
-            Err(why) => {
-                self.lose(session, *why);
-                true
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn take_frames(
-        self: &Rc<Self>,
-        session: &Rc<Session>,
-        main: Main<'_>,
-    ) -> Result<u32, Fault> {
-        let mut frames = 0;
-        while frames < FLUSH_MESSAGES as u32
-            && let Some(words) = session.look_next()?
-        {
-            if Head::is_plain_request(&words) && session.is_clear() {
-                session.accept();
-                self.call(session, &words);
-                session.advance();
-            } else if Head::is_plain_reply(&words) {
-                let call = CallNumber::from_u64(words[1]);
-                let head = Head::reply(call, Head::len_in(&words));
-                self.answer(session, &head, main)?;
-                session.advance();
-            } else if !self.other(session, words, main)? {
-                break;
-            }
-            frames += 1;
-        }
-        Ok(frames)
-    }
-
-    /// Takes over a frame that is neither a plain call nor a plain reply, and passes it. False if the
-    /// session has had its turn: a handler of its has used up its time.
-    #[inline(never)]
-    fn other(
-        self: &Rc<Self>,
-        session: &Rc<Session>,
-        words: [u64; 3],
-        main: Main<'_>,
-    ) -> Result<bool, Fault> {
-        if self.polled.is_late() && !session.is_clear() {
-            session.carrier.lanes.reader().put_back();
-            return Ok(false);
-        }
-        if let Some(manner) = Head::manner_in(&words) {
-            return self.sampled(session, &words, manner, main).map(|()| true);
-        }
-        let head = Head::parse(words).map_err(misbehaved)?;
-        match head.kind {
-            Kind::Call | Kind::Oneway | Kind::Packed | Kind::Reserve => {
-                self.request_came(session, &head)?;
-            }
-            Kind::Reply | Kind::Failed => self.answer(session, &head, main)?,
-            _ => return self.control(session, head).map(|()| true),
-        }
-        session.advance();
-        Ok(true)
-    }
-
-    /// Runs a plain call, or a plain one-way message, whose number is none, where it lies.
-    #[inline(always)]
-    fn call(self: &Rc<Self>, session: &Rc<Session>, words: &[u64; 3]) {
-        let (call, len) = (CallNumber::from_u64(words[1]), Head::len_in(words));
-        let number = words[2] as u16;
-        let methods = self.methods.borrow();
-        let Some(entry) = methods.get(usize::from(number).wrapping_sub(1)) else {
-            drop(methods);
-            let oneway = call == CallNumber::NONE;
-            let head =
-                if oneway { Head::oneway(number, len) } else { Head::call(number, call, len) };
-            let payload = session.plain_payload(len);
-            let (kind, deadline_us, refusals) = (head.kind, None, None);
-            let extendable = false;
-            let request = Request { kind, call, deadline_us, refusals, extendable, payload };
-            return self.request_slowly(session, &head, request, Running::Handler(call, number));
-        };
-        self.running.set(Running::Handler(call, number));
-        entry.method.call(self, session, call, len);
-        self.ran();
-    }
-
-    #[inline(always)]
-    fn ran(&self) {
-        self.running.set(Running::Nothing);
-        self.unflushed.set(true);
-    }
-
-    /// Polls whoever waits for an answer while it lies open, or has it kept.
-    #[inline(always)]
-    fn answer(
-        self: &Rc<Self>,
-        session: &Session,
-        head: &Head,
-        main: Main<'_>,
-    ) -> Result<(), Fault> {
-        self.answer_with(session, head, main, || ())
-    }
-
-    /// The same; `found` is called when it is known who waits.
-    #[inline(always)]
-    fn answer_with(
-        self: &Rc<Self>,
-        session: &Session,
-        head: &Head,
-        main: Main<'_>,
-        found: impl FnOnce(),
-    ) -> Result<(), Fault> {
-        let waiter = session.answer_arrived(head)?;
-        found();
-        match waiter {
-            Some(Waiter::Task(MAIN)) => {
-                self.count(Counter::RepliesInPlace);
-                main(Cause::Answered);
-            }
-            Some(Waiter::Task(task)) => {
-                self.count(Counter::RepliesInPlace);
-                self.run(task, Cause::Answered);
-            }
-            Some(Waiter::Waker(waker)) => waker.wake(),
-            None => {}
-        }
-        if session.keep_answer()? {
-            self.count(Counter::RepliesStashed);
-        }
-        Ok(())
     }
 
     /// Looks at the promises of all to whom something was sent.

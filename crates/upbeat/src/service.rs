@@ -24,7 +24,7 @@ use crate::sample::{Names, Reason, Sample, Stamps, Timed, Unsampled};
 use crate::session::Session;
 use crate::statistics::{Collected, Tally};
 use crate::task::{Caller, Cancelled, Live, Task};
-use crate::wake::{Roster, Wakeup};
+use crate::wake::{Roster, TaskId, Wakeup};
 use crate::warning::warn_of;
 use crate::wire::{Incoming, Input, Wire, WireError, signature_text};
 use counted::Tallied;
@@ -167,28 +167,21 @@ impl<F> Kept<F> {
     }
 }
 
-/// Room for a handler's future, pinned for ever, and its waker.
+/// Room for a handler's future, pinned for ever, and its waker. A handler that has to wait is a task where
+/// it is: the slot itself.
 struct Slot<F> {
     future: Pin<Box<Option<F>>>,
     wakeup: Counted<Wakeup>,
     waker: Waker,
+    /// What is known of the task, as long as the handler is one.
+    task: Option<Promoted<F>>,
 }
 
 impl<F> Slot<F> {
     fn new(roster: &Arc<Roster>) -> Box<Slot<F>> {
         let wakeup = Wakeup::unnamed(roster);
         let waker = wakeup.waker();
-        Box::new(Slot { future: Box::pin(None), wakeup, waker })
-    }
-}
-
-impl<F: Future> Slot<F> {
-    #[inline]
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<F::Output> {
-        match self.future.as_mut().as_pin_mut() {
-            Some(future) => future.poll(context),
-            None => Poll::Pending,
-        }
+        Box::new(Slot { future: Box::pin(None), wakeup, waker, task: None })
     }
 }
 
@@ -407,7 +400,9 @@ where
             Some(budget) => node.polls_within(budget),
         }
         from.end.into_iter().for_each(|end| node.bound_by(end, from.lease));
+        node.polls_first(waker);
         let polled = running.poll(&mut Context::from_waker(waker));
+        let is_named = node.has_polled_first();
         stamps.at(Point::Ran);
         if from.end.is_some() {
             node.unbound();
@@ -419,6 +414,9 @@ where
         }
         match polled {
             Poll::Ready(result) => {
+                if is_named {
+                    node.forget_name();
+                }
                 stamps.at(Point::Finished);
                 if !self.oneway {
                     passage::at_callee(R::STREAMS, (node, session, call), || {
@@ -452,7 +450,7 @@ where
 
     /// What becomes of a handler that waits for this, or has not begun.
     fn task(&self, lost: Lost<'_, F>, waits: (Reason, Option<Arc<str>>)) -> Live {
-        let Lost { from, slot, sample } = lost;
+        let Lost { from, mut slot, sample } = lost;
         let From { node, session, call, end, lease, bytes, .. } = from;
         let charge = node.charge(session, Budget::price(bytes));
         let (kept, session) = (Rc::clone(&self.kept), Rc::clone(session));
@@ -464,8 +462,10 @@ where
         });
         let wakeup = slot.wakeup.clone();
         let (node, lease, ran) = (Rc::clone(node), lease.cloned(), 0);
-        let task = Promoted { slot, kept, session, asker, charge, node, end, lease, ran, billed };
-        Live { task: Box::pin(task), wakeup }
+        let task = Promoted { kept, session, asker, charge, node, end, lease, ran, billed };
+        slot.task = Some(task);
+        let task: Pin<Box<Slot<F>>> = Pin::new(slot);
+        Live { task, wakeup }
     }
 }
 
@@ -481,9 +481,8 @@ enum Asker {
     Left,
 }
 
-/// A handler that has become a task.
+/// What is known of a handler that has become a task.
 struct Promoted<F> {
-    slot: Box<Slot<F>>,
     kept: Rc<Kept<F>>,
     session: Rc<Session>,
     asker: Asker,
@@ -518,30 +517,33 @@ impl<F> Promoted<F> {
 }
 
 impl<F> Promoted<F> {
-    /// The sender of its one-way message is gone: it goes on, until a time at most.
+    /// The sender of its one-way message is gone: the task goes on, until a time at most.
     #[cold]
-    fn leave(&mut self) -> bool {
+    fn leave(&mut self, task: TaskId) -> bool {
         let until = oneway_goes_on_until(self.kept.outlives_ns, self.node.now_ns());
         self.kept.count(Counter::OrphansLeft);
         self.asker = Asker::Left;
         self.end = Some(until);
-        self.node.leave_alone(self.slot.wakeup.task(), until);
+        self.node.leave_alone(task, until);
         true
     }
 }
 
-impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
+impl<R: Wire, F: Future<Output = R> + 'static> Task for Slot<F> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let this = &mut *self;
+        let Slot { future, wakeup, task, .. } = &mut *self;
+        let (Some(this), Some(future)) = (task, future.as_mut().as_pin_mut()) else {
+            return Poll::Pending;
+        };
         if let Some(billed) = &mut this.billed {
-            billed.resumed(this.slot.wakeup.woken());
+            billed.resumed(wakeup.woken());
         }
         this.node.polls_within(this.kept.budget);
         if let Some(lease) = &this.lease {
             this.end = Some(lease.end());
         }
         this.end.into_iter().for_each(|end| this.node.bound_by(end, this.lease.as_ref()));
-        let polled = this.slot.poll(context);
+        let polled = future.poll(context);
         if this.end.is_some() {
             this.node.unbound();
         }
@@ -550,11 +552,11 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
             this.node.charge_again(&mut this.charge);
             if let Some(billed) = &mut this.billed {
                 billed.paused(this.node.waited_for());
-                this.slot.wakeup.ask();
+                wakeup.ask();
             }
             // Its session has ended while it was polled.
             if matches!(this.asker, Asker::Oneway) && this.session.ended().is_some() {
-                this.leave();
+                this.leave(wakeup.task());
             }
             return Poll::Pending;
         };
@@ -577,19 +579,20 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
     }
 
     fn caller(&self) -> Option<Caller> {
-        let call = match self.asker {
+        let this = self.task.as_ref()?;
+        let call = match this.asker {
             Asker::Call(call) => Some(call),
             Asker::Oneway => None,
             Asker::Gone | Asker::Left => return None,
         };
-        Some(Caller { session: self.session.key.get(), call })
+        Some(Caller { session: this.session.key.get(), call })
     }
 
     fn outlives(mut self: Pin<&mut Self>, why: Cancelled) -> bool {
-        let this = &mut *self;
+        let Slot { wakeup, task: Some(this), .. } = &mut *self else { return false };
         let call = match this.asker {
             Asker::Call(call) => call,
-            Asker::Oneway if why == Cancelled::Lost => return this.leave(),
+            Asker::Oneway if why == Cancelled::Lost => return this.leave(wakeup.task()),
             _ => return false,
         };
         let until = goes_on_until(this.kept.outlives_ns, this.node.now_ns(), this.end);
@@ -607,36 +610,37 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Promoted<F> {
         this.asker = Asker::Gone;
         this.lease.take().into_iter().for_each(|lease| lease.close());
         this.end = Some(until);
-        this.node.leave_alone(this.slot.wakeup.task(), until);
+        this.node.leave_alone(wakeup.task(), until);
         true
     }
 
     fn cancel(mut self: Pin<&mut Self>, why: Cancelled) {
-        let this = &mut *self;
-        contain(|| this.slot.future.set(None));
-        self.node.orphaned(why, self.ran);
-        self.kept.count(why.counter());
-        let call = match self.asker {
+        contain(|| self.future.set(None));
+        let Some(this) = &mut self.task else { return };
+        this.node.orphaned(why, this.ran);
+        this.kept.count(why.counter());
+        let call = match this.asker {
             Asker::Call(call) => call,
-            Asker::Oneway => return self.session.end_oneway(),
+            Asker::Oneway => return this.session.end_oneway(),
             Asker::Gone | Asker::Left => return,
         };
-        self.session.serving.borrow_mut().remove(call);
+        this.session.serving.borrow_mut().remove(call);
         match why {
-            Cancelled::ByCaller => self.session.fail(call, FailCode::Cancelled, ""),
-            Cancelled::Deadline => self.session.fail(call, FailCode::Deadline, ""),
-            Cancelled::NoRoom => self.session.fail(call, FailCode::Overloaded, ""),
+            Cancelled::ByCaller => this.session.fail(call, FailCode::Cancelled, ""),
+            Cancelled::Deadline => this.session.fail(call, FailCode::Deadline, ""),
+            Cancelled::NoRoom => this.session.fail(call, FailCode::Overloaded, ""),
             Cancelled::Lost | Cancelled::Panicked => {}
         }
     }
 
-    fn done(mut self: Pin<Box<Self>>) {
-        self.slot.future.set(None);
-        self.slot.wakeup.unname();
-        self.kept.tally.iter().for_each(|tally| tally.ran(self.ran));
+    fn done(self: Pin<Box<Self>>) {
+        let mut slot = Pin::into_inner(self);
+        slot.future.set(None);
+        slot.wakeup.unname();
+        let Some(this) = slot.task.take() else { return };
+        this.kept.tally.iter().for_each(|tally| tally.ran(this.ran));
         // The slot serves again, unless another stands ready.
-        let Promoted { slot, kept, .. } = *Pin::into_inner(self);
-        let other = kept.spare.take();
-        kept.spare.set(other.or(Some(slot)));
+        let other = this.kept.spare.take();
+        this.kept.spare.set(other.or(Some(slot)));
     }
 }

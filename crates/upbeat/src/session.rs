@@ -25,19 +25,18 @@ pub(crate) use write::{Extensions, Put};
 use crate::error::{Lost, Why};
 use crate::wake::TaskId;
 use crate::wire::Input;
-use reply::Waiting;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
-use upbeat_core::call::{CallTable, Serving};
+use upbeat_core::call::Serving;
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{Flags, Head};
 use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::FLUSH_MESSAGES;
 use upbeat_memory::fork::Process;
 use upbeat_memory::pool::Key;
-use upbeat_memory::ring::{Look, SHORT};
+use upbeat_memory::ring::Look;
 use upbeat_memory::segment::SegmentError;
 use upbeat_memory::sync::Fenced;
 use upbeat_memory::ticks::Ticks;
@@ -88,7 +87,7 @@ pub(crate) struct Session {
     pub(crate) taken: Cell<u64>,
     /// Whether the node looks at it when room is made for requests that wait.
     pub(crate) awaits_turn: Cell<bool>,
-    calls: RefCell<CallTable<Waiting>>,
+    calls: RefCell<reply::Calls>,
     /// The answer that lies open in the lane while its waiter is polled.
     arrived: reply::Arrived,
     /// Bytes of the copies that are kept of unread replies.
@@ -151,7 +150,7 @@ impl Session {
             hot: Cell::new(false),
             taken: Cell::new(0),
             awaits_turn: Cell::new(false),
-            calls: RefCell::new(CallTable::new()),
+            calls: RefCell::default(),
             arrived: reply::Arrived::default(),
             unread_bytes: Cell::new(0),
             serving: RefCell::new(Serving::new()),
@@ -205,23 +204,24 @@ impl Session {
     /// Looks for the next frame of the peer as [`Session::look`] does, by a shorter way for a frame of one
     /// slot.
     #[inline(always)]
-    pub(crate) fn look_next(&self) -> Result<Option<[u64; 3]>, Fault> {
-        match self.carrier.lanes.reader().look_short() {
-            Look::Nothing => Ok(None),
-            Look::Short(words) if Head::len_in(&words) as usize <= SHORT => Ok(Some(words)),
-            Look::Short(words) => Err(self.too_long(Head::len_in(&words))),
-            Look::Long => self.look_long(),
-        }
+    pub(crate) fn look_next(&self) -> Look {
+        self.carrier.lanes.reader().look_short()
     }
 
-    #[inline(never)]
-    fn look_long(&self) -> Result<Option<[u64; 3]>, Fault> {
+    /// Looks for the next frame of the peer where it is not of one slot. Padding alone is passed.
+    pub(crate) fn look_long(&self) -> Result<Option<[u64; 3]>, Fault> {
         let words = self.look()?;
         if words.is_none() {
-            // Padding alone: its slots are free again, of which no frame behind it tells.
+            // Its slots are free again, of which no frame behind it tells.
             self.publish_progress();
         }
         Ok(words)
+    }
+
+    /// Passes the frame of one slot that lies open.
+    #[inline(always)]
+    pub(crate) fn advance_short(&self) {
+        self.carrier.lanes.reader().advance_short();
     }
 
     /// Reads nothing more from the peer's lane: the session is lost.
@@ -238,7 +238,7 @@ impl Session {
     }
 
     #[cold]
-    fn too_long(&self, len: u32) -> Fault {
+    pub(crate) fn too_long(&self, len: u32) -> Fault {
         let span = upbeat_memory::ring::span_of(self.carrier.lanes.reader().room());
         misbehaved(Rule::LengthBeyondSpan { len, span })
     }
@@ -420,8 +420,7 @@ impl Session {
         if self.ended.set(Lost { peer: self.peer_text(), why }).is_err() {
             return;
         }
-        let waiters: Vec<_> =
-            self.calls.borrow_mut().drain().filter_map(|(_, call)| call.into_waiter()).collect();
+        let waiters = self.calls.borrow_mut().end();
         waiters.into_iter().for_each(&mut wake);
         self.wake_senders(&mut wake);
         self.pending.borrow_mut().clear();

@@ -9,9 +9,11 @@ use common::process::{Other, linger, part, say};
 use common::server::{KINDS, Kind, Stand};
 use common::work::WorkClient;
 use common::{Directory, Signal, Watchdog, alone, node};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::rc::Rc;
 use std::time::Instant;
 use upbeat::{Counter, Waiting};
 use upbeat_memory::allocator::CountingAllocator;
@@ -21,6 +23,8 @@ static ALLOCATOR: CountingAllocator = CountingAllocator::new();
 
 const CALLS: u64 = 20_000;
 const SERVER: &str = "server";
+/// Turns of each node in which all calls through a relay are done.
+const TURNS_MAX: u64 = 100 * CALLS;
 /// Looks for a peer's death, a second and node: at most.
 const WATCHES: u64 = 1_000;
 /// The system call that looks.
@@ -33,6 +37,27 @@ trait Costs {
     async fn null(&self);
     /// How often the server's process has allocated.
     async fn allocations(&self) -> u64;
+}
+
+/// Calls on behalf of others.
+#[upbeat::service]
+trait Relay {
+    /// A null call, made in the first poll of this method's handler.
+    async fn null(&self);
+    /// A message of which the caller hears when it has been handled.
+    async fn counts(&self) -> (u64, u64);
+}
+
+struct Between(CostsClient, upbeat::Node);
+
+impl Relay for Between {
+    async fn null(&self) {
+        self.0.null().await.unwrap();
+    }
+
+    async fn counts(&self) -> (u64, u64) {
+        (self.1.counted(Counter::RepliesInPlace), self.1.counted(Counter::RepliesStashed))
+    }
 }
 
 struct Here;
@@ -64,6 +89,7 @@ fn other() {
             let kind = if kind == "Local" { Kind::Local } else { Kind::Shared };
             beside(kind, &place, || call(&place, calls.parse().unwrap()));
         }
+        ["relay", calls] => relay(&place, calls.parse().unwrap()),
         _ => assert!(common::server::play(&part, &place), "there is no part {part}"),
     }
 }
@@ -141,6 +167,76 @@ fn no_allocation() {
         caller.expect("took");
         caller.end();
     }
+}
+
+/// Calls so often through a relay, and asserts that no part of this process allocates, and that the relay
+/// reads its replies where they lie. The three nodes take turns in this thread.
+fn relay(place: &Path, calls: u64) {
+    let node = |name| node(name, place, Waiting::Polling);
+    let (server, between, client) = (node(SERVER), node("relay"), node("client"));
+    // What a sampled handler that waits is billed for is kept beside it.
+    for node in [&server, &between, &client] {
+        node.set_sampling(0);
+    }
+    server.serve(CostsServer::new(Here));
+    let done = Rc::new(Cell::new(false));
+    let turn_until = |done: &Cell<bool>| {
+        for _ in 0..TURNS_MAX {
+            for node in [&client, &between, &server] {
+                node.turn();
+            }
+            if done.replace(false) {
+                return;
+            }
+        }
+        panic!("a task has ended before its end");
+    };
+    let (ended, callers) = (Rc::clone(&done), between.clone());
+    drop(between.spawn(async move {
+        let costs = callers.connect(SERVER).await.unwrap();
+        callers.serve(RelayServer::new(Between(costs, callers.clone())));
+        ended.set(true);
+    }));
+    turn_until(&done);
+    let (ended, caller) = (Rc::clone(&done), client.clone());
+    drop(client.spawn(async move {
+        let relay: RelayClient = caller.connect("relay").await.unwrap();
+        let run = async |calls| {
+            let before = ALLOCATOR.allocations();
+            for _ in 0..calls {
+                relay.null().await.unwrap();
+            }
+            ALLOCATOR.allocations() - before
+        };
+        run(2_000).await;
+        let before = relay.counts().await.unwrap();
+        let mut rounds = [0; 10];
+        for allocations in &mut rounds {
+            *allocations = run(calls / 10).await;
+        }
+        // Once, a handler may be noted that ran for long because the machine ran others.
+        let allocating = rounds.iter().filter(|allocations| **allocations != 0).count();
+        assert!(
+            allocating <= 1,
+            "calls through a relay allocate: {rounds:?} in each tenth of {calls}"
+        );
+        let after = relay.counts().await.unwrap();
+        assert_eq!((after.0 - before.0, after.1 - before.1), (calls, 0));
+        ended.set(true);
+    }));
+    turn_until(&done);
+    say("took");
+}
+
+/// A handler that calls another node in its first poll, and so becomes a task: it costs no allocation
+/// either, and its reply is read where it lies.
+#[test]
+fn no_allocation_of_a_handler_that_calls() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("allocations of a relay", 60));
+    let directory = Directory::new();
+    let mut caller = Other::start(&format!("relay {}", CALLS / 10), &directory.path());
+    caller.expect("took");
+    caller.end();
 }
 
 #[test]

@@ -4,21 +4,22 @@
 //! the end of the ring, so that the common path neither multiplies nor compares with the ring's size.
 //! Invariant: `word` is the first word of a slot of the ring, and `left` is at least 1.
 
-use super::SLOT_WORDS;
 use super::words::Ring;
+use super::{LAP, SLOT_WORDS, SPAN_SHIFT};
 use std::cell::Cell;
 
 /// The first lap of a ring. Laps run from 1 to 255, so zeroed memory matches none.
 const FIRST_LAP: u64 = 1;
 const LAST_LAP: u64 = 255;
-/// The lap of a cursor that is closed: no frame has it, nor one that comes behind it.
-const NO_LAP: u64 = 1 << 32;
+/// Set in the mark of a cursor that is closed, and in the low half of no word.
+const CLOSED: u64 = 1 << 32;
 
 pub(super) struct Cursor {
     word: Cell<usize>,
     /// Slots from this one to the end of the ring.
     left: Cell<u32>,
-    lap: Cell<u64>,
+    /// The lap, and the span of a frame of one slot, as they stand in such a frame's first word.
+    mark: Cell<u64>,
 }
 
 impl Cursor {
@@ -28,7 +29,7 @@ impl Cursor {
         Cursor {
             word: Cell::new(slot as usize * SLOT_WORDS),
             left: Cell::new(ring.slots() - slot),
-            lap: Cell::new(FIRST_LAP),
+            mark: Cell::new(marked(FIRST_LAP)),
         }
     }
 
@@ -36,12 +37,18 @@ impl Cursor {
     pub(super) fn restart(&self, ring: &Ring) {
         self.word.set(0);
         self.left.set(ring.slots());
-        self.lap.set(FIRST_LAP);
+        self.mark.set(marked(FIRST_LAP));
     }
 
     /// Stands in a lap that no frame has.
     pub(super) fn close(&self) {
-        self.lap.set(NO_LAP);
+        self.mark.set(self.mark.get() | CLOSED);
+    }
+
+    /// The first word of a frame of one slot here, but for its kind and length.
+    #[inline(always)]
+    pub(super) fn mark(&self) -> u64 {
+        self.mark.get()
     }
 
     /// The word at which the slot begins.
@@ -59,7 +66,7 @@ impl Cursor {
     /// The lap that a frame in this slot has.
     #[inline(always)]
     pub(super) fn lap(&self) -> u64 {
-        self.lap.get()
+        self.mark.get() & (CLOSED | LAP)
     }
 
     /// The slot's index in the ring.
@@ -70,8 +77,8 @@ impl Cursor {
     /// The first word of the slot that lies `span` slots ahead, and its lap.
     pub(super) fn behind(&self, ring: &Ring, span: u32) -> (usize, u64) {
         match span < self.left.get() && span < ring.slots() {
-            true => (self.word.get() + span as usize * SLOT_WORDS, self.lap.get()),
-            false => (0, next_lap(self.lap.get())),
+            true => (self.word.get() + span as usize * SLOT_WORDS, self.lap()),
+            false => (0, next_mark(self.mark.get()) & (CLOSED | LAP)),
         }
     }
 
@@ -81,12 +88,23 @@ impl Cursor {
         if span >= self.left.get() {
             self.word.set(0);
             self.left.set(ring.slots());
-            self.lap.set(next_lap(self.lap.get()));
+            self.mark.set(next_mark(self.mark.get()));
         } else {
             self.word.set(self.word.get() + span as usize * SLOT_WORDS);
             self.left.set(self.left.get() - span);
         }
     }
+}
+
+/// The mark of this lap.
+const fn marked(lap: u64) -> u64 {
+    lap | 1 << SPAN_SHIFT
+}
+
+/// The mark of the lap behind that of `mark`.
+#[inline]
+const fn next_mark(mark: u64) -> u64 {
+    mark & CLOSED | marked(next_lap(mark & LAP))
 }
 
 /// The lap behind `lap`.

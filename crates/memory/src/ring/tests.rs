@@ -171,7 +171,9 @@ impl Bench {
         let short = self.reader.look_short();
         let expected = match seen {
             None => Look::Nothing,
-            Some(head) if self.reader.span.get() == 1 => Look::Short(head),
+            Some(head) if self.reader.span.get() == 1 => {
+                Look::Short { kind: head[0].to_le_bytes()[1], head }
+            }
             Some(_) => Look::Long,
         };
         assert_eq!(short, expected);

@@ -44,20 +44,32 @@ impl Ring {
         unsafe { self.region().load_in(at) }
     }
 
+    /// The words of a head behind its first.
+    ///
+    /// # Safety
+    /// `at` is the first word of one of the ring's slots.
+    #[inline(always)]
+    pub(super) unsafe fn load_rest(&self, at: usize) -> (u64, u64) {
+        // SAFETY: a slot has more words than three.
+        unsafe { self.region().load_two_in(at + 1) }
+    }
+
+    /// Stores a head, its first word last.
+    ///
+    /// # Safety
+    /// `at` is the first word of one of the slots of a ring that is written here.
+    #[inline(always)]
+    pub(super) unsafe fn publish_head(&self, at: usize, head: [u64; 3]) {
+        // SAFETY: a slot has more words than three, and a writer's region is writable.
+        unsafe { self.region().publish_three_in(at, head) }
+    }
+
     /// # Safety
     /// `at` is a word of one of the slots of a ring that is written here.
     #[inline(always)]
     pub(super) unsafe fn store(&self, at: usize, value: u64) {
         // SAFETY: a ring has all words of its slots, and a writer's region is writable.
         unsafe { self.region().store_in(at, value) }
-    }
-
-    /// # Safety
-    /// As for `store`.
-    #[inline(always)]
-    pub(super) unsafe fn publish(&self, at: usize, value: u64) {
-        // SAFETY: as for `store`.
-        unsafe { self.region().publish_in(at, value) }
     }
 }
 

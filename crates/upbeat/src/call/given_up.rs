@@ -21,7 +21,7 @@ impl<A, R> Call<'_, A, R> {
             State::Unsent(_) => self.bound.node.awaits_room(),
             _ => self.bound.node.awaits_answer(),
         }
-        let Some(rare) = &mut self.rare else { return Poll::Pending };
+        let Some(rare) = &mut *self.rare else { return Poll::Pending };
         let Some(deadline) = &mut rare.deadline else { return Poll::Pending };
         if let Some(lent) = &rare.lent {
             deadline.sleep.put_off(lent.end());
@@ -43,10 +43,18 @@ impl<A, R> Call<'_, A, R> {
                 self.bound.take_back(Head::cancel(call));
             }
         }
-        if let Some(rare) = &mut self.rare {
+        if let Some(rare) = &mut *self.rare {
             rare.waits = Waits::default();
             rare.lent = None;
         }
+    }
+}
+
+impl<A, R> Call<'_, A, R> {
+    #[cold]
+    #[inline(never)]
+    fn drop_rare(&mut self) {
+        drop(self.rare.take());
     }
 }
 
@@ -55,6 +63,9 @@ impl<A, R> Drop for Call<'_, A, R> {
     fn drop(&mut self) {
         if matches!(self.state, State::Sent(_) | State::Sampled(..) | State::Feeding(..)) {
             self.give_up();
+        }
+        if self.rare.is_some() {
+            self.drop_rare();
         }
     }
 }

@@ -1,14 +1,15 @@
 //! Which node a thread is driving.
 
 use super::Dispatcher;
-use std::cell::Cell;
-use std::mem::ManuallyDrop;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 thread_local! {
-    /// The node that this thread is driving. An [`Enter`] owns the reference and takes it back, so
-    /// that nothing is left to drop with the thread.
-    static DRIVEN: Cell<Option<ManuallyDrop<Rc<Dispatcher>>>> = const { Cell::new(None) };
+    /// The number of the node that this thread drives now; 0 if it drives none.
+    static DRIVEN: Cell<u32> = const { Cell::new(0) };
+    /// The nodes that this thread has driven and that have not ended: the first has number 1. A drive
+    /// counts no reference, since its node is kept here.
+    static NODES: RefCell<Vec<Option<Rc<Dispatcher>>>> = const { RefCell::new(Vec::new()) };
     /// Whether a node of this thread ever reported waits that last too long.
     static WATCHES: Cell<bool> = const { Cell::new(false) };
 }
@@ -16,52 +17,86 @@ thread_local! {
 const NONE: &str = "this is used inside a node's task or handler only";
 
 /// While it stands, this thread drives a node.
-pub(crate) struct Enter(());
+pub(crate) struct Enter<'n>(&'n Dispatcher);
 
-impl Enter {
+impl<'n> Enter<'n> {
     /// # Panics
     /// When the thread is inside a node already, or in a forked child of the node's process.
     #[inline]
-    pub(crate) fn new(node: &Rc<Dispatcher>) -> Enter {
+    pub(crate) fn new(node: &'n Rc<Dispatcher>) -> Enter<'n> {
         if !node.is_here() {
-            Enter::forked();
+            forked();
         }
-        let outer = DRIVEN.replace(Some(ManuallyDrop::new(Rc::clone(node))));
-        if outer.is_some() {
-            Enter::nested(outer);
+        if node.number.get() == 0 {
+            number(node);
+        }
+        let outer = DRIVEN.replace(node.number.get());
+        if outer != 0 {
+            nested(outer);
         }
         node.drives.begin();
-        Enter(())
-    }
-
-    #[cold]
-    pub(super) fn forked() -> ! {
-        panic!(
-            "a node was used in a forked child of the process that built it, where it has no memory \
-             and no sessions: build another node in the child, or end the child by `exec`"
-        )
-    }
-
-    #[cold]
-    fn nested(outer: Option<ManuallyDrop<Rc<Dispatcher>>>) {
-        if let Some(inner) = DRIVEN.replace(outer) {
-            drop(ManuallyDrop::into_inner(inner));
-        }
-        panic!("a node was to be driven inside a node's task or handler: await instead");
+        Enter(node)
     }
 }
 
-impl Drop for Enter {
+impl Drop for Enter<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(node) = DRIVEN.take() {
-            node.drives.end();
-            drop(ManuallyDrop::into_inner(node));
+        DRIVEN.set(0);
+        self.0.drives.end();
+        if self.0.closing.get() {
+            self.0.is_driven_no_more();
         }
     }
+}
+
+/// Gives a node its number, and keeps it.
+#[cold]
+#[inline(never)]
+fn number(node: &Rc<Dispatcher>) {
+    NODES.with_borrow_mut(|nodes| {
+        let free = nodes.iter().position(Option::is_none).unwrap_or_else(|| {
+            nodes.push(None);
+            nodes.len() - 1
+        });
+        nodes[free] = Some(Rc::clone(node));
+        node.number.set(free as u32 + 1);
+    });
+}
+
+#[cold]
+fn nested(outer: u32) -> ! {
+    DRIVEN.set(outer);
+    panic!("a node was to be driven inside a node's task or handler: await instead");
+}
+
+#[cold]
+pub(super) fn forked() -> ! {
+    panic!(
+        "a node was used in a forked child of the process that built it, where it has no memory \
+         and no sessions: build another node in the child, or end the child by `exec`"
+    )
 }
 
 impl Dispatcher {
+    /// The node has ended: its thread keeps it no more, unless it drives the node now.
+    pub(super) fn has_ended(&self) {
+        self.ended.set(true);
+        self.is_driven_no_more();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn is_driven_no_more(&self) {
+        if !self.ended.get() || self.number.get() == 0 || DRIVEN.get() == self.number.get() {
+            return;
+        }
+        let number = self.number.replace(0) as usize;
+        // Where the thread ends, its nodes are gone already.
+        let kept = NODES.try_with(|nodes| nodes.borrow_mut().get_mut(number - 1)?.take());
+        drop(kept);
+    }
+
     /// Whether this is the process that has built the node, and no child that it has forked.
     pub(crate) fn is_here(&self) -> bool {
         self.made.is_this()
@@ -87,10 +122,9 @@ impl Dispatcher {
     /// The same, if it drives one.
     #[inline]
     pub(crate) fn if_driving<R>(show: impl FnOnce(&Rc<Dispatcher>) -> R) -> Option<R> {
-        let driven = DRIVEN.take();
-        let shown = driven.as_deref().map(show);
-        DRIVEN.set(driven);
-        shown
+        let number = (DRIVEN.get() as usize).checked_sub(1)?;
+        let node = NODES.with_borrow(|nodes| nodes.get(number).cloned())??;
+        Some(show(&node))
     }
 
     /// Whether the node that this thread is driving may report waits that last too long: one of
@@ -109,6 +143,6 @@ impl Dispatcher {
 
     /// Whether this thread is driving a node.
     pub(crate) fn is_driving() -> bool {
-        Dispatcher::if_driving(|_| ()).is_some()
+        DRIVEN.get() != 0
     }
 }

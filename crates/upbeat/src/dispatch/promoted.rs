@@ -138,7 +138,7 @@ impl Dispatcher {
         reason: Reason,
     ) {
         if session.ended().is_some() {
-            return;
+            return self.forget_name();
         }
         self.count(reason.counter());
         if reason == Reason::Budget {
@@ -158,7 +158,7 @@ impl Dispatcher {
         in_front: bool,
     ) {
         if session.ended().is_some() {
-            return;
+            return self.forget_name();
         }
         self.count(why);
         if let Some(id) = self.take_in(session, live, end) {
@@ -179,7 +179,7 @@ impl Dispatcher {
         end: Option<u64>,
     ) -> Option<TaskId> {
         let call = live.task.caller().and_then(|caller| caller.call);
-        let id = match self.tasks.insert(live) {
+        let id = match self.take_name(live) {
             Ok(id) => id,
             Err(mut live) => {
                 live.task.as_mut().cancel(Cancelled::NoRoom);

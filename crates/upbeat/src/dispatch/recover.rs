@@ -17,12 +17,14 @@ impl Dispatcher {
     pub(super) fn recover(self: &Rc<Self>, panic: Box<dyn Any + Send>) {
         let text = panic_text(&*panic);
         self.count(Counter::Panics);
-        self.current.set(NOBODY);
         self.unflushed.set(true);
         self.forget_budget();
         self.unbound();
         self.keep_ready();
-        let running = self.running.replace(Running::Nothing);
+        let running = self.running();
+        self.running.set(Running::Nothing);
+        self.current.set(NOBODY);
+        self.forget_name();
         let open = self.open_frame();
         let hand = open.as_ref().and_then(|session| session.key.get());
         let caller = match running {

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::taken::{Billed, Taken};
 use upbeat_core::bill::way::{CALL, Happened, Manner, ONEWAY, Point, WAYS, Way};
-use upbeat_core::frame::{CallNumber, Flags, Head, Kind};
+use upbeat_core::frame::{CallNumber, Flags, Head, Kind, Plain};
 use upbeat_core::limits::STAMPS_BYTES_MAX;
 use upbeat_memory::samples::{Record, SUBJECTS_MAX, Samples};
 use upbeat_memory::ticks::{ticks, ticks_after};
@@ -300,18 +300,20 @@ impl Dispatcher {
         main: super::Main<'_>,
     ) -> Result<(), Fault> {
         let (plain, stamp) = Head::unstamped(words);
-        if Head::is_plain_reply(&plain) {
-            let head = Head::reply(CallNumber::from_u64(plain[1]), Head::len_in(&plain));
-            self.sampled_answer(session, &head, (manner, stamp), main)?;
-        } else if Head::is_plain_request(&plain) {
-            self.sampled_request(session, &plain, (manner, stamp))?;
-        } else {
-            // What lies in a buffer, failures, calls with a deadline: they go the long way.
-            let head = Head::parse(*words).map_err(misbehaved)?;
-            match head.kind {
-                Kind::Reply => self.sampled_answer(session, &head, (manner, stamp), main)?,
-                Kind::Failed => self.answer(session, &head, main)?,
-                _ => self.sampled_request(session, &plain, (manner, stamp))?,
+        match Head::plain_in(&plain) {
+            Plain::Reply => {
+                let head = Head::reply(CallNumber::from_u64(plain[1]), Head::len_in(&plain));
+                self.sampled_answer(session, &head, (manner, stamp), main)?;
+            }
+            Plain::Request => self.sampled_request(session, &plain, (manner, stamp))?,
+            Plain::Not => {
+                // What lies in a buffer, failures, calls with a deadline: they go the long way.
+                let head = Head::parse(*words).map_err(misbehaved)?;
+                match head.kind {
+                    Kind::Reply => self.sampled_answer(session, &head, (manner, stamp), main)?,
+                    Kind::Failed => self.answer(session, &head, main)?,
+                    _ => self.sampled_request(session, &plain, (manner, stamp))?,
+                }
             }
         }
         session.advance();

@@ -386,6 +386,7 @@ impl Dispatcher {
         self.tasks.end_all(Cancelled::Lost);
         self.roster.forget();
         self.show_counters();
+        self.has_ended();
     }
 
     /// Takes no more requests. What was accepted is answered.

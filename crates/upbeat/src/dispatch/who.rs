@@ -12,7 +12,7 @@ pub(super) type Handlers = RefCell<HashMap<TaskId, Who>>;
 impl Dispatcher {
     /// Who is being run.
     pub(crate) fn who(&self) -> Who {
-        match self.running.get() {
+        match self.running() {
             Running::Handler(_, method) | Running::Kept(_, _, method) => self.handler_of(method),
             Running::Task(id) => self.handlers.borrow().get(&id).cloned().unwrap_or(Who::Task(id)),
             Running::Nothing if self.current.get().task == MAIN => Who::Main,

@@ -3,7 +3,7 @@
 //! A turn polls a few of those that are ready and then looks at the lanes again, however many there
 //! are. Invariant: as long as a task is ready the roster says so, and the node does not sleep.
 
-use super::{Cause, Current, Dispatcher, Main, NOBODY, Running};
+use super::{Cause, Current, Dispatcher, Main, NOBODY};
 use crate::task::{Began, Cancelled, JoinHandle};
 use crate::wake::{MAIN, Priority, Start, TaskId};
 use std::future::Future;
@@ -47,14 +47,12 @@ impl Dispatcher {
         if cause == Cause::Ready {
             live.wakeup.begin_poll();
         }
-        self.running.set(Running::Task(id));
         self.polls();
         let task = live.task.as_mut();
         let done = live.wakeup.lend(|waker| {
             self.current.set(Current { task: id, waker: waker.data() });
             task.poll(&mut Context::from_waker(waker)).is_ready()
         });
-        self.running.set(Running::Nothing);
         self.current.set(NOBODY);
         if done {
             polled.done()

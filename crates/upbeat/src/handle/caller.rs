@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 use upbeat_core::bind::{BIND, BindRequest, PULL, PUSH};
-use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
+use upbeat_core::frame::{CallNumber, FailCode, Head, Kind, Plain};
 use upbeat_core::method::Signature;
 use upbeat_core::term::{Step as Extension, Term};
 use upbeat_memory::sync::fence_full;
@@ -164,7 +164,9 @@ impl Caller {
         };
         loop {
             match self.session.look() {
-                Ok(Some(words)) if Head::is_plain_reply(&words) && words[1] == call.as_u64() => {
+                Ok(Some(words))
+                    if Head::plain_in(&words) == Plain::Reply && words[1] == call.as_u64() =>
+                {
                     let head = Head::reply(call, Head::len_in(&words));
                     self.pace.busy();
                     return self.take_answer(&head, take);

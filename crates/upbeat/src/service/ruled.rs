@@ -89,15 +89,16 @@ where
             let task = self.served.task(lost, waits);
             return node.start(session, task, end, reason.counter(), false);
         }
-        self.give_up(lost.slot);
+        self.give_up(node, lost.slot);
         node.count(Counter::HandlersRefused);
         self.served.kept.count(Counter::HandlersRefused);
         session.fail(call, FailCode::Refused, &waits.0.text(waits.1.as_deref()));
     }
 
     /// Drops a handler. Its slot serves again.
-    fn give_up(&self, mut slot: Box<Slot<F>>) {
+    fn give_up(&self, node: &Dispatcher, mut slot: Box<Slot<F>>) {
         slot.future.set(None);
+        node.forget_name();
         self.served.kept.spare.set(Some(slot));
     }
 
@@ -107,7 +108,7 @@ where
         let Lost { from: From { node, session, call, .. }, slot, .. } = lost;
         node.lacked_needs();
         let (reason, lock) = node.waited_for();
-        self.give_up(slot);
+        self.give_up(node, slot);
         node.count(Counter::HandlersEnded);
         self.served.kept.count(Counter::HandlersEnded);
         if call != CallNumber::NONE {

@@ -9,21 +9,21 @@
 use super::lent::Body;
 use super::{Fault, Session, Waiter, misbehaved};
 use crate::error::CallError;
-use crate::wake::TaskId;
+use crate::wake::{NO_TASK, TaskId};
 use crate::wire::{Hold, Input, WireError, reserved};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::task::Waker;
-use upbeat_core::call::{Abandon, Answered};
+use upbeat_core::call::{Abandon, Answered, CallTable};
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Flags, Head, Kind};
 use upbeat_core::limits::UNREAD_BYTES_MAX;
 
-/// An open call, as its caller's table keeps it: the task that waits, or what is rarer.
-pub(crate) enum Waiting {
-    /// A task of the node that looks.
-    Task(TaskId),
-    /// Something else, on the heap, so that the table stays small.
-    Other(Box<Other>),
+/// The open calls of a session, with who waits for each: the task, or what is rarer.
+#[derive(Default)]
+pub(super) struct Calls {
+    table: CallTable<TaskId>,
+    /// By the places of their calls, what stands there instead of a task: [`NO_TASK`] is in the table.
+    others: Vec<Option<Other>>,
 }
 
 /// A call for which no task of the node waits.
@@ -36,41 +36,109 @@ pub(crate) enum Other {
     Dropped(Box<CallError<Infallible>>),
 }
 
-impl Waiting {
-    pub(super) fn into_waiter(self) -> Option<Waiter> {
-        match self {
-            Waiting::Task(task) => Some(Waiter::Task(task)),
-            Waiting::Other(other) => match *other {
-                Other::Waker(waker) => Some(Waiter::Waker(waker)),
-                Other::Kept(..) | Other::Dropped(_) => None,
-            },
+impl Calls {
+    #[inline(always)]
+    fn open(&mut self, waiter: Waiter) -> Option<CallNumber> {
+        match waiter {
+            Waiter::Task(task) => self.table.open(task).ok(),
+            Waiter::Waker(waker) => self.open_for(waker),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn open_for(&mut self, waker: Waker) -> Option<CallNumber> {
+        let call = self.table.open(NO_TASK).ok()?;
+        self.put(call, Other::Waker(waker));
+        Some(call)
+    }
+
+    /// Puts something at the place of an open call. Returns what was there.
+    fn put(&mut self, call: CallNumber, other: Other) -> Option<Other> {
+        let place = call.index as usize;
+        if place >= self.others.len() {
+            self.others.resize_with(place + 1, || None);
+        }
+        self.others[place].replace(other)
+    }
+
+    /// Whether the answer of an open call is kept. None if the call is not open.
+    fn is_answered(&mut self, call: CallNumber) -> Option<bool> {
+        let task = *self.table.waiter_mut(call)?;
+        let other = || self.others.get(call.index as usize)?.as_ref();
+        Some(task == NO_TASK && !matches!(other(), Some(Other::Waker(_))))
+    }
+
+    /// Has an open call wait for somebody, or keep something. Returns who waited for it.
+    fn change(&mut self, call: CallNumber, to: Result<Waiter, Other>) -> Option<Waiter> {
+        let was = match self.table.waiter_mut(call)? {
+            task if *task == NO_TASK => self.take_other(call).and_then(Other::into_waiter),
+            task => Some(Waiter::Task(*task)),
+        };
+        let (task, other) = match to {
+            Ok(Waiter::Task(task)) => (task, None),
+            Ok(Waiter::Waker(waker)) => (NO_TASK, Some(Other::Waker(waker))),
+            Err(other) => (NO_TASK, Some(other)),
+        };
+        if let Some(other) = other {
+            self.put(call, other);
+        }
+        if let Some(waiter) = self.table.waiter_mut(call) {
+            *waiter = task;
+        }
+        was
+    }
+
+    fn take_other(&mut self, call: CallNumber) -> Option<Other> {
+        self.others.get_mut(call.index as usize)?.take()
+    }
+
+    /// Closes a call. Returns what stood there instead of a task.
+    fn close(&mut self, call: CallNumber) -> Option<Other> {
+        match self.table.close(call)? {
+            NO_TASK => self.take_other(call),
+            _ => None,
+        }
+    }
+
+    /// Gives up a call whose frame was sent: whether the callee is to be told, and what stood there.
+    fn abandon(&mut self, call: CallNumber) -> (bool, Option<Other>) {
+        match self.table.abandon(call) {
+            Abandon::Cancel(NO_TASK) => (true, self.take_other(call)),
+            Abandon::Answered(NO_TASK) => (false, self.take_other(call)),
+            Abandon::Cancel(_) => (true, None),
+            Abandon::Answered(_) | Abandon::Gone => (false, None),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Ends all calls that have no answer. Returns who waited for them.
+    pub(super) fn end(&mut self) -> Vec<Waiter> {
+        let ended: Vec<_> = self.table.drain().collect();
+        let waiter = |(call, task)| match task {
+            NO_TASK => self.take_other(call).and_then(Other::into_waiter),
+            task => Some(Waiter::Task(task)),
+        };
+        ended.into_iter().filter_map(waiter).collect()
     }
 }
 
-impl Waiting {
-    fn is_answered(&self) -> bool {
-        matches!(self, Waiting::Other(other) if !matches!(**other, Other::Waker(_)))
+impl Other {
+    fn into_waiter(self) -> Option<Waiter> {
+        match self {
+            Other::Waker(waker) => Some(Waiter::Waker(waker)),
+            Other::Kept(..) | Other::Dropped(_) => None,
+        }
     }
 
     /// Bytes of the session's memory in which the answer lies.
     fn own_bytes(&self) -> usize {
         match self {
-            Waiting::Other(other) => match &**other {
-                Other::Kept(_, body) => body.own_bytes(),
-                Other::Waker(_) | Other::Dropped(_) => 0,
-            },
-            Waiting::Task(_) => 0,
-        }
-    }
-}
-
-impl From<Waiter> for Waiting {
-    #[inline(always)]
-    fn from(waiter: Waiter) -> Waiting {
-        match waiter {
-            Waiter::Task(task) => Waiting::Task(task),
-            Waiter::Waker(waker) => Waiting::Other(Box::new(Other::Waker(waker))),
+            Other::Kept(_, body) => body.own_bytes(),
+            Other::Waker(_) | Other::Dropped(_) => 0,
         }
     }
 }
@@ -105,7 +173,7 @@ impl Session {
         if self.numbers.stands() && !self.may_open() {
             return None;
         }
-        self.calls.borrow_mut().open(waiter.into()).ok()
+        self.calls.borrow_mut().open(waiter)
     }
 
     /// Whether no other call that waits for a number comes first. The end of a session keeps none waiting.
@@ -116,7 +184,9 @@ impl Session {
 
     /// Closes a call whose frame was not sent.
     pub(crate) fn close_unsent(&self, call: CallNumber) {
-        self.calls.borrow_mut().close(call);
+        let other = self.calls.borrow_mut().close(call);
+        // A waker is the application's, and may call.
+        drop(other);
     }
 
     /// Calls that are open.
@@ -128,7 +198,7 @@ impl Session {
     /// [`Session::keep_answer`] takes over what was not taken.
     #[inline(always)]
     pub(crate) fn answer_arrived(&self, head: &Head) -> Result<Option<Waiter>, Fault> {
-        if let Some(Waiting::Task(task)) = self.calls.borrow_mut().waiter_mut(head.call) {
+        if let Some(task) = self.task_that_waits(head.call) {
             let arrived = &self.arrived;
             arrived.call.set(head.call);
             let is_plain = head.kind == Kind::Reply && head.flags == Flags::NONE;
@@ -138,10 +208,29 @@ impl Session {
                 arrived.is_reply.set(head.kind == Kind::Reply);
                 arrived.hold.set(self.hold(head)?);
             }
-            return Ok(Some(Waiter::Task(*task)));
+            return Ok(Some(Waiter::Task(task)));
         }
         let body = self.take_body(head)?;
         self.keep(head.call, head.kind, body)
+    }
+
+    /// A reply without extensions lies open: the task that is to be polled for it, if one waits; as
+    /// [`Session::answer_arrived`] does.
+    #[inline(always)]
+    pub(crate) fn reply_arrived(&self, call: CallNumber, len: u32) -> Option<TaskId> {
+        let task = self.task_that_waits(call)?;
+        let arrived = &self.arrived;
+        arrived.call.set(call);
+        arrived.is_plain.set(true);
+        arrived.len.set(len);
+        Some(task)
+    }
+
+    #[inline(always)]
+    fn task_that_waits(&self, call: CallNumber) -> Option<TaskId> {
+        // To change, although it does not: that costs less than to count who looks.
+        let calls = self.calls.borrow_mut();
+        calls.table.waiting(call).filter(|task| *task != NO_TASK)
     }
 
     /// Copies the answer that was not taken where it lay. Gives whether there was one.
@@ -175,13 +264,13 @@ impl Session {
     #[inline(never)]
     fn keep(&self, call: CallNumber, kind: Kind, body: Body) -> Result<Option<Waiter>, Fault> {
         let mut calls = self.calls.borrow_mut();
-        match calls.answer(call).map_err(misbehaved)? {
+        match calls.table.answer(call).map_err(misbehaved)? {
             Answered::Abandoned => Ok(None),
-            Answered::Waiting(waiting) => {
+            Answered::Waiting(_) => {
                 self.set_stashed(call);
-                let kept = Waiting::Other(Box::new(self.unread(kind, body)));
+                let kept = self.unread(kind, body);
                 self.unread_bytes.set(self.unread_bytes.get() + kept.own_bytes());
-                Ok(std::mem::replace(waiting, kept).into_waiter())
+                Ok(calls.change(call, Err(kept)))
             }
         }
     }
@@ -221,7 +310,8 @@ impl Session {
         }
         let arrived = &self.arrived;
         arrived.call.set(CallNumber::NONE);
-        self.calls.borrow_mut().close(call);
+        // A task waits for it, as was seen when the answer came.
+        self.calls.borrow_mut().table.close_waiting(call);
         if !arrived.is_plain.get() {
             return self.read_arrived(take);
         }
@@ -253,19 +343,20 @@ impl Session {
         take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
     ) -> Answer<R> {
         let mut calls = self.calls.borrow_mut();
-        let Some(waiting) = calls.waiter_mut(call) else {
+        let Some(is_answered) = calls.is_answered(call) else {
             return Answer::Failed(Box::new(self.unknown()));
         };
-        if !waiting.is_answered() {
-            *waiting = waiter().into();
+        if !is_answered {
+            let before = calls.change(call, Ok(waiter()));
+            drop(calls);
+            drop(before);
             return Answer::Open;
         }
         let closed = calls.close(call);
         drop(calls);
-        let Some(closed) = closed else { return Answer::Open };
-        self.was_read(&closed);
-        let Waiting::Other(other) = closed else { return Answer::Open };
-        match *other {
+        let Some(other) = closed else { return Answer::Open };
+        self.was_read(&other);
+        match other {
             Other::Kept(kind, body) => read(kind == Kind::Reply, &mut body.input(), take),
             Other::Dropped(error) => Answer::Failed(error),
             Other::Waker(_) => Answer::Open,
@@ -273,7 +364,7 @@ impl Session {
     }
 
     /// The answer of a call that is closed is kept no more.
-    fn was_read(&self, closed: &Waiting) {
+    fn was_read(&self, closed: &Other) {
         self.unread_bytes.set(self.unread_bytes.get() - closed.own_bytes());
     }
 
@@ -293,12 +384,12 @@ impl Session {
             self.calls.borrow_mut().close(call);
             return false;
         }
-        let abandoned = self.calls.borrow_mut().abandon(call);
+        let (tells, other) = self.calls.borrow_mut().abandon(call);
         drop(self.take_open_sample(call));
-        if let Abandon::Answered(closed) = &abandoned {
-            self.was_read(closed);
+        if let Some(other) = &other {
+            self.was_read(other);
         }
-        if matches!(abandoned, Abandon::Cancel(_)) && self.ended().is_none() {
+        if tells && self.ended().is_none() {
             self.send_surely(Head::cancel(call), Vec::new());
             return true;
         }

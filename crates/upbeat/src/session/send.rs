@@ -35,7 +35,9 @@ impl Session {
         stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
         if !self.flow.may_go() || self.barred.get() {
-            return self.request_carefully(head, extensions, value, stamps);
+            // Its words one by one, for in memory they would be on the common way too.
+            let [first, second, third] = head;
+            return self.request_carefully((first, second, third), extensions, value, stamps);
         }
         self.put(Front { head, extensions }, value, REQUESTS, stamps)?;
         self.flow.went();
@@ -47,7 +49,7 @@ impl Session {
     #[inline(never)]
     fn request_carefully<T: Content>(
         &self,
-        head: Words,
+        (first, second, third): (u64, u64, u64),
         extensions: Extensions,
         value: &T,
         stamps: &mut impl Stamps,
@@ -61,6 +63,7 @@ impl Session {
         if self.look_ahead()? == 0 {
             return Err(self.lacks(Lack::Place));
         }
+        let head = [first, second, third];
         self.put(Front { head, extensions }, value, REQUESTS, stamps)?;
         self.went_carefully();
         Ok(())

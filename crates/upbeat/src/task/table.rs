@@ -173,6 +173,35 @@ impl Tasks {
         self.enter(live, priority, Wakeup::name_ready)
     }
 
+    /// Takes a place for a handler that may become a task, so that it can be named before. None where
+    /// there are too many.
+    pub(crate) fn reserve(&self) -> Option<TaskId> {
+        if self.is_full() {
+            return None;
+        }
+        let (block, key) = self.next()?;
+        let id = wake::name(key, Priority::Normal);
+        block.place(id).set(Place::Vacant(key.generation, POLLED));
+        self.live.set(self.live.get() + 1);
+        Some(id)
+    }
+
+    /// The handler for which a place was taken has become its task.
+    pub(crate) fn fill(&self, id: TaskId, live: Live) {
+        live.wakeup.name(id);
+        if let Some(block) = self.block(id) {
+            block.place(id).set(Place::Waits(live));
+        }
+    }
+
+    /// The handler for which a place was taken does not become a task.
+    pub(crate) fn release(&self, id: TaskId) {
+        if let Some(block) = self.block(id) {
+            self.live.set(self.live.get() - 1);
+            self.free(block, id);
+        }
+    }
+
     fn enter(
         &self,
         live: Live,

@@ -5,27 +5,35 @@ use crate::common::server::KINDS;
 use crate::common::{Watchdog, soon};
 use crate::depot::{DepotClient, Make, Stand, bytes_of};
 use crate::long::begin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use upbeat::{CallError, Counter, Waiting};
 
-/// Fills the lane of a depot that does not look for a while, and gives how many messages that took.
+/// Fills the lane of a depot that does not look for a while, and gives how many messages that took. Where
+/// filling takes as long as the depot looks away, it looks away for longer.
 async fn fill(depot: &DepotClient, len: usize) -> u64 {
     depot.open(true).await.unwrap();
-    // Its answer is wanted by nobody, and it stalls all the same.
-    let stall = depot.stall(200).try_send().unwrap();
-    let (mut taken, mut refused) = (0, 0);
-    // Lanes that are full too often grow.
-    while refused < 20 {
-        match depot.put(taken + 1, bytes_of(taken + 1, len)).try_send() {
-            Ok(()) => (taken, refused) = (taken + 1, 0),
-            Err(error) => {
-                assert_eq!(error, CallError::Full);
-                refused += 1;
+    let (mut taken, mut away) = (0, Duration::from_millis(200));
+    loop {
+        let began = Instant::now();
+        // Its answer is wanted by nobody, and it stalls all the same.
+        std::mem::forget(depot.stall(away.as_millis() as u64).try_send().unwrap());
+        let mut refused = 0;
+        // Lanes that are full too often grow.
+        while refused < 20 {
+            match depot.put(taken + 1, bytes_of(taken + 1, len)).try_send() {
+                Ok(()) => (taken, refused) = (taken + 1, 0),
+                Err(error) => {
+                    assert_eq!(error, CallError::Full);
+                    refused += 1;
+                }
             }
         }
+        if began.elapsed() < away / 2 {
+            return taken;
+        }
+        away *= 2;
+        depot.state().await.unwrap();
     }
-    std::mem::forget(stall);
-    taken
 }
 
 #[test]
