@@ -208,6 +208,13 @@ pub enum Rule {
         /// How many places there are.
         max: u32,
     },
+    /// More bytes of refused requests in the ring than a receiver copies.
+    TooManyCopies {
+        /// The bytes that would be copied.
+        seen: u64,
+        /// How many may be.
+        max: u64,
+    },
     /// A request longer than the room that was asked for.
     BeyondReserved {
         /// What it is charged with.
@@ -437,6 +444,9 @@ impl Rule {
             }
             Rule::TooManyPlaces { max } => {
                 write!(f, "too many places: more than {max} requests wait to be accepted")
+            }
+            Rule::TooManyCopies { seen, max } => {
+                write!(f, "too many copies: {seen} bytes of refused requests in the ring of {max}")
             }
             Rule::BeyondReserved { len, reserved } => {
                 write!(f, "beyond reserved: {len} bytes where room for {reserved} was asked for")

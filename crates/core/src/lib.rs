@@ -33,3 +33,4 @@ pub mod call;
 pub mod term;
 pub mod backoff;
 pub mod orphan;
+pub mod session;

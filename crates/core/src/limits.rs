@@ -150,6 +150,10 @@ pub const PLACES_MAX: usize = OPTIMISM + PLACES_RESERVED;
 /// filled while another is read.
 pub const GRANTS_AHEAD: usize = 4;
 
+/// Nanoseconds for which a grant is kept for a sender that was woken and does not respond. A busy runtime
+/// may poll late, and has to ask again if it was too late.
+pub const GRANT_KEPT_NS: u64 = 100_000_000;
+
 /// Bytes that an accepted request is counted with beyond its payload: its task, its place.
 pub const REQUEST_BYTES: usize = 256;
 

@@ -10,7 +10,6 @@ mod samples;
 mod write;
 mod pool;
 mod pending;
-mod reserved;
 mod flow;
 mod queue;
 mod send;
@@ -19,7 +18,7 @@ pub(crate) use flow::{Kept, Next, Terms};
 pub(crate) use pending::ReplyBudget;
 pub(crate) use queue::{Line, Standing};
 pub(crate) use reply::Answer;
-pub(crate) use reserved::Grant;
+pub(crate) use upbeat_core::session::Grant;
 pub(crate) use write::{Extensions, Put};
 
 use crate::error::{Lost, Why};
@@ -104,18 +103,10 @@ pub(crate) struct Session {
     pending_classes: Cell<u8>,
     /// Why the session must end, found where nobody could be told.
     fault: Cell<Option<Fault>>,
-    /// Whether frames wait in order, or the session has ended: nothing is sent before those.
-    barred: Cell<bool>,
-    /// Who waits for room, in no order.
-    room: RefCell<Vec<Waker>>,
-    /// Senders that wait for room, in order.
-    queue: queue::Queue,
     /// Calls that wait for a number, in order.
-    numbers: queue::Queue,
+    numbers: upbeat_core::session::Line<Waker>,
     /// Whether frames or replies wait, or a sender waits.
     pressed: Cell<bool>,
-    /// What those who wait for room lack, a bit each.
-    lacking: Cell<u8>,
     refusals: Cell<u32>,
     flow: flow::Flow,
     pool: pool::Pool,
@@ -159,12 +150,8 @@ impl Session {
             pending: RefCell::new(pending::Pending::new(terms.share, replies)),
             pending_classes: Cell::new(0),
             fault: Cell::new(None),
-            barred: Cell::new(false),
-            room: RefCell::new(Vec::new()),
-            queue: queue::Queue::default(),
-            numbers: queue::Queue::default(),
+            numbers: upbeat_core::session::Line::new(),
             pressed: Cell::new(false),
-            lacking: Cell::new(0),
             refusals: Cell::new(0),
             flow: flow::Flow::new(terms),
             pool: pool::Pool::default(),
@@ -426,7 +413,7 @@ impl Session {
         self.pending.borrow_mut().clear();
         self.pending_classes.set(0);
         self.samples.take();
-        self.barred.set(true);
+        self.flow.outbound.bar(true);
         self.pressed.set(false);
     }
 

@@ -59,6 +59,8 @@ struct Asked {
     vague: bool,
     /// The session and its place in the order of what was sent there.
     sent: Option<(u64, u64)>,
+    /// Its sender has lost its turn.
+    passed: bool,
     end: Option<End>,
     run: Run,
     /// It was told that this has not been sent, or taken back before it was.
@@ -157,6 +159,7 @@ impl Check {
             by_liar: liar == Some(from),
             vague,
             sent: None,
+            passed: false,
             end: None,
             run: Run::Not,
             never: false,
@@ -204,8 +207,14 @@ impl Check {
         let order = self.order(session, from);
         let place = order.next;
         order.next += 1;
-        self.asked[id as usize].sent = Some((session, place));
+        let asked = &mut self.asked[id as usize];
+        (asked.sent, asked.passed) = (Some((session, place)), false);
         Ok(())
+    }
+
+    /// Its sender did not respond, and others go before it.
+    pub(crate) fn passed(&mut self, id: Id) {
+        self.asked[id as usize].passed = true;
     }
 
     /// Its handler is polled for the first time, so long after it was written. What it needs may not
@@ -227,10 +236,13 @@ impl Check {
             return Ok(());
         }
         asked.over = asked.until.map(|until| until + on_way);
-        let from = asked.from;
+        let (from, passed) = (asked.from, asked.passed);
         match asked.sent {
             Some((its, place)) if its == session => {
                 let order = self.order(session, from);
+                if passed {
+                    return Ok(());
+                }
                 if place <= order.ran {
                     return violated(format!(
                         "{id} is number {place} of its session and runs after number {}",

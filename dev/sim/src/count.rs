@@ -39,6 +39,8 @@ counts! {
     reserves, "requests that asked for room";
     grants, "grants heard";
     withdrawals, "requests withdrawn";
+    unused, "of those, because their grants were not used in time";
+    passed, "senders that had lost their turns";
     waits, "senders that waited for progress";
     breaks, "connections that broke";
     nested, "calls of handlers";

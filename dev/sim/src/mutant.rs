@@ -17,7 +17,6 @@ pub(crate) enum Own {
     BufferForgotten,
     BufferShared,
     WaitingCounted,
-    Overtaking,
     RoomUnoffered,
     DeadlineUnchecked,
     IncarnationUnchecked,
@@ -27,12 +26,8 @@ pub(crate) enum Own {
     HintsTrusted,
     ReplyTwice,
     GenerationCut,
-    GrantedFlagLost,
-    TransferTwice,
     RoomUnchecked,
-    GrantedFromPool,
     LentWhileCalling,
-    WentUntold,
     AnswerForgotten,
     WishUnheard,
     CancelIgnored,
@@ -47,7 +42,6 @@ pub(crate) enum Own {
     LackIgnored,
     OrphanAnswers,
     LateTaken,
-    OwedPassed,
     EndedExtended,
     QuestionForgotten,
     CallerLeaves,
@@ -58,7 +52,7 @@ pub(crate) enum Own {
 }
 
 impl Own {
-    pub(crate) const ALL: [(Own, &'static str); 46] = [
+    pub(crate) const ALL: [(Own, &'static str); 40] = [
         (Own::ReplyDropped, "a reply that finds no room is dropped"),
         (Own::CancelDropped, "a cancel that finds no room is dropped"),
         (Own::GrantDropped, "a grant that finds no room is dropped"),
@@ -67,7 +61,6 @@ impl Own {
         (Own::BufferForgotten, "the buffer of a request that was cancelled is not returned"),
         (Own::BufferShared, "a buffer is used again before it was returned"),
         (Own::WaitingCounted, "who waits for another node is counted against the budget"),
-        (Own::Overtaking, "a short request passes a longer one that waits to be sent"),
         (Own::RoomUnoffered, "room that is given back is offered to nobody"),
         (Own::DeadlineUnchecked, "a call whose deadline is past is begun"),
         (Own::IncarnationUnchecked, "a session goes on with another incarnation"),
@@ -77,10 +70,7 @@ impl Own {
         (Own::HintsTrusted, "what no hint has told of is never looked at"),
         (Own::ReplyTwice, "a call that is cancelled is answered twice"),
         (Own::GenerationCut, "the generation of a head is not read"),
-        (Own::GrantedFlagLost, "a granted request goes without its number"),
-        (Own::TransferTwice, "a granted request goes twice"),
         (Own::RoomUnchecked, "a frame is written where there is no room"),
-        (Own::GrantedFromPool, "a granted request needs a buffer that those behind it may have"),
         (Own::LentWhileCalling, "a handler keeps its buffer while it waits for another node"),
         (Own::AnswerForgotten, "the buffer of an answer that nobody waits for is not returned"),
         (Own::WishUnheard, "a receiver does not see that its progress is waited for"),
@@ -96,7 +86,6 @@ impl Own {
         (Own::LackIgnored, "a handler that may not wait, and has to, is run"),
         (Own::OrphanAnswers, "a handler that outlived its caller answers it"),
         (Own::LateTaken, "the answer to a call that was abandoned is taken for another"),
-        (Own::OwedPassed, "a request goes before a cancel that is owed"),
         (Own::EndedExtended, "a call that has ended is extended"),
         (Own::QuestionForgotten, "a question that has to be asked above is not"),
         (Own::CallerLeaves, "who has granted more time waits no longer than before"),
@@ -107,7 +96,6 @@ impl Own {
         ),
         (Own::LentBeyond, "a call is extended beyond what its caller lets it last"),
         (Own::ToldTwice, "a question for more time is answered twice"),
-        (Own::WentUntold, "what went without a thought is not told to the sender"),
     ];
 }
 

@@ -3,6 +3,7 @@
 
 use upbeat_core::backoff::REFUSALS_MAX;
 use upbeat_core::limits::{CONTROL_SLOTS, MEDIUM_BYTES_MAX, SHORT_BYTES};
+use upbeat_core::session::Bounds;
 
 use crate::random::Random;
 
@@ -18,6 +19,12 @@ pub(crate) struct Plan {
     pub(crate) buffers: usize,
     pub(crate) optimism: usize,
     pub(crate) reserved: usize,
+    /// Bytes of refused requests in the ring that a receiver copies.
+    pub(crate) copied: usize,
+    /// Nanoseconds for which a grant is kept.
+    pub(crate) grant_kept: u64,
+    /// Of a thousand polls of a program's futures so many are the last.
+    pub(crate) forgotten: u64,
     /// How many requests a receiver accepts before it says so unasked.
     pub(crate) unshown: u64,
     pub(crate) budget: u64,
@@ -52,6 +59,9 @@ impl Plan {
             buffers: random.pick(&[1, 1, 2, 3, 8]),
             optimism: random.pick(&[0, 1, 2, 3, 5, 16]),
             reserved: random.pick(&[1, 1, 2, 4]),
+            copied: random.pick(&[300, 1_000, 4_000, 100_000]),
+            grant_kept: random.pick(&[20_000, 100_000, 400_000]),
+            forgotten: random.pick(&[0, 0, 30, 200]),
             unshown: random.pick(&[1, 1, 2, 8]),
             budget,
             share,
@@ -72,8 +82,9 @@ impl Plan {
         (not + 1 + random.index(self.nodes - 1)) % self.nodes
     }
 
-    pub(crate) const fn places(&self) -> usize {
-        self.optimism + self.reserved
+    pub(crate) const fn bounds(&self) -> Bounds {
+        let Plan { optimism, reserved, copied, grant_kept, .. } = *self;
+        Bounds { optimism, reserved, copied, grant_kept }
     }
 }
 

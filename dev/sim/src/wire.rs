@@ -10,9 +10,10 @@
 use std::collections::VecDeque;
 
 use upbeat_core::frame::{FailCode, Head, Kind, slots};
-use upbeat_core::limits::CONTROL_SLOTS;
+use upbeat_core::limits::{CONTROL_SLOTS, SHORT_BYTES};
 
 use crate::check::Id;
+use crate::mutant::{Own, mutated};
 
 /// What stands behind a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,12 @@ impl Frame {
         self.kind().is_some_and(Kind::is_request)
     }
 
+    /// Whether it is an answer that needs a buffer.
+    pub(crate) fn is_long_answer(&self) -> bool {
+        let len = Head::len_in(&self.words);
+        matches!(self.body, Body::Result(_)) && len as usize > SHORT_BYTES
+    }
+
     /// Whether it answers a handler that has asked for time.
     pub(crate) fn is_extended(&self) -> bool {
         matches!(self.body, Body::Extended(..))
@@ -83,6 +90,8 @@ pub(crate) enum Packet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Requests,
+    /// Requests for which room was granted: others that wait behind them must not take what they need.
+    Granted,
     Answers,
 }
 
@@ -138,7 +147,7 @@ pub(crate) struct Wire {
     /// Whether the writer says that it waits for the reader, and what the reader knows of that.
     says_wants: bool,
     wants: bool,
-    buffers: [Vec<Buffer>; 2],
+    buffers: [Vec<Buffer>; 3],
 }
 
 impl Wire {
@@ -164,7 +173,7 @@ impl Wire {
             accepted: 0,
             says_wants: false,
             wants: false,
-            buffers: [buffers(), buffers()],
+            buffers: [buffers(), buffers(), buffers()],
         }
     }
 
@@ -265,11 +274,6 @@ impl Wire {
         (self.read != std::mem::replace(&mut self.said_read, self.read)).then_some(self.read)
     }
 
-    /// How many requests the reader says to have accepted.
-    pub(crate) fn said(&self) -> u64 {
-        self.said
-    }
-
     /// The reader says how many requests it has accepted.
     pub(crate) fn say_accepted(&mut self, accepted: u64) {
         self.said = accepted;
@@ -302,7 +306,7 @@ impl Wire {
     /// All words of the reader about this direction, as they are.
     pub(crate) fn words_of_reader(&self) -> Vec<Word> {
         let mut words = vec![Word::Read(self.read), Word::Accepted(self.said)];
-        for usage in [Use::Requests, Use::Answers] {
+        for usage in [Use::Requests, Use::Granted, Use::Answers] {
             for (at, buffer) in self.buffers[usage as usize].iter().enumerate() {
                 if buffer.returned != buffer.seen {
                     words.push(Word::Returned(usage, at, buffer.returned));
@@ -327,28 +331,26 @@ impl Wire {
     }
 
     /// Takes a buffer that is free, as far as is known.
-    pub(crate) fn borrow(&mut self, usage: Use, content: Id, shared: bool) -> Option<usize> {
+    pub(crate) fn borrow(&mut self, usage: Use, content: Id) -> Option<usize> {
         let buffers = &mut self.buffers[usage as usize];
         let at = match buffers.iter().position(Buffer::is_free) {
-            None if shared => 0,
+            None if mutated(Own::BufferShared) => 0,
             at => at?,
         };
         buffers[at].lend(content);
         Some(at)
     }
 
-    /// A buffer of its own for a request, beyond the first `keep`.
-    pub(crate) fn borrow_own(&mut self, content: Id, keep: usize) -> usize {
-        let buffers = &mut self.buffers[Use::Requests as usize];
-        let at = match buffers.iter().skip(keep).position(Buffer::is_free) {
-            Some(at) => keep + at,
-            None => {
-                buffers.push(Buffer::default());
-                buffers.len() - 1
-            }
-        };
-        buffers[at].lend(content);
-        at
+    /// Whether a buffer is free, as far as is known.
+    pub(crate) fn has_free(&self, usage: Use) -> bool {
+        self.buffers[usage as usize].iter().any(Buffer::is_free)
+    }
+
+    /// Whether a good part of the ring is free.
+    pub(crate) fn has_slots(&self) -> bool {
+        let most = self.slots - CONTROL_SLOTS as u64;
+        let enough = (self.slots / 4).clamp(1, most);
+        self.taken - self.seen + enough + CONTROL_SLOTS as u64 <= self.slots
     }
 
     /// It was not lent after all.

@@ -8,6 +8,7 @@
 mod lend;
 mod words;
 mod send;
+mod senders;
 mod run;
 mod need;
 mod hear;
@@ -18,15 +19,15 @@ use std::collections::{BTreeMap, VecDeque};
 
 use upbeat_core::call::{CallTable, Deadline, Serving};
 use upbeat_core::fault::Rule;
-use upbeat_core::flow::{Budget, Receiver, Sender, Share};
+use upbeat_core::flow::{Budget, Share};
 use upbeat_core::frame::CallNumber;
+use upbeat_core::session::{Bounds, Inbound, Outbound};
 
 use crate::check::{Check, Id, Violation};
 use crate::count::Counts;
-use crate::mutant::{Own, mutated};
 use crate::plan::{Ask, Plan};
 use crate::random::Random;
-use crate::wire::{Frame, Wire};
+use crate::wire::{Frame, Use, Wire};
 use lend::{Loan, Question};
 
 /// What ends a session or a history.
@@ -95,27 +96,25 @@ struct Node {
     answered: Vec<(usize, CallNumber)>,
     /// Something of the budget was given back.
     room: bool,
+    /// Senders that are to be polled, and of which peer's sessions.
+    woken: VecDeque<(usize, Id)>,
+    /// Rules that senders found broken: by whom, and in which session.
+    found: Vec<(usize, u64, Rule)>,
 }
 
 /// One side of a session.
 struct End {
     session: u64,
-    sends: Sender,
-    receives: Receiver<Held>,
-    /// Requests go and come without a thought while there is room, and are only counted: so many more
-    /// may go, of so many, and so many have come.
-    ahead: u64,
-    given: u64,
-    came: u64,
-    share: Share,
+    out: Outbound<Id>,
+    receives: Inbound<Held>,
     calls: CallTable<Waiter>,
     serving: Serving<usize>,
-    /// Requests that wait to be sent.
-    queue: VecDeque<Out>,
-    /// Those that have asked for room.
-    kept: BTreeMap<u64, Out>,
-    /// Granted requests that wait for room in the wire.
-    ready: VecDeque<u64>,
+    /// Requests that have not gone.
+    senders: BTreeMap<Id, Out>,
+    /// Which buffers they lack.
+    lacked: [bool; 2],
+    /// How often this side had nothing else to do.
+    rounds: u64,
     /// Replies and control frames that wait for it.
     owed: VecDeque<Frame>,
     /// What this side was asked to grant: bytes, and whether it has.
@@ -133,6 +132,14 @@ struct Out {
     most: Option<u64>,
     /// How often it was refused, if it may be.
     refusals: Option<u64>,
+    /// Its place in the line, or the number under which it has asked for room.
+    ticket: Option<u64>,
+    number: Option<u64>,
+    /// In which round it was woken, if it was not polled since.
+    woken: Option<u64>,
+    /// Whether its future may be kept and not polled any more, and is.
+    is_free: bool,
+    forgotten: bool,
 }
 
 /// A request at its receiver, or a hold on one.
@@ -140,6 +147,10 @@ struct Out {
 struct Held {
     /// What it is, or the buffer of its sender's that says so.
     what: Payload,
+    /// Bytes of it that lay in the ring.
+    copied: usize,
+    /// The number under which room was granted for it.
+    granted: Option<u64>,
     call: Option<CallNumber>,
     deadline: Deadline,
     /// Whether its handler may ask for more time.
@@ -153,7 +164,7 @@ struct Held {
 #[derive(Clone, Copy, Debug)]
 enum Payload {
     Here(Id),
-    Buffer(usize),
+    Buffer(Use, usize),
 }
 
 /// Who waits for an answer.
@@ -199,7 +210,7 @@ struct Task {
     /// When its time is over.
     end: Deadline,
     gone: Gone,
-    buffer: Option<usize>,
+    buffer: Option<(Use, usize)>,
     /// An answer that it looks at in place: its sender, the buffer, the session.
     answer: Option<(usize, usize, u64)>,
     state: State,
@@ -306,58 +317,33 @@ impl Node {
             left: Share::new(u64::MAX),
             answered: Vec::new(),
             room: false,
+            woken: VecDeque::new(),
+            found: Vec::new(),
         }
     }
 }
 
 impl End {
-    fn new(plan: &Plan, session: u64) -> End {
+    fn new(plan: &Plan, session: u64, is_liar: bool) -> End {
+        // The liar lets its peer copy whatever it refuses.
+        let copied = if is_liar { usize::MAX } else { plan.copied };
+        let bounds = Bounds { copied, ..plan.bounds() };
         End {
             session,
-            sends: Sender::with_window(plan.optimism, plan.reserved),
-            receives: Receiver::with_places(plan.places()),
-            ahead: 0,
-            given: 0,
-            came: 0,
-            share: Share::new(plan.share),
+            out: Outbound::new(bounds),
+            receives: Inbound::new(
+                plan.bounds(),
+                Share::new(plan.share),
+                plan.unshown,
+                |held: &Held| held.copied,
+            ),
             calls: CallTable::new(),
             serving: Serving::new(),
-            queue: VecDeque::new(),
-            kept: BTreeMap::new(),
-            ready: VecDeque::new(),
+            senders: BTreeMap::new(),
+            lacked: [false; 2],
+            rounds: 0,
             owed: VecDeque::new(),
             away: BTreeMap::new(),
         }
-    }
-
-    /// The sending side, told what went without it.
-    fn sender(&mut self) -> &mut Sender {
-        let went = std::mem::take(&mut self.given) - std::mem::take(&mut self.ahead);
-        if !mutated(Own::WentUntold) {
-            self.sends.went(went);
-        }
-        &mut self.sends
-    }
-
-    /// The receiving side, told what came without it.
-    fn receiver(&mut self) -> &mut Receiver<Held> {
-        self.receives.accept(std::mem::take(&mut self.came));
-        &mut self.receives
-    }
-
-    /// Lets requests go without a thought, as many as may.
-    fn go_on(&mut self) {
-        let left = self.sender().window_left();
-        (self.ahead, self.given) = (left, left);
-    }
-
-    /// Requests of the peer's that were accepted.
-    fn accepted(&self) -> u64 {
-        self.receives.accepted() + self.came
-    }
-
-    /// Whether the program or the peer waits for something here.
-    fn idle(&self) -> bool {
-        self.queue.is_empty() && self.ready.is_empty() && self.owed.is_empty()
     }
 }

@@ -87,7 +87,7 @@ impl Sender {
     pub fn way(&self, bytes: usize) -> Way {
         let open = self.open();
         match bytes <= SHORT_BYTES {
-            _ if open >= self.window && !mutated(Mutant::WayNeverWaits) => Way::Wait,
+            _ if open >= self.window => Way::Wait,
             true => Way::Go,
             false if open < self.optimism => Way::Go,
             false => Way::Reserve,

@@ -8,7 +8,7 @@
 //! as fit [`LONG_SLAB_BYTES`], so that a stream's writer need not keep step with its reader. What has come back is looked at when a buffer is wanted and none is known to be free.
 
 use super::Session;
-use super::write::{Lack, NoMemory, Put, Use};
+use super::write::{NoMemory, Put, Use};
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 use upbeat_core::frame::Head;
@@ -16,6 +16,7 @@ use upbeat_core::limits::{
     BUFFER_BYTES, BUFFERS, BUFFERS_FIRST, LONG_BYTES_MAX, LONG_SLAB_BYTES, LONG_STEP_BYTES,
     MEDIUM_BYTES_MAX, SLAB_GENERATION, SLABS_LONG_MAX, SLABS_MAX, SLABS_PER_SIZE_MAX,
 };
+use upbeat_core::session::Lack;
 use upbeat_memory::lane::Lanes;
 use upbeat_memory::slab::Slab;
 use upbeat_memory::ticks::{Ticks, nanoseconds, ticks};

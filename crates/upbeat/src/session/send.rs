@@ -10,7 +10,7 @@
 use super::pending::Frame;
 use super::pool::{CLASSES, class_of};
 use super::write::{
-    ANSWERS, Bytes, Extensions, Front, GRANTED, Lack, PENDING, Put, REQUESTS, Words, encoded,
+    ANSWERS, Bytes, Extensions, Front, GRANTED, PENDING, Put, REQUESTS, Words, encoded,
 };
 use super::{Fault, Session, Waiter, misbehaved};
 use crate::sample::{Answering, Stamps, Unsampled};
@@ -34,7 +34,7 @@ impl Session {
         value: &T,
         stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
-        if !self.flow.may_go() || self.barred.get() {
+        if !self.flow.may_go() {
             // Its words one by one, for in memory they would be on the common way too.
             let [first, second, third] = head;
             return self.request_carefully((first, second, third), extensions, value, stamps);
@@ -54,18 +54,10 @@ impl Session {
         value: &T,
         stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
-        if self.barred.get() {
-            return Err(self.not_now());
-        }
-        if !self.queue.is_in_turn() {
-            return Err(Put::Full);
-        }
-        if self.look_ahead()? == 0 {
-            return Err(self.lacks(Lack::Place));
-        }
+        self.may_go_carefully()?;
         let head = [first, second, third];
         self.put(Front { head, extensions }, value, REQUESTS, stamps)?;
-        self.went_carefully();
+        self.flow.outbound.went_carefully();
         Ok(())
     }
 
@@ -77,8 +69,8 @@ impl Session {
         value: &T,
         stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
-        if self.barred.get() {
-            return Err(self.not_now());
+        if !self.flow.outbound.admits_granted() {
+            return Err(self.ended_or_full());
         }
         self.put(Front { head, extensions }, value, GRANTED, stamps)?;
         extensions.granted.into_iter().for_each(|number| self.transferred(number));
@@ -97,7 +89,7 @@ impl Session {
     #[inline(always)]
     pub(crate) fn reply<T: Content>(&self, call: CallNumber, value: &T, stamps: &mut impl Stamps) {
         let head = Head::reply(call, 0).with_manner(stamps.manner()).words();
-        if self.barred.get() {
+        if self.flow.outbound.is_barred() {
             return self.reply_slowly(call, value, Put::Full);
         }
         if let Err(put) = self.put(Front::plain(head), value, ANSWERS, &mut Answering(stamps)) {
@@ -149,12 +141,12 @@ impl Session {
     /// Sends a frame that may not be refused.
     pub(crate) fn send_surely(&self, head: Head, payload: Vec<u8>) {
         let head = head.words();
-        if !self.barred.get() && self.put_ready(head, &payload).is_ok() {
+        if !self.flow.outbound.is_barred() && self.put_ready(head, &payload).is_ok() {
             return;
         }
         if self.may_queue() {
             self.pending.borrow_mut().push_frame(head, payload);
-            self.barred.set(true);
+            self.flow.outbound.bar(true);
             self.press();
         }
     }
@@ -172,7 +164,7 @@ impl Session {
         let takes_requests = pending.takes_requests();
         drop(pending);
         if is_short {
-            self.barred.set(true);
+            self.flow.outbound.bar(true);
         }
         if !takes_requests {
             self.stop_short();
@@ -217,11 +209,7 @@ impl Session {
 
     /// Wakes this one when there may be room.
     pub(crate) fn wait_for_room(&self, waker: &Waker) {
-        let mut room = self.room.borrow_mut();
-        if !room.iter().any(|other| other.will_wake(waker)) {
-            room.push(waker.clone());
-        }
-        drop(room);
+        self.flow.outbound.wait_for_room(waker, |other| other.will_wake(waker));
         self.press();
     }
 
@@ -248,11 +236,8 @@ impl Session {
         }
         let written = self.write_replies() | self.write_frames();
         let may_accept = written && self.waiting() != 0 && self.takes_requests();
-        if !self.barred.get() && self.has_room(part) {
-            self.lacking.set(0);
+        if self.has_room(part) {
             self.pool.lacks_none();
-            self.room.take().into_iter().for_each(Waker::wake);
-            self.wake_first();
             self.room_came();
             // Replies that still wait for buffers want to hear of room.
             if self.pending_classes.get() == 0 && self.carrier.lanes.wants_room() {
@@ -261,7 +246,7 @@ impl Session {
         }
         self.wake_callers();
         // A sender that was woken may not respond: the owner goes on looking until it knows.
-        let stand = self.queue.stands() || self.numbers.stands();
+        let stand = self.flow.outbound.line().stands() || self.numbers.stands();
         self.pressed.set(stand || self.carrier.lanes.wants_room());
         may_accept
     }
@@ -302,20 +287,20 @@ impl Session {
                     self.give_up(fault);
                 }
                 self.pending.borrow_mut().put_back_frame(frame);
-                self.barred.set(true);
+                self.flow.outbound.bar(true);
                 return written;
             }
             written |= self.pending.borrow_mut().release(&frame);
         }
-        self.barred.set(self.ended().is_some());
+        self.flow.outbound.bar(self.ended().is_some());
         written
     }
 
     /// Wakes everybody who waits to send.
     pub(super) fn wake_senders(&self, mut wake: impl FnMut(Waiter)) {
-        self.room.take().into_iter().for_each(|waker| wake(Waiter::Waker(waker)));
-        self.wake_standing(|waker| wake(Waiter::Waker(waker.clone())));
-        self.wake_asking(wake);
+        let mut wake = |waker: &Waker| wake(Waiter::Waker(waker.clone()));
+        self.flow.outbound.wake_all(&mut wake);
+        self.numbers.wake_all(wake);
     }
 
     fn next_frame(&self) -> Option<Frame> {
@@ -328,12 +313,9 @@ impl Session {
 
     /// Whether any of what is lacking may be there now.
     fn has_room(&self, part: bool) -> bool {
-        let lacks = |what: Lack| self.lacking.get() & what as u8 != 0;
-        let lanes = &self.carrier.lanes;
-        lacks(Lack::Slot) && self.has_slots()
-            || lacks(Lack::Buffer) && self.pool.has_more(part, lanes)
-            || lacks(Lack::Place) && self.places_came(part)
-            || self.room.borrow().is_empty() && !self.queue.stands()
+        let has_buffers = || self.pool.has_more(part, &self.carrier.lanes);
+        let accepted = || self.peer_accepted();
+        self.flow.outbound.has_room(part, accepted, || self.has_slots(), has_buffers)
     }
 
     /// Whether a good part of the lane is free.

@@ -16,6 +16,7 @@ use upbeat_core::limits::{
     CALLS_PER_SESSION_MAX, CONTROL_SLOTS, EXTENSION_BYTES, IN_RING_BYTES_MAX, MESSAGE_BYTES_MAX,
     SHORT_BYTES, SLOT_BYTES,
 };
+use upbeat_core::session::{Lack, Room};
 use upbeat_memory::ring::{Claim, Refused, span_of};
 use upbeat_memory::ticks::ticks;
 use upbeat_transport::carrier::BellFault;
@@ -66,17 +67,6 @@ impl Put {
             Put::Ended(why) => CallError::NotSent(Box::new(end(why))),
         }
     }
-}
-
-/// What a message that has to wait waits for.
-#[derive(Clone, Copy)]
-pub(super) enum Lack {
-    /// A slot of the lane.
-    Slot = 1,
-    /// A buffer.
-    Buffer = 2,
-    /// A place at the receiver.
-    Place = 4,
 }
 
 /// What stands before a payload, in its slot.
@@ -231,18 +221,19 @@ fn with_len(words: Words, len: usize) -> Words {
 }
 
 impl Session {
+    /// Why a request does not go of which the session says that it may not.
     #[cold]
-    pub(super) fn not_now(&self) -> Put {
+    pub(super) fn ended_or_full(&self) -> Put {
         match self.ended() {
             Some(lost) => Put::Ended(Box::new(lost.why.clone())),
-            None => self.lacks(Lack::Slot),
+            None => Put::Full,
         }
     }
 
     /// Notes what there was none of.
     #[cold]
     pub(super) fn lacks(&self, what: Lack) -> Put {
-        self.lacking.set(self.lacking.get() | what as u8);
+        self.flow.outbound.lacks(what);
         self.carrier.found_no_room();
         Put::Full
     }
@@ -301,7 +292,7 @@ impl Session {
             return None;
         }
         match self.put_in_slots(front, value, span_of(in_slots), domain, stamps) {
-            Ok(Ok(())) if domain.asks => self.went_in_ring(bytes),
+            Ok(Ok(())) if domain.asks => self.flow.outbound.went_in_ring(bytes),
             Ok(Ok(())) => {}
             Err(Put::Full) if domain.usage == Use::Answers => {
                 return Some(self.put_in_buffer(front, value, bytes, domain, stamps));
@@ -360,32 +351,31 @@ impl Session {
         domain: Domain,
         stamps: &mut impl Stamps,
     ) -> Result<Result<(), usize>, Put> {
-        let mut most = MESSAGE_BYTES_MAX;
-        // What is to be read in place has a buffer that can be held; what waited must not wait again.
-        let mut in_ring = !T::IN_PLACE && domain.usage != Use::Granted;
-        if domain.asks {
-            let (may_go, calm) = self.may_go_longer()?;
-            most = if may_go { most } else { SHORT_BYTES };
-            in_ring &= calm;
-        }
         let mut len = bytes;
-        if len > most {
+        let mut room = if domain.asks { self.room_for(len)? } else { Room::Ring };
+        if room == Room::Ask || len > MESSAGE_BYTES_MAX {
             // What is only likely too long is not asked for.
             len = counted(value)?;
-            match len {
-                _ if len > MESSAGE_BYTES_MAX => return Err(Put::TooLarge(len)),
-                _ if len > most => return Err(Put::Ask(len)),
-                _ => {}
+            if len > MESSAGE_BYTES_MAX {
+                return Err(Put::TooLarge(len));
+            }
+            if domain.asks {
+                room = self.room_for(len)?;
+            }
+            if room == Room::Ask {
+                return Err(Put::Ask(len));
             }
         }
+        // What is to be read in place has a buffer that can be held; what waited must not wait again.
+        let in_ring = room == Room::Ring && !T::IN_PLACE && domain.usage != Use::Granted;
         let in_slots = front.extensions.bytes() + len;
-        if in_ring && in_slots <= IN_RING_BYTES_MAX && (!domain.asks || self.may_be_copied(len)?) {
+        if in_ring && in_slots <= IN_RING_BYTES_MAX {
             match self.put_in_slots(front, value, span_of(in_slots), domain, stamps) {
                 // An answer may find a slot where it finds no row of them.
                 Err(Put::Full) if domain.usage == Use::Answers => {}
                 written => {
                     if domain.asks && matches!(written, Ok(Ok(()))) {
-                        self.went_in_ring(len);
+                        self.flow.outbound.went_in_ring(len);
                     }
                     return written;
                 }

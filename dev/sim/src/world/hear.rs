@@ -5,7 +5,7 @@ use upbeat_core::call::{Answered, Deadline};
 use upbeat_core::fault::Rule;
 use upbeat_core::flow::{Budget, Step};
 use upbeat_core::frame::{CallNumber, FailCode, Flags, Head, Kind, Placed};
-use upbeat_core::limits::{MESSAGE_BYTES_MAX, SHORT_BYTES};
+use upbeat_core::limits::SHORT_BYTES;
 
 use super::{Fault, Gone, Held, Open, Payload, State, Waiter, World, send};
 use crate::check::{End as Fate, violated};
@@ -50,11 +50,9 @@ impl World {
             Kind::Call | Kind::Oneway => self.request_came(node, peer, head, &frame),
             Kind::Reserve => {
                 let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-                let (bytes, most) = (frame.extensions[0], Budget::price(MESSAGE_BYTES_MAX));
-                if bytes > most {
-                    return Err(Rule::BeyondReserved { len: bytes, reserved: most }.into());
-                }
-                let number = end.receiver().await_grant(bytes)?;
+                let bytes = frame.extensions[0];
+                end.receives.reserve(bytes)?;
+                let number = end.receives.accepted() + end.receives.waiting() as u64 - 1;
                 end.away.insert(number, (bytes, false));
                 Ok(())
             }
@@ -62,7 +60,7 @@ impl World {
             Kind::Nack => {
                 self.counts.nacks += 1;
                 let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-                Ok(end.sender().refused(number)?)
+                Ok(end.out.refused(number)?)
             }
             Kind::Grant => self.grant_came(node, peer, number),
             Kind::Reply | Kind::Failed => self.answer_came(node, peer, head, &frame),
@@ -84,13 +82,17 @@ impl World {
             Some(frame.extensions[offset as usize / 8])
         };
         let placed = extension(Flags::PLACED).map(Placed::from_u64);
+        let usage =
+            |slab: u16| if slab == Use::Granted as u16 { Use::Granted } else { Use::Requests };
         let (what, len) = match (placed, frame.body) {
-            (Some(placed), _) => (Payload::Buffer(placed.index as usize), placed.len),
+            (Some(Placed { slab, index, len }), _) => {
+                (Payload::Buffer(usage(slab), index as usize), len)
+            }
             (None, Body::Request(id)) => (Payload::Here(id), head.body_bytes()),
             (None, _) => return self.wrong(node, peer, head.kind, "a request without arguments"),
         };
-        if let Payload::Buffer(buffer) = what
-            && self.wire(peer, node).buffer(Use::Requests, buffer).is_none()
+        if let Payload::Buffer(usage, buffer) = what
+            && self.wire(peer, node).buffer(usage, buffer).is_none()
         {
             return self.wrong(node, peer, head.kind, "a payload in a buffer that does not exist");
         }
@@ -102,32 +104,37 @@ impl World {
         let call = (head.kind == Kind::Call).then_some(head.call);
         let on_way = self.time.saturating_sub(frame.written);
         let refusals = None;
-        let held = Held { what, call, deadline, extendable, refusals, on_way, bytes };
-        if let Some(number) = extension(Flags::GRANTED) {
+        let in_ring = matches!(what, Payload::Here(_)) && len as usize > SHORT_BYTES;
+        let copied = if in_ring { len as usize } else { 0 };
+        let granted = extension(Flags::GRANTED);
+        let held =
+            Held { what, copied, granted, call, deadline, extendable, refusals, on_way, bytes };
+        if let Some(number) = granted {
             let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-            end.receiver().fill(number, held, bytes)?;
+            end.receives.fill(number, held, len as usize)?;
             return Ok(());
         }
         let may = self.may(node, peer, bytes);
         let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
-        if end.receiver().waiting() == 0 {
-            let admits = budget.admits(&end.share, bytes);
-            if admits != may {
-                return violated(format!("a request of {bytes}: admitted is {admits}, not {may}"))?;
-            }
-            if admits {
-                end.came += 1;
-                // What has waited for room is not sent back.
-                let refusals = extension(Flags::REFUSABLE);
-                return self.start(node, peer, Held { refusals, ..held });
-            }
+        let receives = &end.receives;
+        let was_waiting = receives.waiting();
+        let admits = (receives.is_clear() || receives.look_clear(budget, true))
+            && receives.admits(len as usize, budget);
+        if admits != (may && was_waiting == 0) {
+            return violated(format!("a request of {bytes}: admitted is {admits}, not {may}"))?;
         }
-        let number = end.receiver().keep(held, bytes)?;
+        if admits {
+            receives.accept();
+            // What has waited for room is not sent back.
+            let refusals = extension(Flags::REFUSABLE);
+            return self.start(node, peer, Held { refusals, ..held });
+        }
+        let placed = receives.keep(held, len as usize)?;
         self.counts.kept += 1;
         if mutated(Own::BufferEarly) {
             self.return_held(node, peer, held);
         }
-        if len as usize > SHORT_BYTES {
+        if let Some(number) = placed.nack {
             self.owe(node, peer, Head::nack(number), Body::None);
         }
         Ok(())
@@ -137,11 +144,11 @@ impl World {
     pub(super) fn step(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
         loop {
             let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
-            if end.receiver().waiting() == 0 {
+            if end.receives.waiting() == 0 {
+                end.receives.look_clear(budget, true);
                 return Ok(());
             }
-            end.receiver();
-            match end.receives.step(budget, &mut end.share) {
+            match end.receives.step(budget, true) {
                 None => return Ok(()),
                 Some(Step::Grant(number)) => {
                     let Some(&(bytes, before)) = end.away.get(&number) else {
@@ -156,7 +163,7 @@ impl World {
                     self.owe(node, peer, Head::grant(number), Body::None);
                 }
                 Some(Step::Accept { request, bytes }) => {
-                    let number = end.accepted() - 1;
+                    let number = end.receives.accepted() - 1;
                     let granted = end.away.remove(&number).is_some_and(|(_, granted)| granted);
                     if !granted && !self.may(node, peer, bytes) {
                         return violated(format!("{number} is accepted without room"))?;
@@ -174,37 +181,29 @@ impl World {
         }
     }
 
-    /// A request is given up that waits here or away.
+    /// The peer takes back the room that it has asked for.
     fn void(&mut self, node: usize, peer: usize, number: u64) -> Result<(), Fault> {
         let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
-        end.receiver();
-        let held = end.receives.void(number, budget, &mut end.share)?;
+        let held = end.receives.withdrawn(number, budget)?;
         end.away.remove(&number);
         self.nodes[node].room = true;
-        if let Some(held) = held
-            && !mutated(Own::BufferForgotten)
-        {
-            self.return_held(node, peer, held);
-        }
+        held.into_iter().for_each(|held| self.return_held(node, peer, held));
         Ok(())
     }
 
     fn return_held(&mut self, node: usize, peer: usize, held: Held) {
-        if let Payload::Buffer(buffer) = held.what {
-            self.give_back(node, peer, Use::Requests, Some(buffer));
+        if let Payload::Buffer(usage, buffer) = held.what {
+            self.give_back(node, peer, Some((usage, buffer)));
         }
     }
 
     fn grant_came(&mut self, node: usize, peer: usize, number: u64) -> Result<(), Fault> {
         self.counts.grants += 1;
+        let now = self.now();
         let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-        if !end.sender().granted(number)? {
-            return Ok(());
+        if let Some(id) = end.out.granted(number, now)? {
+            self.wake(node, peer, vec![id]);
         }
-        if !end.kept.contains_key(&number) {
-            return violated(format!("{number} is granted, and its payload is gone"))?;
-        }
-        end.ready.push_back(number);
         Ok(())
     }
 
@@ -221,8 +220,7 @@ impl World {
         let buffer = placed.map(|placed| placed.index as usize);
         let lies = self.lies(node, peer);
         let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-        let mut unsent = end.queue.iter().chain(end.kept.values());
-        if lies && unsent.any(|out| out.call == Some(call)) {
+        if lies && end.senders.values().any(|out| out.call == Some(call)) {
             let CallNumber { index, generation } = call;
             return Err(Rule::NotOpen { index, generation }.into());
         }
@@ -264,7 +262,7 @@ impl World {
         }
         let Some(task) = waiter.task else {
             self.nodes[node].answered.push((peer, call));
-            self.give_back(node, peer, Use::Answers, buffer);
+            self.give_back(node, peer, buffer.map(|at| (Use::Answers, at)));
             return Ok(());
         };
         // A handler may look at an answer in place for a while.
@@ -296,7 +294,7 @@ impl World {
             self.check.replied(its, id)?;
         }
         if !mutated(Own::AnswerForgotten) {
-            self.give_back(node, peer, Use::Answers, buffer);
+            self.give_back(node, peer, buffer.map(|at| (Use::Answers, at)));
         }
         Ok(())
     }
@@ -314,10 +312,17 @@ impl World {
             self.counts.cancelled += 1;
             return self.stop(node, task, Some(FailCode::Cancelled));
         }
-        let Some(number) = end.receiver().find(|held| held.call == Some(call)) else {
+        let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
+        let Some(held) = end.receives.cancel(|held| held.call == Some(call), budget) else {
             return Ok(());
         };
-        self.void(node, peer, number)?;
+        if let Some(number) = held.granted {
+            end.away.remove(&number);
+        }
+        self.nodes[node].room = true;
+        if !mutated(Own::BufferForgotten) {
+            self.return_held(node, peer, held);
+        }
         self.owe(node, peer, Head::failed(call, 1), Body::Failure(FailCode::Cancelled));
         Ok(())
     }

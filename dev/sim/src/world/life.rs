@@ -30,7 +30,7 @@ impl World {
             self.wires[node * self.plan.nodes + peer] = Some(wire);
             match &mut self.nodes[node].ends[peer] {
                 Some(end) if resumed[at] => end.session = session,
-                end => *end = Some(End::new(&self.plan, session)),
+                end => *end = Some(End::new(&self.plan, session, self.plan.liar == Some(node))),
             }
             self.nodes[node].noted[peer] = true;
         }
@@ -107,14 +107,13 @@ impl World {
         self.stop_served(node, peer)?;
         self.collect(node, Some(peer))?;
         let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
-        for held in end.receives.clear(budget, &mut end.share) {
+        for held in end.receives.clear(budget) {
             if held.bytes == 0 {
                 return violated("a request of no bytes waits")?;
             }
         }
         let mut calls = Vec::new();
-        let unsent = end.queue.iter().chain(end.kept.values());
-        let unsent: Vec<_> = unsent.filter_map(|out| out.call).collect();
+        let unsent: Vec<_> = end.senders.values().filter_map(|out| out.call).collect();
         for call in unsent {
             match end.calls.close(call) {
                 Some(waiter) => calls.push((call, waiter, Fate::NotSent)),
@@ -125,7 +124,7 @@ impl World {
         if !mutated(Own::LostKeepsCalls) {
             calls.extend(end.calls.drain().map(|(call, waiter)| (call, waiter, fate)));
         }
-        let held = end.share.held();
+        let held = end.receives.with_share(|share| share.held());
         let left = end.calls.len() + end.serving.len();
         if held != 0 || left != 0 && !mutated(Own::LostKeepsCalls) {
             return violated(format!("a lost session holds {held} bytes and {left} calls"))?;

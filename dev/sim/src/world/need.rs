@@ -7,6 +7,7 @@ use upbeat_core::call::Deadline;
 use upbeat_core::frame::{FailCode, Head};
 use upbeat_core::orphan::goes_on_until;
 
+use super::run::budget_of;
 use super::send::Attempt;
 use super::{Fault, Gone, Held, Node, Open, Pause, State, World};
 use crate::check::{End as Fate, Id, violated};
@@ -30,11 +31,11 @@ impl World {
         node: usize,
         peer: usize,
         held: Held,
-        (id, buffer): (Id, Option<usize>),
+        (id, buffer): (Id, Option<(Use, usize)>),
         code: FailCode,
     ) -> Result<(), Fault> {
         let Some(call) = held.call else {
-            self.give_back(node, peer, Use::Requests, buffer);
+            self.give_back(node, peer, buffer);
             return Ok(());
         };
         self.note(|| format!("{node} does not run {id}: {code}"));
@@ -44,7 +45,7 @@ impl World {
         self.owe(node, peer, Head::failed(call, 1), Body::Failure(code));
         if code == FailCode::WouldWait {
             self.counts.would_wait += 1;
-            self.give_back(node, peer, Use::Requests, buffer);
+            self.give_back(node, peer, buffer);
             return Ok(());
         }
         self.counts.refused += 1;
@@ -52,7 +53,7 @@ impl World {
         if mutated(Own::RefusedRuns) {
             return self.keep(node, peer, Held { call: None, ..held }, id, buffer).map(drop);
         }
-        self.give_back(node, peer, Use::Requests, buffer);
+        self.give_back(node, peer, buffer);
         Ok(())
     }
 
@@ -133,7 +134,8 @@ impl World {
     pub(super) fn expire(&mut self, node: usize) -> Result<(), Fault> {
         let now = self.clock(node);
         for at in 0..self.nodes[node].tasks.len() {
-            let is_due = self.nodes[node].tasks[at].is_some_and(|task| task.end.is_past(now));
+            let task = self.nodes[node].tasks[at].as_ref();
+            let is_due = task.is_some_and(|task| task.end.is_past(now));
             if is_due && !mutated(Own::ExpiryForgotten) {
                 self.counts.expired += 1;
                 if let Some(task) = self.nodes[node].tasks[at] {
@@ -182,7 +184,7 @@ impl World {
         let Some(task) = &mut tasks[at] else { return };
         if let Some(end) = &mut ends[task.peer] {
             if task.counts() {
-                budget.release(&mut end.share, task.bytes);
+                budget_of(budget, end, |budget, share| budget.release(share, task.bytes));
                 budget.charge(left, task.bytes);
             }
             if let Some(call) = task.call.take() {

@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 
 use upbeat_core::call::Abandon;
 use upbeat_core::fault::Rule;
+use upbeat_core::flow::{Budget, Share};
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 
-use super::{Fault, Gone, Held, Node, Payload, State, Task, Waiter, World};
+use super::{End, Fault, Gone, Held, Node, Payload, State, Task, Waiter, World};
 use crate::check::{End as Fate, Id, violated};
 use crate::mutant::{Own, mutated};
 use crate::plan::{Ask, Behaviour, Need};
@@ -26,9 +27,8 @@ impl World {
         let session = self.wire(peer, node).session;
         let (id, buffer) = match held.what {
             Payload::Here(id) => (id, None),
-            Payload::Buffer(buffer) => {
-                let Some(there) = self.wire(peer, node).buffer(Use::Requests, buffer).copied()
-                else {
+            Payload::Buffer(usage, buffer) => {
+                let Some(there) = self.wire(peer, node).buffer(usage, buffer).copied() else {
                     return violated("a payload in a buffer that does not exist")?;
                 };
                 if there.is_back() && self.plan.liar == Some(peer) {
@@ -38,7 +38,7 @@ impl World {
                 if there.is_back() && !self.lies(node, peer) {
                     return violated("a payload is read in a buffer that was taken back")?;
                 }
-                (there.content, Some(buffer))
+                (there.content, Some((usage, buffer)))
             }
         };
         if let Some(call) = held.call {
@@ -49,7 +49,7 @@ impl World {
             && !mutated(Own::DeadlineUnchecked)
         {
             self.note(|| format!("{node} comes too late to run {id}"));
-            self.give_back(node, peer, Use::Requests, buffer);
+            self.give_back(node, peer, buffer);
             self.owe(node, peer, Head::failed(call, 1), Body::Failure(FailCode::Deadline));
             return Ok(());
         }
@@ -66,7 +66,7 @@ impl World {
         let lacks = lacks && !(ask.need == Need::Never && mutated(Own::LackIgnored));
         if ask.behaviour == Behaviour::Now && !lacks {
             self.check.started(id, self.time)?;
-            self.give_back(node, peer, Use::Requests, buffer);
+            self.give_back(node, peer, buffer);
             self.check.finished(id, self.time)?;
             if let Some(call) = held.call {
                 self.owe(node, peer, Head::reply(call, ask.answer), Body::Result(id));
@@ -84,7 +84,7 @@ impl World {
         peer: usize,
         held: Held,
         id: Id,
-        buffer: Option<usize>,
+        buffer: Option<(Use, usize)>,
     ) -> Result<usize, Fault> {
         let ask = self.asks[id as usize];
         let calls = matches!(ask.behaviour, Behaviour::Back { .. });
@@ -92,7 +92,7 @@ impl World {
         // is asked on its behalf.
         let in_place = self.plan.in_place && (!calls || mutated(Own::LentWhileCalling));
         if !in_place {
-            self.give_back(node, peer, Use::Requests, buffer);
+            self.give_back(node, peer, buffer);
         }
         self.nodes[node].lacked += 1;
         let state = State::Lacks(self.nodes[node].lacked);
@@ -116,7 +116,8 @@ impl World {
             Some(call) => end.serving.insert(call, at)?,
             None => end.serving.begin_oneway(),
         }
-        budget.charge(&mut end.share, held.bytes);
+        budget_of(budget, end, |budget, share| budget.charge(share, held.bytes));
+        self.close_if_full(node, peer);
         Ok(at)
     }
 
@@ -161,10 +162,22 @@ impl World {
         let Node { budget, ends, left, room, .. } = &mut self.nodes[node];
         match &mut ends[task.peer] {
             _ if task.gone == Gone::Lost => budget.release(left, task.bytes),
-            Some(end) => budget.release(&mut end.share, task.bytes),
+            Some(end) => budget_of(budget, end, |budget, share| budget.release(share, task.bytes)),
             None => return,
         }
         *room = true;
+    }
+
+    /// Something was charged: sessions whose requests may not be accepted at once any more are closed.
+    fn close_if_full(&mut self, node: usize, peer: usize) {
+        let full = !self.nodes[node].budget.has_room();
+        for of in self.peers(node) {
+            if (full || of == peer)
+                && let Some((end, budget)) = self.end(node, of)
+            {
+                end.receives.look_clear(budget, true);
+            }
+        }
     }
 
     /// What a handler waited for has come, or never will.
@@ -179,7 +192,7 @@ impl World {
         match &mut ends[peer] {
             _ if counted => {}
             _ if gone == Gone::Lost => budget.charge(left, bytes),
-            Some(end) => budget.charge(&mut end.share, bytes),
+            Some(end) => budget_of(budget, end, |budget, share| budget.charge(share, bytes)),
             None => {}
         }
         Ok(())
@@ -230,15 +243,16 @@ impl World {
     fn leave(&mut self, node: usize, at: usize) -> Result<(), Fault> {
         self.moved = true;
         self.close_lease(node, at)?;
-        let Some(task) = self.nodes[node].tasks[at].take() else { return Ok(()) };
+        let tasks = &mut self.nodes[node].tasks;
+        let Some(task) = tasks[at].take() else { return Ok(()) };
         if task.counts() {
             self.release(node, task);
         }
-        self.give_back(node, task.peer, Use::Requests, task.buffer);
+        self.give_back(node, task.peer, task.buffer);
         if let Some((peer, buffer, session)) = task.answer
             && self.wire(peer, node).session == session
         {
-            self.give_back(node, peer, Use::Answers, Some(buffer));
+            self.give_back(node, peer, Some((Use::Answers, buffer)));
         }
         if task.gone != Gone::No {
             return Ok(());
@@ -258,8 +272,9 @@ impl World {
     pub(super) fn timers(&mut self, node: usize) -> Result<(), Fault> {
         let now = self.clock(node);
         self.expire(node)?;
+        self.withdraw_unused(node);
         for at in 0..self.nodes[node].tasks.len() {
-            let task = self.nodes[node].tasks[at];
+            let task = self.nodes[node].tasks[at].as_ref();
             if task.is_some_and(|task| matches!(task.state, State::Until(time) if time <= now)) {
                 self.finish(node, at)?;
             }
@@ -268,11 +283,12 @@ impl World {
         self.come_again(node)?;
         self.collect(node, None)?;
         let mut at = 0;
-        while let Some(open) = self.nodes[node].open.get(at).copied() {
+        while let Some(open) = self.nodes[node].open.get(at) {
             if !open.deadline.is_past(now) && !open.dropped.is_past(now) {
                 at += 1;
                 continue;
             }
+            let open = *open;
             let fate = if open.deadline.is_past(now) { Fate::Deadline } else { Fate::Dropped };
             if fate == Fate::Deadline
                 && let Some((end, _)) = self.end(node, open.peer)
@@ -321,8 +337,12 @@ impl World {
         let ends = node.tasks.iter().flatten().map(|task| task.end);
         let bounds = open.chain(paused).chain(ends);
         let bounds = bounds.filter_map(|first| Some(now + first.remaining(now)?));
-        let next = tasks.chain(bounds).chain(pauses.map(|pause| pause.until)).min()?;
-        Some(next.saturating_sub(node.ahead))
+        let next = tasks.chain(bounds).chain(pauses.map(|pause| pause.until)).min();
+        let next = next.map(|next| next.saturating_sub(node.ahead));
+        let ends = node.ends.iter().flatten();
+        let grants = ends.filter_map(|end| end.out.grants_kept(self.now()));
+        let grants = grants.map(|kept| self.time + kept.div_ceil(1_000));
+        next.into_iter().chain(grants).min()
     }
 
     /// Ends the calls of this node in a session that is lost.
@@ -341,4 +361,13 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// Charges or releases, in a session's share too.
+pub(super) fn budget_of(
+    budget: &mut Budget,
+    end: &mut End,
+    with: impl FnOnce(&mut Budget, &mut Share),
+) {
+    end.receives.with_share(|share| with(budget, share));
 }

@@ -58,7 +58,7 @@ impl World {
                     let ask = Ask::new(&mut self.random, &self.plan, node);
                     self.issue(node, ask, None)?;
                 }
-                self.pump_all(node)?;
+                self.pump_all(node);
             }
             at if at < self.plan.turns + 190 => self.time += self.random.within(1, 40),
             990.. if self.plan.crashes => match self.nodes[node].up {
@@ -125,7 +125,7 @@ impl World {
     }
 
     fn accepted(&mut self, node: usize, peer: usize) -> u64 {
-        self.end(node, peer).map_or(0, |(end, _)| end.accepted())
+        self.end(node, peer).map_or(0, |(end, _)| end.receives.accepted())
     }
 
     /// A node's dispatcher takes a turn: what it was told of, or at times everything.
@@ -145,12 +145,13 @@ impl World {
         self.timers(node)?;
         self.ask_for_more(node);
         self.offer(node)?;
-        self.pump_all(node)?;
+        self.poll_woken(node)?;
+        self.pump_all(node);
         self.conserved(node)
     }
 
     /// A broken rule of the peer's ends the session, a violation the history.
-    fn or_broken(
+    pub(super) fn or_broken(
         &mut self,
         node: usize,
         peer: usize,
@@ -173,13 +174,14 @@ impl World {
         Ok(())
     }
 
-    fn pump_all(&mut self, node: usize) -> Result<(), Fault> {
+    fn pump_all(&mut self, node: usize) {
         for peer in self.peers(node) {
             self.say_progress(node, peer);
-            let result = self.pump(node, peer);
-            self.or_broken(node, peer, result)?;
+            if self.nodes[node].ends[peer].is_some() {
+                let part = !self.healing && self.random.permille(500);
+                self.settle(node, peer, part);
+            }
         }
-        Ok(())
     }
 
     /// What a node holds is what its budget says, and what its rings hold fits them.
@@ -195,24 +197,37 @@ impl World {
                 return violated(format!("the ring from {node} to {peer} holds more than it can"))?;
             }
             let Some(end) = &self.nodes[node].ends[peer] else { continue };
-            if end.receives.waiting().max(end.kept.len()) > self.plan.places() {
+            let bounds = self.plan.bounds();
+            let (open, special) = end.out.open();
+            if end.receives.waiting() > bounds.places() || open > bounds.places() as u64 {
                 return violated(format!("node {node} has too many places for {peer}"))?;
             }
-            let (special, safe) = (end.sends.special(), end.sends.safe());
-            if special as u64 > end.sends.open() {
+            if end.receives.copied() > bounds.copied {
+                let copied = end.receives.copied();
+                return violated(format!("node {node} has copied {copied} bytes of {peer}"))?;
+            }
+            if special as u64 > open {
                 return violated(format!("{node} knows of {special} requests for {peer}"))?;
             }
-            if let Some((number, _)) = end.kept.range(..safe).next() {
+            let (_, safe) = end.out.numbers();
+            let senders = end.senders.values().filter(|_| end.out.asking() > 0);
+            let asked = senders.filter_map(|out| out.number);
+            let asked = asked.filter(|number| *number < safe && end.out.has_asked(*number));
+            if let Some(number) = asked.min() {
                 return violated(format!(
                     "{node} takes {number} for accepted, which has not gone"
                 ))?;
+            }
+            if end.out.asking().max(end.out.line().len()) > end.senders.len() {
+                return violated(format!("{node} has more senders for {peer} than there are"))?;
             }
             // What is owed: answers to the peer's calls, cancels of ours, and of each place at most
             // a nack and a grant, of each reservation of ours a withdrawal.
             let Some(other) = &self.nodes[peer].ends[node] else { continue };
             // Of each answer that is open at most a question for time, too; answers to questions are as
             // many as calls were open when the first was owed.
-            let most = 2 * other.calls.len() + end.calls.len() + 3 * self.plan.places() + 2;
+            let most =
+                2 * other.calls.len() + end.calls.len() + 3 * self.plan.bounds().places() + 2;
             let owed = end.owed.iter().filter(|frame| !frame.is_extended()).count();
             if owed > most && other.session == end.session && !self.lies(node, peer) {
                 return violated(format!("{node} owes {peer} {owed} frames, more than {most}"))?;
@@ -241,15 +256,26 @@ impl World {
             if self.moved {
                 continue;
             }
+            let next = (0..self.plan.nodes).filter_map(|node| self.next_timer(node)).min();
+            if let Some(next) = next {
+                self.time = self.time.max(next) + 1;
+                continue;
+            }
+            for node in 0..self.plan.nodes {
+                self.remember(node)?;
+            }
+            if self.moved {
+                continue;
+            }
             if let Some(id) = self.check.unanswered() {
                 return violated(format!("nothing moves, and {id} waits to be told of its time"))?;
             }
-            let next = (0..self.plan.nodes).filter_map(|node| self.next_timer(node)).min();
-            match next {
-                Some(next) => self.time = self.time.max(next) + 1,
-                None => return Ok(()),
-            }
+            return Ok(());
         }
+        let ends = self.nodes.iter().flat_map(|node| node.ends.iter().flatten());
+        let stands = ends.map(|end| format!("{:?} {:?}", end.senders, end.out));
+        let stands: Vec<String> = stands.collect();
+        self.note(|| stands.join("\n"));
         violated("what happens goes round in a circle")?
     }
 
@@ -292,21 +318,23 @@ impl World {
         let accepted = self.accepted(peer, node);
         let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
         let left = [
-            ("bytes", end.share.held() as usize),
+            ("bytes", end.receives.with_share(|share| share.held()) as usize),
+            ("bytes copied", end.receives.copied()),
             ("places", end.receives.waiting()),
             ("open calls", end.calls.len()),
             ("served calls", end.serving.len()),
             ("one-way messages", end.serving.oneways()),
-            ("requests unsent", end.queue.len() + end.ready.len()),
+            ("requests unsent", end.senders.len()),
+            ("senders in line", end.out.line().len()),
             ("frames owed", end.owed.len()),
-            ("room asked for", end.kept.len()),
+            ("room asked for", end.out.asking()),
             ("places away", end.away.len()),
         ];
         if let Some((what, many)) = left.iter().find(|(_, many)| *many > 0) {
             return violated(format!("node {node} is left with {many} {what} for {peer}"))?;
         }
-        if end.sender().out() != accepted {
-            let out = end.sender().out();
+        let (out, _) = end.out.numbers();
+        if out != accepted {
             return violated(format!("{node} has sent {out}, and {peer} has accepted {accepted}"))?;
         }
         let lent = self.wire(node, peer).lent();

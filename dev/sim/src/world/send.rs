@@ -1,9 +1,8 @@
 //! What a node sends: requests in their order, by the way that flow control says, and what it owes.
 
 use upbeat_core::call::{Abandon, Deadline};
-use upbeat_core::flow::{Budget, Way};
-use upbeat_core::frame::{CallNumber, Flags, Head, Kind, Placed, slots};
-use upbeat_core::limits::{CONTROL_SLOTS, IN_RING_BYTES_MAX, SHORT_BYTES};
+use upbeat_core::frame::{CallNumber, Flags, Head, Kind, Placed};
+use upbeat_core::limits::SHORT_BYTES;
 use upbeat_core::orphan::inherited;
 
 use super::lend::Loan;
@@ -11,14 +10,10 @@ use super::{Fault, Open, Out, Waiter, World};
 use crate::check::{End as Fate, Id, Terms, violated};
 use crate::mutant::{Own, mutated};
 use crate::plan::{Ask, Need};
-use crate::wire::{Body, Frame, Use, Word};
+use crate::wire::{Body, Frame, Use};
 
 /// The number of the method that is called: the programs of the world know one.
 const METHOD: u16 = 1;
-
-/// The slabs of a lane's buffers: one for requests, one for answers.
-const REQUESTS: u16 = 0;
-const ANSWERS: u16 = 1;
 
 /// A call on its way out.
 pub(super) struct Attempt {
@@ -91,12 +86,21 @@ impl World {
             false => Some(end.calls.open(Waiter { id, task }).expect("tables are not full here")),
         };
         let says = (ask.need == Need::Again).then_some(refusals);
-        let out = Out { id, call, deadline: travels, most, refusals: says };
-        if mutated(Own::Overtaking) && ask.bytes as usize <= SHORT_BYTES {
-            end.queue.push_front(out);
-        } else {
-            end.queue.push_back(out);
-        }
+        end.senders.insert(
+            id,
+            Out {
+                id,
+                call,
+                deadline: travels,
+                most,
+                refusals: says,
+                ticket: None,
+                number: None,
+                woken: None,
+                is_free: task.is_none(),
+                forgotten: false,
+            },
+        );
         let session = end.session;
         self.check.queued(id, session)?;
         if let Some(call) = call {
@@ -105,58 +109,21 @@ impl World {
             let open = Open { peer, call, deadline, dropped, refusals, most, loan };
             self.nodes[node].open.push(open);
         }
+        let result = self.poll_sender(node, ask.to, id);
+        match result {
+            // A handler may be at it: the session ends when it has made way.
+            Err(Fault::Rule(rule)) => self.nodes[node].found.push((ask.to, session, rule)),
+            result => result?,
+        }
         Ok(call)
     }
 
-    /// Sends what can be sent to a peer.
-    pub(super) fn pump(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
-        if self.end(node, peer).is_none() {
-            return Ok(());
-        }
-        self.look_at_progress(node, peer)?;
-        self.pay(node, peer);
-        while let Some((end, _)) = self.end(node, peer)
-            && end.owed.is_empty()
-            && let Some(&number) = end.ready.front()
-        {
-            if !self.transfer(node, peer, number) {
-                return Ok(());
-            }
-        }
-        while let Some((end, _)) = self.end(node, peer)
-            && (end.owed.is_empty() || mutated(Own::OwedPassed))
-            && let Some(&out) = end.queue.front()
-        {
-            if !self.send(node, peer, out) {
-                break;
-            }
-        }
-        let waits = self.end(node, peer).is_some_and(|(end, _)| !end.idle());
-        if self.wire(node, peer).wish(waits) {
-            self.say_word(node, peer, Word::Wants(waits));
-        }
-        Ok(())
-    }
-
-    /// The peer's progress is read when it is wanted.
-    fn look_at_progress(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
-        let accepted = self.wire(node, peer).accepted;
-        let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-        end.sender().heard(accepted)?;
-        end.go_on();
-        Ok(())
-    }
-
     /// Writes what is owed, as far as there is room. An answer that finds no buffer lets others pass.
-    fn pay(&mut self, node: usize, peer: usize) {
+    pub(super) fn pay(&mut self, node: usize, peer: usize) {
         let mut at = 0;
         while let Some((end, _)) = self.end(node, peer)
             && let Some(&owed) = end.owed.get(at)
         {
-            if passed(&owed) && !self.healing && self.random.permille(700) {
-                at += 1;
-                continue;
-            }
             let Some((frame, buffer)) = self.place_answer(node, peer, owed) else {
                 self.counts.no_answer_buffer += 1;
                 at += 1;
@@ -166,11 +133,19 @@ impl World {
                 if let Some(buffer) = buffer {
                     self.wire(node, peer).unlend(Use::Answers, buffer);
                 }
-                return;
+                break;
             }
             if let Some((end, _)) = self.end(node, peer) {
                 end.owed.remove(at);
             }
+        }
+        self.bar(node, peer);
+    }
+
+    /// Requests do not go before frames that wait, but before longer answers.
+    fn bar(&mut self, node: usize, peer: usize) {
+        if let Some((end, _)) = self.end(node, peer) {
+            end.out.bar(end.owed.iter().any(|frame| !frame.is_long_answer()));
         }
     }
 
@@ -189,8 +164,8 @@ impl World {
         if len as usize <= SHORT_BYTES {
             return Some((frame, None));
         }
-        let buffer = self.wire(node, peer).borrow(Use::Answers, id, false)?;
-        let placed = Placed { slab: ANSWERS, index: buffer as u16, len };
+        let buffer = self.wire(node, peer).borrow(Use::Answers, id)?;
+        let placed = Placed { slab: Use::Answers as u16, index: buffer as u16, len };
         let call = CallNumber::from_u64(words[1]);
         let head = Head::reply(call, Flags::PLACED.extension_bytes()).with_flags(Flags::PLACED);
         let extensions = [placed.as_u64(), 0, 0, 0, 0];
@@ -199,7 +174,7 @@ impl World {
     }
 
     /// Writes a frame if there is room, and hints at it.
-    fn write(&mut self, node: usize, peer: usize, mut frame: Frame) -> bool {
+    pub(super) fn write(&mut self, node: usize, peer: usize, mut frame: Frame) -> bool {
         frame.written = self.time;
         if !self.wire(node, peer).fits(&frame) && !mutated(Own::RoomUnchecked) {
             self.counts.full += 1;
@@ -244,83 +219,17 @@ impl World {
         if let Some((end, _)) = self.end(node, peer) {
             end.owed.push_back(frame);
         }
-    }
-
-    /// Sends the request that is first, by the way that is open to it. Gives whether it went.
-    fn send(&mut self, node: usize, peer: usize, out: Out) -> bool {
-        let bytes = self.asks[out.id as usize].bytes as usize;
-        let reserved = self.plan.reserved as u64;
-        let Some((end, _)) = self.end(node, peer) else { return false };
-        let lightly = match bytes <= SHORT_BYTES {
-            true => end.ahead > 0,
-            false => end.ahead > reserved,
-        };
-        let way = if lightly { Way::Go } else { end.sender().way(bytes) };
-        match way {
-            Way::Wait => {
-                self.counts.waits += 1;
-                false
-            }
-            Way::Reserve => {
-                // The liar asks for less than it sends.
-                let less = if self.plan.liar == Some(node) { self.random.below(400) } else { 0 };
-                let head = Head::reserve();
-                let extensions = [Budget::price(bytes).saturating_sub(less), 0, 0, 0, 0];
-                let frame = Frame { words: head.words(), extensions, body: Body::None, written: 0 };
-                if !self.write(node, peer, frame) {
-                    return false;
-                }
-                self.counts.reserves += 1;
-                let Some((end, _)) = self.end(node, peer) else { return false };
-                let number = end.sender().reserved();
-                end.kept.insert(number, out);
-                end.queue.pop_front();
-                true
-            }
-            Way::Go => {
-                let Some(buffer) = self.place(node, peer, out.id) else {
-                    self.counts.no_buffer += 1;
-                    return false;
-                };
-                let frame = self.request(node, out, buffer, None);
-                if !self.write(node, peer, frame) {
-                    self.unplace(node, peer, buffer);
-                    return false;
-                }
-                let Some((end, _)) = self.end(node, peer) else { return false };
-                end.queue.pop_front();
-                match lightly {
-                    true => end.ahead -= 1,
-                    false => drop(end.sender().sent()),
-                }
-                true
-            }
-        }
-    }
-
-    /// A buffer for a payload that needs one: none is needed, this one, or there is none. What is
-    /// not too long lies in the ring while nothing is refused.
-    fn place(&mut self, node: usize, peer: usize, id: Id) -> Option<Option<usize>> {
-        let bytes = self.asks[id as usize].bytes;
-        let front = Flags::DEADLINE.with(Flags::REFUSABLE).with(Flags::EXTENDABLE);
-        let slots = slots(bytes + front.extension_bytes()) as usize;
-        let in_ring = bytes <= IN_RING_BYTES_MAX as u32
-            && slots + CONTROL_SLOTS <= self.plan.ring_slots
-            && self.end(node, peer).is_some_and(|(end, _)| end.sends.is_calm());
-        if bytes as usize <= SHORT_BYTES || in_ring {
-            return Some(None);
-        }
-        self.wire(node, peer).borrow(Use::Requests, id, mutated(Own::BufferShared)).map(Some)
-    }
-
-    fn unplace(&mut self, node: usize, peer: usize, buffer: Option<usize>) {
-        if let Some(buffer) = buffer {
-            self.wire(node, peer).unlend(Use::Requests, buffer);
-        }
+        self.bar(node, peer);
     }
 
     /// The frame of a request.
-    fn request(&self, node: usize, out: Out, buffer: Option<usize>, granted: Option<u64>) -> Frame {
+    pub(super) fn request(
+        &self,
+        node: usize,
+        out: &Out,
+        buffer: Option<(Use, usize)>,
+        granted: Option<u64>,
+    ) -> Frame {
         let bytes = self.asks[out.id as usize].bytes;
         let mut flags = Flags::NONE;
         let mut extensions = [0; 5];
@@ -331,11 +240,11 @@ impl World {
         if let Some(left) = out.deadline.remaining(self.clock(node)) {
             put(Flags::DEADLINE, left);
         }
-        if let Some(buffer) = buffer {
-            let placed = Placed { slab: REQUESTS, index: buffer as u16, len: bytes };
+        if let Some((usage, at)) = buffer {
+            let placed = Placed { slab: usage as u16, index: at as u16, len: bytes };
             put(Flags::PLACED, placed.as_u64());
         }
-        if let Some(number) = granted.filter(|_| !mutated(Own::GrantedFlagLost)) {
+        if let Some(number) = granted {
             put(Flags::GRANTED, number);
         }
         if let Some(refusals) = out.refusals {
@@ -354,40 +263,6 @@ impl World {
         Frame { words: head.with_flags(flags).words(), extensions, body, written: 0 }
     }
 
-    /// Sends a request that was granted. Gives whether it went.
-    fn transfer(&mut self, node: usize, peer: usize, number: u64) -> bool {
-        let Some((end, _)) = self.end(node, peer) else { return false };
-        let Some(&out) = end.kept.get(&number) else {
-            end.ready.pop_front();
-            return true;
-        };
-        // It has a buffer of its own, whatever its length: those of the pool may all be lent to
-        // requests that wait behind it.
-        let buffer = match mutated(Own::GrantedFromPool) {
-            true => match self.wire(node, peer).borrow(Use::Requests, out.id, false) {
-                Some(buffer) => buffer,
-                None => return false,
-            },
-            false => {
-                let keep = self.plan.buffers;
-                self.wire(node, peer).borrow_own(out.id, keep)
-            }
-        };
-        let frame = self.request(node, out, Some(buffer), Some(number));
-        if !self.write(node, peer, frame) {
-            self.unplace(node, peer, Some(buffer));
-            return false;
-        }
-        if mutated(Own::TransferTwice) {
-            self.write(node, peer, frame);
-        }
-        let Some((end, _)) = self.end(node, peer) else { return false };
-        end.sender().transferred(number);
-        end.ready.pop_front();
-        end.kept.remove(&number);
-        true
-    }
-
     /// The caller of a call wants no answer any more. Gives the task that waited for it.
     pub(super) fn give_up(
         &mut self,
@@ -399,19 +274,16 @@ impl World {
         self.nodes[node].open.retain(|open| !(open.peer == peer && open.call == call));
         self.moved = true;
         let Some((end, _)) = self.end(node, peer) else { return Ok(None) };
-        let queued = end.queue.iter().position(|out| out.call == Some(call));
-        let kept = end.kept.iter().find(|(_, out)| out.call == Some(call));
-        let kept = kept.map(|(&number, out)| (number, *out));
-        let waiter = if let Some(at) = queued {
-            end.queue.remove(at);
-            end.calls.close(call)
-        } else if let Some((number, _)) = kept
-            && end.sender().withdraw(number)
-        {
-            end.kept.remove(&number);
-            end.ready.retain(|&ready| ready != number);
+        let unsent = end.senders.values().find(|out| out.call == Some(call)).copied();
+        let waiter = if let Some(out) = unsent {
+            end.senders.remove(&out.id);
             let waiter = end.calls.close(call);
-            self.withdrawn(node, peer, number);
+            let mut next = Vec::new();
+            if let Some(ticket) = out.ticket {
+                end.out.leave(ticket, |id| next.push(id));
+            }
+            self.wake(node, peer, next);
+            out.number.map(|number| self.withdraw(node, peer, number));
             waiter
         } else {
             let waiter = match end.calls.abandon(call) {
@@ -439,11 +311,6 @@ impl World {
             self.owe(node, peer, Head::withdraw(number), Body::None);
         }
     }
-}
-
-/// Whether requests may go before what is owed, under a mutant.
-fn passed(frame: &Frame) -> bool {
-    matches!(frame.body, Body::Cancel(_)) && mutated(Own::OwedPassed)
 }
 
 /// Whether what finds no room is dropped, under a mutant.

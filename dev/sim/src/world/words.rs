@@ -28,16 +28,17 @@ impl World {
     /// or when the peer waits for it.
     pub(super) fn say_progress(&mut self, node: usize, peer: usize) {
         let Some((end, _)) = self.end(node, peer) else { return };
-        let (accepted, session) = (end.accepted(), end.session);
-        let much = self.plan.unshown;
+        let session = end.session;
         let wire = self.wire(peer, node);
         if wire.session != session {
             return;
         }
         let wanted = wire.is_wanted() && !mutated(Own::WishUnheard);
-        let news = accepted.abs_diff(wire.said());
-        if news >= much || wanted && news > 0 {
-            wire.say_accepted(accepted);
+        if let Some((end, _)) = self.end(node, peer)
+            && (wanted || end.receives.is_unshown())
+            && let Some(accepted) = end.receives.show()
+        {
+            self.wire(peer, node).say_accepted(accepted);
             self.say_word(node, peer, Word::Accepted(accepted));
         }
         if let Some(read) = self.wire(peer, node).read_unsaid() {
@@ -46,8 +47,8 @@ impl World {
     }
 
     /// A node returns a buffer of a peer's, if it has one.
-    pub(super) fn give_back(&mut self, node: usize, peer: usize, usage: Use, at: Option<usize>) {
-        if let Some(at) = at
+    pub(super) fn give_back(&mut self, node: usize, peer: usize, lent: Option<(Use, usize)>) {
+        if let Some((usage, at)) = lent
             && let Some(many) = self.wire(peer, node).give_back(usage, at)
         {
             self.say_word(node, peer, Word::Returned(usage, at, many));

@@ -1,0 +1,127 @@
+//! Senders that have asked for room, and what becomes of a grant that nobody uses.
+//!
+//! Granted requests go in the order of their numbers: a later one could take the last buffer, in which it
+//! would wait at the receiver for the earlier one. A grant is kept for its sender, and the receiver passes
+//! no later request of the session over it. A future that is kept without being polled, or forgotten, would
+//! hold all of them up: after a while its grant is given back.
+
+use crate::mutant::{Mutant, mutated};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// The state of a request for room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// There is no room yet, or others go first.
+    Awaited,
+    /// The request may go.
+    Here,
+    /// It was not used in time and is given back: room has to be asked for again.
+    Lost,
+}
+
+/// The senders that have asked for room, by the numbers of their requests.
+#[derive(Debug)]
+pub(super) struct Asked<W> {
+    asking: BTreeMap<u64, Asking<W>>,
+    /// Nanoseconds for which a grant is kept.
+    kept: u64,
+}
+
+#[derive(Debug)]
+struct Asking<W> {
+    waiter: W,
+    granted: bool,
+    /// Since when its sender has been woken without having been polled.
+    woken_since: Option<u64>,
+}
+
+impl<W: Clone> Asked<W> {
+    pub(super) const fn new(kept: u64) -> Asked<W> {
+        Asked { asking: BTreeMap::new(), kept }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.asking.len()
+    }
+
+    pub(super) fn has(&self, number: u64) -> bool {
+        self.asking.contains_key(&number)
+    }
+
+    pub(super) fn ask(&mut self, number: u64, waiter: W) {
+        self.asking.insert(number, Asking { waiter, granted: false, woken_since: None });
+    }
+
+    /// The sender of this request is polled.
+    pub(super) fn poll(&mut self, number: u64, waiter: &W) -> Grant {
+        let first = self.asking.first_key_value().map(|(first, _)| *first);
+        let Some(asking) = self.asking.get_mut(&number) else { return Grant::Lost };
+        asking.woken_since = None;
+        if asking.granted && (first == Some(number) || mutated(Mutant::GrantOutOfTurn)) {
+            return Grant::Here;
+        }
+        asking.waiter.clone_from(waiter);
+        Grant::Awaited
+    }
+
+    /// There is room for this one. Its sender is woken, behind others too, so that it is known whether it
+    /// responds.
+    pub(super) fn granted(&mut self, number: u64, now: u64) -> Option<W> {
+        let asking = self.asking.get_mut(&number)?;
+        asking.granted = true;
+        Some(asking.wake(now))
+    }
+
+    /// This one waits no more. Gives whether it did, and the sender whose turn it is.
+    pub(super) fn end(&mut self, number: u64, now: u64) -> (bool, Option<W>) {
+        (self.asking.remove(&number).is_some(), self.wake_first(now))
+    }
+
+    /// The first sender, if room was granted to it.
+    pub(super) fn wake_first(&mut self, now: u64) -> Option<W> {
+        let first = self.asking.first_entry().filter(|first| first.get().granted)?;
+        (!mutated(Mutant::GrantedAsleep)).then(|| first.into_mut().wake(now))
+    }
+
+    /// The first sender is told of room by another way: it is expected to respond.
+    pub(super) fn note_woken(&mut self, now: u64) {
+        if let Some(mut first) = self.asking.first_entry()
+            && first.get().granted
+        {
+            first.get_mut().woken_since.get_or_insert(now);
+        }
+    }
+
+    /// The requests of senders that have not responded in time.
+    pub(super) fn unused(&self, now: u64) -> Vec<u64> {
+        let unused =
+            self.asking.iter().filter(|(_, asking)| asking.kept(self.kept, now) == Some(0));
+        unused.map(|(number, _)| *number).collect()
+    }
+
+    /// For how long a grant is still kept for a sender that has not responded, if there is one.
+    pub(super) fn kept(&self, now: u64) -> Option<u64> {
+        self.asking.values().filter_map(|asking| asking.kept(self.kept, now)).min()
+    }
+
+    /// Gives all senders, for the session has ended.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = W> + use<W> {
+        core::mem::take(&mut self.asking).into_values().map(|asking| asking.waiter)
+    }
+}
+
+impl<W: Clone> Asking<W> {
+    fn wake(&mut self, now: u64) -> W {
+        self.woken_since.get_or_insert(now);
+        self.waiter.clone()
+    }
+
+    fn kept(&self, most: u64, now: u64) -> Option<u64> {
+        let since = self.woken_since?;
+        if mutated(Mutant::GrantKept) {
+            return None;
+        }
+        Some((since + most).saturating_sub(now))
+    }
+}

@@ -1,0 +1,258 @@
+//! Senders in line, grants that nobody uses, and what is copied: against plain models, and rule by rule.
+
+use super::*;
+use crate::fault::Rule;
+use crate::flow::{Budget, Share, Step};
+use crate::limits::{FLUSH_MESSAGES, GRANT_KEPT_NS, IN_RING_BYTES_MAX, PLACES_MAX};
+use proptest::prelude::*;
+
+fn outbound(optimism: usize, reserved: usize, copied: usize) -> Outbound<u32> {
+    Outbound::new(Bounds { optimism, reserved, copied, grant_kept: GRANT_KEPT_NS })
+}
+
+/// The senders to whom room is given.
+fn woken(outbound: &Outbound<u32>, now: u64) -> Vec<u32> {
+    let mut woken = Vec::new();
+    outbound.room_came(now, |who| woken.push(*who));
+    woken
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Stand(usize),
+    Leave(usize),
+    Wake(usize),
+    Round,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        4 => (0..80usize).prop_map(Act::Stand),
+        2 => (0..80usize).prop_map(Act::Leave),
+        1 => (0..40usize).prop_map(Act::Wake),
+        1 => Just(Act::Round),
+    ]
+}
+
+proptest! {
+    /// Whoever comes, leaves, is woken and responds or does not: the first in line is the one with the
+    /// lowest ticket that has not lost its turn, and it alone is in its turn.
+    #[test]
+    fn a_line_is_a_sorted_list_of_those_that_respond(acts in prop::collection::vec(act(), 0..200)) {
+        let line = Line::new();
+        // Of each sender its ticket, whether it stands, and in which round it was woken.
+        let mut senders: Vec<(u64, bool, Option<u64>)> = Vec::new();
+        let mut round = 0;
+        for act in acts {
+            let note = |senders: &mut Vec<(u64, bool, Option<u64>)>, who: usize, round| {
+                senders[who].2.get_or_insert(round);
+            };
+            match act {
+                Act::Stand(at) if at < senders.len() => {
+                    let ticket = senders[at].0;
+                    prop_assert_eq!(line.stand(Some(ticket), &at), ticket);
+                    senders[at] = (ticket, true, None);
+                }
+                Act::Stand(_) => {
+                    let ticket = line.stand(None, &senders.len());
+                    prop_assert!(senders.iter().all(|(other, ..)| *other < ticket));
+                    senders.push((ticket, true, None));
+                }
+                Act::Leave(at) if at < senders.len() => {
+                    let first = senders.iter().position(|sender| sender.1);
+                    let mut next = Vec::new();
+                    line.leave(senders[at].0, |who| next.push(who));
+                    senders[at].1 = false;
+                    let standing: Vec<_> = (0..senders.len()).filter(|&at| senders[at].1).collect();
+                    let expected = [standing.first(), standing.get(FLUSH_MESSAGES - 1)];
+                    let expected: Vec<usize> = match first == Some(at) {
+                        true => expected.into_iter().flatten().copied().collect(),
+                        false => Vec::new(),
+                    };
+                    prop_assert_eq!(&next, &expected);
+                    expected.into_iter().for_each(|who| note(&mut senders, who, round));
+                }
+                Act::Leave(_) => {}
+                Act::Wake(most) => {
+                    let standing = (0..senders.len()).filter(|&at| senders[at].1);
+                    let expected: Vec<_> = standing.take(most.min(FLUSH_MESSAGES)).collect();
+                    let mut woken = Vec::new();
+                    line.wake_first(most, |who| woken.push(*who));
+                    prop_assert_eq!(&woken, &expected);
+                    woken.into_iter().for_each(|who| note(&mut senders, who, round));
+                }
+                Act::Round => {
+                    round += 1;
+                    let mut passed = false;
+                    let standing: Vec<_> = (0..senders.len()).filter(|&at| senders[at].1).collect();
+                    for at in standing.into_iter().take(4 * FLUSH_MESSAGES) {
+                        if senders[at].2.is_some_and(|woken| woken + 2 <= round) {
+                            senders[at].1 = false;
+                            passed = true;
+                        }
+                    }
+                    prop_assert_eq!(line.pass_over(), passed);
+                }
+            }
+            let standing: Vec<u64> =
+                senders.iter().filter(|sender| sender.1).map(|sender| sender.0).collect();
+            prop_assert_eq!((line.len(), line.stands()), (standing.len(), !standing.is_empty()));
+            for &(ticket, stands, _) in &senders {
+                line.take_turn(Some(ticket));
+                prop_assert_eq!(line.has(ticket), stands);
+                let before = standing.iter().all(|first| ticket <= *first);
+                prop_assert_eq!(line.is_in_turn(), before);
+            }
+            line.take_turn(None);
+            prop_assert_eq!(line.is_in_turn(), standing.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_request_waits_behind_a_line_and_there_is_no_credit_meanwhile() {
+    let outbound = outbound(2, 1, 1 << 20);
+    for _ in 0..3 {
+        assert!(outbound.may_go());
+        outbound.went();
+    }
+    assert!(!outbound.may_go());
+    assert_eq!(outbound.admits(|| 0), Ok(false), "three are on their way");
+    let first = outbound.stand(None, &1);
+    assert!(!outbound.has_room(true, || 0, || false, || false));
+    assert!(outbound.has_room(true, || 1, || false, || false), "one was accepted");
+    assert_eq!(woken(&outbound, 0), [1]);
+    assert_eq!(outbound.admits(|| 1), Ok(false), "another one is not in its turn");
+    assert!(!outbound.may_go());
+    outbound.line().take_turn(Some(first));
+    assert_eq!(outbound.admits(|| 1), Ok(true));
+    outbound.went_carefully();
+    outbound.line().take_turn(None);
+    outbound.leave(first, |_| panic!("nobody else stands there"));
+    assert_eq!((outbound.heard(3), outbound.may_go()), (Ok(2), true));
+    assert_eq!(outbound.heard(5), Err(Rule::CreditAhead { seen: 5, out: 4 }));
+}
+
+#[test]
+fn nothing_goes_before_frames_that_wait() {
+    let outbound = outbound(8, 1, 1 << 20);
+    outbound.bar(true);
+    assert!(!outbound.may_go() && !outbound.admits_granted());
+    assert_eq!(outbound.admits(|| 0), Ok(false));
+    assert!(!outbound.has_room(false, || 0, || true, || true));
+    outbound.bar(false);
+    assert!(outbound.may_go() && outbound.admits_granted());
+    assert!(outbound.has_room(false, || 0, || true, || true), "a slot was lacking");
+}
+
+#[test]
+fn a_sender_that_does_not_respond_loses_its_turn_and_comes_back_before_later_ones() {
+    let outbound = outbound(0, 1, 0);
+    outbound.went();
+    let tickets = [1, 2, 3].map(|who| outbound.stand(None, &who));
+    assert_eq!(woken(&outbound, 0), [1, 2, 3]);
+    outbound.stand(Some(tickets[1]), &2);
+    assert!(!outbound.pass_over() && outbound.line().is_stirred());
+    assert!(outbound.pass_over(), "two rounds");
+    assert_eq!(outbound.line().len(), 1);
+    outbound.stand(Some(tickets[0]), &1);
+    outbound.line().take_turn(Some(tickets[1]));
+    assert!(!outbound.line().is_in_turn());
+    outbound.line().take_turn(Some(tickets[0]));
+    assert!(outbound.line().is_in_turn());
+}
+
+#[test]
+fn a_grant_is_used_in_its_turn_or_given_back_in_time() {
+    let outbound = outbound(0, 4, 0);
+    assert_eq!(outbound.room(1000, || 0), Ok(Room::Ask));
+    let numbers = [7, 8, 9].map(|who| outbound.ask(who));
+    assert_eq!(outbound.poll_grant(numbers[0], &7), Grant::Awaited);
+    assert_eq!(outbound.granted(numbers[1], 50), Ok(Some(8)));
+    assert_eq!(outbound.poll_grant(numbers[1], &8), Grant::Awaited, "the first has none yet");
+    assert_eq!(outbound.grants_kept(100), None, "it has responded");
+    assert_eq!(outbound.granted(numbers[0], 100), Ok(Some(7)));
+    assert_eq!(outbound.grants_kept(100), Some(GRANT_KEPT_NS));
+    assert!(outbound.unused_grants(99 + GRANT_KEPT_NS).is_empty());
+    assert_eq!(outbound.unused_grants(100 + GRANT_KEPT_NS), [numbers[0]]);
+    assert_eq!(outbound.withdraw(numbers[0], 200), (true, Some(8)), "the next is woken");
+    assert_eq!(outbound.poll_grant(numbers[0], &7), Grant::Lost);
+    assert_eq!(outbound.poll_grant(numbers[1], &8), Grant::Here);
+    assert_eq!(outbound.transferred(numbers[1], 300), None, "the third has no grant");
+    assert_eq!((outbound.asking(), outbound.withdraw(numbers[1], 300).0), (1, false));
+    assert_eq!(outbound.granted(numbers[0], 400), Ok(None), "it crosses the withdrawal");
+    assert_eq!(outbound.heard(2), Ok(3));
+    assert_eq!(outbound.heard(3), Err(Rule::CreditAhead { seen: 3, out: 2 }));
+}
+
+#[test]
+fn longer_requests_lie_in_the_ring_while_nothing_is_refused_and_few_bytes_are_on_their_way() {
+    let outbound = outbound(100, 10, 16_000);
+    assert_eq!(outbound.room(IN_RING_BYTES_MAX + 1, || 0), Ok(Room::Buffer));
+    for number in 0..16 {
+        assert_eq!(outbound.room(1000, || 0), Ok(Room::Ring), "{number}");
+        outbound.went_in_ring(1000);
+        outbound.went();
+    }
+    assert_eq!(outbound.room(1000, || 0), Ok(Room::Buffer));
+    assert_eq!(outbound.room(1000, || 8), Ok(Room::Ring), "half of them were accepted");
+    assert_eq!(outbound.refused(12), Ok(()));
+    assert_eq!(outbound.room(1000, || 8), Ok(Room::Buffer));
+    assert_eq!((outbound.room(1000, || 13), outbound.open()), (Ok(Room::Ring), (3, 0)));
+}
+
+#[test]
+fn whoever_waits_is_told_of_the_end() {
+    let outbound = outbound(0, 9, 0);
+    outbound.stand(None, &1);
+    outbound.ask(2);
+    outbound.wait_for_room(&3, |other| *other == 3);
+    outbound.wait_for_room(&3, |other| *other == 3);
+    let mut told = Vec::new();
+    outbound.wake_all(|who| told.push(*who));
+    assert_eq!(told, [3, 1, 2]);
+}
+
+#[test]
+fn requests_are_accepted_at_once_until_one_waits_and_the_peer_is_shown_now_and_then() {
+    let mut budget = Budget::new(600);
+    let inbound = Inbound::new(Bounds::new(true), Share::new(600), 3, |_: &&str| 0);
+    for _ in 0..2 {
+        assert!(inbound.is_clear() && inbound.admits(100, &budget));
+        inbound.accept();
+    }
+    assert!(!inbound.is_unshown());
+    inbound.with_share(|share| budget.charge(share, 600));
+    assert!(!inbound.look_clear(&budget, true));
+    assert_eq!(inbound.keep("short", 8), Ok(Placed { nack: None }));
+    assert_eq!(inbound.keep("longer", 200), Ok(Placed { nack: Some(3) }));
+    assert_eq!(inbound.step(&mut budget, true), None);
+    inbound.with_share(|share| budget.release(share, 600));
+    assert!(!inbound.look_clear(&budget, true), "two wait");
+    assert_eq!(inbound.step(&mut budget, false), None, "too many replies wait");
+    let bytes = Budget::price(8);
+    let accepted = Step::Accept { request: "short", bytes };
+    assert_eq!(inbound.step(&mut budget, true), Some(accepted));
+    assert!(inbound.is_unshown());
+    assert_eq!((inbound.show(), inbound.show()), (Some(3), None));
+    assert!(inbound.step(&mut budget, true).is_some() && inbound.look_clear(&budget, true));
+    assert!(!inbound.look_clear(&budget, false));
+}
+
+#[test]
+fn what_is_copied_is_bounded_and_forgotten_with_its_request() {
+    let mut budget = Budget::new(1);
+    let bounds = Bounds { copied: 100, ..Bounds::new(true) };
+    let inbound = Inbound::new(bounds, Share::new(1), 1, |copied: &usize| *copied);
+    assert_eq!(inbound.keep(60, 200), Ok(Placed { nack: Some(0) }));
+    assert_eq!(inbound.keep(40, 200), Ok(Placed { nack: Some(1) }));
+    assert_eq!(inbound.cancel(|copied| *copied == 40, &mut budget), Some(40));
+    assert_eq!((inbound.copied(), inbound.waiting()), (60, 2));
+    assert_eq!(inbound.keep(41, 200), Err(Rule::TooManyCopies { seen: 101, max: 100 }));
+    assert!(inbound.clear(&mut budget).contains(&60));
+    assert_eq!(inbound.copied(), 0);
+    let places = PLACES_MAX as u64;
+    assert!((0..places).all(|_| inbound.reserve(300).is_ok()) && inbound.reserve(300).is_err());
+    let rule = Rule::BeyondReserved { len: u64::MAX, reserved: Budget::price(1 << 30) };
+    assert_eq!(inbound.reserve(u64::MAX), Err(rule));
+}

@@ -1,0 +1,312 @@
+//! Senders: requests that have not gone, as futures that are polled when they are woken. Some are polled
+//! late, and some never, as futures are that somebody keeps.
+
+use upbeat_core::flow::Budget;
+use upbeat_core::frame::{Flags, Head, slots};
+use upbeat_core::limits::{CONTROL_SLOTS, EXTENSION_BYTES, SHORT_BYTES};
+use upbeat_core::session::{Grant, Room};
+
+use super::{End, Fault, Out, World};
+use crate::check::{Id, violated};
+use crate::wire::{Body, Frame, Use, Word};
+use upbeat_core::session::Lack;
+
+/// What comes of a sender that tries.
+enum Tried {
+    Sent,
+    /// It waits in line, or for its turn of those that have asked.
+    Full,
+    /// It has asked for room, and has its place by this number.
+    Asked(u64),
+}
+
+impl World {
+    /// The world's time in nanoseconds, which jumps for nobody.
+    pub(super) fn now(&self) -> u64 {
+        self.time * 1_000
+    }
+
+    /// These senders are woken: they are polled later.
+    pub(super) fn wake(&mut self, node: usize, peer: usize, woken: Vec<Id>) {
+        let Some(end) = &mut self.nodes[node].ends[peer] else { return };
+        let round = end.rounds;
+        for id in &woken {
+            if let Some(out) = end.senders.get_mut(id) {
+                out.woken.get_or_insert(round);
+            }
+        }
+        self.moved |= !woken.is_empty();
+        self.nodes[node].woken.extend(woken.into_iter().map(|id| (peer, id)));
+    }
+
+    /// Polls the senders that were woken.
+    pub(super) fn poll_woken(&mut self, node: usize) -> Result<(), Fault> {
+        for (peer, session, rule) in std::mem::take(&mut self.nodes[node].found) {
+            if self.end(node, peer).is_some_and(|(end, _)| end.session == session) {
+                self.broken(node, peer, rule)?;
+            }
+        }
+        for _ in 0..self.nodes[node].woken.len() {
+            let Some((peer, id)) = self.nodes[node].woken.pop_front() else { break };
+            let Some(end) = &self.nodes[node].ends[peer] else { continue };
+            let Some(out) = end.senders.get(&id) else { continue };
+            if out.forgotten {
+                continue;
+            }
+            if !self.healing && self.random.permille(200) {
+                self.nodes[node].woken.push_back((peer, id));
+                continue;
+            }
+            let result = self.poll_sender(node, peer, id);
+            self.or_broken(node, peer, result)?;
+        }
+        Ok(())
+    }
+
+    /// Polls a sender: it goes, or asks, or waits.
+    pub(super) fn poll_sender(&mut self, node: usize, peer: usize, id: Id) -> Result<(), Fault> {
+        let Some(end) = &mut self.nodes[node].ends[peer] else { return Ok(()) };
+        let Some(out) = end.senders.get_mut(&id) else { return Ok(()) };
+        let woken = out.woken.take();
+        let mut out = *out;
+        if out.ticket.is_some_and(|ticket| !end.out.line().has(ticket)) {
+            if woken.is_none_or(|woken| woken + 2 > end.rounds) {
+                return violated(format!("{id} has lost its turn, and has responded"))?;
+            }
+            self.counts.passed += 1;
+            self.check.passed(id);
+        }
+        let tried = match out.number.map(|number| (number, end.out.poll_grant(number, &id))) {
+            Some((_, Grant::Awaited)) => return Ok(()),
+            Some((number, Grant::Here)) => self.transfer(node, peer, &out, number),
+            lost => {
+                if lost.is_some() {
+                    out.number = None;
+                    self.check.passed(id);
+                }
+                end.out.line().take_turn(out.ticket);
+                let tried = self.try_send(node, peer, &out);
+                if let Some(end) = &self.nodes[node].ends[peer] {
+                    end.out.line().take_turn(None);
+                }
+                tried?
+            }
+        };
+        let forgotten = self.forgets(&out);
+        let Some(end) = &mut self.nodes[node].ends[peer] else { return Ok(()) };
+        let left = out.ticket.filter(|_| !matches!(tried, Tried::Full));
+        match tried {
+            Tried::Sent => drop(end.senders.remove(&id)),
+            Tried::Asked(number) => (out.number, out.ticket) = (Some(number), None),
+            Tried::Full if out.number.is_some() => end.out.wait_for_room(&id, |other| *other == id),
+            Tried::Full => out.ticket = Some(end.out.stand(out.ticket, &id)),
+        }
+        if let Some(there) = end.senders.get_mut(&id) {
+            *there = Out { forgotten, ..out };
+        }
+        let mut next = Vec::new();
+        if let Some(ticket) = left {
+            end.out.leave(ticket, |id| next.push(id));
+        }
+        self.wake(node, peer, next);
+        Ok(())
+    }
+
+    /// Whether a future is kept and not polled any more: none that a handler awaits, which would hold
+    /// what it was charged.
+    fn forgets(&mut self, out: &Out) -> bool {
+        let may = !self.healing && out.is_free && self.random.permille(self.plan.forgotten);
+        out.forgotten || may
+    }
+
+    /// Tries to send a request that has not asked for room.
+    fn try_send(&mut self, node: usize, peer: usize, out: &Out) -> Result<Tried, Fault> {
+        let bytes = self.asks[out.id as usize].bytes as usize;
+        let accepted = self.wire(node, peer).accepted;
+        let Some((end, _)) = self.end(node, peer) else { return Ok(Tried::Full) };
+        let carefully = !end.out.may_go();
+        if carefully && !end.out.admits(|| accepted)? {
+            self.counts.waits += 1;
+            return Ok(Tried::Full);
+        }
+        let words = [out.deadline.remaining(0), out.refusals, out.most];
+        let front = words.iter().flatten().count() * EXTENSION_BYTES;
+        let room = match front + bytes > SHORT_BYTES {
+            true => Some(end.out.room(bytes, || accepted)?),
+            false => None,
+        };
+        if room == Some(Room::Ask) {
+            return self.ask_room(node, peer, out);
+        }
+        let in_ring = room == Some(Room::Ring) && self.fits_ring(bytes);
+        let buffer = match room.is_some() && !in_ring {
+            true => match self.wire(node, peer).borrow(Use::Requests, out.id) {
+                Some(buffer) => Some(buffer),
+                None => return Ok(self.lacks_buffer(node, peer, Use::Requests)),
+            },
+            false => None,
+        };
+        let frame = self.request(node, out, buffer.map(|at| (Use::Requests, at)), None);
+        if !self.write(node, peer, frame) {
+            buffer.into_iter().for_each(|at| self.wire(node, peer).unlend(Use::Requests, at));
+            return Ok(self.lacks_slot(node, peer));
+        }
+        let Some((end, _)) = self.end(node, peer) else { return Ok(Tried::Sent) };
+        if in_ring {
+            end.out.went_in_ring(bytes);
+        }
+        match carefully {
+            true => end.out.went_carefully(),
+            false => end.out.went(),
+        }
+        Ok(Tried::Sent)
+    }
+
+    /// Whether a request finds room in the ring when that is empty: it does not grow here.
+    fn fits_ring(&self, bytes: usize) -> bool {
+        let front = Flags::DEADLINE.with(Flags::REFUSABLE).with(Flags::EXTENDABLE);
+        let slots = slots(bytes as u32 + front.extension_bytes()) as usize;
+        slots + CONTROL_SLOTS <= self.plan.ring_slots
+    }
+
+    fn lacks_buffer(&mut self, node: usize, peer: usize, usage: Use) -> Tried {
+        self.counts.no_buffer += 1;
+        if let Some((end, _)) = self.end(node, peer) {
+            end.out.lacks(Lack::Buffer);
+            end.lacked[usage as usize] = true;
+        }
+        Tried::Full
+    }
+
+    fn lacks_slot(&mut self, node: usize, peer: usize) -> Tried {
+        if let Some((end, _)) = self.end(node, peer) {
+            end.out.lacks(Lack::Slot);
+        }
+        Tried::Full
+    }
+
+    fn ask_room(&mut self, node: usize, peer: usize, out: &Out) -> Result<Tried, Fault> {
+        let accepted = self.wire(node, peer).accepted;
+        let Some((end, _)) = self.end(node, peer) else { return Ok(Tried::Full) };
+        if !end.out.admits(|| accepted)? {
+            return Ok(Tried::Full);
+        }
+        let bytes = self.asks[out.id as usize].bytes as usize;
+        // The liar asks for less than it sends.
+        let less = if self.plan.liar == Some(node) { self.random.below(400) } else { 0 };
+        let extensions = [Budget::price(bytes).saturating_sub(less), 0, 0, 0, 0];
+        let words = Head::reserve().words();
+        if !self.write(node, peer, Frame { words, extensions, body: Body::None, written: 0 }) {
+            return Ok(self.lacks_slot(node, peer));
+        }
+        self.counts.reserves += 1;
+        let Some((end, _)) = self.end(node, peer) else { return Ok(Tried::Full) };
+        Ok(Tried::Asked(end.out.ask(out.id)))
+    }
+
+    /// Tries to send a request for which room was granted.
+    fn transfer(&mut self, node: usize, peer: usize, out: &Out, number: u64) -> Tried {
+        let Some((end, _)) = self.end(node, peer) else { return Tried::Full };
+        if !end.out.admits_granted() {
+            return Tried::Full;
+        }
+        let Some(buffer) = self.wire(node, peer).borrow(Use::Granted, out.id) else {
+            return self.lacks_buffer(node, peer, Use::Granted);
+        };
+        let frame = self.request(node, out, Some((Use::Granted, buffer)), Some(number));
+        if !self.write(node, peer, frame) {
+            self.wire(node, peer).unlend(Use::Granted, buffer);
+            return self.lacks_slot(node, peer);
+        }
+        let now = self.now();
+        let Some((end, _)) = self.end(node, peer) else { return Tried::Sent };
+        let next = end.out.transferred(number, now);
+        self.wake(node, peer, next.into_iter().collect());
+        Tried::Sent
+    }
+
+    /// What waits is written and woken, if the peer has made room: a good part, or any, for a node that
+    /// has nothing else to do. Then senders that do not respond lose their turns as well.
+    pub(super) fn settle(&mut self, node: usize, peer: usize, part: bool) {
+        let mut woken = Vec::new();
+        if let Some(End { out, rounds, .. }) = &mut self.nodes[node].ends[peer]
+            && !part
+        {
+            *rounds += 1;
+            self.moved |= out.line().is_stirred();
+            if out.pass_over() {
+                out.line().wake_first(usize::MAX, |id| woken.push(*id));
+            }
+        }
+        self.pay(node, peer);
+        let now = self.now();
+        let at = node * self.plan.nodes + peer;
+        let (Some(end), Some(wire)) = (&mut self.nodes[node].ends[peer], &self.wires[at]) else {
+            return;
+        };
+        let lacked = end.lacked;
+        let uses = [Use::Requests, Use::Granted];
+        let has_buffers = || uses.iter().any(|&it| lacked[it as usize] && wire.has_free(it));
+        if end.out.has_room(part, || wire.accepted, || wire.has_slots(), has_buffers) {
+            end.lacked = [false; 2];
+            end.out.room_came(now, |id| woken.push(*id));
+        }
+        let waits = end.out.line().stands() || end.out.asking() > 0 || !end.owed.is_empty();
+        self.wake(node, peer, woken);
+        if self.wire(node, peer).wish(waits) {
+            self.say_word(node, peer, Word::Wants(waits));
+        }
+    }
+
+    /// Room that was granted is given back for senders that do not respond.
+    pub(super) fn withdraw_unused(&mut self, node: usize) {
+        let now = self.now();
+        for peer in self.peers(node) {
+            let Some((end, _)) = self.end(node, peer) else { continue };
+            for number in end.out.unused_grants(now) {
+                self.counts.unused += 1;
+                self.withdraw(node, peer, number);
+            }
+        }
+    }
+
+    /// Room is not wanted any more. Gives whether the peer is told.
+    pub(super) fn withdraw(&mut self, node: usize, peer: usize, number: u64) -> bool {
+        let now = self.now();
+        let Some((end, _)) = self.end(node, peer) else { return false };
+        let (tell, next) = end.out.withdraw(number, now);
+        self.wake(node, peer, next.into_iter().collect());
+        if tell {
+            self.withdrawn(node, peer, number);
+        }
+        tell
+    }
+
+    /// Nothing moves any more: nobody waits behind a sender that is forgotten. Those are polled now.
+    pub(super) fn remember(&mut self, node: usize) -> Result<(), Fault> {
+        for peer in self.peers(node) {
+            let Some(end) = &mut self.nodes[node].ends[peer] else { continue };
+            if let Some(out) = end.senders.values().find(|out| !out.forgotten) {
+                return violated(format!(
+                    "nothing moves, and {out:?} waits to be sent to {peer}: {:?}, {}",
+                    end.out,
+                    self.wires[node * self.plan.nodes + peer]
+                        .as_ref()
+                        .map_or(0, |wire| wire.accepted)
+                ))?;
+            }
+            let forgotten: Vec<Id> = end.senders.keys().copied().collect();
+            for id in forgotten {
+                if let Some((end, _)) = self.end(node, peer)
+                    && let Some(out) = end.senders.get_mut(&id)
+                {
+                    out.forgotten = false;
+                    self.moved = true;
+                    let result = self.poll_sender(node, peer, id);
+                    self.or_broken(node, peer, result)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
