@@ -69,6 +69,13 @@ mutants! {
     CopiesUnbounded, "a receiver copies whatever is refused";
     CopiesStay, "what was copied and is accepted stays counted";
     OpenWhileWaiting, "a request is accepted while others wait";
+    OpenWhileOwing, "requests are accepted while too many replies wait";
+    FramePasses, "a frame goes before those that wait";
+    FrameDropped, "a frame that finds no room is dropped";
+    ReplyDropped, "a longer reply that finds no room is dropped";
+    ReplyStaysCharged, "a reply that has gone stays charged";
+    RepliesUnbounded, "replies wait whatever the budget for them says";
+    EndKeepsReplies, "a session that ends keeps what its replies were charged";
     AdmitsAll, "the budget has no limit";
     NoSpare, "a session that holds nothing waits for the others";
     ShareForgotten, "what is given back is not given back to the session";

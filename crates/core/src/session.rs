@@ -15,11 +15,13 @@ mod asked;
 mod copies;
 mod outbound;
 mod inbound;
+mod owed;
 
 pub use self::asked::Grant;
 pub use self::inbound::{Inbound, Placed};
 pub use self::line::Line;
 pub use self::outbound::{Bounds, Lack, Outbound, Room};
+pub use self::owed::{CLASSES, Owed, Waiting, class_of};
 
 #[cfg(test)]
 mod tests;

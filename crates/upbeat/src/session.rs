@@ -432,7 +432,7 @@ impl Session {
 
     /// Whether every call of the peer was answered and nothing waits to be sent.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.serving.borrow().is_empty() && self.pending.borrow().len() == 0 && self.waiting() == 0
+        self.serving.borrow().is_empty() && self.pending.borrow().is_empty() && self.waiting() == 0
     }
 
     /// Whether requests of the peer have become tasks that are not done.

@@ -44,6 +44,7 @@ counts! {
     waits, "senders that waited for progress";
     breaks, "connections that broke";
     nested, "calls of handlers";
+    overloaded, "replies that failed because too many waited";
     lacking, "handlers that waited for what they need, and then began";
     refused, "calls that were sent back";
     again, "calls that came again";

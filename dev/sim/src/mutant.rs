@@ -9,9 +9,6 @@ use upbeat_core::mutant as core;
 /// A fault in a decision of the runtime's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Own {
-    ReplyDropped,
-    CancelDropped,
-    GrantDropped,
     WithdrawDropped,
     BufferEarly,
     BufferForgotten,
@@ -52,10 +49,7 @@ pub(crate) enum Own {
 }
 
 impl Own {
-    pub(crate) const ALL: [(Own, &'static str); 40] = [
-        (Own::ReplyDropped, "a reply that finds no room is dropped"),
-        (Own::CancelDropped, "a cancel that finds no room is dropped"),
-        (Own::GrantDropped, "a grant that finds no room is dropped"),
+    pub(crate) const ALL: [(Own, &'static str); 37] = [
         (Own::WithdrawDropped, "a withdrawal is not sent"),
         (Own::BufferEarly, "a buffer is returned before it was read"),
         (Own::BufferForgotten, "the buffer of a request that was cancelled is not returned"),

@@ -29,6 +29,8 @@ pub(crate) struct Plan {
     pub(crate) unshown: u64,
     pub(crate) budget: u64,
     pub(crate) share: u64,
+    /// Bytes of replies that wait, beyond which no requests are taken.
+    pub(crate) ahead: u64,
     /// Whether handlers read in place until they are done.
     pub(crate) in_place: bool,
     /// Of a thousand hints so many are lost, and so many doubled.
@@ -65,6 +67,7 @@ impl Plan {
             unshown: random.pick(&[1, 1, 2, 8]),
             budget,
             share,
+            ahead: random.pick(&[300, 1_000, 3_000, 100_000]),
             in_place: random.permille(500),
             hints_lost: random.pick(&[0, 0, 100, 700]),
             hints_doubled: random.pick(&[0, 100, 500]),

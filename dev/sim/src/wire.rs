@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use upbeat_core::frame::{FailCode, Head, Kind, slots};
-use upbeat_core::limits::{CONTROL_SLOTS, SHORT_BYTES};
+use upbeat_core::limits::CONTROL_SLOTS;
 
 use crate::check::Id;
 use crate::mutant::{Own, mutated};
@@ -50,10 +50,14 @@ impl Frame {
         self.kind().is_some_and(Kind::is_request)
     }
 
-    /// Whether it is an answer that needs a buffer.
-    pub(crate) fn is_long_answer(&self) -> bool {
-        let len = Head::len_in(&self.words);
-        matches!(self.body, Body::Result(_)) && len as usize > SHORT_BYTES
+    /// Whether it is an answer that has a result.
+    pub(crate) fn is_answer(&self) -> bool {
+        matches!(self.body, Body::Result(_))
+    }
+
+    /// Bytes of that.
+    pub(crate) fn answer_bytes(&self) -> usize {
+        Head::len_in(&self.words) as usize
     }
 
     /// Whether it answers a handler that has asked for time.

@@ -21,7 +21,7 @@ use upbeat_core::call::{CallTable, Deadline, Serving};
 use upbeat_core::fault::Rule;
 use upbeat_core::flow::{Budget, Share};
 use upbeat_core::frame::CallNumber;
-use upbeat_core::session::{Bounds, Inbound, Outbound};
+use upbeat_core::session::{Bounds, Inbound, Outbound, Owed};
 
 use crate::check::{Check, Id, Violation};
 use crate::count::Counts;
@@ -77,6 +77,8 @@ struct Node {
     /// How far its clock is ahead of the world's.
     ahead: u64,
     budget: Budget,
+    /// The same of replies that wait.
+    replies: Budget,
     tasks: Vec<Option<Task>>,
     /// Those of them that may ask for more time, and what is asked in their names: the first is under way.
     leases: BTreeMap<usize, VecDeque<Question>>,
@@ -116,7 +118,7 @@ struct End {
     /// How often this side had nothing else to do.
     rounds: u64,
     /// Replies and control frames that wait for it.
-    owed: VecDeque<Frame>,
+    owed: Owed<Frame>,
     /// What this side was asked to grant: bytes, and whether it has.
     away: BTreeMap<u64, (u64, bool)>,
 }
@@ -306,6 +308,7 @@ impl Node {
             incarnation: 1,
             ahead: 0,
             budget: Budget::new(plan.budget),
+            replies: Budget::new(plan.budget.max(plan.ahead)),
             tasks: Vec::new(),
             leases: BTreeMap::new(),
             ends: (0..plan.nodes).map(|_| None).collect(),
@@ -342,7 +345,7 @@ impl End {
             senders: BTreeMap::new(),
             lacked: [false; 2],
             rounds: 0,
-            owed: VecDeque::new(),
+            owed: Owed::new(plan.share, plan.ahead),
             away: BTreeMap::new(),
         }
     }

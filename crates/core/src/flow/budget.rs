@@ -41,6 +41,11 @@ impl Budget {
         Budget { limit, held: 0 }
     }
 
+    /// A budget of which so much is taken.
+    pub const fn holding(limit: u64, held: u64) -> Budget {
+        Budget { limit, held }
+    }
+
     /// What is taken.
     pub const fn held(&self) -> u64 {
         self.held

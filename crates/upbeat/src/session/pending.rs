@@ -1,30 +1,39 @@
-//! Replies and control frames that found no room, until the peer makes some.
+//! The frames of a session that wait for room, and the node's budget for those that are replies.
 //!
-//! Control frames and short replies wait in the order in which they were written, and everything that is
-//! written later waits behind them. A longer reply waits for a buffer of its size; only replies of the same
-//! size wait behind it. All pending replies are charged to the session's share and to the node's budget for
-//! replies. Invariant: what is charged lies in a queue.
+//! What waits behind what, and how much may, is decided in [`core::session`](upbeat_core::session).
 
-use super::pool::CLASSES;
 use super::write::Words;
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use upbeat_core::flow::{Budget, Share};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use upbeat_core::fault::Rule;
+use upbeat_core::flow::Budget;
 use upbeat_core::frame::CallNumber;
-use upbeat_core::limits::{BUDGET_BYTES, REPLIES_AHEAD_BYTES, SHORT_BYTES};
+use upbeat_core::limits::{BUDGET_BYTES, REPLIES_AHEAD_BYTES};
+use upbeat_core::session::{Owed, Waiting};
 
-/// The budget of bytes for the pending replies of all sessions of a node.
+/// The budget of bytes for the replies that wait in all sessions of a node. The thread that drives the
+/// sessions is the only one that changes it; another one may drive them later.
 #[derive(Clone)]
-pub(crate) struct ReplyBudget(Arc<Mutex<Budget>>);
+pub(crate) struct ReplyBudget {
+    limit: u64,
+    held: Arc<AtomicU64>,
+}
 
 impl ReplyBudget {
     /// A budget of so many bytes, and of what a session may have pending in any case.
     pub(crate) fn new(bytes: u64) -> ReplyBudget {
-        ReplyBudget(Arc::new(Mutex::new(Budget::new(bytes.max(REPLIES_AHEAD_BYTES)))))
+        ReplyBudget { limit: bytes.max(REPLIES_AHEAD_BYTES), held: Arc::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Budget> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn budget(&self) -> Budget {
+        Budget::holding(self.limit, self.held.load(Ordering::Relaxed))
+    }
+
+    fn with<R>(&self, with: impl FnOnce(&mut Budget) -> R) -> R {
+        let mut budget = self.budget();
+        let result = with(&mut budget);
+        self.held.store(budget.held(), Ordering::Relaxed);
+        result
     }
 }
 
@@ -34,11 +43,10 @@ impl Default for ReplyBudget {
     }
 }
 
-/// A frame that waits: the words of its head, without a length, its payload, and what is charged for it.
+/// A frame that waits: the words of its head, without a length, and its payload.
 pub(super) struct Frame {
     pub(super) head: Words,
     pub(super) payload: Vec<u8>,
-    charged: u64,
 }
 
 impl Frame {
@@ -50,91 +58,80 @@ impl Frame {
 
 /// The frames and replies that wait in a session.
 pub(super) struct Pending {
-    /// Control frames and short replies, in order.
-    frames: VecDeque<Frame>,
-    /// Longer replies, by the sizes of the buffers for which they wait.
-    replies: [VecDeque<Frame>; CLASSES],
-    share: Share,
+    owed: Owed<Frame>,
     budget: ReplyBudget,
 }
 
 impl Pending {
     pub(super) fn new(share: u64, budget: ReplyBudget) -> Pending {
-        let share = Share::new(share.max(REPLIES_AHEAD_BYTES));
-        Pending { frames: VecDeque::new(), replies: Default::default(), share, budget }
+        Pending { owed: Owed::new(share, REPLIES_AHEAD_BYTES), budget }
     }
 
-    /// Returns the number of frames that wait.
-    pub(super) fn len(&self) -> usize {
-        self.frames.len() + self.replies.iter().map(VecDeque::len).sum::<usize>()
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.owed.is_empty()
     }
 
-    /// Returns a bit for each size of which replies wait.
+    /// Returns a bit for each class of buffers for which replies wait.
     pub(super) fn classes(&self) -> u8 {
-        let waits =
-            |(class, queue): (usize, &VecDeque<Frame>)| u8::from(!queue.is_empty()) << class;
-        self.replies.iter().enumerate().map(waits).sum()
+        self.owed.classes()
     }
 
-    /// Whether a reply of so many bytes may wait. Short replies may: the number of open calls bounds them.
+    /// Whether one more frame may wait, where so many of the peer's calls have become tasks.
+    pub(super) fn may_wait(&self, serving: usize) -> Result<(), Rule> {
+        self.owed.may_wait(serving)
+    }
+
+    /// Whether a reply of so many bytes may wait.
     pub(super) fn admits(&self, bytes: usize) -> bool {
-        bytes <= SHORT_BYTES || self.budget.lock().admits(&self.share, Budget::price(bytes))
+        self.owed.admits(bytes, &self.budget.budget())
     }
 
-    /// Whether requests of the session are accepted: their replies would wait behind those that wait.
+    /// Whether requests of the session are accepted.
     pub(super) fn takes_requests(&self) -> bool {
-        let held = self.share.held();
-        held == 0 || held < REPLIES_AHEAD_BYTES && self.budget.lock().admits(&self.share, 0)
+        self.owed.takes_requests(&self.budget.budget())
     }
 
     /// Queues a control frame, or the failure of a call.
     pub(super) fn push_frame(&mut self, head: Words, payload: Vec<u8>) {
-        self.frames.push_back(Frame { head, payload, charged: 0 });
+        self.owed.push_frame(Frame { head, payload });
     }
 
-    /// Queues a reply: with the replies of its class, or if it is short with the frames.
-    pub(super) fn push_reply(&mut self, head: Words, payload: Vec<u8>, class: usize) {
-        let charged = Budget::price(payload.len());
-        self.budget.lock().charge(&mut self.share, charged);
-        let queue = match payload.len() <= SHORT_BYTES {
-            true => &mut self.frames,
-            false => &mut self.replies[class],
-        };
-        queue.push_back(Frame { head, payload, charged });
+    /// Queues a reply.
+    pub(super) fn push_reply(&mut self, head: Words, payload: Vec<u8>) {
+        let bytes = payload.len();
+        let frame = Frame { head, payload };
+        self.budget.with(|budget| self.owed.push_reply(frame, bytes, budget));
     }
 
     /// Takes the first of the frames that wait in order.
-    pub(super) fn pop_frame(&mut self) -> Option<Frame> {
-        self.frames.pop_front()
+    pub(super) fn pop_frame(&mut self) -> Option<Waiting<Frame>> {
+        self.owed.pop_frame()
     }
 
     /// Takes the first of the replies of a class.
-    pub(super) fn pop_reply(&mut self, class: usize) -> Option<Frame> {
-        self.replies[class].pop_front()
+    pub(super) fn pop_reply(&mut self, class: usize) -> Option<Waiting<Frame>> {
+        self.owed.pop_reply(class)
     }
 
     /// Puts back what was taken and found no room.
-    pub(super) fn put_back_frame(&mut self, frame: Frame) {
-        self.frames.push_front(frame);
+    pub(super) fn put_back_frame(&mut self, waiting: Waiting<Frame>) {
+        self.owed.put_back_frame(waiting);
     }
 
     /// Puts back a reply of a class that was taken and found no room.
-    pub(super) fn put_back_reply(&mut self, frame: Frame, class: usize) {
-        self.replies[class].push_front(frame);
+    pub(super) fn put_back_reply(&mut self, waiting: Waiting<Frame>, class: usize) {
+        self.owed.put_back_reply(waiting, class);
     }
 
     /// Gives back what was charged for a frame that waits no more. Returns whether that was anything.
-    pub(super) fn release(&mut self, frame: &Frame) -> bool {
-        self.budget.lock().release(&mut self.share, frame.charged);
-        frame.charged != 0
+    pub(super) fn release(&mut self, waiting: &Waiting<Frame>) -> bool {
+        self.budget.with(|budget| self.owed.release(waiting, budget))
     }
 
     /// Forgets everything that waits.
     pub(super) fn clear(&mut self) {
-        self.frames.clear();
-        self.replies.iter_mut().for_each(VecDeque::clear);
-        let held = self.share.held();
-        self.budget.lock().release(&mut self.share, held);
+        self.budget.with(|budget| self.owed.clear(budget));
     }
 }
 

@@ -16,7 +16,7 @@ use upbeat_core::limits::{
     BUFFER_BYTES, BUFFERS, BUFFERS_FIRST, LONG_BYTES_MAX, LONG_SLAB_BYTES, LONG_STEP_BYTES,
     MEDIUM_BYTES_MAX, SLAB_GENERATION, SLABS_LONG_MAX, SLABS_MAX, SLABS_PER_SIZE_MAX,
 };
-use upbeat_core::session::Lack;
+use upbeat_core::session::{Lack, class_of};
 use upbeat_memory::lane::Lanes;
 use upbeat_memory::slab::Slab;
 use upbeat_memory::ticks::{Ticks, nanoseconds, ticks};
@@ -49,14 +49,6 @@ enum Shape {
     Usual(usize),
     /// Buffers of so many bytes.
     Long(usize),
-}
-
-/// The sizes of buffers: the usual ones, and all longer ones together.
-pub(super) const CLASSES: usize = BUFFER_BYTES.len() + 1;
-
-/// Returns which of these a payload needs.
-pub(super) fn class_of(len: usize) -> usize {
-    BUFFER_BYTES.iter().position(|bytes| *bytes >= len).unwrap_or(BUFFER_BYTES.len())
 }
 
 impl Shape {

@@ -8,7 +8,6 @@
 //! a session has many, its requests are not accepted, so a peer that does not read has nothing run.
 
 use super::pending::Frame;
-use super::pool::{CLASSES, class_of};
 use super::write::{
     ANSWERS, Bytes, Extensions, Front, GRANTED, PENDING, Put, REQUESTS, Words, encoded,
 };
@@ -16,9 +15,9 @@ use super::{Fault, Session, Waiter, misbehaved};
 use crate::sample::{Answering, Stamps, Unsampled};
 use crate::wire::Content;
 use std::task::Waker;
-use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Head};
-use upbeat_core::limits::{CALLS_PER_SESSION_MAX, CONTROL_SLOTS, MESSAGE_BYTES_MAX, SHORT_BYTES};
+use upbeat_core::limits::{CONTROL_SLOTS, MESSAGE_BYTES_MAX, SHORT_BYTES};
+use upbeat_core::session::{CLASSES, Waiting, class_of};
 use upbeat_memory::ring::Refused;
 
 const TOO_MUCH_PENDING: &str = "replies that wait until their callers read take the budget for \
@@ -158,8 +157,7 @@ impl Session {
         }
         let is_short = payload.len() <= SHORT_BYTES;
         let mut pending = self.pending.borrow_mut();
-        let class = class_of(payload.len());
-        pending.push_reply(head, payload, class);
+        pending.push_reply(head, payload);
         self.pending_classes.set(pending.classes());
         let takes_requests = pending.takes_requests();
         drop(pending);
@@ -177,13 +175,9 @@ impl Session {
         if self.ended().is_some() {
             return false;
         }
-        let waiting = self.pending.borrow().len();
-        if waiting + self.serving.borrow().len() >= 2 * CALLS_PER_SESSION_MAX {
-            let (index, max) = (waiting as u32, CALLS_PER_SESSION_MAX as u32);
-            self.give_up(misbehaved(Rule::TooManyCalls { index, max }));
-            return false;
-        }
-        true
+        let serving = self.serving.borrow().len();
+        let may_wait = self.pending.borrow().may_wait(serving);
+        may_wait.inspect_err(|rule| self.give_up(misbehaved(*rule))).is_ok()
     }
 
     /// Whether requests of the peer are accepted, as far as the replies go that wait.
@@ -260,7 +254,7 @@ impl Session {
         let mut written = false;
         for class in 0..CLASSES {
             while let Some(reply) = self.next_reply(class) {
-                match self.put_ready(reply.head, &reply.payload) {
+                match self.put_ready(reply.frame.head, &reply.frame.payload) {
                     Ok(()) => written |= self.pending.borrow_mut().release(&reply),
                     Err(Put::Full) => {
                         self.pending.borrow_mut().put_back_reply(reply, class);
@@ -268,7 +262,7 @@ impl Session {
                     }
                     Err(put) => {
                         written |= self.pending.borrow_mut().release(&reply);
-                        self.has_no_result(reply.call(), put);
+                        self.has_no_result(reply.frame.call(), put);
                     }
                 }
             }
@@ -282,7 +276,7 @@ impl Session {
     fn write_frames(&self) -> bool {
         let mut written = false;
         while let Some(frame) = self.next_frame() {
-            if let Err(put) = self.put_ready(frame.head, &frame.payload) {
+            if let Err(put) = self.put_ready(frame.frame.head, &frame.frame.payload) {
                 if let Put::Ended(fault) = put {
                     self.give_up(fault);
                 }
@@ -303,11 +297,11 @@ impl Session {
         self.numbers.wake_all(wake);
     }
 
-    fn next_frame(&self) -> Option<Frame> {
+    fn next_frame(&self) -> Option<Waiting<Frame>> {
         self.pending.borrow_mut().pop_frame()
     }
 
-    fn next_reply(&self, class: usize) -> Option<Frame> {
+    fn next_reply(&self, class: usize) -> Option<Waiting<Frame>> {
         self.pending.borrow_mut().pop_reply(class)
     }
 

@@ -7,7 +7,7 @@ use upbeat_core::flow::{Budget, Step};
 use upbeat_core::frame::{CallNumber, FailCode, Flags, Head, Kind, Placed};
 use upbeat_core::limits::SHORT_BYTES;
 
-use super::{Fault, Gone, Held, Open, Payload, State, Waiter, World, send};
+use super::{Fault, Gone, Held, Node, Open, Payload, State, Waiter, World, send};
 use crate::check::{End as Fate, violated};
 use crate::mutant::{Own, mutated};
 use crate::wire::{Body, Frame, Packet, Use};
@@ -115,12 +115,15 @@ impl World {
             return Ok(());
         }
         let may = self.may(node, peer, bytes);
-        let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
+        let owes = self.owes(node, peer);
+        let Node { ends, budget, replies, .. } = &mut self.nodes[node];
+        let Some(end) = &mut ends[peer] else { return Ok(()) };
         let receives = &end.receives;
-        let was_waiting = receives.waiting();
-        let admits = (receives.is_clear() || receives.look_clear(budget, true))
+        let may = may && receives.waiting() == 0 && !owes;
+        let takes = end.owed.takes_requests(replies);
+        let admits = (receives.is_clear() || receives.look_clear(budget, takes))
             && receives.admits(len as usize, budget);
-        if admits != (may && was_waiting == 0) {
+        if admits != may {
             return violated(format!("a request of {bytes}: admitted is {admits}, not {may}"))?;
         }
         if admits {
@@ -143,12 +146,15 @@ impl World {
     /// Accepts and grants what can be.
     pub(super) fn step(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
         loop {
-            let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
+            let owes = self.owes(node, peer);
+            let Node { ends, budget, replies, .. } = &mut self.nodes[node];
+            let Some(end) = &mut ends[peer] else { return Ok(()) };
+            let takes = end.owed.takes_requests(replies);
             if end.receives.waiting() == 0 {
-                end.receives.look_clear(budget, true);
+                end.receives.look_clear(budget, takes);
                 return Ok(());
             }
-            match end.receives.step(budget, true) {
+            match end.receives.step(budget, takes) {
                 None => return Ok(()),
                 Some(Step::Grant(number)) => {
                     let Some(&(bytes, before)) = end.away.get(&number) else {
@@ -167,6 +173,9 @@ impl World {
                     let granted = end.away.remove(&number).is_some_and(|(_, granted)| granted);
                     if !granted && !self.may(node, peer, bytes) {
                         return violated(format!("{number} is accepted without room"))?;
+                    }
+                    if owes {
+                        return violated(format!("{number} is accepted, and many replies wait"))?;
                     }
                     if request.bytes > bytes {
                         let len = request.bytes;
@@ -332,6 +341,14 @@ impl World {
         let (all, own) = self.holds(node, peer);
         let spare = own == 0 && bytes <= Budget::price(upbeat_core::limits::MEDIUM_BYTES_MAX);
         own < self.plan.share && (all < self.plan.budget || spare)
+    }
+
+    /// Whether too many replies wait in a session, or in all, for requests to be accepted in it.
+    fn owes(&self, node: usize, peer: usize) -> bool {
+        let Node { ends, replies, .. } = &self.nodes[node];
+        let held = ends[peer].as_ref().map_or(0, |end| end.owed.held());
+        let all = self.plan.budget.max(self.plan.ahead);
+        held > 0 && (held >= self.plan.ahead || replies.held() >= all)
     }
 
     /// The bytes of what a node holds and does not wait for others: of all, and of a session.

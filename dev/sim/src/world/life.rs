@@ -129,7 +129,11 @@ impl World {
         if held != 0 || left != 0 && !mutated(Own::LostKeepsCalls) {
             return violated(format!("a lost session holds {held} bytes and {left} calls"))?;
         }
-        self.nodes[node].ends[peer] = None;
+        let Node { ends, replies, .. } = &mut self.nodes[node];
+        if let Some(end) = &mut ends[peer] {
+            end.owed.clear(replies);
+        }
+        ends[peer] = None;
         self.nodes[node].room = true;
         self.end_calls(node, peer, calls)
     }

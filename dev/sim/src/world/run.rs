@@ -69,7 +69,7 @@ impl World {
             self.give_back(node, peer, buffer);
             self.check.finished(id, self.time)?;
             if let Some(call) = held.call {
-                self.owe(node, peer, Head::reply(call, ask.answer), Body::Result(id));
+                self.reply(node, peer, call, id);
             }
             return Ok(());
         }
@@ -172,10 +172,11 @@ impl World {
     fn close_if_full(&mut self, node: usize, peer: usize) {
         let full = !self.nodes[node].budget.has_room();
         for of in self.peers(node) {
+            let Node { ends, budget, replies, .. } = &mut self.nodes[node];
             if (full || of == peer)
-                && let Some((end, budget)) = self.end(node, of)
+                && let Some(end) = &mut ends[of]
             {
-                end.receives.look_clear(budget, true);
+                end.receives.look_clear(budget, end.owed.takes_requests(replies));
             }
         }
     }
@@ -203,11 +204,10 @@ impl World {
         let Some(task) = self.nodes[node].tasks[at] else { return Ok(()) };
         self.check.finished(task.id, self.time)?;
         self.note(|| format!("{node} is done with {}", task.id));
-        let answer = self.asks[task.id as usize].answer;
         self.unlock(node, at);
         self.leave(node, at)?;
         if let Some(call) = task.call {
-            self.owe(node, task.peer, Head::reply(call, answer), Body::Result(task.id));
+            self.reply(node, task.peer, call, task.id);
         }
         Ok(())
     }

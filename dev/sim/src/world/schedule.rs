@@ -1,11 +1,12 @@
 //! What happens next: anything may, as long as the weather lasts; then all heals, and everything
 //! must finish.
 
-use super::{Fault, World};
+use super::{End, Fault, World};
 use crate::check::{End as Fate, Violation, violated};
 use crate::mutant::{Own, mutated};
 use crate::plan::Ask;
-use crate::wire::Word;
+use crate::wire::{Frame, Word};
+use upbeat_core::flow::Budget;
 
 /// Rounds of healing after which a history that still moves goes round in a circle.
 const ROUNDS_MAX: u32 = 20_000;
@@ -191,6 +192,16 @@ impl World {
         if held != says {
             return violated(format!("node {node} holds {held} bytes, its budget says {says}"))?;
         }
+        let owed = self.nodes[node].ends.iter().flatten().map(|end| end.owed.held());
+        let (owed, says) = (owed.sum::<u64>(), self.nodes[node].replies.held());
+        let price = |frame: &Frame| Budget::price(frame.answer_bytes());
+        let waits = |end: &End| end.owed.iter().filter(|it| it.is_answer()).map(price).sum::<u64>();
+        let waits: u64 = self.nodes[node].ends.iter().flatten().map(waits).sum();
+        if owed != says || owed != waits {
+            return violated(format!(
+                "{node} owes {waits} bytes, its sessions {owed}, in all {says}"
+            ))?;
+        }
         for peer in self.peers(node) {
             let wire = self.wires[node * self.plan.nodes + peer].as_ref();
             if wire.is_some_and(crate::wire::Wire::overfull) {
@@ -256,6 +267,9 @@ impl World {
             if self.moved {
                 continue;
             }
+            if let Some(id) = self.check.unanswered() {
+                return violated(format!("nothing moves, and {id} waits to be told of its time"))?;
+            }
             let next = (0..self.plan.nodes).filter_map(|node| self.next_timer(node)).min();
             if let Some(next) = next {
                 self.time = self.time.max(next) + 1;
@@ -266,9 +280,6 @@ impl World {
             }
             if self.moved {
                 continue;
-            }
-            if let Some(id) = self.check.unanswered() {
-                return violated(format!("nothing moves, and {id} waits to be told of its time"))?;
             }
             return Ok(());
         }

@@ -1,12 +1,13 @@
 //! What a node sends: requests in their order, by the way that flow control says, and what it owes.
 
 use upbeat_core::call::{Abandon, Deadline};
-use upbeat_core::frame::{CallNumber, Flags, Head, Kind, Placed};
+use upbeat_core::frame::{CallNumber, FailCode, Flags, Head, Placed};
 use upbeat_core::limits::SHORT_BYTES;
 use upbeat_core::orphan::inherited;
+use upbeat_core::session::CLASSES;
 
 use super::lend::Loan;
-use super::{Fault, Open, Out, Waiter, World};
+use super::{Fault, Node, Open, Out, Waiter, World};
 use crate::check::{End as Fate, Id, Terms, violated};
 use crate::mutant::{Own, mutated};
 use crate::plan::{Ask, Need};
@@ -118,34 +119,73 @@ impl World {
         Ok(call)
     }
 
-    /// Writes what is owed, as far as there is room. An answer that finds no buffer lets others pass.
+    /// Writes what waits, as far as there is room: longer replies, then frames in their order.
     pub(super) fn pay(&mut self, node: usize, peer: usize) {
-        let mut at = 0;
-        while let Some((end, _)) = self.end(node, peer)
-            && let Some(&owed) = end.owed.get(at)
-        {
-            let Some((frame, buffer)) = self.place_answer(node, peer, owed) else {
-                self.counts.no_answer_buffer += 1;
-                at += 1;
-                continue;
-            };
-            if !self.write(node, peer, frame) && !drops(&frame) {
-                if let Some(buffer) = buffer {
-                    self.wire(node, peer).unlend(Use::Answers, buffer);
+        let mut written = false;
+        for class in 0..CLASSES {
+            while let Some(waiting) =
+                self.end(node, peer).and_then(|(end, _)| end.owed.pop_reply(class))
+            {
+                let went = self.write_answer(node, peer, waiting.frame);
+                let Node { ends, replies, .. } = &mut self.nodes[node];
+                let Some(end) = &mut ends[peer] else { return };
+                if !went {
+                    end.owed.put_back_reply(waiting, class);
+                    break;
                 }
-                break;
-            }
-            if let Some((end, _)) = self.end(node, peer) {
-                end.owed.remove(at);
+                written |= end.owed.release(&waiting, replies);
             }
         }
-        self.bar(node, peer);
+        while let Some(waiting) = self.end(node, peer).and_then(|(end, _)| end.owed.pop_frame()) {
+            let went = self.write_answer(node, peer, waiting.frame);
+            let Node { ends, replies, .. } = &mut self.nodes[node];
+            let Some(end) = &mut ends[peer] else { return };
+            if !went {
+                end.owed.put_back_frame(waiting);
+                break;
+            }
+            written |= end.owed.release(&waiting, replies);
+        }
+        let Some((end, _)) = self.end(node, peer) else { return };
+        end.out.bar(end.owed.bars());
+        // Requests may have waited for that.
+        self.nodes[node].room |= written;
     }
 
-    /// Requests do not go before frames that wait, but before longer answers.
-    fn bar(&mut self, node: usize, peer: usize) {
-        if let Some((end, _)) = self.end(node, peer) {
-            end.out.bar(end.owed.iter().any(|frame| !frame.is_long_answer()));
+    /// Writes a frame, its payload into a buffer if it is a long answer. Gives whether there was room.
+    fn write_answer(&mut self, node: usize, peer: usize, frame: Frame) -> bool {
+        let Some((frame, buffer)) = self.place_answer(node, peer, frame) else {
+            self.counts.no_answer_buffer += 1;
+            return false;
+        };
+        let went = self.write(node, peer, frame);
+        if let Some(buffer) = buffer.filter(|_| !went) {
+            self.wire(node, peer).unlend(Use::Answers, buffer);
+        }
+        went
+    }
+
+    /// Answers a call of a peer's.
+    pub(super) fn reply(&mut self, node: usize, peer: usize, call: CallNumber, id: Id) {
+        let len = self.asks[id as usize].answer;
+        let words = Head::reply(call, len).words();
+        let frame = Frame { words, extensions: [0; 5], body: Body::Result(id), written: 0 };
+        let Some((end, _)) = self.end(node, peer) else { return };
+        let waits = end.out.is_barred() || end.owed.goes_behind(len as usize);
+        if !waits && self.write_answer(node, peer, frame) {
+            return;
+        }
+        let Node { ends, replies, .. } = &mut self.nodes[node];
+        let Some(end) = &mut ends[peer] else { return };
+        if !end.owed.admits(len as usize, replies) {
+            self.counts.overloaded += 1;
+            let body = Body::Failure(FailCode::Overloaded);
+            return self.owe(node, peer, Head::failed(call, 1), body);
+        }
+        end.owed.push_reply(frame, len as usize, replies);
+        end.out.bar(end.owed.bars());
+        if !end.owed.takes_requests(replies) {
+            end.receives.stop_short();
         }
     }
 
@@ -216,10 +256,14 @@ impl World {
     }
 
     pub(super) fn owe_frame(&mut self, node: usize, peer: usize, frame: Frame) {
-        if let Some((end, _)) = self.end(node, peer) {
-            end.owed.push_back(frame);
+        let Some((end, _)) = self.end(node, peer) else { return };
+        if !end.out.is_barred() && self.write(node, peer, frame) {
+            return;
         }
-        self.bar(node, peer);
+        if let Some((end, _)) = self.end(node, peer) {
+            end.owed.push_frame(frame);
+            end.out.bar(true);
+        }
     }
 
     /// The frame of a request.
@@ -310,16 +354,6 @@ impl World {
         if !mutated(Own::WithdrawDropped) {
             self.owe(node, peer, Head::withdraw(number), Body::None);
         }
-    }
-}
-
-/// Whether what finds no room is dropped, under a mutant.
-fn drops(frame: &Frame) -> bool {
-    match Kind::from_byte((frame.words[0] >> 8) as u8) {
-        Some(Kind::Reply) => mutated(Own::ReplyDropped),
-        Some(Kind::Cancel) => mutated(Own::CancelDropped),
-        Some(Kind::Grant) => mutated(Own::GrantDropped),
-        _ => false,
     }
 }
 
