@@ -31,6 +31,7 @@ pub mod bind;
 pub mod flow;
 pub mod call;
 pub mod term;
+pub mod lease;
 pub mod backoff;
 pub mod orphan;
 pub mod session;

@@ -96,6 +96,12 @@ mutants! {
     TermBeyondMost, "a call is extended for as long as its callee wants";
     TermAboveUnasked, "a call is extended without asking for whom it is made";
     TermAboveUnheard, "a call is extended whatever was said above";
+    CallerLeaves, "a caller that has granted more time waits no longer than before";
+    EndedExtended, "a call that has ended is extended";
+    QuestionForgotten, "a question for more time is not asked";
+    ExtensionUnheard, "a handler that was granted more time ends when it would have";
+    CloseGrants, "a handler whose caller is gone lets what it calls have its caller's time";
+    AskedTwice, "two questions of a handler are under way";
     OnewayUncounted, "a one-way message that is finished stays counted";
 }
 

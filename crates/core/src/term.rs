@@ -105,7 +105,9 @@ impl Term {
         if next <= self.end {
             return if wanted <= self.end { Step::Granted(self.end) } else { Step::Refused };
         }
-        self.end = next;
+        if !mutated(Mutant::CallerLeaves) {
+            self.end = next;
+        }
         Step::Granted(next)
     }
 

@@ -39,17 +39,10 @@ pub(crate) enum Own {
     LackIgnored,
     OrphanAnswers,
     LateTaken,
-    EndedExtended,
-    QuestionForgotten,
-    CallerLeaves,
-    ExtensionUnheard,
-    OrphanLends,
-    LentBeyond,
-    ToldTwice,
 }
 
 impl Own {
-    pub(crate) const ALL: [(Own, &'static str); 37] = [
+    pub(crate) const ALL: [(Own, &'static str); 30] = [
         (Own::WithdrawDropped, "a withdrawal is not sent"),
         (Own::BufferEarly, "a buffer is returned before it was read"),
         (Own::BufferForgotten, "the buffer of a request that was cancelled is not returned"),
@@ -80,16 +73,6 @@ impl Own {
         (Own::LackIgnored, "a handler that may not wait, and has to, is run"),
         (Own::OrphanAnswers, "a handler that outlived its caller answers it"),
         (Own::LateTaken, "the answer to a call that was abandoned is taken for another"),
-        (Own::EndedExtended, "a call that has ended is extended"),
-        (Own::QuestionForgotten, "a question that has to be asked above is not"),
-        (Own::CallerLeaves, "who has granted more time waits no longer than before"),
-        (Own::ExtensionUnheard, "a handler that was granted more time ends when it would have"),
-        (
-            Own::OrphanLends,
-            "a handler whose caller is gone lets what it calls have its caller's time",
-        ),
-        (Own::LentBeyond, "a call is extended beyond what its caller lets it last"),
-        (Own::ToldTwice, "a question for more time is answered twice"),
     ];
 }
 

@@ -21,6 +21,7 @@ use upbeat_core::call::{CallTable, Deadline, Serving};
 use upbeat_core::fault::Rule;
 use upbeat_core::flow::{Budget, Share};
 use upbeat_core::frame::CallNumber;
+use upbeat_core::lease::Lease;
 use upbeat_core::session::{Bounds, Inbound, Outbound, Owed};
 
 use crate::check::{Check, Id, Violation};
@@ -28,7 +29,7 @@ use crate::count::Counts;
 use crate::plan::{Ask, Plan};
 use crate::random::Random;
 use crate::wire::{Frame, Use, Wire};
-use lend::{Loan, Question};
+use lend::{Loan, Whose};
 
 /// What ends a session or a history.
 #[derive(Debug)]
@@ -80,8 +81,8 @@ struct Node {
     /// The same of replies that wait.
     replies: Budget,
     tasks: Vec<Option<Task>>,
-    /// Those of them that may ask for more time, and what is asked in their names: the first is under way.
-    leases: BTreeMap<usize, VecDeque<Question>>,
+    /// Those of them that may ask for more time, with what is asked in their names.
+    leases: BTreeMap<usize, Lease<Whose>>,
     ends: Vec<Option<End>>,
     /// Which sessions a hint has told of.
     noted: Vec<bool>,

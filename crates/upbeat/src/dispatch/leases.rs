@@ -2,17 +2,17 @@
 //!
 //! A call that may be extended is a *loan* where it was made and a *lease* where it is served. A
 //! handler asks through its lease, over the session of its call; what it has called for that asks its
-//! loan, which asks the lease of the handler that made it where the answer lies above. Who may what is
-//! decided in `core::term`. Invariant: each question is answered once; one of a lease is under way at a
-//! time; what is gone refuses.
+//! loan, which asks the lease of the handler that made it where the answer lies above. What is asked and
+//! answered is decided in `core::lease`; this finds leases and loans by their calls, and tells.
 
 use super::{Dispatcher, Request};
 use crate::session::Session;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 use upbeat_core::frame::{CallNumber, Head};
+use upbeat_core::lease::{self, Above, Next, Told};
 use upbeat_core::term::{Step, Term};
 use upbeat_memory::pool::Key;
 
@@ -35,17 +35,10 @@ pub(crate) struct Lease {
     node: Rc<Dispatcher>,
     session: Rc<Session>,
     call: CallNumber,
-    end: Cell<u64>,
-    /// The first is under way.
-    asks: RefCell<VecDeque<Ask>>,
+    lease: RefCell<lease::Lease<Whose>>,
 }
 
-/// A question: until when, and whose.
-struct Ask {
-    wanted: u64,
-    whose: Whose,
-}
-
+/// Whose question it is.
 enum Whose {
     Handler(Rc<Reply>),
     Loan(Rc<Loan>),
@@ -78,92 +71,73 @@ impl Reply {
 impl Lease {
     /// When the call ends.
     pub(crate) fn end(&self) -> u64 {
-        self.end.get()
+        self.lease.borrow().end()
     }
 
     /// Asks for a handler's own time to last so many nanoseconds from now on. None if it does.
     pub(crate) fn ask(&self, nanoseconds: u64) -> Option<Rc<Reply>> {
         let wanted = self.node.now_ns().saturating_add(nanoseconds);
-        if wanted <= self.end.get() {
+        if wanted <= self.end() {
             return None;
         }
         let reply = Rc::<Reply>::default();
-        self.enter(Ask { wanted, whose: Whose::Handler(Rc::clone(&reply)) });
+        self.enter(wanted, Whose::Handler(Rc::clone(&reply)));
         Some(reply)
     }
 
-    fn enter(&self, ask: Ask) {
-        if self.session.ended().is_some() {
-            return self.refuse(ask);
-        }
-        let wanted = ask.wanted;
-        let first = {
-            let mut asks = self.asks.borrow_mut();
-            asks.push_back(ask);
-            asks.len() == 1
-        };
-        if first {
-            self.send(wanted);
+    fn enter(&self, wanted: u64, whose: Whose) {
+        self.lease.borrow_mut().ask(wanted, whose);
+        match self.session.ended() {
+            Some(_) => self.close(),
+            None => self.go_on(),
         }
     }
 
-    fn send(&self, wanted: u64) {
-        let left = wanted.saturating_sub(self.node.now_ns()).div_ceil(1000);
-        self.node.tell(&self.session, Head::extend(self.call), left);
-    }
-
-    /// The caller has answered: the call has so many microseconds from now on, or no more than before.
-    fn answered(&self, microseconds: u64) {
-        let Some(ask) = self.asks.borrow_mut().pop_front() else { return };
-        let end = self.node.end_of(microseconds);
-        if microseconds != 0 && end > self.end.get() {
-            self.end.set(end);
-            let task = self.session.serving.borrow_mut().task_mut(self.call).copied();
-            task.into_iter().for_each(|task| self.node.postpone(task, end));
-        }
-        self.say(ask, microseconds != 0);
+    /// Does what there is to do for the questions that wait.
+    fn go_on(&self) {
         loop {
-            let next = self.asks.borrow().front().map(|ask| ask.wanted);
+            let next = self.lease.borrow_mut().next();
             match next {
-                Some(wanted) if wanted <= self.end.get() => {
-                    let ask = self.asks.borrow_mut().pop_front();
-                    ask.into_iter().for_each(|ask| self.say(ask, true));
+                Some(Next::Tell(told)) => self.say(told),
+                Some(Next::Send(wanted)) => {
+                    let left = wanted.saturating_sub(self.node.now_ns()).div_ceil(1000);
+                    self.node.tell(&self.session, Head::extend(self.call), left);
                 }
-                Some(wanted) => return self.send(wanted),
                 None => return,
             }
         }
     }
 
-    fn say(&self, Ask { wanted, whose }: Ask, granted: bool) {
+    /// The caller has answered: the call has so many microseconds from now on, or no more than before.
+    fn answered(&self, microseconds: u64) {
+        let before = self.end();
+        let end = (microseconds != 0).then(|| self.node.end_of(microseconds));
+        let answered = self.lease.borrow_mut().answered(end);
+        let Some(told) = answered else { return };
+        if self.end() > before {
+            let task = self.session.serving.borrow_mut().task_mut(self.call).copied();
+            task.into_iter().for_each(|task| self.node.postpone(task, self.end()));
+        }
+        self.say(told);
+        self.go_on();
+    }
+
+    fn say(&self, Told { whose, wanted, granted, end }: Told<Whose>) {
         match whose {
             Whose::Handler(reply) => reply.say(granted),
             Whose::Loan(loan) => {
-                loan.asks.set(false);
-                let mut term = loan.term.get();
-                let step = term.settle(wanted, self.end.get());
-                loan.term.set(term);
+                let mut state = loan.loan.get();
+                let step = state.told(wanted, end);
+                loan.loan.set(state);
                 self.node.say_extended(&loan.session, loan.call, step);
             }
         }
     }
 
-    /// Nobody answers any more. What is called in the handler's name has no more time than it had either:
-    /// the handler may end sooner now than its call would have.
-    fn refuse(&self, ask: Ask) {
-        match ask.whose {
-            Whose::Handler(reply) => reply.say(false),
-            Whose::Loan(loan) => {
-                loan.asks.set(false);
-                self.node.say_extended(&loan.session, loan.call, Step::Refused);
-            }
-        }
-    }
-
-    /// The same for all who ask.
+    /// Nobody answers any more: all who ask are refused.
     pub(crate) fn close(&self) {
-        let asks = self.asks.take();
-        asks.into_iter().for_each(|ask| self.refuse(ask));
+        let told = self.lease.borrow_mut().close();
+        told.for_each(|told| self.say(told));
     }
 }
 
@@ -179,17 +153,15 @@ pub(crate) struct Loan {
     node: Rc<Dispatcher>,
     session: Rc<Session>,
     call: CallNumber,
-    term: Cell<Term>,
+    loan: Cell<lease::Loan>,
     /// The handler that made it, if that one's time is bounded.
     above: Option<Weak<Lease>>,
-    /// Whether it was asked above, and there is no answer yet.
-    asks: Cell<bool>,
 }
 
 impl Loan {
     /// When the call ends.
     pub(crate) fn end(&self) -> u64 {
-        self.term.get().end()
+        self.loan.get().end()
     }
 }
 
@@ -203,9 +175,9 @@ impl Request<'_> {
     /// What its handler asks by for more time, if it may.
     pub(crate) fn lease(&self, node: &Rc<Dispatcher>, session: &Rc<Session>) -> Option<Rc<Lease>> {
         let left = self.deadline_us.filter(|_| self.extendable)?;
-        let (call, end) = (self.call, Cell::new(node.end_of(left)));
+        let (call, lease) = (self.call, RefCell::new(lease::Lease::new(node.end_of(left))));
         let (node, session) = (Rc::clone(node), Rc::clone(session));
-        let lease = Rc::new(Lease { node, session, call, end, asks: RefCell::default() });
+        let lease = Rc::new(Lease { node, session, call, lease });
         let leases = &lease.node.extensible.leases;
         leases.borrow_mut().insert(of(&lease.session, call), Rc::downgrade(&lease));
         Some(lease)
@@ -222,8 +194,9 @@ impl Dispatcher {
         above: Option<&Rc<Lease>>,
     ) -> Rc<Loan> {
         let above = above.map(Rc::downgrade);
-        let (node, session, term) = (Rc::clone(self), Rc::clone(session), Cell::new(term));
-        let loan = Rc::new(Loan { node, session, call, term, above, asks: Cell::new(false) });
+        let (node, session) = (Rc::clone(self), Rc::clone(session));
+        let loan = Cell::new(lease::Loan::new(term));
+        let loan = Rc::new(Loan { node, session, call, loan, above });
         let at = of(&loan.session, call);
         self.extensible.loans.borrow_mut().insert(at, Rc::downgrade(&loan));
         loan
@@ -233,33 +206,22 @@ impl Dispatcher {
     pub(super) fn extension_asked(self: &Rc<Self>, session: &Rc<Session>, head: &Head) {
         let wanted = self.end_of(session.first_word());
         let loan = self.extensible.loans.borrow().get(&of(session, head.call)).cloned();
-        let step = match loan.and_then(|loan| loan.upgrade()) {
-            // One question of a call at a time.
-            Some(loan) if !loan.asks.get() => match loan.above.as_ref().map(Weak::upgrade) {
-                // The handler that made it is gone.
-                Some(None) => Step::Refused,
-                above => match self.ask_loan(&loan, wanted, above.flatten()) {
-                    Some(step) => step,
-                    None => return,
-                },
-            },
-            _ => Step::Refused,
+        let Some(loan) = loan.and_then(|loan| loan.upgrade()) else {
+            let step = lease::Loan::asked(None, wanted, Above::Nobody);
+            return self.say_extended(session, head.call, step);
         };
-        self.say_extended(session, head.call, step);
-    }
-
-    /// What is said to a callee that asks. None if that is asked above.
-    fn ask_loan(&self, loan: &Rc<Loan>, wanted: u64, above: Option<Rc<Lease>>) -> Option<Step> {
-        let mut term = loan.term.get();
-        let step = term.extend(wanted, above.as_ref().map(|lease| lease.end()));
-        loan.term.set(term);
-        match (step, above) {
-            (Step::Above(wanted), Some(lease)) => {
-                loan.asks.set(true);
-                lease.enter(Ask { wanted, whose: Whose::Loan(Rc::clone(loan)) });
-                None
-            }
-            (step, _) => Some(step),
+        let above = loan.above.as_ref().map(Weak::upgrade);
+        let ends = match &above {
+            None => Above::Nobody,
+            Some(None) => Above::Gone,
+            Some(Some(lease)) => Above::Ends(lease.end()),
+        };
+        let mut state = loan.loan.get();
+        let step = lease::Loan::asked(Some(&mut state), wanted, ends);
+        loan.loan.set(state);
+        match (step, above.flatten()) {
+            (Step::Above(wanted), Some(lease)) => lease.enter(wanted, Whose::Loan(loan)),
+            (step, _) => self.say_extended(session, head.call, step),
         }
     }
 

@@ -1,49 +1,40 @@
-//! Deadlines that callees ask their callers to have extended. How far that goes is decided in
-//! `upbeat_core::term`; whom a node asks, what it answers, and what that moves is the runtime's, which
-//! the world does in its stead.
+//! Deadlines that callees ask their callers to have extended. What is asked and answered, and how far, is
+//! decided in `upbeat_core::lease`; the world finds leases and loans by their calls, and tells.
 
 use upbeat_core::call::Deadline;
 use upbeat_core::frame::{CallNumber, Head, Kind};
+use upbeat_core::lease::{self, Above, Next, Told};
 use upbeat_core::term::{Step, Term};
 
-use super::{Fault, Node, Open, State, Waiter, World};
+use super::{Fault, Open, State, Waiter, World};
 use crate::check::Id;
-use crate::mutant::{Own, mutated};
 use crate::plan::Ask;
 use crate::wire::{Body, Frame};
 
 /// A call that was made and whose callee may ask for more time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loan {
-    term: Term,
+    loan: lease::Loan,
     /// The handler that made it, if that one's time is bounded.
     above: Option<(usize, Id)>,
-    /// Whether it was asked above, and there is no answer yet.
-    asks: bool,
 }
 
 impl Loan {
     /// Until when it may last.
     pub(super) fn new(end: Deadline, most: u64, above: Option<(usize, Id)>) -> Loan {
-        Loan { term: Term::new(when(end), most), above, asks: false }
+        Loan { loan: lease::Loan::new(Term::new(when(end), most)), above }
     }
 }
 
-/// What a handler is asked for more time by, or for: until when, and whose question it is.
+/// Whose question it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Question {
-    wanted: u64,
-    whose: Whose,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Whose {
+pub(super) enum Whose {
     Handler,
     Loan { peer: usize, call: CallNumber },
 }
 
 /// The time at which something is over.
-fn when(end: Deadline) -> u64 {
+pub(super) fn when(end: Deadline) -> u64 {
     end.remaining(0).unwrap_or(u64::MAX)
 }
 
@@ -71,9 +62,9 @@ impl World {
     }
 
     /// Handlers ask for more time, as it comes to their minds.
-    pub(super) fn ask_for_more(&mut self, node: usize) {
+    pub(super) fn ask_for_more(&mut self, node: usize) -> Result<(), Fault> {
         if self.healing {
-            return;
+            return Ok(());
         }
         let askers: Vec<usize> = self.nodes[node].leases.keys().copied().collect();
         for at in askers {
@@ -82,22 +73,31 @@ impl World {
                 && self.nodes[node].tasks[at].is_some_and(|task| begun(task.state))
             {
                 let wanted = self.clock(node) + self.random.within(1, 800);
-                self.enter(node, at, Question { wanted, whose: Whose::Handler });
+                self.enter(node, at, wanted, Whose::Handler)?;
             }
         }
+        Ok(())
     }
 
-    /// A question is asked in the name of a handler: one of them at a time.
-    fn enter(&mut self, node: usize, at: usize, question: Question) {
-        let Node { tasks, leases, .. } = &mut self.nodes[node];
-        if tasks[at].is_none_or(|task| question.wanted <= when(task.end)) {
-            return;
+    /// A question is asked in the name of a handler.
+    fn enter(&mut self, node: usize, at: usize, wanted: u64, whose: Whose) -> Result<(), Fault> {
+        let Some(lease) = self.nodes[node].leases.get_mut(&at) else { return Ok(()) };
+        if matches!(whose, Whose::Handler) && wanted <= lease.end() {
+            return Ok(());
         }
-        let Some(questions) = leases.get_mut(&at) else { return };
-        questions.push_back(question);
-        if questions.len() == 1 {
-            self.put_question(node, at, question.wanted);
+        lease.ask(wanted, whose);
+        self.go_on_asking(node, at)
+    }
+
+    /// Does what there is to do for the questions in the name of a handler.
+    fn go_on_asking(&mut self, node: usize, at: usize) -> Result<(), Fault> {
+        while let Some(next) = self.nodes[node].leases.get_mut(&at).and_then(lease::Lease::next) {
+            match next {
+                Next::Tell(told) => self.say(node, told)?,
+                Next::Send(wanted) => self.put_question(node, at, wanted),
+            }
         }
+        Ok(())
     }
 
     fn put_question(&mut self, node: usize, at: usize, wanted: u64) {
@@ -143,50 +143,27 @@ impl World {
         left: u64,
     ) -> Result<(), Fault> {
         let wanted = self.clock(node).saturating_add(left);
-        let Some(open) = self.loan(node, peer, call).map(|open| *open) else {
-            let step = match mutated(Own::EndedExtended) {
-                true => Step::Granted(wanted),
-                false => Step::Refused,
-            };
-            return self.say_extended(node, (peer, call), id, step);
+        let open = self.loan(node, peer, call).and_then(|open| open.loan);
+        let above = open.and_then(|loan| loan.above);
+        let ends = match above.map(|above| self.end_above(node, above)) {
+            None => Above::Nobody,
+            Some(None) => Above::Gone,
+            Some(Some(end)) => Above::Ends(end),
         };
-        let Some(mut loan) = open.loan else { return Ok(()) };
-        // One question of a call at a time: who asks twice says things twice.
-        if loan.asks {
-            return self.say_extended(node, (peer, call), id, Step::Refused);
-        }
-        let Some(above) = loan.above else {
-            let step = match mutated(Own::LentBeyond) {
-                true => Step::Granted(wanted),
-                false => loan.term.extend(wanted, None),
-            };
-            return self.settled_with(node, (peer, call), id, loan, step);
-        };
-        let Some(end) = self.end_above(node, above) else {
-            return self.say_extended(node, (peer, call), id, Step::Refused);
-        };
-        match loan.term.extend(wanted, Some(end)) {
-            Step::Above(wanted) => {
+        let loan = self.loan(node, peer, call).and_then(|open| open.loan.as_mut());
+        match (lease::Loan::asked(loan.map(|loan| &mut loan.loan), wanted, ends), above) {
+            (Step::Above(wanted), Some((at, _))) => {
                 self.counts.questions_above += 1;
-                loan.asks = true;
-                if let Some(open) = self.loan(node, peer, call) {
-                    open.loan = Some(loan);
-                }
-                let whose = Whose::Loan { peer, call };
-                if !mutated(Own::QuestionForgotten) {
-                    self.enter(node, above.0, Question { wanted, whose });
-                }
-                Ok(())
+                self.enter(node, at, wanted, Whose::Loan { peer, call })
             }
-            step => self.settled_with(node, (peer, call), id, loan, step),
+            (step, _) => self.settled_with(node, (peer, call), id, step),
         }
     }
 
     /// When the handler ends that has made a call, if it still may ask for more.
     fn end_above(&self, node: usize, (at, id): (usize, Id)) -> Option<u64> {
         let task = self.nodes[node].tasks[at].filter(|task| task.id == id)?;
-        self.nodes[node].leases.get(&at)?;
-        Some(when(task.end))
+        Some(self.nodes[node].leases.get(&at)?.end()).filter(|_| task.id == id)
     }
 
     /// It is known how long a call lasts: its caller waits as long, and its callee is told.
@@ -195,17 +172,12 @@ impl World {
         node: usize,
         (peer, call): (usize, CallNumber),
         id: Id,
-        loan: Loan,
         step: Step,
     ) -> Result<(), Fault> {
-        if let Some(open) = self.loan(node, peer, call) {
-            open.loan = Some(Loan { asks: false, ..loan });
-            if !mutated(Own::CallerLeaves) {
-                open.deadline = Deadline::after(0, loan.term.end().max(when(open.deadline)));
-            }
-        }
-        if mutated(Own::ToldTwice) {
-            self.say_extended(node, (peer, call), id, step)?;
+        if let Some(open) = self.loan(node, peer, call)
+            && let Some(loan) = open.loan
+        {
+            open.deadline = Deadline::after(0, loan.loan.end().max(when(open.deadline)));
         }
         self.say_extended(node, (peer, call), id, step)
     }
@@ -242,67 +214,37 @@ impl World {
     ) -> Result<(), Fault> {
         let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
         let Some(&mut at) = end.serving.task_mut(call) else { return Ok(()) };
-        let Some(question) = self.nodes[node].leases.get_mut(&at).and_then(|all| all.pop_front())
-        else {
-            return Ok(());
-        };
         let end = self.clock(node).saturating_add(left);
+        let Some(lease) = self.nodes[node].leases.get_mut(&at) else { return Ok(()) };
+        let Some(told) = lease.answered((left != 0).then_some(end)) else { return Ok(()) };
+        let end = lease.end();
         if left != 0
             && let Some(task) = &mut self.nodes[node].tasks[at]
         {
-            if !mutated(Own::ExtensionUnheard) {
-                task.end = Deadline::after(0, end.max(when(task.end)));
-            }
+            task.end = Deadline::after(0, end);
             self.check.extended(id, self.time - said);
         }
-        self.say(node, at, question, true)?;
+        self.say(node, told)?;
         self.go_on_asking(node, at)
     }
 
-    /// What the next has asked for is there now, or is asked for.
-    fn go_on_asking(&mut self, node: usize, at: usize) -> Result<(), Fault> {
-        while let Some(&next) = self.nodes[node].leases.get(&at).and_then(|all| all.front()) {
-            let Some(task) = self.nodes[node].tasks[at] else { break };
-            if next.wanted <= when(task.end) {
-                if let Some(questions) = self.nodes[node].leases.get_mut(&at) {
-                    questions.pop_front();
-                }
-                self.say(node, at, next, true)?;
-                continue;
-            }
-            self.put_question(node, at, next.wanted);
-            break;
-        }
-        Ok(())
-    }
-
     /// Who has asked in the name of a handler is told.
-    fn say(
-        &mut self,
-        node: usize,
-        at: usize,
-        question: Question,
-        settles: bool,
-    ) -> Result<(), Fault> {
-        let Question { wanted, whose: Whose::Loan { peer, call } } = question else {
+    fn say(&mut self, node: usize, told: Told<Whose>) -> Result<(), Fault> {
+        let Told { whose: Whose::Loan { peer, call }, wanted, end, .. } = told else {
             return Ok(());
         };
-        let end = self.nodes[node].tasks[at].map_or(0, |task| when(task.end));
-        let Some(open) = self.loan(node, peer, call) else { return Ok(()) };
-        let Some(mut loan) = open.loan else { return Ok(()) };
-        let step = if settles { loan.term.settle(wanted, end) } else { Step::Refused };
+        let Some(loan) = self.loan(node, peer, call).and_then(|open| open.loan.as_mut()) else {
+            return Ok(());
+        };
+        let step = loan.loan.told(wanted, end);
         let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
         let Some(&mut Waiter { id, .. }) = end.calls.waiter_mut(call) else { return Ok(()) };
-        self.settled_with(node, (peer, call), id, loan, step)
+        self.settled_with(node, (peer, call), id, step)
     }
 
-    /// A handler is gone, or nobody answers it any more: all who ask in its name are refused, for it may
-    /// end sooner now than its call would have.
+    /// A handler is gone, or nobody answers it any more: all who ask in its name are refused.
     pub(super) fn close_lease(&mut self, node: usize, at: usize) -> Result<(), Fault> {
-        let questions = self.nodes[node].leases.remove(&at).unwrap_or_default();
-        for question in questions {
-            self.say(node, at, question, mutated(Own::OrphanLends))?;
-        }
-        Ok(())
+        let Some(mut lease) = self.nodes[node].leases.remove(&at) else { return Ok(()) };
+        lease.close().try_for_each(|told| self.say(node, told))
     }
 }

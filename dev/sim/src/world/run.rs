@@ -1,13 +1,13 @@
 //! Handlers: begun where their request is accepted, kept as tasks if they are not done, charged
 //! while they do not wait for another node.
 
-use std::collections::VecDeque;
-
 use upbeat_core::call::Abandon;
 use upbeat_core::fault::Rule;
 use upbeat_core::flow::{Budget, Share};
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
+use upbeat_core::lease::Lease;
 
+use super::lend::when;
 use super::{End, Fault, Gone, Held, Node, Payload, State, Task, Waiter, World};
 use crate::check::{End as Fate, Id, violated};
 use crate::mutant::{Own, mutated};
@@ -107,7 +107,8 @@ impl World {
         });
         tasks[at] = Some(task);
         if held.extendable && held.call.is_some() {
-            self.nodes[node].leases.insert(at, VecDeque::new());
+            let lease = Lease::new(when(end));
+            self.nodes[node].leases.insert(at, lease);
         }
         let Some((end, budget)) = self.end(node, peer) else {
             return violated("a session is gone in which a request is accepted")?;

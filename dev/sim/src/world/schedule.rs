@@ -144,7 +144,7 @@ impl World {
             self.or_broken(node, peer, result)?;
         }
         self.timers(node)?;
-        self.ask_for_more(node);
+        self.ask_for_more(node)?;
         self.offer(node)?;
         self.poll_woken(node)?;
         self.pump_all(node);
