@@ -18,12 +18,12 @@ use alloc::collections::VecDeque;
 ///
 /// let mut lease = Lease::new(100);
 /// lease.ask(300, "the handler");
-/// assert_eq!(lease.next(), Some(Next::Send(300)));
+/// assert_eq!(lease.poll_next(), Some(Next::Send(300)));
 /// lease.ask(200, "what it has called");
-/// assert_eq!(lease.next(), None);
+/// assert_eq!(lease.poll_next(), None);
 /// let told = lease.answered(Some(250)).unwrap();
 /// assert_eq!((told.whose, told.granted, lease.end()), ("the handler", true, 250));
-/// assert!(matches!(lease.next(), Some(Next::Tell(told)) if told.granted));
+/// assert!(matches!(lease.poll_next(), Some(Next::Tell(told)) if told.granted));
 /// ```
 #[derive(Debug)]
 pub struct Lease<Q> {
@@ -66,7 +66,7 @@ impl<Q> Lease<Q> {
         self.end
     }
 
-    /// A question: until when. What is to be done is [next](Lease::next).
+    /// A question: until when. What is to be done is [polled](Lease::poll_next).
     pub fn ask(&mut self, wanted: u64, whose: Q) {
         if !mutated(Mutant::QuestionForgotten) {
             self.asks.push_back((wanted, whose));
@@ -87,7 +87,7 @@ impl<Q> Lease<Q> {
     }
 
     /// What is to be done now, as long as there is anything.
-    pub fn next(&mut self) -> Option<Next<Q>> {
+    pub fn poll_next(&mut self) -> Option<Next<Q>> {
         let wanted = self.asks.front().map(|(wanted, _)| *wanted)?;
         if self.under_way {
             return None;
@@ -179,7 +179,7 @@ mod tests {
     use alloc::vec::Vec;
 
     fn sent(lease: &mut Lease<char>) -> Vec<Next<char>> {
-        core::iter::from_fn(|| lease.next()).collect()
+        core::iter::from_fn(|| lease.poll_next()).collect()
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!((lease.answered(None), lease.end()), (Some(told), 250));
         assert_eq!(lease.answered(Some(90)), None);
         lease.ask(1, 'd');
-        assert!(matches!(lease.next(), Some(Next::Tell(told)) if told.granted));
+        assert!(matches!(lease.poll_next(), Some(Next::Tell(told)) if told.granted));
     }
 
     #[test]

@@ -213,6 +213,8 @@ struct Task {
     /// When its time is over.
     end: Deadline,
     gone: Gone,
+    /// Questions for more time that it waits for.
+    asking: u32,
     buffer: Option<(Use, usize)>,
     /// An answer that it looks at in place: its sender, the buffer, the session.
     answer: Option<(usize, usize, u64)>,

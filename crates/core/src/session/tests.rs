@@ -3,7 +3,9 @@
 use super::*;
 use crate::fault::Rule;
 use crate::flow::{Budget, Share, Step};
-use crate::limits::{FLUSH_MESSAGES, GRANT_KEPT_NS, IN_RING_BYTES_MAX, PLACES_MAX};
+use crate::limits::{
+    CALLS_PER_SESSION_MAX, FLUSH_MESSAGES, GRANT_KEPT_NS, IN_RING_BYTES_MAX, PLACES_MAX,
+};
 use proptest::prelude::*;
 
 fn outbound(optimism: usize, reserved: usize, copied: usize) -> Outbound<u32> {
@@ -255,4 +257,54 @@ fn what_is_copied_is_bounded_and_forgotten_with_its_request() {
     assert!((0..places).all(|_| inbound.reserve(300).is_ok()) && inbound.reserve(300).is_err());
     let rule = Rule::BeyondReserved { len: u64::MAX, reserved: Budget::price(1 << 30) };
     assert_eq!(inbound.reserve(u64::MAX), Err(rule));
+}
+
+#[test]
+fn replies_wait_behind_those_of_their_class_and_requests_behind_many_of_them() {
+    let mut budget = Budget::new(20_000);
+    let mut owed = Owed::new(10_000, 3_000);
+    owed.push_frame("a cancel");
+    owed.push_reply("short", 100, &mut budget);
+    assert!(owed.bars() && owed.classes() == 0 && owed.takes_requests(&budget));
+    owed.push_reply("longer", 1_000, &mut budget);
+    assert!(owed.goes_behind(2_000) && !owed.goes_behind(200) && !owed.goes_behind(100));
+    assert_eq!((owed.classes(), owed.len(), owed.held()), (0b10, 3, budget.held()));
+    owed.push_reply("long", 9_000, &mut budget);
+    assert!(!owed.takes_requests(&budget), "more than 3,000 bytes wait");
+    assert!(!owed.admits(1_000, &budget) && owed.admits(104, &budget), "its share is taken");
+
+    let longer = owed.pop_reply(class_of(1_000)).unwrap();
+    owed.put_back_reply(longer, 1);
+    let longer = owed.pop_reply(1).unwrap();
+    assert_eq!((longer.frame, owed.release(&longer, &mut budget)), ("longer", true));
+    let cancel = owed.pop_frame().unwrap();
+    owed.put_back_frame(cancel);
+    assert_eq!(owed.iter().copied().collect::<Vec<_>>(), ["a cancel", "short", "long"]);
+    let cancel = owed.pop_frame().unwrap();
+    assert_eq!((cancel.frame, owed.release(&cancel, &mut budget)), ("a cancel", false));
+    owed.clear(&mut budget);
+    assert_eq!((owed.len(), owed.held(), budget.held()), (0, 0, 0));
+}
+
+#[test]
+fn replies_of_other_sessions_stop_requests_too_unless_none_of_ours_waits() {
+    let mut budget = Budget::new(5_000);
+    let (mut one, mut other) = (Owed::new(10_000, 3_000), Owed::new(10_000, 3_000));
+    one.push_reply((), 5_000, &mut budget);
+    assert!(other.takes_requests(&budget) && other.admits(1_000, &budget));
+    other.push_reply((), 500, &mut budget);
+    assert!(!other.takes_requests(&budget) && !other.admits(1_000, &budget));
+}
+
+#[test]
+fn frames_that_wait_are_bounded() {
+    let mut owed = Owed::default();
+    let most = 2 * CALLS_PER_SESSION_MAX;
+    for _ in 0..most - 10 {
+        assert_eq!(owed.may_wait(10), Ok(()));
+        owed.push_frame(());
+    }
+    let (index, max) = (most as u32 - 10, CALLS_PER_SESSION_MAX as u32);
+    assert_eq!(owed.may_wait(10), Err(Rule::TooManyCalls { index, max }));
+    assert_eq!(owed.may_wait(9), Ok(()));
 }

@@ -96,7 +96,7 @@ impl Lease {
     /// Does what there is to do for the questions that wait.
     fn go_on(&self) {
         loop {
-            let next = self.lease.borrow_mut().next();
+            let next = self.lease.borrow_mut().poll_next();
             match next {
                 Some(Next::Tell(told)) => self.say(told),
                 Some(Next::Send(wanted)) => {

@@ -29,7 +29,7 @@ impl Loan {
 /// Whose question it is.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Whose {
-    Handler,
+    Handler { at: usize, id: Id },
     Loan { peer: usize, call: CallNumber },
 }
 
@@ -73,7 +73,8 @@ impl World {
                 && self.nodes[node].tasks[at].is_some_and(|task| begun(task.state))
             {
                 let wanted = self.clock(node) + self.random.within(1, 800);
-                self.enter(node, at, wanted, Whose::Handler)?;
+                let id = self.nodes[node].tasks[at].map_or(0, |task| task.id);
+                self.enter(node, at, wanted, Whose::Handler { at, id })?;
             }
         }
         Ok(())
@@ -82,16 +83,23 @@ impl World {
     /// A question is asked in the name of a handler.
     fn enter(&mut self, node: usize, at: usize, wanted: u64, whose: Whose) -> Result<(), Fault> {
         let Some(lease) = self.nodes[node].leases.get_mut(&at) else { return Ok(()) };
-        if matches!(whose, Whose::Handler) && wanted <= lease.end() {
+        if matches!(whose, Whose::Handler { .. }) && wanted <= lease.end() {
             return Ok(());
         }
         lease.ask(wanted, whose);
+        if let Whose::Handler { at, .. } = whose
+            && let Some(task) = &mut self.nodes[node].tasks[at]
+        {
+            task.asking += 1;
+        }
         self.go_on_asking(node, at)
     }
 
     /// Does what there is to do for the questions in the name of a handler.
     fn go_on_asking(&mut self, node: usize, at: usize) -> Result<(), Fault> {
-        while let Some(next) = self.nodes[node].leases.get_mut(&at).and_then(lease::Lease::next) {
+        while let Some(next) =
+            self.nodes[node].leases.get_mut(&at).and_then(lease::Lease::poll_next)
+        {
             match next {
                 Next::Tell(told) => self.say(node, told)?,
                 Next::Send(wanted) => self.put_question(node, at, wanted),
@@ -230,8 +238,14 @@ impl World {
 
     /// Who has asked in the name of a handler is told.
     fn say(&mut self, node: usize, told: Told<Whose>) -> Result<(), Fault> {
-        let Told { whose: Whose::Loan { peer, call }, wanted, end, .. } = told else {
-            return Ok(());
+        let Told { whose, wanted, end, .. } = told;
+        let (peer, call) = match whose {
+            Whose::Loan { peer, call } => (peer, call),
+            Whose::Handler { at, id } => {
+                let task = self.nodes[node].tasks[at].as_mut().filter(|task| task.id == id);
+                task.into_iter().for_each(|task| task.asking -= 1);
+                return Ok(());
+            }
         };
         let Some(loan) = self.loan(node, peer, call).and_then(|open| open.loan.as_mut()) else {
             return Ok(());

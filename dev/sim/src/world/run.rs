@@ -99,7 +99,7 @@ impl World {
         let buffer = buffer.filter(|_| in_place);
         let Held { call, bytes, deadline: end, .. } = held;
         let (gone, answer) = (Gone::No, None);
-        let task = Task { id, peer, call, bytes, end, gone, buffer, answer, state };
+        let task = Task { id, peer, call, bytes, end, gone, asking: 0, buffer, answer, state };
         let tasks = &mut self.nodes[node].tasks;
         let at = tasks.iter().position(Option::is_none).unwrap_or_else(|| {
             tasks.push(None);

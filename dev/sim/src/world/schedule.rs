@@ -267,7 +267,9 @@ impl World {
             if self.moved {
                 continue;
             }
-            if let Some(id) = self.check.unanswered() {
+            let mut tasks = self.nodes.iter().flat_map(|node| node.tasks.iter().flatten());
+            let asking = tasks.find(|task| task.asking > 0).map(|task| task.id);
+            if let Some(id) = self.check.unanswered().or(asking) {
                 return violated(format!("nothing moves, and {id} waits to be told of its time"))?;
             }
             let next = (0..self.plan.nodes).filter_map(|node| self.next_timer(node)).min();
@@ -283,10 +285,6 @@ impl World {
             }
             return Ok(());
         }
-        let ends = self.nodes.iter().flat_map(|node| node.ends.iter().flatten());
-        let stands = ends.map(|end| format!("{:?} {:?}", end.senders, end.out));
-        let stands: Vec<String> = stands.collect();
-        self.note(|| stands.join("\n"));
         violated("what happens goes round in a circle")?
     }
 

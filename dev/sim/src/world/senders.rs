@@ -287,13 +287,7 @@ impl World {
         for peer in self.peers(node) {
             let Some(end) = &mut self.nodes[node].ends[peer] else { continue };
             if let Some(out) = end.senders.values().find(|out| !out.forgotten) {
-                return violated(format!(
-                    "nothing moves, and {out:?} waits to be sent to {peer}: {:?}, {}",
-                    end.out,
-                    self.wires[node * self.plan.nodes + peer]
-                        .as_ref()
-                        .map_or(0, |wire| wire.accepted)
-                ))?;
+                return violated(format!("nothing moves, and {out:?} waits to be sent to {peer}"))?;
             }
             let forgotten: Vec<Id> = end.senders.keys().copied().collect();
             for id in forgotten {
