@@ -197,6 +197,7 @@ impl World {
             Some(end) => budget_of(budget, end, |budget, share| budget.charge(share, bytes)),
             None => {}
         }
+        self.close_if_full(node, peer);
         Ok(())
     }
 
