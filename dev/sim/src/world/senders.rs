@@ -76,6 +76,7 @@ impl World {
             self.counts.passed += 1;
             self.check.passed(id);
         }
+        let is_barred = end.owed.bars();
         let tried = match out.number.map(|number| (number, end.out.poll_grant(number, &id))) {
             Some((_, Grant::Awaited)) => return Ok(()),
             Some((number, Grant::Here)) => self.transfer(node, peer, &out, number),
@@ -92,6 +93,9 @@ impl World {
                 tried?
             }
         };
+        if is_barred && !matches!(tried, Tried::Full) {
+            return violated(format!("{id} goes before frames that wait"))?;
+        }
         let forgotten = self.forgets(&out);
         let Some(end) = &mut self.nodes[node].ends[peer] else { return Ok(()) };
         let left = out.ticket.filter(|_| !matches!(tried, Tried::Full));
