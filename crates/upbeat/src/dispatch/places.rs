@@ -111,7 +111,10 @@ impl Dispatcher {
 
     /// Does one thing for the requests that wait in this session. False if nothing can be done.
     fn step_places(self: &Rc<Self>, session: &Rc<Session>) -> bool {
+        let had_room = self.purse.budget().has_room();
         let Some(step) = self.purse.with(|budget| session.next_step(budget)) else { return false };
+        // A grant takes room as well.
+        self.close_if_full(had_room);
         // The session may be none that is looked at, and its peer is told of the step.
         self.sent(session);
         match step {

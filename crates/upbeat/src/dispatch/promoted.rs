@@ -121,6 +121,13 @@ impl Dispatcher {
         self.purse.with(|budget| session.with_share(|share| budget.charge(share, bytes)));
         let budget = self.purse.budget();
         session.look_clear(&budget);
+        self.close_if_full(had_room);
+    }
+
+    /// Something was charged, before which there was room or none: if that has filled the budget, no
+    /// session accepts requests at once any more.
+    pub(super) fn close_if_full(&self, had_room: bool) {
+        let budget = self.purse.budget();
         if had_room && !budget.has_room() {
             for session in self.sessions() {
                 session.look_clear(&budget);
