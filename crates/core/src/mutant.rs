@@ -70,7 +70,6 @@ mutants! {
     CopiesStay, "what was copied and is accepted stays counted";
     OpenWhileWaiting, "a request is accepted while others wait";
     OpenWhileOwing, "requests are accepted while too many replies wait";
-    FramePasses, "a frame goes before those that wait";
     FrameDropped, "a frame that finds no room is dropped";
     ReplyDropped, "a longer reply that finds no room is dropped";
     ReplyStaysCharged, "a reply that has gone stays charged";

@@ -64,6 +64,8 @@ pub(crate) struct World {
     asks: Vec<Ask>,
     sessions: u64,
     healing: bool,
+    /// What was found wrong where nobody could be told.
+    wrong: Option<String>,
     /// Something has happened since this was last taken.
     moved: bool,
     /// What the liar has said, to whom and in which session.
@@ -262,6 +264,7 @@ impl World {
             asks: Vec::new(),
             sessions: 0,
             healing: false,
+            wrong: None,
             moved: false,
             said: VecDeque::new(),
             trace: traced.then(Vec::new),

@@ -128,11 +128,7 @@ impl<F> Owed<F> {
 
     /// Queues a control frame, or the failure of a call.
     pub fn push_frame(&mut self, frame: F) {
-        let waiting = Waiting { frame, charged: 0 };
-        match mutated(Mutant::FramePasses) {
-            true => self.frames.push_front(waiting),
-            false => self.frames.push_back(waiting),
-        }
+        self.frames.push_back(Waiting { frame, charged: 0 });
     }
 
     /// Queues a reply of so many bytes: with the replies of its class, or if it is short with the frames.

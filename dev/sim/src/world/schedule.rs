@@ -187,6 +187,9 @@ impl World {
 
     /// What a node holds is what its budget says, and what its rings hold fits them.
     fn conserved(&self, node: usize) -> Result<(), Fault> {
+        if let Some(what) = &self.wrong {
+            return violated(what.clone())?;
+        }
         let (held, _) = self.holds(node, node);
         let says = self.nodes[node].budget.held();
         if held != says {

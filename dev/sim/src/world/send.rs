@@ -182,6 +182,11 @@ impl World {
             let body = Body::Failure(FailCode::Overloaded);
             return self.owe(node, peer, Head::failed(call, 1), body);
         }
+        let (held, all) = (end.owed.held(), self.plan.budget.max(self.plan.ahead));
+        let is_full = held >= self.plan.share.max(self.plan.ahead) || replies.held() >= all;
+        if len as usize > SHORT_BYTES && held > 0 && is_full {
+            self.wrong = Some(format!("{node} has a reply wait for {peer} behind {held} bytes"));
+        }
         end.owed.push_reply(frame, len as usize, replies);
         end.out.bar(end.owed.bars());
         if !end.owed.takes_requests(replies) {
