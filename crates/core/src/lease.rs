@@ -97,7 +97,7 @@ impl<Q> Lease<Q> {
             let end = Some(self.end);
             return Some(Next::Tell(Told { whose, wanted, granted: true, end }));
         }
-        self.under_way = !mutated(Mutant::AskedTwice);
+        self.under_way = true;
         Some(Next::Send(wanted))
     }
 

@@ -100,7 +100,6 @@ mutants! {
     QuestionForgotten, "a question for more time is not asked";
     ExtensionUnheard, "a handler that was granted more time ends when it would have";
     CloseGrants, "a handler whose caller is gone lets what it calls have its caller's time";
-    AskedTwice, "two questions of a handler are under way";
     OnewayUncounted, "a one-way message that is finished stays counted";
 }
 
