@@ -226,7 +226,10 @@ impl Session {
     pub(super) fn ended_or_full(&self) -> Put {
         match self.ended() {
             Some(lost) => Put::Ended(Box::new(lost.why.clone())),
-            None => Put::Full,
+            None => {
+                self.carrier.found_no_room();
+                Put::Full
+            }
         }
     }
 
