@@ -8,7 +8,7 @@
 //! Invariant: a computation that was begun counts as under way until it has ended, whoever still
 //! waits for it, and its end wakes the node.
 
-use crate::contain::panics;
+use crate::contain::{contain, panics};
 use crate::dispatch::Dispatcher;
 use crate::sample::Reason;
 use crate::wake::Roster;
@@ -138,6 +138,14 @@ impl<T> Future for Compute<T> {
         drop(state);
         Dispatcher::if_driving(|node| node.waits_for(Reason::Other));
         Poll::Pending
+    }
+}
+
+impl<T> Drop for Compute<T> {
+    fn drop(&mut self) {
+        // What is under way goes on, and is dropped where it ends.
+        let left = std::mem::replace(&mut *self.shared.state(), State::Taken);
+        contain(|| drop(left));
     }
 }
 

@@ -67,7 +67,7 @@ fn bytes_of_every_length() {
 
 #[test]
 fn messages_that_are_too_large() {
-    let _watchdog = Watchdog::new("too large", 60);
+    let _watchdog = Watchdog::new("too large", 240);
     with_each(async |work| {
         let most = MESSAGE_BYTES_MAX;
         let error = work.bytes(vec![0; most]).await.unwrap_err();
