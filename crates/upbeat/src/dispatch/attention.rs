@@ -132,6 +132,12 @@ impl Dispatcher {
         self.pressed.set(pressed | replied);
     }
 
+    /// Shows every peer how many of its requests were accepted. A sender that does not wait hears of it by
+    /// this alone, up to a few requests late.
+    pub(super) fn show_all(&self) {
+        self.hot.hold().iter().for_each(|session| session.publish_accepted());
+    }
+
     /// Rings whoever waits for room that was made before that could be seen.
     pub(super) fn relieve_all(&self) {
         for session in self.hot.hold().iter().filter(|session| session.peer_wants_room()) {

@@ -104,6 +104,7 @@ impl Dispatcher {
     pub(super) fn tick(self: &Rc<Self>) -> bool {
         let now = self.now_ns();
         let mut came = self.fire(now);
+        self.show_all();
         self.relieve_all();
         if self.pressed.get() {
             self.settle_all(false);
@@ -151,12 +152,18 @@ impl Dispatcher {
         self.expire_due(now)
     }
 
-    /// Sleeps until something comes. False if something has come before.
-    fn sleep(self: &Rc<Self>) -> bool {
+    /// Takes the promise to look back, and tells every peer all that it may wait for.
+    fn come_to_rest(self: &Rc<Self>) {
         self.home.page().withdraw();
         self.settle_all(false);
+        self.show_all();
         self.relieve_all();
         self.rest_streams();
+    }
+
+    /// Sleeps until something comes. False if something has come before.
+    fn sleep(self: &Rc<Self>) -> bool {
+        self.come_to_rest();
         let mut sources = self.sources.take();
         let sleeps = self.roster.may_sleep() && !self.anything_came();
         if sleeps {
@@ -187,10 +194,7 @@ impl Dispatcher {
     pub(crate) fn may_wait(self: &Rc<Self>) -> bool {
         self.waited.set(true);
         self.drives.waits_for_node();
-        self.home.page().withdraw();
-        self.settle_all(false);
-        self.relieve_all();
-        self.rest_streams();
+        self.come_to_rest();
         if !self.roster.may_sleep() || self.anything_came() {
             return false;
         }
