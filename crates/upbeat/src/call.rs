@@ -13,6 +13,7 @@ mod streaming;
 mod trying;
 
 pub use again::NackCall;
+pub(crate) use filling::error_received;
 pub use filling::{Asks, Filling, TryFilling};
 pub use oneway::Send;
 pub(crate) use streaming::hand_over;
@@ -217,8 +218,9 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
         if self.bound.node.sample_is_due() || self.rare.is_some() {
             return self.send_rarely(context);
         }
-        self.write(context, |session, head, arguments| {
-            session.request(head.words(), Extensions::NONE, arguments, &mut Unsampled)
+        let bound = self.bound;
+        self.write(context, |head, arguments| {
+            bound.request(head.words(), Extensions::NONE, arguments, &mut Unsampled)
         })
     }
 
@@ -239,9 +241,10 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
     pub fn try_send(mut self) -> Result<Self, CallError> {
         // Whoever awaits it later is woken: the poll says by whom.
         let mut context = Context::from_waker(Waker::noop());
-        let extensions = self.extensions();
-        let sent = self.put(&mut context, |session, head, arguments| {
-            session.request(head.words(), extensions, arguments, &mut Unsampled)
+        self.notes_streams();
+        let (bound, extensions) = (self.bound, self.extensions());
+        let sent = self.put(&mut context, |head, arguments| {
+            bound.request(head.words(), extensions, arguments, &mut Unsampled)
         })?;
         match sent {
             Ok(()) => {
@@ -259,7 +262,7 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
     fn write(
         &mut self,
         context: &mut Context<'_>,
-        write: impl FnOnce(&Session, Head, &A) -> Result<(), Put>,
+        write: impl FnOnce(Head, &A) -> Result<(), Put>,
     ) -> Result<bool, CallError> {
         match self.put(context, write)? {
             Ok(()) => Ok(true),
@@ -316,7 +319,7 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
     fn put(
         &mut self,
         context: &mut Context<'_>,
-        write: impl FnOnce(&Session, Head, &A) -> Result<(), Put>,
+        write: impl FnOnce(Head, &A) -> Result<(), Put>,
     ) -> Result<Result<(), Put>, CallError> {
         let State::Unsent(arguments) = &self.state else { return Ok(Ok(())) };
         let Bound { node, session, .. } = self.bound;
@@ -326,7 +329,7 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
         let Some(call) = session.open_call(node.waiter(context)) else {
             return Ok(Err(Put::Numbers));
         };
-        let written = write(session, Head::call(self.number, call, 0), arguments);
+        let written = write(Head::call(self.number, call, 0), arguments);
         if written.is_ok() {
             node.count(Counter::CallsSent);
             node.sent(session);
@@ -392,14 +395,14 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
     ) -> Result<bool, CallError> {
         let (rare, extensions) = (self.rare.as_ref(), self.extensions());
         let is_unsent = matches!(self.state, State::Unsent(_));
-        let session = &self.bound.session;
+        let (bound, session) = (self.bound, &self.bound.session);
         session.take_turn(rare.and_then(|rare| rare.waits.standing.as_ref()));
-        let sent = self.write(context, |session, head, arguments| {
+        let sent = self.write(context, |head, arguments| {
             stamps.at(Point::Opened);
             let words = head.with_manner(stamps.manner()).words();
             match extensions.granted {
-                None => session.request(words, extensions, arguments, stamps),
-                Some(_) => session.request_granted(words, extensions, arguments, stamps),
+                None => bound.request(words, extensions, arguments, stamps),
+                Some(_) => bound.request_granted(words, extensions, arguments, stamps),
             }
         });
         session.take_turn(None);

@@ -83,7 +83,7 @@ pub use polled::OverRun;
 pub(crate) use promoted::Charge;
 pub(crate) use sessions::{Connecting, OnLost, Settings};
 use sessions::{Door, Place};
-pub(crate) use streams::{Inlet, Methods as StreamMethods, Outlet};
+pub(crate) use streams::{Inlet, Methods as StreamMethods, NodeSession, Outlet};
 
 /// What the dispatcher does with a request.
 pub(crate) trait Method {

@@ -136,8 +136,6 @@ mod stuck;
 
 mod dispatch;
 
-mod passage;
-
 mod statistics;
 
 mod time;

@@ -17,16 +17,15 @@ mod counted;
 pub use rules::{Needs, Rule, Rules, Series, Turn, needs};
 
 use crate::contain::contain;
-use crate::dispatch::{Charge, Dispatcher, Entry, Lease, Method, Request};
+use crate::dispatch::{Charge, Dispatcher, Entry, Lease, Method, NodeSession, Request};
 use crate::execution::Execution;
-use crate::passage;
 use crate::sample::{Names, Reason, Sample, Stamps, Timed, Unsampled};
 use crate::session::Session;
 use crate::statistics::{Collected, Tally};
 use crate::task::{Caller, Cancelled, Live, Task};
 use crate::wake::{Roster, TaskId, Wakeup};
 use crate::warning::warn_of;
-use crate::wire::{Incoming, Input, Wire, WireError, signature_text};
+use crate::wire::{Attaching, Incoming, Input, MessageContext, Wire, WireError, signature_text};
 use counted::Tallied;
 use ruled::Ruled;
 use std::cell::Cell;
@@ -245,11 +244,44 @@ struct Lost<'a, F> {
 const ONEWAY: &str = "the method is one-way";
 const CALLED: &str = "the method is called, not one-way";
 
+/// Where a message comes from or goes to.
+type Way<'a> = (&'a Rc<Dispatcher>, &'a Rc<Session>, CallNumber);
+
 #[inline(always)]
-fn read<A: Incoming>(input: &mut Input<'_>, kept: &A::Kept) -> Result<A, WireError> {
-    let arguments = A::receive(input, kept)?;
+fn read<A: Incoming>(input: &mut Input<'_>, kept: &A::Kept, way: Way<'_>) -> Result<A, WireError> {
+    let arguments = match A::STREAMS {
+        false => A::receive(input, kept)?,
+        true => receive_attached(input, kept, way)?,
+    };
     input.finish()?;
     Ok(arguments)
+}
+
+#[inline(never)]
+fn receive_attached<A: Incoming>(
+    input: &mut Input<'_>,
+    kept: &A::Kept,
+    (node, session, call): Way<'_>,
+) -> Result<A, WireError> {
+    let at = NodeSession::new(node, session);
+    input.within(&MessageContext::callee(&at, call), |input| A::receive(input, kept))
+}
+
+/// Answers a call.
+#[inline(always)]
+fn reply<R: Wire>(way: Way<'_>, result: &R, stamps: &mut impl Stamps) {
+    let (_, session, call) = way;
+    match R::STREAMS {
+        false => session.reply(call, result, stamps),
+        true => reply_attached(way, result, stamps),
+    }
+}
+
+#[inline(never)]
+fn reply_attached<R: Wire>((node, session, call): Way<'_>, result: &R, stamps: &mut impl Stamps) {
+    let at = NodeSession::new(node, session);
+    let context = MessageContext::callee(&at, call);
+    session.reply(call, &Attaching { content: result, context }, stamps);
 }
 
 /// What was read. None if it cannot be, and then its caller is told.
@@ -320,9 +352,8 @@ where
         }
         let (end, lease, refusals, bytes) = (None, None, None, len as usize);
         let from = From { node, session, call, end, lease, refusals, bytes };
-        let arguments = passage::at_callee(A::STREAMS, (node, session, call), || {
-            read::<A>(&mut session.plain_payload(len), &self.arguments)
-        });
+        let mut payload = session.plain_payload(len);
+        let arguments = read::<A>(&mut payload, &self.arguments, (node, session, call));
         accepted(from, self.kept.names, arguments)
     }
 
@@ -353,9 +384,7 @@ where
         if self.is_too_long(session, call, bytes) {
             return None;
         }
-        let arguments = passage::at_callee(A::STREAMS, (node, session, call), || {
-            read::<A>(&mut payload, &self.arguments)
-        });
+        let arguments = read::<A>(&mut payload, &self.arguments, (node, session, call));
         stamps.at(Point::Decoded);
         let end = deadline_us.map(|left| node.end_of(left));
         let from = From { node, session, call, end, lease, refusals, bytes };
@@ -419,9 +448,7 @@ where
                 }
                 stamps.at(Point::Finished);
                 if !self.oneway {
-                    passage::at_callee(R::STREAMS, (node, session, call), || {
-                        session.reply(call, &result, stamps);
-                    });
+                    reply((node, session, call), &result, stamps);
                 }
                 node.count(Counter::HandlersInline);
                 slot.future.set(None);
@@ -505,9 +532,7 @@ impl<F> Promoted<F> {
         match self.asker {
             Asker::Call(call) => {
                 self.session.serving.borrow_mut().remove(call);
-                passage::at_callee(R::STREAMS, (&self.node, &self.session, call), || {
-                    self.session.reply(call, result, stamps);
-                });
+                reply((&self.node, &self.session, call), result, stamps);
             }
             Asker::Oneway => self.session.end_oneway(),
             Asker::Gone => self.node.ran_in_vain(self.ran),

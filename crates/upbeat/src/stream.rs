@@ -20,11 +20,12 @@ mod anywhere;
 pub use anywhere::{HandleStream, NotSend};
 pub use source::{Sink, stream};
 
-use crate::dispatch::Dispatcher;
+use crate::dispatch::{Dispatcher, NodeSession};
 use crate::error::CallError;
 use crate::handle;
-use crate::passage::{self, Carrier, Side};
-use crate::wire::{Arguments, Carried, Describe, Input, Output, Wire, WireError};
+use crate::wire::{
+    Arguments, CallSide, Carried, Describe, Input, MessageContext, Output, Wire, WireError,
+};
 use fed::Fed;
 use left::Way;
 use pulled::Pulled;
@@ -288,28 +289,31 @@ impl<T: Wire> Stream<T> {
     );
 
     /// Where it is written, and under which number.
-    fn number(&self) -> Result<u32, WireError> {
-        let (inner, passage) = (&self.inner, passage::open().ok_or(NOWHERE)?);
+    fn number(&self, context: &MessageContext<'_>) -> Result<u32, WireError> {
+        let inner = &self.inner;
         // A message that did not fit, or had to wait, is written again.
         let known = inner.number.get();
-        let number = match (passage.side, passage.carrier) {
-            (Side::Caller, carrier) => {
-                *inner.way.borrow_mut() = Some(Way::new(&carrier).ok_or(NOWHERE)?);
+        let number = match (context.side, known) {
+            (CallSide::Caller, known) => {
+                *inner.way.borrow_mut() = Some(Way::new(context).ok_or(NOWHERE)?);
                 known.unwrap_or_else(|| NUMBERS.fetch_add(1, Ordering::Relaxed))
             }
-            (Side::Callee, Carrier::Node(node, session)) => match known {
-                Some(number) => number,
-                None => {
-                    served::serve(&node);
-                    let outgoing = Rc::new(Outgoing::new(inner.source.take()));
-                    node.open_outlet(&session, passage.call, outgoing)?
-                }
-            },
-            (Side::Callee, Carrier::Handle(_)) => return Err(NOWHERE),
+            (CallSide::Callee, Some(number)) => number,
+            (CallSide::Callee, None) => {
+                let NodeSession { node, session } = callee(context)?;
+                served::serve(node);
+                let outgoing = Rc::new(Outgoing::new(inner.source.take()));
+                node.open_outlet(session, context.call, outgoing)?
+            }
         };
         inner.number.set(Some(number));
         Ok(number)
     }
+}
+
+/// The session of the callee that reads or writes a message.
+fn callee<'a>(context: &MessageContext<'a>) -> Result<&'a NodeSession, WireError> {
+    context.session.downcast_ref::<NodeSession>().ok_or(NOWHERE)
 }
 
 impl<T: Wire> Wire for Stream<T> {
@@ -324,23 +328,24 @@ impl<T: Wire> Wire for Stream<T> {
 
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
         let () = Self::ITEMS_ARE_NONE;
-        self.number()?.put(out)
+        let number = self.number(out.context().ok_or(NOWHERE)?)?;
+        number.put(out)
     }
 
     fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
         let () = Self::ITEMS_ARE_NONE;
         let number = u32::take(input)?;
-        let passage = passage::open().ok_or(NOWHERE)?;
-        let source = match (passage.side, &passage.carrier) {
-            (Side::Caller, carrier) => {
-                let way = Way::new(carrier).ok_or(NOWHERE)?;
+        let context = input.context().ok_or(NOWHERE)?;
+        let source = match context.side {
+            CallSide::Caller => {
+                let way = Way::new(context).ok_or(NOWHERE)?;
                 Source::Pulled(Box::new(Pulled::new(way, number)))
             }
-            (Side::Callee, Carrier::Node(node, session)) => {
+            CallSide::Callee => {
+                let NodeSession { node, session } = callee(context)?;
                 served::serve(node);
-                Source::Pushed(pushed::open(node, session, number, passage.call)?)
+                Source::Pushed(pushed::open(node, session, number, context.call)?)
             }
-            (Side::Callee, Carrier::Handle(_)) => return Err(NOWHERE),
         };
         Ok(Stream::from_source(source))
     }
@@ -355,6 +360,12 @@ impl<T: Wire> Carried for Inner<T> {
     fn sent(&self) {
         if let (Some(way), Some(number)) = (self.way.take(), self.number.get()) {
             *self.fed.borrow_mut() = Some(fed::feed(way, number, self.source.take()));
+        }
+    }
+
+    fn received(&self) {
+        if let Source::Pulled(pulled) = &mut *self.source.borrow_mut() {
+            pulled.received();
         }
     }
 

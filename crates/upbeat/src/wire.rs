@@ -10,6 +10,7 @@
 //! not there it gives an error.
 
 mod carried;
+mod context;
 mod content;
 mod describe;
 mod forms;
@@ -27,6 +28,9 @@ pub use by_reference::{ByRef, ByReference, Incoming, Passed, Received};
 pub use carried::{Arguments, Carried};
 #[doc(hidden)]
 pub use content::Content;
+#[doc(hidden)]
+pub use context::MessageContext;
+pub(crate) use context::{Attaching, CallSide};
 pub use describe::{Describe, signature, signature_text};
 pub use fills::Fills;
 pub(crate) use fills::try_fill;

@@ -128,6 +128,14 @@ impl<C: Asks, T: Fills<B>, E: Wire, B: ?Sized> Future for TryFilling<'_, C, T, E
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let TryFilling { call, buffer, .. } = &mut *self;
         let result = ready!(call.poll_with(context, |input| try_fill::<T, B, E>(input, buffer)));
+        error_received(&result);
         Poll::Ready(flatten(result))
+    }
+}
+
+/// An error of the user's was read in the place of a result that fills a buffer, with its streams.
+pub(crate) fn error_received<T, E: Wire>(result: &Result<Result<T, E>, CallError>) {
+    if let Ok(Err(error)) = result {
+        error.streams(&mut |stream| stream.received());
     }
 }

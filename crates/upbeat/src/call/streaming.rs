@@ -6,17 +6,47 @@
 
 use super::{Bound, Call, State};
 use crate::error::CallError;
-use crate::passage::{Carrier, Passage, Side, within};
-use crate::session::Answer;
-use crate::wire::{Arguments, Content, Input, Wire, WireError};
+use crate::sample::Stamps;
+use crate::session::{Answer, Extensions, Put};
+use crate::wire::{Arguments, Attaching, Content, Input, MessageContext, Wire, WireError};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use upbeat_core::frame::{CallNumber, Head};
 
 impl Bound {
-    fn passage(&self, call: CallNumber) -> Passage {
-        let carrier = Carrier::Node(Rc::clone(&self.node), Rc::clone(&self.session));
-        Passage { side: Side::Caller, carrier, call }
+    /// Writes a request, whose attachments go with it.
+    #[inline(always)]
+    pub(super) fn request<A: Content>(
+        &self,
+        words: [u64; 3],
+        extensions: Extensions,
+        arguments: &A,
+        stamps: &mut impl Stamps,
+    ) -> Result<(), Put> {
+        match A::STREAMS {
+            false => self.session.request(words, extensions, arguments, stamps),
+            true => {
+                let arguments = self.attaching(words, arguments);
+                self.session.request(words, extensions, &arguments, stamps)
+            }
+        }
+    }
+
+    /// Writes a request for which room was granted.
+    pub(super) fn request_granted<A: Content>(
+        &self,
+        words: [u64; 3],
+        extensions: Extensions,
+        arguments: &A,
+        stamps: &mut impl Stamps,
+    ) -> Result<(), Put> {
+        let arguments = self.attaching(words, arguments);
+        self.session.request_granted(words, extensions, &arguments, stamps)
+    }
+
+    fn attaching<'a, A>(&'a self, words: [u64; 3], content: &'a A) -> Attaching<'a, A> {
+        let context = MessageContext::caller(self, CallNumber::from_u64(words[1]));
+        Attaching { content, context }
     }
 
     /// Tells the callee that a stream is wanted no more, or whatever of them it opened in answering a call.
@@ -39,6 +69,14 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
         }
     }
 
+    /// Notes whether streams may stand in the result, before the call is sent.
+    #[inline(always)]
+    pub(super) fn notes_streams(&mut self) {
+        if R::STREAMS {
+            self.rare.get_or_insert_default().gives_streams = true;
+        }
+    }
+
     /// The number under which it was sent, while it is open.
     fn number(&self) -> Option<CallNumber> {
         match self.state {
@@ -53,14 +91,12 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
         &mut self,
         context: &mut Context<'_>,
         take: impl FnOnce(&mut Input<'_>) -> Result<T, WireError>,
-        hand: impl FnOnce(&A, &T),
+        hand: impl FnOnce(Option<&A>, &T),
     ) -> Poll<Result<T, CallError>> {
-        if R::STREAMS {
-            self.rare.get_or_insert_default().gives_streams = true;
-        }
+        self.notes_streams();
         let (bound, polled) = (self.bound, self.number());
         let polled = match polled {
-            None => within(bound.passage(CallNumber::NONE), || self.poll_taking(context, take)),
+            None => self.poll_taking(context, take),
             Some(call) => self.poll_sent(call, context, take, hand),
         };
         if polled.is_pending()
@@ -77,12 +113,12 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
         call: CallNumber,
         context: &mut Context<'_>,
         take: impl FnOnce(&mut Input<'_>) -> Result<T, WireError>,
-        hand: impl FnOnce(&A, &T),
+        hand: impl FnOnce(Option<&A>, &T),
     ) -> Poll<Result<T, CallError>> {
         let Bound { node, session, .. } = self.bound;
-        let answer = within(self.bound.passage(call), || {
-            session.poll_answer(call, || node.waiter(context), take)
-        });
+        let attached = MessageContext::caller(self.bound, call);
+        let take = |input: &mut Input<'_>| input.within(&attached, take);
+        let answer = session.poll_answer(call, || node.waiter(context), take);
         let result = match answer {
             Answer::Open if self.rare.is_some() => return self.poll_deadline(context),
             Answer::Open => return Poll::Pending,
@@ -91,7 +127,8 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
         };
         let state = std::mem::replace(&mut self.state, State::Over);
         match (&result, state) {
-            (Ok(value), State::Feeding(_, arguments)) => hand(&arguments, value),
+            (Ok(value), State::Feeding(_, arguments)) => hand(Some(&arguments), value),
+            (Ok(value), _) => hand(None, value),
             (Err(_), _) if R::STREAMS => self.bound.take_back(Head::cancel(call)),
             _ => {}
         }
@@ -99,8 +136,10 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
     }
 }
 
-/// The streams of the arguments go on where the first of the result is read.
-pub(crate) fn hand_over(arguments: &impl Content, result: &impl Wire) {
+/// A result was read, with its streams. Those of the arguments go on where the first of the result is read.
+pub(crate) fn hand_over<A: Content, R: Wire>(arguments: Option<&A>, result: &R) {
+    result.streams(&mut |stream| stream.received());
+    let Some(arguments) = arguments else { return };
     let mut left = Arguments::default();
     arguments.streams(&mut |stream| left.streams.push(Rc::clone(stream)));
     if left.streams.is_empty() {

@@ -19,6 +19,19 @@ use upbeat_core::frame::CallNumber;
 use upbeat_core::limits::STREAMS_PER_SESSION_MAX;
 use upbeat_memory::pool::Key;
 
+/// A session of a node, as the context of a message gives it to attachments.
+#[derive(Clone)]
+pub(crate) struct NodeSession {
+    pub(crate) node: Rc<Dispatcher>,
+    pub(crate) session: Rc<Session>,
+}
+
+impl NodeSession {
+    pub(crate) fn new(node: &Rc<Dispatcher>, session: &Rc<Session>) -> NodeSession {
+        NodeSession { node: Rc::clone(node), session: Rc::clone(session) }
+    }
+}
+
 const TOO_MANY: WireError = WireError::Stream {
     why: "256 of this session are open, as many as may be: read some to their ends, or drop them",
 };

@@ -9,8 +9,7 @@ use super::lasting::{Alarm, Until};
 use super::side::{Asked, Side};
 use crate::call::{Asks, Filling, Trying, hand_over};
 use crate::error::CallError;
-use crate::passage::{self, Carrier, Passage};
-use crate::wire::{Content, Fills, Input, Wire, WireError};
+use crate::wire::{Attaching, Content, Fills, Input, MessageContext, Wire, WireError};
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -121,7 +120,7 @@ impl<A: Content, R: Wire> HandleCall<'_, A, R> {
         &mut self,
         context: &mut Context<'_>,
         take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
-        hand: impl FnOnce(&A, &T),
+        hand: impl FnOnce(Option<&A>, &T),
     ) -> Poll<Result<T, CallError>> {
         let polled = match A::STREAMS || R::STREAMS {
             true => self.poll_streams(context, take, hand),
@@ -209,7 +208,7 @@ impl<A: Content, R: Wire> HandleCall<'_, A, R> {
         &mut self,
         context: &mut Context<'_>,
         take: impl FnOnce(&mut Input<'_>) -> Result<T, WireError>,
-        hand: impl FnOnce(&A, &T),
+        hand: impl FnOnce(Option<&A>, &T),
     ) -> Poll<Result<T, CallError>> {
         if let State::Unsent(arguments) = &self.state {
             if self.until.is_some_and(Until::is_over) {
@@ -217,9 +216,9 @@ impl<A: Content, R: Wire> HandleCall<'_, A, R> {
             }
             let side = side_of(self.handle, &self.asked)?;
             let (to, asked, until) = (self.to, &mut self.asked, self.until);
-            let sent = passage::within(message(&side, CallNumber::NONE), || {
-                side.send_call(to, arguments, asked, until, context.waker())
-            });
+            let attached = MessageContext::caller(&side, CallNumber::NONE);
+            let content = Attaching { content: arguments, context: attached };
+            let sent = side.send_call(to, &content, asked, until, context.waker());
             let Some(call) = sent? else { return Poll::Pending };
             if let State::Unsent(arguments) = std::mem::replace(&mut self.state, State::Over) {
                 arguments.streams(&mut |stream| stream.sent());
@@ -227,14 +226,14 @@ impl<A: Content, R: Wire> HandleCall<'_, A, R> {
             }
         }
         let State::Feeding(side, call, arguments) = &self.state else { return Poll::Pending };
-        let polled =
-            passage::within(message(side, *call), || side.poll(*call, context.waker(), take));
-        let Some(result) = polled else {
+        let attached = MessageContext::caller(side, *call);
+        let take = |input: &mut Input<'_>| input.within(&attached, take);
+        let Some(result) = side.poll(*call, context.waker(), take) else {
             arguments.streams(&mut |stream| stream.feed(context));
             return Poll::Pending;
         };
         match &result {
-            Ok(value) => hand(arguments, value),
+            Ok(value) => hand(Some(arguments), value),
             Err(_) if R::STREAMS => side.take_back(Head::cancel(*call)),
             Err(_) => {}
         }
@@ -312,15 +311,6 @@ impl BoundHandle {
     ) -> HandleSend<'_, A> {
         const { assert!(!A::STREAMS, "nobody goes on with the streams of a one-way message") };
         HandleSend { handle: self, to: To { index, method }, arguments, asked: None }
-    }
-}
-
-/// A message in this session.
-fn message(side: &Arc<Side>, call: CallNumber) -> Passage {
-    Passage {
-        side: passage::Side::Caller,
-        carrier: Carrier::Handle(Arc::<Side>::clone(side)),
-        call,
     }
 }
 

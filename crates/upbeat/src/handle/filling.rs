@@ -2,7 +2,7 @@
 
 use super::caller::To;
 use super::{Blocking, wait};
-use crate::call::{Asks, flatten};
+use crate::call::{Asks, error_received, flatten};
 use crate::error::CallError;
 use crate::wire::{Content, Fills, Input, Wire, WireError, try_fill};
 use std::future::poll_fn;
@@ -59,7 +59,9 @@ impl<B: ?Sized> BlockingFilling<'_, B> {
     ) -> Result<R::Filled, CallError<E>> {
         let BlockingFilling { blocking, buffer } = self;
         let take = |input: &mut Input<'_>| try_fill::<R, B, E>(input, buffer);
-        flatten(blocking.taking::<A, Result<R, E>, _>(index, method, arguments, take))
+        let result = blocking.taking::<A, Result<R, E>, _>(index, method, arguments, take);
+        error_received(&result);
+        flatten(result)
     }
 }
 

@@ -176,7 +176,7 @@ impl Content for Bytes<'_> {
 
 /// The payload of a message, written apart from any lane.
 pub(super) fn encoded<T: Content>(value: &T) -> Result<Vec<u8>, Put> {
-    let mut out = Output::own(MESSAGE_BYTES_MAX);
+    let mut out = Output::own(MESSAGE_BYTES_MAX).attaching(value.context());
     value.put(&mut out).map_err(bad_value)?;
     let bytes = out.len();
     if !out.fits() {
@@ -206,7 +206,7 @@ fn lost_progress(now: u64, known: u64, out: u64) -> Put {
 
 /// Bytes that a value takes in a message.
 fn counted<T: Content>(value: &T) -> Result<usize, Put> {
-    let mut out = Output::counted();
+    let mut out = Output::counted().attaching(value.context());
     value.put(&mut out).map_err(bad_value)?;
     Ok(out.len())
 }
@@ -400,7 +400,7 @@ impl Session {
         let mut claim = self.slots(span, domain.keep)?;
         stamps.at(Point::Claimed);
         let (head, at) = front.extensions.write(front.head, None, &mut claim);
-        let mut out = Output::lane(claim, at);
+        let mut out = Output::lane(claim, at).attaching(value.context());
         value.put(&mut out).map_err(bad_value)?;
         if !out.fits() {
             return Ok(Err(out.len() - at));
@@ -432,7 +432,7 @@ impl Session {
         };
         let mut claim = self.slots(1, domain.keep)?;
         stamps.at(Point::Claimed);
-        let mut out = Output::lent(buffer);
+        let mut out = Output::lent(buffer).attaching(value.context());
         value.put(&mut out).map_err(bad_value)?;
         if !out.fits() {
             return Ok(Err(out.len()));

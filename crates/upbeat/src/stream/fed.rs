@@ -14,7 +14,7 @@ pub(super) type Fed = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Brings the items of a stream that stands in arguments.
 pub(super) fn feed<T: Wire>(way: Way, number: u32, source: Source<T>) -> Fed {
-    Box::pin(bring(Left::new(way, number, false), source))
+    Box::pin(bring(Left::of_writer(way, number), source))
 }
 
 async fn bring<T: Wire>(mut left: Left, mut source: Source<T>) {
@@ -23,7 +23,7 @@ async fn bring<T: Wire>(mut left: Left, mut source: Source<T>) {
         poll_fn(|context| batch.borrow_mut().poll_fill(|| source.poll_next(context))).await;
         let is_over = batch.borrow().end.is_some();
         let brought = Brought { number: left.number(), batch: Rc::clone(&batch) };
-        match left.call::<Brought<T>, bool>(Builtin::Push, brought).await {
+        match left.way().call::<Brought<T>, bool>(Builtin::Push, brought).await {
             Ok(wanted) if is_over || !wanted => return left.over(),
             Ok(_) => {}
             // The call itself says what is to be said.

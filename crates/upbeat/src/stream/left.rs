@@ -1,12 +1,9 @@
 //! The way to a stream's other end, and what is said there when this end is left.
 
 use crate::call::Bound;
-use crate::dispatch::Dispatcher;
 use crate::error::CallError;
 use crate::handle::{Side, SideCall};
-use crate::passage::{self, Carrier};
-use crate::session::Session;
-use crate::wire::Wire;
+use crate::wire::{MessageContext, Wire};
 use std::rc::Rc;
 use std::sync::Arc;
 use upbeat_core::bind::{PULL, PUSH};
@@ -29,18 +26,29 @@ pub(super) enum Builtin {
 const SERVICE: &str = "stream";
 
 impl Way {
-    /// None where it carries no streams.
-    pub(super) fn new(carrier: &Carrier) -> Option<Way> {
-        match carrier {
-            Carrier::Node(node, session) => Some(Way::of_node(node, session)),
-            Carrier::Handle(side) => Arc::clone(side).downcast::<Side>().ok().map(Way::Handle),
+    /// The way to the callee of this message. None where the message carries no streams.
+    pub(super) fn new(context: &MessageContext<'_>) -> Option<Way> {
+        if let Some(bound) = context.session.downcast_ref::<Bound>() {
+            let numbers = Rc::new([PULL, PUSH]);
+            return Some(Way::Node(Bound { service: SERVICE, numbers, ..bound.clone() }));
         }
+        context.session.downcast_ref::<Arc<Side>>().map(|side| Way::Handle(Arc::clone(side)))
     }
 
-    fn of_node(node: &Rc<Dispatcher>, session: &Rc<Session>) -> Way {
-        let numbers = Rc::new([PULL, PUSH]);
-        let (node, session) = (Rc::clone(node), Rc::clone(session));
-        Way::Node(Bound { node, session, service: SERVICE, numbers })
+    /// Calls the other end.
+    pub(super) async fn call<A: Wire, R: Wire>(
+        &self,
+        method: Builtin,
+        arguments: A,
+    ) -> Result<R, CallError> {
+        let (index, number, name) = match method {
+            Builtin::Pull => (0, PULL, "pull"),
+            Builtin::Push => (1, PUSH, "push"),
+        };
+        match self {
+            Way::Node(bound) => bound.call::<A, R>(index, name, arguments).await,
+            Way::Handle(side) => SideCall::<A, R>::new(side, number, name, arguments).await,
+        }
     }
 }
 
@@ -69,47 +77,44 @@ pub(super) struct Left<W: Tell = Way> {
     way: W,
     number: u32,
     of_result: bool,
-    over: bool,
+    /// Whether the other end is told.
+    tells: bool,
 }
 
 impl<W: Tell> Left<W> {
-    /// The stream of this number: of a result, or of an argument.
-    pub(super) fn new(way: W, number: u32, of_result: bool) -> Left<W> {
-        Left { way, number, of_result, over: false }
+    /// The reader's end of a stream in a result. While the result is read, its reader tells the callee what
+    /// becomes of it as a whole, so this end tells nothing until it was [received](Left::received).
+    pub(super) fn of_reader(way: W, number: u32) -> Left<W> {
+        Left { way, number, of_result: true, tells: false }
+    }
+
+    /// The writer's end of a stream in arguments that were sent.
+    pub(super) fn of_writer(way: W, number: u32) -> Left<W> {
+        Left { way, number, of_result: false, tells: true }
+    }
+
+    pub(super) fn way(&self) -> &W {
+        &self.way
     }
 
     pub(super) fn number(&self) -> u32 {
         self.number
     }
 
+    /// The result in which it stands was read to its end.
+    pub(super) fn received(&mut self) {
+        self.tells = true;
+    }
+
     /// The stream has ended, and the other end knows.
     pub(super) fn over(&mut self) {
-        self.over = true;
-    }
-}
-
-impl Left {
-    /// Calls the other end.
-    pub(super) async fn call<A: Wire, R: Wire>(
-        &self,
-        method: Builtin,
-        arguments: A,
-    ) -> Result<R, CallError> {
-        let (index, number, name) = match method {
-            Builtin::Pull => (0, PULL, "pull"),
-            Builtin::Push => (1, PUSH, "push"),
-        };
-        match &self.way {
-            Way::Node(bound) => bound.call::<A, R>(index, name, arguments).await,
-            Way::Handle(side) => SideCall::<A, R>::new(side, number, name, arguments).await,
-        }
+        self.tells = false;
     }
 }
 
 impl<W: Tell> Drop for Left<W> {
     fn drop(&mut self) {
-        // While a message is read, whoever reads it says this of the call.
-        if !self.over && !passage::is_open() {
+        if self.tells {
             self.way.take_back(Head::cancel_stream(self.number, self.of_result));
         }
     }

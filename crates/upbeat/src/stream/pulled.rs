@@ -21,6 +21,9 @@ use upbeat_core::bind::PULL;
 pub(super) trait Ask<T> {
     /// What has come of the call that is under way; the next one if none is.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Batch<T>, CallError>>;
+
+    /// The result in which the stream stands was read to its end.
+    fn received(&mut self);
 }
 
 /// Items in their order, whoever asks for them.
@@ -86,16 +89,19 @@ impl<T, A: Ask<T>> Reader<T, A> {
 /// What asks by a node's calls.
 pub(super) struct OfNode<T> {
     slot: Rc<Slot<T>>,
+    // Given up before the stream is.
     pulls: Pin<Box<dyn Future<Output = ()>>>,
+    left: Left,
 }
 
 /// The answer of a call that is not taken yet.
 type Slot<T> = RefCell<Option<Result<Batch<T>, CallError>>>;
 
 impl<T: Wire> OfNode<T> {
-    fn new(left: Left) -> OfNode<T> {
+    fn new(way: Way, number: u32) -> OfNode<T> {
         let slot = Rc::new(Slot::default());
-        OfNode { pulls: Box::pin(pull(left, Rc::clone(&slot))), slot }
+        let pulls = Box::pin(pull(way.clone(), number, Rc::clone(&slot)));
+        OfNode { slot, pulls, left: Left::of_reader(way, number) }
     }
 }
 
@@ -103,18 +109,23 @@ impl<T> Ask<T> for OfNode<T> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Batch<T>, CallError>> {
         // It is over when its last items are taken.
         let _ = self.pulls.as_mut().poll(context);
-        self.slot.take().map_or(Poll::Pending, Poll::Ready)
+        let Some(pulled) = self.slot.take() else { return Poll::Pending };
+        if matches!(&pulled, Ok(Batch { end: Some(_), .. })) {
+            self.left.over();
+        }
+        Poll::Ready(pulled)
+    }
+
+    fn received(&mut self) {
+        self.left.received();
     }
 }
 
 /// Asks for items, whenever those before are taken.
-async fn pull<T: Wire>(mut left: Left, slot: Rc<Slot<T>>) {
+async fn pull<T: Wire>(way: Way, number: u32, slot: Rc<Slot<T>>) {
     loop {
-        let pulled = left.call::<u32, Batch<T>>(Builtin::Pull, left.number()).await;
+        let pulled = way.call::<u32, Batch<T>>(Builtin::Pull, number).await;
         let more = matches!(&pulled, Ok(Batch { end: None, .. }));
-        if !more && pulled.is_ok() {
-            left.over();
-        }
         *slot.borrow_mut() = Some(pulled);
         if !more {
             return;
@@ -137,7 +148,7 @@ pub(super) struct OfHandle<T> {
 impl<T: Wire> OfHandle<T> {
     fn new(side: Arc<Side>, number: u32) -> OfHandle<T> {
         let call = SideCall::new(&side, PULL, "pull", number);
-        OfHandle { call, left: Left::new(side, number, true) }
+        OfHandle { call, left: Left::of_reader(side, number) }
     }
 }
 
@@ -148,6 +159,10 @@ impl<T> Ask<T> for OfHandle<T> {
             self.left.over();
         }
         Poll::Ready(pulled)
+    }
+
+    fn received(&mut self) {
+        self.left.received();
     }
 }
 
@@ -170,7 +185,7 @@ impl<T: Wire> Pulled<T> {
     /// The stream of this number.
     pub(super) fn new(way: Way, number: u32) -> Pulled<T> {
         let reading = match way {
-            Way::Node(_) => Reading::Node(Reader::new(OfNode::new(Left::new(way, number, true)))),
+            Way::Node(_) => Reading::Node(Reader::new(OfNode::new(way, number))),
             Way::Handle(side) => Reading::Handle(Reader::new(OfHandle::new(side, number))),
         };
         Pulled { reading, tie: None }
@@ -180,6 +195,13 @@ impl<T: Wire> Pulled<T> {
 impl<T> Pulled<T> {
     pub(super) fn is_of_node(&self) -> bool {
         matches!(self.reading, Reading::Node(_))
+    }
+
+    pub(super) fn received(&mut self) {
+        match &mut self.reading {
+            Reading::Node(reader) => reader.asks.iter_mut().for_each(Ask::received),
+            Reading::Handle(reader) => reader.asks.iter_mut().for_each(Ask::received),
+        }
     }
 
     pub(super) fn adopt(&mut self, arguments: &Rc<Arguments>) {

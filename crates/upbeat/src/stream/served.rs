@@ -2,10 +2,9 @@
 
 use super::batch::Batch;
 use super::source::Source;
-use crate::dispatch::{Dispatcher, Entry, Inlet, Outlet, StreamMethods};
+use crate::dispatch::{Dispatcher, Entry, Inlet, NodeSession, Outlet, StreamMethods};
 use crate::error::CallError;
 use crate::execution::Execution;
-use crate::passage::{self, Carrier};
 use crate::service::{Methods, Rules};
 use crate::session::Session;
 use crate::statistics::Collected;
@@ -88,18 +87,17 @@ impl<T: Wire> Outlet for Outgoing<T> {
 
 /// Where a stream is open.
 struct At {
-    node: Rc<Dispatcher>,
-    session: Rc<Session>,
+    of: NodeSession,
     number: u32,
 }
 
 impl At {
     fn close_outlet(&self) {
-        self.node.close_outlet(&self.session, self.number);
+        self.of.node.close_outlet(&self.of.session, self.number);
     }
 
     fn close_inlet(&self) {
-        self.node.close_inlet(&self.session, self.number);
+        self.of.node.close_inlet(&self.of.session, self.number);
     }
 }
 
@@ -109,10 +107,10 @@ fn find<E: ?Sized>(
     find: impl FnOnce(&Dispatcher, &Session, u32) -> Option<Rc<E>>,
 ) -> Result<(At, Rc<E>), WireError> {
     let number = u32::take(input)?;
-    let passage = passage::open().ok_or(NONE)?;
-    let Carrier::Node(node, session) = passage.carrier else { return Err(NONE) };
-    let found = find(&node, &session, number).ok_or(NONE)?;
-    Ok((At { node, session, number }, found))
+    let of = input.context().and_then(|context| context.session.downcast_ref::<NodeSession>());
+    let of = of.ok_or(NONE)?;
+    let found = find(&of.node, &of.session, number).ok_or(NONE)?;
+    Ok((At { of: of.clone(), number }, found))
 }
 
 /// Asks for items. Dropped before there are any, nobody will ask again.
@@ -128,7 +126,7 @@ impl Pull {
             let polled = self.outlet.poll_batch(context);
             if polled.is_pending() {
                 // Whatever its writer waits for, it holds nothing of the budget meanwhile.
-                self.at.node.awaits_answer();
+                self.at.of.node.awaits_answer();
             }
             polled
         })
@@ -206,7 +204,7 @@ impl Push {
         let wanted = poll_fn(|context| {
             let polled = self.inlet.poll_room(context);
             if polled.is_pending() {
-                self.at.node.awaits_answer();
+                self.at.of.node.awaits_answer();
             }
             polled
         })

@@ -9,6 +9,9 @@ pub trait Carried {
     /// The call in whose arguments it stands has been sent.
     fn sent(&self);
 
+    /// It stands in a result that was read to its end.
+    fn received(&self);
+
     /// Sends on what of it there is.
     fn feed(&self, context: &mut Context<'_>);
 

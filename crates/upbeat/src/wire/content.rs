@@ -1,6 +1,6 @@
 //! What a caller writes into a message: a value, or arguments of which some are references.
 
-use super::{Carried, Output, Wire, WireError};
+use super::{Carried, MessageContext, Output, Wire, WireError};
 use std::rc::Rc;
 
 /// A payload that can be written: every [`Wire`] value, and arguments that a caller passes by
@@ -24,6 +24,12 @@ pub trait Content {
 
     /// Shows the streams that stand in it.
     fn streams(&self, _show: &mut dyn FnMut(&Rc<dyn Carried>)) {}
+
+    /// The context in which its attachments are opened, if it may have any.
+    #[inline(always)]
+    fn context(&self) -> Option<&MessageContext<'_>> {
+        None
+    }
 }
 
 impl<T: Wire> Content for T {

@@ -2,7 +2,7 @@
 
 use super::in_place::{Hold, Lease, Unread};
 use super::shallow::Shallow;
-use super::{WireError, reserve, reserved};
+use super::{MessageContext, WireError, reserve, reserved};
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -22,8 +22,10 @@ pub struct Input<'a> {
     from: From<'a>,
     at: usize,
     end: usize,
+    context: Option<&'a MessageContext<'a>>,
 }
 
+#[derive(Clone, Copy)]
 enum From<'a> {
     Lane(&'a Reader),
     Lent(&'a Hold),
@@ -37,24 +39,42 @@ impl<'a> Input<'a> {
     /// frame's span.
     #[inline(always)]
     pub(crate) fn lane(reader: &'a Reader, at: usize, end: usize) -> Input<'a> {
-        Input { from: From::Lane(reader), at, end }
+        Input { from: From::Lane(reader), at, end, context: None }
     }
 
     /// Reads a buffer of the peer's.
     #[inline]
     pub(crate) fn lent(hold: &'a Hold) -> Input<'a> {
-        Input { from: From::Lent(hold), at: 0, end: hold.len() }
+        Input { from: From::Lent(hold), at: 0, end: hold.len(), context: None }
     }
 
     /// Reads bytes of our own.
     pub(crate) fn own(bytes: &'a [u8]) -> Input<'a> {
-        Input { from: From::Own(bytes), at: 0, end: bytes.len() }
+        Input { from: From::Own(bytes), at: 0, end: bytes.len(), context: None }
     }
 
     /// Has nothing read of a payload of so many bytes.
     #[cold]
     pub(crate) fn unread(bytes: usize, why: Unread) -> Input<'a> {
-        Input { from: From::Unread(why), at: 0, end: bytes }
+        Input { from: From::Unread(why), at: 0, end: bytes, context: None }
+    }
+
+    /// Reads a value whose attachments are opened in this context.
+    pub(crate) fn within<T>(
+        &mut self,
+        context: &MessageContext<'_>,
+        read: impl FnOnce(&mut Input<'_>) -> T,
+    ) -> T {
+        let Input { from, at, end, .. } = *self;
+        let mut inner = Input { from, at, end, context: Some(context) };
+        let value = read(&mut inner);
+        self.at = inner.at;
+        value
+    }
+
+    /// Returns the context in which an attachment is opened. None where no message carries any.
+    pub(crate) fn context(&self) -> Option<&MessageContext<'a>> {
+        self.context
     }
 
     /// So many bytes of it, from byte `at`.

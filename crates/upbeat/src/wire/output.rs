@@ -1,7 +1,7 @@
 //! Where a value is written: the slot that was claimed for it, a buffer that is lent to its reader,
 //! or memory of our own.
 
-use super::WireError;
+use super::{MessageContext, WireError};
 use serde::Serialize;
 use upbeat_memory::probe;
 use upbeat_memory::ring::Claim;
@@ -15,6 +15,7 @@ pub struct Output<'a> {
     to: To<'a>,
     at: usize,
     room: usize,
+    context: Option<&'a MessageContext<'a>>,
 }
 
 enum To<'a> {
@@ -32,23 +33,35 @@ impl<'a> Output<'a> {
     #[inline(always)]
     pub(crate) fn lane(claim: Claim<'a>, at: usize) -> Output<'a> {
         let room = claim.room();
-        Output { to: To::Lane(claim), at, room }
+        Output { to: To::Lane(claim), at, room, context: None }
     }
 
     /// Writes into a buffer that is to be lent.
     pub(crate) fn lent(buffer: Buffer<'a>) -> Output<'a> {
         let room = buffer.room();
-        Output { to: To::Lent(buffer), at: 0, room }
+        Output { to: To::Lent(buffer), at: 0, room, context: None }
     }
 
     /// Writes into memory of our own, at most `room` bytes.
     pub(crate) fn own(room: usize) -> Output<'static> {
-        Output { to: To::Own(Vec::new()), at: 0, room }
+        Output { to: To::Own(Vec::new()), at: 0, room, context: None }
     }
 
     /// Counts only.
     pub(crate) fn counted() -> Output<'static> {
-        Output { to: To::Counted, at: 0, room: 0 }
+        Output { to: To::Counted, at: 0, room: 0, context: None }
+    }
+
+    /// Opens the attachments of what is written in this context.
+    #[inline(always)]
+    pub(crate) fn attaching(mut self, context: Option<&'a MessageContext<'a>>) -> Output<'a> {
+        self.context = context;
+        self
+    }
+
+    /// Returns the context in which an attachment is opened. None where no message carries any.
+    pub(crate) fn context(&self) -> Option<&MessageContext<'a>> {
+        self.context
     }
 
     /// Bytes written or counted so far.

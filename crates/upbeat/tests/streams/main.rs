@@ -9,6 +9,7 @@ mod common;
 mod raw;
 
 mod anywhere;
+mod attached;
 mod deaths;
 mod ends;
 mod forks;
