@@ -39,6 +39,19 @@ pub fn delay_ns(refusals: u64, random: u64) -> u64 {
     half + random % (half + 1)
 }
 
+/// A call was refused once more than so many times before: returns the count with which it is sent again,
+/// and after how many nanoseconds, by a random number.
+///
+/// ```
+/// use upbeat_core::backoff::{again, delay_ns};
+///
+/// assert_eq!(again(2, 7), (3, delay_ns(3, 7)));
+/// ```
+pub fn again(refusals: u64, random: u64) -> (u64, u64) {
+    let delay = delay_ns(refusals + 1, random);
+    (refusals + u64::from(!mutated(Mutant::RefusalsUncounted)), delay)
+}
+
 /// Nanoseconds that a caller waits at most whose first attempt to connect met a busy node; twice as
 /// long each time after, up to 64 times as long.
 pub const CONNECT_BACKOFF_FIRST_NS: u64 = 2_000_000;

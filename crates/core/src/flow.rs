@@ -15,10 +15,12 @@
 //! their way, and what was charged to a budget is released once.
 
 mod budget;
+mod purse;
 mod sender;
 mod receiver;
 
 pub use self::budget::{Budget, Share};
+pub use self::purse::{Purse, ReplyBudget};
 pub use self::receiver::{Receiver, Step};
 pub use self::sender::Sender;
 

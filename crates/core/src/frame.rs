@@ -343,7 +343,7 @@ impl Head {
         let kind = (words[0] >> KIND_SHIFT) as u8;
         let len = (words[0] >> LEN_SHIFT) as u32;
         if len <= LEN_MAX {
-            let call = CallNumber::from_u64(words[1]);
+            let call = number_in(words[1]);
             let plain = words[2] >> FLAGS_SHIFT == 0 || mutated(Mutant::FlagsUnread);
             if kind == Kind::Call as u8 && plain {
                 return Ok(Head::call(words[2] as u16, call, len));
@@ -530,6 +530,13 @@ pub const fn packed_max(len: u32) -> u32 {
         Some(count) => count,
         None => 0,
     }
+}
+
+/// Returns the number of the call in a head's second word.
+#[inline(always)]
+fn number_in(word: u64) -> CallNumber {
+    let call = CallNumber::from_u64(word);
+    if mutated(Mutant::GenerationCut) { CallNumber { generation: 1, ..call } } else { call }
 }
 
 #[cfg(test)]

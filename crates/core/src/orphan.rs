@@ -25,6 +25,18 @@ pub fn inherited(own: Option<u64>, left: Option<u64>) -> Option<u64> {
     [own, left].into_iter().flatten().min()
 }
 
+/// Whether the time of a request is over before it is run, of which so much is left, if it is bounded.
+///
+/// ```
+/// use upbeat_core::orphan::is_too_late;
+///
+/// assert!(is_too_late(Some(0)) && !is_too_late(Some(1)) && !is_too_late(None));
+/// ```
+#[inline]
+pub fn is_too_late(left: Option<u64>) -> bool {
+    left == Some(0) && !mutated(Mutant::DeadlineUnchecked)
+}
+
 /// Until when a handler goes on whose caller is gone since `now`, if its method says for how long and
 /// its time is over at `end`; `None` if it is dropped.
 ///

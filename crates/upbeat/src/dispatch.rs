@@ -66,10 +66,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Waker};
-use upbeat_core::backoff::{Jitter, delay_ns};
+use upbeat_core::backoff::{Jitter, again};
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::{CallNumber, Kind};
 use upbeat_core::limits::SESSIONS_PER_NODE_MAX;
+use upbeat_core::session::Expiries;
 use upbeat_memory::counters::Counters;
 use upbeat_memory::fork::Process;
 use upbeat_memory::pool::{Key, Pool};
@@ -212,7 +213,7 @@ pub(crate) struct Dispatcher {
     pub(crate) timers: RefCell<Timers>,
     reactor: Reactor,
     pace: RefCell<Pace>,
-    expiries: promoted::Expiries,
+    expiries: RefCell<Expiries<TaskId>>,
     purse: Rc<promoted::Purse>,
     /// Sessions in which requests wait to be accepted.
     waiting: RefCell<VecDeque<Rc<Session>>>,
@@ -383,11 +384,12 @@ impl Dispatcher {
         self.show_counters();
     }
 
-    /// How long a call waits that was refused so many times, in nanoseconds.
-    pub(crate) fn backoff_ns(&self, refusals: u64) -> u64 {
+    /// A call was refused once more. Returns how often it was, and after how many nanoseconds it is sent
+    /// again.
+    pub(crate) fn back_off(&self, refusals: u64) -> (u64, u64) {
         let (random, next) = self.jitter.get().next();
         self.jitter.set(next);
-        delay_ns(refusals, random)
+        again(refusals, random)
     }
 
     pub(crate) fn roster(&self) -> &Arc<Roster> {

@@ -39,7 +39,7 @@ use upbeat_core::bill::way::Point;
 use upbeat_core::flow::Budget;
 use upbeat_core::frame::{CallNumber, FailCode, Kind};
 use upbeat_core::limits::HANDLER_BUDGET_NS;
-use upbeat_core::orphan::{goes_on_until, oneway_goes_on_until};
+use upbeat_core::orphan::{goes_on_until, is_too_late, oneway_goes_on_until};
 use upbeat_memory::ticks::Ticks;
 use upbeat_memory::waker::Counted;
 
@@ -376,7 +376,7 @@ where
             }
             (_, false) => return None,
         }
-        if deadline_us == Some(0) && !self.oneway {
+        if is_too_late(deadline_us) && !self.oneway {
             session.fail(call, FailCode::Deadline, "");
             return None;
         }
@@ -531,7 +531,7 @@ impl<F> Promoted<F> {
     fn end<R: Wire>(&self, result: &R, stamps: &mut impl Stamps) {
         match self.asker {
             Asker::Call(call) => {
-                self.session.serving.borrow_mut().remove(call);
+                self.session.serving().remove(call);
                 reply((&self.node, &self.session, call), result, stamps);
             }
             Asker::Oneway => self.session.end_oneway(),
@@ -546,6 +546,7 @@ impl<F> Promoted<F> {
     #[cold]
     fn leave(&mut self, task: TaskId) -> bool {
         let until = oneway_goes_on_until(self.kept.outlives_ns, self.node.now_ns());
+        let until = self.end.map_or(until, |end| until.min(end));
         self.kept.count(Counter::OrphansLeft);
         self.asker = Asker::Left;
         self.end = Some(until);
@@ -625,7 +626,7 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Slot<F> {
         match why {
             // Its number is free for another call.
             Cancelled::ByCaller => {
-                this.session.serving.borrow_mut().remove(call);
+                this.session.serving().remove(call);
                 this.session.fail(call, FailCode::Cancelled, "");
             }
             Cancelled::Lost if !this.node.is_closing() => {}
@@ -649,7 +650,7 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Slot<F> {
             Asker::Oneway => return this.session.end_oneway(),
             Asker::Gone | Asker::Left => return,
         };
-        this.session.serving.borrow_mut().remove(call);
+        this.session.serving().remove(call);
         match why {
             Cancelled::ByCaller => this.session.fail(call, FailCode::Cancelled, ""),
             Cancelled::Deadline => this.session.fail(call, FailCode::Deadline, ""),

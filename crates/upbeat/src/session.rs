@@ -9,13 +9,12 @@ mod reply;
 mod samples;
 mod write;
 mod pool;
-mod pending;
 mod flow;
+mod kinds;
 mod queue;
 mod send;
 
 pub(crate) use flow::{Kept, Next, Terms};
-pub(crate) use pending::ReplyBudget;
 pub(crate) use queue::{Line, Standing};
 pub(crate) use reply::Answer;
 pub(crate) use upbeat_core::session::Grant;
@@ -24,12 +23,13 @@ pub(crate) use write::{Extensions, Put};
 use crate::error::{Lost, Why};
 use crate::wake::TaskId;
 use crate::wire::Input;
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 use upbeat_core::call::Serving;
 use upbeat_core::fault::Rule;
+use upbeat_core::flow::ReplyBudget;
 use upbeat_core::frame::{Flags, Head};
 use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::FLUSH_MESSAGES;
@@ -86,29 +86,21 @@ pub(crate) struct Session {
     pub(crate) taken: Cell<u64>,
     /// Whether the node looks at it when room is made for requests that wait.
     pub(crate) awaits_turn: Cell<bool>,
-    calls: RefCell<reply::Calls>,
+    /// All that it decides.
+    core: upbeat_core::session::Session<kinds::Kinds>,
+    /// The waiters of open calls that are no tasks, and replies that nobody has read.
+    others: RefCell<reply::Others>,
     /// The answer that lies open in the lane while its waiter is polled.
     arrived: reply::Arrived,
-    /// Bytes of the copies that are kept of unread replies.
-    unread_bytes: Cell<usize>,
-    /// Calls of the peer that have become tasks, and one-way messages likewise.
-    pub(crate) serving: RefCell<Serving<TaskId>>,
     /// What room it was last told of.
     relieved: Cell<[u64; 3]>,
     /// Slots of our lane that were written when the promise was last looked at.
     flushed: Cell<u64>,
-    /// What could not be written for want of room and may not be refused.
-    pending: RefCell<pending::Pending>,
-    /// A bit for each size of buffers for which replies wait.
-    pending_classes: Cell<u8>,
     /// Why the session must end, found where nobody could be told.
     fault: Cell<Option<Fault>>,
-    /// Calls that wait for a number, in order.
-    numbers: upbeat_core::session::Line<Waker>,
     /// Whether frames or replies wait, or a sender waits.
     pressed: Cell<bool>,
     refusals: Cell<u32>,
-    flow: flow::Flow,
     pool: pool::Pool,
     lent: lent::Lent,
     segments: RefCell<VecDeque<GrownSegment>>,
@@ -141,19 +133,14 @@ impl Session {
             hot: Cell::new(false),
             taken: Cell::new(0),
             awaits_turn: Cell::new(false),
-            calls: RefCell::default(),
+            core: upbeat_core::session::Session::new(&terms.core(), replies),
+            others: RefCell::default(),
             arrived: reply::Arrived::default(),
-            unread_bytes: Cell::new(0),
-            serving: RefCell::new(Serving::new()),
             relieved: Cell::default(),
             flushed: Cell::new(0),
-            pending: RefCell::new(pending::Pending::new(terms.share, replies)),
-            pending_classes: Cell::new(0),
             fault: Cell::new(None),
-            numbers: upbeat_core::session::Line::new(),
             pressed: Cell::new(false),
             refusals: Cell::new(0),
-            flow: flow::Flow::new(terms),
             pool: pool::Pool::default(),
             lent: lent::Lent::new(terms.longest),
             segments: RefCell::new(VecDeque::new()),
@@ -282,7 +269,7 @@ impl Session {
     /// A one-way message of the peer that had become a task is done with.
     pub(crate) fn end_oneway(&self) {
         if self.ended().is_none() {
-            self.serving.borrow_mut().end_oneway();
+            self.core.serving().end_oneway();
         }
     }
 
@@ -407,13 +394,11 @@ impl Session {
         if self.ended.set(Lost { peer: self.peer_text(), why }).is_err() {
             return;
         }
-        let waiters = self.calls.borrow_mut().end();
+        let callers = self.core.end();
+        let waiters = self.others.borrow_mut().end(callers);
         waiters.into_iter().for_each(&mut wake);
         self.wake_senders(&mut wake);
-        self.pending.borrow_mut().clear();
-        self.pending_classes.set(0);
         self.samples.take();
-        self.flow.outbound.bar(true);
         self.pressed.set(false);
     }
 
@@ -432,12 +417,23 @@ impl Session {
 
     /// Whether every call of the peer was answered and nothing waits to be sent.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.serving.borrow().is_empty() && self.pending.borrow().is_empty() && self.waiting() == 0
+        self.core.serving().is_empty() && self.core.owed().0 == 0 && self.waiting() == 0
+    }
+
+    /// Returns the handlers of the peer's requests that have become tasks.
+    #[inline(always)]
+    pub(crate) fn serving(&self) -> RefMut<'_, Serving<TaskId>> {
+        self.core.serving()
+    }
+
+    /// Returns the handlers of the peer's calls, whose session has ended.
+    pub(crate) fn take_served(&self) -> Vec<TaskId> {
+        self.core.take_served().into_iter().map(|(_, task)| task).collect()
     }
 
     /// Whether requests of the peer have become tasks that are not done.
     pub(crate) fn serves(&self) -> bool {
-        let serving = self.serving.borrow();
+        let serving = self.core.serving();
         !serving.is_empty() || serving.oneways() != 0
     }
 }

@@ -100,7 +100,13 @@ impl<P> Inbound<P> {
         self.accepted.get() - self.shown.get() >= self.unshown
     }
 
-    /// What the peer is to be shown, if it was not.
+    /// Returns the number to show to a peer that waits for progress, or one that does not.
+    pub fn show_to(&self, waits: bool) -> Option<u64> {
+        let is_due = waits && !mutated(Mutant::WishUnheard) || self.is_unshown();
+        if is_due { self.show() } else { None }
+    }
+
+    /// Returns the number of accepted requests, if the peer was shown another.
     pub fn show(&self) -> Option<u64> {
         let accepted = self.accepted.get();
         (accepted != self.shown.replace(accepted)).then_some(accepted)

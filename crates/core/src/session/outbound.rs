@@ -12,7 +12,7 @@ use crate::mutant::{Mutant, mutated};
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
-/// What both sides of a direction know of it beforehand.
+/// The bounds of one direction of a session, which both sides know beforehand.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Requests that may be on their way without room having been asked for.
@@ -50,7 +50,7 @@ pub enum Room {
     Ask,
 }
 
-/// What a request that has to wait waits for.
+/// The resource that a waiting request lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lack {
     /// A slot of the lane.
@@ -195,13 +195,11 @@ impl<W: Clone> Outbound<W> {
     /// Where a request of so many payload bytes lies, more than a slot's. What the peer says that it has
     /// accepted is looked at if it matters.
     pub fn room(&self, bytes: usize, accepted: impl Fn() -> u64) -> Result<Room, Rule> {
-        let mut may_go = true;
-        if self.credit.get() <= self.bounds.reserved as u32 || !self.calm.get() {
+        if !self.goes_unasked() {
             self.heard(accepted())?;
-            may_go = self.machine.borrow().sender.way(bytes) == Way::Go;
-        }
-        if !may_go {
-            return Ok(Room::Ask);
+            if self.machine.borrow().sender.way(bytes) != Way::Go {
+                return Ok(Room::Ask);
+            }
         }
         if !self.calm.get() || bytes > IN_RING_BYTES_MAX {
             return Ok(Room::Buffer);
@@ -216,8 +214,13 @@ impl<W: Clone> Outbound<W> {
     /// Whether a request of so many bytes, longer than a slot, may go in the ring, as far as is known here.
     #[inline(always)]
     pub fn goes_in_ring(&self, bytes: usize) -> bool {
-        let may_go = self.credit.get() > self.bounds.reserved as u32 && self.calm.get();
-        may_go && self.machine.borrow().copies.takes(bytes)
+        self.goes_unasked() && self.machine.borrow().copies.takes(bytes)
+    }
+
+    /// Whether a request that is longer than a slot may go without asking for room, as far as is known here.
+    #[inline(always)]
+    fn goes_unasked(&self) -> bool {
+        self.credit.get() > self.bounds.reserved as u32 && self.calm.get()
     }
 
     /// A request of so many bytes is about to count that has gone in the ring.

@@ -308,3 +308,96 @@ fn frames_that_wait_are_bounded() {
     assert_eq!(owed.may_wait(10), Err(Rule::TooManyCalls { index, max }));
     assert_eq!(owed.may_wait(9), Ok(()));
 }
+
+/// The side of a session whose parts are numbers.
+struct Numbers;
+
+impl Side for Numbers {
+    type Sender = u32;
+    type Request = u32;
+    type Frame = &'static str;
+    type Caller = u32;
+    type Task = u32;
+
+    fn copied(_: &u32) -> usize {
+        0
+    }
+}
+
+fn session(terms: Terms) -> Session<Numbers> {
+    Session::new(&terms, ReplyBudget::with_ahead(10_000, terms.ahead))
+}
+
+fn terms() -> Terms {
+    Terms { unread: 500, ahead: 3_000, ..Terms::new(true, 1_000) }
+}
+
+#[test]
+fn a_handler_that_waits_for_another_node_holds_nothing_and_is_charged_again_after() {
+    let (session, purse) = (session(terms()), Purse::new(1_000));
+    let mut charge = Charge::new(1_000);
+    charge.polled(false, &session, &purse);
+    assert_eq!((charge.held(), purse.budget().held(), purse.take_filled()), (1_000, 1_000, true));
+    assert!(!session.inbound().is_clear() && !session.may_accept(false, None, &purse));
+    charge.polled(true, &session, &purse);
+    assert!(purse.take_freed() && session.may_accept(false, None, &purse));
+    assert!(!session.may_accept(true, None, &purse), "one that was granted has a place");
+    charge.polled(false, &session, &purse);
+    charge.polled(false, &session, &purse);
+    charge.release(&session, &purse);
+    charge.release(&session, &purse);
+    assert_eq!((charge.held(), purse.budget().held(), purse.take_freed()), (0, 0, true));
+}
+
+#[test]
+fn frames_are_written_before_requests_and_longer_replies_when_there_is_room() {
+    let (session, purse) = (session(terms()), Purse::new(1_000));
+    session.inbound().reserve(300).unwrap();
+    assert_eq!(session.queue_reply("long", 4_000), Ok(true));
+    assert!(session.outbound().may_go(), "it waits for a buffer alone");
+    assert!(session.goes_behind(3_000) && !session.goes_behind(300) && !session.goes_behind(100));
+    assert_eq!(session.step(&purse), None, "more than 3,000 bytes wait");
+    assert_eq!(session.queue_frame("cancel"), Ok(true));
+    assert!(!session.outbound().may_go() && !session.write_frames(|_| false));
+    assert!(!session.write_frames(|frame| *frame == "cancel") && session.outbound().may_go());
+    assert!(!session.write_replies(|_| Written::NoRoom));
+    assert!(session.write_replies(|_| Written::Refused) && session.may_step());
+    assert_eq!(session.step(&purse), Some(Step::Grant(0)));
+    assert_eq!((session.owed(), session.classes()), ((0, 0), 0));
+}
+
+#[test]
+fn copies_of_unread_replies_are_bounded() {
+    let session = session(terms());
+    assert_eq!(session.keep_unread(400, || true), Unread::InPlace);
+    assert_eq!(session.keep_unread(400, || false), Unread::Copied);
+    assert_eq!(session.keep_unread(400, || false), Unread::Copied);
+    assert_eq!((session.keep_unread(1, || false), session.unread()), (Unread::Dropped, 800));
+    session.was_read(400);
+    assert_eq!(session.keep_unread(1, || false), Unread::Copied);
+}
+
+#[test]
+fn a_cancel_finds_the_task_or_the_request_that_waits() {
+    let (session, purse) = (session(terms()), Purse::new(1_000));
+    let [served, kept] = [1, 2].map(|index| CallNumber { index, generation: 1 });
+    session.serving().insert(served, 7).unwrap();
+    session.inbound().keep(8, 300).unwrap();
+    let cancel = |call, request| session.cancel(call, |it| *it == request, &purse);
+    assert_eq!(cancel(served, 8), Cancelled::Task(7));
+    assert_eq!((cancel(kept, 8), cancel(kept, 8)), (Cancelled::Kept(8), Cancelled::Gone));
+}
+
+#[test]
+fn a_session_that_ends_gives_back_all_that_it_has() {
+    let (session, purse) = (session(terms()), Purse::new(1_000));
+    let calls = [4, 5].map(|caller| (session.open_call(caller).unwrap(), caller));
+    session.serving().insert(calls[0].0, 6).unwrap();
+    session.inbound().keep(7, 300).unwrap();
+    session.queue_reply("reply", 2_000).unwrap();
+    assert_eq!(session.end(), calls);
+    assert_eq!(session.take_served(), [(calls[0].0, 6)]);
+    assert_eq!(session.forget_requests(&purse), [7]);
+    assert_eq!((session.owed(), session.queue_frame("late")), ((0, 0), Ok(false)));
+    assert!(!session.outbound().may_go() && session.has_ended());
+}

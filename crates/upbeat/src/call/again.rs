@@ -158,9 +158,9 @@ impl<A: Content, R: Wire> NackCall<'_, A, R> {
     /// The call was refused: it is sent again after a while.
     #[cold]
     fn back_off(&mut self) {
-        self.refusals += 1;
-        let pause = Duration::from_nanos(self.bound.node.backoff_ns(self.refusals));
-        self.pause = Some(Sleep::new(&self.bound.node, pause));
+        let (refusals, pause_ns) = self.bound.node.back_off(self.refusals);
+        self.refusals = refusals;
+        self.pause = Some(Sleep::new(&self.bound.node, Duration::from_nanos(pause_ns)));
     }
 
     /// Waits until the call is to be sent again.

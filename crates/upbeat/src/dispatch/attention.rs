@@ -110,7 +110,7 @@ impl Dispatcher {
     /// ring it for nothing would have both sides do so for ever.
     #[cold]
     pub(super) fn relieve(&self, session: &Session) {
-        session.publish_accepted();
+        session.show_waiting();
         if session.has_made_room() {
             self.flush_one(session, fence_full());
         }

@@ -115,7 +115,7 @@ impl Lease {
         let answered = self.lease.borrow_mut().answered(end);
         let Some(told) = answered else { return };
         if self.end() > before {
-            let task = self.session.serving.borrow_mut().task_mut(self.call).copied();
+            let task = self.session.serving().task_mut(self.call).copied();
             task.into_iter().for_each(|task| self.node.postpone(task, self.end()));
         }
         self.say(told);

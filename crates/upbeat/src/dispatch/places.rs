@@ -46,10 +46,7 @@ impl Dispatcher {
 
     /// Whether the request that lies open is accepted at once.
     pub(super) fn may_accept(&self, session: &Session, head: &Head) -> bool {
-        let budget = self.purse.budget();
-        (session.is_clear() || session.look_clear(&budget))
-            && !head.flags.has(Flags::GRANTED)
-            && session.admits(head, &budget)
+        session.may_accept(head, self.purse.requests())
     }
 
     /// Runs the request that lies open.
@@ -111,10 +108,9 @@ impl Dispatcher {
 
     /// Does one thing for the requests that wait in this session. False if nothing can be done.
     fn step_places(self: &Rc<Self>, session: &Rc<Session>) -> bool {
-        let had_room = self.purse.budget().has_room();
-        let Some(step) = self.purse.with(|budget| session.next_step(budget)) else { return false };
+        let Some(step) = session.next_step(self.purse.requests()) else { return false };
         // A grant takes room as well.
-        self.close_if_full(had_room);
+        self.close_if_full();
         // The session may be none that is looked at, and its peer is told of the step.
         self.sent(session);
         match step {
@@ -145,7 +141,7 @@ impl Dispatcher {
     /// Has the session looked at when room is made, if requests wait in it.
     pub(super) fn await_turn(&self, session: &Rc<Session>) {
         if session.waiting() == 0 {
-            session.look_clear(&self.purse.budget());
+            session.look_clear(self.purse.requests());
         } else if !session.awaits_turn.replace(true) {
             self.waiting.borrow_mut().push_back(Rc::clone(session));
         }

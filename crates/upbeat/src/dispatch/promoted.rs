@@ -3,25 +3,18 @@
 use super::Dispatcher;
 use crate::error::Why;
 use crate::sample::Reason;
-use crate::session::{ReplyBudget, Session};
+use crate::session::Session;
 use crate::task::{Cancelled, Live};
 use crate::wake::{Priority, TaskId};
-use std::cell::{Cell, RefCell};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::cell::Cell;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
-use upbeat_core::flow::Budget;
+use upbeat_core::flow::{self, ReplyBudget};
+use upbeat_core::session;
 
-/// Handlers that must end at a time.
-pub(super) type Expiries = RefCell<BinaryHeap<Reverse<(u64, TaskId)>>>;
-
-/// What the node may hold of requests that were accepted and are not finished.
+/// The budgets of a node.
 pub(super) struct Purse {
-    budget: Cell<Budget>,
-    /// Whether something was given back since requests that wait were looked at.
-    freed: Cell<bool>,
-    /// Bytes of the replies that wait until their callers read.
+    requests: flow::Purse,
     replies: ReplyBudget,
     /// Whether such replies were sent since, for which requests had to wait.
     replied: Cell<bool>,
@@ -29,14 +22,17 @@ pub(super) struct Purse {
 
 impl Purse {
     pub(super) fn new(budget: u64) -> Purse {
-        Purse {
-            budget: Cell::new(Budget::new(budget)),
-            freed: Cell::new(false),
-            replies: ReplyBudget::new(budget),
-            replied: Cell::new(false),
-        }
+        let (requests, replies) = (flow::Purse::new(budget), ReplyBudget::new(budget));
+        Purse { requests, replies, replied: Cell::new(false) }
     }
 
+    /// Returns the bytes for requests that were accepted and are not finished.
+    #[inline(always)]
+    pub(super) fn requests(&self) -> &flow::Purse {
+        &self.requests
+    }
+
+    /// Returns the bytes for replies that wait until their callers read.
     pub(super) fn replies(&self) -> &ReplyBudget {
         &self.replies
     }
@@ -51,50 +47,23 @@ impl Purse {
         self.replied.get()
     }
 
-    pub(super) fn budget(&self) -> Budget {
-        self.budget.get()
-    }
-
-    pub(super) fn with<R>(&self, with: impl FnOnce(&mut Budget) -> R) -> R {
-        let mut budget = self.budget.get();
-        let result = with(&mut budget);
-        self.budget.set(budget);
-        result
-    }
-
     /// Whether requests that wait are to be looked at.
     #[inline(always)]
     pub(super) fn was_freed(&self) -> bool {
-        self.freed.get() && self.freed.replace(false)
+        self.requests.take_freed()
     }
 }
 
-/// What an accepted request holds until it is finished.
-///
-/// While its handler waits for an answer of another node it holds nothing: two nodes whose budgets
-/// are full of handlers that call each other would wait for ever. The tables of open calls bound it
-/// meanwhile.
+/// The bytes that an accepted request holds until its handler is dropped.
 pub(crate) struct Charge {
     purse: Rc<Purse>,
     session: Rc<Session>,
-    bytes: u64,
-    held: bool,
-}
-
-impl Charge {
-    /// Gives back what is held, for a while.
-    fn release(&mut self) {
-        if std::mem::take(&mut self.held) {
-            let Charge { purse, session, bytes, .. } = self;
-            purse.with(|budget| session.with_share(|share| budget.release(share, *bytes)));
-            purse.freed.set(true);
-        }
-    }
+    charge: session::Charge,
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.release();
+        self.session.release(&mut self.charge, self.purse.requests());
     }
 }
 
@@ -102,35 +71,24 @@ impl Dispatcher {
     /// Takes room for a request of so many bytes that goes on as a task. Its handler was polled.
     pub(crate) fn charge(&self, session: &Rc<Session>, bytes: u64) -> Charge {
         let (purse, session) = (Rc::clone(&self.purse), Rc::clone(session));
-        let mut charge = Charge { purse, session, bytes, held: false };
+        let mut charge = Charge { purse, session, charge: session::Charge::new(bytes) };
         self.charge_again(&mut charge);
         charge
     }
 
     /// The handler that holds this was polled, and waits on: for an answer, or for something here.
     pub(crate) fn charge_again(&self, charge: &mut Charge) {
-        if self.polled.answer_awaited() {
-            charge.release();
-        } else if !std::mem::replace(&mut charge.held, true) {
-            self.hold(&charge.session, charge.bytes);
-        }
+        let awaits_reply = self.polled.answer_awaited();
+        charge.session.charge(&mut charge.charge, awaits_reply, self.purse.requests());
+        self.close_if_full();
     }
 
-    fn hold(&self, session: &Session, bytes: u64) {
-        let had_room = self.purse.budget().has_room();
-        self.purse.with(|budget| session.with_share(|share| budget.charge(share, bytes)));
-        let budget = self.purse.budget();
-        session.look_clear(&budget);
-        self.close_if_full(had_room);
-    }
-
-    /// Something was charged, before which there was room or none: if that has filled the budget, no
-    /// session accepts requests at once any more.
-    pub(super) fn close_if_full(&self, had_room: bool) {
-        let budget = self.purse.budget();
-        if had_room && !budget.has_room() {
+    /// If the budget was filled, no session accepts requests at once any more.
+    pub(super) fn close_if_full(&self) {
+        let purse = self.purse.requests();
+        if purse.take_filled() {
             for session in self.sessions() {
-                session.look_clear(&budget);
+                session.look_clear(purse);
             }
         }
     }
@@ -195,9 +153,9 @@ impl Dispatcher {
         };
         self.note_handler(id);
         let entered = match call {
-            Some(call) => session.serving.borrow_mut().insert(call, id),
+            Some(call) => session.serving().insert(call, id),
             None => {
-                session.serving.borrow_mut().begin_oneway();
+                session.serving().begin_oneway();
                 Ok(())
             }
         };
@@ -214,40 +172,33 @@ impl Dispatcher {
 
     /// Ends a handler's task then.
     fn expire(&self, task: TaskId, at: u64) {
-        let mut expiries = self.expiries.borrow_mut();
-        expiries.push(Reverse((at, task)));
-        // Tasks that end before their time leave their entries behind.
-        if expiries.len() > 64 && expiries.len() > 2 * self.tasks.len() {
-            expiries.retain(|Reverse((_, task))| self.tasks.has(*task));
-        }
+        let (tasks, lives) = (self.tasks.len(), |task| self.tasks.has(task));
+        self.expiries.borrow_mut().expire(task, at, tasks, lives);
     }
 
     /// Ends a handler's task then, and not when it was to end.
     pub(super) fn postpone(&self, task: TaskId, end: u64) {
-        self.expiries.borrow_mut().retain(|Reverse((_, other))| *other != task);
-        self.expire(task, end);
+        let (tasks, lives) = (self.tasks.len(), |task| self.tasks.has(task));
+        self.expiries.borrow_mut().postpone(task, end, tasks, lives);
     }
 
     /// Lets a handler's task go on whose caller is gone, until then at most.
     pub(crate) fn leave_alone(&self, task: TaskId, until: u64) {
         self.count(Counter::OrphansLeft);
-        self.expire(task, until);
+        self.postpone(task, until);
     }
 
     /// Ends handlers whose time is over. Gives whether there were any.
     pub(super) fn expire_due(&self, now: u64) -> bool {
         let mut any = false;
         loop {
-            let due = match self.expiries.borrow().peek() {
-                Some(Reverse((at, task))) if *at <= now => *task,
-                _ => return any,
-            };
-            self.expiries.borrow_mut().pop();
+            let due = self.expiries.borrow_mut().pop_due(now);
+            let Some(due) = due else { return any };
             any |= self.cancel(due, Cancelled::Deadline);
         }
     }
 
     pub(super) fn next_expiry(&self) -> Option<u64> {
-        self.expiries.borrow().peek().map(|Reverse((at, _))| *at)
+        self.expiries.borrow().next()
     }
 }

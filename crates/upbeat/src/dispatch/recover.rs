@@ -50,7 +50,7 @@ impl Dispatcher {
             let promoted = matches!(running, Running::Task(_));
             match call {
                 Some(call) => {
-                    session.serving.borrow_mut().remove(call);
+                    session.serving().remove(call);
                     session.fail(call, FailCode::Panicked, &text);
                 }
                 None if promoted => session.end_oneway(),

@@ -2,13 +2,15 @@
 
 use super::{Dispatcher, Request, Running};
 use crate::sample::Unsampled;
-use crate::session::{Fault, Session};
+use crate::session::{Fault, Kept, Session};
 use crate::task::Cancelled;
+use crate::wake::TaskId;
 use crate::wire::Wire;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_core::bind::{BIND, BindRequest, Offered, bind};
-use upbeat_core::frame::{FailCode, Head, Kind};
+use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
+use upbeat_core::session;
 
 impl Dispatcher {
     /// A request that the common path does not take.
@@ -61,6 +63,29 @@ impl Dispatcher {
         session.reply(call, &reply, &mut Unsampled);
     }
 
+    /// The peer has given up a call of its own.
+    fn cancelled(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        call: CallNumber,
+        cancelled: session::Cancelled<TaskId, Kept>,
+    ) {
+        match cancelled {
+            session::Cancelled::Task(task) => {
+                self.count(Counter::CancelsHonoured);
+                self.cancel(task, Cancelled::ByCaller);
+            }
+            session::Cancelled::Kept(_) => {
+                self.count(Counter::CancelsHonoured);
+                session.fail(call, FailCode::Cancelled, "");
+                self.pressed.set(true);
+            }
+            session::Cancelled::Gone => {
+                self.count_more(Counter::OrphansEnded, self.leave_streams(session, call));
+            }
+        }
+    }
+
     /// A frame that is neither request nor answer. It lies open, and is passed here.
     #[cold]
     #[inline(never)]
@@ -74,22 +99,12 @@ impl Dispatcher {
                 return session.follow(head.call.generation);
             }
             Kind::Cancel => {
-                let task = session.serving.borrow_mut().task_mut(head.call).copied();
-                // Without a task the answer is on its way already, or the call waits for its turn.
-                if let Some(task) = task {
-                    self.count(Counter::CancelsHonoured);
-                    self.cancel(task, Cancelled::ByCaller);
-                } else if self.purse.with(|budget| session.cancel_kept(head.call, budget)) {
-                    self.count(Counter::CancelsHonoured);
-                    session.fail(head.call, FailCode::Cancelled, "");
-                    self.pressed.set(true);
-                } else {
-                    self.count_more(Counter::OrphansEnded, self.leave_streams(session, head.call));
-                }
+                let cancelled = session.cancelled(head.call, self.purse.requests());
+                self.cancelled(session, head.call, cancelled);
             }
             Kind::Stamps => self.stamps_arrived(session, &head)?,
             Kind::Withdraw => {
-                self.purse.with(|budget| session.withdrawn(&head, budget))?;
+                session.withdrawn(&head, self.purse.requests())?;
                 self.pressed.set(true);
             }
             Kind::Nack => {

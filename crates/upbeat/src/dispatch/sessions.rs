@@ -321,7 +321,7 @@ impl Dispatcher {
     pub(crate) fn lose(self: &Rc<Self>, session: &Rc<Session>, why: Why) {
         let Some(key) = session.key.get() else { return };
         // By the session's key, which it has no more from here on.
-        let left = match session.serving.borrow().oneways() {
+        let left = match session.serving().oneways() {
             0 => Vec::new(),
             _ => self.tasks.oneways_of(key),
         };
@@ -350,13 +350,13 @@ impl Dispatcher {
             Waiter::Task(task) => self.roster().push(task),
             Waiter::Waker(waker) => waker.wake(),
         });
-        for (_, task) in session.serving.take().drain() {
+        for task in session.take_served() {
             self.cancel(task, Cancelled::Lost);
         }
         for task in left {
             self.cancel(task, Cancelled::Lost);
         }
-        drop(self.purse.with(|budget| session.forget_kept(budget)));
+        drop(session.forget_kept(self.purse.requests()));
         self.count_more(Counter::OrphansEnded, self.end_streams(key, session));
         self.pressed.set(true);
         if let (Some(on_lost), Some(lost)) = (&self.settings.on_lost, session.ended()) {

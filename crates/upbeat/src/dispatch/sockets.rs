@@ -70,7 +70,7 @@ impl Dispatcher {
     fn lose_after_last_words(self: &Rc<Self>, session: &Rc<Session>, why: Why) {
         let mut why = why;
         session.carrier.take_rest();
-        for kept in self.purse.with(|budget| session.forget_kept(budget)) {
+        for kept in session.forget_kept(self.purse.requests()) {
             if kept.head.kind != Kind::Call {
                 self.run_kept(session, &kept);
             }

@@ -8,9 +8,7 @@ use crate::call::MISSING;
 use crate::client::{numbers, request};
 use crate::error::{CallError, ConnectError, Lost, Why};
 use crate::sample::Unsampled;
-use crate::session::{
-    Answer, Extensions, Fault, Grant, Line, Put, ReplyBudget, Session, Terms, Waiter,
-};
+use crate::session::{Answer, Extensions, Fault, Grant, Line, Put, Session, Terms, Waiter};
 use crate::wait::{Pace, TURNS_PER_TICK, Waiting};
 use crate::wake::MAIN;
 use crate::warning::memory_is_refused;
@@ -21,6 +19,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 use upbeat_core::bind::{BIND, BindRequest, PULL, PUSH};
+use upbeat_core::flow::ReplyBudget;
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind, Plain};
 use upbeat_core::method::Signature;
 use upbeat_core::term::{Step as Extension, Term};

@@ -44,13 +44,13 @@ impl Session {
     pub(crate) fn stand_at(&self, line: Line, ticket: Option<u64>, waker: &Waker) -> u64 {
         match line {
             Line::Room => {
-                let ticket = self.flow.outbound.stand(ticket, waker);
+                let ticket = self.core.outbound().stand(ticket, waker);
                 self.press();
                 ticket
             }
             Line::Number => {
                 self.pressed.set(true);
-                self.numbers.stand(ticket, waker)
+                self.core.numbers().stand(ticket, waker)
             }
         }
     }
@@ -58,42 +58,42 @@ impl Session {
     /// A sender waits no more.
     pub(crate) fn leave(&self, line: Line, ticket: u64) {
         match line {
-            Line::Room => self.flow.outbound.leave(ticket, Waker::wake),
-            Line::Number => self.numbers.leave(ticket, Waker::wake),
+            Line::Room => self.core.outbound().leave(ticket, Waker::wake),
+            Line::Number => self.core.numbers().leave(ticket, Waker::wake),
         }
     }
 
     /// Says which sender tries next, by its place in a line. Without a place, it is one that stands in no line.
     pub(crate) fn take_turn(&self, place: Option<&Standing>) {
         let ticket = |line| place.filter(|place| place.line == line).map(|place| place.ticket);
-        self.flow.outbound.line().take_turn(ticket(Line::Room));
-        self.numbers.take_turn(ticket(Line::Number));
+        self.core.outbound().line().take_turn(ticket(Line::Room));
+        self.core.numbers().take_turn(ticket(Line::Number));
     }
 
     /// Says which call that waits for a number tries next, by its ticket.
     pub(crate) fn take_turn_at(&self, ticket: Option<u64>) {
-        self.numbers.take_turn(ticket);
+        self.core.numbers().take_turn(ticket);
     }
 
     /// Whether senders were woken that may not have responded yet: the session's owner must not
     /// sleep before it knows, for others may wait behind them.
     pub(crate) fn awaits_senders(&self) -> bool {
-        self.flow.outbound.line().is_stirred() || self.numbers.is_stirred()
+        self.core.outbound().line().is_stirred() || self.core.numbers().is_stirred()
     }
 
     /// Begins a round: those that were woken and do not respond lose their turns to the next.
     pub(super) fn pass_over(&self) {
-        if self.flow.outbound.pass_over() {
-            self.flow.outbound.line().wake_first(usize::MAX, Waker::wake_by_ref);
+        if self.core.outbound().pass_over() {
+            self.core.outbound().line().wake_first(usize::MAX, Waker::wake_by_ref);
         }
-        self.numbers.pass_over();
+        self.core.numbers().pass_over();
     }
 
     /// Wakes as many calls that wait for numbers as there are numbers.
     pub(super) fn wake_callers(&self) {
-        if self.numbers.stands() {
+        if self.core.numbers().stands() {
             let free = CALLS_PER_SESSION_MAX - self.calls_open();
-            self.numbers.wake_first(free, Waker::wake_by_ref);
+            self.core.numbers().wake_first(free, Waker::wake_by_ref);
         }
     }
 }

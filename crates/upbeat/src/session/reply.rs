@@ -14,17 +14,15 @@ use crate::wire::{Hold, Input, WireError, reserved};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::task::Waker;
-use upbeat_core::call::{Abandon, Answered, CallTable};
+use upbeat_core::call::{Abandon, Answered};
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Flags, Head, Kind};
 use upbeat_core::limits::UNREAD_BYTES_MAX;
+use upbeat_core::session::Unread;
 
-/// The open calls of a session, with who waits for each: the task, or what is rarer.
+/// The waiters and replies of open calls for which no task of the node waits, by the places of their
+/// calls: [`NO_TASK`] is in the table.
 #[derive(Default)]
-pub(super) struct Calls {
-    table: CallTable<TaskId>,
-    /// By the places of their calls, what stands there instead of a task: [`NO_TASK`] is in the table.
-    others: Vec<Option<Other>>,
-}
+pub(super) struct Others(Vec<Option<Other>>);
 
 /// A call for which no task of the node waits.
 pub(crate) enum Other {
@@ -36,93 +34,31 @@ pub(crate) enum Other {
     Dropped(Box<CallError<Infallible>>),
 }
 
-impl Calls {
-    #[inline(always)]
-    fn open(&mut self, waiter: Waiter) -> Option<CallNumber> {
-        match waiter {
-            Waiter::Task(task) => self.table.open(task).ok(),
-            Waiter::Waker(waker) => self.open_for(waker),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn open_for(&mut self, waker: Waker) -> Option<CallNumber> {
-        let call = self.table.open(NO_TASK).ok()?;
-        self.put(call, Other::Waker(waker));
-        Some(call)
-    }
-
+impl Others {
     /// Puts something at the place of an open call. Returns what was there.
     fn put(&mut self, call: CallNumber, other: Other) -> Option<Other> {
         let place = call.index as usize;
-        if place >= self.others.len() {
-            self.others.resize_with(place + 1, || None);
+        if place >= self.0.len() {
+            self.0.resize_with(place + 1, || None);
         }
-        self.others[place].replace(other)
+        self.0[place].replace(other)
     }
 
-    /// Whether the answer of an open call is kept. None if the call is not open.
-    fn is_answered(&mut self, call: CallNumber) -> Option<bool> {
-        let task = *self.table.waiter_mut(call)?;
-        let other = || self.others.get(call.index as usize)?.as_ref();
-        Some(task == NO_TASK && !matches!(other(), Some(Other::Waker(_))))
+    fn take(&mut self, call: CallNumber) -> Option<Other> {
+        self.0.get_mut(call.index as usize)?.take()
     }
 
-    /// Has an open call wait for somebody, or keep something. Returns who waited for it.
-    fn change(&mut self, call: CallNumber, to: Result<Waiter, Other>) -> Option<Waiter> {
-        let was = match self.table.waiter_mut(call)? {
-            task if *task == NO_TASK => self.take_other(call).and_then(Other::into_waiter),
-            task => Some(Waiter::Task(*task)),
-        };
-        let (task, other) = match to {
-            Ok(Waiter::Task(task)) => (task, None),
-            Ok(Waiter::Waker(waker)) => (NO_TASK, Some(Other::Waker(waker))),
-            Err(other) => (NO_TASK, Some(other)),
-        };
-        if let Some(other) = other {
-            self.put(call, other);
-        }
-        if let Some(waiter) = self.table.waiter_mut(call) {
-            *waiter = task;
-        }
-        was
-    }
-
-    fn take_other(&mut self, call: CallNumber) -> Option<Other> {
-        self.others.get_mut(call.index as usize)?.take()
-    }
-
-    /// Closes a call. Returns what stood there instead of a task.
-    fn close(&mut self, call: CallNumber) -> Option<Other> {
-        match self.table.close(call)? {
-            NO_TASK => self.take_other(call),
-            _ => None,
-        }
-    }
-
-    /// Gives up a call whose frame was sent: whether the callee is to be told, and what stood there.
-    fn abandon(&mut self, call: CallNumber) -> (bool, Option<Other>) {
-        match self.table.abandon(call) {
-            Abandon::Cancel(NO_TASK) => (true, self.take_other(call)),
-            Abandon::Answered(NO_TASK) => (false, self.take_other(call)),
-            Abandon::Cancel(_) => (true, None),
-            Abandon::Answered(_) | Abandon::Gone => (false, None),
-        }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.table.len()
-    }
-
-    /// Ends all calls that have no answer. Returns who waited for them.
-    pub(super) fn end(&mut self) -> Vec<Waiter> {
-        let ended: Vec<_> = self.table.drain().collect();
-        let waiter = |(call, task)| match task {
-            NO_TASK => self.take_other(call).and_then(Other::into_waiter),
+    /// Returns who waited for a call, by its entry in the table.
+    fn take_waiter(&mut self, call: CallNumber, task: TaskId) -> Option<Waiter> {
+        match task {
+            NO_TASK => self.take(call).and_then(Other::into_waiter),
             task => Some(Waiter::Task(task)),
-        };
-        ended.into_iter().filter_map(waiter).collect()
+        }
+    }
+
+    /// Returns the waiters of calls that end without a reply.
+    pub(super) fn end(&mut self, callers: Vec<(CallNumber, TaskId)>) -> Vec<Waiter> {
+        callers.into_iter().filter_map(|(call, task)| self.take_waiter(call, task)).collect()
     }
 }
 
@@ -170,41 +106,75 @@ impl Session {
     /// Opens a call. None if as many are open as may be, or others wait for numbers before it.
     #[inline(always)]
     pub(crate) fn open_call(&self, waiter: Waiter) -> Option<CallNumber> {
-        if self.numbers.stands() && !self.may_open() {
-            return None;
+        match waiter {
+            Waiter::Task(task) => self.core.open_call(task),
+            Waiter::Waker(waker) => self.open_for(waker),
         }
-        self.calls.borrow_mut().open(waiter)
     }
 
-    /// Whether no other call that waits for a number comes first. The end of a session keeps none waiting.
     #[cold]
-    fn may_open(&self) -> bool {
-        self.numbers.is_in_turn() || self.ended().is_some()
+    #[inline(never)]
+    fn open_for(&self, waker: Waker) -> Option<CallNumber> {
+        let call = self.core.open_call(NO_TASK)?;
+        self.others.borrow_mut().put(call, Other::Waker(waker));
+        Some(call)
+    }
+
+    /// Closes a call. Returns what stood there instead of a task.
+    fn close_call(&self, call: CallNumber) -> Option<Other> {
+        match self.core.calls().close(call)? {
+            NO_TASK => self.others.borrow_mut().take(call),
+            _ => None,
+        }
+    }
+
+    /// Whether the reply of an open call is kept. None if the call is not open.
+    fn is_answered(&self, call: CallNumber) -> Option<bool> {
+        let task = *self.core.calls().waiter_mut(call)?;
+        let others = self.others.borrow();
+        let other = others.0.get(call.index as usize).and_then(Option::as_ref);
+        Some(task == NO_TASK && !matches!(other, Some(Other::Waker(_))))
+    }
+
+    /// Has an open call wait for somebody, or keep something. Returns who waited for it.
+    fn change(&self, call: CallNumber, to: Result<Waiter, Other>) -> Option<Waiter> {
+        let mut calls = self.core.calls();
+        let entry = calls.waiter_mut(call)?;
+        let mut others = self.others.borrow_mut();
+        let was = others.take_waiter(call, *entry);
+        let (task, other) = match to {
+            Ok(Waiter::Task(task)) => (task, None),
+            Ok(Waiter::Waker(waker)) => (NO_TASK, Some(Other::Waker(waker))),
+            Err(other) => (NO_TASK, Some(other)),
+        };
+        *entry = task;
+        if let Some(other) = other {
+            others.put(call, other);
+        }
+        was
     }
 
     /// Closes a call whose frame was not sent.
     pub(crate) fn close_unsent(&self, call: CallNumber) {
-        let other = self.calls.borrow_mut().close(call);
+        let other = self.close_call(call);
         // A waker is the application's, and may call.
         drop(other);
     }
 
     /// Calls that are open.
     pub(crate) fn calls_open(&self) -> usize {
-        self.calls.borrow().len()
+        self.core.calls().len()
     }
 
     /// An answer lies open: who is to be polled for it? When that has been done,
     /// [`Session::keep_answer`] takes over what was not taken.
     #[inline(always)]
     pub(crate) fn answer_arrived(&self, head: &Head) -> Result<Option<Waiter>, Fault> {
-        if let Some(task) = self.task_that_waits(head.call) {
+        if let Some(task) = self.reply_arrived(head.call, head.len) {
             let arrived = &self.arrived;
-            arrived.call.set(head.call);
             let is_plain = head.kind == Kind::Reply && head.flags == Flags::NONE;
-            arrived.is_plain.set(is_plain);
-            arrived.len.set(head.len);
             if !is_plain {
+                arrived.is_plain.set(false);
                 arrived.is_reply.set(head.kind == Kind::Reply);
                 arrived.hold.set(self.hold(head)?);
             }
@@ -229,8 +199,8 @@ impl Session {
     #[inline(always)]
     fn task_that_waits(&self, call: CallNumber) -> Option<TaskId> {
         // To change, although it does not: that costs less than to count who looks.
-        let calls = self.calls.borrow_mut();
-        calls.table.waiting(call).filter(|task| *task != NO_TASK)
+        let calls = self.core.calls();
+        calls.waiting(call).filter(|task| *task != NO_TASK)
     }
 
     /// Copies the answer that was not taken where it lay. Gives whether there was one.
@@ -263,37 +233,46 @@ impl Session {
     #[cold]
     #[inline(never)]
     fn keep(&self, call: CallNumber, kind: Kind, body: Body) -> Result<Option<Waiter>, Fault> {
-        let mut calls = self.calls.borrow_mut();
-        match calls.table.answer(call).map_err(misbehaved)? {
-            Answered::Abandoned => Ok(None),
-            Answered::Waiting(_) => {
-                self.set_stashed(call);
-                let kept = self.unread(kind, body);
-                self.unread_bytes.set(self.unread_bytes.get() + kept.own_bytes());
-                Ok(calls.change(call, Err(kept)))
-            }
+        // The table is not borrowed while the reply is kept.
+        let is_wanted = match self.core.calls().answer(call).map_err(misbehaved)? {
+            Answered::Abandoned => false,
+            Answered::Waiting(_) => true,
+        };
+        if !is_wanted {
+            return Ok(None);
+        }
+        self.set_stashed(call);
+        Ok(self.change(call, Err(self.unread(kind, body))))
+    }
+
+    /// Keeps a reply until it is read: in the buffer in which it lies, or as a copy.
+    fn unread(&self, kind: Kind, body: Body) -> Other {
+        let (bytes, keeps) = match &body {
+            Body::Copied(bytes) => (bytes.len(), false),
+            Body::Held(hold) => (hold.len(), hold.keep()),
+            Body::Lost(_) => return Other::Kept(kind, body),
+        };
+        match (self.core.keep_unread(bytes, || keeps), body) {
+            (Unread::Dropped, _) => dropped(bytes),
+            (Unread::Copied, Body::Held(hold)) => self.copied(kind, hold),
+            (_, body) => Other::Kept(kind, body),
         }
     }
 
-    /// Keeps a reply until it is read: in the buffer in which it lies, if more may be kept, or as a
-    /// copy. The buffers that are left serve the answers of other calls.
-    fn unread(&self, kind: Kind, body: Body) -> Other {
-        let hold = match body {
-            Body::Held(hold) if !hold.keep() => hold,
-            Body::Copied(bytes) if self.unread_bytes.get() >= UNREAD_BYTES_MAX => {
-                return dropped(bytes.len());
-            }
-            body => return Other::Kept(kind, body),
-        };
+    /// Copies a reply, which is counted, out of the buffer in which it lies.
+    fn copied(&self, kind: Kind, hold: Hold) -> Other {
         let bytes = hold.len();
-        if self.unread_bytes.get() >= UNREAD_BYTES_MAX {
-            return dropped(bytes);
-        }
-        let Ok(mut copy) = reserved(bytes) else { return Other::Kept(kind, Body::Lost(bytes)) };
+        let Ok(mut copy) = reserved(bytes) else {
+            self.core.was_read(bytes);
+            return Other::Kept(kind, Body::Lost(bytes));
+        };
         copy.resize(bytes, 0);
         match hold.with(|loan| loan.read(0, &mut copy)) {
             Ok(()) => Other::Kept(kind, Body::Copied(copy.into_boxed_slice())),
-            Err(_) => Other::Kept(kind, Body::Held(hold)),
+            Err(_) => {
+                self.core.was_read(bytes);
+                Other::Kept(kind, Body::Held(hold))
+            }
         }
     }
 
@@ -311,7 +290,7 @@ impl Session {
         let arrived = &self.arrived;
         arrived.call.set(CallNumber::NONE);
         // A task waits for it, as was seen when the answer came.
-        self.calls.borrow_mut().table.close_waiting(call);
+        self.core.calls().close_waiting(call);
         if !arrived.is_plain.get() {
             return self.read_arrived(take);
         }
@@ -342,19 +321,15 @@ impl Session {
         waiter: impl FnOnce() -> Waiter,
         take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
     ) -> Answer<R> {
-        let mut calls = self.calls.borrow_mut();
-        let Some(is_answered) = calls.is_answered(call) else {
+        let Some(is_answered) = self.is_answered(call) else {
             return Answer::Failed(Box::new(self.unknown()));
         };
         if !is_answered {
-            let before = calls.change(call, Ok(waiter()));
-            drop(calls);
-            drop(before);
+            // A waker is the application's, and may call when it is dropped.
+            drop(self.change(call, Ok(waiter())));
             return Answer::Open;
         }
-        let closed = calls.close(call);
-        drop(calls);
-        let Some(other) = closed else { return Answer::Open };
+        let Some(other) = self.close_call(call) else { return Answer::Open };
         self.was_read(&other);
         match other {
             Other::Kept(kind, body) => read(kind == Kind::Reply, &mut body.input(), take),
@@ -365,7 +340,7 @@ impl Session {
 
     /// The answer of a call that is closed is kept no more.
     fn was_read(&self, closed: &Other) {
-        self.unread_bytes.set(self.unread_bytes.get() - closed.own_bytes());
+        self.core.was_read(closed.own_bytes());
     }
 
     /// The error of a call that was sent and has no answer.
@@ -381,10 +356,15 @@ impl Session {
         if self.arrived.call.get() == call {
             self.arrived.call.set(CallNumber::NONE);
             drop(self.arrived.hold.take());
-            self.calls.borrow_mut().close(call);
+            self.core.calls().close(call);
             return false;
         }
-        let (tells, other) = self.calls.borrow_mut().abandon(call);
+        let (tells, task) = match self.core.calls().abandon(call) {
+            Abandon::Cancel(task) => (true, task),
+            Abandon::Answered(task) => (false, task),
+            Abandon::Gone => return false,
+        };
+        let other = if task == NO_TASK { self.others.borrow_mut().take(call) } else { None };
         drop(self.take_open_sample(call));
         if let Some(other) = &other {
             self.was_read(other);

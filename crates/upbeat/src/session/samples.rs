@@ -121,7 +121,7 @@ impl Session {
 
     /// Sends the stamps that were taken here, if there is room for them. They ring nobody.
     pub(crate) fn send_stamps(&self, call: CallNumber, sample: &Sample) {
-        if self.flow.outbound.is_barred() {
+        if self.core.outbound().is_barred() {
             return;
         }
         let mut payload = [0; STAMPS_BYTES_MAX];

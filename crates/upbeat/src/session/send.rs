@@ -7,7 +7,7 @@
 //! that the peer may have open, and in bytes by the node's budget for them and the session's share. While
 //! a session has many, its requests are not accepted, so a peer that does not read has nothing run.
 
-use super::pending::Frame;
+use super::kinds::Frame;
 use super::write::{
     ANSWERS, Bytes, Extensions, Front, GRANTED, PENDING, Put, REQUESTS, Words, encoded,
 };
@@ -15,9 +15,10 @@ use super::{Fault, Session, Waiter, misbehaved};
 use crate::sample::{Answering, Stamps, Unsampled};
 use crate::wire::Content;
 use std::task::Waker;
+use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Head};
-use upbeat_core::limits::{CONTROL_SLOTS, MESSAGE_BYTES_MAX, SHORT_BYTES};
-use upbeat_core::session::{CLASSES, Waiting, class_of};
+use upbeat_core::limits::{CONTROL_SLOTS, MESSAGE_BYTES_MAX};
+use upbeat_core::session::Written;
 use upbeat_memory::ring::Refused;
 
 const TOO_MUCH_PENDING: &str = "replies that wait until their callers read take the budget for \
@@ -33,13 +34,13 @@ impl Session {
         value: &T,
         stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
-        if !self.flow.may_go() {
+        if !self.core.outbound().may_go() {
             // Its words one by one, for in memory they would be on the common way too.
             let [first, second, third] = head;
             return self.request_carefully((first, second, third), extensions, value, stamps);
         }
         self.put(Front { head, extensions }, value, REQUESTS, stamps)?;
-        self.flow.went();
+        self.core.outbound().went();
         Ok(())
     }
 
@@ -56,7 +57,7 @@ impl Session {
         self.may_go_carefully()?;
         let head = [first, second, third];
         self.put(Front { head, extensions }, value, REQUESTS, stamps)?;
-        self.flow.outbound.went_carefully();
+        self.core.outbound().went_carefully();
         Ok(())
     }
 
@@ -68,7 +69,7 @@ impl Session {
         value: &T,
         stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
-        if !self.flow.outbound.admits_granted() {
+        if !self.core.outbound().admits_granted() {
             return Err(self.ended_or_full());
         }
         self.put(Front { head, extensions }, value, GRANTED, stamps)?;
@@ -88,7 +89,7 @@ impl Session {
     #[inline(always)]
     pub(crate) fn reply<T: Content>(&self, call: CallNumber, value: &T, stamps: &mut impl Stamps) {
         let head = Head::reply(call, 0).with_manner(stamps.manner()).words();
-        if self.flow.outbound.is_barred() {
+        if self.core.outbound().is_barred() {
             return self.reply_slowly(call, value, Put::Full);
         }
         if let Err(put) = self.put(Front::plain(head), value, ANSWERS, &mut Answering(stamps)) {
@@ -101,9 +102,9 @@ impl Session {
     fn reply_slowly<T: Content>(&self, call: CallNumber, value: &T, put: Put) {
         let refused = || self.fail(call, FailCode::Overloaded, TOO_MUCH_PENDING);
         let put = match put {
-            Put::Full if !self.pending.borrow().admits(value.bytes_likely()) => return refused(),
+            Put::Full if !self.core.admits_reply(value.bytes_likely()) => return refused(),
             Put::Full => match encoded(value) {
-                Ok(payload) if !self.pending.borrow().admits(payload.len()) => return refused(),
+                Ok(payload) if !self.core.admits_reply(payload.len()) => return refused(),
                 Ok(payload) => return self.queue_reply(Head::reply(call, 0).words(), payload),
                 Err(put) => put,
             },
@@ -140,56 +141,31 @@ impl Session {
     /// Sends a frame that may not be refused.
     pub(crate) fn send_surely(&self, head: Head, payload: Vec<u8>) {
         let head = head.words();
-        if !self.flow.outbound.is_barred() && self.put_ready(head, &payload).is_ok() {
+        if !self.core.outbound().is_barred() && self.put_ready(head, &payload).is_ok() {
             return;
         }
-        if self.may_queue() {
-            self.pending.borrow_mut().push_frame(head, payload);
-            self.flow.outbound.bar(true);
-            self.press();
-        }
+        self.waits(self.core.queue_frame(Frame { head, payload }));
     }
 
     /// Has a reply wait for room. While many do, requests of the session are not accepted.
     fn queue_reply(&self, head: Words, payload: Vec<u8>) {
-        if !self.may_queue() {
-            return;
-        }
-        let is_short = payload.len() <= SHORT_BYTES;
-        let mut pending = self.pending.borrow_mut();
-        pending.push_reply(head, payload);
-        self.pending_classes.set(pending.classes());
-        let takes_requests = pending.takes_requests();
-        drop(pending);
-        if is_short {
-            self.flow.outbound.bar(true);
-        }
-        if !takes_requests {
-            self.stop_short();
-        }
-        self.press();
+        let bytes = payload.len();
+        self.waits(self.core.queue_reply(Frame { head, payload }, bytes));
     }
 
-    /// Whether one more frame may wait. A peer for which too many do breaks a rule.
-    fn may_queue(&self) -> bool {
-        if self.ended().is_some() {
-            return false;
+    /// A frame was to be queued: it waits, or the peer has broken a rule.
+    fn waits(&self, queued: Result<bool, Rule>) {
+        match queued {
+            Ok(true) => self.press(),
+            Ok(false) => {}
+            Err(rule) => self.give_up(misbehaved(rule)),
         }
-        let serving = self.serving.borrow().len();
-        let may_wait = self.pending.borrow().may_wait(serving);
-        may_wait.inspect_err(|rule| self.give_up(misbehaved(*rule))).is_ok()
-    }
-
-    /// Whether requests of the peer are accepted, as far as the replies go that wait.
-    pub(super) fn takes_requests(&self) -> bool {
-        self.pending.borrow().takes_requests()
     }
 
     /// Whether a reply of so many bytes goes behind others of its size, which wait for buffers.
     #[inline]
     pub(super) fn goes_behind(&self, bytes: usize) -> bool {
-        let classes = self.pending_classes.get();
-        classes != 0 && classes & 1 << class_of(bytes) != 0
+        self.core.goes_behind(bytes)
     }
 
     /// Has the session end for this reason where it is looked after: both sides see the end of the
@@ -203,7 +179,7 @@ impl Session {
 
     /// Wakes this one when there may be room.
     pub(crate) fn wait_for_room(&self, waker: &Waker) {
-        self.flow.outbound.wait_for_room(waker, |other| other.will_wake(waker));
+        self.core.outbound().wait_for_room(waker, |other| other.will_wake(waker));
         self.press();
     }
 
@@ -229,87 +205,59 @@ impl Session {
             self.pass_over();
         }
         let written = self.write_replies() | self.write_frames();
-        let may_accept = written && self.waiting() != 0 && self.takes_requests();
+        let may_accept = written && self.core.may_step();
         if self.has_room(part) {
             self.pool.lacks_none();
             self.room_came();
             // Replies that still wait for buffers want to hear of room.
-            if self.pending_classes.get() == 0 && self.carrier.lanes.wants_room() {
+            if self.core.classes() == 0 && self.carrier.lanes.wants_room() {
                 self.carrier.lanes.set_wants_room(false);
             }
         }
         self.wake_callers();
         // A sender that was woken may not respond: the owner goes on looking until it knows.
-        let stand = self.flow.outbound.line().stands() || self.numbers.stands();
+        let stand = self.core.outbound().line().stands() || self.core.numbers().stands();
         self.pressed.set(stand || self.carrier.lanes.wants_room());
         may_accept
     }
 
-    /// Writes the replies for which there are buffers by now: of each size in order. Returns whether there
-    /// were any.
+    /// Writes the replies for which there are buffers by now. Returns whether there were any.
     fn write_replies(&self) -> bool {
-        if self.pending_classes.get() == 0 {
-            return false;
-        }
-        let mut written = false;
-        for class in 0..CLASSES {
-            while let Some(reply) = self.next_reply(class) {
-                match self.put_ready(reply.frame.head, &reply.frame.payload) {
-                    Ok(()) => written |= self.pending.borrow_mut().release(&reply),
-                    Err(Put::Full) => {
-                        self.pending.borrow_mut().put_back_reply(reply, class);
-                        break;
-                    }
-                    Err(put) => {
-                        written |= self.pending.borrow_mut().release(&reply);
-                        self.has_no_result(reply.frame.call(), put);
-                    }
-                }
+        self.core.write_replies(|reply| match self.put_ready(reply.head, &reply.payload) {
+            Ok(()) => Written::Sent,
+            Err(Put::Full) => Written::NoRoom,
+            Err(put) => {
+                self.has_no_result(reply.call(), put);
+                Written::Refused
             }
-        }
-        self.pending_classes.set(self.pending.borrow().classes());
-        written
+        })
     }
 
     /// Writes the frames that wait in order, as far as there is room. Returns whether there were replies
     /// among them.
     fn write_frames(&self) -> bool {
-        let mut written = false;
-        while let Some(frame) = self.next_frame() {
-            if let Err(put) = self.put_ready(frame.frame.head, &frame.frame.payload) {
-                if let Put::Ended(fault) = put {
-                    self.give_up(fault);
-                }
-                self.pending.borrow_mut().put_back_frame(frame);
-                self.flow.outbound.bar(true);
-                return written;
+        self.core.write_frames(|frame| match self.put_ready(frame.head, &frame.payload) {
+            Ok(()) => true,
+            Err(Put::Ended(fault)) => {
+                self.give_up(fault);
+                false
             }
-            written |= self.pending.borrow_mut().release(&frame);
-        }
-        self.flow.outbound.bar(self.ended().is_some());
-        written
+            Err(_) => false,
+        })
     }
 
     /// Wakes everybody who waits to send.
     pub(super) fn wake_senders(&self, mut wake: impl FnMut(Waiter)) {
         let mut wake = |waker: &Waker| wake(Waiter::Waker(waker.clone()));
-        self.flow.outbound.wake_all(&mut wake);
-        self.numbers.wake_all(wake);
-    }
-
-    fn next_frame(&self) -> Option<Waiting<Frame>> {
-        self.pending.borrow_mut().pop_frame()
-    }
-
-    fn next_reply(&self, class: usize) -> Option<Waiting<Frame>> {
-        self.pending.borrow_mut().pop_reply(class)
+        self.core.outbound().wake_all(&mut wake);
+        self.core.numbers().wake_all(wake);
     }
 
     /// Whether any of what is lacking may be there now.
     fn has_room(&self, part: bool) -> bool {
         let has_buffers = || self.pool.has_more(part, &self.carrier.lanes);
         let accepted = || self.peer_accepted();
-        self.flow.outbound.has_room(part, accepted, || self.has_slots(), has_buffers)
+        self.core.outbound().has_room(part, accepted, || self.has_slots(), has_buffers)
     }
 
     /// Whether a good part of the lane is free.

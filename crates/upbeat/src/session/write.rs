@@ -236,7 +236,7 @@ impl Session {
     /// Notes what there was none of.
     #[cold]
     pub(super) fn lacks(&self, what: Lack) -> Put {
-        self.flow.outbound.lacks(what);
+        self.core.outbound().lacks(what);
         self.carrier.found_no_room();
         Put::Full
     }
@@ -295,7 +295,7 @@ impl Session {
             return None;
         }
         match self.put_in_slots(front, value, span_of(in_slots), domain, stamps) {
-            Ok(Ok(())) if domain.asks => self.flow.outbound.went_in_ring(bytes),
+            Ok(Ok(())) if domain.asks => self.core.outbound().went_in_ring(bytes),
             Ok(Ok(())) => {}
             Err(Put::Full) if domain.usage == Use::Answers => {
                 return Some(self.put_in_buffer(front, value, bytes, domain, stamps));
@@ -378,7 +378,7 @@ impl Session {
                 Err(Put::Full) if domain.usage == Use::Answers => {}
                 written => {
                     if domain.asks && matches!(written, Ok(Ok(()))) {
-                        self.flow.outbound.went_in_ring(len);
+                        self.core.outbound().went_in_ring(len);
                     }
                     return written;
                 }

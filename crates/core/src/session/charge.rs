@@ -1,0 +1,51 @@
+//! The bytes that an accepted request holds of the budgets until its handler is finished.
+
+use super::{Session, Side};
+use crate::flow::Purse;
+use crate::mutant::{Mutant, mutated};
+
+/// The charge of a handler that has become a task.
+///
+/// While the handler waits for a reply of another node it holds nothing: two nodes whose budgets are full
+/// of handlers that call each other would wait for ever. The tables of open calls bound it meanwhile.
+/// Invariant: what is given back was taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Charge {
+    bytes: u64,
+    held: bool,
+}
+
+impl Charge {
+    /// The charge of a request that is charged with so many bytes, of which none are held yet.
+    pub const fn new(bytes: u64) -> Charge {
+        Charge { bytes, held: false }
+    }
+
+    /// Returns the bytes that are held now.
+    pub const fn held(&self) -> u64 {
+        if self.held { self.bytes } else { 0 }
+    }
+
+    /// The handler was polled and is not done: it waits for a reply of another node, or for something
+    /// here, which it is charged for whatever the budgets say.
+    pub fn polled<S: Side>(&mut self, awaits_reply: bool, session: &Session<S>, purse: &Purse) {
+        if awaits_reply && !mutated(Mutant::WaitingCounted) {
+            self.release(session, purse);
+        } else if !self.held {
+            self.held = true;
+            purse.with(|budget| {
+                session.inbound().with_share(|share| budget.charge(share, self.bytes));
+            });
+            session.look_clear(purse);
+        }
+    }
+
+    /// Gives back the bytes that are held.
+    pub fn release<S: Side>(&mut self, session: &Session<S>, purse: &Purse) {
+        if core::mem::take(&mut self.held) {
+            purse.with(|budget| {
+                session.inbound().with_share(|share| budget.release(share, self.bytes));
+            });
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The types that nodes and handles keep in the decisions of a session.
+
+use super::flow::Kept;
+use super::write::Words;
+use crate::wake::TaskId;
+use std::task::Waker;
+use upbeat_core::frame::CallNumber;
+use upbeat_core::session::Side;
+
+/// A side of a session that is a node or a handle.
+pub(super) struct Kinds;
+
+impl Side for Kinds {
+    type Sender = Waker;
+    type Request = Kept;
+    type Frame = Frame;
+    type Caller = TaskId;
+    type Task = TaskId;
+
+    fn copied(kept: &Kept) -> usize {
+        kept.copied()
+    }
+}
+
+/// A frame that waits: the words of its head, without a length, and its payload.
+pub(super) struct Frame {
+    pub(super) head: Words,
+    pub(super) payload: Vec<u8>,
+}
+
+impl Frame {
+    /// The call of which it is the reply.
+    pub(super) fn call(&self) -> CallNumber {
+        CallNumber::from_u64(self.head[1])
+    }
+}
