@@ -45,6 +45,7 @@ counts! {
     breaks, "connections that broke";
     nested, "calls of handlers";
     overloaded, "replies that failed because too many waited";
+    unread, "replies dropped because too many were unread";
     lacking, "handlers that waited for what they need, and then began";
     refused, "calls that were sent back";
     again, "calls that came again";

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::check::Violation;
 use crate::count::Counts;
-use crate::mutant::Mutant;
 use crate::world::World;
+use upbeat_core::mutant::{self, Mutant};
 
 /// Events that are printed of a history that failed.
 const EVENTS: usize = 60;
@@ -162,17 +162,16 @@ pub(crate) fn corpus() -> bool {
 /// Puts each fault in and runs histories until one fails. Gives whether each was caught.
 pub(crate) fn mutants(most: u64, only: Option<&str>) -> bool {
     silence();
-    let mutants = Mutant::all();
-    let chosen = mutants
+    let chosen = Mutant::ALL
         .iter()
-        .filter(|(mutant, _)| only.is_none_or(|only| mutant.to_string().contains(only)));
+        .filter(|(mutant, _)| only.is_none_or(|only| format!("{mutant:?}").contains(only)));
     let (mut caught, mut all) = (0, 0);
     for (mutant, what) in chosen {
         all += 1;
-        Mutant::put(Some(*mutant));
+        mutant::put(Some(*mutant));
         let fault = (0..most).find_map(|seed| Some((seed, history(seed).1.err()?)));
-        Mutant::put(None);
-        let name = mutant.to_string();
+        mutant::put(None);
+        let name = format!("{mutant:?}");
         match fault {
             Some((seed, violation)) => {
                 caught += 1;

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 mod random;
-mod mutant;
 mod plan;
 mod check;
 mod count;

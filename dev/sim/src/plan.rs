@@ -31,6 +31,8 @@ pub(crate) struct Plan {
     pub(crate) share: u64,
     /// Bytes of replies that wait, beyond which no requests are taken.
     pub(crate) ahead: u64,
+    /// Bytes of unread replies, from which on a reply is dropped.
+    pub(crate) unread: usize,
     /// Whether handlers read in place until they are done.
     pub(crate) in_place: bool,
     /// Of a thousand hints so many are lost, and so many doubled.
@@ -47,6 +49,9 @@ pub(crate) struct Plan {
     /// A node that rarely takes its turn.
     pub(crate) slow: Option<usize>,
 }
+
+/// Bytes of the longest result.
+pub(crate) const ANSWER_BYTES_MAX: usize = 300;
 
 impl Plan {
     pub(crate) fn new(random: &mut Random) -> Plan {
@@ -68,6 +73,7 @@ impl Plan {
             budget,
             share,
             ahead: random.pick(&[300, 1_000, 3_000, 100_000]),
+            unread: random.pick(&[1, 300, 100_000]),
             in_place: random.permille(500),
             hints_lost: random.pick(&[0, 0, 100, 700]),
             hints_doubled: random.pick(&[0, 100, 500]),
@@ -157,7 +163,7 @@ impl Ask {
             to,
             oneway,
             bytes: bytes(random),
-            answer: random.pick(&[0, 8, 100, 300]),
+            answer: random.pick(&[0, 8, 100, ANSWER_BYTES_MAX as u32]),
             behaviour,
             need: Need::Nothing,
             refusals: 0,
@@ -193,7 +199,7 @@ impl Ask {
             to,
             oneway: false,
             bytes: bytes(random),
-            answer: random.pick(&[8, 8, 300]),
+            answer: random.pick(&[8, 8, ANSWER_BYTES_MAX as u32]),
             behaviour,
             need: Need::Nothing,
             refusals: 0,

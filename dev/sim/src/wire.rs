@@ -13,7 +13,6 @@ use upbeat_core::frame::{FailCode, Head, Kind, slots};
 use upbeat_core::limits::CONTROL_SLOTS;
 
 use crate::check::Id;
-use crate::mutant::{Own, mutated};
 
 /// What stands behind a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -337,10 +336,7 @@ impl Wire {
     /// Takes a buffer that is free, as far as is known.
     pub(crate) fn borrow(&mut self, usage: Use, content: Id) -> Option<usize> {
         let buffers = &mut self.buffers[usage as usize];
-        let at = match buffers.iter().position(Buffer::is_free) {
-            None if mutated(Own::BufferShared) => 0,
-            at => at?,
-        };
+        let at = buffers.iter().position(Buffer::is_free)?;
         buffers[at].lend(content);
         Some(at)
     }

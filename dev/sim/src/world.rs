@@ -16,13 +16,14 @@ mod life;
 mod schedule;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 
-use upbeat_core::call::{CallTable, Deadline, Serving};
+use upbeat_core::call::Deadline;
 use upbeat_core::fault::Rule;
-use upbeat_core::flow::{Budget, Share};
+use upbeat_core::flow::{Purse, ReplyBudget};
 use upbeat_core::frame::CallNumber;
 use upbeat_core::lease::Lease;
-use upbeat_core::session::{Bounds, Inbound, Outbound, Owed};
+use upbeat_core::session::{Bounds, Charge, Expiries, Session, Side, Terms};
 
 use crate::check::{Check, Id, Violation};
 use crate::count::Counts;
@@ -79,12 +80,14 @@ struct Node {
     incarnation: u32,
     /// How far its clock is ahead of the world's.
     ahead: u64,
-    budget: Budget,
-    /// The same of replies that wait.
-    replies: Budget,
+    purse: Purse,
+    /// The budget of replies that wait.
+    replies: ReplyBudget,
     tasks: Vec<Option<Task>>,
     /// Those of them that may ask for more time, with what is asked in their names.
     leases: BTreeMap<usize, Lease<Whose>>,
+    /// Those of them that end at a time.
+    expiries: Expiries<(usize, Id)>,
     ends: Vec<Option<End>>,
     /// Which sessions a hint has told of.
     noted: Vec<bool>,
@@ -95,33 +98,42 @@ struct Node {
     lacked: u64,
     /// Calls of its own that were refused and come again.
     pauses: Vec<Pause>,
-    /// What those hold of the budget whose sessions are gone.
-    left: Share,
-    /// Calls that are answered, and whose futures have not been polled since.
-    answered: Vec<(usize, CallNumber)>,
-    /// Something of the budget was given back.
-    room: bool,
+    /// Calls that are answered, and whose futures have not been polled since, with the bytes of the copies
+    /// that are kept for them.
+    answered: Vec<(usize, CallNumber, usize)>,
+    /// Requests that wait may be accepted, though nothing of the budget was given back.
+    pressed: bool,
     /// Senders that are to be polled, and of which peer's sessions.
     woken: VecDeque<(usize, Id)>,
     /// Rules that senders found broken: by whom, and in which session.
     found: Vec<(usize, u64, Rule)>,
 }
 
+/// The side of a session that is a node of the world.
+struct Simulated;
+
+impl Side for Simulated {
+    type Sender = Id;
+    type Request = Held;
+    type Frame = Frame;
+    type Caller = Waiter;
+    type Task = usize;
+
+    fn copied(held: &Held) -> usize {
+        held.copied
+    }
+}
+
 /// One side of a session.
 struct End {
     session: u64,
-    out: Outbound<Id>,
-    receives: Inbound<Held>,
-    calls: CallTable<Waiter>,
-    serving: Serving<usize>,
+    core: Rc<Session<Simulated>>,
     /// Requests that have not gone.
     senders: BTreeMap<Id, Out>,
     /// Which buffers they lack.
     lacked: [bool; 2],
     /// How often this side had nothing else to do.
     rounds: u64,
-    /// Replies and control frames that wait for it.
-    owed: Owed<Frame>,
     /// What this side was asked to grant: bytes, and whether it has.
     away: BTreeMap<u64, (u64, bool)>,
 }
@@ -206,12 +218,15 @@ struct Pause {
 }
 
 /// A handler that is not done.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 struct Task {
     id: Id,
     peer: usize,
+    session: Rc<Session<Simulated>>,
     call: Option<CallNumber>,
+    /// Bytes that its request is charged with, and what is held of them.
     bytes: u64,
+    charge: Charge,
     /// When its time is over.
     end: Deadline,
     gone: Gone,
@@ -292,10 +307,19 @@ impl World {
         self.wires[at].as_mut().expect("a session has wires")
     }
 
-    /// This side of a session, and the node's budget.
-    fn end(&mut self, node: usize, peer: usize) -> Option<(&mut End, &mut Budget)> {
-        let Node { ends, budget, .. } = &mut self.nodes[node];
-        Some((ends[peer].as_mut()?, budget))
+    /// This side of a session.
+    fn end(&mut self, node: usize, peer: usize) -> Option<&mut End> {
+        self.nodes[node].ends[peer].as_mut()
+    }
+
+    /// The decisions of this side of a session.
+    fn core(&self, node: usize, peer: usize) -> Option<Rc<Session<Simulated>>> {
+        self.nodes[node].ends[peer].as_ref().map(|end| Rc::clone(&end.core))
+    }
+
+    /// Who waits for the answer of an open call.
+    fn waiter(&self, node: usize, peer: usize, call: CallNumber) -> Option<Waiter> {
+        self.nodes[node].ends[peer].as_ref()?.core.calls().waiter_mut(call).copied()
     }
 
     fn lies(&self, node: usize, peer: usize) -> bool {
@@ -313,19 +337,19 @@ impl Node {
             up: true,
             incarnation: 1,
             ahead: 0,
-            budget: Budget::new(plan.budget),
-            replies: Budget::new(plan.budget.max(plan.ahead)),
+            purse: Purse::new(plan.budget),
+            replies: ReplyBudget::with_ahead(plan.budget, plan.ahead),
             tasks: Vec::new(),
             leases: BTreeMap::new(),
+            expiries: Expiries::new(),
             ends: (0..plan.nodes).map(|_| None).collect(),
             noted: vec![false; plan.nodes],
             open: Vec::new(),
             lock: None,
             lacked: 0,
             pauses: Vec::new(),
-            left: Share::new(u64::MAX),
             answered: Vec::new(),
-            room: false,
+            pressed: false,
             woken: VecDeque::new(),
             found: Vec::new(),
         }
@@ -333,25 +357,23 @@ impl Node {
 }
 
 impl End {
-    fn new(plan: &Plan, session: u64, is_liar: bool) -> End {
+    fn new(plan: &Plan, session: u64, is_liar: bool, replies: ReplyBudget) -> End {
         // The liar lets its peer copy whatever it refuses.
         let copied = if is_liar { usize::MAX } else { plan.copied };
-        let bounds = Bounds { copied, ..plan.bounds() };
+        let terms = Terms {
+            outbound: Bounds { copied, ..plan.bounds() },
+            inbound: plan.bounds(),
+            share: plan.share,
+            unshown: plan.unshown,
+            ahead: plan.ahead,
+            unread: plan.unread,
+        };
         End {
             session,
-            out: Outbound::new(bounds),
-            receives: Inbound::new(
-                plan.bounds(),
-                Share::new(plan.share),
-                plan.unshown,
-                |held: &Held| held.copied,
-            ),
-            calls: CallTable::new(),
-            serving: Serving::new(),
+            core: Rc::new(Session::new(&terms, replies)),
             senders: BTreeMap::new(),
             lacked: [false; 2],
             rounds: 0,
-            owed: Owed::new(plan.share, plan.ahead),
             away: BTreeMap::new(),
         }
     }

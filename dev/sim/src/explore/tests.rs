@@ -1,7 +1,6 @@
 //! The corpus, that a history follows from its seed, and that a fault that is put in is found.
 
 use super::*;
-use crate::mutant::Own;
 
 #[test]
 fn the_corpus_has_no_violation() {
@@ -25,17 +24,17 @@ fn a_history_follows_from_its_seed() {
 fn faults_that_are_put_in_are_found() {
     silence();
     for mutant in [
-        Mutant::Core(upbeat_core::mutant::Mutant::PlaceForgotten),
-        Mutant::World(Own::WaitingCounted),
-        Mutant::World(Own::HintsTrusted),
-        Mutant::Core(upbeat_core::mutant::Mutant::DeadlineNotInherited),
-        Mutant::Core(upbeat_core::mutant::Mutant::OutlivesDeadline),
-        Mutant::World(Own::CancelIgnored),
-        Mutant::World(Own::RefusedRuns),
+        Mutant::PlaceForgotten,
+        Mutant::WaitingCounted,
+        Mutant::RoomUnoffered,
+        Mutant::DeadlineNotInherited,
+        Mutant::OutlivesDeadline,
+        Mutant::CancelIgnored,
+        Mutant::LostKeepsTasks,
     ] {
-        Mutant::put(Some(mutant));
-        assert!((0..300).any(|seed| history(seed).1.is_err()), "{mutant}");
+        mutant::put(Some(mutant));
+        assert!((0..300).any(|seed| history(seed).1.is_err()), "{mutant:?}");
     }
-    Mutant::put(None);
+    mutant::put(None);
     assert_eq!(history(0).1, Ok(()));
 }

@@ -6,10 +6,13 @@ use upbeat_core::fault::Rule;
 use upbeat_core::flow::{Budget, Step};
 use upbeat_core::frame::{CallNumber, FailCode, Flags, Head, Kind, Placed};
 use upbeat_core::limits::SHORT_BYTES;
+use upbeat_core::session::{Cancelled, Unread};
+
+use std::rc::Rc;
 
 use super::{Fault, Gone, Held, Node, Open, Payload, State, Waiter, World, send};
 use crate::check::{End as Fate, violated};
-use crate::mutant::{Own, mutated};
+use crate::plan::ANSWER_BYTES_MAX;
 use crate::wire::{Body, Frame, Packet, Use};
 
 impl World {
@@ -40,27 +43,24 @@ impl World {
         {
             self.check.told(id, self.time);
         }
-        let mut words = frame.words;
-        if mutated(Own::GenerationCut) {
-            words[1] &= 0xffff_0000_ffff_ffff | 1 << 32;
-        }
-        let head = Head::parse(words)?;
+        let head = Head::parse(frame.words)?;
         let number = head.call.as_u64();
         match head.kind {
             Kind::Call | Kind::Oneway => self.request_came(node, peer, head, &frame),
             Kind::Reserve => {
-                let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
+                let Some(end) = self.end(node, peer) else { return Ok(()) };
                 let bytes = frame.extensions[0];
-                end.receives.reserve(bytes)?;
-                let number = end.receives.accepted() + end.receives.waiting() as u64 - 1;
+                end.core.inbound().reserve(bytes)?;
+                let number =
+                    end.core.inbound().accepted() + end.core.inbound().waiting() as u64 - 1;
                 end.away.insert(number, (bytes, false));
                 Ok(())
             }
             Kind::Withdraw => self.void(node, peer, number),
             Kind::Nack => {
                 self.counts.nacks += 1;
-                let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-                Ok(end.out.refused(number)?)
+                let Some(end) = self.end(node, peer) else { return Ok(()) };
+                Ok(end.core.outbound().refused(number)?)
             }
             Kind::Grant => self.grant_came(node, peer, number),
             Kind::Reply | Kind::Failed => self.answer_came(node, peer, head, &frame),
@@ -110,21 +110,19 @@ impl World {
         let held =
             Held { what, copied, granted, call, deadline, extendable, refusals, on_way, bytes };
         if let Some(number) = granted {
-            let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-            end.receives.fill(number, held, len as usize)?;
+            let Some(end) = self.end(node, peer) else { return Ok(()) };
+            end.core.inbound().fill(number, held, len as usize)?;
             return Ok(());
         }
         let may = self.may(node, peer, bytes);
         let (owes, others_owe) = (self.owes(node, peer), self.others_owe(node));
-        let Node { ends, budget, replies, .. } = &mut self.nodes[node];
-        let Some(end) = &mut ends[peer] else { return Ok(()) };
-        let receives = &end.receives;
+        let Some(core) = self.core(node, peer) else { return Ok(()) };
+        let receives = core.inbound();
         let may = may && receives.waiting() == 0 && !owes;
         // What others owe is seen when it is looked at.
-        let is_vague = may && others_owe && end.owed.held() > 0;
-        let takes = end.owed.takes_requests(replies);
-        let admits = (receives.is_clear() || receives.look_clear(budget, takes))
-            && receives.admits(len as usize, budget);
+        let is_vague = may && others_owe && core.owed().1 > 0;
+        let placed = matches!(what, Payload::Buffer(..)).then_some(len as usize);
+        let admits = core.may_accept(false, placed, &self.nodes[node].purse);
         if admits != may && !is_vague {
             return violated(format!("a request of {bytes}: admitted is {admits}, not {may}"))?;
         }
@@ -136,9 +134,6 @@ impl World {
         }
         let placed = receives.keep(held, len as usize)?;
         self.counts.kept += 1;
-        if mutated(Own::BufferEarly) {
-            self.return_held(node, peer, held);
-        }
         if let Some(number) = placed.nack {
             self.owe(node, peer, Head::nack(number), Body::None);
         }
@@ -149,14 +144,16 @@ impl World {
     pub(super) fn step(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
         loop {
             let owes = self.owes(node, peer);
-            let Node { ends, budget, replies, .. } = &mut self.nodes[node];
+            let Node { ends, purse, .. } = &mut self.nodes[node];
             let Some(end) = &mut ends[peer] else { return Ok(()) };
-            let takes = end.owed.takes_requests(replies);
-            if end.receives.waiting() == 0 {
-                end.receives.look_clear(budget, takes);
+            if end.core.inbound().waiting() == 0 {
+                end.core.look_clear(purse);
                 return Ok(());
             }
-            match end.receives.step(budget, takes) {
+            let step = end.core.step(purse);
+            self.close_if_full(node);
+            let Some(end) = self.end(node, peer) else { return Ok(()) };
+            match step {
                 None => return Ok(()),
                 Some(Step::Grant(number)) => {
                     let Some(&(bytes, before)) = end.away.get(&number) else {
@@ -165,13 +162,13 @@ impl World {
                     if before || !self.may(node, peer, bytes) {
                         return violated(format!("{number} is granted without room, or twice"))?;
                     }
-                    if let Some((end, _)) = self.end(node, peer) {
+                    if let Some(end) = self.end(node, peer) {
                         end.away.insert(number, (bytes, true));
                     }
                     self.owe(node, peer, Head::grant(number), Body::None);
                 }
                 Some(Step::Accept { request, bytes }) => {
-                    let number = end.receives.accepted() - 1;
+                    let number = end.core.inbound().accepted() - 1;
                     let granted = end.away.remove(&number).is_some_and(|(_, granted)| granted);
                     if !granted && !self.may(node, peer, bytes) {
                         return violated(format!("{number} is accepted without room"))?;
@@ -183,8 +180,6 @@ impl World {
                         let len = request.bytes;
                         return violated(format!("{number} has {len} bytes, in room for {bytes}"))?;
                     }
-                    // What was charged for a grant has been given back, and may not be taken again.
-                    self.nodes[node].room |= granted;
                     self.start(node, peer, request)?;
                 }
             }
@@ -194,10 +189,11 @@ impl World {
 
     /// The peer takes back the room that it has asked for.
     fn void(&mut self, node: usize, peer: usize, number: u64) -> Result<(), Fault> {
-        let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
-        let held = end.receives.withdrawn(number, budget)?;
+        let Node { ends, purse, .. } = &mut self.nodes[node];
+        let Some(end) = &mut ends[peer] else { return Ok(()) };
+        let held = end.core.withdrawn(number, purse)?;
         end.away.remove(&number);
-        self.nodes[node].room = true;
+        self.nodes[node].pressed = true;
         held.into_iter().for_each(|held| self.return_held(node, peer, held));
         Ok(())
     }
@@ -211,8 +207,8 @@ impl World {
     fn grant_came(&mut self, node: usize, peer: usize, number: u64) -> Result<(), Fault> {
         self.counts.grants += 1;
         let now = self.now();
-        let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-        if let Some(id) = end.out.granted(number, now)? {
+        let Some(end) = self.end(node, peer) else { return Ok(()) };
+        if let Some(id) = end.core.outbound().granted(number, now)? {
             self.wake(node, peer, vec![id]);
         }
         Ok(())
@@ -230,7 +226,7 @@ impl World {
         let placed = placed.map(|at| Placed::from_u64(frame.extensions[at as usize / 8]));
         let buffer = placed.map(|placed| placed.index as usize);
         let lies = self.lies(node, peer);
-        let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
+        let Some(end) = self.end(node, peer) else { return Ok(()) };
         if lies && end.senders.values().any(|out| out.call == Some(call)) {
             let CallNumber { index, generation } = call;
             return Err(Rule::NotOpen { index, generation }.into());
@@ -238,15 +234,18 @@ impl World {
         // A task takes its answer where it lies, and who is sent back, a program's future comes for it
         // later.
         let refused = frame.body == Body::Failure(FailCode::Refused);
-        let answered = match end.calls.waiter_mut(call) {
-            Some(Waiter { task: None, .. }) if !refused => match end.calls.answer(call)? {
+        let core = Rc::clone(&end.core);
+        let waiter = core.calls().waiter_mut(call).copied();
+        let answered = match waiter {
+            Some(Waiter { task: None, .. }) if !refused => match core.calls().answer(call)? {
                 Answered::Waiting(waiter) => Some(*waiter),
                 Answered::Abandoned => None,
             },
-            _ => end.calls.take(call)?,
+            _ => core.calls().take(call)?,
         };
         let Some(waiter) = answered else {
-            return self.came_late(node, peer, frame.body, buffer);
+            self.came_late(node, peer, buffer);
+            return Ok(());
         };
         let its = |open: &mut Open| open.peer == peer && open.call == call;
         let open = self.nodes[node].open.extract_if(.., its).next();
@@ -256,7 +255,8 @@ impl World {
         let there = buffer.map(|at| self.wire(peer, node).buffer(Use::Answers, at).copied());
         if there.is_some_and(|there| there.is_none_or(|there| there.is_back())) {
             self.check.ended(waiter.id, Fate::Failed)?;
-            self.nodes[node].answered.extend(waiter.task.is_none().then_some((peer, call)));
+            let answered = waiter.task.is_none().then_some((peer, call, 0));
+            self.nodes[node].answered.extend(answered);
             if let Some(task) = waiter.task {
                 self.resume(node, task)?;
             }
@@ -267,12 +267,23 @@ impl World {
             (None, Body::Result(id)) => Some(id),
             _ => None,
         };
-        match result {
+        let bytes = placed.map_or(head.body_bytes(), |placed| placed.len) as usize;
+        let unread = match waiter.task {
+            None => core.keep_unread(bytes, || false),
+            Some(_) => Unread::InPlace,
+        };
+        if core.unread() >= self.plan.unread + ANSWER_BYTES_MAX && !lies {
+            let unread = core.unread();
+            return violated(format!("{node} keeps {unread} bytes that nobody reads"))?;
+        }
+        self.counts.unread += u64::from(unread == Unread::Dropped);
+        match result.filter(|_| unread != Unread::Dropped) {
             Some(id) => self.check.replied(waiter.id, id)?,
             None => self.check.ended(waiter.id, Fate::Failed)?,
         }
         let Some(task) = waiter.task else {
-            self.nodes[node].answered.push((peer, call));
+            let copied = if unread == Unread::Copied { bytes } else { 0 };
+            self.nodes[node].answered.push((peer, call, copied));
             self.give_back(node, peer, buffer.map(|at| (Use::Answers, at)));
             return Ok(());
         };
@@ -288,52 +299,31 @@ impl World {
     }
 
     /// An answer comes to a call that was abandoned: it is heard by nobody.
-    fn came_late(
-        &mut self,
-        node: usize,
-        peer: usize,
-        body: Body,
-        buffer: Option<usize>,
-    ) -> Result<(), Fault> {
+    fn came_late(&mut self, node: usize, peer: usize, buffer: Option<usize>) {
         self.counts.late += 1;
-        if mutated(Own::LateTaken)
-            && let Some(open) = self.nodes[node].open.iter().find(|open| open.peer == peer).copied()
-            && let Some((end, _)) = self.end(node, peer)
-            && let (Some(waiter), Body::Result(id)) = (end.calls.waiter_mut(open.call), body)
-        {
-            let its = waiter.id;
-            self.check.replied(its, id)?;
-        }
-        if !mutated(Own::AnswerForgotten) {
-            self.give_back(node, peer, buffer.map(|at| (Use::Answers, at)));
-        }
-        Ok(())
+        self.give_back(node, peer, buffer.map(|at| (Use::Answers, at)));
     }
 
     fn cancel_came(&mut self, node: usize, peer: usize, head: Head) -> Result<(), Fault> {
-        let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
+        let Node { ends, purse, .. } = &mut self.nodes[node];
+        let Some(end) = &mut ends[peer] else { return Ok(()) };
         let call = head.call;
-        if let Some(&mut task) = end.serving.task_mut(call) {
-            if mutated(Own::ReplyTwice) {
-                self.owe(node, peer, Head::failed(call, 1), Body::Failure(FailCode::Cancelled));
+        let held = match end.core.cancel(call, |held| held.call == Some(call), purse) {
+            Cancelled::Task(task) => {
+                if self.goes_on(node, task, Gone::Told)? {
+                    return Ok(());
+                }
+                self.counts.cancelled += 1;
+                return self.stop(node, task, Some(FailCode::Cancelled));
             }
-            if mutated(Own::CancelIgnored) || self.goes_on(node, task, Gone::Told)? {
-                return Ok(());
-            }
-            self.counts.cancelled += 1;
-            return self.stop(node, task, Some(FailCode::Cancelled));
-        }
-        let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
-        let Some(held) = end.receives.cancel(|held| held.call == Some(call), budget) else {
-            return Ok(());
+            Cancelled::Kept(held) => held,
+            Cancelled::Gone => return Ok(()),
         };
         if let Some(number) = held.granted {
             end.away.remove(&number);
         }
-        self.nodes[node].room = true;
-        if !mutated(Own::BufferForgotten) {
-            self.return_held(node, peer, held);
-        }
+        self.nodes[node].pressed = true;
+        self.return_held(node, peer, held);
         self.owe(node, peer, Head::failed(call, 1), Body::Failure(FailCode::Cancelled));
         Ok(())
     }
@@ -347,12 +337,12 @@ impl World {
 
     /// Whether too many replies wait in a session for requests to be accepted in it.
     fn owes(&self, node: usize, peer: usize) -> bool {
-        self.nodes[node].ends[peer].as_ref().is_some_and(|end| end.owed.held() >= self.plan.ahead)
+        self.nodes[node].ends[peer].as_ref().is_some_and(|end| end.core.owed().1 >= self.plan.ahead)
     }
 
     /// Whether too many replies wait in all sessions of a node.
     fn others_owe(&self, node: usize) -> bool {
-        self.nodes[node].replies.held() >= self.plan.budget.max(self.plan.ahead)
+        self.nodes[node].replies.budget().held() >= self.plan.budget.max(self.plan.ahead)
     }
 
     /// The bytes of what a node holds and does not wait for others: of all, and of a session.
@@ -362,8 +352,10 @@ impl World {
             held.0 += bytes;
             held.1 += if of == peer { bytes } else { 0 };
         };
-        for task in self.nodes[node].tasks.iter().flatten().filter(|task| task.counts()) {
-            add(if task.gone == Gone::Lost { usize::MAX } else { task.peer }, task.bytes);
+        for task in self.nodes[node].tasks.iter().flatten() {
+            let awaits = matches!(task.state, State::Calls { .. });
+            let bytes = if awaits { 0 } else { task.bytes };
+            add(if task.gone == Gone::Lost { usize::MAX } else { task.peer }, bytes);
         }
         for (of, end) in self.nodes[node].ends.iter().enumerate() {
             for (bytes, granted) in end.iter().flat_map(|end| end.away.values()) {

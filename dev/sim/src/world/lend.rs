@@ -42,7 +42,7 @@ impl World {
     /// Until when a call may last, if its callee may ask for that: all who bound it let it be
     /// extended. Its caller gives it up at `deadline`.
     pub(super) fn most(&self, node: usize, ask: &Ask, task: Option<usize>) -> Option<u64> {
-        let above = task.and_then(|at| Some((at, self.nodes[node].tasks[at]?)));
+        let above = task.and_then(|at| Some((at, self.nodes[node].tasks[at].as_ref()?)));
         let above = above.filter(|(_, task)| when(task.end) != u64::MAX);
         if let Some((at, _)) = above
             && !self.nodes[node].leases.contains_key(&at)
@@ -70,10 +70,10 @@ impl World {
         for at in askers {
             let begun = |state| !matches!(state, State::Lacks(_));
             if self.random.permille(100)
-                && self.nodes[node].tasks[at].is_some_and(|task| begun(task.state))
+                && self.nodes[node].tasks[at].as_ref().is_some_and(|task| begun(task.state))
             {
                 let wanted = self.clock(node) + self.random.within(1, 800);
-                let id = self.nodes[node].tasks[at].map_or(0, |task| task.id);
+                let id = self.nodes[node].tasks[at].as_ref().map_or(0, |task| task.id);
                 self.enter(node, at, wanted, Whose::Handler { at, id })?;
             }
         }
@@ -109,13 +109,14 @@ impl World {
     }
 
     fn put_question(&mut self, node: usize, at: usize, wanted: u64) {
-        let Some(task) = self.nodes[node].tasks[at] else { return };
+        let Some(task) = &self.nodes[node].tasks[at] else { return };
+        let (peer, id) = (task.peer, task.id);
         let Some(call) = task.call else { return };
         self.counts.questions += 1;
-        self.check.asks(task.id);
-        self.note(|| format!("{node} asks for time until {wanted} for {}", task.id));
+        self.check.asks(id);
+        self.note(|| format!("{node} asks for time until {wanted} for {}", id));
         let left = wanted.saturating_sub(self.clock(node));
-        self.tell_time(node, task.peer, Head::extend(call), left, Body::Extend(task.id));
+        self.tell_time(node, peer, Head::extend(call), left, Body::Extend(id));
     }
 
     fn tell_time(&mut self, node: usize, peer: usize, head: Head, left: u64, body: Body) {
@@ -170,8 +171,8 @@ impl World {
 
     /// When the handler ends that has made a call, if it still may ask for more.
     fn end_above(&self, node: usize, (at, id): (usize, Id)) -> Option<u64> {
-        let task = self.nodes[node].tasks[at].filter(|task| task.id == id)?;
-        Some(self.nodes[node].leases.get(&at)?.end()).filter(|_| task.id == id)
+        self.nodes[node].tasks[at].as_ref().filter(|task| task.id == id)?;
+        Some(self.nodes[node].leases.get(&at)?.end())
     }
 
     /// It is known how long a call lasts: its caller waits as long, and its callee is told.
@@ -220,8 +221,8 @@ impl World {
         (id, said): (Id, u64),
         left: u64,
     ) -> Result<(), Fault> {
-        let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-        let Some(&mut at) = end.serving.task_mut(call) else { return Ok(()) };
+        let Some(end) = self.end(node, peer) else { return Ok(()) };
+        let Some(&mut at) = end.core.serving().task_mut(call) else { return Ok(()) };
         let end = self.clock(node).saturating_add(left);
         let Some(lease) = self.nodes[node].leases.get_mut(&at) else { return Ok(()) };
         let Some(told) = lease.answered((left != 0).then_some(end)) else { return Ok(()) };
@@ -230,7 +231,9 @@ impl World {
             && let Some(task) = &mut self.nodes[node].tasks[at]
         {
             task.end = Deadline::after(0, end);
+            let task = task.id;
             self.check.extended(id, self.time - said);
+            self.expire_at(node, (at, task), end, true);
         }
         self.say(node, told)?;
         self.go_on_asking(node, at)
@@ -251,8 +254,8 @@ impl World {
             return Ok(());
         };
         let step = loan.loan.told(wanted, end);
-        let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
-        let Some(&mut Waiter { id, .. }) = end.calls.waiter_mut(call) else { return Ok(()) };
+        let Some(end) = self.end(node, peer) else { return Ok(()) };
+        let Some(&mut Waiter { id, .. }) = end.core.calls().waiter_mut(call) else { return Ok(()) };
         self.settled_with(node, (peer, call), id, step)
     }
 

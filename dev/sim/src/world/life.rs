@@ -1,37 +1,32 @@
 //! Sessions that begin and end, nodes that die and come back as another incarnation.
 
+use std::rc::Rc;
+
 use super::{End, Fault, Gone, Node, World};
 use crate::check::{End as Fate, violated};
-use crate::mutant::{Own, mutated};
 use crate::wire::Wire;
 
 impl World {
     /// Begins a session between two nodes that have none. One that still has an older session, with
     /// another incarnation, ends that first.
     pub(super) fn connect(&mut self, one: usize, other: usize) -> Result<(), Fault> {
-        let mut resumed = [false; 2];
-        for (at, (node, peer)) in [(one, other), (other, one)].into_iter().enumerate() {
+        for (node, peer) in [(one, other), (other, one)] {
             if self.nodes[node].ends[peer].is_some() {
                 self.counts.stale += 1;
-                if mutated(Own::IncarnationUnchecked) {
-                    resumed[at] = true;
-                } else {
-                    self.lose(node, peer)?;
-                }
+                self.lose(node, peer)?;
             }
         }
         self.sessions += 1;
         let session = self.sessions;
         let pair = one.min(other) * self.plan.nodes + one.max(other);
         let stream = self.plan.streams >> pair & 1 == 1;
-        for (at, (node, peer)) in [(one, other), (other, one)].into_iter().enumerate() {
+        for (node, peer) in [(one, other), (other, one)] {
             let wire =
                 Wire::new(session, stream, self.plan.late, self.plan.ring_slots, self.plan.buffers);
             self.wires[node * self.plan.nodes + peer] = Some(wire);
-            match &mut self.nodes[node].ends[peer] {
-                Some(end) if resumed[at] => end.session = session,
-                end => *end = Some(End::new(&self.plan, session, self.plan.liar == Some(node))),
-            }
+            let replies = self.nodes[node].replies.clone();
+            let end = End::new(&self.plan, session, self.plan.liar == Some(node), replies);
+            self.nodes[node].ends[peer] = Some(end);
             self.nodes[node].noted[peer] = true;
         }
         let incarnations = (self.nodes[one].incarnation, self.nodes[other].incarnation);
@@ -106,53 +101,52 @@ impl World {
         self.check.orphaned(session, node, self.time);
         self.stop_served(node, peer)?;
         self.collect(node, Some(peer))?;
-        let Some((end, budget)) = self.end(node, peer) else { return Ok(()) };
-        for held in end.receives.clear(budget) {
+        let Some(end) = &self.nodes[node].ends[peer] else { return Ok(()) };
+        let core = Rc::clone(&end.core);
+        for held in core.forget_requests(&self.nodes[node].purse) {
             if held.bytes == 0 {
                 return violated("a request of no bytes waits")?;
             }
         }
-        let mut calls = Vec::new();
         let unsent: Vec<_> = end.senders.values().filter_map(|out| out.call).collect();
-        for call in unsent {
-            match end.calls.close(call) {
-                Some(waiter) => calls.push((call, waiter, Fate::NotSent)),
-                None => return violated(format!("{call} was not sent and is not open"))?,
-            }
-        }
-        let fate = if mutated(Own::NotSentForSent) { Fate::NotSent } else { Fate::Unknown };
-        if !mutated(Own::LostKeepsCalls) {
-            calls.extend(end.calls.drain().map(|(call, waiter)| (call, waiter, fate)));
-        }
-        let held = end.receives.with_share(|share| share.held());
-        let left = end.calls.len() + end.serving.len();
-        if held != 0 || left != 0 && !mutated(Own::LostKeepsCalls) {
+        let fate = |call| if unsent.contains(&call) { Fate::NotSent } else { Fate::Unknown };
+        let calls =
+            core.end().into_iter().map(|(call, waiter)| (call, waiter, fate(call))).collect();
+        let held = core.inbound().with_share(|share| share.held());
+        let tasks = self.nodes[node].tasks.iter().flatten();
+        let goes_on = tasks.filter(|task| Rc::ptr_eq(&task.session, &core));
+        let holds: u64 = goes_on.map(|task| task.charge.held()).sum();
+        let left = core.calls().len() + core.serving().len();
+        if held != holds || left != 0 {
             return violated(format!("a lost session holds {held} bytes and {left} calls"))?;
         }
-        let Node { ends, replies, .. } = &mut self.nodes[node];
-        if let Some(end) = &mut ends[peer] {
-            end.owed.clear(replies);
-        }
-        ends[peer] = None;
-        self.nodes[node].room = true;
+        self.nodes[node].ends[peer] = None;
+        self.nodes[node].pressed = true;
         self.end_calls(node, peer, calls)
     }
 
     /// Stops the tasks on a lost peer's behalf, but for those that go on without it.
     fn stop_served(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
-        if mutated(Own::LostKeepsTasks) {
-            return Ok(());
+        let Some(core) = self.core(node, peer) else { return Ok(()) };
+        for (_, at) in core.take_served() {
+            if !self.goes_on(node, at, Gone::Lost)? {
+                self.counts.bereaved += 1;
+                if let Some(task) = &mut self.nodes[node].tasks[at] {
+                    task.gone = Gone::Lost;
+                }
+                self.stop(node, at, None)?;
+            }
         }
+        // Those of one-way messages, and those whose callers had given up before.
         for at in 0..self.nodes[node].tasks.len() {
-            let task = self.nodes[node].tasks[at];
-            match task.filter(|task| task.peer == peer).map(|task| task.gone) {
-                None | Some(Gone::Lost) => {}
-                Some(Gone::Told) => self.leave_session(node, at),
-                Some(Gone::No) if self.goes_on(node, at, Gone::Lost)? => {}
-                Some(Gone::No) => {
+            let task = self.nodes[node].tasks[at].as_ref();
+            match task.filter(|task| task.peer == peer).map(|task| (task.gone, task.call)) {
+                Some((Gone::Told, _)) => self.leave_session(node, at),
+                Some((Gone::No, None)) => {
                     self.counts.bereaved += 1;
                     self.stop(node, at, None)?;
                 }
+                _ => {}
             }
         }
         Ok(())

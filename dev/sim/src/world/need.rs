@@ -2,16 +2,14 @@
 //! `upbeat_core` (how often a call is refused, how long who comes again waits, until when a handler
 //! goes on), and what the runtime does then, which the world does in its stead.
 
-use upbeat_core::backoff::{delay_ns, is_refusable};
+use upbeat_core::backoff::{again, is_refusable};
 use upbeat_core::call::Deadline;
 use upbeat_core::frame::{FailCode, Head};
 use upbeat_core::orphan::goes_on_until;
 
-use super::run::budget_of;
 use super::send::Attempt;
 use super::{Fault, Gone, Held, Node, Open, Pause, State, World};
 use crate::check::{End as Fate, Id, violated};
-use crate::mutant::{Own, mutated};
 use crate::plan::{Behaviour, Need};
 use crate::wire::{Body, Use};
 
@@ -20,7 +18,7 @@ impl World {
     pub(super) fn refusal(&self, need: Need, refusals: Option<u64>) -> Option<FailCode> {
         match need {
             Need::Again if refusals.is_some_and(is_refusable) => Some(FailCode::Refused),
-            Need::Never if !mutated(Own::LackIgnored) => Some(FailCode::WouldWait),
+            Need::Never => Some(FailCode::WouldWait),
             _ => None,
         }
     }
@@ -39,9 +37,6 @@ impl World {
             return Ok(());
         };
         self.note(|| format!("{node} does not run {id}: {code}"));
-        if mutated(Own::RefusedBegins) {
-            self.check.started(id, self.time)?;
-        }
         self.owe(node, peer, Head::failed(call, 1), Body::Failure(code));
         if code == FailCode::WouldWait {
             self.counts.would_wait += 1;
@@ -50,9 +45,6 @@ impl World {
         }
         self.counts.refused += 1;
         self.check.refused(id)?;
-        if mutated(Own::RefusedRuns) {
-            return self.keep(node, peer, Held { call: None, ..held }, id, buffer).map(drop);
-        }
         self.give_back(node, peer, buffer);
         Ok(())
     }
@@ -64,9 +56,8 @@ impl World {
         let Some(session) = session.filter(|_| is_refusable(refusals)) else {
             return Ok(self.check.ended(id, Fate::Failed)?);
         };
-        let refusals = refusals + u64::from(!mutated(Own::RefusalsUncounted));
-        let delay = delay_ns(refusals, self.random.next()) / 1_000;
-        let until = self.clock(node) + delay;
+        let (refusals, delay_ns) = again(refusals, self.random.next());
+        let until = self.clock(node) + delay_ns / 1_000;
         let pause = Pause { id, peer, session, until, refusals, deadline, dropped, most };
         self.nodes[node].pauses.push(pause);
         Ok(())
@@ -89,12 +80,10 @@ impl World {
             }
             self.nodes[node].pauses.remove(at);
             self.moved = true;
-            let lasts = self.end(node, peer).is_some_and(|(end, _)| end.session == session);
+            let lasts = self.end(node, peer).is_some_and(|end| end.session == session);
             if let Some(fate) = over.or((!lasts).then_some(Fate::NotSent)) {
                 self.check.ended(id, fate)?;
-                if !lasts || !mutated(Own::AgainAnyway) {
-                    continue;
-                }
+                continue;
             }
             self.counts.again += 1;
             let (task, above, travels) = (None, None, deadline);
@@ -122,7 +111,7 @@ impl World {
             self.counts.lacking += 1;
             self.moved = true;
             self.begin(node, at)?;
-            let id = self.nodes[node].tasks[at].map(|task| task.id);
+            let id = self.nodes[node].tasks[at].as_ref().map(|task| task.id);
             if id.is_some_and(|id| self.asks[id as usize].behaviour == Behaviour::Now) {
                 self.finish(node, at)?;
             }
@@ -133,24 +122,32 @@ impl World {
     /// Handlers whose time is over are dropped.
     pub(super) fn expire(&mut self, node: usize) -> Result<(), Fault> {
         let now = self.clock(node);
-        for at in 0..self.nodes[node].tasks.len() {
-            let task = self.nodes[node].tasks[at].as_ref();
-            let is_due = task.is_some_and(|task| task.end.is_past(now));
-            if is_due && !mutated(Own::ExpiryForgotten) {
+        while let Some((at, id)) = self.nodes[node].expiries.pop_due(now) {
+            // Handlers that were done before their time leave their entries behind.
+            if self.nodes[node].tasks[at].as_ref().is_some_and(|task| task.id == id) {
                 self.counts.expired += 1;
-                if let Some(task) = self.nodes[node].tasks[at] {
-                    self.check.expires(task.id, self.time)?;
-                }
+                self.check.expires(id, self.time)?;
                 self.stop(node, at, Some(FailCode::Deadline))?;
             }
         }
         Ok(())
     }
 
+    /// Has a handler end then, and not when it was to end if it is postponed.
+    pub(super) fn expire_at(&mut self, node: usize, task: (usize, Id), end: u64, postponed: bool) {
+        let Node { expiries, tasks, .. } = &mut self.nodes[node];
+        let (many, tasks) = (tasks.iter().flatten().count(), &*tasks);
+        let lives = |(at, id): (usize, Id)| tasks[at].as_ref().is_some_and(|task| task.id == id);
+        match postponed {
+            true => expiries.postpone(task, end, many, lives),
+            false => expiries.expire(task, end, many, lives),
+        }
+    }
+
     /// The caller of a handler is gone. Gives whether it goes on.
     pub(super) fn goes_on(&mut self, node: usize, at: usize, gone: Gone) -> Result<bool, Fault> {
         let now = self.clock(node);
-        let Some(task) = self.nodes[node].tasks[at] else {
+        let Some(task) = self.nodes[node].tasks[at].clone() else {
             return violated("a task is orphaned that is no more")?;
         };
         let Some(call) = task.call else { return Ok(false) };
@@ -160,10 +157,10 @@ impl World {
         self.counts.left += 1;
         self.close_lease(node, at)?;
         self.note(|| format!("{node} goes on with {} until {until}: {gone:?}", task.id));
-        let bounded = gone != Gone::Lost || !mutated(Own::LossOrphans);
         if let Some(task) = &mut self.nodes[node].tasks[at] {
-            task.end = if bounded { Deadline::after(0, until) } else { Deadline::NEVER };
+            task.end = Deadline::after(0, until);
         }
+        self.expire_at(node, (at, task.id), until, true);
         if gone == Gone::Lost {
             self.leave_session(node, at);
             return Ok(true);
@@ -171,26 +168,17 @@ impl World {
         self.owe(node, task.peer, Head::failed(call, 1), Body::Failure(FailCode::Cancelled));
         let Node { ends, tasks, .. } = &mut self.nodes[node];
         if let (Some(end), Some(task)) = (&mut ends[task.peer], &mut tasks[at]) {
-            end.serving.remove(call);
+            end.core.serving().remove(call);
             task.gone = Gone::Told;
-            task.call = task.call.filter(|_| mutated(Own::OrphanAnswers));
+            task.call = None;
         }
         Ok(true)
     }
 
     /// A handler goes on without its session.
     pub(super) fn leave_session(&mut self, node: usize, at: usize) {
-        let Node { budget, ends, tasks, left, .. } = &mut self.nodes[node];
-        let Some(task) = &mut tasks[at] else { return };
-        if let Some(end) = &mut ends[task.peer] {
-            if task.counts() {
-                budget_of(budget, end, |budget, share| budget.release(share, task.bytes));
-                budget.charge(left, task.bytes);
-            }
-            if let Some(call) = task.call.take() {
-                end.serving.remove(call);
-            }
+        if let Some(task) = &mut self.nodes[node].tasks[at] {
+            (task.gone, task.buffer, task.call) = (Gone::Lost, None, None);
         }
-        (task.gone, task.buffer) = (Gone::Lost, None);
     }
 }

@@ -3,23 +3,16 @@
 
 use upbeat_core::call::Abandon;
 use upbeat_core::fault::Rule;
-use upbeat_core::flow::{Budget, Share};
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 use upbeat_core::lease::Lease;
+use upbeat_core::orphan::is_too_late;
+use upbeat_core::session::Charge;
 
 use super::lend::when;
-use super::{End, Fault, Gone, Held, Node, Payload, State, Task, Waiter, World};
+use super::{Fault, Gone, Held, Node, Payload, State, Task, Waiter, World};
 use crate::check::{End as Fate, Id, violated};
-use crate::mutant::{Own, mutated};
 use crate::plan::{Ask, Behaviour, Need};
 use crate::wire::{Body, Use};
-
-impl Task {
-    /// Whether it is charged to the budget.
-    pub(super) fn counts(&self) -> bool {
-        !matches!(self.state, State::Calls { .. }) || mutated(Own::WaitingCounted)
-    }
-}
 
 impl World {
     /// Polls the handler of a request that was accepted.
@@ -42,11 +35,13 @@ impl World {
             }
         };
         if let Some(call) = held.call {
-            self.nodes[node].ends[peer].as_ref().map_or(Ok(()), |end| end.serving.admits(call))?;
+            self.nodes[node].ends[peer]
+                .as_ref()
+                .map_or(Ok(()), |end| end.core.serving().admits(call))?;
         }
-        if held.deadline.is_past(self.clock(node))
+        let left = held.deadline.remaining(self.clock(node));
+        if is_too_late(left)
             && let Some(call) = held.call
-            && !mutated(Own::DeadlineUnchecked)
         {
             self.note(|| format!("{node} comes too late to run {id}"));
             self.give_back(node, peer, buffer);
@@ -63,7 +58,6 @@ impl World {
         if lacks && let Some(code) = self.refusal(ask.need, held.refusals) {
             return self.send_back(node, peer, held, (id, buffer), code);
         }
-        let lacks = lacks && !(ask.need == Need::Never && mutated(Own::LackIgnored));
         if ask.behaviour == Behaviour::Now && !lacks {
             self.check.started(id, self.time)?;
             self.give_back(node, peer, buffer);
@@ -90,7 +84,7 @@ impl World {
         let calls = matches!(ask.behaviour, Behaviour::Back { .. });
         // Who waits for another node lets go of what is lent to it: its caller may need it for what
         // is asked on its behalf.
-        let in_place = self.plan.in_place && (!calls || mutated(Own::LentWhileCalling));
+        let in_place = self.plan.in_place && !calls;
         if !in_place {
             self.give_back(node, peer, buffer);
         }
@@ -99,26 +93,46 @@ impl World {
         let buffer = buffer.filter(|_| in_place);
         let Held { call, bytes, deadline: end, .. } = held;
         let (gone, answer) = (Gone::No, None);
-        let task = Task { id, peer, call, bytes, end, gone, asking: 0, buffer, answer, state };
+        let Some(session) = self.core(node, peer) else {
+            return violated("a session is gone in which a request is accepted")?;
+        };
+        match call {
+            Some(_) => {}
+            None => session.serving().begin_oneway(),
+        }
+        let asking = 0;
+        let charge = Charge::new(bytes);
+        let task = Task {
+            id,
+            peer,
+            session,
+            call,
+            bytes,
+            charge,
+            end,
+            gone,
+            asking,
+            buffer,
+            answer,
+            state,
+        };
         let tasks = &mut self.nodes[node].tasks;
         let at = tasks.iter().position(Option::is_none).unwrap_or_else(|| {
             tasks.push(None);
             tasks.len() - 1
         });
         tasks[at] = Some(task);
-        if held.extendable && held.call.is_some() {
+        if held.extendable && call.is_some() {
             let lease = Lease::new(when(end));
             self.nodes[node].leases.insert(at, lease);
         }
-        let Some((end, budget)) = self.end(node, peer) else {
-            return violated("a session is gone in which a request is accepted")?;
-        };
-        match held.call {
-            Some(call) => end.serving.insert(call, at)?,
-            None => end.serving.begin_oneway(),
+        if let Some(end) = end.remaining(0) {
+            self.expire_at(node, (at, id), end, false);
         }
-        budget_of(budget, end, |budget, share| budget.charge(share, held.bytes));
-        self.close_if_full(node, peer);
+        if let (Some(call), Some(end)) = (held.call, self.end(node, peer)) {
+            end.core.serving().insert(call, at)?;
+        }
+        self.charge(node, at, false);
         Ok(at)
     }
 
@@ -151,33 +165,26 @@ impl World {
         if let Some(call) = self.issue(node, ask, Some(at))? {
             let task = self.nodes[node].tasks[at].as_mut().expect("it was just kept");
             task.state = State::Calls { peer: to, call };
-            let task = *task;
-            if !mutated(Own::WaitingCounted) {
-                self.release(node, task);
-            }
+            self.charge(node, at, true);
         }
         Ok(())
     }
 
-    fn release(&mut self, node: usize, task: Task) {
-        let Node { budget, ends, left, room, .. } = &mut self.nodes[node];
-        match &mut ends[task.peer] {
-            _ if task.gone == Gone::Lost => budget.release(left, task.bytes),
-            Some(end) => budget_of(budget, end, |budget, share| budget.release(share, task.bytes)),
-            None => return,
+    /// A handler was polled, and waits: for the answer of another node, or for something here.
+    fn charge(&mut self, node: usize, at: usize, awaits_reply: bool) {
+        let Node { purse, tasks, .. } = &mut self.nodes[node];
+        if let Some(task) = &mut tasks[at] {
+            task.charge.polled(awaits_reply, &task.session, purse);
+            self.close_if_full(node);
         }
-        *room = true;
     }
 
-    /// Something was charged: sessions whose requests may not be accepted at once any more are closed.
-    fn close_if_full(&mut self, node: usize, peer: usize) {
-        let full = !self.nodes[node].budget.has_room();
-        for of in self.peers(node) {
-            let Node { ends, budget, replies, .. } = &mut self.nodes[node];
-            if (full || of == peer)
-                && let Some(end) = &mut ends[of]
-            {
-                end.receives.look_clear(budget, end.owed.takes_requests(replies));
+    /// If the budget was filled, no session accepts requests at once any more.
+    pub(super) fn close_if_full(&mut self, node: usize) {
+        let Node { ends, purse, .. } = &self.nodes[node];
+        if purse.take_filled() {
+            for end in ends.iter().flatten() {
+                end.core.look_clear(purse);
             }
         }
     }
@@ -187,23 +194,14 @@ impl World {
         let Some(task) = self.nodes[node].tasks[at].as_mut() else {
             return violated("an answer comes to a task that is no more")?;
         };
-        let counted = task.counts();
         task.state = State::Until(0);
-        let Task { peer, bytes, gone, .. } = *task;
-        let Node { budget, ends, left, .. } = &mut self.nodes[node];
-        match &mut ends[peer] {
-            _ if counted => {}
-            _ if gone == Gone::Lost => budget.charge(left, bytes),
-            Some(end) => budget_of(budget, end, |budget, share| budget.charge(share, bytes)),
-            None => {}
-        }
-        self.close_if_full(node, peer);
+        self.charge(node, at, false);
         Ok(())
     }
 
     /// A handler is done.
     pub(super) fn finish(&mut self, node: usize, at: usize) -> Result<(), Fault> {
-        let Some(task) = self.nodes[node].tasks[at] else { return Ok(()) };
+        let Some(task) = self.nodes[node].tasks[at].clone() else { return Ok(()) };
         self.check.finished(task.id, self.time)?;
         self.note(|| format!("{node} is done with {}", task.id));
         self.unlock(node, at);
@@ -221,21 +219,17 @@ impl World {
         at: usize,
         answer: Option<FailCode>,
     ) -> Result<(), Fault> {
-        let Some(task) = self.nodes[node].tasks.get(at).copied().flatten() else {
+        let Some(task) = self.nodes[node].tasks.get(at).cloned().flatten() else {
             return violated("a task is stopped that is no more")?;
         };
         self.check.stopped(task.id);
         self.note(|| format!("{node} stops {}", task.id));
-        if !mutated(Own::LockKept) {
-            self.unlock(node, at);
-        }
+        self.unlock(node, at);
         self.leave(node, at)?;
         if let (Some(call), Some(code)) = (task.call, answer) {
             self.owe(node, task.peer, Head::failed(call, 1), Body::Failure(code));
         }
-        if let State::Calls { peer, call } = task.state
-            && !mutated(Own::CancelStops)
-        {
+        if let State::Calls { peer, call } = task.state {
             self.give_up(node, peer, call, Fate::Dropped)?;
         }
         Ok(())
@@ -246,10 +240,8 @@ impl World {
         self.moved = true;
         self.close_lease(node, at)?;
         let tasks = &mut self.nodes[node].tasks;
-        let Some(task) = tasks[at].take() else { return Ok(()) };
-        if task.counts() {
-            self.release(node, task);
-        }
+        let Some(mut task) = tasks[at].take() else { return Ok(()) };
+        task.charge.release(&task.session, &self.nodes[node].purse);
         self.give_back(node, task.peer, task.buffer);
         if let Some((peer, buffer, session)) = task.answer
             && self.wire(peer, node).session == session
@@ -259,13 +251,13 @@ impl World {
         if task.gone != Gone::No {
             return Ok(());
         }
-        let Some((end, _)) = self.end(node, task.peer) else { return Ok(()) };
+        let Some(end) = self.end(node, task.peer) else { return Ok(()) };
         match task.call {
-            Some(call) if end.serving.remove(call) != Some(at) => {
+            Some(call) if end.core.serving().remove(call) != Some(at) => {
                 violated(format!("{call} ends and is not the one that is served"))?
             }
             Some(_) => {}
-            None => end.serving.end_oneway(),
+            None => end.core.serving().end_oneway(),
         }
         Ok(())
     }
@@ -293,8 +285,7 @@ impl World {
             let open = *open;
             let fate = if open.deadline.is_past(now) { Fate::Deadline } else { Fate::Dropped };
             if fate == Fate::Deadline
-                && let Some((end, _)) = self.end(node, open.peer)
-                && let Some(&mut Waiter { id, .. }) = end.calls.waiter_mut(open.call)
+                && let Some(Waiter { id, .. }) = self.waiter(node, open.peer, open.call)
             {
                 self.check.is_late(id, self.time)?;
             }
@@ -309,14 +300,15 @@ impl World {
     /// Futures of the program come for their answers, or are dropped; of one session or of all.
     pub(super) fn collect(&mut self, node: usize, of: Option<usize>) -> Result<(), Fault> {
         let mut answered = std::mem::take(&mut self.nodes[node].answered);
-        let others = answered.extract_if(.., |(peer, _)| of.is_some_and(|of| of != *peer));
+        let others = answered.extract_if(.., |(peer, ..)| of.is_some_and(|of| of != *peer));
         self.nodes[node].answered = others.collect();
-        for (peer, call) in answered {
+        for (peer, call, copied) in answered {
             let polled = self.random.permille(700);
-            let Some((end, _)) = self.end(node, peer) else { continue };
+            let Some(end) = self.end(node, peer) else { continue };
+            end.core.was_read(copied);
             let was_there = match polled {
-                true => end.calls.close(call).is_some(),
-                false => matches!(end.calls.abandon(call), Abandon::Answered(_)),
+                true => end.core.calls().close(call).is_some(),
+                false => matches!(end.core.calls().abandon(call), Abandon::Answered(_)),
             };
             if !was_there {
                 return violated(format!("{call} was answered, and its answer is not there"))?;
@@ -336,13 +328,13 @@ impl World {
         let open = node.open.iter().map(|open| open.deadline.min(open.dropped));
         let pauses = node.pauses.iter();
         let paused = pauses.clone().map(|pause| pause.deadline.min(pause.dropped));
-        let ends = node.tasks.iter().flatten().map(|task| task.end);
-        let bounds = open.chain(paused).chain(ends);
+        let bounds = open.chain(paused);
         let bounds = bounds.filter_map(|first| Some(now + first.remaining(now)?));
-        let next = tasks.chain(bounds).chain(pauses.map(|pause| pause.until)).min();
+        let ends = node.expiries.next().into_iter();
+        let next = tasks.chain(bounds).chain(ends).chain(pauses.map(|pause| pause.until)).min();
         let next = next.map(|next| next.saturating_sub(node.ahead));
         let ends = node.ends.iter().flatten();
-        let grants = ends.filter_map(|end| end.out.grants_kept(self.now()));
+        let grants = ends.filter_map(|end| end.core.outbound().grants_kept(self.now()));
         let grants = grants.map(|kept| self.time + kept.div_ceil(1_000));
         next.into_iter().chain(grants).min()
     }
@@ -363,13 +355,4 @@ impl World {
         }
         Ok(())
     }
-}
-
-/// Charges or releases, in a session's share too.
-pub(super) fn budget_of(
-    budget: &mut Budget,
-    end: &mut End,
-    with: impl FnOnce(&mut Budget, &mut Share),
-) {
-    end.receives.with_share(|share| with(budget, share));
 }

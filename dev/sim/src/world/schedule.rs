@@ -1,9 +1,8 @@
 //! What happens next: anything may, as long as the weather lasts; then all heals, and everything
 //! must finish.
 
-use super::{End, Fault, World};
+use super::{Fault, World};
 use crate::check::{End as Fate, Violation, violated};
-use crate::mutant::{Own, mutated};
 use crate::plan::Ask;
 use crate::wire::{Frame, Word};
 use upbeat_core::flow::Budget;
@@ -126,7 +125,7 @@ impl World {
     }
 
     fn accepted(&mut self, node: usize, peer: usize) -> u64 {
-        self.end(node, peer).map_or(0, |(end, _)| end.receives.accepted())
+        self.end(node, peer).map_or(0, |end| end.core.inbound().accepted())
     }
 
     /// A node's dispatcher takes a turn: what it was told of, or at times everything.
@@ -134,7 +133,6 @@ impl World {
         if !self.nodes[node].up {
             return Ok(());
         }
-        let sweep = sweep && !mutated(Own::HintsTrusted);
         for peer in self.peers(node) {
             if !std::mem::take(&mut self.nodes[node].noted[peer]) && !sweep {
                 continue;
@@ -166,7 +164,7 @@ impl World {
 
     /// Room that was given back is offered to all who wait for it.
     fn offer(&mut self, node: usize) -> Result<(), Fault> {
-        while std::mem::take(&mut self.nodes[node].room) && !mutated(Own::RoomUnoffered) {
+        while self.nodes[node].purse.take_freed() | std::mem::take(&mut self.nodes[node].pressed) {
             for peer in self.peers(node) {
                 let result = self.step(node, peer);
                 self.or_broken(node, peer, result)?;
@@ -191,15 +189,18 @@ impl World {
             return violated(what.clone())?;
         }
         let (held, _) = self.holds(node, node);
-        let says = self.nodes[node].budget.held();
+        let says = self.nodes[node].purse.budget().held();
         if held != says {
             return violated(format!("node {node} holds {held} bytes, its budget says {says}"))?;
         }
-        let owed = self.nodes[node].ends.iter().flatten().map(|end| end.owed.held());
-        let (owed, says) = (owed.sum::<u64>(), self.nodes[node].replies.held());
-        let price = |frame: &Frame| Budget::price(frame.answer_bytes());
-        let waits = |end: &End| end.owed.iter().filter(|it| it.is_answer()).map(price).sum::<u64>();
-        let waits: u64 = self.nodes[node].ends.iter().flatten().map(waits).sum();
+        let owed = self.nodes[node].ends.iter().flatten().map(|end| end.core.owed().1);
+        let (owed, says) = (owed.sum::<u64>(), self.nodes[node].replies.budget().held());
+        let mut waits = 0;
+        for end in self.nodes[node].ends.iter().flatten() {
+            end.core.each_owed(|frame: &Frame| {
+                waits += if frame.is_answer() { Budget::price(frame.answer_bytes()) } else { 0 };
+            });
+        }
         if owed != says || owed != waits {
             return violated(format!(
                 "{node} owes {waits} bytes, its sessions {owed}, in all {says}"
@@ -212,27 +213,30 @@ impl World {
             }
             let Some(end) = &self.nodes[node].ends[peer] else { continue };
             let bounds = self.plan.bounds();
-            let (open, special) = end.out.open();
-            if end.receives.waiting() > bounds.places() || open > bounds.places() as u64 {
+            let (open, special) = end.core.outbound().open();
+            if end.core.inbound().waiting() > bounds.places() || open > bounds.places() as u64 {
                 return violated(format!("node {node} has too many places for {peer}"))?;
             }
-            if end.receives.copied() > bounds.copied {
-                let copied = end.receives.copied();
+            if end.core.inbound().copied() > bounds.copied {
+                let copied = end.core.inbound().copied();
                 return violated(format!("node {node} has copied {copied} bytes of {peer}"))?;
             }
             if special as u64 > open {
                 return violated(format!("{node} knows of {special} requests for {peer}"))?;
             }
-            let (_, safe) = end.out.numbers();
-            let senders = end.senders.values().filter(|_| end.out.asking() > 0);
+            let (_, safe) = end.core.outbound().numbers();
+            let senders = end.senders.values().filter(|_| end.core.outbound().asking() > 0);
             let asked = senders.filter_map(|out| out.number);
-            let asked = asked.filter(|number| *number < safe && end.out.has_asked(*number));
+            let asked =
+                asked.filter(|number| *number < safe && end.core.outbound().has_asked(*number));
             if let Some(number) = asked.min() {
                 return violated(format!(
                     "{node} takes {number} for accepted, which has not gone"
                 ))?;
             }
-            if end.out.asking().max(end.out.line().len()) > end.senders.len() {
+            if end.core.outbound().asking().max(end.core.outbound().line().len())
+                > end.senders.len()
+            {
                 return violated(format!("{node} has more senders for {peer} than there are"))?;
             }
             // What is owed: answers to the peer's calls, cancels of ours, and of each place at most
@@ -240,9 +244,12 @@ impl World {
             let Some(other) = &self.nodes[peer].ends[node] else { continue };
             // Of each answer that is open at most a question for time, too; answers to questions are as
             // many as calls were open when the first was owed.
-            let most =
-                2 * other.calls.len() + end.calls.len() + 3 * self.plan.bounds().places() + 2;
-            let owed = end.owed.iter().filter(|frame| !frame.is_extended()).count();
+            let most = 2 * other.core.calls().len()
+                + end.core.calls().len()
+                + 3 * self.plan.bounds().places()
+                + 2;
+            let mut owed = 0;
+            end.core.each_owed(|frame| owed += usize::from(!frame.is_extended()));
             if owed > most && other.session == end.session && !self.lies(node, peer) {
                 return violated(format!("{node} owes {peer} {owed} frames, more than {most}"))?;
             }
@@ -314,7 +321,7 @@ impl World {
             return violated(format!("nothing moves, and {what}"))?;
         }
         for node in 0..self.plan.nodes {
-            let held = self.nodes[node].budget.held();
+            let held = self.nodes[node].purse.budget().held();
             let tasks = self.nodes[node].tasks.iter().flatten().count();
             if held != 0 || tasks != 0 {
                 return violated(format!("node {node} is left with {held} bytes, {tasks} tasks"))?;
@@ -328,24 +335,27 @@ impl World {
 
     fn settled_session(&mut self, node: usize, peer: usize) -> Result<(), Fault> {
         let accepted = self.accepted(peer, node);
-        let Some((end, _)) = self.end(node, peer) else { return Ok(()) };
+        let Some(end) = self.end(node, peer) else { return Ok(()) };
+        let served = end.core.serving().len();
+        let oneways = end.core.serving().oneways();
         let left = [
-            ("bytes", end.receives.with_share(|share| share.held()) as usize),
-            ("bytes copied", end.receives.copied()),
-            ("places", end.receives.waiting()),
-            ("open calls", end.calls.len()),
-            ("served calls", end.serving.len()),
-            ("one-way messages", end.serving.oneways()),
+            ("bytes", end.core.inbound().with_share(|share| share.held()) as usize),
+            ("bytes copied", end.core.inbound().copied()),
+            ("places", end.core.inbound().waiting()),
+            ("open calls", end.core.calls().len()),
+            ("served calls", served),
+            ("one-way messages", oneways),
             ("requests unsent", end.senders.len()),
-            ("senders in line", end.out.line().len()),
-            ("frames owed", end.owed.len()),
-            ("room asked for", end.out.asking()),
+            ("senders in line", end.core.outbound().line().len()),
+            ("frames owed", end.core.owed().0),
+            ("bytes unread", end.core.unread()),
+            ("room asked for", end.core.outbound().asking()),
             ("places away", end.away.len()),
         ];
         if let Some((what, many)) = left.iter().find(|(_, many)| *many > 0) {
             return violated(format!("node {node} is left with {many} {what} for {peer}"))?;
         }
-        let (out, _) = end.out.numbers();
+        let (out, _) = end.core.outbound().numbers();
         if out != accepted {
             return violated(format!("{node} has sent {out}, and {peer} has accepted {accepted}"))?;
         }

@@ -1,15 +1,17 @@
 //! What a node sends: requests in their order, by the way that flow control says, and what it owes.
 
 use upbeat_core::call::{Abandon, Deadline};
+use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, FailCode, Flags, Head, Placed};
 use upbeat_core::limits::SHORT_BYTES;
 use upbeat_core::orphan::inherited;
-use upbeat_core::session::CLASSES;
+use upbeat_core::session::Written;
+
+use std::rc::Rc;
 
 use super::lend::Loan;
-use super::{Fault, Node, Open, Out, Waiter, World};
+use super::{Fault, Open, Out, Waiter, World};
 use crate::check::{End as Fate, Id, Terms, violated};
-use crate::mutant::{Own, mutated};
 use crate::plan::{Ask, Need};
 use crate::wire::{Body, Frame, Use};
 
@@ -40,7 +42,7 @@ impl World {
         task: Option<usize>,
     ) -> Result<Option<CallNumber>, Fault> {
         let after = |left: u64| self.time + left;
-        let parent = task.and_then(|at| Some((at, self.nodes[node].tasks[at]?.id)));
+        let parent = task.and_then(|at| Some((at, self.nodes[node].tasks[at].as_ref()?.id)));
         let last = |left: u64| after(left.max(ask.total.unwrap_or(0)));
         let terms = Terms {
             parent: parent.map(|(_, id)| id),
@@ -58,7 +60,7 @@ impl World {
         let never = Deadline::NEVER;
         let at = |left: Option<u64>| left.map_or(never, |left| Deadline::after(now, left));
         let (deadline, dropped) = (at(ask.deadline), at(ask.dropped));
-        let left = task.and_then(|at| self.nodes[node].tasks[at]?.end.remaining(now));
+        let left = task.and_then(|at| self.nodes[node].tasks[at].as_ref()?.end.remaining(now));
         let travels = at(inherited(ask.deadline, left));
         let (refusals, most) = (ask.refusals, self.most(node, &ask, task));
         let above = parent.filter(|(at, _)| self.nodes[node].leases.contains_key(at));
@@ -74,7 +76,7 @@ impl World {
     ) -> Result<Option<CallNumber>, Fault> {
         let Attempt { id, task, deadline, dropped, travels, most, above, refusals } = attempt;
         let ask = self.asks[id as usize];
-        let Some((end, _)) = self.end(node, ask.to) else {
+        let Some(end) = self.end(node, ask.to) else {
             if ask.oneway {
                 self.check.excuse(id);
             } else {
@@ -84,7 +86,9 @@ impl World {
         };
         let call = match ask.oneway {
             true => None,
-            false => Some(end.calls.open(Waiter { id, task }).expect("tables are not full here")),
+            false => {
+                Some(end.core.calls().open(Waiter { id, task }).expect("tables are not full here"))
+            }
         };
         let says = (ask.need == Need::Again).then_some(refusals);
         end.senders.insert(
@@ -121,35 +125,14 @@ impl World {
 
     /// Writes what waits, as far as there is room: longer replies, then frames in their order.
     pub(super) fn pay(&mut self, node: usize, peer: usize) {
-        let mut written = false;
-        for class in 0..CLASSES {
-            while let Some(waiting) =
-                self.end(node, peer).and_then(|(end, _)| end.owed.pop_reply(class))
-            {
-                let went = self.write_answer(node, peer, waiting.frame);
-                let Node { ends, replies, .. } = &mut self.nodes[node];
-                let Some(end) = &mut ends[peer] else { return };
-                if !went {
-                    end.owed.put_back_reply(waiting, class);
-                    break;
-                }
-                written |= end.owed.release(&waiting, replies);
-            }
-        }
-        while let Some(waiting) = self.end(node, peer).and_then(|(end, _)| end.owed.pop_frame()) {
-            let went = self.write_answer(node, peer, waiting.frame);
-            let Node { ends, replies, .. } = &mut self.nodes[node];
-            let Some(end) = &mut ends[peer] else { return };
-            if !went {
-                end.owed.put_back_frame(waiting);
-                break;
-            }
-            written |= end.owed.release(&waiting, replies);
-        }
-        let Some((end, _)) = self.end(node, peer) else { return };
-        end.out.bar(end.owed.bars());
+        let Some(core) = self.core(node, peer) else { return };
+        let replies = core.write_replies(|frame| match self.write_answer(node, peer, *frame) {
+            true => Written::Sent,
+            false => Written::NoRoom,
+        });
+        let frames = core.write_frames(|frame| self.write_answer(node, peer, *frame));
         // Requests may have waited for that.
-        self.nodes[node].room |= written;
+        self.nodes[node].pressed |= (replies || frames) && core.may_step();
     }
 
     /// Writes a frame, its payload into a buffer if it is a long answer. Gives whether there was room.
@@ -170,27 +153,32 @@ impl World {
         let len = self.asks[id as usize].answer;
         let words = Head::reply(call, len).words();
         let frame = Frame { words, extensions: [0; 5], body: Body::Result(id), written: 0 };
-        let Some((end, _)) = self.end(node, peer) else { return };
-        let waits = end.out.is_barred() || end.owed.goes_behind(len as usize);
+        let Some(end) = self.end(node, peer) else { return };
+        let core = Rc::clone(&end.core);
+        let waits = core.outbound().is_barred() || core.goes_behind(len as usize);
         if !waits && self.write_answer(node, peer, frame) {
             return;
         }
-        let Node { ends, replies, .. } = &mut self.nodes[node];
-        let Some(end) = &mut ends[peer] else { return };
-        if !end.owed.admits(len as usize, replies) {
+        if !core.admits_reply(len as usize) {
             self.counts.overloaded += 1;
             let body = Body::Failure(FailCode::Overloaded);
             return self.owe(node, peer, Head::failed(call, 1), body);
         }
-        let (held, all) = (end.owed.held(), self.plan.budget.max(self.plan.ahead));
-        let is_full = held >= self.plan.share.max(self.plan.ahead) || replies.held() >= all;
+        let (held, all) = (core.owed().1, self.plan.budget.max(self.plan.ahead));
+        let replies = self.nodes[node].replies.budget().held();
+        let is_full = held >= self.plan.share.max(self.plan.ahead) || replies >= all;
         if len as usize > SHORT_BYTES && held > 0 && is_full {
             self.wrong = Some(format!("{node} has a reply wait for {peer} behind {held} bytes"));
         }
-        end.owed.push_reply(frame, len as usize, replies);
-        end.out.bar(end.owed.bars());
-        if !end.owed.takes_requests(replies) {
-            end.receives.stop_short();
+        let queued = core.queue_reply(frame, len as usize);
+        self.queued(node, peer, queued);
+    }
+
+    /// A frame was to be queued: a peer for which too many wait has broken a rule.
+    fn queued(&mut self, node: usize, peer: usize, queued: Result<bool, Rule>) {
+        let session = self.nodes[node].ends[peer].as_ref().map(|end| end.session);
+        if let (Err(rule), Some(session)) = (queued, session) {
+            self.nodes[node].found.push((peer, session, rule));
         }
     }
 
@@ -221,11 +209,11 @@ impl World {
     /// Writes a frame if there is room, and hints at it.
     pub(super) fn write(&mut self, node: usize, peer: usize, mut frame: Frame) -> bool {
         frame.written = self.time;
-        if !self.wire(node, peer).fits(&frame) && !mutated(Own::RoomUnchecked) {
+        if !self.wire(node, peer).fits(&frame) {
             self.counts.full += 1;
             return false;
         }
-        let Some((end, _)) = self.end(node, peer) else { return false };
+        let Some(end) = self.end(node, peer) else { return false };
         let session = end.session;
         self.wire(node, peer).write(frame);
         self.moved = true;
@@ -261,13 +249,12 @@ impl World {
     }
 
     pub(super) fn owe_frame(&mut self, node: usize, peer: usize, frame: Frame) {
-        let Some((end, _)) = self.end(node, peer) else { return };
-        if !end.out.is_barred() && self.write(node, peer, frame) {
+        let Some(end) = self.end(node, peer) else { return };
+        if !end.core.outbound().is_barred() && self.write(node, peer, frame) {
             return;
         }
-        if let Some((end, _)) = self.end(node, peer) {
-            end.owed.push_frame(frame);
-            end.out.bar(true);
+        if let Some(core) = self.core(node, peer) {
+            self.queued(node, peer, core.queue_frame(frame));
         }
     }
 
@@ -322,20 +309,20 @@ impl World {
     ) -> Result<Option<usize>, Fault> {
         self.nodes[node].open.retain(|open| !(open.peer == peer && open.call == call));
         self.moved = true;
-        let Some((end, _)) = self.end(node, peer) else { return Ok(None) };
+        let Some(end) = self.end(node, peer) else { return Ok(None) };
         let unsent = end.senders.values().find(|out| out.call == Some(call)).copied();
         let waiter = if let Some(out) = unsent {
             end.senders.remove(&out.id);
-            let waiter = end.calls.close(call);
+            let waiter = end.core.calls().close(call);
             let mut next = Vec::new();
             if let Some(ticket) = out.ticket {
-                end.out.leave(ticket, |id| next.push(id));
+                end.core.outbound().leave(ticket, |id| next.push(id));
             }
             self.wake(node, peer, next);
             out.number.map(|number| self.withdraw(node, peer, number));
             waiter
         } else {
-            let waiter = match end.calls.abandon(call) {
+            let waiter = match end.core.calls().abandon(call) {
                 Abandon::Cancel(waiter) => waiter,
                 other => return violated(format!("{call} is given up and was {other:?}"))?,
             };
@@ -356,9 +343,7 @@ impl World {
 
     pub(super) fn withdrawn(&mut self, node: usize, peer: usize, number: u64) {
         self.counts.withdrawals += 1;
-        if !mutated(Own::WithdrawDropped) {
-            self.owe(node, peer, Head::withdraw(number), Body::None);
-        }
+        self.owe(node, peer, Head::withdraw(number), Body::None);
     }
 }
 

@@ -42,7 +42,7 @@ impl World {
     /// Polls the senders that were woken.
     pub(super) fn poll_woken(&mut self, node: usize) -> Result<(), Fault> {
         for (peer, session, rule) in std::mem::take(&mut self.nodes[node].found) {
-            if self.end(node, peer).is_some_and(|(end, _)| end.session == session) {
+            if self.end(node, peer).is_some_and(|end| end.session == session) {
                 self.broken(node, peer, rule)?;
             }
         }
@@ -69,30 +69,31 @@ impl World {
         let Some(out) = end.senders.get_mut(&id) else { return Ok(()) };
         let woken = out.woken.take();
         let mut out = *out;
-        if out.ticket.is_some_and(|ticket| !end.out.line().has(ticket)) {
+        if out.ticket.is_some_and(|ticket| !end.core.outbound().line().has(ticket)) {
             if woken.is_none_or(|woken| woken + 2 > end.rounds) {
                 return violated(format!("{id} has lost its turn, and has responded"))?;
             }
             self.counts.passed += 1;
             self.check.passed(id);
         }
-        let is_barred = end.owed.bars();
-        let tried = match out.number.map(|number| (number, end.out.poll_grant(number, &id))) {
-            Some((_, Grant::Awaited)) => return Ok(()),
-            Some((number, Grant::Here)) => self.transfer(node, peer, &out, number),
-            lost => {
-                if lost.is_some() {
-                    out.number = None;
-                    self.check.passed(id);
+        let is_barred = end.core.outbound().is_barred();
+        let tried =
+            match out.number.map(|number| (number, end.core.outbound().poll_grant(number, &id))) {
+                Some((_, Grant::Awaited)) => return Ok(()),
+                Some((number, Grant::Here)) => self.transfer(node, peer, &out, number),
+                lost => {
+                    if lost.is_some() {
+                        out.number = None;
+                        self.check.passed(id);
+                    }
+                    end.core.outbound().line().take_turn(out.ticket);
+                    let tried = self.try_send(node, peer, &out);
+                    if let Some(end) = &self.nodes[node].ends[peer] {
+                        end.core.outbound().line().take_turn(None);
+                    }
+                    tried?
                 }
-                end.out.line().take_turn(out.ticket);
-                let tried = self.try_send(node, peer, &out);
-                if let Some(end) = &self.nodes[node].ends[peer] {
-                    end.out.line().take_turn(None);
-                }
-                tried?
-            }
-        };
+            };
         if is_barred && !matches!(tried, Tried::Full) {
             return violated(format!("{id} goes before frames that wait"))?;
         }
@@ -102,15 +103,17 @@ impl World {
         match tried {
             Tried::Sent => drop(end.senders.remove(&id)),
             Tried::Asked(number) => (out.number, out.ticket) = (Some(number), None),
-            Tried::Full if out.number.is_some() => end.out.wait_for_room(&id, |other| *other == id),
-            Tried::Full => out.ticket = Some(end.out.stand(out.ticket, &id)),
+            Tried::Full if out.number.is_some() => {
+                end.core.outbound().wait_for_room(&id, |other| *other == id)
+            }
+            Tried::Full => out.ticket = Some(end.core.outbound().stand(out.ticket, &id)),
         }
         if let Some(there) = end.senders.get_mut(&id) {
             *there = Out { forgotten, ..out };
         }
         let mut next = Vec::new();
         if let Some(ticket) = left {
-            end.out.leave(ticket, |id| next.push(id));
+            end.core.outbound().leave(ticket, |id| next.push(id));
         }
         self.wake(node, peer, next);
         Ok(())
@@ -127,16 +130,16 @@ impl World {
     fn try_send(&mut self, node: usize, peer: usize, out: &Out) -> Result<Tried, Fault> {
         let bytes = self.asks[out.id as usize].bytes as usize;
         let accepted = self.wire(node, peer).accepted;
-        let Some((end, _)) = self.end(node, peer) else { return Ok(Tried::Full) };
-        let carefully = !end.out.may_go();
-        if carefully && !end.out.admits(|| accepted)? {
+        let Some(end) = self.end(node, peer) else { return Ok(Tried::Full) };
+        let carefully = !end.core.outbound().may_go();
+        if carefully && !end.core.outbound().admits(|| accepted)? {
             self.counts.waits += 1;
             return Ok(Tried::Full);
         }
         let words = [out.deadline.remaining(0), out.refusals, out.most];
         let front = words.iter().flatten().count() * EXTENSION_BYTES;
         let room = match front + bytes > SHORT_BYTES {
-            true => Some(end.out.room(bytes, || accepted)?),
+            true => Some(end.core.outbound().room(bytes, || accepted)?),
             false => None,
         };
         if room == Some(Room::Ask) {
@@ -155,13 +158,13 @@ impl World {
             buffer.into_iter().for_each(|at| self.wire(node, peer).unlend(Use::Requests, at));
             return Ok(self.lacks_slot(node, peer));
         }
-        let Some((end, _)) = self.end(node, peer) else { return Ok(Tried::Sent) };
+        let Some(end) = self.end(node, peer) else { return Ok(Tried::Sent) };
         if in_ring {
-            end.out.went_in_ring(bytes);
+            end.core.outbound().went_in_ring(bytes);
         }
         match carefully {
-            true => end.out.went_carefully(),
-            false => end.out.went(),
+            true => end.core.outbound().went_carefully(),
+            false => end.core.outbound().went(),
         }
         Ok(Tried::Sent)
     }
@@ -175,24 +178,24 @@ impl World {
 
     fn lacks_buffer(&mut self, node: usize, peer: usize, usage: Use) -> Tried {
         self.counts.no_buffer += 1;
-        if let Some((end, _)) = self.end(node, peer) {
-            end.out.lacks(Lack::Buffer);
+        if let Some(end) = self.end(node, peer) {
+            end.core.outbound().lacks(Lack::Buffer);
             end.lacked[usage as usize] = true;
         }
         Tried::Full
     }
 
     fn lacks_slot(&mut self, node: usize, peer: usize) -> Tried {
-        if let Some((end, _)) = self.end(node, peer) {
-            end.out.lacks(Lack::Slot);
+        if let Some(end) = self.end(node, peer) {
+            end.core.outbound().lacks(Lack::Slot);
         }
         Tried::Full
     }
 
     fn ask_room(&mut self, node: usize, peer: usize, out: &Out) -> Result<Tried, Fault> {
         let accepted = self.wire(node, peer).accepted;
-        let Some((end, _)) = self.end(node, peer) else { return Ok(Tried::Full) };
-        if !end.out.admits(|| accepted)? {
+        let Some(end) = self.end(node, peer) else { return Ok(Tried::Full) };
+        if !end.core.outbound().admits(|| accepted)? {
             return Ok(Tried::Full);
         }
         let bytes = self.asks[out.id as usize].bytes as usize;
@@ -204,14 +207,14 @@ impl World {
             return Ok(self.lacks_slot(node, peer));
         }
         self.counts.reserves += 1;
-        let Some((end, _)) = self.end(node, peer) else { return Ok(Tried::Full) };
-        Ok(Tried::Asked(end.out.ask(out.id)))
+        let Some(end) = self.end(node, peer) else { return Ok(Tried::Full) };
+        Ok(Tried::Asked(end.core.outbound().ask(out.id)))
     }
 
     /// Tries to send a request for which room was granted.
     fn transfer(&mut self, node: usize, peer: usize, out: &Out, number: u64) -> Tried {
-        let Some((end, _)) = self.end(node, peer) else { return Tried::Full };
-        if !end.out.admits_granted() {
+        let Some(end) = self.end(node, peer) else { return Tried::Full };
+        if !end.core.outbound().admits_granted() {
             return Tried::Full;
         }
         let Some(buffer) = self.wire(node, peer).borrow(Use::Granted, out.id) else {
@@ -223,8 +226,8 @@ impl World {
             return self.lacks_slot(node, peer);
         }
         let now = self.now();
-        let Some((end, _)) = self.end(node, peer) else { return Tried::Sent };
-        let next = end.out.transferred(number, now);
+        let Some(end) = self.end(node, peer) else { return Tried::Sent };
+        let next = end.core.outbound().transferred(number, now);
         self.wake(node, peer, next.into_iter().collect());
         Tried::Sent
     }
@@ -233,10 +236,11 @@ impl World {
     /// has nothing else to do. Then senders that do not respond lose their turns as well.
     pub(super) fn settle(&mut self, node: usize, peer: usize, part: bool) {
         let mut woken = Vec::new();
-        if let Some(End { out, rounds, .. }) = &mut self.nodes[node].ends[peer]
+        if let Some(End { core, rounds, .. }) = &mut self.nodes[node].ends[peer]
             && !part
         {
             *rounds += 1;
+            let out = core.outbound();
             self.moved |= out.line().is_stirred();
             if out.pass_over() {
                 out.line().wake_first(usize::MAX, |id| woken.push(*id));
@@ -251,11 +255,13 @@ impl World {
         let lacked = end.lacked;
         let uses = [Use::Requests, Use::Granted];
         let has_buffers = || uses.iter().any(|&it| lacked[it as usize] && wire.has_free(it));
-        if end.out.has_room(part, || wire.accepted, || wire.has_slots(), has_buffers) {
+        if end.core.outbound().has_room(part, || wire.accepted, || wire.has_slots(), has_buffers) {
             end.lacked = [false; 2];
-            end.out.room_came(now, |id| woken.push(*id));
+            end.core.outbound().room_came(now, |id| woken.push(*id));
         }
-        let waits = end.out.line().stands() || end.out.asking() > 0 || !end.owed.is_empty();
+        let waits = end.core.outbound().line().stands()
+            || end.core.outbound().asking() > 0
+            || end.core.owed().0 > 0;
         self.wake(node, peer, woken);
         if self.wire(node, peer).wish(waits) {
             self.say_word(node, peer, Word::Wants(waits));
@@ -266,8 +272,8 @@ impl World {
     pub(super) fn withdraw_unused(&mut self, node: usize) {
         let now = self.now();
         for peer in self.peers(node) {
-            let Some((end, _)) = self.end(node, peer) else { continue };
-            for number in end.out.unused_grants(now) {
+            let Some(end) = self.end(node, peer) else { continue };
+            for number in end.core.outbound().unused_grants(now) {
                 self.counts.unused += 1;
                 self.withdraw(node, peer, number);
             }
@@ -277,8 +283,8 @@ impl World {
     /// Room is not wanted any more. Gives whether the peer is told.
     pub(super) fn withdraw(&mut self, node: usize, peer: usize, number: u64) -> bool {
         let now = self.now();
-        let Some((end, _)) = self.end(node, peer) else { return false };
-        let (tell, next) = end.out.withdraw(number, now);
+        let Some(end) = self.end(node, peer) else { return false };
+        let (tell, next) = end.core.outbound().withdraw(number, now);
         self.wake(node, peer, next.into_iter().collect());
         if tell {
             self.withdrawn(node, peer, number);
@@ -295,7 +301,7 @@ impl World {
             }
             let forgotten: Vec<Id> = end.senders.keys().copied().collect();
             for id in forgotten {
-                if let Some((end, _)) = self.end(node, peer)
+                if let Some(end) = self.end(node, peer)
                     && let Some(out) = end.senders.get_mut(&id)
                 {
                     out.forgotten = false;

@@ -3,7 +3,6 @@
 
 use super::{Fault, World};
 use crate::check::violated;
-use crate::mutant::{Own, mutated};
 use crate::wire::{Use, Word};
 
 impl World {
@@ -27,16 +26,15 @@ impl World {
     /// Says how far this side is: in the ring at once, of what it has accepted when that is so much,
     /// or when the peer waits for it.
     pub(super) fn say_progress(&mut self, node: usize, peer: usize) {
-        let Some((end, _)) = self.end(node, peer) else { return };
+        let Some(end) = self.end(node, peer) else { return };
         let session = end.session;
         let wire = self.wire(peer, node);
         if wire.session != session {
             return;
         }
-        let wanted = wire.is_wanted() && !mutated(Own::WishUnheard);
-        if let Some((end, _)) = self.end(node, peer)
-            && (wanted || end.receives.is_unshown())
-            && let Some(accepted) = end.receives.show()
+        let wanted = wire.is_wanted();
+        if let Some(end) = self.end(node, peer)
+            && let Some(accepted) = end.core.inbound().show_to(wanted)
         {
             self.wire(peer, node).say_accepted(accepted);
             self.say_word(node, peer, Word::Accepted(accepted));
