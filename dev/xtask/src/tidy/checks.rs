@@ -7,6 +7,7 @@ mod headers;
 mod lengths;
 mod links;
 mod module_floors;
+mod mutants;
 mod syntax;
 mod unsafe_code;
 
@@ -52,6 +53,11 @@ pub(crate) const CHECKS: &[Check] = &[
         name: "unsafe-code",
         about: "unsafe stays in its home, and every other crate forbids it",
         run: unsafe_code::check,
+    },
+    Check {
+        name: "mutants",
+        about: "faults that tests put in lie in crates/core, and each is asked about",
+        run: mutants::check,
     },
     Check {
         name: "headers",
