@@ -354,6 +354,16 @@ mod plain {
         pub fn write(&self, at: usize, bytes: &[u8]) {
             let end = self.words * WORD;
             assert!(self.writable && at <= end && bytes.len() <= end - at);
+            // SAFETY: as was checked.
+            unsafe { self.write_in(at, bytes) }
+        }
+
+        /// The same where it is known that the region has room for them there.
+        ///
+        /// # Safety
+        /// The region is writable, and the bytes lie inside.
+        #[inline(always)]
+        pub(crate) unsafe fn write_in(&self, at: usize, bytes: &[u8]) {
             // SAFETY: in bounds; `bytes` is private to this side and cannot overlap a region.
             unsafe {
                 let to = self.base.as_ptr().cast::<u8>().add(at);
@@ -403,6 +413,17 @@ mod plain {
         pub fn read_value<T: FromBytes>(&self, at: usize) -> T {
             let (end, bytes) = (self.words * WORD, size_of::<T>());
             assert!(at.is_multiple_of(WORD) && at <= end && bytes <= end - at);
+            // SAFETY: as was checked.
+            unsafe { self.read_value_in(at) }
+        }
+
+        /// The same where it is known that the value lies in the region.
+        ///
+        /// # Safety
+        /// `at` begins a word, and the value lies inside.
+        #[inline(always)]
+        pub(crate) unsafe fn read_value_in<T: FromBytes>(&self, at: usize) -> T {
+            let bytes = size_of::<T>();
             let mut value = std::mem::MaybeUninit::<T>::uninit();
             // SAFETY: source and destination have `bytes` bytes; T accepts any bytes.
             unsafe {
@@ -614,6 +635,12 @@ mod model {
                 self.store(word, u64::from_ne_bytes(cell));
                 done += fit;
             }
+        }
+
+        /// # Safety
+        /// None is needed: this one checks.
+        pub(crate) unsafe fn write_in(&self, at: usize, bytes: &[u8]) {
+            self.write(at, bytes);
         }
 
         /// Copies bytes out, from byte `at`, which must begin a word.

@@ -270,6 +270,11 @@ impl Writer {
     }
 }
 
+/// Whether so many bytes of payload, from byte `at`, lie in the first slot of a frame.
+const fn fits_a_slot(at: usize, bytes: usize) -> bool {
+    at <= SHORT && bytes <= SHORT - at
+}
+
 /// Notes on slots that hold nothing yet.
 fn clean(slots: u32) -> Box<[Cell<bool>]> {
     (0..slots).map(|_| Cell::new(false)).collect()
@@ -294,10 +299,14 @@ impl Claim<'_> {
     /// When they do not fit.
     #[inline(always)]
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
-        assert!(at <= self.room() && bytes.len() <= self.room() - at);
         let start = self.writer.next.word() * WORD + HEAD;
-        self.writer.ring.region().write(start + at, bytes);
         probe::stored(start + at, bytes.len());
+        if fits_a_slot(at, bytes.len()) {
+            // SAFETY: the bytes lie within the first of the claimed slots, at which the cursor stands.
+            return unsafe { self.writer.ring.write(start + at, bytes) };
+        }
+        assert!(at <= self.room() && bytes.len() <= self.room() - at);
+        self.writer.ring.region().write(start + at, bytes);
     }
 
     /// Writes a word that is no payload but says something about it, at byte `at`, which must begin
@@ -533,9 +542,13 @@ impl Reader {
     #[cfg(not(loom))]
     #[inline(always)]
     pub fn read_value<T: zerocopy::FromBytes>(&self, at: usize) -> T {
-        assert!(at <= self.room() && size_of::<T>() <= self.room() - at);
         let start = self.next.word() * WORD + HEAD;
         probe::loaded(start + at, size_of::<T>());
+        if self.span.get() != 0 && at.is_multiple_of(WORD) && fits_a_slot(at, size_of::<T>()) {
+            // SAFETY: the value lies within the first of the frame's slots, at which the cursor stands.
+            return unsafe { self.ring.read_value(start + at) };
+        }
+        assert!(at <= self.room() && size_of::<T>() <= self.room() - at);
         self.ring.region().read_value(start + at)
     }
 

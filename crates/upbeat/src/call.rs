@@ -99,7 +99,7 @@ impl Bound {
     ) -> Send<'_, A> {
         const { assert!(!A::STREAMS, "nobody goes on with the streams of a one-way message") };
         let number = self.numbers.get(index).copied().unwrap_or(MISSING);
-        Send { bound: self, number, method, arguments, rare: None }
+        Send { bound: self, number, method, arguments, rare: ManuallyDrop::new(None) }
     }
 }
 

@@ -36,6 +36,27 @@ impl Ring {
         drop(old);
     }
 
+    /// Loads a value of plain data.
+    ///
+    /// # Safety
+    /// `at` is a byte of the ring that begins a word, and the value lies in the ring's slots.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub(super) unsafe fn read_value<T: zerocopy::FromBytes>(&self, at: usize) -> T {
+        // SAFETY: a ring has all words of its slots.
+        unsafe { self.region().read_value_in(at) }
+    }
+
+    /// Copies bytes to byte `at`.
+    ///
+    /// # Safety
+    /// They find room in the slots of a ring that is written here.
+    #[inline(always)]
+    pub(super) unsafe fn write(&self, at: usize, bytes: &[u8]) {
+        // SAFETY: a ring has all words of its slots, and a writer's region is writable.
+        unsafe { self.region().write_in(at, bytes) }
+    }
+
     /// # Safety
     /// `at` is a word of one of the ring's slots.
     #[inline(always)]

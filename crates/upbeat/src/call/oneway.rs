@@ -7,6 +7,7 @@ use crate::sample::{Reason, Stamps, Unsampled};
 use crate::session::{Extensions, Put};
 use crate::wire::Content;
 use std::future::Future;
+use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use upbeat_core::bill::way::{Happened, ONEWAY, Point};
@@ -19,11 +20,29 @@ pub struct Send<'c, A> {
     pub(super) number: u16,
     pub(super) method: &'static str,
     pub(super) arguments: A,
-    pub(super) rare: Option<Box<Waits>>,
+    /// Dropped where the message is, so that one without costs one look.
+    pub(super) rare: ManuallyDrop<Option<Box<Waits>>>,
 }
 
 // Nothing in it is pinned: the arguments are moved into the lane.
 impl<A> Unpin for Send<'_, A> {}
+
+impl<A> Drop for Send<'_, A> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.rare.is_some() {
+            self.drop_rare();
+        }
+    }
+}
+
+impl<A> Send<'_, A> {
+    #[cold]
+    #[inline(never)]
+    fn drop_rare(&mut self) {
+        drop(self.rare.take());
+    }
+}
 
 impl<A: Content> Future for Send<'_, A> {
     type Output = Result<(), CallError>;
@@ -108,7 +127,7 @@ impl<A: Content> Send<'_, A> {
     #[cold]
     #[inline(never)]
     fn poll_rarely(&mut self, context: &mut Context<'_>) -> Poll<Result<(), CallError>> {
-        if let Some(waits) = &mut self.rare
+        if let Some(waits) = &mut *self.rare
             && still_asks(self.bound, waits, context)?
         {
             self.bound.node.put_off_sample();
@@ -139,7 +158,7 @@ impl<A: Content> Send<'_, A> {
         let sent = self.write(context, stamps);
         session.take_turn(None);
         if sent.is_ready() {
-            self.rare = None;
+            *self.rare = None;
         }
         sent
     }

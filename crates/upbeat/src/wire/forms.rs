@@ -38,7 +38,7 @@ macro_rules! plain {
                 Ok(())
             }
 
-            #[inline]
+            #[inline(always)]
             fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
                 input.plain()
             }
@@ -343,7 +343,7 @@ macro_rules! tuple {
                 out.text(")");
             }
 
-            #[inline]
+            #[inline(always)]
             fn put(&self, _out: &mut Output<'_>) -> Result<(), WireError> {
                 $(self.$at.put(_out)?;)*
                 Ok(())
@@ -353,7 +353,7 @@ macro_rules! tuple {
                 $(self.$at.streams(_show);)*
             }
 
-            #[inline]
+            #[inline(always)]
             fn take(_input: &mut Input<'_>) -> Result<Self, WireError> {
                 Ok(($($name::take(_input)?,)*))
             }
