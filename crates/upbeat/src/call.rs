@@ -218,10 +218,7 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
         if self.bound.node.sample_is_due() || self.rare.is_some() {
             return self.send_rarely(context);
         }
-        let bound = self.bound;
-        self.write(context, |head, arguments| {
-            bound.request(head.words(), Extensions::NONE, arguments, &mut Unsampled)
-        })
+        self.write(context, Extensions::NONE, &mut Unsampled)
     }
 
     /// Sends the call now, or says [`CallError::Full`] where it would have to wait. What comes back
@@ -242,10 +239,8 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
         // Whoever awaits it later is woken: the poll says by whom.
         let mut context = Context::from_waker(Waker::noop());
         self.notes_streams();
-        let (bound, extensions) = (self.bound, self.extensions());
-        let sent = self.put(&mut context, |head, arguments| {
-            bound.request(head.words(), extensions, arguments, &mut Unsampled)
-        })?;
+        let extensions = self.extensions();
+        let sent = self.put(&mut context, extensions, &mut Unsampled)?;
         match sent {
             Ok(()) => {
                 if extensions.extendable.is_some() {
@@ -262,9 +257,10 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
     fn write(
         &mut self,
         context: &mut Context<'_>,
-        write: impl FnOnce(Head, &A) -> Result<(), Put>,
+        extensions: Extensions,
+        stamps: &mut impl Stamps,
     ) -> Result<bool, CallError> {
-        match self.put(context, write)? {
+        match self.put(context, extensions, stamps)? {
             Ok(()) => Ok(true),
             Err(put) => self.must_wait(put, context).map(|()| false),
         }
@@ -319,17 +315,23 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
     fn put(
         &mut self,
         context: &mut Context<'_>,
-        write: impl FnOnce(Head, &A) -> Result<(), Put>,
+        extensions: Extensions,
+        stamps: &mut impl Stamps,
     ) -> Result<Result<(), Put>, CallError> {
         let State::Unsent(arguments) = &self.state else { return Ok(Ok(())) };
-        let Bound { node, session, .. } = self.bound;
+        let (bound, Bound { node, session, .. }) = (self.bound, self.bound);
         if self.number == MISSING {
             return Err(CallError::NoSuchMethod { method: self.method });
         }
         let Some(call) = session.open_call(node.waiter(context)) else {
             return Ok(Err(Put::Numbers));
         };
-        let written = write(Head::call(self.number, call, 0), arguments);
+        stamps.at(Point::Opened);
+        let words = Head::call(self.number, call, 0).with_manner(stamps.manner()).words();
+        let written = match extensions.granted {
+            None => bound.request(words, extensions, arguments, stamps),
+            Some(_) => bound.request_granted(words, extensions, arguments, stamps),
+        };
         if written.is_ok() {
             node.count(Counter::CallsSent);
             node.sent(session);
@@ -395,16 +397,9 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
     ) -> Result<bool, CallError> {
         let (rare, extensions) = (self.rare.as_ref(), self.extensions());
         let is_unsent = matches!(self.state, State::Unsent(_));
-        let (bound, session) = (self.bound, &self.bound.session);
+        let session = &self.bound.session;
         session.take_turn(rare.and_then(|rare| rare.waits.standing.as_ref()));
-        let sent = self.write(context, |head, arguments| {
-            stamps.at(Point::Opened);
-            let words = head.with_manner(stamps.manner()).words();
-            match extensions.granted {
-                None => bound.request(words, extensions, arguments, stamps),
-                Some(_) => bound.request_granted(words, extensions, arguments, stamps),
-            }
-        });
+        let sent = self.write(context, extensions, stamps);
         session.take_turn(None);
         if let (Ok(true), Some(rare)) = (&sent, &mut *self.rare) {
             rare.waits = Waits::default();
