@@ -34,14 +34,16 @@ const SPARES_FIRST: usize = 12;
 const OUTGOING_MAX: usize = 32;
 
 /// In the count of messages: whether each of them is to go the rare way meanwhile. Thus whoever sends
-/// asks once for two things.
+/// asks once for two things: the count is below zero where the message goes the rare way.
 const EACH: u32 = 1 << 31;
+/// The count behind the message that is sampled.
+const DUE: u32 = u32::MAX;
 /// A count that is never counted down.
-const NEVER: u32 = EACH - 1;
+const NEVER: u32 = EACH - 2;
 
 /// What a node's bill is made of.
 pub(super) struct Sampling {
-    /// Messages until the next that is sampled; none is when this is never 0. Beside it, [`EACH`].
+    /// Messages before the next that is sampled; or, with [`EACH`], up to that one. See [`Sampling::left`].
     left: Cell<u32>,
     /// One in so many; 0 for none.
     every: Cell<u32>,
@@ -156,20 +158,28 @@ impl Sampling {
         }
         let left = self.left.get().wrapping_sub(1);
         self.left.set(left);
-        left.cast_signed() <= 0
+        left.cast_signed() < 0
     }
 
     /// Has each message go the rare way, or no more.
     pub(super) fn divert(&self, each: bool) {
-        self.left.set(self.left() | if each { EACH } else { 0 });
+        let left = self.left();
+        self.left.set(if each { EACH | left } else { left.wrapping_sub(1) });
     }
 
+    /// Messages up to the next that is sampled; 0 if it is the one that was just counted.
     fn left(&self) -> u32 {
-        self.left.get() & !EACH
+        let count = self.left.get();
+        if self.is_diverted() { count & !EACH } else { count.wrapping_add(1) }
     }
 
     fn set_left(&self, left: u32) {
-        self.left.set(self.left.get() & EACH | left);
+        self.left.set(if self.is_diverted() { EACH | left } else { left.wrapping_sub(1) });
+    }
+
+    fn is_diverted(&self) -> bool {
+        let count = self.left.get();
+        count & EACH != 0 && count != DUE
     }
 
     /// The message that was just counted has a sample already: it is the next one's turn.
@@ -566,6 +576,22 @@ mod tests {
         assert!(run.iter().all(|(manner, _)| *manner == run[0].0));
         let warming = run.iter().take_while(|(_, warms)| *warms).count() as u32;
         assert_eq!(warming, WARMING);
+    }
+
+    #[test]
+    fn samples_come_as_often_where_each_message_is_diverted() {
+        let sampling = Sampling::new(10, 7);
+        sampling.divert(true);
+        let sampled = (0..20_000).filter(|_| {
+            assert!(sampling.is_due());
+            sampling.next(CALL).is_some()
+        });
+        let sampled = sampled.count();
+        assert!((1600..=2400).contains(&sampled), "{sampled} of 20000, one in 10");
+        sampling.divert(false);
+        let due = (0..20_000).filter(|_| sampling.is_due() && sampling.next(CALL).is_some());
+        let due = due.count();
+        assert!((1600..=2400).contains(&due), "{due} of 20000, one in 10");
     }
 
     #[test]
