@@ -1,144 +1,201 @@
 //! A client and a server that take turns, one look each, for `cargo xtask instructions`:
-//! `outside <local|shared> <client|server>`.
+//! `outside <way> <side>`.
 //!
-//! This process runs the side that is named, and calls [`measured_turn`] for the turns that count;
-//! callgrind collects in there and nowhere else. The other side is a second node of this thread, or
-//! a child process that turns when it is told to over a pipe. Turns are counted in windows between
-//! two ticks of the node, so that nothing depends on the clock. The last line of the output is
-//! the number of calls that were made in them.
+//! | way | sides | what is counted |
+//! |---|---|---|
+//! | `local`, `shared` | `client`, `server` | turns of one side of a null call |
+//! | `block_on` | `client`, `idle` | null calls that the node's main future awaits; the same without the calls |
+//! | `oneway` | `client`, `server` | turns of one side of one-way messages of 8 bytes, 16 a turn |
+//! | `nested` | `relay` | turns of a node whose handler makes a null call |
+//!
+//! This process runs the side that is named, and calls [`measured_turn`] for the turns that count, or
+//! [`measured_calls`] for calls; callgrind collects in there and nowhere else. The other side is a second
+//! node of this thread, or a child process that turns when it is told to over a pipe. Turns are counted in
+//! windows between two ticks of the node, so that nothing depends on the clock. The last line of the output
+//! is the number of calls that were made in them.
 #![forbid(unsafe_code)]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::env;
 use std::error::Error;
+use std::future::Future;
 use std::hint::black_box;
 use std::io::{Read, Write, stdin, stdout};
 use std::path::{Path, PathBuf};
+use std::pin::{Pin, pin};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
-use upbeat::{Counter, Node};
+use upbeat::{CallError, Counter, Node};
 
 /// Calls before the first window: what is made on first use is made, what grows has grown.
 const WARM_CALLS: u64 = 2000;
 const WINDOWS: u64 = 4;
 /// Twice around the ring of 120 slots, and less than the 256 turns between two ticks.
-const CALLS: u64 = 240;
+const TURNS: u64 = 240;
+/// One-way messages that are sent in a turn.
+const MESSAGES: u64 = 16;
 /// At a tick after such a pause the node looks at its sockets, which it counts.
 const PAUSE: Duration = Duration::from_millis(3);
 /// Turns in which whatever is waited for must have come.
 const TURNS_MAX: u64 = 1_000_000;
+
+const PROGRAM: &str = "instructions";
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 #[upbeat::service]
 trait Null {
     async fn null(&self);
+
+    #[oneway]
+    async fn note(&self, number: u64);
 }
 
 struct Nothing;
 
 impl Null for Nothing {
     async fn null(&self) {}
-}
 
-#[derive(Clone, Copy, PartialEq)]
-enum Role {
-    Client,
-    Server,
-}
-
-impl Role {
-    fn name(self) -> &'static str {
-        match self {
-            Role::Client => "client",
-            Role::Server => "server",
-        }
+    async fn note(&self, number: u64) {
+        black_box(number);
     }
+}
 
-    fn other(self) -> Role {
-        match self {
-            Role::Client => Role::Server,
-            Role::Server => Role::Client,
-        }
+#[upbeat::service]
+trait Relay {
+    async fn relay(&self);
+}
+
+/// Calls the server in each call.
+struct Relaying(Rc<NullClient>);
+
+impl Relay for Relaying {
+    async fn relay(&self) {
+        self.0.null().await.expect("a reply");
     }
 }
 
 fn main() {
     if let Err(error) = run() {
-        eprintln!("outside: {error}");
-        std::process::exit(1);
+        give_up(&*error);
     }
 }
 
 fn run() -> Outcome<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let [carrier, role, rest @ ..] = &arguments[..] else {
-        return Err("usage: outside <local|shared> <client|server>".into());
-    };
-    let role = match role.as_str() {
-        "client" => Role::Client,
-        "server" => Role::Server,
-        other => return Err(format!("there is no side `{other}`").into()),
-    };
-    match (carrier.as_str(), rest) {
-        ("local", []) => {
-            let server = Side::new(Role::Server, None)?;
-            let client = Side::new(Role::Client, None)?;
-            server.start();
-            client.start();
-            let (own, other) =
-                if role == Role::Client { (client, server) } else { (server, client) };
-            measure(&own, &mut Other::Here(other))
-        }
-        ("shared", []) => {
-            let directory = Directory::new()?;
-            measure_shared(role, &directory.0)
-        }
-        ("shared", [directory]) => obey(role, Path::new(directory)),
-        (other, _) => Err(format!("there is no carrier `{other}`").into()),
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["local", "client"] => local(Work::Calls, Side::client, Side::server),
+        ["local", "server"] => local(Work::Calls, Side::server, Side::client),
+        ["oneway", "client"] => local(Work::Messages, Side::client, Side::server),
+        ["oneway", "server"] => local(Work::Messages, Side::server, Side::client),
+        ["shared", side @ ("client" | "server")] => shared(side),
+        ["block_on", side @ ("client" | "idle")] => block_on(side == "client"),
+        ["nested", "relay"] => nested(),
+        ["child", side, directory] => obey(side, Path::new(directory)),
+        _ => Err("usage: outside <way> <side>: the beginning of its source says which".into()),
     }
 }
 
-fn measure_shared(role: Role, directory: &Path) -> Outcome<()> {
-    let own = Side::new(role, Some(directory))?;
-    let mut other = Remote::new(role.other(), directory)?;
-    own.start();
-    measure(&own, &mut Other::There(&mut other))
+/// What a client does, for ever.
+#[derive(Clone, Copy, PartialEq)]
+enum Work {
+    Calls,
+    Messages,
 }
 
-/// Measures in windows that begin behind a tick and end before the next.
-fn measure(own: &Side, other: &mut Other) -> Outcome<()> {
-    let mut calls = 0;
+fn local(
+    work: Work,
+    own: impl Fn(Option<&Path>, Work) -> Outcome<Side>,
+    other: impl Fn(Option<&Path>, Work) -> Outcome<Side>,
+) -> Outcome<()> {
+    let (own, other) = (own(None, work)?, other(None, work)?);
+    let per_turn = if work == Work::Messages { MESSAGES } else { 1 };
+    measure(&own, &mut Others::Here(vec![other]), TURNS, per_turn)
+}
+
+fn shared(side: &str) -> Outcome<()> {
+    let directory = Directory::new()?;
+    let own = Side::named(side, Some(&directory.0))?;
+    let other = if side == "client" { "server" } else { "client" };
+    let remote = Remote::new(other, &directory.0)?;
+    measure(&own, &mut Others::There(remote), TURNS, 1)
+}
+
+/// A client, a relay, and a server. The relay has two turns for each call.
+fn nested() -> Outcome<()> {
+    let server = Side::server(None, Work::Calls)?;
+    let relay = Side::new("relay", None)?;
+    let mut others = Others::Here(vec![server]);
+    let relaying = Relaying(connected(&relay, &mut others)?);
+    relay.node.serve(RelayServer::new(relaying));
+    let client = Side::new("client", None)?;
+    let (node, done) = (client.node.clone(), Rc::clone(&client.done));
+    drop(client.node.spawn(async move {
+        let relay: RelayClient = node.connect("relay").await.expect("a relay");
+        loop {
+            relay.relay().await.expect("a reply");
+            done.set(done.get() + 1);
+        }
+    }));
+    if let Others::Here(others) = &mut others {
+        others.push(client);
+    }
+    measure(&relay, &mut others, TURNS / 2, 1)
+}
+
+/// Connects a node to the server, which turns beside it.
+fn connected(own: &Side, others: &mut Others) -> Outcome<Rc<NullClient>> {
+    let client = Rc::new(RefCell::new(None));
+    let (node, place) = (own.node.clone(), Rc::clone(&client));
+    drop(own.node.spawn(async move {
+        let connected: Result<NullClient, _> = node.connect("server").await;
+        *place.borrow_mut() = Some(connected);
+    }));
     for _ in 0..TURNS_MAX {
         own.node.turn();
-        calls += other.turn()? + own.answered();
-        if calls >= WARM_CALLS {
+        others.turn()?;
+        if let Some(client) = client.borrow_mut().take() {
+            return Ok(Rc::new(client?));
+        }
+    }
+    Err(format!("no connection in {TURNS_MAX} rounds of turns").into())
+}
+
+/// Measures turns, so many of which make the calls of `calls` turns with `per_turn` calls, in windows that
+/// begin behind a tick and end before the next.
+fn measure(own: &Side, others: &mut Others, calls: u64, per_turn: u64) -> Outcome<()> {
+    let mut done = 0;
+    for _ in 0..TURNS_MAX {
+        own.node.turn();
+        done += others.turn()? + own.done();
+        if done >= WARM_CALLS {
             break;
         }
     }
-    if calls < WARM_CALLS {
-        return Err(format!("only {calls} calls in {TURNS_MAX} pairs of turns").into());
+    if done < WARM_CALLS {
+        return Err(format!("only {done} calls in {TURNS_MAX} rounds of turns").into());
     }
     for _ in 0..WINDOWS {
-        pass_a_tick(own, other)?;
+        pass_a_tick(own, others)?;
         let watches = own.node.counted(Counter::Watches);
-        let mut calls = 0;
-        for _ in 0..CALLS {
+        let mut done = 0;
+        for _ in 0..TURNS {
             measured_turn(&own.node);
-            calls += other.turn()? + own.answered();
+            done += others.turn()? + own.done();
         }
-        if calls != CALLS {
-            return Err(
-                format!("{calls} calls in {CALLS} pairs of turns: one each is meant").into()
-            );
+        let meant = calls * per_turn;
+        if done != meant {
+            return Err(format!("{done} calls in {TURNS} rounds of turns, not {meant}").into());
         }
         if own.node.counted(Counter::Watches) != watches {
-            return Err(format!("the node ticks more often than every {CALLS} turns").into());
+            return Err(format!("the node ticks more often than every {TURNS} turns").into());
         }
     }
-    println!("{}", WINDOWS * CALLS);
+    println!("{}", WINDOWS * calls * per_turn);
     Ok(())
 }
 
@@ -148,13 +205,13 @@ fn measured_turn(node: &Node) {
     black_box(node.turn());
 }
 
-fn pass_a_tick(own: &Side, other: &mut Other) -> Outcome<()> {
+fn pass_a_tick(own: &Side, others: &mut Others) -> Outcome<()> {
     thread::sleep(PAUSE);
     let watches = own.node.counted(Counter::Watches);
     for _ in 0..TURNS_MAX {
         own.node.turn();
-        other.turn()?;
-        own.answered();
+        others.turn()?;
+        own.done();
         if own.node.counted(Counter::Watches) != watches {
             return Ok(());
         }
@@ -162,73 +219,160 @@ fn pass_a_tick(own: &Side, other: &mut Other) -> Outcome<()> {
     Err(format!("no tick of the node in {TURNS_MAX} turns").into())
 }
 
+/// Calls that the main future of a node awaits. The server turns while the future is polled, which counts:
+/// without `calls`, that alone is done.
+fn block_on(calls: bool) -> Outcome<()> {
+    let directory = Directory::new()?;
+    let own = Side::new("client", Some(&directory.0))?;
+    let mut server = Others::There(Remote::new("server", &directory.0)?);
+    let client = connected(&own, &mut server)?;
+    let server = RefCell::new(server);
+    let call = async |count: u64| -> Outcome<()> {
+        for _ in 0..count {
+            if calls {
+                Lockstep { call: pin!(client.null()), server: &server }.await?;
+            } else {
+                server.borrow_mut().turn()?;
+            }
+        }
+        Ok(())
+    };
+    own.node.block_on(call(WARM_CALLS))?;
+    for _ in 0..WINDOWS {
+        // The first turn behind a pause is a tick, and the next comes 256 turns later.
+        thread::sleep(PAUSE);
+        own.node.block_on(call(1))?;
+        measured_calls(|| own.node.block_on(call(TURNS)))?;
+    }
+    println!("{}", WINDOWS * TURNS);
+    Ok(())
+}
+
+/// The calls that count.
+#[inline(never)]
+fn measured_calls(calls: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
+    black_box(calls())
+}
+
+/// A call, and the turn of the server that it waits for.
+struct Lockstep<'r, F> {
+    call: F,
+    server: &'r RefCell<Others>,
+}
+
+impl<F: Future<Output = Result<(), CallError>> + Unpin> Future for Lockstep<'_, F> {
+    type Output = Outcome<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<()>> {
+        let polled = Pin::new(&mut self.call).poll(context)?;
+        if polled.is_pending() {
+            self.server.borrow_mut().turn()?;
+        }
+        polled.map(Ok)
+    }
+}
+
 /// One node, and what it does.
 struct Side {
     node: Node,
-    role: Role,
-    /// Answers that the client's task has got and nobody has asked for yet.
-    answers: Rc<Cell<u64>>,
+    /// What the client's task has done and nobody has asked for yet.
+    done: Rc<Cell<u64>>,
 }
 
 impl Side {
-    fn new(role: Role, directory: Option<&Path>) -> Outcome<Side> {
-        let builder = Node::builder(role.name()).program("instructions");
+    fn new(name: &str, directory: Option<&Path>) -> Outcome<Side> {
+        let builder = Node::builder(name).program(PROGRAM);
         let builder = match directory {
             Some(directory) => builder.directory(directory),
             None => builder.local_only(),
         };
-        Ok(Side { node: builder.build()?, role, answers: Rc::default() })
+        Ok(Side { node: builder.build()?, done: Rc::default() })
     }
 
-    /// Serves, or calls for ever.
-    fn start(&self) {
-        if self.role == Role::Server {
-            self.node.serve(NullServer::new(Nothing));
-            return;
+    fn named(name: &str, directory: Option<&Path>) -> Outcome<Side> {
+        match name {
+            "client" => Side::client(directory, Work::Calls),
+            _ => Side::server(directory, Work::Calls),
         }
-        let (node, answers) = (self.node.clone(), Rc::clone(&self.answers));
-        drop(self.node.spawn(async move {
-            if let Err(error) = call(&node, &answers).await {
-                eprintln!("outside: {error}");
-                std::process::exit(1);
-            }
-        }));
     }
 
-    fn answered(&self) -> u64 {
-        self.answers.take()
+    fn server(directory: Option<&Path>, _work: Work) -> Outcome<Side> {
+        let side = Side::new("server", directory)?;
+        side.node.serve(NullServer::new(Nothing));
+        Ok(side)
+    }
+
+    fn client(directory: Option<&Path>, work: Work) -> Outcome<Side> {
+        let side = Side::new("client", directory)?;
+        let (node, done) = (side.node.clone(), Rc::clone(&side.done));
+        match work {
+            Work::Calls => drop(side.node.spawn(async move {
+                if let Err(error) = call(&node, &done).await {
+                    give_up(&*error);
+                }
+            })),
+            Work::Messages => drop(side.node.spawn(async move {
+                if let Err(error) = send(&node, &done).await {
+                    give_up(&*error);
+                }
+            })),
+        }
+        Ok(side)
+    }
+
+    fn done(&self) -> u64 {
+        self.done.take()
     }
 }
 
-async fn call(node: &Node, answers: &Cell<u64>) -> Outcome<()> {
-    let client: NullClient = node.connect(Role::Server.name()).await?;
+fn give_up(error: &dyn Error) -> ! {
+    eprintln!("outside: {error}");
+    std::process::exit(1);
+}
+
+async fn call(node: &Node, done: &Cell<u64>) -> Outcome<()> {
+    let client: NullClient = node.connect("server").await?;
     loop {
         client.null().await?;
-        answers.set(answers.get() + 1);
+        done.set(done.get() + 1);
     }
 }
 
-/// The side that is not measured.
-enum Other<'a> {
-    Here(Side),
-    There(&'a mut Remote),
+async fn send(node: &Node, done: &Cell<u64>) -> Outcome<()> {
+    let client: NullClient = node.connect("server").await?;
+    loop {
+        for number in 0..MESSAGES {
+            client.note(number).await?;
+        }
+        done.set(done.get() + MESSAGES);
+        upbeat::yield_now().await;
+    }
 }
 
-impl Other<'_> {
-    /// Turns once. Gives the number of answers that came.
+/// The sides that are not measured.
+enum Others {
+    Here(Vec<Side>),
+    There(Remote),
+}
+
+impl Others {
+    /// Turns each once. Gives the number of calls that were done.
     fn turn(&mut self) -> Outcome<u64> {
         match self {
-            Other::Here(side) => {
-                side.node.turn();
-                Ok(side.answered())
-            }
-            Other::There(remote) => remote.turn(),
+            Others::Here(sides) => Ok(sides
+                .iter()
+                .map(|side| {
+                    side.node.turn();
+                    side.done()
+                })
+                .sum()),
+            Others::There(remote) => remote.turn(),
         }
     }
 }
 
-/// The other side in a process of its own. A byte tells it to turn, a byte says how many answers
-/// came; it ends when the pipe does.
+/// The other side in a process of its own. A byte tells it to turn, a byte says how many calls it has done;
+/// it ends when the pipe does.
 struct Remote {
     child: Child,
     to: ChildStdin,
@@ -236,9 +380,9 @@ struct Remote {
 }
 
 impl Remote {
-    fn new(role: Role, directory: &Path) -> Outcome<Remote> {
+    fn new(side: &str, directory: &Path) -> Outcome<Remote> {
         let mut child = Command::new(env::current_exe()?)
-            .args(["shared", role.name()])
+            .args(["child", side])
             .arg(directory)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -272,19 +416,18 @@ impl Drop for Remote {
 }
 
 /// What the child does.
-fn obey(role: Role, directory: &Path) -> Outcome<()> {
-    let own = Side::new(role, Some(directory))?;
-    own.start();
+fn obey(side: &str, directory: &Path) -> Outcome<()> {
+    let own = Side::named(side, Some(directory))?;
     let (mut from, mut to) = (stdin().lock(), stdout().lock());
-    let mut answers = 0;
+    let mut done = 0;
     loop {
-        to.write_all(&[u8::try_from(answers)?])?;
+        to.write_all(&[u8::try_from(done)?])?;
         to.flush()?;
         if from.read(&mut [0])? == 0 {
             return Ok(());
         }
         own.node.turn();
-        answers = own.answered();
+        done = own.done();
     }
 }
 

@@ -14,14 +14,14 @@ mod categories;
 use crate::command::{Command, Outcome};
 use crate::repository;
 use categories::{Recipe, Shares};
-use figures::Figures;
+use figures::{Counted, Figures};
 use gate::{Gate, Verdict};
-use outside::{Billed, Lines};
+use outside::{Billed, Lines, Program};
 use std::path::Path;
 
 pub(crate) const COMMAND: Command = Command {
     name: "instructions",
-    about: "Counts the instructions of a null call: client, server, both, by function.",
+    about: "Counts the instructions of calls and messages: client, server, both, by function.",
     usage: "usage: cargo xtask instructions [--json] [--all] [--check | --write-gate]\n       \
             cargo xtask instructions --categories [--json]\n\n  \
             --json          print one JSON object a line: a case with its functions\n  \
@@ -33,7 +33,9 @@ pub(crate) const COMMAND: Command = Command {
                             a paper; dev/xtask/instructions.categories is the recipe\n\n\
             Client and server take turns in one thread, one look each, in the default release\n\
             profile. Between processes (`null/shared`) each side is counted in its own. What a\n\
-            node does at a tick, once in 256 turns and by the clock, is left out.\n",
+            node does at a tick, once in 256 turns and by the clock, is left out. `null/block_on`:\n\
+            a main future calls. `oneway/8B`: a message, of 16 a turn. `nested/relay`: the node\n\
+            between, whose handler makes a null call and waits for it.\n",
     run,
 };
 
@@ -92,6 +94,9 @@ fn run(arguments: &[String]) -> Result<Outcome, String> {
             let server = program.count(carrier, "server")?;
             all.push(Figures::new(format!("null/{carrier}{name}"), &client, &server));
         }
+        if billed == Billed::Yes {
+            all.extend(other_forms(&program)?);
+        }
     }
     for figures in &all {
         if wish.json {
@@ -111,6 +116,20 @@ fn run(arguments: &[String]) -> Result<Outcome, String> {
         },
         None => Ok(Outcome::Passed),
     }
+}
+
+/// Calls in other forms than one of a task, by turns, to a server.
+fn other_forms(program: &Program) -> Result<[Figures; 3], String> {
+    // A main future has the server turn while it is polled, which is taken off.
+    let (calls, idle) = (program.count("block_on", "client")?, program.count("block_on", "idle")?);
+    let server = program.count("shared", "server")?;
+    let block_on = Figures::new("null/block_on".into(), &calls.less(&idle), &server);
+    let (client, server) = (program.count("oneway", "client")?, program.count("oneway", "server")?);
+    let oneway = Figures::new("oneway/8B".into(), &client, &server);
+    // The relay is a server first and a client next.
+    let relay = program.count("nested", "relay")?;
+    let nested = Figures::new("nested/relay".into(), &Counted::nothing(), &relay);
+    Ok([block_on, oneway, nested])
 }
 
 /// Says what the instructions are for.

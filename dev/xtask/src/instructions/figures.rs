@@ -11,6 +11,22 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
+    /// A side that is not counted.
+    pub(crate) fn nothing() -> Counted {
+        Counted { calls: 1, profile: Profile::default() }
+    }
+
+    /// What was counted less what `other` has in common with it, in as many calls.
+    pub(crate) fn less(mut self, other: &Counted) -> Counted {
+        self.profile.total = self.profile.total.saturating_sub(other.profile.total);
+        for (name, cost) in &mut self.profile.functions {
+            let common = other.profile.functions.get(name).copied().unwrap_or_default();
+            *cost = cost.saturating_sub(common);
+        }
+        self.profile.functions.retain(|_, cost| *cost != 0);
+        self
+    }
+
     pub(super) fn per_call(&self, cost: u64) -> f64 {
         cost as f64 / self.calls as f64
     }
@@ -157,6 +173,15 @@ mod tests {
         let names: Vec<_> = figures.functions.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["turn", "call \"\\", "poll", "seldom"]);
         assert_eq!(figures.functions[0].1, Sides { client: 100.0, server: 50.0 });
+    }
+
+    #[test]
+    fn what_is_common_is_taken_off() {
+        let all = counted(10, &[("turn", 1000), ("poll", 505), ("pipe", 90)]);
+        let left = all.less(&counted(10, &[("turn", 10), ("pipe", 90)]));
+        assert_eq!((left.calls, left.profile.total), (10, 1495));
+        let functions: Vec<_> = left.profile.functions.into_iter().collect();
+        assert_eq!(functions, [("poll".to_owned(), 505), ("turn".to_owned(), 990)]);
     }
 
     #[test]

@@ -12,8 +12,8 @@ use std::process::{Command, Output};
 const MANIFEST: &str = include_str!("../../outside/Cargo.toml.in");
 const MAIN: &str = include_str!("../../outside/main.rs");
 
-/// The function of the program in which callgrind collects, as a pattern of its full name.
-const COLLECT: &str = "*measured_turn*";
+/// The functions of the program in which callgrind collects, as a pattern of their full names.
+const COLLECT: &str = "outside::measured_*";
 
 /// The program, built.
 pub(crate) struct Program {
@@ -101,18 +101,18 @@ pub(crate) fn build(root: &Path, billed: Billed, lines: Lines) -> Result<Program
 
 impl Program {
     /// Runs one side of a call under callgrind, and the other beside it.
-    pub(crate) fn count(&self, carrier: &str, side: &str) -> Result<Counted, String> {
-        let profile = self.directory.join(format!("callgrind.{carrier}.{side}"));
+    pub(crate) fn count(&self, way: &str, side: &str) -> Result<Counted, String> {
+        let profile = self.directory.join(format!("callgrind.{way}.{side}"));
         let mut to = OsString::from("--callgrind-out-file=");
         to.push(&profile);
-        let what = format!("valgrind --tool=callgrind {} {carrier} {side}", self.binary.display());
+        let what = format!("valgrind --tool=callgrind {} {way} {side}", self.binary.display());
         let output = Command::new("valgrind")
             .args(["--tool=callgrind", "--quiet"])
             .args((self.lines == Lines::Yes).then_some("--dump-instr=yes"))
             .arg(format!("--toggle-collect={COLLECT}"))
             .arg(to)
             .arg(&self.binary)
-            .args([carrier, side])
+            .args([way, side])
             .current_dir(&self.directory)
             .env("UPBEAT_SAMPLING", "0")
             .output()
@@ -167,7 +167,9 @@ mod tests {
         assert_eq!(MANIFEST.matches("@FEATURES@").count(), 1);
         assert!(MANIFEST.contains("\n[workspace]\n"), "it is no member of ours");
         assert!(!MANIFEST.contains("[profile"), "the default profile is measured");
-        assert!(MAIN.contains("#[inline(never)]\nfn measured_turn("));
+        for function in ["measured_turn", "measured_calls"] {
+            assert!(MAIN.contains(&format!("#[inline(never)]\nfn {function}(")));
+        }
     }
 
     #[test]
