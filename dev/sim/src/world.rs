@@ -13,6 +13,7 @@ mod run;
 mod need;
 mod hear;
 mod life;
+mod conserved;
 mod schedule;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -267,11 +267,11 @@ impl World {
         let now = self.clock(node);
         self.expire(node)?;
         self.withdraw_unused(node);
-        for at in 0..self.nodes[node].tasks.len() {
-            let task = self.nodes[node].tasks[at].as_ref();
-            if task.is_some_and(|task| matches!(task.state, State::Until(time) if time <= now)) {
-                self.finish(node, at)?;
-            }
+        let is_done = |task: &Option<Task>| {
+            task.as_ref().is_some_and(|it| matches!(it.state, State::Until(time) if time <= now))
+        };
+        while let Some(at) = self.nodes[node].tasks.iter().position(is_done) {
+            self.finish(node, at)?;
         }
         self.pass_lock(node)?;
         self.come_again(node)?;
