@@ -18,14 +18,18 @@ mod inbound;
 mod owed;
 mod charge;
 mod expiries;
+mod growth;
+mod slabs;
 
 pub use self::asked::Grant;
 pub use self::charge::Charge;
 pub use self::expiries::Expiries;
+pub use self::growth::Growth;
 pub use self::inbound::{Inbound, Placed};
 pub use self::line::Line;
 pub use self::outbound::{Bounds, Lack, Outbound, Room};
 pub use self::owed::{CLASSES, Owed, Waiting, class_of};
+pub use self::slabs::{SLAB_KEPT_NS, Shape, Slabs, Use};
 
 use crate::call::{CallTable, Serving};
 use crate::fault::Rule;

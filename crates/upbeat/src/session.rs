@@ -8,8 +8,8 @@ mod lent;
 mod reply;
 mod samples;
 mod write;
-mod pool;
 mod flow;
+mod pool;
 mod kinds;
 mod queue;
 mod send;
@@ -33,6 +33,7 @@ use upbeat_core::flow::ReplyBudget;
 use upbeat_core::frame::{Flags, Head};
 use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::FLUSH_MESSAGES;
+use upbeat_core::session::Growth;
 use upbeat_memory::fork::Process;
 use upbeat_memory::pool::Key;
 use upbeat_memory::ring::Look;
@@ -100,7 +101,7 @@ pub(crate) struct Session {
     fault: Cell<Option<Fault>>,
     /// Whether frames or replies wait, or a sender waits.
     pressed: Cell<bool>,
-    refusals: Cell<u32>,
+    growth: Growth,
     pool: pool::Pool,
     lent: lent::Lent,
     segments: RefCell<VecDeque<GrownSegment>>,
@@ -140,7 +141,7 @@ impl Session {
             flushed: Cell::new(0),
             fault: Cell::new(None),
             pressed: Cell::new(false),
-            refusals: Cell::new(0),
+            growth: Growth::new(),
             pool: pool::Pool::default(),
             lent: lent::Lent::new(terms.longest),
             segments: RefCell::new(VecDeque::new()),

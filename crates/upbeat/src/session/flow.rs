@@ -69,8 +69,8 @@ impl Kept {
 /// The next thing to do for the requests that wait.
 pub(crate) type Next = Step<Kept>;
 
-/// The time by which grants are kept.
-fn now_ns() -> u64 {
+/// The time by which grants and slabs are kept.
+pub(super) fn now_ns() -> u64 {
     Ticks(ticks()).nanoseconds()
 }
 

@@ -16,13 +16,10 @@ use upbeat_core::limits::{
     CALLS_PER_SESSION_MAX, CONTROL_SLOTS, EXTENSION_BYTES, IN_RING_BYTES_MAX, MESSAGE_BYTES_MAX,
     SHORT_BYTES, SLOT_BYTES,
 };
-use upbeat_core::session::{Lack, Room};
+use upbeat_core::session::{Lack, Room, Use};
 use upbeat_memory::ring::{Claim, Refused, span_of};
 use upbeat_memory::ticks::ticks;
 use upbeat_transport::carrier::BellFault;
-
-/// Refusals after which a lane grows although every message would fit.
-const REFUSALS_BEFORE_GROWTH: u32 = 4;
 
 /// Why a message was not sent.
 #[derive(Debug)]
@@ -115,16 +112,6 @@ impl Extensions {
     }
 }
 
-/// What a buffer is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
-    Requests,
-    /// Requests for which room was granted: others that wait behind them must not take what they
-    /// need.
-    Granted,
-    Answers,
-}
-
 /// What stands before a message's payload.
 #[derive(Clone, Copy)]
 pub(super) struct Front {
@@ -156,7 +143,7 @@ pub(super) const REQUESTS: Domain =
     Domain { keep: CONTROL_SLOTS as u32, usage: Use::Requests, asks: true, queues: false };
 pub(super) const GRANTED: Domain = Domain { usage: Use::Granted, asks: false, ..REQUESTS };
 pub(super) const ANSWERS: Domain =
-    Domain { keep: 0, usage: Use::Answers, asks: false, queues: true };
+    Domain { keep: 0, usage: Use::Replies, asks: false, queues: true };
 /// Answers that have waited, whose turn it is.
 pub(super) const PENDING: Domain = Domain { queues: false, ..ANSWERS };
 
@@ -297,7 +284,7 @@ impl Session {
         match self.put_in_slots(front, value, span_of(in_slots), domain, stamps) {
             Ok(Ok(())) if domain.asks => self.core.outbound().went_in_ring(bytes),
             Ok(Ok(())) => {}
-            Err(Put::Full) if domain.usage == Use::Answers => {
+            Err(Put::Full) if domain.usage == Use::Replies => {
                 return Some(self.put_in_buffer(front, value, bytes, domain, stamps));
             }
             Err(put) => return Some(Err(put)),
@@ -375,7 +362,7 @@ impl Session {
         if in_ring && in_slots <= IN_RING_BYTES_MAX {
             match self.put_in_slots(front, value, span_of(in_slots), domain, stamps) {
                 // An answer may find a slot where it finds no row of them.
-                Err(Put::Full) if domain.usage == Use::Answers => {}
+                Err(Put::Full) if domain.usage == Use::Replies => {}
                 written => {
                     if domain.asks && matches!(written, Ok(Ok(()))) {
                         self.core.outbound().went_in_ring(len);
@@ -424,10 +411,10 @@ impl Session {
         stamps: &mut impl Stamps,
     ) -> Result<Result<(), usize>, Put> {
         let number = self.slab_for(domain.usage, len)?;
-        let slabs = self.pool.slabs();
-        let own = slabs.get(number).and_then(Option::as_ref);
+        let memory = self.pool.memory();
+        let slab = memory.get(number).and_then(Option::as_ref);
         let returned = || self.carrier.lanes.peer_returned(number);
-        let Some((own, buffer)) = own.and_then(|own| Some((own, own.slab.claim(returned)?))) else {
+        let Some(buffer) = slab.and_then(|slab| slab.claim(returned)) else {
             return Err(self.lacks(Lack::Buffer));
         };
         let mut claim = self.slots(1, domain.keep)?;
@@ -437,7 +424,7 @@ impl Session {
         if !out.fits() {
             return Ok(Err(out.len()));
         }
-        own.touch();
+        self.pool.used(number);
         let len = out.len();
         stamps.at(Point::Marshalled);
         let placed = Placed { slab: number as u16, index: out.lend() as u16, len: len as u32 };
@@ -464,12 +451,10 @@ impl Session {
         loop {
             match refused {
                 Refused::Full | Refused::Claimed => {
-                    let refusals = self.refusals.get() + 1;
-                    self.refusals.set(refusals);
-                    if refusals < REFUSALS_BEFORE_GROWTH || !self.grow()? {
+                    if !self.growth.refused() || !self.grow()? {
                         return Err(self.lacks(Lack::Slot));
                     }
-                    self.refusals.set(0);
+                    self.growth.grew();
                 }
                 Refused::TooLong { span, .. } => {
                     if !self.grow()? {
