@@ -9,7 +9,7 @@ use upbeat_core::orphan::is_too_late;
 use upbeat_core::session::Charge;
 
 use super::lend::when;
-use super::{Fault, Gone, Held, Node, Payload, State, Task, Waiter, World};
+use super::{Fault, Gone, Held, Node, Open, Payload, State, Task, Waiter, World};
 use crate::check::{End as Fate, Id, violated};
 use crate::plan::{Ask, Behaviour, Need};
 use crate::wire::{Body, Use};
@@ -276,13 +276,8 @@ impl World {
         self.pass_lock(node)?;
         self.come_again(node)?;
         self.collect(node, None)?;
-        let mut at = 0;
-        while let Some(open) = self.nodes[node].open.get(at) {
-            if !open.deadline.is_past(now) && !open.dropped.is_past(now) {
-                at += 1;
-                continue;
-            }
-            let open = *open;
+        let is_due = |open: &&Open| open.deadline.is_past(now) || open.dropped.is_past(now);
+        while let Some(open) = self.nodes[node].open.iter().find(is_due).copied() {
             let fate = if open.deadline.is_past(now) { Fate::Deadline } else { Fate::Dropped };
             if fate == Fate::Deadline
                 && let Some(Waiter { id, .. }) = self.waiter(node, open.peer, open.call)
@@ -292,7 +287,6 @@ impl World {
             if let Some(task) = self.give_up(node, open.peer, open.call, fate)? {
                 self.resume(node, task)?;
             }
-            at = 0;
         }
         Ok(())
     }
