@@ -44,7 +44,7 @@ pub struct CallTable<W> {
 struct Entry<W> {
     /// Of the call that is here, or of the last one that was.
     generation: u32,
-    /// What is here: one of the states below, or, of a free place, the next free one.
+    /// One of the states below, or, of a free place, the next free one.
     state: u32,
     /// Of a call that is open, or of the last one that was.
     waiter: W,
@@ -66,7 +66,7 @@ pub enum Answered<'a, W> {
     Abandoned,
 }
 
-/// What is left of a call whose future was dropped.
+/// The remains of a call whose future was dropped.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Abandon<W> {
     /// It was waiting: send the callee a cancel. The place stays taken until the callee answers.
@@ -222,7 +222,7 @@ impl<W: Copy> CallTable<W> {
         }
     }
 
-    /// Who waits for the answer of a call that is open and has none.
+    /// Returns the waiter of a call that is open and has no answer.
     #[inline(always)]
     pub fn waiting(&self, call: CallNumber) -> Option<W> {
         let entry = self.entries.get(call.index as usize)?;
@@ -326,7 +326,7 @@ const fn next_generation(generation: u32) -> u32 {
     }
 }
 
-/// What this side has accepted from its peer and not finished: calls that became tasks, under the
+/// The requests that this side has accepted and not finished: calls that became tasks, under the
 /// peer's numbers, and the count of one-way messages that did.
 ///
 /// A call that is answered within its handler's first poll is never entered. The table's memory is

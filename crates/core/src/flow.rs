@@ -9,7 +9,7 @@
 //! so all later ones of the session wait too; replies and control frames pass by all of this. Order is
 //! per session: the paper keeps one queue per node, in which a refused sender delays all others.
 //!
-//! What it leaves to others: payloads, which are a parameter here, frames, and who waits. Invariant:
+//! Payloads, which are a parameter here, frames and waiters are left to others. Invariant:
 //! whatever the peer says, a request is accepted at most once and in its turn, places are bounded by
 //! [`PLACES_MAX`](crate::limits::PLACES_MAX), what a sender knows of its requests by those that are on
 //! their way, and what was charged to a budget is released once.

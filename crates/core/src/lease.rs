@@ -3,7 +3,7 @@
 //! A call that may be extended is a [`Loan`] where it was made and a [`Lease`] where it is served. A handler
 //! asks through its lease; what it has called for that asks its loan, which asks the lease of the handler
 //! that made it where the answer lies above. How far a call may be extended is decided in
-//! [`term`](crate::term); frames, clocks, and who is told are left to others. `Q` is whose question it is.
+//! [`term`](crate::term); frames, clocks, and who is told are left to others. `Q` is the one who asks.
 //! Invariant: each question is answered once, one of a lease is under way at a time, and what is gone
 //! refuses.
 
@@ -36,7 +36,7 @@ pub struct Lease<Q> {
 /// An answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told<Q> {
-    /// Whose question it was.
+    /// The one who has asked.
     pub whose: Q,
     /// Until when it wanted the call to last.
     pub wanted: u64,
@@ -46,7 +46,7 @@ pub struct Told<Q> {
     pub end: Option<u64>,
 }
 
-/// What is to be done for the questions that wait.
+/// The next thing to do for the questions that wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next<Q> {
     /// This one is told.
@@ -86,7 +86,7 @@ impl<Q> Lease<Q> {
         Some(Told { whose, wanted, granted: end.is_some(), end: Some(self.end) })
     }
 
-    /// What is to be done now, as long as there is anything.
+    /// Returns the next thing to do, as long as there is anything.
     pub fn poll_next(&mut self) -> Option<Next<Q>> {
         let wanted = self.asks.front().map(|(wanted, _)| *wanted)?;
         if self.under_way {

@@ -2,14 +2,14 @@
 //!
 //! A caller bounds its handler by a deadline, and the handler what it calls: so nothing is done on
 //! behalf of a caller who has stopped waiting. A handler whose caller gave up or died is dropped where
-//! it waits, unless its method says for how long it goes on. What drops, counts and answers is the
-//! runtime's; clocks are arguments, in nanoseconds where this module has a time of its own. The invariant: whatever is given, no time ends later
-//! than the one that it is derived from.
+//! it waits, unless its method says for how long it goes on. The runtime drops, counts and answers; clocks
+//! are arguments, in nanoseconds where this module has a time of its own. Invariant: whatever is given, no
+//! time ends later than the one that it is derived from.
 
 use crate::limits::ONEWAY_ORPHAN_MS;
 use crate::mutant::{Mutant, mutated};
 
-/// What a call has left that is made in a handler: what it was given, but no more than the handler has.
+/// Returns the time that a call has which is made in a handler: its own, but no more than the handler has.
 ///
 /// ```
 /// use upbeat_core::orphan::inherited;
@@ -37,7 +37,7 @@ pub fn is_too_late(left: Option<u64>) -> bool {
     left == Some(0) && !mutated(Mutant::DeadlineUnchecked)
 }
 
-/// Until when a handler goes on whose caller is gone since `now`, if its method says for how long and
+/// Returns until when a handler goes on whose caller is gone since `now`, if its method says for how long and
 /// its time is over at `end`; `None` if it is dropped.
 ///
 /// ```

@@ -1,12 +1,12 @@
 //! How long a call may last, where its callee may ask its caller to have that extended.
 //!
-//! Who asks, over which session, and what becomes of a call whose time is over is left to others; times
-//! are an argument. Invariant: an end never moves back, never beyond the most that the caller gave,
+//! Frames, sessions, and what becomes of a call whose time is over are left to others; times are an
+//! argument. Invariant: an end never moves back, never beyond the most that the caller gave,
 //! and never beyond the end of the call for which this one is made.
 
 use crate::mutant::{Mutant, mutated};
 
-/// What is to be done about a question.
+/// The answer to a question, or the next one to ask.
 ///
 /// ```
 /// use upbeat_core::term::{Step, Term};
@@ -27,7 +27,8 @@ pub enum Step {
 }
 
 impl Step {
-    /// What the callee is told: the time that the call has now. None if it has no more than it had.
+    /// Returns the time that the callee is told: that which the call has now. None if it has no more than
+    /// it had.
     ///
     /// ```
     /// use upbeat_core::term::Step;

@@ -1,4 +1,4 @@
-//! What a node may hold of requests that it has accepted and not finished.
+//! The bytes that a node may hold of requests that it has accepted and not finished.
 
 use crate::limits::{BUDGET_BYTES, MEDIUM_BYTES_MAX, REQUEST_BYTES, SESSION_BUDGET_BYTES};
 use crate::mutant::{Mutant, mutated};
@@ -9,7 +9,7 @@ use crate::mutant::{Mutant, mutated};
 /// one request more. A session that holds nothing is admitted always, unless its request is long:
 /// a peer whose requests are dealt with at once does not feel that others overload the node.
 ///
-/// What waits for an answer of another node must not be counted meanwhile: it is released, and
+/// A handler that waits for an answer of another node must not be counted meanwhile: it is released, and
 /// charged again, admitted or not, when the answer has come. Otherwise two nodes whose budgets are
 /// full of handlers that call each other wait for ever. The tables of open calls bound it.
 ///
@@ -46,7 +46,7 @@ impl Budget {
         Budget { limit, held }
     }
 
-    /// What is taken.
+    /// Returns the bytes that are taken.
     pub const fn held(&self) -> u64 {
         self.held
     }
@@ -57,7 +57,7 @@ impl Budget {
         self.held < self.limit
     }
 
-    /// What a request of so many payload bytes is charged with.
+    /// Returns the bytes with which a request of so many payload bytes is charged.
     #[inline]
     pub const fn price(payload: usize) -> u64 {
         (payload + REQUEST_BYTES) as u64
@@ -108,7 +108,7 @@ impl Share {
         Share { limit, held: 0 }
     }
 
-    /// What is taken.
+    /// Returns the bytes that are taken.
     pub const fn held(&self) -> u64 {
         self.held
     }

@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 pub struct Receiver<P> {
     /// The number of the next request that is to be accepted.
     accepted: u64,
-    /// What was heard of and not accepted, from that number on.
+    /// The requests that were heard of and not accepted, from that number on.
     places: VecDeque<Place<P>>,
     /// Places that are granted and not yet filled.
     pub(super) granted: usize,
@@ -32,14 +32,14 @@ enum Place<P> {
     Void,
 }
 
-/// What is to be done for the requests that wait.
+/// The next thing to do for the requests that wait.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<P> {
     /// This request is accepted: it is its turn.
     Accept {
         /// The request, or a hold on it.
         request: P,
-        /// What it is charged with, should it be kept.
+        /// The bytes with which it is charged, should it be kept.
         bytes: u64,
     },
     /// Tell the sender that there is room for the request of this number.
@@ -162,7 +162,7 @@ impl<P> Receiver<P> {
         self.places.get_mut(usize::try_from(index).ok()?)
     }
 
-    /// What can be done now, as long as there is anything.
+    /// Returns the next thing that can be done now, as long as there is anything.
     pub fn step(&mut self, node: &mut Budget, share: &mut Share) -> Option<Step<P>> {
         while let Some(Place::Void) = self.places.front()
             && !mutated(Mutant::VoidStays)

@@ -34,7 +34,7 @@ pub struct Sender {
     special: VecDeque<(u64, Special)>,
 }
 
-/// What is known of a request that did not simply go.
+/// The state of a request that did not simply go, as far as its sender knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Special {
     Refused,

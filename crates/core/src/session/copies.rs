@@ -1,4 +1,4 @@
-//! What a receiver has to copy of requests that lie in the ring and that it refuses.
+//! The bytes that a receiver has to copy of requests that lie in the ring and that it refuses.
 //!
 //! Both sides count: the sender what may come to that, the receiver what has.
 

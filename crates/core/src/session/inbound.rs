@@ -209,7 +209,7 @@ impl<P> Inbound<P> {
         self.withdrawn(number, budget).ok()?
     }
 
-    /// What can be done now for requests that wait, if requests are taken at all.
+    /// Returns the next thing that can be done for requests that wait, if requests are taken at all.
     pub fn step(&self, budget: &mut Budget, takes: bool) -> Option<Step<P>> {
         if !takes {
             return None;

@@ -83,7 +83,7 @@ pub struct Outbound<W> {
     /// Whether frames are written before any request.
     barred: Cell<bool>,
     bounds: Bounds,
-    /// What those who wait lack, a bit each.
+    /// The resources that waiting requests lack, a bit each.
     lacking: Cell<u8>,
     line: Line<W>,
     machine: RefCell<Machine<W>>,

@@ -90,7 +90,7 @@ struct Own {
     usage: Use,
     /// Since when the slab was seen to lie idle, if it was not used since.
     idle_since: Cell<Option<u64>>,
-    /// What the peer had returned when there was no buffer for this use, if one is lacking.
+    /// The peer's returns when there was no buffer for this use, if one is lacking.
     seen: Option<u64>,
 }
 
