@@ -26,16 +26,15 @@ pub struct Span<'a> {
 ///
 /// # Panics
 /// When the bytes are outside of the region.
-pub fn send(socket: BorrowedFd<'_>, first: &[u8], then: Option<Span<'_>>) -> Result<usize, Errno> {
-    let mut parts = [part(first.as_ptr(), first.len()), part(std::ptr::null(), 0)];
-    if let Some(Span { region, at, bytes }) = then {
-        parts[1] = part(region.bytes_at(at, bytes), bytes);
-    }
+pub fn send(socket: BorrowedFd<'_>, first: &[u8], then: Span<'_>) -> Result<usize, Errno> {
+    let Span { region, at, bytes } = then;
+    let then = part(region.bytes_at(at, bytes), bytes);
+    let mut parts = [part(first.as_ptr(), first.len()), then];
     let message = message(&mut parts);
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: the descriptor is open for as long as it is borrowed. `message` has no address and no
-    // control data, and two parts that live in `parts`: the first is a slice, the second, if it has bytes,
-    // was checked to lie in a region that is borrowed. The kernel only reads them; that others may
+    // control data, and two parts that live in `parts`: the first is a slice, the second was checked to
+    // lie in a region that is borrowed. The kernel only reads them; that others may
     // write shared words meanwhile is what such words are for.
     retry(|| unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) })
 }
@@ -100,8 +99,8 @@ mod tests {
         let (from, to) = (Region::heap(4), Region::heap(4));
         from.write(3, b"from where it lies");
         let sent = Span { region: &from, at: 3, bytes: 18 };
-        assert_eq!(send(near.as_fd(), b"head", Some(sent)), Ok(22));
-        assert_eq!(send(near.as_fd(), b"tail", None), Ok(4));
+        assert_eq!(send(near.as_fd(), b"head", sent), Ok(22));
+        assert_eq!(send(near.as_fd(), b"tail", Span { bytes: 0, ..sent }), Ok(4));
 
         let mut rest = [0; 8];
         let into = Span { region: &to, at: 8, bytes: 20 };
@@ -120,7 +119,7 @@ mod tests {
     fn nothing_outside_of_a_region_is_sent() {
         let (near, _far) = pair();
         let region = Region::heap(2);
-        let _ = send(near.as_fd(), &[], Some(Span { region: &region, at: 9, bytes: 8 }));
+        let _ = send(near.as_fd(), &[], Span { region: &region, at: 9, bytes: 8 });
     }
 
     #[test]

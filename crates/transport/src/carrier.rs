@@ -10,7 +10,7 @@
 //! and a segment is mapped only after it was checked.
 
 use crate::error::descriptor_limit;
-use crate::heard::Memory;
+use crate::heard::{Memory, no_memory};
 use crate::packet::{self, Buffer, Received};
 use crate::stream::{Stream, Why};
 use rustix::io::Errno;
@@ -371,8 +371,7 @@ impl AsFd for Carrier {
 
 /// A region of the heap in place of a segment.
 fn heap(bytes: usize) -> Result<Region, SegmentError> {
-    let none = SegmentError::Mapping { bytes, act: "allocating memory", error: Errno::NOMEM };
-    Region::try_heap(bytes / WORD).ok_or(none)
+    Region::try_heap(bytes / WORD).ok_or(no_memory(bytes))
 }
 
 /// What carries a session.

@@ -78,6 +78,11 @@ impl fmt::Debug for Memory {
     }
 }
 
+/// The heap has no room for a region of so many bytes.
+pub(crate) const fn no_memory(bytes: usize) -> SegmentError {
+    SegmentError::Mapping { bytes, act: "allocating memory", error: Errno::NOMEM }
+}
+
 impl Segment {
     pub(crate) fn heap(generation: u32, bytes: u32, region: Option<Region>) -> Segment {
         Segment { generation, bytes, memory: Memory::Heap(region) }
@@ -90,11 +95,7 @@ impl Segment {
             Memory::Descriptor(descriptor) => {
                 segment::open(descriptor.as_fd(), bytes, Writers::Owner)
             }
-            Memory::Heap(region) => region.ok_or(SegmentError::Mapping {
-                bytes,
-                act: "allocating memory",
-                error: Errno::NOMEM,
-            }),
+            Memory::Heap(region) => region.ok_or(no_memory(bytes)),
         }
     }
 }

@@ -17,7 +17,7 @@ impl Pipe {
 
     /// Sends bytes, and bytes of a region behind them: how many went. Never waits.
     pub(super) fn send(&self, first: &[u8], then: Option<Span<'_>>) -> Result<usize, Errno> {
-        if then.is_some() {
+        if let Some(then) = then {
             return socket::send(self.as_fd(), first, then);
         }
         loop {

@@ -110,7 +110,7 @@ impl Dispatcher {
         Dispatcher::with_current(Rc::clone)
     }
 
-    /// Shows the node that this thread is driving to somebody who asks for none himself.
+    /// Shows the node that this thread is driving.
     ///
     /// # Panics
     /// When it drives none.

@@ -1,8 +1,9 @@
 //! Sessions over byte streams: what has come is looked for on their sockets, where others look into lanes.
 //!
 //! A turn looks into the lanes, and then pumps the streams that are hot: what is due is sent, and what has come
-//! is written into the replica of the peer's lane and taken over from there, as from any lane. Invariant: a node without streams does nothing of this, and one that sleeps is woken by the
-//! sockets that it waits for: readable ones, and writable ones where something is still to be sent.
+//! is written into the replica of the peer's lane and taken over from there, as from any lane. Invariant: a
+//! node without streams does nothing of this, and one that sleeps is woken by the sockets that it waits for:
+//! readable ones, and writable ones where something is still to be sent.
 
 use super::{Dispatcher, Main};
 use crate::reactor::Source;

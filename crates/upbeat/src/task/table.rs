@@ -176,14 +176,7 @@ impl Tasks {
     /// Takes a place for a handler that may become a task, so that it can be named before. None where
     /// there are too many.
     pub(crate) fn reserve(&self) -> Option<TaskId> {
-        if self.is_full() {
-            return None;
-        }
-        let (block, key) = self.next()?;
-        let id = wake::name(key, Priority::Normal);
-        block.place(id).set(Place::Vacant(key.generation, POLLED));
-        self.live.set(self.live.get() + 1);
-        Some(id)
+        self.take_place(Priority::Normal).map(|(_, id)| id)
     }
 
     /// The handler for which a place was taken has become its task.
@@ -208,31 +201,32 @@ impl Tasks {
         priority: Priority,
         name: impl FnOnce(&Wakeup, TaskId),
     ) -> Result<TaskId, Live> {
-        if self.is_full() {
-            return Err(live);
-        }
-        let Some((block, key)) = self.next() else { return Err(live) };
-        let id = wake::name(key, priority);
+        let Some((block, id)) = self.take_place(priority) else { return Err(live) };
         name(&live.wakeup, id);
         block.place(id).set(Place::Waits(live));
-        self.live.set(self.live.get() + 1);
         Ok(id)
     }
 
-    /// A place that is free, which is on no list any more, and the name of the next task there.
-    fn next(&self) -> Option<(&Block, Key)> {
+    /// Takes a place that is free, for a task of the name that it gives. None where there are too many.
+    fn take_place(&self, priority: Priority) -> Option<(&Block, TaskId)> {
+        if self.is_full() {
+            return None;
+        }
         if self.free.get() == NONE {
             self.grow()?;
         }
         let index = self.free.get();
         let block = self.block(u64::from(index))?;
-        match block.place(u64::from(index)).replace(Place::Vacant(0, POLLED)) {
-            Place::Vacant(generation, Vacant::Free { next }) => {
-                self.free.set(next);
-                Some((block, Key { index, generation }))
-            }
-            _ => unreachable!("a place on the list of free ones is free"),
-        }
+        let place = block.place(u64::from(index));
+        let Place::Vacant(generation, Vacant::Free { next }) =
+            place.replace(Place::Vacant(0, POLLED))
+        else {
+            unreachable!("a place on the list of free ones is free")
+        };
+        place.set(Place::Vacant(generation, POLLED));
+        self.free.set(next);
+        self.live.set(self.live.get() + 1);
+        Some((block, wake::name(Key { index, generation }, priority)))
     }
 
     /// Frees a task's place. Gives what was there.
