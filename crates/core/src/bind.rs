@@ -24,15 +24,6 @@ use crate::record::{Fields, push_text};
 /// The number of the method that binds the others.
 pub const BIND: u16 = 0;
 
-/// The number of the method that asks for the next items of a stream of results. Every node serves it.
-pub const PULL: u16 = u16::MAX - 1;
-
-/// The number of the method that brings the next items of a stream of arguments. Every node serves it.
-pub const PUSH: u16 = u16::MAX - 2;
-
-// No method that is bound has their numbers.
-const _: () = assert!(METHODS_PER_SESSION_MAX < PUSH as usize);
-
 /// What a caller asks: the methods of a service as it knows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindRequest {

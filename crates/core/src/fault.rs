@@ -127,6 +127,11 @@ pub enum Rule {
         /// How many numbers were given out; valid ones are below it.
         known: u16,
     },
+    /// Control of a channel that does not exist, or that no channel has.
+    UnknownControl {
+        /// The code seen.
+        code: u16,
+    },
     /// An answer to a call that is not open.
     NotOpen {
         /// The index of the answered call.
@@ -392,6 +397,9 @@ impl Rule {
             Rule::UnknownMethod { method, known } => {
                 write!(f, "unknown method: number {method}, of {known} given out")
             }
+            Rule::UnknownControl { code } => {
+                write!(f, "unknown control: no channel has code {code:#x}")
+            }
             Rule::Undecodable { method, len } => {
                 write!(f, "undecodable payload: {len} bytes for method number {method}")
             }
@@ -518,6 +526,8 @@ pub(crate) const fn kind_name(kind: u8) -> &'static str {
         15 => "retire",
         16 => "extend",
         17 => "extended",
+        18 => "operation",
+        19 => "control",
         _ => "frame of unknown kind",
     }
 }

@@ -7,7 +7,7 @@
 //!          bytes 4-7  len      payload bytes, extensions included (of each message, if packed)
 //! word 1   bytes 0-3  index    call number: place in the caller's table
 //!          bytes 4-7  gener.   call number: which use of that place
-//! word 2   bytes 0-1  method   number agreed on in bind
+//! word 2   bytes 0-1  method   number agreed on in bind; of operations and control, their code
 //!          bytes 2-3  flags    Flags: which extensions stand at the payload's start
 //!          bytes 4-5  count    messages in the slot, if packed
 //!          byte 6     manner   how the message is stamped for its bill; 0 if it is not
@@ -76,12 +76,6 @@ impl core::hash::Hash for CallNumber {
 impl CallNumber {
     /// The number of frames that belong to no call.
     pub const NONE: CallNumber = CallNumber { index: 0, generation: 0 };
-
-    /// The index that says, in a cancel, that a stream of a result is meant, and no call.
-    pub const RESULT_STREAM: u32 = u32::MAX;
-
-    /// The same of a stream of an argument.
-    pub const ARGUMENT_STREAM: u32 = u32::MAX - 1;
 
     /// The number as it stands in a head.
     #[inline]
@@ -191,12 +185,17 @@ impl Head {
         Head { kind: Kind::Cancel, call, ..Head::BARE }
     }
 
-    /// Takes back a stream by its number: one of a result that was to be read, or one of an argument
-    /// that was to be written. In the place of a call's index stands one that no call has.
-    #[must_use]
-    pub const fn cancel_stream(number: u32, of_result: bool) -> Head {
-        let index = if of_result { CallNumber::RESULT_STREAM } else { CallNumber::ARGUMENT_STREAM };
-        Head::cancel(CallNumber { index, generation: number })
+    /// An operation of a channel, of `len` bytes, which is answered under this number.
+    #[inline]
+    pub const fn operation(code: u16, call: CallNumber, len: u32) -> Head {
+        Head { kind: Kind::Operation, len, call, method: code, ..Head::BARE }
+    }
+
+    /// Control of a channel, about what has this number there.
+    #[inline]
+    pub const fn control(code: u16, number: u32) -> Head {
+        let call = CallNumber { index: number, generation: 0 };
+        Head { kind: Kind::Control, call, method: code, ..Head::BARE }
     }
 
     /// The lane goes on in the segment of this generation.
@@ -476,7 +475,7 @@ impl Head {
         let (index, generation) = (call.index, call.generation);
         let stray_half = match self.kind {
             Kind::Switch => index != 0,
-            Kind::Slab | Kind::Retire => generation != 0,
+            Kind::Slab | Kind::Retire | Kind::Control => generation != 0,
             _ => false,
         };
         if stray_half || !shape.number && call.as_u64() != 0 {

@@ -42,10 +42,10 @@ pub const MAGIC: [u8; 8] = *b"upbeat\x00\x01";
 pub const FORMAT: u16 = 1;
 
 /// The oldest version of the protocol that this build speaks.
-pub const VERSION_MIN: u16 = 1;
+pub const VERSION_MIN: u16 = 2;
 
 /// The newest version of the protocol that this build speaks.
-pub const VERSION_MAX: u16 = 1;
+pub const VERSION_MAX: u16 = 2;
 
 const BODY_BYTES_MAX: usize = HELLO_BYTES_MAX - RECORD_HEADER_BYTES;
 

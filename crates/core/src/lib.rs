@@ -29,6 +29,7 @@ pub mod signal;
 pub mod stream;
 pub mod bind;
 pub mod flow;
+pub mod channel;
 pub mod call;
 pub mod term;
 pub mod lease;

@@ -36,6 +36,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::{CALL, Happened, Point};
+use upbeat_core::channel::Operation;
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::limits::SHORT_BYTES;
 use upbeat_core::orphan::inherited;
@@ -84,6 +85,23 @@ impl Bound {
         Trying::new(self.call(index, method, arguments))
     }
 
+    /// Asks for an operation of a channel other than calls, whose code the arguments belong to.
+    pub(crate) fn operate<A: Content, R: Wire>(
+        &self,
+        operation: Operation,
+        arguments: A,
+    ) -> Call<'_, A, R> {
+        const { assert!(A::OPERATION, "the arguments are those of an operation") };
+        Call {
+            bound: self,
+            number: operation.code(),
+            method: operation.name(),
+            state: State::Unsent(arguments),
+            rare: ManuallyDrop::new(None),
+            result: PhantomData,
+        }
+    }
+
     /// When so much time is over, by the node's clock.
     fn until(&self, time: Duration) -> u64 {
         self.node.now_ns().saturating_add(nanoseconds(time))
@@ -100,6 +118,15 @@ impl Bound {
         const { assert!(!A::STREAMS, "nobody goes on with the streams of a one-way message") };
         let number = self.numbers.get(index).copied().unwrap_or(MISSING);
         Send { bound: self, number, method, arguments, rare: ManuallyDrop::new(None) }
+    }
+}
+
+/// The head of a request, which is a call or an operation of another channel as its arguments say.
+#[inline(always)]
+pub(crate) fn request_head<A: Content>(number: u16, call: CallNumber) -> Head {
+    match A::OPERATION {
+        false => Head::call(number, call, 0),
+        true => Head::operation(number, call, 0),
     }
 }
 
@@ -327,7 +354,7 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
             return Ok(Err(Put::Numbers));
         };
         stamps.at(Point::Opened);
-        let words = Head::call(self.number, call, 0).with_manner(stamps.manner()).words();
+        let words = request_head::<A>(self.number, call).with_manner(stamps.manner()).words();
         let written = match extensions.granted {
             None => bound.request(words, extensions, arguments, stamps),
             Some(_) => bound.request_granted(words, extensions, arguments, stamps),
@@ -354,8 +381,8 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
             self.bound.node.put_off_sample();
             return Ok(false);
         }
-        // One with streams is never sampled.
-        if A::STREAMS || R::STREAMS {
+        // One with streams is never sampled, nor is an operation of a stream.
+        if A::STREAMS || R::STREAMS || A::OPERATION {
             self.bound.node.put_off_sample();
             return self.write_rarely(context, &mut Unsampled);
         }

@@ -369,7 +369,7 @@ where
     ) -> Option<(From<'a>, A)> {
         let Request { kind, call, deadline_us, refusals, mut payload, .. } = request;
         match (kind, self.oneway) {
-            (Kind::Call, false) | (Kind::Oneway, true) => {}
+            (Kind::Call | Kind::Operation, false) | (Kind::Oneway, true) => {}
             (_, true) => {
                 refuse(session, call, ONEWAY);
                 return None;

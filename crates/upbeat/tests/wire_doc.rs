@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 use upbeat::{CallError, Node, Waiting};
 use upbeat_core::backoff;
 use upbeat_core::bill::way::Manner;
+use upbeat_core::channel::{Control, Operation};
 use upbeat_core::flow::Budget;
 use upbeat_core::frame::{CallNumber, FailCode, Flags, Head, Kind, Placed};
-use upbeat_core::hello::{Hello, Record, Segments};
+use upbeat_core::hello::{Hello, Record, Segments, VERSION_MAX, VERSION_MIN};
 use upbeat_core::limits;
 use upbeat_core::name::{NodeName, ProgramId};
 use upbeat_memory::slab::{BUFFERS_PER_SLAB_MAX, Borrowed, Slab};
@@ -115,15 +116,19 @@ fn the_bounds_are_those_of_the_code() {
     let placed = Placed { slab: 1, index: 2, len: 3 };
     assert_eq!(placed.as_u64(), 1 | 2 << 16 | 3 << 32);
     let kinds: Vec<u8> = Kind::ALL.iter().map(|kind| kind.byte()).collect();
-    assert_eq!(kinds, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]);
+    assert_eq!(kinds, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19]);
+    let codes = (Operation::ALL.map(Operation::code), Control::ALL.map(Control::code));
+    assert_eq!(codes, ([257, 258], [259, 260]));
+    let version = format!("The version of the protocol is {VERSION_MAX},");
+    assert!(DOCUMENT.contains(&version), "docs/wire.md has not: {version}");
     assert_eq!((Manner::Pair(27).byte(), Manner::Whole.byte()), (28, 255));
 }
 
 #[test]
 fn the_records_are_those_of_the_code() {
     let hello = Hello {
-        version_min: 1,
-        version_max: 1,
+        version_min: VERSION_MIN,
+        version_max: VERSION_MAX,
         program: ProgramId::new("demo".parse().unwrap(), 0x1122_3344_5566_7788),
         caller: Some("client/7".parse().unwrap()),
         wanted: "counter".parse().unwrap(),

@@ -52,11 +52,16 @@ pub enum Kind {
     Extend = 16,
     /// The caller's answer to that; the payload says how much time there is, or 0.
     Extended = 17,
+    /// An operation of a channel other than calls, answered as a call is; the method is its code.
+    Operation = 18,
+    /// Control of a channel other than calls, which is not answered; the method is its code, and the
+    /// number's index says of what.
+    Control = 19,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 17] = [
+    pub const ALL: [Kind; 19] = [
         Kind::Call,
         Kind::Oneway,
         Kind::Packed,
@@ -74,6 +79,8 @@ impl Kind {
         Kind::Retire,
         Kind::Extend,
         Kind::Extended,
+        Kind::Operation,
+        Kind::Control,
     ];
 
     /// The kind of a byte, if there is one.
@@ -97,6 +104,8 @@ impl Kind {
             15 => Some(Kind::Retire),
             16 => Some(Kind::Extend),
             17 => Some(Kind::Extended),
+            18 => Some(Kind::Operation),
+            19 => Some(Kind::Control),
             _ => None,
         }
     }
@@ -116,7 +125,14 @@ impl Kind {
     /// which may take the last slots of a ring and are not ordered against requests.
     #[inline]
     pub const fn is_request(self) -> bool {
-        matches!(self, Kind::Call | Kind::Oneway | Kind::Packed | Kind::Reserve)
+        use Kind::{Call, Oneway, Operation, Packed, Reserve};
+        matches!(self, Call | Oneway | Packed | Reserve | Operation)
+    }
+
+    /// Whether the frame is answered by one [`Kind::Reply`] or [`Kind::Failed`] of its number.
+    #[inline]
+    pub const fn is_answered(self) -> bool {
+        matches!(self, Kind::Call | Kind::Operation)
     }
 
     /// Whether the frame carries no message but says what may be sent, and where it lies.
@@ -148,6 +164,8 @@ impl Kind {
             Kind::Slab | Kind::Extend | Kind::Extended => {
                 Shape { number: true, len_min: 8, len_max: 8, ..Shape::BARE }
             }
+            Kind::Operation => Shape { number: true, method: true, flags: CALL, ..Shape::BARE },
+            Kind::Control => Shape { number: true, method: true, len_max: 0, ..Shape::BARE },
             Kind::Goodbye => Shape { len_max: 0, ..Shape::BARE },
             Kind::Stamps => Shape {
                 number: true,

@@ -121,7 +121,7 @@ impl Dispatcher {
         }
         let head = Head::parse(words).map_err(misbehaved)?;
         match head.kind {
-            Kind::Call | Kind::Oneway | Kind::Packed | Kind::Reserve => {
+            kind if kind.is_request() => {
                 self.request_came(session, &head)?;
             }
             Kind::Reply | Kind::Failed => self.answer(session, &head, main)?,
@@ -146,7 +146,7 @@ impl Dispatcher {
             let (kind, deadline_us, refusals) = (head.kind, None, None);
             let extendable = false;
             let request = Request { kind, call, deadline_us, refusals, extendable, payload };
-            return self.request_slowly(session, &head, request, Running::Handler(call, number));
+            return self.request_slowly(session, &head, request);
         };
         self.running.set(Running::Handler(call, number));
         entry.method.call(self, session, call, len);

@@ -96,10 +96,13 @@ impl Dispatcher {
         request: Request<'_>,
         running: Running,
     ) {
+        if head.kind == Kind::Operation {
+            return self.operation_came(session, head, request, running);
+        }
         let methods = self.methods.borrow();
         let Some(entry) = methods.get(usize::from(head.method).wrapping_sub(1)) else {
             drop(methods);
-            return self.request_slowly(session, head, request, running);
+            return self.request_slowly(session, head, request);
         };
         self.running.set(running);
         entry.method.arrive(self, session, request);

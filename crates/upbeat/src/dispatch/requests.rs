@@ -2,13 +2,15 @@
 
 use super::{Dispatcher, Request, Running};
 use crate::sample::Unsampled;
-use crate::session::{Fault, Kept, Session};
+use crate::session::{Fault, Kept, Session, misbehaved};
 use crate::task::Cancelled;
 use crate::wake::TaskId;
 use crate::wire::Wire;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_core::bind::{BIND, BindRequest, Offered, bind};
+use upbeat_core::channel::{Control, Operation};
+use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 use upbeat_core::session;
 
@@ -21,7 +23,6 @@ impl Dispatcher {
         session: &Rc<Session>,
         head: &Head,
         request: Request<'_>,
-        running: Running,
     ) {
         self.unflushed.set(true);
         if !self.offered.borrow().is_empty() {
@@ -31,15 +32,38 @@ impl Dispatcher {
             (FailCode::Closing, String::new())
         } else if head.method == BIND && head.kind == Kind::Call {
             return self.bind(session, request);
-        } else if let Some(method) = self.streams.method(head.method) {
-            self.running.set(running);
-            method.arrive(self, session, request);
-            return self.ran();
         } else {
             (FailCode::NoSuchMethod, format!("method {}", head.method))
         };
-        if head.kind == Kind::Call {
+        if head.kind.is_answered() {
             session.fail(head.call, code, &text);
+        }
+    }
+
+    /// An operation of a channel other than calls. It runs as a method does, of the dispatcher's own.
+    pub(super) fn operation_came(
+        self: &Rc<Self>,
+        session: &Rc<Session>,
+        head: &Head,
+        request: Request<'_>,
+        running: Running,
+    ) {
+        self.unflushed.set(true);
+        let method = match Operation::from_code(head.method) {
+            Some(Operation::Stream(operation)) => self.streams.method(operation),
+            None => None,
+        };
+        match method {
+            _ if self.closing.get() => session.fail(head.call, FailCode::Closing, ""),
+            Some(method) => {
+                self.running.set(running);
+                method.arrive(self, session, request);
+                self.ran();
+            }
+            None => {
+                let text = format!("operation {:#x}", head.method);
+                session.fail(head.call, FailCode::NoSuchMethod, &text);
+            }
         }
     }
 
@@ -81,7 +105,7 @@ impl Dispatcher {
                 self.pressed.set(true);
             }
             session::Cancelled::Gone => {
-                self.count_more(Counter::OrphansEnded, self.leave_streams(session, call));
+                self.count_more(Counter::OrphansEnded, self.leave_streams_of(session, call));
             }
         }
     }
@@ -101,6 +125,13 @@ impl Dispatcher {
             Kind::Cancel => {
                 let cancelled = session.cancelled(head.call, self.purse.requests());
                 self.cancelled(session, head.call, cancelled);
+            }
+            Kind::Control => {
+                let control = Control::from_code(head.method)
+                    .ok_or_else(|| misbehaved(Rule::UnknownControl { code: head.method }))?;
+                let Control::Stream(control) = control;
+                let ended = self.stream_control(session, control, head.call.index);
+                self.count_more(Counter::OrphansEnded, ended);
             }
             Kind::Stamps => self.stamps_arrived(session, &head)?,
             Kind::Withdraw => {

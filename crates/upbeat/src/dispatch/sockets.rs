@@ -71,7 +71,7 @@ impl Dispatcher {
         let mut why = why;
         session.carrier.take_rest();
         for kept in session.forget_kept(self.purse.requests()) {
-            if kept.head.kind != Kind::Call {
+            if !kept.head.kind.is_answered() {
                 self.run_kept(session, &kept);
             }
         }

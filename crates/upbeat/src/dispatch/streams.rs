@@ -1,22 +1,20 @@
 //! The streams that are open at a node that serves: results that it writes, arguments that it reads.
 //!
-//! A stream is a number. Its peer asks for items of the one, and brings items of the other, by calls
-//! of two methods that every node serves, and takes it back when it wants no more of it; or takes back the
-//! call whose answer it never looked at. Invariant: a number means something in its own session alone,
-//! and nothing after its stream or its session has ended.
+//! `core::channel::stream` decides what a number means and what ends a stream; this file holds its tables, one for each
+//! session that has had streams, and gives their ends what is decided. The operations of a stream run as methods
+//! do. Invariant: nothing of the application's is dropped while a table is borrowed.
 
 use super::{Dispatcher, Method};
 use crate::contain::contain;
 use crate::error::CallError;
 use crate::session::Session;
 use crate::wire::{Input, Output, WireError};
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use upbeat_core::bind::{PULL, PUSH};
+use upbeat_core::channel::stream::{Control, Ended, Operation, Streams as Table};
 use upbeat_core::frame::CallNumber;
-use upbeat_core::limits::STREAMS_PER_SESSION_MAX;
 use upbeat_memory::pool::Key;
 
 /// A session of a node, as the context of a message gives it to attachments.
@@ -32,11 +30,7 @@ impl NodeSession {
     }
 }
 
-const TOO_MANY: WireError = WireError::Stream {
-    why: "256 of this session are open, as many as may be: read some to their ends, or drop them",
-};
 const ENDED: WireError = WireError::Stream { why: "its session has ended" };
-const TAKEN: WireError = WireError::Stream { why: "its number is another's" };
 
 /// A stream that is written here.
 pub(crate) trait Outlet {
@@ -68,26 +62,10 @@ pub(crate) trait Inlet {
     fn break_off(&self, why: CallError);
 }
 
-#[derive(Clone)]
-enum End {
-    Writes(Rc<dyn Outlet>),
-    Reads(Rc<dyn Inlet>),
-}
+/// The streams of one session.
+type OfSession = Table<Rc<dyn Outlet>, Rc<dyn Inlet>>;
 
-struct Open {
-    number: u32,
-    /// The call that opened it.
-    call: CallNumber,
-    end: End,
-}
-
-impl Open {
-    fn is(&self, number: u32, writes: bool) -> bool {
-        self.number == number && matches!(self.end, End::Writes(_)) == writes
-    }
-}
-
-/// The two methods that every node serves: what asks for items of streams, and what brings them.
+/// What runs the operations of streams.
 pub(crate) struct Methods {
     pub(crate) pull: Box<dyn Method>,
     pub(crate) push: Box<dyn Method>,
@@ -96,33 +74,35 @@ pub(crate) struct Methods {
 /// The open streams, by the sessions of which they are.
 #[derive(Default)]
 pub(super) struct Streams {
-    open: RefCell<HashMap<Key, Vec<Open>>>,
-    /// The number of the last that was opened here.
-    last: Cell<u32>,
+    open: RefCell<HashMap<Key, OfSession>>,
     /// From the first stream on.
     methods: OnceCell<Methods>,
 }
 
 impl Streams {
-    /// The method of this number.
-    pub(super) fn method(&self, number: u16) -> Option<&dyn Method> {
+    /// What runs this operation. None before the first stream.
+    pub(super) fn method(&self, operation: Operation) -> Option<&dyn Method> {
         let methods = self.methods.get()?;
-        match number {
-            PULL => Some(&*methods.pull),
-            PUSH => Some(&*methods.push),
-            _ => None,
+        match operation {
+            Operation::Pull => Some(&*methods.pull),
+            Operation::Push => Some(&*methods.push),
         }
     }
 
-    fn with<R>(&self, session: &Session, with: impl FnOnce(&mut Vec<Open>) -> R) -> Option<R> {
+    /// Looks at the table of a session that has had streams.
+    fn with<R>(&self, session: &Session, with: impl FnOnce(&mut OfSession) -> R) -> Option<R> {
         let key = session.key.get()?;
-        let mut all = self.open.borrow_mut();
-        let open = all.get_mut(&key)?;
-        let result = with(open);
-        if open.is_empty() {
-            all.remove(&key);
-        }
-        Some(result)
+        self.open.borrow_mut().get_mut(&key).map(with)
+    }
+
+    /// Looks at the table of a session, which is made with its first stream.
+    fn with_made<R>(
+        &self,
+        session: &Session,
+        with: impl FnOnce(&mut OfSession) -> R,
+    ) -> Result<R, WireError> {
+        let key = session.key.get().ok_or(ENDED)?;
+        Ok(with(self.open.borrow_mut().entry(key).or_default()))
     }
 }
 
@@ -139,10 +119,11 @@ impl Dispatcher {
         call: CallNumber,
         outlet: Rc<dyn Outlet>,
     ) -> Result<u32, WireError> {
-        let number = self.streams.last.get().wrapping_add(1);
-        self.streams.last.set(number);
-        self.open_stream(session, Open { number, call, end: End::Writes(outlet) })?;
-        Ok(number)
+        let opened = self.streams.with_made(session, |open| {
+            // Dropped by its owner, and not here, where it is refused.
+            open.open_result(call, Rc::clone(&outlet))
+        })?;
+        opened.map_err(|refusal| WireError::Stream { why: refusal.text() })
     }
 
     /// Opens a stream that is read here, which stands in the arguments of this call.
@@ -153,103 +134,68 @@ impl Dispatcher {
         call: CallNumber,
         inlet: Rc<dyn Inlet>,
     ) -> Result<(), WireError> {
-        self.open_stream(session, Open { number, call, end: End::Reads(inlet) })
-    }
-
-    fn open_stream(&self, session: &Session, stream: Open) -> Result<(), WireError> {
-        let key = session.key.get().ok_or(ENDED)?;
-        let mut all = self.streams.open.borrow_mut();
-        let open = all.entry(key).or_default();
-        let writes = matches!(stream.end, End::Writes(_));
-        if open.len() >= STREAMS_PER_SESSION_MAX {
-            return Err(TOO_MANY);
-        }
-        if open.iter().any(|open| open.is(stream.number, writes)) {
-            return Err(TAKEN);
-        }
-        open.push(stream);
-        Ok(())
+        let opened = self.streams.with_made(session, |open| {
+            open.open_argument(call, number, Rc::clone(&inlet))
+        })?;
+        opened.map_err(|refusal| WireError::Stream { why: refusal.text() })
     }
 
     /// The stream of this number that is written here.
     pub(crate) fn outlet(&self, session: &Session, number: u32) -> Option<Rc<dyn Outlet>> {
-        match self.stream_of(session, number, true)? {
-            End::Writes(outlet) => Some(outlet),
-            End::Reads(_) => None,
-        }
+        self.streams.with(session, |open| open.result(number).cloned())?
     }
 
     /// The same of one that is read here.
     pub(crate) fn inlet(&self, session: &Session, number: u32) -> Option<Rc<dyn Inlet>> {
-        match self.stream_of(session, number, false)? {
-            End::Reads(inlet) => Some(inlet),
-            End::Writes(_) => None,
-        }
-    }
-
-    fn stream_of(&self, session: &Session, number: u32, writes: bool) -> Option<End> {
-        self.streams.with(session, |open| {
-            open.iter().find(|open| open.is(number, writes)).map(|open| open.end.clone())
-        })?
+        self.streams.with(session, |open| open.argument(number).cloned())?
     }
 
     /// A stream that is written here has ended.
     pub(crate) fn close_outlet(&self, session: &Session, number: u32) {
-        self.close_stream(session, number, true);
-    }
-
-    /// A stream that is read here has ended.
-    pub(crate) fn close_inlet(&self, session: &Session, number: u32) {
-        self.close_stream(session, number, false);
-    }
-
-    fn close_stream(&self, session: &Session, number: u32, writes: bool) {
-        let closed = self.streams.with(session, |open| {
-            let at = open.iter().position(|open| open.is(number, writes))?;
-            Some(open.swap_remove(at))
-        });
+        let closed = self.streams.with(session, |open| open.close_result(number));
         // What is dropped with it is the application's, and may look for streams itself.
         drop(closed);
     }
 
-    /// The peer takes back a stream, or a call that was answered and with it all the streams that it
-    /// opened. Gives how many of them were written here.
-    pub(super) fn leave_streams(&self, session: &Session, call: CallNumber) -> u64 {
-        let number = call.generation;
-        let is_left = |open: &mut Open| match call.index {
-            CallNumber::RESULT_STREAM => open.is(number, true),
-            CallNumber::ARGUMENT_STREAM => open.is(number, false),
-            _ => open.call == call && matches!(open.end, End::Writes(_)),
-        };
-        let left = self
-            .streams
-            .with(session, |open| -> Vec<Open> { open.extract_if(.., is_left).collect() });
-        let why = || CallError::Stream { text: "its writer gave it up".into() };
-        end(left.unwrap_or_default(), why)
+    /// A stream that is read here has ended.
+    pub(crate) fn close_inlet(&self, session: &Session, number: u32) {
+        let closed = self.streams.with(session, |open| open.close_argument(number));
+        drop(closed);
+    }
+
+    /// The peer takes back a stream. Gives how many were written here that end.
+    pub(super) fn stream_control(&self, session: &Session, control: Control, number: u32) -> u64 {
+        let ended = self.streams.with(session, |open| open.handle_control(control, number));
+        end(ended.unwrap_or_default(), gave_it_up)
+    }
+
+    /// The peer takes back a call that was answered, and with it all the streams in its result. Gives how
+    /// many there were.
+    pub(super) fn leave_streams_of(&self, session: &Session, call: CallNumber) -> u64 {
+        let ended = self.streams.with(session, |open| open.handle_cancel(call));
+        end(ended.unwrap_or_default(), gave_it_up)
     }
 
     /// The session that had this key has ended. Gives how many streams were written here.
     pub(super) fn end_streams(&self, key: Key, session: &Session) -> u64 {
         let left = self.streams.open.borrow_mut().remove(&key);
-        end(left.unwrap_or_default(), || CallError::Unknown(Box::new(session.lost())))
+        let ended = left.map(OfSession::handle_lost).unwrap_or_default();
+        end(ended, || CallError::Unknown(Box::new(session.lost())))
     }
 
     /// Streams that are open here.
     pub(crate) fn streams_open(&self) -> usize {
-        self.streams.open.borrow().values().map(Vec::len).sum()
+        self.streams.open.borrow().values().map(OfSession::len).sum()
     }
 }
 
-fn end(streams: Vec<Open>, why: impl Fn() -> CallError) -> u64 {
-    let mut written = 0;
-    for stream in streams {
-        match stream.end {
-            End::Writes(outlet) => {
-                written += 1;
-                contain(|| drop(outlet));
-            }
-            End::Reads(inlet) => contain(|| inlet.break_off(why())),
-        }
-    }
+fn gave_it_up() -> CallError {
+    CallError::Stream { text: "its writer gave it up".into() }
+}
+
+fn end(ended: Ended<Rc<dyn Outlet>, Rc<dyn Inlet>>, why: impl Fn() -> CallError) -> u64 {
+    let written = ended.results.len() as u64;
+    ended.results.into_iter().for_each(|outlet| contain(|| drop(outlet)));
+    ended.arguments.into_iter().for_each(|inlet| contain(|| inlet.break_off(why())));
     written
 }

@@ -4,7 +4,7 @@ mod waiting;
 
 use super::Target;
 use super::lasting::{Until, Watch, now_ns};
-use crate::call::MISSING;
+use crate::call::{MISSING, request_head};
 use crate::client::{numbers, request};
 use crate::error::{CallError, ConnectError, Lost, Why};
 use crate::sample::Unsampled;
@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
-use upbeat_core::bind::{BIND, BindRequest, PULL, PUSH};
+use upbeat_core::bind::{BIND, BindRequest};
 use upbeat_core::flow::ReplyBudget;
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind, Plain};
 use upbeat_core::method::Signature;
@@ -28,7 +28,8 @@ use upbeat_memory::ticks::ticks;
 use upbeat_transport::home::Home;
 use waiting::wait_open;
 
-/// What a message is sent to: the number of its method, and its name for errors.
+/// What a message is sent to: the place of its method in the service, or the code of its operation, and
+/// the name for errors.
 #[derive(Clone, Copy)]
 pub(super) struct To {
     pub(super) index: usize,
@@ -261,14 +262,14 @@ impl Caller {
         until: Option<Until>,
         waker: Option<&Waker>,
     ) -> Result<Option<CallNumber>, CallError> {
-        let number = self.number(to)?;
+        let number = if A::OPERATION { to.index as u16 } else { self.number(to)? };
         let (waker, waiter) = match waker {
             Some(waker) => (waker, Waiter::Waker(waker.clone())),
             None => (Waker::noop(), Waiter::Task(MAIN)),
         };
         let Some(call) = self.open_call(waiter, wants, waker) else { return Ok(None) };
         let extensions = until.map_or(Extensions::NONE, Until::extensions);
-        match self.put(Head::call(number, call, 0), arguments, extensions, wants, waker) {
+        match self.put(request_head::<A>(number, call), arguments, extensions, wants, waker) {
             Ok(()) => {
                 wants.room = None;
                 if let Some(term) = until.and_then(Until::term) {
@@ -371,9 +372,6 @@ impl Caller {
     fn number(&self, to: To) -> Result<u16, CallError> {
         match self.numbers.get(to.index) {
             Some(number) if *number != MISSING => Ok(*number),
-            // Every node serves those.
-            None if to.index == usize::from(PULL) => Ok(PULL),
-            None if to.index == usize::from(PUSH) => Ok(PUSH),
             _ => Err(CallError::NoSuchMethod { method: to.method }),
         }
     }
@@ -499,7 +497,7 @@ impl Caller {
                 self.heard = true;
                 return session.follow(head.call.generation);
             }
-            Kind::Call => {
+            Kind::Call | Kind::Operation => {
                 session.fail(head.call, FailCode::NoSuchMethod, "a handle serves nothing")
             }
             Kind::Oneway
@@ -507,6 +505,7 @@ impl Caller {
             | Kind::Reserve
             | Kind::Withdraw
             | Kind::Cancel
+            | Kind::Control
             | Kind::Stamps => {}
             Kind::Nack => session.refused(head)?,
             Kind::Grant => session.granted(head)?,

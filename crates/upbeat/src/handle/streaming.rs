@@ -12,9 +12,10 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
+use upbeat_core::channel::Operation;
 use upbeat_core::frame::CallNumber;
 
-/// A call over a session that is known. Polled again after its answer, it calls again. It stays in no
+/// An operation of a channel over a session that is known. Polled again after its answer, it asks again. It stays in no
 /// thread, if its arguments do not.
 pub(crate) struct SideCall<A, R> {
     side: Arc<Side>,
@@ -29,14 +30,11 @@ pub(crate) struct SideCall<A, R> {
 impl<A, R> Unpin for SideCall<A, R> {}
 
 impl<A: Content, R: Wire> SideCall<A, R> {
-    /// Calls one of the methods that every node serves.
-    pub(crate) fn new(
-        side: &Arc<Side>,
-        number: u16,
-        method: &'static str,
-        arguments: A,
-    ) -> SideCall<A, R> {
-        let (side, to) = (Arc::clone(side), To { index: usize::from(number), method });
+    /// Asks for an operation of a channel.
+    pub(crate) fn new(side: &Arc<Side>, operation: Operation, arguments: A) -> SideCall<A, R> {
+        const { assert!(A::OPERATION, "the arguments are those of an operation") };
+        let (index, method) = (usize::from(operation.code()), operation.name());
+        let (side, to) = (Arc::clone(side), To { index, method });
         SideCall { side, to, arguments, asked: None, sent: None, take: R::take }
     }
 }

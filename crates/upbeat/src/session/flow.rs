@@ -10,7 +10,7 @@ use crate::wake::TaskId;
 use crate::wire::Input;
 use std::task::Waker;
 use upbeat_core::flow::{Budget, Purse, Step};
-use upbeat_core::frame::{CallNumber, Flags, Head, Kind};
+use upbeat_core::frame::{CallNumber, Flags, Head};
 use upbeat_core::limits::{CONTROL_SLOTS, SESSION_BUDGET_BYTES, TAKEN_BYTES_MAX};
 use upbeat_core::session::{self, Cancelled, Charge, Grant, Room};
 use upbeat_memory::ticks::{Ticks, ticks};
@@ -262,7 +262,7 @@ impl Session {
 
     /// The peer gives up a call of its own.
     pub(crate) fn cancelled(&self, call: CallNumber, purse: &Purse) -> Cancelled<TaskId, Kept> {
-        let is_it = |kept: &Kept| kept.head.kind == Kind::Call && kept.head.call == call;
+        let is_it = |kept: &Kept| kept.head.kind.is_answered() && kept.head.call == call;
         self.core.cancel(call, is_it, purse)
     }
 

@@ -5,7 +5,7 @@ use crate::error::CallError;
 use crate::wire::{Describe, Input, Output, Wire, WireError};
 use std::iter;
 use std::task::{Poll, ready};
-use upbeat_core::limits::{STREAM_BYTES_MAX, STREAM_ITEMS_MAX};
+use upbeat_core::channel::stream::{BatchSize, Tail};
 
 const TOO_MANY: WireError =
     WireError::Stream { why: "more items in one message than there may be" };
@@ -23,12 +23,12 @@ pub(super) enum End {
 pub(super) struct Batch<T> {
     pub(super) items: Vec<T>,
     pub(super) end: Option<End>,
-    bytes: usize,
+    size: BatchSize,
 }
 
 impl<T> Default for Batch<T> {
     fn default() -> Batch<T> {
-        Batch { items: Vec::new(), end: None, bytes: 0 }
+        Batch { items: Vec::new(), end: None, size: BatchSize::default() }
     }
 }
 
@@ -36,7 +36,7 @@ impl<T> Batch<T> {
     pub(super) fn clear(&mut self) {
         drop_each(iter::from_fn(|| self.items.pop()));
         self.items.clear();
-        self.bytes = 0;
+        self.size = BatchSize::default();
     }
 }
 
@@ -46,10 +46,7 @@ impl<T: Wire> Batch<T> {
         &mut self,
         mut next: impl FnMut() -> Poll<Option<Result<T, CallError>>>,
     ) -> Poll<()> {
-        while self.end.is_none()
-            && self.items.len() < STREAM_ITEMS_MAX
-            && self.bytes < STREAM_BYTES_MAX
-        {
+        while self.end.is_none() && self.size.admits() {
             let item = next();
             if item.is_pending() && !self.items.is_empty() {
                 break;
@@ -73,7 +70,7 @@ impl<T: Wire> Batch<T> {
         };
         match bytes {
             Ok(bytes) => {
-                self.bytes += bytes;
+                self.size.add(bytes);
                 self.items.push(item);
             }
             Err(error) => self.end = Some(End::Broken(error.to_string())),
@@ -83,7 +80,7 @@ impl<T: Wire> Batch<T> {
 
 impl<T: Wire> Wire for Batch<T> {
     fn bytes_likely(&self) -> usize {
-        16 + self.bytes
+        16 + self.size.bytes()
     }
 
     fn describe(out: &mut Describe) {
@@ -92,11 +89,11 @@ impl<T: Wire> Wire for Batch<T> {
 
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
         let tag = match &self.end {
-            None => 0_u64,
-            Some(End::Done) => 1,
-            Some(End::Broken(_)) => 2,
+            None => Tail::More,
+            Some(End::Done) => Tail::Done,
+            Some(End::Broken(_)) => Tail::Broken,
         };
-        tag.put(out)?;
+        tag.word().put(out)?;
         if let Some(End::Broken(text)) = &self.end {
             text.put(out)?;
         }
@@ -104,16 +101,16 @@ impl<T: Wire> Wire for Batch<T> {
     }
 
     fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
-        let end = match u64::take(input)? {
-            0 => None,
-            1 => Some(End::Done),
-            2 => Some(End::Broken(String::take(input)?)),
-            _ => return Err(WireError::Invalid { what: "end of a stream" }),
+        let end = match Tail::from_word(u64::take(input)?) {
+            Some(Tail::More) => None,
+            Some(Tail::Done) => Some(End::Done),
+            Some(Tail::Broken) => Some(End::Broken(String::take(input)?)),
+            None => return Err(WireError::Invalid { what: "end of a stream" }),
         };
         let count = input.count(0)?;
-        if count > STREAM_ITEMS_MAX {
+        if !BatchSize::is_allowed(count) {
             return Err(TOO_MANY);
         }
-        Ok(Batch { items: T::take_all(count, input)?, end, bytes: 0 })
+        Ok(Batch { items: T::take_all(count, input)?, end, size: BatchSize::default() })
     }
 }

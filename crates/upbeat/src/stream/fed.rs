@@ -1,13 +1,14 @@
 //! A stream of an argument, as the one who calls writes it.
 
 use super::batch::Batch;
-use super::left::{Builtin, Left, Way};
+use super::left::{Left, Way};
 use super::source::Source;
-use crate::wire::{Describe, Input, Output, Wire, WireError};
+use crate::wire::{Content, Output, Wire, WireError};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
+use upbeat_core::channel::stream::Operation;
 
 /// What brings the items, until there are no more, or nobody wants them.
 pub(super) type Fed = Pin<Box<dyn Future<Output = ()>>>;
@@ -23,7 +24,7 @@ async fn bring<T: Wire>(mut left: Left, mut source: Source<T>) {
         poll_fn(|context| batch.borrow_mut().poll_fill(|| source.poll_next(context))).await;
         let is_over = batch.borrow().end.is_some();
         let brought = Brought { number: left.number(), batch: Rc::clone(&batch) };
-        match left.way().call::<Brought<T>, bool>(Builtin::Push, brought).await {
+        match left.way().operate::<Brought<T>, bool>(Operation::Push, brought).await {
             Ok(wanted) if is_over || !wanted => return left.over(),
             Ok(_) => {}
             // The call itself says what is to be said.
@@ -44,22 +45,15 @@ impl<T> Drop for Brought<T> {
     }
 }
 
-impl<T: Wire> Wire for Brought<T> {
-    fn bytes_likely(&self) -> usize {
-        8 + self.batch.borrow().bytes_likely()
-    }
+impl<T: Wire> Content for Brought<T> {
+    const OPERATION: bool = true;
 
-    fn describe(out: &mut Describe) {
-        out.of::<(u32, Batch<T>)>();
+    fn bytes_likely(&self) -> usize {
+        8 + Wire::bytes_likely(&*self.batch.borrow())
     }
 
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
-        self.number.put(out)?;
-        self.batch.borrow().put(out)
-    }
-
-    fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
-        let number = u32::take(input)?;
-        Ok(Brought { number, batch: Rc::new(RefCell::new(Batch::take(input)?)) })
+        Wire::put(&self.number, out)?;
+        Wire::put(&*self.batch.borrow(), out)
     }
 }

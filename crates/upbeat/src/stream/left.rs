@@ -3,10 +3,10 @@
 use crate::call::Bound;
 use crate::error::CallError;
 use crate::handle::{Side, SideCall};
-use crate::wire::{MessageContext, Wire};
-use std::rc::Rc;
+use crate::wire::{Content, MessageContext, Wire};
 use std::sync::Arc;
-use upbeat_core::bind::{PULL, PUSH};
+use upbeat_core::channel::stream::{Control, Operation};
+use upbeat_core::channel;
 use upbeat_core::frame::Head;
 
 /// How the node is called that serves.
@@ -16,38 +16,25 @@ pub(super) enum Way {
     Handle(Arc<Side>),
 }
 
-/// The methods that every node serves.
-#[derive(Clone, Copy)]
-pub(super) enum Builtin {
-    Pull,
-    Push,
-}
-
-const SERVICE: &str = "stream";
-
 impl Way {
     /// The way to the callee of this message. None where the message carries no streams.
     pub(super) fn new(context: &MessageContext<'_>) -> Option<Way> {
         if let Some(bound) = context.session.downcast_ref::<Bound>() {
-            let numbers = Rc::new([PULL, PUSH]);
-            return Some(Way::Node(Bound { service: SERVICE, numbers, ..bound.clone() }));
+            return Some(Way::Node(Bound { service: "stream", ..bound.clone() }));
         }
         context.session.downcast_ref::<Arc<Side>>().map(|side| Way::Handle(Arc::clone(side)))
     }
 
-    /// Calls the other end.
-    pub(super) async fn call<A: Wire, R: Wire>(
+    /// Asks the other end for an operation.
+    pub(super) async fn operate<A: Content, R: Wire>(
         &self,
-        method: Builtin,
+        operation: Operation,
         arguments: A,
     ) -> Result<R, CallError> {
-        let (index, number, name) = match method {
-            Builtin::Pull => (0, PULL, "pull"),
-            Builtin::Push => (1, PUSH, "push"),
-        };
+        let operation = channel::Operation::Stream(operation);
         match self {
-            Way::Node(bound) => bound.call::<A, R>(index, name, arguments).await,
-            Way::Handle(side) => SideCall::<A, R>::new(side, number, name, arguments).await,
+            Way::Node(bound) => bound.operate::<A, R>(operation, arguments).await,
+            Way::Handle(side) => SideCall::<A, R>::new(side, operation, arguments).await,
         }
     }
 }
@@ -76,7 +63,8 @@ impl Tell for Arc<Side> {
 pub(super) struct Left<W: Tell = Way> {
     way: W,
     number: u32,
-    of_result: bool,
+    /// What the other end is told.
+    control: Control,
     /// Whether the other end is told.
     tells: bool,
 }
@@ -85,12 +73,12 @@ impl<W: Tell> Left<W> {
     /// The reader's end of a stream in a result. While the result is read, its reader tells the callee what
     /// becomes of it as a whole, so this end tells nothing until it was [received](Left::received).
     pub(super) fn of_reader(way: W, number: u32) -> Left<W> {
-        Left { way, number, of_result: true, tells: false }
+        Left { way, number, control: Control::Stop, tells: false }
     }
 
     /// The writer's end of a stream in arguments that were sent.
     pub(super) fn of_writer(way: W, number: u32) -> Left<W> {
-        Left { way, number, of_result: false, tells: true }
+        Left { way, number, control: Control::Abandon, tells: true }
     }
 
     pub(super) fn way(&self) -> &W {
@@ -115,7 +103,8 @@ impl<W: Tell> Left<W> {
 impl<W: Tell> Drop for Left<W> {
     fn drop(&mut self) {
         if self.tells {
-            self.way.take_back(Head::cancel_stream(self.number, self.of_result));
+            let control = channel::Control::Stream(self.control);
+            self.way.take_back(Head::control(control.code(), self.number));
         }
     }
 }

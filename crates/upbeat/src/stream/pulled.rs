@@ -5,17 +5,35 @@
 //! wherever the items may, unless streams of the call's arguments go on beside it.
 
 use super::batch::{Batch, End};
-use super::left::{Builtin, Left, Way};
+use super::left::{Left, Way};
 use crate::error::CallError;
 use crate::handle::{Side, SideCall};
-use crate::wire::{Arguments, Wire};
+use crate::wire::{Arguments, Content, Output, Wire, WireError};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use upbeat_core::bind::PULL;
+use upbeat_core::channel;
+use upbeat_core::channel::stream::Operation;
+
+/// The stream of which items are asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted(u32);
+
+impl Content for Wanted {
+    const OPERATION: bool = true;
+    const EXACT: Option<usize> = Some(size_of::<u32>());
+
+    fn bytes_likely(&self) -> usize {
+        size_of::<u32>()
+    }
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        Wire::put(&self.0, out)
+    }
+}
 
 /// What asks for items, one call after another.
 pub(super) trait Ask<T> {
@@ -124,7 +142,7 @@ impl<T> Ask<T> for OfNode<T> {
 /// Asks for items, whenever those before are taken.
 async fn pull<T: Wire>(way: Way, number: u32, slot: Rc<Slot<T>>) {
     loop {
-        let pulled = way.call::<u32, Batch<T>>(Builtin::Pull, number).await;
+        let pulled = way.operate::<Wanted, Batch<T>>(Operation::Pull, Wanted(number)).await;
         let more = matches!(&pulled, Ok(Batch { end: None, .. }));
         *slot.borrow_mut() = Some(pulled);
         if !more {
@@ -141,13 +159,14 @@ async fn pull<T: Wire>(way: Way, number: u32, slot: Rc<Slot<T>>) {
 /// What asks by a handle's calls.
 pub(super) struct OfHandle<T> {
     // Given up before the stream is.
-    call: SideCall<u32, Batch<T>>,
+    call: SideCall<Wanted, Batch<T>>,
     left: Left<Arc<Side>>,
 }
 
 impl<T: Wire> OfHandle<T> {
     fn new(side: Arc<Side>, number: u32) -> OfHandle<T> {
-        let call = SideCall::new(&side, PULL, "pull", number);
+        let pull = channel::Operation::Stream(Operation::Pull);
+        let call = SideCall::new(&side, pull, Wanted(number));
         OfHandle { call, left: Left::of_reader(side, number) }
     }
 }

@@ -10,10 +10,8 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use upbeat_core::channel::stream::{Intake, Wanted};
 use upbeat_core::frame::CallNumber;
-
-/// Batches that wait to be read: one is read while another comes.
-const BATCHES_MAX: usize = 2;
 
 const NO_ROOM: WireError =
     WireError::Stream { why: "items were brought before there was room for them" };
@@ -48,13 +46,19 @@ struct State<T> {
     end: Option<Result<(), CallError>>,
     reader: Option<Waker>,
     writer: Option<Waker>,
-    /// Nobody reads it any more.
-    left: bool,
+    /// What may come, and what the writer is answered.
+    intake: Intake,
 }
 
 impl<T> Default for State<T> {
     fn default() -> State<T> {
-        State { batches: VecDeque::new(), end: None, reader: None, writer: None, left: false }
+        State {
+            batches: VecDeque::new(),
+            end: None,
+            reader: None,
+            writer: None,
+            intake: Intake::default(),
+        }
     }
 }
 
@@ -69,6 +73,7 @@ impl<T> Pushed<T> {
                 return Poll::Ready(Some(Ok(item)));
             }
             state.batches.pop_front();
+            state.intake.read_batch();
             if let Some(writer) = state.writer.take() {
                 writer.wake();
             }
@@ -92,7 +97,7 @@ impl<T> Drop for Pushed<T> {
     fn drop(&mut self) {
         self.node.close_inlet(&self.session, self.number);
         let mut state = self.incoming.state.borrow_mut();
-        state.left = true;
+        state.intake.leave();
         let (batches, writer) = (std::mem::take(&mut state.batches), state.writer.take());
         drop(state);
         if let Some(writer) = writer {
@@ -104,13 +109,14 @@ impl<T> Drop for Pushed<T> {
 
 impl<T: Wire> Inlet for Incoming<T> {
     fn take(&self, input: &mut Input<'_>) -> Result<bool, WireError> {
-        if self.state.borrow().batches.len() >= BATCHES_MAX {
+        if !self.state.borrow().intake.has_room() {
             return Err(NO_ROOM);
         }
         let Batch { items, end, .. } = Batch::<T>::take(input)?;
         let is_over = end.is_some();
         let mut state = self.state.borrow_mut();
-        if !items.is_empty() && !state.left {
+        let is_kept = state.intake.handle_push(items.len(), is_over).map_err(|_| NO_ROOM)?;
+        if is_kept {
             state.batches.push_back(items.into_iter());
         }
         state.end = end.map(|end| match end {
@@ -125,8 +131,8 @@ impl<T: Wire> Inlet for Incoming<T> {
 
     fn poll_room(&self, context: &mut Context<'_>) -> Poll<bool> {
         let mut state = self.state.borrow_mut();
-        if state.left || state.end.is_some() || state.batches.len() < BATCHES_MAX {
-            return Poll::Ready(!state.left);
+        if let Some(wanted) = state.intake.answer() {
+            return Poll::Ready(wanted == Wanted::More);
         }
         state.writer = Some(context.waker().clone());
         Poll::Pending
@@ -134,7 +140,7 @@ impl<T: Wire> Inlet for Incoming<T> {
 
     fn break_off(&self, why: CallError) {
         let mut state = self.state.borrow_mut();
-        if state.end.is_none() {
+        if state.intake.break_off() {
             state.end = Some(Err(why));
         }
         if let Some(reader) = state.reader.take() {

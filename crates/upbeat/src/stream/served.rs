@@ -1,4 +1,4 @@
-//! The two methods that every node serves: what asks for items of streams, and what brings them.
+//! What runs the operations of streams: what asks for items of a result, and what brings those of an argument.
 
 use super::batch::Batch;
 use super::source::Source;

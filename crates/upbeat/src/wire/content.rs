@@ -13,6 +13,9 @@ pub trait Content {
     /// Whether streams may stand in it.
     const STREAMS: bool = false;
 
+    /// Whether it is the payload of an operation of a channel other than calls, and no method's arguments.
+    const OPERATION: bool = false;
+
     /// Bytes that it takes, if its type says so.
     const EXACT: Option<usize> = None;
 

@@ -7,7 +7,8 @@ use crate::common::process::{end_with_input, linger, say};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use upbeat_core::bind::{PULL, PUSH};
+use upbeat_core::channel::stream;
+use upbeat_core::channel::{Control, Operation};
 use upbeat_core::frame::{CallNumber, Flags, Head, Kind};
 use upbeat_core::hello::{self, Record};
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
@@ -166,6 +167,11 @@ impl Attack {
     pub(crate) fn call(&mut self, method: u16, payload: &[u8]) -> bool {
         let call = self.next_call();
         self.frame(Head::call(method, call, payload.len() as u32).words(), payload)
+    }
+
+    fn operation(&mut self, operation: stream::Operation, payload: &[u8]) -> bool {
+        let (call, code) = (self.next_call(), Operation::Stream(operation).code());
+        self.frame(Head::operation(code, call, payload.len() as u32).words(), payload)
     }
 
     fn noise(&mut self) {
@@ -378,12 +384,13 @@ impl Attack {
         let bytes = self.random.below(32) as usize;
         match self.random.below(6) {
             0 => self.call(14, &payload[..8]),
-            1 => self.call(PULL, &payload[..8]),
-            2 => self.call(PUSH, &payload),
-            3 => self.call(PUSH, &payload[..bytes]),
+            1 => self.operation(stream::Operation::Pull, &payload[..8]),
+            2 => self.operation(stream::Operation::Push, &payload),
+            3 => self.operation(stream::Operation::Push, &payload[..bytes]),
             4 => {
-                let head = Head::cancel_stream(number as u32, self.random.below(2) == 0);
-                self.frame(head.words(), &[])
+                let controls = [stream::Control::Stop, stream::Control::Abandon];
+                let control = Control::Stream(controls[self.random.below(2) as usize]);
+                self.frame(Head::control(control.code(), number as u32).words(), &[])
             }
             _ => self.pass(),
         };
