@@ -14,6 +14,7 @@
 //! Both name their channel and what is to be done in a code, in the place of a method's number: the channel in its
 //! upper byte. The invariant: every code is an operation or a control of exactly one channel, or nothing.
 
+pub mod call;
 pub mod stream;
 
 /// A request of a channel, which is answered as a call is.
@@ -41,10 +42,8 @@ const fn code(channel: u16, what: u8) -> u16 {
 
 impl Operation {
     /// Every operation.
-    pub const ALL: [Operation; 2] = [
-        Operation::Stream(stream::Operation::Pull),
-        Operation::Stream(stream::Operation::Push),
-    ];
+    pub const ALL: [Operation; 2] =
+        [Operation::Stream(stream::Operation::Pull), Operation::Stream(stream::Operation::Push)];
 
     /// The code of the operation, which stands in the place of a method's number.
     #[inline]

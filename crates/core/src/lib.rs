@@ -30,7 +30,6 @@ pub mod stream;
 pub mod bind;
 pub mod flow;
 pub mod channel;
-pub mod call;
 pub mod term;
 pub mod lease;
 pub mod backoff;

@@ -31,7 +31,7 @@ pub use self::outbound::{Bounds, Lack, Outbound, Room};
 pub use self::owed::{CLASSES, Owed, Waiting, class_of};
 pub use self::slabs::{SLAB_KEPT_NS, Shape, Slabs, Use};
 
-use crate::call::{CallTable, Serving};
+use crate::channel::call::{CallTable, Serving};
 use crate::fault::Rule;
 use crate::flow::{Purse, ReplyBudget, Share, Step};
 use crate::frame::CallNumber;

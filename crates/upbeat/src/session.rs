@@ -27,7 +27,7 @@ use std::cell::{Cell, OnceCell, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
-use upbeat_core::call::Serving;
+use upbeat_core::channel::call::Serving;
 use upbeat_core::fault::Rule;
 use upbeat_core::flow::ReplyBudget;
 use upbeat_core::frame::{Flags, Head};

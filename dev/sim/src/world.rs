@@ -19,7 +19,7 @@ mod schedule;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use upbeat_core::call::Deadline;
+use upbeat_core::channel::call::Deadline;
 use upbeat_core::fault::Rule;
 use upbeat_core::flow::{Purse, ReplyBudget};
 use upbeat_core::frame::CallNumber;

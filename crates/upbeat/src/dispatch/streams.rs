@@ -134,9 +134,9 @@ impl Dispatcher {
         call: CallNumber,
         inlet: Rc<dyn Inlet>,
     ) -> Result<(), WireError> {
-        let opened = self.streams.with_made(session, |open| {
-            open.open_argument(call, number, Rc::clone(&inlet))
-        })?;
+        let opened = self
+            .streams
+            .with_made(session, |open| open.open_argument(call, number, Rc::clone(&inlet)))?;
         opened.map_err(|refusal| WireError::Stream { why: refusal.text() })
     }
 

@@ -14,7 +14,7 @@ use crate::wire::{Hold, Input, WireError, reserved};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::task::Waker;
-use upbeat_core::call::{Abandon, Answered};
+use upbeat_core::channel::call::{Abandon, Answered};
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Flags, Head, Kind};
 use upbeat_core::limits::UNREAD_BYTES_MAX;
 use upbeat_core::session::Unread;

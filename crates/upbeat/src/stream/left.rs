@@ -5,8 +5,8 @@ use crate::error::CallError;
 use crate::handle::{Side, SideCall};
 use crate::wire::{Content, MessageContext, Wire};
 use std::sync::Arc;
-use upbeat_core::channel::stream::{Control, Operation};
 use upbeat_core::channel;
+use upbeat_core::channel::stream::{Control, Operation};
 use upbeat_core::frame::Head;
 
 /// How the node is called that serves.

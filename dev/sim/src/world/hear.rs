@@ -1,7 +1,7 @@
 //! What a node hears: every frame goes through its head, every decision through flow control and
 //! the tables of calls.
 
-use upbeat_core::call::{Answered, Deadline};
+use upbeat_core::channel::call::{Answered, Deadline};
 use upbeat_core::fault::Rule;
 use upbeat_core::flow::{Budget, Step};
 use upbeat_core::frame::{CallNumber, FailCode, Flags, Head, Kind, Placed};

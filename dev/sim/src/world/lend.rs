@@ -1,7 +1,7 @@
 //! Deadlines that callees ask their callers to have extended. What is asked and answered, and how far, is
 //! decided in `upbeat_core::lease`; the world finds leases and loans by their calls, and tells.
 
-use upbeat_core::call::Deadline;
+use upbeat_core::channel::call::Deadline;
 use upbeat_core::frame::{CallNumber, Head, Kind};
 use upbeat_core::lease::{self, Above, Next, Told};
 use upbeat_core::term::{Step, Term};

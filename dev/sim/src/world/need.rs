@@ -3,7 +3,7 @@
 //! goes on), and what the runtime does then, which the world does in its stead.
 
 use upbeat_core::backoff::{again, is_refusable};
-use upbeat_core::call::Deadline;
+use upbeat_core::channel::call::Deadline;
 use upbeat_core::frame::{FailCode, Head};
 use upbeat_core::orphan::goes_on_until;
 

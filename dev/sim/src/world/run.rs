@@ -1,7 +1,7 @@
 //! Handlers: begun where their request is accepted, kept as tasks if they are not done, charged
 //! while they do not wait for another node.
 
-use upbeat_core::call::Abandon;
+use upbeat_core::channel::call::Abandon;
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 use upbeat_core::lease::Lease;

@@ -1,6 +1,6 @@
 //! What a node sends: requests in their order, by the way that flow control says, and what it owes.
 
-use upbeat_core::call::{Abandon, Deadline};
+use upbeat_core::channel::call::{Abandon, Deadline};
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, FailCode, Flags, Head, Placed};
 use upbeat_core::limits::SHORT_BYTES;

@@ -52,7 +52,7 @@ core::ptr::drop_in_place<upbeat::call::Call<(),()>>
 /rustc/0/library/core/src/ptr/mod.rs:805
 0x200
 waiter_mut<upbeat::session::reply::Waiting>
-/r/crates/core/src/call.rs:213
+/r/crates/core/src/channel/call.rs:213
 <upbeat::task::Spawned<F> as upbeat::task::Task>::poll
 /r/crates/upbeat/src/task.rs:177
 0x201

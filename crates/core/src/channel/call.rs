@@ -24,7 +24,7 @@ const NIL: u32 = u32::MAX;
 /// The open calls of one side of a session.
 ///
 /// ```
-/// use upbeat_core::call::{Answered, CallTable};
+/// use upbeat_core::channel::call::{Answered, CallTable};
 ///
 /// let mut calls = CallTable::new();
 /// let number = calls.open("the future that waits").unwrap();
@@ -333,7 +333,7 @@ const fn next_generation(generation: u32) -> u32 {
 /// bounded by [`CALLS_PER_SESSION_MAX`], whatever numbers the peer makes up.
 ///
 /// ```
-/// use upbeat_core::call::Serving;
+/// use upbeat_core::channel::call::Serving;
 /// use upbeat_core::frame::CallNumber;
 ///
 /// let mut serving = Serving::new();
@@ -470,7 +470,7 @@ impl<K> Default for Serving<K> {
 /// Clocks differ between nodes, so what travels is the time that remained when the frame was sent.
 ///
 /// ```
-/// use upbeat_core::call::Deadline;
+/// use upbeat_core::channel::call::Deadline;
 ///
 /// let deadline = Deadline::after(1_000, 250).min(Deadline::NEVER);
 /// assert_eq!(deadline.remaining(1_100), Some(150));
