@@ -99,9 +99,9 @@ const LENS: [usize; 5] = [0, 70, 500, 60_000, 100_000];
 #[test]
 fn what_has_waited_too_long_never_runs() {
     let _watchdog = Watchdog::new("too long", 120);
-    for kind in KINDS {
-        for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
-            for len in LENS {
+    for_each_length(|len| {
+        for kind in KINDS {
+            for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
                 let make = Make::new(waiting);
                 let stand = Stand::new(kind, make.share(1), make);
                 stand.node.block_on(async {
@@ -121,7 +121,17 @@ fn what_has_waited_too_long_never_runs() {
                 });
             }
         }
-    }
+    });
+}
+
+/// Tests each way of waiting in a thread of its own: all of them mostly wait for the time.
+fn for_each_length(test: impl Fn(usize) + Sync) {
+    std::thread::scope(|scope| {
+        for len in LENS {
+            let test = &test;
+            scope.spawn(move || test(len));
+        }
+    });
 }
 
 /// What has begun, and what of that came out of order, once both together are so many. The client's
@@ -143,7 +153,7 @@ fn what_has_waited_has_the_time_that_is_left() {
     let _watchdog = Watchdog::new("time left", 120);
     const ALL: Duration = Duration::from_millis(3000);
     const WAITED: Duration = Duration::from_millis(2000);
-    for len in LENS {
+    for_each_length(|len| {
         let make = Make::new(Waiting::Adaptive);
         let stand = Stand::new(Kind::Local, make.share(1), make);
         stand.node.block_on(async {
@@ -171,5 +181,5 @@ fn what_has_waited_has_the_time_that_is_left() {
             assert_eq!(first.await, Err(CallError::Deadline));
             assert_eq!(late.await, Err(CallError::Deadline));
         });
-    }
+    });
 }
