@@ -1,7 +1,7 @@
 //! Requests whose turn comes late: their deadlines, and who is told when there is room.
 
 use crate::common::server::{KINDS, Kind};
-use crate::common::{Watchdog, until};
+use crate::common::{Watchdog, at_once, until};
 use crate::depot::{DepotClient, Make, Stand, bytes_of};
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -99,7 +99,7 @@ const LENS: [usize; 5] = [0, 70, 500, 60_000, 100_000];
 #[test]
 fn what_has_waited_too_long_never_runs() {
     let _watchdog = Watchdog::new("too long", 120);
-    for_each_length(|len| {
+    at_once(LENS, |len| {
         for kind in KINDS {
             for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
                 let make = Make::new(waiting);
@@ -124,16 +124,6 @@ fn what_has_waited_too_long_never_runs() {
     });
 }
 
-/// Tests each way of waiting in a thread of its own: all of them mostly wait for the time.
-fn for_each_length(test: impl Fn(usize) + Sync) {
-    std::thread::scope(|scope| {
-        for len in LENS {
-            let test = &test;
-            scope.spawn(move || test(len));
-        }
-    });
-}
-
 /// What has begun, and what of that came out of order, once both together are so many. The client's
 /// node is not driven.
 fn passed(stand: &Stand, sum: u64) -> (u64, u64) {
@@ -153,7 +143,7 @@ fn what_has_waited_has_the_time_that_is_left() {
     let _watchdog = Watchdog::new("time left", 120);
     const ALL: Duration = Duration::from_millis(3000);
     const WAITED: Duration = Duration::from_millis(2000);
-    for_each_length(|len| {
+    at_once(LENS, |len| {
         let make = Make::new(Waiting::Adaptive);
         let stand = Stand::new(Kind::Local, make.share(1), make);
         stand.node.block_on(async {
