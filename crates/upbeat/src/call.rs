@@ -242,7 +242,7 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
     /// Writes the request. False if there is no room yet.
     #[inline(always)]
     fn send(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
-        if self.bound.node.sample_is_due() || self.rare.is_some() {
+        if self.rare.is_some() || self.bound.node.sample_is_due() {
             return self.send_rarely(context);
         }
         self.write(context, Extensions::NONE, &mut Unsampled)
@@ -377,6 +377,9 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
     #[cold]
     #[inline(never)]
     fn send_rarely(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
+        if self.rare.is_some() {
+            self.bound.node.count_for_samples();
+        }
         if self.waits_for_grant(context)? {
             self.bound.node.put_off_sample();
             return Ok(false);

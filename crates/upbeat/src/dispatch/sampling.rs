@@ -244,6 +244,11 @@ impl Sampling {
 }
 
 impl Dispatcher {
+    /// Counts a message that goes the rare way whether it is sampled or not.
+    pub(crate) fn count_for_samples(&self) {
+        self.sampling.is_due();
+    }
+
     /// Counts a message that begins. Whoever gets yes asks [`Dispatcher::next_sample`].
     #[inline(always)]
     pub(crate) fn sample_is_due(&self) -> bool {
