@@ -36,6 +36,8 @@ pub(super) struct Outgoing {
     bulk: Option<Bulk>,
     /// The buffer that the next frame names, as far as it was shipped.
     lent: Option<Lent>,
+    /// Whether the last push ended before all was encoded, though the pipe would have taken more.
+    goes_on: bool,
     /// What the peer was shown.
     shown: Shown,
     returned: [u64; SLABS_MAX],
@@ -86,9 +88,14 @@ impl Outgoing {
         self.peer_waits = waits;
     }
 
-    /// Whether something waits until the pipe takes it.
+    /// Whether something waits until the pipe takes it, or is to be encoded: the pipe may take that at once.
     pub(super) fn has_output(&self) -> bool {
-        !self.broken && (self.sent < self.encoded.len() || self.bulk.is_some())
+        !self.broken && (self.is_encoded() || self.goes_on)
+    }
+
+    /// Whether something is encoded that was not sent.
+    fn is_encoded(&self) -> bool {
+        self.sent < self.encoded.len() || self.bulk.is_some()
     }
 
     /// Says why the session ends, behind what is encoded; a chunk that has begun is never whole then.
@@ -107,15 +114,16 @@ impl Outgoing {
         slabs: &PeerSlabs,
         why: Why,
     ) -> bool {
+        self.goes_on = false;
         for _ in 0..ROUNDS_MAX {
             if self.broken {
                 return false;
             }
-            if !self.has_output() {
+            if !self.is_encoded() {
                 self.encoded.clear();
                 self.sent = 0;
                 self.encode(mirror, slabs, why);
-                if !self.has_output() {
+                if !self.is_encoded() {
                     return true;
                 }
             }
@@ -136,6 +144,7 @@ impl Outgoing {
                 Err(_) => self.broken = true,
             }
         }
+        self.goes_on = true;
         true
     }
 
