@@ -49,6 +49,7 @@ mod contract;
 
 mod pumped;
 
+use crate::driver::{Cause, Main};
 use crate::drives::Drives;
 use crate::reactor::{Reactor, Source};
 use crate::sample::Sample;
@@ -163,18 +164,6 @@ impl Running {
 static NO_WAKER: u8 = 0;
 
 const NOBODY: Current = Current { task: 0, waker: (&raw const NO_WAKER).cast() };
-
-/// Why something is polled.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// It was on the list of those that are ready, and is no more.
-    Ready,
-    /// What it waits for lies open. If it is on the list it stays there, and keeps its flag.
-    Answered,
-}
-
-/// Polls the future that drives the node.
-pub(crate) type Main<'a> = &'a mut dyn FnMut(Cause);
 
 /// Descriptors of the application, by number, and who waits for them.
 type Applications = RefCell<BTreeMap<u32, Waker>>;

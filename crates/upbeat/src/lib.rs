@@ -130,6 +130,8 @@ mod sample;
 
 mod session;
 
+mod driver;
+
 mod carriers;
 
 mod stuck;

@@ -9,7 +9,8 @@ pub use spawn::spawn;
 
 use crate::client::{self, Client};
 use crate::compute::Compute;
-use crate::dispatch::{Cause, Connecting, Dispatcher, Enter, OverRun};
+use crate::dispatch::{Connecting, Dispatcher, Enter, OverRun};
+use crate::driver::Cause;
 use crate::error::{BuildError, ConnectError};
 use crate::handle::{self, HandleClient, Target};
 use crate::service::{Methods, Serve};

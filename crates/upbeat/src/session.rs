@@ -204,14 +204,6 @@ impl Session {
         self.carrier.lanes.reader().close();
     }
 
-    /// Looks for the next frame of the peer, whole.
-    pub(crate) fn look_whole(&self) -> Result<Option<Head>, Fault> {
-        match self.look()? {
-            None => Ok(None),
-            Some(words) => Head::parse(words).map(Some).map_err(misbehaved),
-        }
-    }
-
     #[cold]
     pub(crate) fn too_long(&self, len: u32) -> Fault {
         let span = upbeat_memory::ring::span_of(self.carrier.lanes.reader().room());

@@ -1,16 +1,15 @@
 //! What a turn does with the frames that it finds in the hot lanes.
 //!
-//! The common path is here: a request is polled where it lies, and a reply lies open while whoever waits
-//! for it is polled. Invariant: a frame is taken over and passed, or its session ends.
+//! The match of frames is in [`driver`](crate::driver); what a node does for them is here.
 
 use super::{Cause, Dispatcher, Main, Request, Running};
-use crate::session::{Fault, Session, Waiter, misbehaved};
-use crate::wake::{MAIN, TaskId};
+use crate::driver::{Driver, take_frames};
+use crate::session::{Fault, Session};
+use crate::wake::TaskId;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
-use upbeat_core::frame::{CallNumber, Head, Kind, Plain};
-use upbeat_core::limits::FLUSH_MESSAGES;
-use upbeat_memory::ring::{Look, SHORT};
+use upbeat_core::bill::way::Manner;
+use upbeat_core::frame::{CallNumber, Head};
 
 impl Dispatcher {
     /// Looks at the hot lanes and takes over what has come; up to so many times, as long as there is
@@ -38,7 +37,7 @@ impl Dispatcher {
     /// ends.
     #[inline(always)]
     pub(super) fn drain(self: &Rc<Self>, session: &Rc<Session>, main: Main<'_>) -> bool {
-        match self.take_frames(session, main) {
+        match take_frames(OfNode { node: self, session }, main) {
             Ok(0) => false,
             Ok(frames) => {
                 self.contract.taken(frames);
@@ -56,84 +55,9 @@ impl Dispatcher {
         }
     }
 
-    #[inline(always)]
-    fn take_frames(self: &Rc<Self>, session: &Rc<Session>, main: Main<'_>) -> Result<u32, Fault> {
-        let mut frames = 0;
-        while frames < FLUSH_MESSAGES as u32 {
-            match session.look_next() {
-                Look::Nothing => break,
-                Look::Short { head, .. } if Head::len_in(&head) as usize > SHORT => {
-                    return Err(session.too_long(Head::len_in(&head)));
-                }
-                Look::Short { kind, head } => match Head::plain(kind, &head) {
-                    Plain::Reply => {
-                        self.reply(session, &head, main)?;
-                        session.advance_short();
-                    }
-                    Plain::Request if session.is_clear() => {
-                        session.accept();
-                        self.call(session, &head);
-                        session.advance_short();
-                    }
-                    _ if !self.other(session, head, main)? => break,
-                    _ => {}
-                },
-                Look::Long if !self.long(session, main)? => break,
-                Look::Long => {}
-            }
-            frames += 1;
-        }
-        Ok(frames)
-    }
-
-    /// Takes over a frame that is not of one slot, and passes it. False if there is none, or as for
-    /// [`Dispatcher::other`].
-    #[inline(never)]
-    fn long(self: &Rc<Self>, session: &Rc<Session>, main: Main<'_>) -> Result<bool, Fault> {
-        let Some(words) = session.look_long()? else { return Ok(false) };
-        match Head::plain_in(&words) {
-            Plain::Reply => self.reply(session, &words, main)?,
-            Plain::Request if session.is_clear() => {
-                session.accept();
-                self.call(session, &words);
-            }
-            _ => return self.other(session, words, main),
-        }
-        session.advance();
-        Ok(true)
-    }
-
-    /// Takes over a frame that is neither a plain call nor a plain reply, and passes it. False if the
-    /// session has had its turn: a handler of its has used up its time.
-    #[inline(never)]
-    fn other(
-        self: &Rc<Self>,
-        session: &Rc<Session>,
-        words: [u64; 3],
-        main: Main<'_>,
-    ) -> Result<bool, Fault> {
-        if self.polled.is_late() && !session.is_clear() {
-            session.carrier.lanes.reader().put_back();
-            return Ok(false);
-        }
-        if let Some(manner) = Head::manner_in(&words) {
-            return self.sampled(session, &words, manner, main).map(|()| true);
-        }
-        let head = Head::parse(words).map_err(misbehaved)?;
-        match head.kind {
-            kind if kind.is_request() => {
-                self.request_came(session, &head)?;
-            }
-            Kind::Reply | Kind::Failed => self.answer(session, &head, main)?,
-            _ => return self.control(session, head).map(|()| true),
-        }
-        session.advance();
-        Ok(true)
-    }
-
     /// Runs a plain call, or a plain one-way message, whose number is none, where it lies.
     #[inline(always)]
-    fn call(self: &Rc<Self>, session: &Rc<Session>, words: &[u64; 3]) {
+    pub(super) fn call(self: &Rc<Self>, session: &Rc<Session>, words: &[u64; 3]) {
         let (call, len) = (CallNumber::from_u64(words[1]), Head::len_in(words));
         let number = words[2] as u16;
         let methods = self.methods.borrow();
@@ -158,69 +82,72 @@ impl Dispatcher {
         self.running.set(Running::Nothing);
         self.unflushed.set(true);
     }
+}
 
-    /// Polls whoever waits for a reply without extensions while it lies open, or has it kept.
+/// A node that drives one of its sessions.
+#[derive(Clone, Copy)]
+pub(super) struct OfNode<'s> {
+    pub(super) node: &'s Rc<Dispatcher>,
+    pub(super) session: &'s Rc<Session>,
+}
+
+impl<'s> Driver<'s> for OfNode<'s> {
     #[inline(always)]
-    fn reply(
-        self: &Rc<Self>,
-        session: &Session,
-        words: &[u64; 3],
-        main: Main<'_>,
-    ) -> Result<(), Fault> {
-        let (call, len) = (CallNumber::from_u64(words[1]), Head::len_in(words));
-        match session.reply_arrived(call, len) {
-            Some(task) => self.poll_answered(task, main),
-            None => return self.answer(session, &Head::reply(call, len), main),
-        }
-        self.keep_answer(session)
+    fn session(self) -> &'s Session {
+        self.session
     }
 
-    /// Polls a task, or the main future, whose answer lies open.
     #[inline(always)]
-    fn poll_answered(self: &Rc<Self>, task: TaskId, main: Main<'_>) {
-        self.count(Counter::RepliesInPlace);
-        match task {
-            MAIN => main(Cause::Answered),
-            task => self.run(task, Cause::Answered),
-        }
+    fn count(self, counter: Counter) {
+        self.node.count(counter);
     }
 
-    /// Has an answer kept that was not taken where it lay.
     #[inline(always)]
-    fn keep_answer(&self, session: &Session) -> Result<(), Fault> {
-        if session.keep_answer()? {
-            self.count(Counter::RepliesStashed);
-        }
+    fn run(self, words: &[u64; 3]) {
+        self.node.call(self.session, words);
+    }
+
+    fn request(self, head: &Head) -> Result<(), Fault> {
+        self.node.request_came(self.session, head)
+    }
+
+    #[inline(always)]
+    fn poll_task(self, task: TaskId) {
+        self.node.run(task, Cause::Answered);
+    }
+
+    /// A handler of the session's has used up its time.
+    fn must_pause(self) -> bool {
+        self.node.polled.is_late() && !self.session.is_clear()
+    }
+
+    fn sampled(self, words: &[u64; 3], manner: Manner, main: Main<'_>) -> Result<(), Fault> {
+        self.node.sampled(self.session, words, manner, main)
+    }
+
+    fn stamps(self, head: &Head) -> Result<(), Fault> {
+        self.node.stamps_arrived(self.session, head)
+    }
+
+    fn cancel(self, call: CallNumber) {
+        self.node.cancel_call(self.session, call);
+    }
+
+    fn channel_control(self, head: &Head) -> Result<(), Fault> {
+        self.node.channel_control(self.session, head)
+    }
+
+    fn withdraw(self, head: &Head) -> Result<(), Fault> {
+        self.session.withdrawn(head, self.node.purse.requests())?;
+        self.node.pressed.set(true);
         Ok(())
     }
 
-    /// Polls whoever waits for an answer while it lies open, or has it kept.
-    #[inline(always)]
-    pub(super) fn answer(
-        self: &Rc<Self>,
-        session: &Session,
-        head: &Head,
-        main: Main<'_>,
-    ) -> Result<(), Fault> {
-        self.answer_with(session, head, main, || ())
+    fn extension_asked(self, head: &Head) {
+        self.node.extension_asked(self.session, head);
     }
 
-    /// The same; `found` is called when it is known who waits.
-    #[inline(always)]
-    pub(super) fn answer_with(
-        self: &Rc<Self>,
-        session: &Session,
-        head: &Head,
-        main: Main<'_>,
-        found: impl FnOnce(),
-    ) -> Result<(), Fault> {
-        let waiter = session.answer_arrived(head)?;
-        found();
-        match waiter {
-            Some(Waiter::Task(task)) => self.poll_answered(task, main),
-            Some(Waiter::Waker(waker)) => waker.wake(),
-            None => {}
-        }
-        self.keep_answer(session)
+    fn extension_answered(self, head: &Head) {
+        self.node.extension_answered(self.session, head);
     }
 }

@@ -2,9 +2,8 @@
 
 use super::{Dispatcher, Request, Running};
 use crate::sample::Unsampled;
-use crate::session::{Fault, Kept, Session, misbehaved};
+use crate::session::{Fault, Session, misbehaved};
 use crate::task::Cancelled;
-use crate::wake::TaskId;
 use crate::wire::Wire;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
@@ -88,13 +87,8 @@ impl Dispatcher {
     }
 
     /// The peer has given up a call of its own.
-    fn cancelled(
-        self: &Rc<Self>,
-        session: &Rc<Session>,
-        call: CallNumber,
-        cancelled: session::Cancelled<TaskId, Kept>,
-    ) {
-        match cancelled {
+    pub(super) fn cancel_call(self: &Rc<Self>, session: &Rc<Session>, call: CallNumber) {
+        match session.cancelled(call, self.purse.requests()) {
             session::Cancelled::Task(task) => {
                 self.count(Counter::CancelsHonoured);
                 self.cancel(task, Cancelled::ByCaller);
@@ -110,46 +104,13 @@ impl Dispatcher {
         }
     }
 
-    /// A frame that is neither request nor answer. It lies open, and is passed here.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn control(self: &Rc<Self>, session: &Rc<Session>, head: Head) -> Result<(), Fault> {
-        if head.kind.is_protocol() {
-            self.count(Counter::ProtocolFrames);
-        }
-        match head.kind {
-            Kind::Switch => {
-                self.count(Counter::LaneGrown);
-                return session.follow(head.call.generation);
-            }
-            Kind::Cancel => {
-                let cancelled = session.cancelled(head.call, self.purse.requests());
-                self.cancelled(session, head.call, cancelled);
-            }
-            Kind::Control => {
-                let control = Control::from_code(head.method)
-                    .ok_or_else(|| misbehaved(Rule::UnknownControl { code: head.method }))?;
-                let Control::Stream(control) = control;
-                let ended = self.stream_control(session, control, head.call.index);
-                self.count_more(Counter::OrphansEnded, ended);
-            }
-            Kind::Stamps => self.stamps_arrived(session, &head)?,
-            Kind::Withdraw => {
-                session.withdrawn(&head, self.purse.requests())?;
-                self.pressed.set(true);
-            }
-            Kind::Nack => {
-                self.count(Counter::Refused);
-                session.refused(&head)?;
-            }
-            Kind::Grant => session.granted(&head)?,
-            Kind::Slab => session.slab_came(&head)?,
-            Kind::Retire => session.slab_went(&head)?,
-            Kind::Extend => self.extension_asked(session, &head),
-            Kind::Extended => self.extension_answered(session, &head),
-            _ => session.goodbye.set(true),
-        }
-        session.advance();
+    /// The peer controls a channel other than calls.
+    pub(super) fn channel_control(&self, session: &Session, head: &Head) -> Result<(), Fault> {
+        let control = Control::from_code(head.method)
+            .ok_or_else(|| misbehaved(Rule::UnknownControl { code: head.method }))?;
+        let Control::Stream(control) = control;
+        let ended = self.stream_control(session, control, head.call.index);
+        self.count_more(Counter::OrphansEnded, ended);
         Ok(())
     }
 }

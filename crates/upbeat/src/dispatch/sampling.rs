@@ -4,7 +4,9 @@
 //! falls into step. Samples take turns: a whole story, a pair, a whole story, the next pair. What
 //! they say is written into a page that observers map; the first sample makes it.
 
-use super::{Dispatcher, Request};
+use super::frames::OfNode;
+use super::{Dispatcher, Main, Request};
+use crate::driver::answer;
 use crate::sample::{Half, Heard, Names, Sample, Stamps};
 use crate::session::{Fault, Session, misbehaved};
 use crate::wire::Input;
@@ -312,7 +314,7 @@ impl Dispatcher {
         session: &Rc<Session>,
         words: &[u64; 3],
         manner: Manner,
-        main: super::Main<'_>,
+        main: Main<'_>,
     ) -> Result<(), Fault> {
         let (plain, stamp) = Head::unstamped(words);
         match Head::plain_in(&plain) {
@@ -326,7 +328,7 @@ impl Dispatcher {
                 let head = Head::parse(*words).map_err(misbehaved)?;
                 match head.kind {
                     Kind::Reply => self.sampled_answer(session, &head, (manner, stamp), main)?,
-                    Kind::Failed => self.answer(session, &head, main)?,
+                    Kind::Failed => answer(OfNode { node: self, session }, &head, main, || ())?,
                     _ => self.sampled_request(session, &plain, (manner, stamp))?,
                 }
             }
@@ -383,7 +385,7 @@ impl Dispatcher {
         session: &Rc<Session>,
         head: &Head,
         (manner, there): (Manner, u64),
-        main: super::Main<'_>,
+        main: Main<'_>,
     ) -> Result<(), Fault> {
         let wanted = manner.points();
         let stamp = |point: Point| if wanted & 1 << point as u32 != 0 { ticks_after() } else { 0 };
@@ -403,7 +405,8 @@ impl Dispatcher {
             busy,
             stashed: false,
         });
-        self.answer_with(session, head, main, || session.set_found(stamp(Point::FoundHere)))
+        let found = || session.set_found(stamp(Point::FoundHere));
+        answer(OfNode { node: self, session }, head, main, found)
     }
 
     /// A sampled call has its result. It is billed when its other half is there.

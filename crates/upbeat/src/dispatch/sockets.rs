@@ -4,13 +4,16 @@ use super::{
     Dispatcher,
     sessions::{Door, Place},
 };
+use crate::driver::{Driver, Main, answer, take_frames};
 use crate::error::Why;
 use crate::reactor::Source;
-use crate::session::{Session, Waiter};
+use crate::session::{Fault, Session, misbehaved};
+use crate::wake::{MAIN, TaskId};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::task::Waker;
-use upbeat_core::frame::Kind;
+use upbeat_core::bill::way::Manner;
+use upbeat_core::frame::{CallNumber, Head, Kind};
 use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::{
     HANDSHAKE_SILENCE_MS_MAX, HELLO_MS_MAX, PENDING_HANDSHAKES_MAX, RING_SLOTS_MAX,
@@ -76,41 +79,13 @@ impl Dispatcher {
             }
         }
         // A peer that is not gone may go on writing behind the end of its socket.
-        for _ in 0..RING_SLOTS_MAX {
-            match session.look_whole() {
-                Ok(Some(head)) if matches!(head.kind, Kind::Reply | Kind::Failed) => {
-                    match session.keep_late(&head) {
-                        Ok(Some(Waiter::Task(task))) => self.roster().push(task),
-                        Ok(Some(Waiter::Waker(waker))) => waker.wake(),
-                        Ok(None) => {}
-                        Err(_) => break,
-                    }
-                    session.advance();
-                }
-                Ok(Some(head)) if head.kind == Kind::Switch => {
-                    if session.follow(head.call.generation).is_err() {
-                        break;
-                    }
-                }
-                Ok(Some(head)) if matches!(head.kind, Kind::Oneway | Kind::Packed) => {
-                    if self.request(session, &head).is_err() {
-                        break;
-                    }
-                    session.advance();
-                }
-                Ok(Some(head)) if head.kind == Kind::Slab => {
-                    if session.slab_came(&head).is_err() {
-                        break;
-                    }
-                    session.advance();
-                }
-                Ok(Some(head)) => {
-                    if head.kind == Kind::Goodbye && why == Why::Died {
-                        why = Why::Closed;
-                    }
-                    session.advance();
-                }
-                Ok(None) | Err(_) => break,
+        let mut left = RING_SLOTS_MAX;
+        while left > 0 {
+            let roster = self.roster();
+            let taken = take_frames(LastWords(self, session), &mut |_| roster.push(MAIN));
+            match taken {
+                Ok(frames) if frames > 0 => left = left.saturating_sub(frames as usize),
+                _ => break,
             }
         }
         if session.goodbye.get() && why == Why::Died {
@@ -272,4 +247,48 @@ impl Drop for Descriptor {
         self.node.reactor.remove(&self.descriptor);
         self.node.applications.borrow_mut().remove(&self.id);
     }
+}
+
+/// A node that takes over what a lost session still brings: replies, and one-way messages.
+#[derive(Clone, Copy)]
+struct LastWords<'s>(&'s Rc<Dispatcher>, &'s Rc<Session>);
+
+impl<'s> Driver<'s> for LastWords<'s> {
+    fn session(self) -> &'s Session {
+        self.1
+    }
+
+    fn run(self, words: &[u64; 3]) {
+        if words[1] == CallNumber::NONE.as_u64() {
+            self.0.call(self.1, words);
+        }
+    }
+
+    fn request(self, head: &Head) -> Result<(), Fault> {
+        match head.kind {
+            Kind::Oneway | Kind::Packed => self.0.request(self.1, head),
+            _ => Ok(()),
+        }
+    }
+
+    /// The task finds its reply kept.
+    fn poll_task(self, task: TaskId) {
+        self.0.roster().push(task);
+    }
+
+    fn sampled(self, words: &[u64; 3], _: Manner, main: Main<'_>) -> Result<(), Fault> {
+        let head = Head::parse(Head::unstamped(words).0).map_err(misbehaved)?;
+        match head.kind {
+            Kind::Reply | Kind::Failed => answer(self, &head, main, || ())?,
+            _ => self.request(&head)?,
+        }
+        self.1.advance();
+        Ok(())
+    }
+
+    fn stamps(self, _: &Head) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn extension_asked(self, _: &Head) {}
 }

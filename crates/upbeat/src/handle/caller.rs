@@ -6,23 +6,28 @@ use super::Target;
 use super::lasting::{Until, Watch, now_ns};
 use crate::call::{MISSING, request_head};
 use crate::client::{numbers, request};
+use crate::driver::{Driver, Main, answer, take_frames};
 use crate::error::{CallError, ConnectError, Lost, Why};
 use crate::sample::Unsampled;
-use crate::session::{Answer, Extensions, Fault, Grant, Line, Put, Session, Terms, Waiter};
+use crate::session::{
+    Answer, Extensions, Fault, Grant, Line, Put, Session, Terms, Waiter, misbehaved,
+};
 use crate::wait::{Pace, TURNS_PER_TICK, Waiting};
-use crate::wake::MAIN;
+use crate::wake::{MAIN, TaskId};
 use crate::warning::memory_is_refused;
 use crate::wire::{Content, Input, Wire, WireError};
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
+use upbeat_core::bill::way::Manner;
 use upbeat_core::bind::{BIND, BindRequest};
 use upbeat_core::flow::ReplyBudget;
-use upbeat_core::frame::{CallNumber, FailCode, Head, Kind, Plain};
+use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 use upbeat_core::method::Signature;
-use upbeat_core::term::{Step as Extension, Term};
+use upbeat_core::term::{Step, Term};
 use upbeat_memory::sync::fence_full;
 use upbeat_memory::ticks::ticks;
 use upbeat_transport::home::Home;
@@ -67,13 +72,13 @@ pub(super) struct Caller {
     /// Whether its thread has slept, and not read since what has woken it.
     rung: bool,
     /// Whether rings may have been heard along with a segment of the peer's.
-    pub(super) heard: bool,
+    pub(super) heard: Cell<bool>,
     /// What its thread looks after besides, if it has one of its own.
     watch: Option<Arc<Watch>>,
     /// When the thread that blocks gives up what it waits for.
-    until: Option<u64>,
+    until: Cell<Option<u64>>,
     /// Open calls whose callees may ask for more time, by their numbers.
-    terms: BTreeMap<u64, Term>,
+    terms: RefCell<BTreeMap<u64, Term>>,
 }
 
 impl Caller {
@@ -114,15 +119,15 @@ impl Caller {
             used: ticks(),
             turns_left: TURNS_PER_TICK,
             rung: false,
-            heard: false,
+            heard: Cell::new(false),
             watch,
-            until,
-            terms: BTreeMap::new(),
+            until: Cell::new(until),
+            terms: RefCell::default(),
         };
         let request: BindRequest = request(service, signatures)?;
         let to = To { index: 0, method: "bind" };
         let answer = caller.ask(to, request.encode(), None, <Vec<u8> as Wire>::take);
-        caller.until = None;
+        caller.until.set(None);
         let numbers: Rc<[u16]> = numbers(&request, answer, &caller.session.peer_text())?;
         caller.numbers = numbers.iter().copied().collect();
         Ok(caller)
@@ -137,9 +142,9 @@ impl Caller {
         until: Option<Until>,
         take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
     ) -> Result<T, CallError> {
-        self.until = until.map(|until| until.end);
+        self.until.set(until.map(|until| until.end));
         let result = self.ask(to, arguments, until, take);
-        self.until = None;
+        self.until.set(None);
         result
     }
 
@@ -162,65 +167,29 @@ impl Caller {
                 }
             }
         };
+        let mut result = None;
         loop {
-            match self.session.look() {
-                Ok(Some(words))
-                    if Head::plain_in(&words) == Plain::Reply && words[1] == call.as_u64() =>
-                {
-                    let head = Head::reply(call, Head::len_in(&words));
-                    self.pace.busy();
-                    return self.take_answer(&head, take);
-                }
-                Ok(Some(words)) => match Head::parse(words) {
-                    // Its result lies in a buffer.
-                    Ok(head) if head.kind == Kind::Reply && head.call == call => {
-                        self.pace.busy();
-                        return self.take_answer(&head, take);
-                    }
-                    _ => self.drain(),
-                },
-                Ok(None) => self.idle(),
-                Err(fault) => self.end(*fault),
-            }
-            if let Some(result) = self.poll(call, &mut take) {
+            self.drain_for(&mut |_| result = self.poll(call, || Waiter::Task(MAIN), &mut take));
+            let result =
+                result.take().or_else(|| self.poll(call, || Waiter::Task(MAIN), &mut take));
+            if let Some(result) = result {
+                self.pace.busy();
                 return result;
             }
             if self.is_late() {
                 self.abandon(call);
                 return Err(CallError::Deadline);
             }
+            self.idle();
         }
     }
 
     /// Gives a call up. Either its callee is told, or an answer is dropped that may lie in a buffer for
     /// which the peer waits.
     pub(super) fn abandon(&mut self, call: CallNumber) {
-        self.terms.remove(&call.as_u64());
+        self.terms.borrow_mut().remove(&call.as_u64());
         if self.session.abandon(call) || self.session.peer_wants_room() {
             self.flush();
-        }
-    }
-
-    /// Takes the answer that lies open.
-    #[inline]
-    fn take_answer<T>(
-        &mut self,
-        head: &Head,
-        take: impl FnOnce(&mut Input<'_>) -> Result<T, WireError>,
-    ) -> Result<T, CallError> {
-        let session = &self.session;
-        if let Err(fault) = session.answer_arrived(head) {
-            self.end(*fault);
-            return Err(CallError::Unknown(Box::new(self.session.lost())));
-        }
-        let answer = session.poll_answer(head.call, || Waiter::Task(MAIN), take);
-        session.advance();
-        session.publish_progress();
-        self.terms.clear();
-        match answer {
-            Answer::Here(value) => Ok(value),
-            Answer::Failed(error) => Err(*error),
-            Answer::Open => Err(CallError::Unknown(Box::new(self.session.lost()))),
         }
     }
 
@@ -231,7 +200,7 @@ impl Caller {
         arguments: &A,
         until: Option<Until>,
     ) -> Result<(), CallError> {
-        self.until = until.map(|until| until.end);
+        self.until.set(until.map(|until| until.end));
         let mut wants = Wants::default();
         let sent = loop {
             match self.try_send(to, arguments, &mut wants, Waker::noop()) {
@@ -247,7 +216,7 @@ impl Caller {
                 }
             }
         };
-        self.until = None;
+        self.until.set(None);
         sent
     }
 
@@ -273,7 +242,7 @@ impl Caller {
             Ok(()) => {
                 wants.room = None;
                 if let Some(term) = until.and_then(Until::term) {
-                    self.terms.insert(call.as_u64(), term);
+                    self.terms.borrow_mut().insert(call.as_u64(), term);
                 }
                 self.flush();
                 Ok(Some(call))
@@ -410,27 +379,10 @@ impl Caller {
         }
     }
 
-    /// What became of a call, where its answer did not lie open.
-    fn poll<T>(
-        &mut self,
-        call: CallNumber,
-        take: impl FnOnce(&mut Input<'_>) -> Result<T, WireError>,
-    ) -> Option<Result<T, CallError>> {
-        self.poll_answer(call, || Waiter::Task(MAIN), take)
-    }
-
-    /// The same for a future that waits.
-    pub(super) fn poll_for<R>(
-        &mut self,
-        call: CallNumber,
-        waker: &Waker,
-        take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
-    ) -> Option<Result<R, CallError>> {
-        self.poll_answer(call, || Waiter::Waker(waker.clone()), take)
-    }
-
-    fn poll_answer<R>(
-        &mut self,
+    /// Returns the result of a call if it has one; if not, `waiter` waits for it.
+    #[inline]
+    pub(super) fn poll<R>(
+        &self,
         call: CallNumber,
         waiter: impl FnOnce() -> Waiter,
         take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
@@ -440,39 +392,30 @@ impl Caller {
             Answer::Here(value) => Ok(value),
             Answer::Failed(error) => Err(*error),
         };
-        self.terms.remove(&call.as_u64());
+        self.terms.borrow_mut().remove(&call.as_u64());
         Some(result)
     }
 
     /// When a call ends, if its callee may ask for more time.
     pub(super) fn end_of(&self, call: CallNumber) -> Option<u64> {
-        self.terms.get(&call.as_u64()).map(Term::end)
+        self.terms.borrow().get(&call.as_u64()).map(Term::end)
     }
 
-    /// A callee asks for more time. Its frame lies open.
-    fn extension_asked(&mut self, call: CallNumber) {
-        let now = now_ns();
-        let wanted = now.saturating_add(self.session.first_word().saturating_mul(1000));
-        let term = self.terms.get_mut(&call.as_u64());
-        let step = term.map_or(Extension::Refused, |term| term.extend(wanted, None));
-        if let Extension::Granted(end) = step {
-            // Who blocks waits for this call and for no other.
-            self.until = self.until.map(|_| end);
-        }
-        let left = step.left(now).map_or(0, |left| (left / 1000).max(1));
-        self.session.send_surely(Head::extended(call), left.to_le_bytes().to_vec());
+    /// Takes over every frame that has come. Replies are kept for their waiters.
+    pub(super) fn drain(&self) {
+        self.drain_for(&mut |_| ());
     }
 
-    /// Takes over every frame that has come.
-    pub(super) fn drain(&mut self) {
+    /// Takes over every frame that has come. `main` is polled while the reply lies open that it waits for.
+    #[inline]
+    pub(super) fn drain_for(&self, main: Main<'_>) {
         loop {
-            match self.session.look_whole() {
-                Ok(None) => break,
-                Ok(Some(head)) => {
-                    if let Err(fault) = self.frame(&head) {
-                        return self.end(*fault);
-                    }
-                }
+            let pass = PassOnPanic(&self.session);
+            let taken = take_frames(self, main);
+            std::mem::forget(pass);
+            match taken {
+                Ok(0) => break,
+                Ok(_) => {}
                 Err(fault) => return self.end(*fault),
             }
         }
@@ -485,45 +428,7 @@ impl Caller {
         }
     }
 
-    fn frame(&mut self, head: &Head) -> Result<(), Fault> {
-        let session = &self.session;
-        match head.kind {
-            Kind::Reply | Kind::Failed => {
-                if let Some(Waiter::Waker(waker)) = session.keep_late(head)? {
-                    waker.wake();
-                }
-            }
-            Kind::Switch => {
-                self.heard = true;
-                return session.follow(head.call.generation);
-            }
-            Kind::Call | Kind::Operation => {
-                session.fail(head.call, FailCode::NoSuchMethod, "a handle serves nothing")
-            }
-            Kind::Oneway
-            | Kind::Packed
-            | Kind::Reserve
-            | Kind::Withdraw
-            | Kind::Cancel
-            | Kind::Control
-            | Kind::Stamps => {}
-            Kind::Nack => session.refused(head)?,
-            Kind::Grant => session.granted(head)?,
-            Kind::Slab => {
-                self.heard = true;
-                session.slab_came(head)?;
-            }
-            Kind::Retire => session.slab_went(head)?,
-            Kind::Goodbye => session.goodbye.set(true),
-            Kind::Extend => self.extension_asked(head.call),
-            // A handle serves nothing for which it could have asked.
-            Kind::Extended => {}
-        }
-        self.session.advance();
-        Ok(())
-    }
-
-    pub(super) fn end(&mut self, why: Why) {
+    pub(super) fn end(&self, why: Why) {
         self.session.close(&why);
         self.session.end(why, |waiter| {
             if let Waiter::Waker(waker) = waiter {
@@ -535,5 +440,74 @@ impl Caller {
     /// How the session ended, if it has.
     pub(super) fn ended(&self) -> Option<&Lost> {
         self.session.ended()
+    }
+}
+
+/// Passes the frame that lies open when a value that is read from it panics, so that the session goes on.
+struct PassOnPanic<'s>(&'s Session);
+
+impl Drop for PassOnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.advance();
+    }
+}
+
+/// A handle serves nothing and has no tasks.
+impl<'c> Driver<'c> for &'c Caller {
+    #[inline(always)]
+    fn session(self) -> &'c Session {
+        &self.session
+    }
+
+    fn run(self, words: &[u64; 3]) {
+        self.refuse(CallNumber::from_u64(words[1]));
+    }
+
+    fn request(self, head: &Head) -> Result<(), Fault> {
+        self.refuse(head.call);
+        Ok(())
+    }
+
+    fn poll_task(self, _: TaskId) {}
+
+    fn sampled(self, words: &[u64; 3], _: Manner, main: Main<'_>) -> Result<(), Fault> {
+        let head = Head::parse(*words).map_err(misbehaved)?;
+        match head.kind {
+            Kind::Reply | Kind::Failed => answer(self, &head, main, || ())?,
+            _ => self.refuse(head.call),
+        }
+        self.session.advance();
+        Ok(())
+    }
+
+    fn stamps(self, _: &Head) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn extension_asked(self, head: &Head) {
+        let now = now_ns();
+        let wanted = now.saturating_add(self.session.first_word().saturating_mul(1000));
+        let mut terms = self.terms.borrow_mut();
+        let term = terms.get_mut(&head.call.as_u64());
+        let step = term.map_or(Step::Refused, |term| term.extend(wanted, None));
+        if let Step::Granted(end) = step {
+            // A thread that blocks waits for this call and for no other.
+            self.until.set(self.until.get().map(|_| end));
+        }
+        let left = step.left(now).map_or(0, |left| (left / 1000).max(1));
+        self.session.send_surely(Head::extended(head.call), left.to_le_bytes().to_vec());
+    }
+
+    fn reads_socket(self) {
+        self.heard.set(true);
+    }
+}
+
+impl Caller {
+    #[cold]
+    fn refuse(&self, call: CallNumber) {
+        if call != CallNumber::NONE {
+            self.session.fail(call, FailCode::NoSuchMethod, "a handle serves nothing");
+        }
     }
 }

@@ -9,6 +9,7 @@ use super::lasting::{Alarm, Until, Watch};
 use super::{Target, forked, not_connected};
 use crate::error::{BuildError, CallError};
 use crate::reactor::timespec;
+use crate::session::Waiter;
 use crate::wire::{Content, Input, WireError};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -195,10 +196,10 @@ impl Side {
             caller.drain();
             // The thread may sleep already. A ring for it that was heard here is not rung again, unless
             // this is another sleep.
-            while std::mem::take(&mut caller.heard) && !caller.may_sleep() {
+            while caller.heard.take() && !caller.may_sleep() {
                 caller.drain();
             }
-            let answer = caller.poll_for(call, waker, take);
+            let answer = caller.poll(call, || Waiter::Waker(waker.clone()), take);
             if answer.is_some() {
                 caller.call_ended();
             }

@@ -223,12 +223,6 @@ impl Session {
         self.keep(call, kind, body).map(|_| true)
     }
 
-    /// Takes over an answer that comes when the session is about to end.
-    pub(crate) fn keep_late(&self, head: &Head) -> Result<Option<Waiter>, Fault> {
-        let body = self.take_body(head)?;
-        self.keep(head.call, head.kind, body)
-    }
-
     /// Puts an answer into its call's entry and gives who waits for it.
     #[cold]
     #[inline(never)]

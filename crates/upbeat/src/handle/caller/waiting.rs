@@ -32,7 +32,7 @@ const STREAM_LOOKS: u32 = 8;
 impl Caller {
     /// Whether the time is over for which the thread blocks.
     pub(super) fn is_late(&self) -> bool {
-        self.until.is_some_and(|until| now_ns() >= until)
+        self.until.get().is_some_and(|until| now_ns() >= until)
     }
 
     /// Nothing has come: waits as the policy says.
@@ -130,7 +130,7 @@ impl Caller {
         }
         if self.may_sleep() {
             let bell = self.session.carrier.as_fd();
-            let left = self.until.map(|until| timespec(until.saturating_sub(now_ns())));
+            let left = self.until.get().map(|until| timespec(until.saturating_sub(now_ns())));
             let writable = self.session.carrier.has_output();
             if wait(bell, writable, self.watch.as_deref(), left.as_ref()) {
                 self.end(Why::Closed);

@@ -1,0 +1,233 @@
+//! The match of frames, for everything that drives a session: a node, and the threads and futures of a handle.
+//!
+//! The common path is here: a request runs where it lies, and a reply lies open while its waiter is polled. A
+//! [`Driver`] knows what a request runs, which tasks there are, and what the control frames of a call change.
+//! Invariant: a frame is taken over and passed, or its session ends.
+
+use crate::session::{Fault, Session, Waiter, misbehaved};
+use crate::wake::{MAIN, TaskId};
+use upbeat_core::bill::Counter;
+use upbeat_core::bill::way::Manner;
+use upbeat_core::frame::{CallNumber, Head, Kind, Plain};
+use upbeat_core::limits::FLUSH_MESSAGES;
+use upbeat_memory::ring::{Look, SHORT};
+
+/// Why a future is polled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// It was on the list of those that are ready, and is no more.
+    Ready,
+    /// What it waits for lies open. If it is on the list it stays there, and keeps its flag.
+    Answered,
+}
+
+/// Polls the future that drives: a node's main future, or the call that a handle's holder waits for.
+pub(crate) type Main<'a> = &'a mut dyn FnMut(Cause);
+
+/// What drives a session. The methods that a handle has no use for do nothing unless they are given.
+pub(crate) trait Driver<'s>: Copy {
+    /// Returns the session whose frames are taken over.
+    fn session(self) -> &'s Session;
+
+    /// Counts an event for observers.
+    fn count(self, _: Counter) {}
+
+    /// Runs the plain request that lies open, and was accepted, by the words of its head.
+    fn run(self, words: &[u64; 3]);
+
+    /// Runs, keeps or refuses the request that lies open.
+    fn request(self, head: &Head) -> Result<(), Fault>;
+
+    /// Polls a task while its reply lies open.
+    fn poll_task(self, task: TaskId);
+
+    /// Returns whether the session must leave the rest of its frames until later.
+    fn must_pause(self) -> bool {
+        false
+    }
+
+    /// Takes over the stamped frame that lies open, and passes it.
+    fn sampled(self, words: &[u64; 3], manner: Manner, main: Main<'_>) -> Result<(), Fault>;
+
+    /// Takes over the stamps of the peer that lie open.
+    fn stamps(self, head: &Head) -> Result<(), Fault>;
+
+    /// Cancels a call that the peer has given up.
+    fn cancel(self, _: CallNumber) {}
+
+    /// Hears control of a channel other than calls.
+    fn channel_control(self, _: &Head) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Takes back the reservation that the peer has given up.
+    fn withdraw(self, _: &Head) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Answers a callee that asks for more time by the frame that lies open.
+    fn extension_asked(self, head: &Head);
+
+    /// Hears what a caller has answered by the frame that lies open.
+    fn extension_answered(self, _: &Head) {}
+
+    /// Notes that the socket is read for a segment. The driver's wakes may be read with it.
+    fn reads_socket(self) {}
+}
+
+/// Takes over frames of the peer, at most as many as may go between two flushes. Returns how many.
+#[inline(always)]
+pub(crate) fn take_frames<'s, D: Driver<'s>>(driver: D, main: Main<'_>) -> Result<u32, Fault> {
+    let session = driver.session();
+    let mut frames = 0;
+    while frames < FLUSH_MESSAGES as u32 {
+        match session.look_next() {
+            Look::Nothing => break,
+            Look::Short { head, .. } if Head::len_in(&head) as usize > SHORT => {
+                return Err(session.too_long(Head::len_in(&head)));
+            }
+            Look::Short { kind, head } => match Head::plain(kind, &head) {
+                Plain::Reply => {
+                    reply(driver, &head, main)?;
+                    session.advance_short();
+                }
+                Plain::Request if session.is_clear() => {
+                    session.accept();
+                    driver.run(&head);
+                    session.advance_short();
+                }
+                _ if !other(driver, head, main)? => break,
+                _ => {}
+            },
+            Look::Long if !long(driver, main)? => break,
+            Look::Long => {}
+        }
+        frames += 1;
+    }
+    Ok(frames)
+}
+
+/// Takes over a frame that is not of one slot, and passes it. False if there is none, or as for [`other`].
+#[inline(never)]
+fn long<'s, D: Driver<'s>>(driver: D, main: Main<'_>) -> Result<bool, Fault> {
+    let session = driver.session();
+    let Some(words) = session.look_long()? else { return Ok(false) };
+    match Head::plain_in(&words) {
+        Plain::Reply => reply(driver, &words, main)?,
+        Plain::Request if session.is_clear() => {
+            session.accept();
+            driver.run(&words);
+        }
+        _ => return other(driver, words, main),
+    }
+    session.advance();
+    Ok(true)
+}
+
+/// Takes over a frame that is neither a plain call nor a plain reply, and passes it. False if the session
+/// must pause.
+#[inline(never)]
+fn other<'s, D: Driver<'s>>(driver: D, words: [u64; 3], main: Main<'_>) -> Result<bool, Fault> {
+    let session = driver.session();
+    if driver.must_pause() {
+        session.carrier.lanes.reader().put_back();
+        return Ok(false);
+    }
+    if let Some(manner) = Head::manner_in(&words) {
+        return driver.sampled(&words, manner, main).map(|()| true);
+    }
+    let head = Head::parse(words).map_err(misbehaved)?;
+    match head.kind {
+        kind if kind.is_request() => driver.request(&head)?,
+        Kind::Reply | Kind::Failed => answer(driver, &head, main, || ())?,
+        _ => return control(driver, &head).map(|()| true),
+    }
+    session.advance();
+    Ok(true)
+}
+
+/// Takes over a frame that is neither request nor answer, and passes it.
+#[cold]
+#[inline(never)]
+fn control<'s, D: Driver<'s>>(driver: D, head: &Head) -> Result<(), Fault> {
+    let session = driver.session();
+    if head.kind.is_protocol() {
+        driver.count(Counter::ProtocolFrames);
+    }
+    match head.kind {
+        Kind::Switch => {
+            driver.count(Counter::LaneGrown);
+            driver.reads_socket();
+            // The frame is passed where the lane goes on.
+            return session.follow(head.call.generation);
+        }
+        Kind::Slab => {
+            driver.reads_socket();
+            session.slab_came(head)?;
+        }
+        Kind::Retire => session.slab_went(head)?,
+        Kind::Nack => {
+            driver.count(Counter::Refused);
+            session.refused(head)?;
+        }
+        Kind::Grant => session.granted(head)?,
+        Kind::Cancel => driver.cancel(head.call),
+        Kind::Control => driver.channel_control(head)?,
+        Kind::Withdraw => driver.withdraw(head)?,
+        Kind::Stamps => driver.stamps(head)?,
+        Kind::Extend => driver.extension_asked(head),
+        Kind::Extended => driver.extension_answered(head),
+        _ => session.goodbye.set(true),
+    }
+    session.advance();
+    Ok(())
+}
+
+/// Polls the waiter of a reply without extensions while it lies open, or has it kept.
+#[inline(always)]
+fn reply<'s, D: Driver<'s>>(driver: D, words: &[u64; 3], main: Main<'_>) -> Result<(), Fault> {
+    let (call, len) = (CallNumber::from_u64(words[1]), Head::len_in(words));
+    match driver.session().reply_arrived(call, len) {
+        Some(task) => poll_answered(driver, task, main),
+        None => return answer(driver, &Head::reply(call, len), main, || ()),
+    }
+    keep_answer(driver)
+}
+
+/// Polls the waiter of an answer while it lies open, or has it kept; `found` is called when it is known who
+/// waits.
+#[inline(always)]
+pub(crate) fn answer<'s, D: Driver<'s>>(
+    driver: D,
+    head: &Head,
+    main: Main<'_>,
+    found: impl FnOnce(),
+) -> Result<(), Fault> {
+    let waiter = driver.session().answer_arrived(head)?;
+    found();
+    match waiter {
+        Some(Waiter::Task(task)) => poll_answered(driver, task, main),
+        Some(Waiter::Waker(waker)) => waker.wake(),
+        None => {}
+    }
+    keep_answer(driver)
+}
+
+/// Polls a task, or the main future, whose answer lies open.
+#[inline(always)]
+fn poll_answered<'s, D: Driver<'s>>(driver: D, task: TaskId, main: Main<'_>) {
+    driver.count(Counter::RepliesInPlace);
+    match task {
+        MAIN => main(Cause::Answered),
+        task => driver.poll_task(task),
+    }
+}
+
+/// Has an answer kept that was not taken where it lay.
+#[inline(always)]
+fn keep_answer<'s, D: Driver<'s>>(driver: D) -> Result<(), Fault> {
+    if driver.session().keep_answer()? {
+        driver.count(Counter::RepliesStashed);
+    }
+    Ok(())
+}
