@@ -91,9 +91,16 @@ impl NodePage {
     /// Gives the promise again.
     #[inline(always)]
     pub fn promise(&self) {
-        if self.promise.get() & 1 == 0 {
+        if !self.is_promised() {
             self.give();
         }
+    }
+
+    /// Returns whether the promise stands.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_promised(&self) -> bool {
+        self.promise.get() & 1 != 0
     }
 
     #[cold]

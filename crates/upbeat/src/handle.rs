@@ -39,6 +39,7 @@ mod filling;
 pub use awaited::{HandleCall, HandleSend, HandleTryCall};
 pub use filling::BlockingFilling;
 pub(crate) use side::Side;
+use side::Sides;
 pub(crate) use streaming::{SideCall, wait};
 
 use crate::call::flatten;
@@ -173,7 +174,8 @@ impl HandleBuilder {
         self
     }
 
-    /// How blocking calls wait.
+    /// How blocking calls wait. An awaited call looks for its reply as well, where this says so and that has paid
+    /// lately, but for 20 us at most: then it is woken.
     ///
     /// ```no_run
     /// # #[upbeat::service]
@@ -306,7 +308,7 @@ pub(crate) fn open<C: HandleClient>(target: Target, until: Option<u64>) -> Resul
         service: C::SERVICE,
         signatures,
         idle: Mutex::new(vec![caller]),
-        side: Mutex::new(None),
+        sides: Arc::default(),
         made: Process::this(),
     };
     Ok(C::from_bound(BoundHandle { shared: Arc::new(shared) }))
@@ -317,7 +319,8 @@ struct Shared {
     service: &'static str,
     signatures: Vec<Signature>,
     idle: Mutex<Vec<Caller>>,
-    side: Mutex<Option<Arc<Side>>>,
+    /// The sessions of the asynchronous calls.
+    sides: Arc<Mutex<Sides>>,
     /// The process that has connected the handle.
     made: Process,
 }
@@ -342,36 +345,19 @@ impl Shared {
             false => Err(CallError::NotSent(Box::new(forked(&self.target.name)))),
         }
     }
-
-    /// The session of the asynchronous calls, which may still be opening. One that has ended is
-    /// replaced.
-    fn side(&self) -> Result<Arc<Side>, CallError> {
-        self.check_process()?;
-        let mut side = self.side.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*side {
-            Some(side) if !side.has_ended() => Ok(Arc::clone(side)),
-            _ => {
-                let (target, signatures) = (self.target.clone(), self.signatures.clone());
-                let started = Side::start(target, self.service, signatures).map_err(|error| {
-                    CallError::NotConnected { text: BuildError::from(error).to_string().into() }
-                })?;
-                let started = Arc::new(started);
-                *side = Some(Arc::clone(&started));
-                Ok(started)
-            }
-        }
-    }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
         if self.made.is_this() {
+            let current = side::lock(&self.sides).take_current();
+            // Its end takes the lock.
+            drop(current);
             return;
         }
         // Another thread of the parent may have been changing these at the fork.
         let idle = self.idle.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let side = self.side.get_mut().unwrap_or_else(PoisonError::into_inner);
-        std::mem::forget((std::mem::take(idle), side.take()));
+        std::mem::forget((std::mem::take(idle), Arc::clone(&self.sides)));
     }
 }
 

@@ -8,7 +8,7 @@ mod common;
 use common::process::{Other, linger, part, say};
 use common::server::{KINDS, Kind, Stand};
 use common::work::WorkClient;
-use common::{Directory, Signal, Watchdog, alone, node};
+use common::{Directory, PROGRAM, Signal, Watchdog, alone, block_on, node};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -88,6 +88,10 @@ fn other() {
         ["call", kind, calls] => {
             let kind = if kind == "Local" { Kind::Local } else { Kind::Shared };
             beside(kind, &place, || call(&place, calls.parse().unwrap()));
+        }
+        ["await", kind, calls] => {
+            let kind = if kind == "Local" { Kind::Local } else { Kind::Shared };
+            beside(kind, &place, || await_calls(&place, calls.parse().unwrap()));
         }
         ["relay", calls] => relay(&place, calls.parse().unwrap()),
         _ => assert!(common::server::play(&part, &place), "there is no part {part}"),
@@ -237,6 +241,43 @@ fn no_allocation_of_a_handler_that_calls() {
     let mut caller = Other::start(&format!("relay {}", CALLS / 10), &directory.path());
     caller.expect("took");
     caller.end();
+}
+
+/// Awaits calls of a handle, and asserts that nothing allocates: neither where a call finds its reply by itself,
+/// nor where the handle's thread is woken for each.
+fn await_calls(place: &Path, calls: u64) {
+    for (waiting, calls) in [(Waiting::Polling, calls), (Waiting::Sleeping, calls / 10)] {
+        let builder = upbeat::handle::builder().program(PROGRAM).directory(place);
+        let costs: CostsHandle = builder.waiting(waiting).connect(SERVER).unwrap();
+        block_on(async {
+            let run = async |calls| {
+                let theirs = costs.allocations().await.unwrap();
+                let ours = ALLOCATOR.allocations();
+                for _ in 0..calls {
+                    // Its reply has bytes to keep.
+                    costs.allocations().await.unwrap();
+                }
+                let ours = ALLOCATOR.allocations() - ours;
+                (ours, costs.allocations().await.unwrap() - theirs)
+            };
+            run(100).await;
+            let none = run(0).await;
+            assert_eq!(run(calls).await, none, "{calls} awaited calls allocate, {waiting:?}");
+            assert_eq!(none.0, 0);
+        });
+    }
+    say("took");
+}
+
+#[test]
+fn no_allocation_of_an_awaited_call() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("allocations of awaited calls", 60));
+    for kind in KINDS {
+        let directory = Directory::new();
+        let mut caller = Other::start(&format!("await {kind:?} {CALLS}"), &directory.path());
+        caller.expect("took");
+        caller.end();
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod common;
 use common::process::part;
 use common::server::{KINDS, Kind, Server};
 use common::work::{WorkClient, WorkHandle};
-use common::{Directory, PROGRAM, Random, Watchdog, alone, node, setting};
+use common::{Directory, PROGRAM, Random, Watchdog, alone, block_on, node, setting};
 use std::path::PathBuf;
 use std::time::Duration;
 use upbeat::{Counter, Node, Waiting};
@@ -111,6 +111,27 @@ fn no_handle_sleeps_over_a_message() {
                 pause(random);
                 assert_eq!(work.add(number, 1), Ok(number + 1));
             }
+        });
+    }
+}
+
+/// The reply of an awaited call comes while its future looks for it, while the future leaves, or while the
+/// handle's thread falls asleep.
+#[test]
+fn no_awaited_call_sleeps_over_its_reply() {
+    let _alone = alone();
+    let handles = [Waiting::Adaptive, Waiting::Polling, Waiting::Sleeping];
+    let servers = [Waiting::Polling, Waiting::Sleeping];
+    for (calling, serving) in handles.into_iter().flat_map(|how| servers.map(|s| (how, s))) {
+        let stand = Stand::new(Kind::Shared, serving);
+        let handle = stand.handle(calling);
+        calls("an awaited call", |numbers, random| {
+            block_on(async {
+                for number in numbers {
+                    pause(random);
+                    assert_eq!(handle.add(number, 1).await, Ok(number + 1));
+                }
+            });
         });
     }
 }

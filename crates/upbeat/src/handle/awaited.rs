@@ -6,7 +6,7 @@
 use super::BoundHandle;
 use super::caller::To;
 use super::lasting::{Alarm, Until};
-use super::side::{Asked, Side};
+use super::side::{Asked, Begun, Side};
 use crate::call::{Asks, Filling, Trying, hand_over};
 use crate::error::CallError;
 use crate::wire::{Attaching, Content, Fills, Input, MessageContext, Wire, WireError};
@@ -135,19 +135,23 @@ impl<A: Content, R: Wire> HandleCall<'_, A, R> {
     /// The call waits: is its time over?
     fn poll_deadline<T>(&mut self, context: &mut Context<'_>) -> Poll<Result<T, CallError>> {
         let Some(until) = &mut self.until else { return Poll::Pending };
-        if let State::Sent(side, call) | State::Feeding(side, call, _) = &self.state {
-            until.end = side.end_of(*call).unwrap_or(until.end);
-        }
+        let side = match &self.state {
+            State::Sent(side, call) | State::Feeding(side, call, _) => {
+                if until.is_extendable() {
+                    until.end = side.end_of(*call).unwrap_or(until.end);
+                }
+                Some(Arc::clone(side))
+            }
+            State::Unsent(_) => self.asked.as_ref().map(|asked| Arc::clone(asked.side())),
+            State::Over => None,
+        };
         if until.is_over() {
             self.give_up();
             return Poll::Ready(Err(CallError::Deadline));
         }
-        let side = match &self.state {
-            State::Sent(side, _) | State::Feeding(side, ..) => Arc::clone(side),
-            State::Unsent(_) => side_of(self.handle, &self.asked)?,
-            State::Over => return Poll::Pending,
-        };
-        side.wake_at(&mut self.alarm, until.end, context.waker());
+        if let Some(side) = side {
+            side.wake_at(&mut self.alarm, until.end, context.waker());
+        }
         Poll::Pending
     }
 
@@ -156,25 +160,26 @@ impl<A: Content, R: Wire> HandleCall<'_, A, R> {
         context: &mut Context<'_>,
         take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
     ) -> Poll<Result<T, CallError>> {
-        let (this, waker) = (&mut *self, context.waker());
-        if let State::Unsent(arguments) = &this.state {
-            if this.until.is_some_and(Until::is_over) {
-                return Poll::Pending;
+        let waker = context.waker();
+        let result = match &self.state {
+            State::Unsent(_) if self.until.is_some_and(Until::is_over) => None,
+            State::Unsent(arguments) => {
+                let (of, asked) = ((self.to, arguments), &mut self.asked);
+                match self.handle.shared.call(of, asked, self.until, waker, take)? {
+                    Some(Begun::Done(result)) => Some(result),
+                    Some(Begun::Open(side, call)) => {
+                        self.state = State::Sent(side, call);
+                        None
+                    }
+                    None => None,
+                }
             }
-            let side = side_of(this.handle, &this.asked)?;
-            match side.send_call(this.to, arguments, &mut this.asked, this.until, waker)? {
-                None => return Poll::Pending,
-                Some(call) => this.state = State::Sent(side, call),
-            }
-        }
-        let State::Sent(side, call) = &this.state else { return Poll::Pending };
-        match side.poll(*call, waker, take) {
-            None => Poll::Pending,
-            Some(result) => {
-                self.state = State::Over;
-                Poll::Ready(result)
-            }
-        }
+            State::Sent(side, call) => side.poll(*call, waker, take),
+            State::Feeding(..) | State::Over => None,
+        };
+        let Some(result) = result else { return Poll::Pending };
+        self.state = State::Over;
+        Poll::Ready(result)
     }
 }
 
@@ -214,7 +219,7 @@ impl<A: Content, R: Wire> HandleCall<'_, A, R> {
             if self.until.is_some_and(Until::is_over) {
                 return Poll::Pending;
             }
-            let side = side_of(self.handle, &self.asked)?;
+            let side = self.handle.shared.side(&mut self.asked)?;
             let (to, asked, until) = (self.to, &mut self.asked, self.until);
             let attached = MessageContext::caller(&side, CallNumber::NONE);
             let content = Attaching { content: arguments, context: attached };
@@ -314,14 +319,6 @@ impl BoundHandle {
     }
 }
 
-/// The session of a handle's message: that in which it waits, if it does.
-fn side_of(handle: &BoundHandle, asked: &Option<Asked>) -> Result<Arc<Side>, CallError> {
-    match asked {
-        Some(asked) => Ok(Arc::clone(asked.side())),
-        None => handle.shared.side(),
-    }
-}
-
 // Nothing in it is pinned: the arguments are moved into the lane.
 impl<A> Unpin for HandleSend<'_, A> {}
 
@@ -330,8 +327,8 @@ impl<A: Content> Future for HandleSend<'_, A> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let side = side_of(this.handle, &this.asked)?;
-        match side.try_send(this.to, &this.arguments, &mut this.asked, context.waker())? {
+        let of = (this.to, &this.arguments);
+        match this.handle.shared.try_send(of, &mut this.asked, context.waker())? {
             true => Poll::Ready(Ok(())),
             false => Poll::Pending,
         }

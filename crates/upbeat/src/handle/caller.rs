@@ -72,7 +72,13 @@ pub(super) struct Caller {
     /// Whether its thread has slept, and not read since what has woken it.
     rung: bool,
     /// Whether rings may have been heard along with a segment of the peer's.
-    pub(super) heard: Cell<bool>,
+    heard: Cell<bool>,
+    /// Whether a future has looked for its reply in vain, and waits for it.
+    waits: bool,
+    /// Whether a future has found its reply, and leaves.
+    rests: Cell<bool>,
+    /// Whether its thread wakes to give up what nobody uses.
+    tidies: Cell<bool>,
     /// What its thread looks after besides, if it has one of its own.
     watch: Option<Arc<Watch>>,
     /// When the thread that blocks gives up what it waits for.
@@ -120,6 +126,9 @@ impl Caller {
             turns_left: TURNS_PER_TICK,
             rung: false,
             heard: Cell::new(false),
+            waits: false,
+            rests: Cell::new(false),
+            tidies: Cell::new(false),
             watch,
             until: Cell::new(until),
             terms: RefCell::default(),
@@ -158,7 +167,7 @@ impl Caller {
     ) -> Result<T, CallError> {
         let mut wants = Wants::default();
         let call = loop {
-            match self.send_call(to, &arguments, &mut wants, until, None) {
+            match self.send_call(to, &arguments, &mut wants, until, None, Waker::noop()) {
                 Ok(Some(call)) => break call,
                 Ok(None) => self.wait_to_send(&mut wants)?,
                 Err(error) => {
@@ -220,8 +229,8 @@ impl Caller {
         sent
     }
 
-    /// Writes a call. None if there is no room now, or no number; where that had to be asked for, or stood
-    /// for, it is noted, and the waker is woken when there is. A thread that blocks has none.
+    /// Writes a call, for whose reply `waiter` waits, or this thread. None if there is no room now, or no number;
+    /// where that had to be asked for, or stood for, it is noted, and `waker` is woken when there is.
     #[inline]
     pub(super) fn send_call<A: Content>(
         &mut self,
@@ -229,13 +238,11 @@ impl Caller {
         arguments: &A,
         wants: &mut Wants,
         until: Option<Until>,
-        waker: Option<&Waker>,
+        waiter: Option<&Waker>,
+        waker: &Waker,
     ) -> Result<Option<CallNumber>, CallError> {
         let number = if A::OPERATION { to.index as u16 } else { self.number(to)? };
-        let (waker, waiter) = match waker {
-            Some(waker) => (waker, Waiter::Waker(waker.clone())),
-            None => (Waker::noop(), Waiter::Task(MAIN)),
-        };
+        let waiter = waiter.cloned().map_or(Waiter::Task(MAIN), Waiter::Waker);
         let Some(call) = self.open_call(waiter, wants, waker) else { return Ok(None) };
         let extensions = until.map_or(Extensions::NONE, Until::extensions);
         match self.put(request_head::<A>(number, call), arguments, extensions, wants, waker) {

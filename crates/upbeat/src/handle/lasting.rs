@@ -51,6 +51,11 @@ impl Until {
         Until { most: Some(after(total)), ..self }
     }
 
+    /// Whether its callee may ask for more.
+    pub(super) fn is_extendable(self) -> bool {
+        self.most.is_some()
+    }
+
     /// Whether that has come.
     pub(super) fn is_over(self) -> bool {
         now_ns() >= self.end

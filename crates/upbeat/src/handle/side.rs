@@ -6,7 +6,7 @@
 
 use super::caller::{Caller, To, Wants};
 use super::lasting::{Alarm, Until, Watch};
-use super::{Target, forked, not_connected};
+use super::{Shared, Target, forked, not_connected};
 use crate::error::{BuildError, CallError};
 use crate::reactor::timespec;
 use crate::session::Waiter;
@@ -20,16 +20,26 @@ use upbeat_core::method::Signature;
 use upbeat_core::name::NodeName;
 use upbeat_memory::sync::fence_full;
 
-/// The shared session. The thread holds one reference, the handles the other.
+/// The sessions of a handle's asynchronous calls: the one that new calls use, and those that calls or streams
+/// still hold. One lock serves them all, so that a call that begins takes no other.
+#[derive(Default)]
+pub(super) struct Sides {
+    next: u64,
+    current: Option<Arc<Side>>,
+    states: BTreeMap<u64, State>,
+}
+
+/// A session of asynchronous calls.
 pub(crate) struct Side {
-    state: Arc<Mutex<State>>,
-    /// Told when the last handle is gone.
+    sides: Arc<Mutex<Sides>>,
+    number: u64,
+    /// Told when nobody holds the session any more.
     watch: Arc<Watch>,
     /// The node that is called.
     name: NodeName,
 }
 
-/// How far the session is.
+/// How far a session is.
 enum State {
     /// The thread connects, and these wait for that.
     Opening(Queue),
@@ -45,21 +55,148 @@ struct Queue {
     wakers: BTreeMap<u64, Waker>,
 }
 
+/// A call that was sent.
+pub(super) enum Begun<R> {
+    /// Its reply is still to come.
+    Open(Arc<Side>, CallNumber),
+    /// Its reply came while the caller looked for it.
+    Done(Result<R, CallError>),
+}
+
+impl State {
+    /// Whether the session has ended, or never stood.
+    fn has_ended(&self) -> bool {
+        match self {
+            State::Opening(_) => false,
+            State::Open(caller) => caller.ended().is_some(),
+            State::Failed(_) => true,
+        }
+    }
+}
+
+impl Sides {
+    /// Returns the session that new calls use, which may still be opening, and one that has ended and was
+    /// replaced: it is to be dropped behind the lock.
+    fn current(
+        &mut self,
+        sides: &Arc<Mutex<Sides>>,
+        (target, service, signatures): (&Target, &'static str, &[Signature]),
+    ) -> Result<(Arc<Side>, Option<Arc<Side>>), CallError> {
+        if let Some(side) = &self.current
+            && let Some(state) = self.states.get(&side.number)
+            && !state.has_ended()
+        {
+            return Ok((Arc::clone(side), None));
+        }
+        self.next += 1;
+        let started = Side::start(sides, self.next, target.clone(), service, signatures.to_vec());
+        let started = Arc::new(started.map_err(|error| CallError::NotConnected {
+            text: BuildError::from(error).to_string().into(),
+        })?);
+        self.states.insert(self.next, State::Opening(Queue::default()));
+        Ok((Arc::clone(&started), self.current.replace(started)))
+    }
+
+    /// Forgets the session that new calls use. The handle drops it behind the lock.
+    pub(super) fn take_current(&mut self) -> Option<Arc<Side>> {
+        self.current.take()
+    }
+}
+
+impl Shared {
+    /// Does something with a session, under the lock: with the one in which a message waits, or with that of
+    /// new messages.
+    fn with_side<T>(
+        &self,
+        asked: &mut Option<Asked>,
+        act: impl FnOnce(&Arc<Side>, &mut State, &mut Option<Asked>) -> T,
+    ) -> Result<T, CallError> {
+        self.check_process()?;
+        let _ended;
+        let mut sides = lock(&self.sides);
+        let side = match asked.as_ref().filter(|asked| asked.waits()) {
+            Some(asked) => Arc::clone(&asked.side),
+            None => {
+                let side;
+                let of = (&self.target, self.service, &self.signatures[..]);
+                (side, _ended) = sides.current(&self.sides, of)?;
+                side
+            }
+        };
+        match sides.states.get_mut(&side.number) {
+            Some(state) => Ok(act(&side, state, asked)),
+            None => unreachable!("a session that is held has a state"),
+        }
+    }
+
+    /// Returns the session of a message.
+    pub(super) fn side(&self, asked: &mut Option<Asked>) -> Result<Arc<Side>, CallError> {
+        self.with_side(asked, |side, _, _| Arc::clone(side))
+    }
+
+    /// Sends a call, and looks for its reply as long as that has paid lately. None if there is no room; then
+    /// the waker is woken when there may be.
+    pub(super) fn call<A: Content, R>(
+        &self,
+        (to, arguments): (To, &A),
+        asked: &mut Option<Asked>,
+        until: Option<Until>,
+        waker: &Waker,
+        take: impl FnMut(&mut Input<'_>) -> Result<R, WireError>,
+    ) -> Result<Option<Begun<R>>, CallError> {
+        self.send(asked, waker, |side, caller, wants| {
+            let sent = caller.send_call(to, arguments, wants, until, None, waker)?;
+            let Some(call) = sent else { return Ok(None) };
+            Ok(Some(match caller.linger(call, waker, take) {
+                Some(result) => Begun::Done(result),
+                None => Begun::Open(Arc::clone(side), call),
+            }))
+        })
+    }
+
+    /// Sends a one-way message. False if there is no room; then the waker is woken when there may be.
+    pub(super) fn try_send<A: Content>(
+        &self,
+        (to, arguments): (To, &A),
+        asked: &mut Option<Asked>,
+        waker: &Waker,
+    ) -> Result<bool, CallError> {
+        let sent = self.send(asked, waker, |_, caller, wants| {
+            Ok(caller.try_send(to, arguments, wants, waker)?.then_some(()))
+        });
+        sent.map(|sent| sent.is_some())
+    }
+
+    fn send<T>(
+        &self,
+        asked: &mut Option<Asked>,
+        waker: &Waker,
+        send: impl FnOnce(&Arc<Side>, &mut Caller, &mut Wants) -> Result<Option<T>, CallError>,
+    ) -> Result<Option<T>, CallError> {
+        // What it does when it is dropped is the user's matter, so it goes after the lock.
+        let mut _before = None;
+        let before = &mut _before;
+        self.with_side(asked, |side, state, asked| side.send_in(state, asked, before, waker, send))?
+    }
+}
+
 impl Side {
     /// Starts the thread, which connects.
-    pub(super) fn start(
+    fn start(
+        sides: &Arc<Mutex<Sides>>,
+        number: u64,
         target: Target,
         service: &'static str,
         signatures: Vec<Signature>,
     ) -> std::io::Result<Side> {
         let watch = Arc::new(Watch::new()?);
-        let state = Arc::new(Mutex::new(State::Opening(Queue::default())));
         let name = target.name.clone();
-        let side = Side { state: Arc::clone(&state), watch: Arc::clone(&watch), name };
+        let side = Side { sides: Arc::clone(sides), number, watch: Arc::clone(&watch), name };
+        let sides = Arc::clone(sides);
         let run = move || {
             let opened = open(&target, service, &signatures, &watch);
-            if let Some(bell) = tell(&state, opened) {
-                hear(&state, &bell, &watch);
+            if let Some(bell) = tell(&sides, number, opened) {
+                hear(&sides, number, &bell, &watch);
             }
         };
         std::thread::Builder::new().name("upbeat-handle".into()).spawn(run)?;
@@ -78,33 +215,25 @@ impl Side {
         if !self.is_here() {
             return None;
         }
-        match &mut *lock(&self.state) {
-            State::Open(caller) => {
+        match lock(&self.sides).states.get_mut(&self.number) {
+            Some(State::Open(caller)) => {
                 let done = act(caller);
-                self.leave_output(caller);
+                self.leave(caller);
                 Some(done)
             }
-            State::Opening(_) | State::Failed(_) => None,
+            _ => None,
         }
     }
 
-    /// What the socket did not take is sent by the thread, once it takes more.
-    fn leave_output(&self, caller: &Caller) {
-        if caller.session.carrier.has_output() {
+    /// Leaves the session to its thread, which sleeps until it is told or rung: what the socket did not take
+    /// is sent by the thread, once it takes more.
+    fn leave(&self, caller: &Caller) {
+        if !caller.leave() || caller.session.carrier.has_output() {
             self.watch.kick();
         }
     }
 
-    /// Whether the session has ended, or never stood.
-    pub(super) fn has_ended(&self) -> bool {
-        match &*lock(&self.state) {
-            State::Opening(_) => false,
-            State::Open(caller) => caller.ended().is_some(),
-            State::Failed(_) => true,
-        }
-    }
-
-    /// Writes a call. None if there is no room; then the waker is woken when there may be.
+    /// Sends a call over this session. None if there is no room; then the waker is woken when there may be.
     pub(super) fn send_call<A: Content>(
         self: &Arc<Self>,
         to: To,
@@ -113,73 +242,59 @@ impl Side {
         until: Option<Until>,
         waker: &Waker,
     ) -> Result<Option<CallNumber>, CallError> {
-        self.send(asked, waker, |caller, wants| {
-            caller.send_call(to, arguments, wants, until, Some(waker))
-        })
-    }
-
-    /// Writes a one-way message. False if there is no room; then the waker is woken when there may
-    /// be.
-    pub(super) fn try_send<A: Content>(
-        self: &Arc<Self>,
-        to: To,
-        arguments: &A,
-        asked: &mut Option<Asked>,
-        waker: &Waker,
-    ) -> Result<bool, CallError> {
-        let sent = self.send(asked, waker, |caller, wants| {
-            Ok(caller.try_send(to, arguments, wants, waker)?.then_some(()))
-        });
-        sent.map(|sent| sent.is_some())
-    }
-
-    fn send<T>(
-        self: &Arc<Self>,
-        asked: &mut Option<Asked>,
-        waker: &Waker,
-        send: impl FnOnce(&mut Caller, &mut Wants) -> Result<Option<T>, CallError>,
-    ) -> Result<Option<T>, CallError> {
         if !self.is_here() {
             return Err(CallError::NotSent(Box::new(forked(&self.name))));
         }
-        // What it does when it is dropped is the user's matter, so it goes after the mutex.
-        let _before;
-        let mut state = lock(&self.state);
-        let caller = match &mut *state {
+        let mut _before = None;
+        let mut sides = lock(&self.sides);
+        let Some(state) = sides.states.get_mut(&self.number) else {
+            unreachable!("a session that is held has a state")
+        };
+        self.send_in(state, asked, &mut _before, waker, |_, caller, wants| {
+            caller.send_call(to, arguments, wants, until, Some(waker), waker)
+        })
+    }
+
+    fn send_in<T>(
+        self: &Arc<Self>,
+        state: &mut State,
+        asked: &mut Option<Asked>,
+        before: &mut Option<Waker>,
+        waker: &Waker,
+        send: impl FnOnce(&Arc<Self>, &mut Caller, &mut Wants) -> Result<Option<T>, CallError>,
+    ) -> Result<Option<T>, CallError> {
+        let caller = match state {
             State::Open(caller) => caller,
             State::Opening(queue) => {
-                let waits = asked.get_or_insert_with(|| Asked::of(self, Wants::default()));
+                let waits = asked.get_or_insert_with(|| Asked::of(self));
                 let place = *waits.place.get_or_insert_with(|| queue.place());
-                _before = queue.wakers.insert(place, waker.clone());
+                *before = queue.wakers.insert(place, waker.clone());
                 return Ok(None);
             }
             State::Failed(error) => return Err(error.clone()),
         };
         let mut wants = asked.as_ref().map_or(Wants::default(), |asked| asked.wants);
-        let sent = send(caller, &mut wants);
-        match asked {
-            Some(asked) => (asked.wants, asked.place) = (wants, None),
-            None if wants.is_any() => *asked = Some(Asked::of(self, wants)),
-            None => {}
-        }
-        self.leave_output(caller);
-        let sent = match sent {
-            Ok(sent) => sent,
-            Err(error) => {
-                // It goes no more, whenever its future is dropped.
-                if let Some(asked) = asked {
-                    caller.withdraw(&mut asked.wants);
+        let sent = send(self, caller, &mut wants);
+        match &sent {
+            Ok(Some(_)) => asked.iter_mut().for_each(Asked::has_gone),
+            Ok(None) => {
+                let waits = asked.get_or_insert_with(|| Asked::of(self));
+                (waits.wants, waits.place) = (wants, None);
+                // What asks for room is woken by the grant, what stands in line by the end of a call.
+                let waits_by_itself =
+                    || wants.room.is_some_and(|number| caller.session.still_asks(number, waker));
+                if wants.number.is_none() && !waits_by_itself() {
+                    wait_for_room(caller, waker);
                 }
-                return Err(error);
             }
-        };
-        // What asks for room is woken by the grant, what stands in line by the end of a call.
-        let waits_by_itself =
-            || wants.room.is_some_and(|number| caller.session.still_asks(number, waker));
-        if sent.is_none() && wants.number.is_none() && !waits_by_itself() {
-            wait_for_room(caller, waker);
+            Err(_) => {
+                // It goes no more, whenever its future is dropped.
+                caller.withdraw(&mut wants);
+                asked.iter_mut().for_each(Asked::has_gone);
+            }
         }
-        Ok(sent)
+        self.leave(caller);
+        sent
     }
 
     /// What became of a call.
@@ -194,13 +309,9 @@ impl Side {
         }
         self.with(|caller| {
             caller.drain();
-            // The thread may sleep already. A ring for it that was heard here is not rung again, unless
-            // this is another sleep.
-            while caller.heard.take() && !caller.may_sleep() {
-                caller.drain();
-            }
             let answer = caller.poll(call, || Waiter::Waker(waker.clone()), take);
             if answer.is_some() {
+                caller.has_waited();
                 caller.call_ended();
             }
             // Reading it may have given a buffer back for which the peer waits.
@@ -255,8 +366,18 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    fn of(side: &Arc<Side>, wants: Wants) -> Asked {
-        Asked { side: Arc::clone(side), place: None, wants }
+    fn of(side: &Arc<Side>) -> Asked {
+        Asked { side: Arc::clone(side), place: None, wants: Wants::default() }
+    }
+
+    /// The message waits no more.
+    fn has_gone(&mut self) {
+        (self.place, self.wants) = (None, Wants::default());
+    }
+
+    /// Whether it has a place in the session that it would lose in another.
+    fn waits(&self) -> bool {
+        self.place.is_some() || self.wants.is_any()
     }
 
     /// The session.
@@ -267,22 +388,25 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        if self.place.is_none() && !self.wants.is_any() || !self.side.is_here() {
+        if !self.waits() || !self.side.is_here() {
             return;
         }
         let _waker;
-        match &mut *lock(&self.side.state) {
-            State::Opening(queue) => {
+        match lock(&self.side.sides).states.get_mut(&self.side.number) {
+            Some(State::Opening(queue)) => {
                 _waker = self.place.and_then(|place| queue.wakers.remove(&place));
             }
-            State::Open(caller) => caller.withdraw(&mut self.wants),
-            State::Failed(_) => {}
+            Some(State::Open(caller)) => {
+                caller.withdraw(&mut self.wants);
+                self.side.leave(caller);
+            }
+            Some(State::Failed(_)) | None => {}
         }
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
+pub(super) fn lock(sides: &Mutex<Sides>) -> MutexGuard<'_, Sides> {
+    sides.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn take_back(caller: &Caller, head: Head) {
@@ -301,7 +425,13 @@ fn wait_for_room(caller: &mut Caller, waker: &Waker) {
 
 impl Drop for Side {
     fn drop(&mut self) {
+        if !self.is_here() {
+            return;
+        }
         self.watch.stop();
+        let state = lock(&self.sides).states.remove(&self.number);
+        // What it drops may be the user's.
+        drop(state);
     }
 }
 
@@ -313,7 +443,8 @@ fn open(
     watch: &Arc<Watch>,
 ) -> Result<(Box<Caller>, OwnedFd), CallError> {
     let caller = Caller::open(target, service, signatures, Some(Arc::clone(watch)), None);
-    let caller = caller.map_err(not_connected)?;
+    let mut caller = caller.map_err(not_connected)?;
+    caller.looks_as(target.waiting);
     let bell = caller.session.carrier.as_fd().try_clone_to_owned();
     let bell = bell.map_err(|error| CallError::NotConnected {
         text: BuildError::from(error).to_string().into(),
@@ -321,28 +452,32 @@ fn open(
     Ok((Box::new(caller), bell))
 }
 
-/// Tells those who wait what came of it. The session's bell, if it stands.
+/// Tells those who wait what came of it. The session's bell, if it stands and is still wanted.
 fn tell(
-    state: &Mutex<State>,
+    sides: &Mutex<Sides>,
+    number: u64,
     opened: Result<(Box<Caller>, OwnedFd), CallError>,
 ) -> Option<OwnedFd> {
     let (next, bell) = match opened {
         Ok((caller, bell)) => (State::Open(caller), Some(bell)),
         Err(error) => (State::Failed(error), None),
     };
+    let mut sides = lock(sides);
+    let state = std::mem::replace(sides.states.get_mut(&number)?, next);
+    drop(sides);
     // Wakers are the users' code, and may ask for the session at once.
-    if let State::Opening(queue) = std::mem::replace(&mut *lock(state), next) {
+    if let State::Opening(queue) = state {
         queue.wakers.into_values().for_each(Waker::wake);
     }
     bell
 }
 
 /// The thread: hears the bell until the session has ended or nobody holds the handle.
-fn hear(state: &Mutex<State>, bell: &OwnedFd, watch: &Watch) {
+fn hear(sides: &Mutex<Sides>, number: u64, bell: &OwnedFd, watch: &Watch) {
     loop {
         let (kept, writable) = {
-            let mut state = lock(state);
-            let State::Open(caller) = &mut *state else { return };
+            let mut sides = lock(sides);
+            let Some(State::Open(caller)) = sides.states.get_mut(&number) else { return };
             caller.awake();
             // Who waits for what has come is woken first.
             caller.drain();
@@ -357,7 +492,7 @@ fn hear(state: &Mutex<State>, bell: &OwnedFd, watch: &Watch) {
             if !caller.may_sleep() {
                 continue;
             }
-            (caller.session.tidy_in_ns(), caller.session.carrier.has_output())
+            (caller.tidies_in_ns(), caller.session.carrier.has_output())
         };
         // Memory that lies idle, and a grant that nobody uses, are not slept over.
         if watch.wait(bell.as_fd(), writable, kept.map(timespec).as_ref()) {

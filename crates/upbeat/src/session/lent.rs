@@ -49,9 +49,14 @@ fn kept_of(count: u32, each: usize, long: &Arc<Allowance>) -> (Arc<Allowance>, u
     }
 }
 
+/// Bytes of payload that share a line with their frame's head. Their copy needs no memory of its own.
+const HEAD_LINE_BYTES: usize = 40;
+
 /// A payload that was taken over with its frame.
 #[derive(Debug)]
 pub(crate) enum Body {
+    /// It lay in the line of the frame's head: so many bytes.
+    Short([u8; HEAD_LINE_BYTES], u8),
     /// It lay in the frame.
     Copied(Box<[u8]>),
     /// It lies in a buffer.
@@ -73,6 +78,7 @@ impl Body {
     pub(super) fn own_bytes(&self) -> usize {
         match self {
             Body::Copied(bytes) => bytes.len(),
+            Body::Short(_, len) => usize::from(*len),
             Body::Held(_) | Body::Lost(_) => 0,
         }
     }
@@ -80,6 +86,7 @@ impl Body {
     /// To read it.
     pub(crate) fn input(&self) -> Input<'_> {
         match self {
+            Body::Short(bytes, len) => Input::own(&bytes[..usize::from(*len)]),
             Body::Copied(bytes) => Input::own(bytes),
             Body::Held(hold) => Input::lent(hold),
             Body::Lost(bytes) => Input::unread(*bytes, Unread::NoMemory),
@@ -182,6 +189,11 @@ impl Session {
 
     /// Copies so many bytes of the frame that lies open.
     pub(super) fn copy_body(&self, from: usize, bytes: usize) -> Body {
+        if bytes <= HEAD_LINE_BYTES {
+            let mut copy = [0; HEAD_LINE_BYTES];
+            self.carrier.lanes.reader().read(from, &mut copy[..bytes]);
+            return Body::Short(copy, bytes as u8);
+        }
         let Ok(mut copy) = reserved(bytes) else { return Body::Lost(bytes) };
         copy.resize(bytes, 0);
         self.carrier.lanes.reader().read(from, &mut copy);

@@ -242,6 +242,7 @@ impl Session {
     /// Keeps a reply until it is read: in the buffer in which it lies, or as a copy.
     fn unread(&self, kind: Kind, body: Body) -> Other {
         let (bytes, keeps) = match &body {
+            Body::Short(_, len) => (usize::from(*len), false),
             Body::Copied(bytes) => (bytes.len(), false),
             Body::Held(hold) => (hold.len(), hold.keep()),
             Body::Lost(_) => return Other::Kept(kind, body),

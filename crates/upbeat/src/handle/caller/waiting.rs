@@ -5,14 +5,19 @@
 use super::super::Target;
 use super::super::lasting::{Watch, events, now_ns};
 use super::{Caller, Wants};
+use crate::dispatch::Dispatcher;
 use crate::error::{CallError, ConnectError, Why};
 use crate::reactor::timespec;
-use crate::wait::{Idle, TURNS_PER_TICK};
+use crate::session::Waiter;
+use crate::wait::{Idle, Pace, TURNS_PER_TICK, Waiting};
+use crate::wake::MAIN;
+use crate::wire::{Input, WireError};
 use rustix::event::{PollFd, Timespec, poll};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 use upbeat_core::backoff::{Jitter, connect_delay_ns};
+use upbeat_core::frame::CallNumber;
 use upbeat_core::limits::{CALLS_PER_SESSION_MAX, CONNECT_MS_MAX};
 use upbeat_memory::sync::{Fenced, fence_full};
 use upbeat_memory::ticks::{ticks, ticks_per_second};
@@ -25,6 +30,13 @@ const WATCH: Duration = Duration::from_millis(1);
 /// A session that lay idle for this part of a second, 20 us, has its socket read before it is used. The
 /// read takes a hundredth of that time.
 const IDLE_PARTS: u64 = 50_000;
+
+/// The longest time for which a future looks for its reply within a poll: a part of what its thread takes to be
+/// woken.
+const LINGER_US: u64 = 20;
+
+/// A future that leaves takes over frames so often that have come meanwhile. Then the thread does.
+const LEAVES: u32 = 2;
 
 /// Looks at the socket of a stream before the pace is asked again. One takes the time of some forty at a lane.
 const STREAM_LOOKS: u32 = 8;
@@ -46,11 +58,9 @@ impl Caller {
                 return;
             }
         } else {
-            for _ in 0..self.pace.looks(false) {
-                if self.session.has_frame() {
-                    return;
-                }
-                std::hint::spin_loop();
+            self.look(self.pace.looks(false));
+            if self.session.has_frame() {
+                return;
             }
         }
         match self.pace.idle(false) {
@@ -194,6 +204,104 @@ impl Caller {
     /// Gives the promise.
     pub(in crate::handle) fn awake(&self) {
         self.home.page().promise();
+    }
+
+    /// Waits as this policy says, from here on.
+    pub(in crate::handle) fn looks_as(&mut self, waiting: Waiting) {
+        self.pace = Pace::new(waiting);
+    }
+
+    /// In how many nanoseconds the thread that is about to sleep must wake, to give up what nobody uses.
+    pub(in crate::handle) fn tidies_in_ns(&self) -> Option<u64> {
+        let kept = self.session.tidy_in_ns();
+        self.tidies.set(kept.is_some());
+        kept
+    }
+
+    /// Looks for the reply of the only open call, for a future that was polled: as long as that has paid lately,
+    /// and no longer than [`LINGER_US`]. If the reply does not come, `waker` is woken when it does.
+    pub(in crate::handle) fn linger<R>(
+        &mut self,
+        call: CallNumber,
+        waker: &Waker,
+        mut take: impl FnMut(&mut Input<'_>) -> Result<R, WireError>,
+    ) -> Option<Result<R, CallError>> {
+        let mut result = None;
+        // What a node in this thread serves cannot come meanwhile, and a stream's socket wakes the thread.
+        let lingers = self.session.calls_open() == 1
+            && !self.session.carrier.is_stream()
+            && !Dispatcher::is_driving();
+        let most = lingers.then(|| ticks() + LINGER_US * ticks_per_second() / 1_000_000);
+        self.has_waited();
+        while let Some(most) = most
+            && self.session.ended().is_none()
+        {
+            self.waits = true;
+            let looks = self.pace.looks(false);
+            if looks > 1 {
+                self.awake();
+            }
+            self.look(looks);
+            self.drain_for(&mut |_| result = self.poll(call, || Waiter::Task(MAIN), &mut take));
+            if result.is_some() {
+                self.pace.busy();
+                self.waits = false;
+                self.rests.set(true);
+                return result;
+            }
+            match self.pace.idle(false) {
+                Idle::Tick if ticks() < most => {}
+                // Another thread may run while the future waits: nobody yields for it here.
+                Idle::Yield => {
+                    self.pace.has_yielded();
+                    break;
+                }
+                Idle::Tick | Idle::Sleep => break,
+            }
+        }
+        self.poll(call, || Waiter::Waker(waker.clone()), take)
+    }
+
+    /// The wait is over of a future that looked for its reply in vain.
+    pub(in crate::handle) fn has_waited(&mut self) {
+        if std::mem::take(&mut self.waits) {
+            self.pace.slept();
+        }
+    }
+
+    /// Looks so many times whether a frame has come, as long as none has.
+    fn look(&self, looks: u32) {
+        for _ in 0..looks {
+            if self.session.has_frame() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// A future leaves the session, at which nobody looks from here on. Returns whether the thread of the session
+    /// may go on sleeping. Where the future has found its reply and no call is open, the promise stands all the
+    /// same: nothing comes that could not wait for the next call, which is spared two fences.
+    pub(in crate::handle) fn leave(&self) -> bool {
+        if self.ended().is_some() {
+            return true;
+        }
+        let session = &self.session;
+        let must_tidy = !self.tidies.get() && session.tidy_in_ns().is_some();
+        let heard = self.heard.take();
+        let is_promised = self.home.page().is_promised();
+        let is_idle = || session.calls_open() == 0 && !session.is_pressed();
+        let rests = self.rests.take() && is_idle() && !session.awaits_senders();
+        if must_tidy || !heard && (!is_promised || rests) {
+            return !must_tidy;
+        }
+        for _ in 0..LEAVES {
+            if self.may_sleep() {
+                return true;
+            }
+            self.drain();
+        }
+        false
     }
 }
 
