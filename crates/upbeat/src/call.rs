@@ -19,7 +19,7 @@ pub use oneway::Send;
 pub(crate) use streaming::hand_over;
 pub(crate) use trying::flatten;
 pub use trying::{SendsNow, TryCall, TryNackCall, Trying};
-use waits::{Waits, not_sent, not_waiting, sample_of, still_asks};
+use waits::{Waits, not_sent, not_waiting, still_asks};
 
 use crate::dispatch::{Dispatcher, Loan};
 use crate::error::CallError;
@@ -242,7 +242,7 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
     /// Writes the request. False if there is no room yet.
     #[inline(always)]
     fn send(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
-        if self.rare.is_some() || self.bound.node.sample_is_due() {
+        if self.rare.is_some() || self.bound.node.sampling().is_due() {
             return self.send_rarely(context);
         }
         self.write(context, Extensions::NONE, &mut Unsampled)
@@ -378,19 +378,19 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
     #[inline(never)]
     fn send_rarely(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
         if self.rare.is_some() {
-            self.bound.node.count_for_samples();
+            self.bound.node.sampling().count();
         }
         if self.waits_for_grant(context)? {
-            self.bound.node.put_off_sample();
+            self.bound.node.sampling().put_off();
             return Ok(false);
         }
         // One with streams is never sampled, nor is an operation of a stream.
         if A::STREAMS || R::STREAMS || A::OPERATION {
-            self.bound.node.put_off_sample();
+            self.bound.node.sampling().put_off();
             return self.write_rarely(context, &mut Unsampled);
         }
         let waited = self.rare.as_mut().and_then(|rare| rare.waits.sample.take());
-        let Some(mut sample) = sample_of(&self.bound.node, waited, CALL) else {
+        let Some(mut sample) = self.bound.node.sampling().begin(waited, CALL) else {
             return self.write_rarely(context, &mut Unsampled);
         };
         let sent = self.write_rarely(context, &mut *sample);
@@ -513,20 +513,14 @@ impl<A, R: Wire> Call<'_, A, R> {
         take: impl FnOnce(&mut Input<'_>) -> Result<T, WireError>,
     ) -> Option<Result<T, CallError>> {
         let Bound { node, session, .. } = self.bound;
-        let reached = wants.at(Point::Reached);
-        let answer = session.poll_answer(call, || node.waiter(context), take);
-        let done = wants.at(Point::Done);
+        let (answer, counted) =
+            node.sampling().poll_answer(session, (call, wants), || node.waiter(context), take);
+        node.count_sample(counted);
         let result = match answer {
             Answer::Open => return None,
             Answer::Here(value) => Ok(value),
             Answer::Failed(error) => Err(*error),
         };
-        let mut half = session.take_open_sample(call);
-        if let Some(half) = &mut half {
-            half.sample.known(Point::Reached, reached);
-            half.sample.known(Point::Done, done);
-        }
-        node.call_done(session, half);
         self.state = State::Over;
         Some(result)
     }

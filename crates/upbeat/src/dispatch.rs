@@ -52,7 +52,8 @@ mod pumped;
 use crate::driver::{Cause, Main};
 use crate::drives::Drives;
 use crate::reactor::{Reactor, Source};
-use crate::sample::Sample;
+use crate::sample::{Half, Sample};
+use crate::sampling::{Book, Pages, Sampling};
 use crate::session::{Session, Waiter};
 use crate::task::Tasks;
 use crate::timer::Timers;
@@ -226,7 +227,9 @@ pub(crate) struct Dispatcher {
     jitter: Cell<Jitter>,
     bound: bounds::Bound,
     extensible: leases::Extensible,
-    sampling: sampling::Sampling,
+    sampling: Sampling,
+    /// Halves of sampled calls that are to be sent when nothing else is to be done.
+    outgoing: RefCell<Vec<(Rc<Session>, Half)>>,
     tallies: [Cell<u64>; Counter::COUNT],
     counters: Counters,
 }
@@ -244,9 +247,10 @@ impl Dispatcher {
         let (looks, pump_looks) = (Cell::new(pace.looks(false)), Cell::new(pace.looks(false)));
         let pace = RefCell::new(pace);
         let jitter = Cell::new(Jitter::new(home.incarnation()));
-        let sampling = sampling::Sampling::new(settings.sampling, home.incarnation());
-        let purse = Rc::new(promoted::Purse::new(settings.budget));
         let name = home.name().map(ToString::to_string).unwrap_or_default();
+        let book = Book::Own(Box::new(Pages::new(name.clone(), counters.is_shared())));
+        let sampling = Sampling::new(settings.sampling, home.incarnation(), book);
+        let purse = Rc::new(promoted::Purse::new(settings.budget));
         let drives = Rc::new(Drives::new(&roster, name, settings.undriven_period));
         let dispatcher = Dispatcher {
             home,
@@ -293,6 +297,7 @@ impl Dispatcher {
             bound: bounds::Bound::default(),
             extensible: leases::Extensible::default(),
             sampling,
+            outgoing: RefCell::default(),
             tallies: [const { Cell::new(0) }; Counter::COUNT],
             counters,
         };

@@ -46,7 +46,8 @@ use crate::call::flatten;
 use crate::carriers::Carriers;
 use crate::dispatch::Dispatcher;
 use crate::error::{BuildError, CallError, ConnectError, Lost, Why};
-use crate::setup::{longest, place, program_id};
+use crate::sampling::Pages;
+use crate::setup::{longest, place, program_id, sampling};
 use crate::wait::Waiting;
 use crate::wire::{Content, Wire};
 use caller::{Caller, To};
@@ -122,6 +123,7 @@ pub fn builder() -> HandleBuilder {
         deadline: None,
         longest: TAKEN_BYTES_MAX,
         shared_memory: None,
+        sampling: None,
     }
 }
 
@@ -134,6 +136,7 @@ pub struct HandleBuilder {
     deadline: Option<Duration>,
     longest: usize,
     shared_memory: Option<bool>,
+    sampling: Option<u32>,
 }
 
 impl HandleBuilder {
@@ -237,6 +240,26 @@ impl HandleBuilder {
         self
     }
 
+    /// Has one message in so many sampled for the bill, or none if it is 0, as
+    /// [`Builder::sampling`](crate::Builder::sampling) has it. `upbeat bill` shows them under `a handle of` the
+    /// node's name.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let counter: CounterHandle = upbeat::handle::builder().sampling(1).connect("counter")?;
+    /// # Ok(()) }
+    /// ```
+    pub fn sampling(mut self, one_in: u32) -> HandleBuilder {
+        self.sampling = Some(one_in);
+        self
+    }
+
     /// Connects within so much time or not at all: [`CallError::Deadline`] says so. It is for connecting
     /// alone; calls are told by [`Blocking::deadline`] and [`HandleCall::deadline`].
     ///
@@ -280,7 +303,9 @@ impl HandleBuilder {
         let until = self.deadline.map(|after| Until::after(after).end);
         let (waiting, longest) = (self.waiting, self.longest);
         let carriers = Carriers::of(self.shared_memory);
-        Ok(open(Target { program, place, carriers, name, waiting, longest }, until)?)
+        let (sampling, pages) = (sampling(self.sampling)?, pages(&name, place.is_some()));
+        let target = Target { program, place, carriers, name, waiting, longest, sampling, pages };
+        Ok(open(target, until)?)
     }
 }
 
@@ -294,6 +319,14 @@ pub(crate) struct Target {
     pub(crate) waiting: Waiting,
     /// Bytes of the longest result that is taken.
     pub(crate) longest: usize,
+    /// One message in so many is sampled for the bill; 0 for none.
+    pub(crate) sampling: u32,
+    pub(crate) pages: Arc<Mutex<Pages>>,
+}
+
+/// The page in which the samples of a handle are written down, whatever session they are of.
+pub(crate) fn pages(name: &NodeName, is_shared: bool) -> Arc<Mutex<Pages>> {
+    Arc::new(Mutex::new(Pages::new(format!("a handle of {name}"), is_shared)))
 }
 
 /// Connects to a target: until a time at most, if one is given.

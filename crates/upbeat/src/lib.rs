@@ -132,6 +132,8 @@ mod session;
 
 mod driver;
 
+mod sampling;
+
 mod carriers;
 
 mod stuck;

@@ -251,7 +251,9 @@ impl Node {
         let (program, place) = (inner.home.program().clone(), inner.settings.place.clone());
         let (waiting, longest) = (inner.settings.waiting, inner.settings.terms.longest);
         let carriers = inner.settings.carriers;
-        handle::open(Target { program, place, carriers, name, waiting, longest }, None)
+        let (sampling, pages) = (inner.sampling().every(), handle::pages(&name, place.is_some()));
+        let target = Target { program, place, carriers, name, waiting, longest, sampling, pages };
+        handle::open(target, None)
     }
 
     /// Computes on another thread, while this node serves others. The closure is begun at once and
@@ -454,7 +456,7 @@ impl Node {
     /// # Ok(()) }
     /// ```
     pub fn set_sampling(&self, one_in: u32) {
-        self.inner.set_sampling(one_in);
+        self.inner.sampling().set(one_in);
     }
 
     /// One message in so many is sampled for the bill; 0 for none.
@@ -466,7 +468,7 @@ impl Node {
     /// # Ok(()) }
     /// ```
     pub fn sampling(&self) -> u32 {
-        self.inner.sampling()
+        self.inner.sampling().every()
     }
 
     /// Closes the node: takes no more requests, answers what it has accepted for at most `grace`,

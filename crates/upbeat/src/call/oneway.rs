@@ -1,6 +1,6 @@
 //! One-way messages: the futures that send them.
 
-use super::waits::{Waits, not_sent, not_waiting, sample_of, still_asks};
+use super::waits::{Waits, not_sent, not_waiting, still_asks};
 use super::{Bound, MISSING};
 use crate::error::CallError;
 use crate::sample::{Reason, Stamps, Unsampled};
@@ -49,7 +49,7 @@ impl<A: Content> Future for Send<'_, A> {
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.bound.node.sample_is_due() || self.rare.is_some() {
+        if self.bound.node.sampling().is_due() || self.rare.is_some() {
             return self.poll_rarely(context);
         }
         self.write(context, &mut Unsampled)
@@ -130,11 +130,11 @@ impl<A: Content> Send<'_, A> {
         if let Some(waits) = &mut *self.rare
             && still_asks(self.bound, waits, context)?
         {
-            self.bound.node.put_off_sample();
+            self.bound.node.sampling().put_off();
             return Poll::Pending;
         }
         let waited = self.rare.as_mut().and_then(|rare| rare.sample.take());
-        let Some(mut sample) = sample_of(&self.bound.node, waited, ONEWAY) else {
+        let Some(mut sample) = self.bound.node.sampling().begin(waited, ONEWAY) else {
             return self.write_in_turn(context, &mut Unsampled);
         };
         let sent = self.write_in_turn(context, &mut *sample);
@@ -142,7 +142,7 @@ impl<A: Content> Send<'_, A> {
             sample.note(Happened::FULL);
             self.rare.get_or_insert_default().sample = Some(sample);
         } else {
-            self.bound.node.free_sample(sample);
+            self.bound.node.sampling().free(sample);
         }
         sent
     }

@@ -5,12 +5,11 @@
 use super::Bound;
 use crate::dispatch::Dispatcher;
 use crate::error::CallError;
-use crate::sample::{Sample, Stamps};
+use crate::sample::Sample;
 use crate::session::{Grant, Line, Put, Session, Standing};
 use std::rc::Rc;
 use std::task::Context;
 use upbeat_core::bill::Counter;
-use upbeat_core::bill::way::{Point, Way};
 
 /// What a message has that waits for room.
 #[derive(Default)]
@@ -41,22 +40,6 @@ impl Drop for Asked {
             self.node.sent(&self.session);
         }
     }
-}
-
-/// The sample of a message: that which has waited with it, or one that begins, if one is wanted.
-pub(super) fn sample_of(
-    node: &Dispatcher,
-    waited: Option<Box<Sample>>,
-    way: &Way,
-) -> Option<Box<Sample>> {
-    if let Some(mut sample) = waited {
-        node.put_off_sample();
-        sample.at(Point::Roomed);
-        return Some(sample);
-    }
-    let mut sample = node.next_sample(way)?;
-    sample.begin();
-    Some(sample)
 }
 
 /// Whether a message has asked for room that there is not yet.

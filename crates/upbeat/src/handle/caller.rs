@@ -6,12 +6,11 @@ use super::Target;
 use super::lasting::{Until, Watch, now_ns};
 use crate::call::{MISSING, request_head};
 use crate::client::{numbers, request};
-use crate::driver::{Driver, Main, answer, take_frames};
+use crate::driver::{Driver, Main, take_frames};
 use crate::error::{CallError, ConnectError, Lost, Why};
-use crate::sample::Unsampled;
-use crate::session::{
-    Answer, Extensions, Fault, Grant, Line, Put, Session, Terms, Waiter, misbehaved,
-};
+use crate::sample::{Half, Sample, Stamps, Unsampled};
+use crate::sampling::{Book, Sampling, take_sampled};
+use crate::session::{Answer, Extensions, Fault, Grant, Line, Put, Session, Terms, Waiter};
 use crate::wait::{Pace, TURNS_PER_TICK, Waiting};
 use crate::wake::{MAIN, TaskId};
 use crate::warning::memory_is_refused;
@@ -22,10 +21,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
-use upbeat_core::bill::way::Manner;
+use upbeat_core::bill::way::{CALL, Happened, Manner, ONEWAY, Point, Way};
 use upbeat_core::bind::{BIND, BindRequest};
 use upbeat_core::flow::ReplyBudget;
-use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
+use upbeat_core::frame::{CallNumber, FailCode, Head};
 use upbeat_core::method::Signature;
 use upbeat_core::term::{Step, Term};
 use upbeat_memory::sync::fence_full;
@@ -43,18 +42,26 @@ pub(super) struct To {
 
 /// The things that a message waits for in a session. A caller that gives the message up must
 /// [withdraw](Caller::withdraw) them.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub(super) struct Wants {
     /// The number under which room was asked for.
     pub(super) room: Option<u64>,
     /// The ticket of a call that waits for a number.
     pub(super) number: Option<u64>,
+    /// The sample that goes with the message.
+    sample: Option<Box<Sample>>,
 }
 
 impl Wants {
     /// Whether there is something to withdraw.
-    pub(super) fn is_any(self) -> bool {
+    pub(super) fn is_any(&self) -> bool {
         self.room.is_some() || self.number.is_some()
+    }
+
+    /// The message waits, and its sample with it.
+    fn keep_sample(&mut self, mut sample: Box<Sample>) {
+        sample.note(Happened::FULL);
+        self.sample = Some(sample);
     }
 }
 
@@ -62,7 +69,9 @@ impl Wants {
 pub(super) struct Caller {
     home: Home,
     pub(super) session: Session,
+    service: &'static str,
     numbers: Box<[u16]>,
+    sampling: Sampling,
     pace: Pace,
     watched: Instant,
     /// When it was last used, in ticks.
@@ -110,6 +119,7 @@ impl Caller {
             }
             None => Arc::new(|| ()),
         };
+        let seed = home.incarnation();
         let waiting = watch.as_ref().map_or(target.waiting, |_| Waiting::Sleeping);
         let mut caller = Caller {
             home,
@@ -119,7 +129,9 @@ impl Caller {
                 ReplyBudget::default(),
                 wake,
             ),
+            service,
             numbers: Box::new([BIND]),
+            sampling: Sampling::new(0, seed, Book::Shared(Arc::clone(&target.pages))),
             pace: Pace::new(waiting),
             watched: Instant::now(),
             used: ticks(),
@@ -139,6 +151,7 @@ impl Caller {
         caller.until.set(None);
         let numbers: Rc<[u16]> = numbers(&request, answer, &caller.session.peer_text())?;
         caller.numbers = numbers.iter().copied().collect();
+        caller.sampling.set(target.sampling);
         Ok(caller)
     }
 
@@ -167,7 +180,7 @@ impl Caller {
     ) -> Result<T, CallError> {
         let mut wants = Wants::default();
         let call = loop {
-            match self.send_call(to, &arguments, &mut wants, until, None, Waker::noop()) {
+            match self.send_call((to, &arguments), &mut wants, until, None, Waker::noop()) {
                 Ok(Some(call)) => break call,
                 Ok(None) => self.wait_to_send(&mut wants)?,
                 Err(error) => {
@@ -212,7 +225,7 @@ impl Caller {
         self.until.set(until.map(|until| until.end));
         let mut wants = Wants::default();
         let sent = loop {
-            match self.try_send(to, arguments, &mut wants, Waker::noop()) {
+            match self.try_send((to, arguments), &mut wants, Waker::noop()) {
                 Ok(true) => break Ok(()),
                 Ok(false) => {
                     if let Err(error) = self.wait_to_send(&mut wants) {
@@ -229,23 +242,60 @@ impl Caller {
         sent
     }
 
-    /// Writes a call, for whose reply `waiter` waits, or this thread. None if there is no room now, or no number;
+    /// Sends a call, for whose reply `waiter` waits, or this thread. None if there is no room now, or no number;
     /// where that had to be asked for, or stood for, it is noted, and `waker` is woken when there is.
     #[inline]
     pub(super) fn send_call<A: Content>(
         &mut self,
-        to: To,
-        arguments: &A,
+        (to, arguments): (To, &A),
         wants: &mut Wants,
         until: Option<Until>,
         waiter: Option<&Waker>,
         waker: &Waker,
     ) -> Result<Option<CallNumber>, CallError> {
+        // One whose future waits elsewhere is never sampled: a call with streams, or an operation of a stream.
+        let sample = if waiter.is_none() { self.sample_of(wants, CALL) } else { None };
+        let Some(mut sample) = sample else {
+            let waiter = waiter.cloned().map_or(Waiter::Task(MAIN), Waiter::Waker);
+            return self.write_call((to, arguments), wants, until, (waiter, waker), &mut Unsampled);
+        };
+        let waits = (Waiter::Task(MAIN), waker);
+        let sent = self.write_call((to, arguments), wants, until, waits, &mut *sample);
+        match sent {
+            Ok(Some(call)) => {
+                let names = (self.service, to.method);
+                self.session.open_sample(Half { call, names, sample });
+            }
+            Ok(None) => wants.keep_sample(sample),
+            Err(_) => self.sampling.free(sample),
+        }
+        sent
+    }
+
+    /// Counts a message. Returns the sample that goes with it, if it is sampled.
+    #[inline]
+    fn sample_of(&self, wants: &mut Wants, way: &Way) -> Option<Box<Sample>> {
+        if !self.sampling.is_due() && wants.sample.is_none() {
+            return None;
+        }
+        self.sampling.begin(wants.sample.take(), way)
+    }
+
+    #[inline]
+    fn write_call<A: Content>(
+        &mut self,
+        (to, arguments): (To, &A),
+        wants: &mut Wants,
+        until: Option<Until>,
+        (waiter, waker): (Waiter, &Waker),
+        stamps: &mut impl Stamps,
+    ) -> Result<Option<CallNumber>, CallError> {
         let number = if A::OPERATION { to.index as u16 } else { self.number(to)? };
-        let waiter = waiter.cloned().map_or(Waiter::Task(MAIN), Waiter::Waker);
         let Some(call) = self.open_call(waiter, wants, waker) else { return Ok(None) };
+        stamps.at(Point::Opened);
         let extensions = until.map_or(Extensions::NONE, Until::extensions);
-        match self.put(request_head::<A>(number, call), arguments, extensions, wants, waker) {
+        let words = request_head::<A>(number, call).with_manner(stamps.manner()).words();
+        match self.put((words, arguments), extensions, wants, waker, stamps) {
             Ok(()) => {
                 wants.room = None;
                 if let Some(term) = until.and_then(Until::term) {
@@ -284,18 +334,41 @@ impl Caller {
         call
     }
 
-    /// Writes a one-way message. False if there is no room now, as with a call.
+    /// Sends a one-way message. False if there is no room now, as with a call.
     pub(super) fn try_send<A: Content>(
         &mut self,
-        to: To,
-        arguments: &A,
+        (to, arguments): (To, &A),
         wants: &mut Wants,
         waker: &Waker,
     ) -> Result<bool, CallError> {
+        let Some(mut sample) = self.sample_of(wants, ONEWAY) else {
+            return self.write_oneway((to, arguments), wants, waker, &mut Unsampled);
+        };
+        let sent = self.write_oneway((to, arguments), wants, waker, &mut *sample);
+        match sent {
+            Ok(false) => wants.keep_sample(sample),
+            Ok(true) | Err(_) => self.sampling.free(sample),
+        }
+        sent
+    }
+
+    fn write_oneway<A: Content>(
+        &mut self,
+        (to, arguments): (To, &A),
+        wants: &mut Wants,
+        waker: &Waker,
+        stamps: &mut impl Stamps,
+    ) -> Result<bool, CallError> {
         let number = self.number(to)?;
-        match self.put(Head::oneway(number, 0), arguments, Extensions::NONE, wants, waker) {
+        stamps.at(Point::Opened);
+        let manner = stamps.sample().map(|sample| sample.manner);
+        let words = stamps.on_oneway(Head::oneway(number, 0).with_manner(manner).words());
+        match self.put((words, arguments), Extensions::NONE, wants, waker, stamps) {
             Ok(()) => {
                 wants.room = None;
+                if let Some(sample) = stamps.sample().filter(|sample| sample.needs_frame()) {
+                    self.session.send_stamps(CallNumber::NONE, sample);
+                }
                 // No turn ends here: what is not said now, nobody says later.
                 self.flush();
                 Ok(true)
@@ -307,23 +380,23 @@ impl Caller {
     #[inline]
     fn put<A: Content>(
         &self,
-        head: Head,
-        arguments: &A,
+        (words, arguments): ([u64; 3], &A),
         extensions: Extensions,
         wants: &mut Wants,
         waker: &Waker,
+        stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
-        let (session, words) = (&self.session, head.words());
+        let session = &self.session;
         match wants.room.map(|number| session.grant_of(number, waker)) {
             Some(Grant::Awaited) => return Err(Put::Full),
             Some(Grant::Here) => {
                 let extensions = Extensions { granted: wants.room, ..extensions };
-                return session.request_granted(words, extensions, arguments, &mut Unsampled);
+                return session.request_granted(words, extensions, arguments, stamps);
             }
             Some(Grant::Lost) => wants.room = None,
             None => {}
         }
-        session.request(words, extensions, arguments, &mut Unsampled)
+        session.request(words, extensions, arguments, stamps)
     }
 
     /// Gives up everything that a message waits for.
@@ -394,7 +467,12 @@ impl Caller {
         waiter: impl FnOnce() -> Waiter,
         take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
     ) -> Option<Result<R, CallError>> {
-        let result = match self.session.poll_answer(call, waiter, take) {
+        let wants = || self.session.wants_of(call);
+        let answer = match self.session.has_open_samples().then(wants).flatten() {
+            None => self.session.poll_answer(call, waiter, take),
+            Some(wants) => self.sampling.poll_answer(&self.session, (call, wants), waiter, take).0,
+        };
+        let result = match answer {
             Answer::Open => return None,
             Answer::Here(value) => Ok(value),
             Answer::Failed(error) => Err(*error),
@@ -422,7 +500,7 @@ impl Caller {
             std::mem::forget(pass);
             match taken {
                 Ok(0) => break,
-                Ok(_) => {}
+                Ok(_) => self.sampling.drained(),
                 Err(fault) => return self.end(*fault),
             }
         }
@@ -477,18 +555,15 @@ impl<'c> Driver<'c> for &'c Caller {
 
     fn poll_task(self, _: TaskId) {}
 
-    fn sampled(self, words: &[u64; 3], _: Manner, main: Main<'_>) -> Result<(), Fault> {
-        let head = Head::parse(*words).map_err(misbehaved)?;
-        match head.kind {
-            Kind::Reply | Kind::Failed => answer(self, &head, main, || ())?,
-            _ => self.refuse(head.call),
-        }
-        self.session.advance();
-        Ok(())
+    fn sampled(self, words: &[u64; 3], manner: Manner, main: Main<'_>) -> Result<(), Fault> {
+        take_sampled(self, &self.sampling, words, manner, main, |words, _| {
+            self.refuse(CallNumber::from_u64(words[1]));
+            Ok(())
+        })
     }
 
-    fn stamps(self, _: &Head) -> Result<(), Fault> {
-        Ok(())
+    fn stamps(self, head: &Head) -> Result<(), Fault> {
+        self.sampling.stamps_arrived(&self.session, head).map(drop)
     }
 
     fn extension_asked(self, head: &Head) {

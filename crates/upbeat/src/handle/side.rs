@@ -145,7 +145,7 @@ impl Shared {
         take: impl FnMut(&mut Input<'_>) -> Result<R, WireError>,
     ) -> Result<Option<Begun<R>>, CallError> {
         self.send(asked, waker, |side, caller, wants| {
-            let sent = caller.send_call(to, arguments, wants, until, None, waker)?;
+            let sent = caller.send_call((to, arguments), wants, until, None, waker)?;
             let Some(call) = sent else { return Ok(None) };
             Ok(Some(match caller.linger(call, waker, take) {
                 Some(result) => Begun::Done(result),
@@ -162,7 +162,7 @@ impl Shared {
         waker: &Waker,
     ) -> Result<bool, CallError> {
         let sent = self.send(asked, waker, |_, caller, wants| {
-            Ok(caller.try_send(to, arguments, wants, waker)?.then_some(()))
+            Ok(caller.try_send((to, arguments), wants, waker)?.then_some(()))
         });
         sent.map(|sent| sent.is_some())
     }
@@ -251,7 +251,7 @@ impl Side {
             unreachable!("a session that is held has a state")
         };
         self.send_in(state, asked, &mut _before, waker, |_, caller, wants| {
-            caller.send_call(to, arguments, wants, until, Some(waker), waker)
+            caller.send_call((to, arguments), wants, until, Some(waker), waker)
         })
     }
 
@@ -273,17 +273,19 @@ impl Side {
             }
             State::Failed(error) => return Err(error.clone()),
         };
-        let mut wants = asked.as_ref().map_or(Wants::default(), |asked| asked.wants);
+        let mut wants =
+            asked.as_mut().map(|asked| std::mem::take(&mut asked.wants)).unwrap_or_default();
         let sent = send(self, caller, &mut wants);
         match &sent {
             Ok(Some(_)) => asked.iter_mut().for_each(Asked::has_gone),
             Ok(None) => {
+                let (room, number) = (wants.room, wants.number);
                 let waits = asked.get_or_insert_with(|| Asked::of(self));
                 (waits.wants, waits.place) = (wants, None);
                 // What asks for room is woken by the grant, what stands in line by the end of a call.
                 let waits_by_itself =
-                    || wants.room.is_some_and(|number| caller.session.still_asks(number, waker));
-                if wants.number.is_none() && !waits_by_itself() {
+                    || room.is_some_and(|number| caller.session.still_asks(number, waker));
+                if number.is_none() && !waits_by_itself() {
                     wait_for_room(caller, waker);
                 }
             }
@@ -478,7 +480,7 @@ fn hear(sides: &Mutex<Sides>, number: u64, bell: &OwnedFd, watch: &Watch) {
         let (kept, writable) = {
             let mut sides = lock(sides);
             let Some(State::Open(caller)) = sides.states.get_mut(&number) else { return };
-            caller.awake();
+            caller.woke();
             // Who waits for what has come is woken first.
             caller.drain();
             caller.hear();

@@ -7,7 +7,7 @@
 //! newer ones need the place. Pairs need none of this: their stamps travel in heads.
 
 use super::Session;
-use crate::sample::{Half, Heard, Sample};
+use crate::sample::{Half, Heard, Sample, Wants};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use upbeat_core::bill::taken::Taken;
@@ -51,6 +51,19 @@ impl Session {
     /// A sampled call is open.
     pub(crate) fn open_sample(&self, half: Half) {
         keep(&mut self.samples.borrow_mut().open, half);
+    }
+
+    /// Whether any open call is sampled.
+    #[inline(always)]
+    pub(crate) fn has_open_samples(&self) -> bool {
+        !self.samples.borrow().open.is_empty()
+    }
+
+    /// Where stamps of an open call are wanted, if it is sampled.
+    pub(crate) fn wants_of(&self, call: CallNumber) -> Option<Wants> {
+        let samples = self.samples.borrow();
+        let half = samples.open.iter().find(|half| half.call == call)?;
+        Some(half.sample.wants())
     }
 
     /// The sample of an open call, unless there were too many.

@@ -1,8 +1,8 @@
 //! Sampled messages: what is written down of them, where, and what is not.
 
 use crate::common::server::{KINDS, Kind, Stand};
-use crate::common::work::{Division, WorkClient};
-use crate::common::{Watchdog, until};
+use crate::common::work::{Division, WorkClient, WorkHandle};
+use crate::common::{PROGRAM, Watchdog, block_on, until};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
@@ -257,6 +257,60 @@ fn calls_that_fail_or_are_given_up_are_lost_and_harm_no_others() {
             assert!(failed > 0 && lost > 0 && failed + lost >= 200, "{failed} {lost}");
             assert_eq!(all.len() as u64, stand.node.counted(Counter::SamplesTaken));
         });
+    }
+}
+
+/// Calls of a handle are billed as those of a node are, whether they block or are awaited, in one page for all
+/// sessions of the handle; its one-way messages by their receiver.
+#[test]
+fn messages_of_handles_are_written_down() {
+    let _watchdog = Watchdog::new("samples of handles", 120);
+    const CALLS: u64 = 400;
+    for kind in KINDS {
+        let mut stand = Stand::new(kind, Waiting::Adaptive);
+        let (pid, server) = (stand.server_pid(), stand.name());
+        let connect = |one_in: u32| -> WorkHandle {
+            let builder = upbeat::handle::builder().program(PROGRAM).directory(&stand.place);
+            builder.sampling(one_in).connect(&server).unwrap()
+        };
+        let name = format!("a handle of {server}");
+        let none = connect(0);
+        assert_eq!(none.blocking().add(1, 2), Ok(3));
+        assert_eq!(block_on(none.add(1, 2)), Ok(3));
+        assert!(page(std::process::id(), &name).is_none(), "none is asked for");
+        let handle = connect(1);
+        let work = handle.blocking();
+        for n in 1..=CALLS {
+            assert_eq!(work.add(n, 1), Ok(n + 1));
+            let failed = work.divide(n, 0);
+            assert_eq!(failed, Err(CallError::Method(Division::ByZero)));
+        }
+        block_on(async {
+            for n in 1..=CALLS {
+                assert_eq!(handle.nap(0, n).await, Ok(n));
+            }
+        });
+        for n in 1..=CALLS {
+            work.note(n).unwrap();
+            assert_eq!(work.noted(), Ok((n, n, 0)));
+        }
+        let all = written(&page(std::process::id(), &name).expect("a page"));
+        let of = |all: &[Written], method: &str| {
+            let is_it = |one: &&Written| one.subject.ends_with(&format!("\nWork\n{method}"));
+            all.iter().filter(is_it).count() as u64
+        };
+        assert!(all.iter().all(|one| one.record.kind == CALL.number()));
+        // The stamps behind the very last answer of a session nobody reads.
+        for method in ["add", "divide", "nap", "noted"] {
+            let billed = of(&all, method);
+            assert!((CALLS - 1..=CALLS).contains(&billed), "{billed} of {method}, {kind:?}");
+        }
+        let manners: BTreeSet<u8> = all.iter().map(|one| one.record.rung).collect();
+        let wanted = CALL.pairs().chain([Manner::Whole]).map(Manner::byte);
+        assert_eq!(manners, wanted.collect());
+        let theirs = written(&page(pid, &server).expect("a page"));
+        assert!(theirs.iter().all(|one| one.subject == "a handle\nWork\nnote"));
+        assert_eq!(of(&theirs, "note"), CALLS);
     }
 }
 

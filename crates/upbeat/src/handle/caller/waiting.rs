@@ -106,14 +106,14 @@ impl Caller {
     /// Waits until the peer has read something, or has room where that was asked for, or a call has ended
     /// where there was no number for one more, or the peer is gone.
     pub(super) fn wait_to_send(&mut self, wants: &mut Wants) -> Result<(), CallError> {
-        if !self.still_wants(*wants) {
+        if !self.still_wants(wants) {
             self.session.wait_for_room(Waker::noop());
         }
         self.flush();
         while self.session.ended().is_none() {
             self.drain();
             self.session.settle(false);
-            if !self.still_wants(*wants) && !self.session.carrier.lanes.wants_room() {
+            if !self.still_wants(wants) && !self.session.carrier.lanes.wants_room() {
                 break;
             }
             if self.is_late() {
@@ -126,7 +126,7 @@ impl Caller {
     }
 
     /// Whether a grant, or a number for a call, is still to come.
-    fn still_wants(&self, wants: Wants) -> bool {
+    fn still_wants(&self, wants: &Wants) -> bool {
         let asks = |number| self.session.still_asks(number, Waker::noop());
         wants.room.is_some_and(asks)
             || wants.number.is_some() && self.session.calls_open() >= CALLS_PER_SESSION_MAX
@@ -146,6 +146,7 @@ impl Caller {
                 self.end(Why::Closed);
             }
             self.rung = true;
+            self.sampling.woke();
         }
         self.home.page().promise();
     }
@@ -204,6 +205,12 @@ impl Caller {
     /// Gives the promise.
     pub(in crate::handle) fn awake(&self) {
         self.home.page().promise();
+    }
+
+    /// The thread of the session has slept.
+    pub(in crate::handle) fn woke(&self) {
+        self.sampling.woke();
+        self.awake();
     }
 
     /// Waits as this policy says, from here on.
@@ -275,6 +282,7 @@ impl Caller {
             if self.session.has_frame() {
                 return;
             }
+            self.sampling.looked_in_vain();
             std::hint::spin_loop();
         }
     }

@@ -1,0 +1,591 @@
+//! Which messages are sampled, and where samples go: of a node, and of a handle's sessions.
+//!
+//! One message in so many is sampled, at random strides, so that no pattern of the application's
+//! falls into step. Samples take turns: a whole story, a pair, a whole story, the next pair. What
+//! they say is written into a page that observers map; the first sample makes it.
+
+use crate::driver::{Driver, Main, answer};
+use crate::sample::{Half, Heard, Sample, Stamps, Wants};
+use crate::session::{Answer, Fault, Session, Waiter, misbehaved};
+use crate::wire::{Input, WireError};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use upbeat_core::bill::Counter;
+use upbeat_core::bill::taken::{Billed, Taken};
+use upbeat_core::bill::way::{CALL, Manner, ONEWAY, POINTS_MAX, Point, WAYS, Way};
+use upbeat_core::frame::{CallNumber, Head, Kind, Plain};
+use upbeat_core::limits::STAMPS_BYTES_MAX;
+use upbeat_memory::samples::{Record, SUBJECTS_MAX, Samples};
+use upbeat_memory::ticks::{ticks, ticks_after};
+use upbeat_transport::carrier::Peer;
+
+/// Samples come in runs of so many messages, all of one manner, so that the processor has seen the
+/// way that sampled messages go.
+const RUN: u32 = 8;
+/// The first ones of a run only warm that way up.
+const WARMING: u32 = 2;
+
+/// The most free samples that are kept.
+const SPARES_MAX: usize = 64;
+/// Those that there are from the first.
+const SPARES_FIRST: usize = 12;
+/// In the count of messages: whether each of them is to go the rare way meanwhile. Thus whoever sends
+/// asks once for two things: the count is below zero where the message goes the rare way.
+const EACH: u32 = 1 << 31;
+/// The count behind the message that is sampled.
+const DUE: u32 = u32::MAX;
+/// A count that is never counted down.
+const NEVER: u32 = EACH - 2;
+
+/// What the bill of a node, or of a handle's session, is made of.
+pub(crate) struct Sampling {
+    /// Messages before the next that is sampled; or, with [`EACH`], up to that one. See [`Sampling::left`].
+    left: Cell<u32>,
+    /// One in so many; 0 for none.
+    every: Cell<u32>,
+    random: Cell<u64>,
+    /// Samples that are left of the run.
+    run: Cell<u32>,
+    /// Samples so far of each way.
+    turns: [Cell<usize>; WAYS.len()],
+    /// When its owner last woke, in ticks.
+    woke: Cell<u64>,
+    /// Whether the last look that found a frame was not the first: the frame has not waited.
+    fresh: Cell<bool>,
+    /// Whether the last frame was stamps, for which no message has waited that is not sampled.
+    after_stamps: Cell<bool>,
+    /// Whose messages these are.
+    incarnation: u64,
+    book: Book,
+    /// Those that are free.
+    #[expect(clippy::vec_box, reason = "they go from hand to hand, and are large")]
+    spares: RefCell<Vec<Box<Sample>>>,
+}
+
+/// A page under a name, which the first sample makes.
+pub(crate) struct Pages {
+    name: String,
+    /// Whether other processes may map it.
+    is_shared: bool,
+    page: OnceCell<Option<Page>>,
+}
+
+impl Pages {
+    pub(crate) fn new(name: String, is_shared: bool) -> Pages {
+        Pages { name, is_shared, page: OnceCell::new() }
+    }
+
+    fn make(&self, incarnation: u64) -> Option<Page> {
+        let samples = if self.is_shared {
+            Samples::create(&self.name, incarnation).ok()?
+        } else {
+            Samples::heap(&self.name, incarnation)
+        };
+        Some(Page { samples, subjects: RefCell::default(), known: RefCell::default() })
+    }
+
+    /// Writes a sample down, into the page that this incarnation makes if there is none. False if there is none
+    /// then.
+    fn write(&self, ours: u64, peer: &Peer, half: &Half, written: Written<'_>) -> bool {
+        let Some(page) = self.page.get_or_init(|| self.make(ours)) else { return false };
+        let (way, stamps) = written;
+        let (sample, (service, method)) = (&half.sample, half.names);
+        let lock = sample.lock.as_ref();
+        page.samples.write(&Record {
+            subject: page.subject(peer, service, method),
+            kind: way.number(),
+            rung: sample.manner.byte(),
+            flags: sample.taken.happened.0,
+            note: lock.map_or(0, |lock| page.text(lock)),
+            peer: peer.incarnation,
+            stamps,
+        });
+        true
+    }
+}
+
+/// The way of a message, and its stamps.
+type Written<'w> = (&'w Way, [u64; POINTS_MAX]);
+
+/// Where samples are written down.
+pub(crate) enum Book {
+    /// In a page of a node's own.
+    Own(Box<Pages>),
+    /// In a page that all sessions of a handle share.
+    Shared(Arc<Mutex<Pages>>),
+}
+
+impl Book {
+    fn write(&self, ours: u64, peer: &Peer, half: &Half, written: Written<'_>) -> bool {
+        match self {
+            Book::Own(pages) => pages.write(ours, peer, half, written),
+            Book::Shared(pages) => {
+                let pages = pages.lock().unwrap_or_else(PoisonError::into_inner);
+                pages.write(ours, peer, half, written)
+            }
+        }
+    }
+}
+
+/// Where samples are written.
+struct Page {
+    samples: Samples,
+    /// The numbers of texts.
+    subjects: RefCell<HashMap<String, u16>>,
+    /// The same by what texts are made of: a peer's incarnation, a service, a method.
+    known: RefCell<HashMap<Parts, u16>>,
+}
+
+type Parts = (u64, &'static str, &'static str);
+
+impl Page {
+    /// The number of the text that a message is written down under.
+    fn subject(&self, peer: &Peer, service: &'static str, method: &'static str) -> u16 {
+        let mut known = self.known.borrow_mut();
+        if let Some(number) = known.get(&(peer.incarnation, service, method)) {
+            return *number;
+        }
+        if known.len() >= 16 * SUBJECTS_MAX {
+            // Peers that come and go.
+            known.clear();
+        }
+        let name = peer.name.as_ref().map_or_else(|| "a handle".into(), ToString::to_string);
+        let number = self.text(&format!("{name}\n{service}\n{method}"));
+        known.insert((peer.incarnation, service, method), number);
+        number
+    }
+
+    /// The number of a text; 0 where there is no room for more.
+    fn text(&self, text: &str) -> u16 {
+        let mut subjects = self.subjects.borrow_mut();
+        if let Some(number) = subjects.get(text) {
+            return *number;
+        }
+        if subjects.len() >= SUBJECTS_MAX {
+            return 0;
+        }
+        let number = self.samples.subject(text).unwrap_or(0);
+        subjects.insert(text.to_owned(), number);
+        number
+    }
+}
+
+impl Sampling {
+    pub(crate) fn new(every: u32, incarnation: u64, book: Book) -> Sampling {
+        let sampling = Sampling {
+            left: Cell::new(0),
+            every: Cell::new(0),
+            random: Cell::new(incarnation | 1),
+            run: Cell::new(0),
+            turns: Default::default(),
+            woke: Cell::new(0),
+            fresh: Cell::new(true),
+            after_stamps: Cell::new(false),
+            incarnation,
+            book,
+            spares: RefCell::new(Vec::new()),
+        };
+        sampling.set(every);
+        sampling
+    }
+
+    /// Has one message in so many sampled; none if it is 0.
+    pub(crate) fn set(&self, every: u32) {
+        self.every.set(every);
+        self.set_left(self.stride());
+    }
+
+    /// Messages up to the next run, so that one in `every` is sampled on average.
+    fn stride(&self) -> u32 {
+        match self.every.get() {
+            0 => NEVER,
+            every => {
+                // An xorshift: what it draws need only be out of step.
+                let mut random = self.random.get();
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                self.random.set(random);
+                let unsampled = u64::from(every - 1) * u64::from(RUN);
+                (1 + random % (2 * unsampled + 1)).min(u64::from(NEVER)) as u32
+            }
+        }
+    }
+
+    /// Counts a message, and says whether it goes the rare way: it may be the one, or each does.
+    #[inline(always)]
+    pub(crate) fn is_due(&self) -> bool {
+        if !cfg!(feature = "bill") {
+            return self.left.get() & EACH != 0;
+        }
+        let left = self.left.get().wrapping_sub(1);
+        self.left.set(left);
+        left.cast_signed() < 0
+    }
+
+    /// Counts a message that goes the rare way whether it is sampled or not.
+    pub(crate) fn count(&self) {
+        self.is_due();
+    }
+
+    /// Has each message go the rare way, or no more.
+    pub(crate) fn divert(&self, each: bool) {
+        let left = self.left();
+        self.left.set(if each { EACH | left } else { left.wrapping_sub(1) });
+    }
+
+    /// Messages up to the next that is sampled; 0 if it is the one that was just counted.
+    fn left(&self) -> u32 {
+        let count = self.left.get();
+        if self.is_diverted() { count & !EACH } else { count.wrapping_add(1) }
+    }
+
+    fn set_left(&self, left: u32) {
+        self.left.set(if self.is_diverted() { EACH | left } else { left.wrapping_sub(1) });
+    }
+
+    fn is_diverted(&self) -> bool {
+        let count = self.left.get();
+        count & EACH != 0 && count != DUE
+    }
+
+    /// The message that was just counted has a sample already: it is the next one's turn.
+    pub(crate) fn put_off(&self) {
+        if self.left() == 0 {
+            self.set_left(1);
+        }
+    }
+
+    /// In which manner the message is to be sampled that was just counted, if it is, and whether
+    /// it only warms up those behind it.
+    fn next(&self, way: &Way) -> Option<(Manner, bool)> {
+        if self.left() != 0 {
+            return None;
+        }
+        if self.every.get() == 0 {
+            self.set_left(NEVER);
+            return None;
+        }
+        let run = if self.run.get() == 0 { RUN } else { self.run.get() } - 1;
+        self.run.set(run);
+        self.set_left(if run == 0 { self.stride() } else { 1 });
+        let turns = &self.turns[usize::from(way.number())];
+        let turn = turns.get() / RUN as usize;
+        turns.set(turns.get().wrapping_add(1));
+        let warms = self.every.get() > 1 && run >= RUN - WARMING;
+        if turn.is_multiple_of(2) {
+            return Some((Manner::Whole, warms));
+        }
+        way.pairs().nth(turn / 2 % way.pairs().count()).map(|pair| (pair, warms))
+    }
+
+    /// One message in so many is sampled.
+    pub(crate) fn every(&self) -> u32 {
+        self.every.get()
+    }
+
+    /// Its owner is awake again.
+    pub(crate) fn woke(&self) {
+        if cfg!(feature = "bill") {
+            self.woke.set(ticks());
+            self.fresh.set(true);
+        }
+    }
+
+    /// A look has found nothing: what comes next has not waited.
+    #[inline(always)]
+    pub(crate) fn looked_in_vain(&self) {
+        if cfg!(feature = "bill") {
+            self.fresh.set(true);
+        }
+    }
+
+    /// A lane has been emptied: what comes next may have waited meanwhile.
+    #[inline(always)]
+    pub(crate) fn drained(&self) {
+        if cfg!(feature = "bill") {
+            self.fresh.set(false);
+        }
+    }
+
+    /// Whether the frame that has just been looked at has lain before a busy node; the next one
+    /// of the same turn has.
+    pub(crate) fn was_busy(&self) -> bool {
+        !self.fresh.replace(false) & !self.after_stamps.take()
+    }
+
+    /// The sample that a message goes with which was just counted: the one with which it has waited, or one that
+    /// begins, if one is due.
+    pub(crate) fn begin(&self, waited: Option<Box<Sample>>, way: &Way) -> Option<Box<Sample>> {
+        if let Some(mut sample) = waited {
+            self.put_off();
+            sample.at(Point::Roomed);
+            return Some(sample);
+        }
+        let (manner, warms) = self.next(way)?;
+        let mut sample = self.sample(manner);
+        sample.warms = warms;
+        sample.begin();
+        Some(sample)
+    }
+
+    /// A sample of this manner, with nothing in it.
+    #[inline]
+    pub(crate) fn sample(&self, manner: Manner) -> Box<Sample> {
+        let spare = self.spares.borrow_mut().pop();
+        spare.map_or_else(|| self.new_sample(manner), |spare| spare.again(manner))
+    }
+
+    /// One more sample. The first comes with some to spare: how many are under way at once depends
+    /// on how threads are scheduled, and later ones are to ask for no memory.
+    #[cold]
+    fn new_sample(&self, manner: Manner) -> Box<Sample> {
+        let mut spares = self.spares.borrow_mut();
+        if spares.capacity() == 0 {
+            spares.reserve_exact(SPARES_MAX);
+            spares.extend((0..SPARES_FIRST).map(|_| Sample::new(manner)));
+        }
+        Sample::new(manner)
+    }
+
+    /// A sample is done with.
+    pub(crate) fn free(&self, sample: Box<Sample>) {
+        let mut spares = self.spares.borrow_mut();
+        if spares.len() < SPARES_MAX {
+            spares.push(sample);
+        }
+    }
+
+    /// Returns the sample of a request that has come, stamped as far as it is known.
+    #[inline(always)]
+    pub(crate) fn of_request(&self, manner: Manner) -> Box<Sample> {
+        let mut sample = self.sample(manner);
+        sample.at(Point::NoticedThere);
+        sample.known(Point::WokeThere, self.woke.get());
+        sample
+    }
+
+    /// Asks for the answer of a call that is sampled, and bills it if it is there. Beside the answer, what is to
+    /// be counted.
+    #[inline(always)]
+    pub(crate) fn poll_answer<R>(
+        &self,
+        session: &Session,
+        (call, wants): (CallNumber, Wants),
+        waiter: impl FnOnce() -> Waiter,
+        take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
+    ) -> (Answer<R>, Option<Counter>) {
+        let reached = wants.at(Point::Reached);
+        let answer = session.poll_answer(call, waiter, take);
+        let done = wants.at(Point::Done);
+        if let Answer::Open = answer {
+            return (answer, None);
+        }
+        let half = session.take_open_sample(call).map(|mut half| {
+            half.sample.known(Point::Reached, reached);
+            half.sample.known(Point::Done, done);
+            half
+        });
+        (answer, self.call_done(session, half))
+    }
+
+    /// A sampled call has its result. It is billed when its other half is there. Returns what is to be counted.
+    fn call_done(&self, session: &Session, half: Option<Half>) -> Option<Counter> {
+        let Some(mut half) = half else { return Some(Counter::SamplesLost) };
+        if half.sample.manner().is_none() {
+            // Its callee knows of no sample.
+            return self.bill_call(session, half);
+        }
+        // A peer may answer in another manner than it was asked, or in none.
+        let manner = half.sample.manner.byte();
+        let Some(heard) = session.heard(half.call).filter(|heard| heard.manner == manner) else {
+            return Some(Counter::SamplesLost);
+        };
+        half.sample.hear(&heard);
+        let half = match half.sample.manner {
+            Manner::Whole => session.end_sample(half),
+            _ => Some(half),
+        };
+        half.and_then(|half| self.bill_call(session, half))
+    }
+
+    /// Stamps of the peer have come. They lie open. Returns what is to be counted.
+    pub(crate) fn stamps_arrived(
+        &self,
+        session: &Session,
+        head: &Head,
+    ) -> Result<Option<Counter>, Fault> {
+        // What comes behind a one-way message and its stamps has waited for both.
+        self.after_stamps.set(head.call != CallNumber::NONE);
+        let mut payload = [0; STAMPS_BYTES_MAX];
+        // A head is held against its kind's bounds when it is parsed.
+        let payload = &mut payload[..head.len as usize];
+        session.carrier.lanes.reader().read(0, payload);
+        let (taken, lock) = Taken::decode(payload).map_err(misbehaved)?;
+        let Some(half) = session.join_sample(head.call, &taken, lock) else { return Ok(None) };
+        let is_oneway = head.call == CallNumber::NONE;
+        let bill = if is_oneway { Sampling::bill_oneway } else { Sampling::bill_call };
+        Ok(bill(self, session, half))
+    }
+
+    fn bill_call(&self, session: &Session, half: Half) -> Option<Counter> {
+        self.bill(CALL, Billed::Here, session, half)
+    }
+
+    /// Writes a one-way message down. Returns what is to be counted.
+    pub(crate) fn bill_oneway(&self, session: &Session, half: Half) -> Option<Counter> {
+        self.bill(ONEWAY, Billed::There, session, half)
+    }
+
+    fn bill(&self, way: &Way, billed: Billed, session: &Session, half: Half) -> Option<Counter> {
+        let mut counted = None;
+        if !half.sample.warms {
+            let stamps = half.sample.taken.finish(way, half.sample.manner, billed);
+            let peer = &session.carrier.peer;
+            let write = |stamps| self.book.write(self.incarnation, peer, &half, (way, stamps));
+            let is_written = stamps.is_some_and(write);
+            counted = Some(if is_written { Counter::SamplesTaken } else { Counter::SamplesLost });
+        }
+        self.free(half.sample);
+        counted
+    }
+}
+
+/// Takes over the frame that lies open, whose head says that it is stamped, and passes it. `request` runs a
+/// request, by the words of its head without the stamp, and the stamp.
+#[inline(always)]
+pub(crate) fn take_sampled<'s, D: Driver<'s>>(
+    driver: D,
+    sampling: &Sampling,
+    words: &[u64; 3],
+    manner: Manner,
+    main: Main<'_>,
+    request: impl FnOnce(&[u64; 3], u64) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let (plain, stamp) = Head::unstamped(words);
+    match Head::plain_in(&plain) {
+        Plain::Reply => {
+            let head = Head::reply(CallNumber::from_u64(plain[1]), Head::len_in(&plain));
+            take_answer(driver, sampling, &head, (manner, stamp), main)?;
+        }
+        Plain::Request => request(&plain, stamp)?,
+        Plain::Not => {
+            // What lies in a buffer, failures, calls with a deadline: they go the long way.
+            let head = Head::parse(*words).map_err(misbehaved)?;
+            match head.kind {
+                Kind::Reply => take_answer(driver, sampling, &head, (manner, stamp), main)?,
+                Kind::Failed => answer(driver, &head, main, || ())?,
+                _ => request(&plain, stamp)?,
+            }
+        }
+    }
+    driver.session().advance();
+    Ok(())
+}
+
+#[inline(always)]
+fn take_answer<'s, D: Driver<'s>>(
+    driver: D,
+    sampling: &Sampling,
+    head: &Head,
+    (manner, there): (Manner, u64),
+    main: Main<'_>,
+) -> Result<(), Fault> {
+    let wanted = manner.points();
+    let stamp = |point: Point| if wanted & 1 << point as u32 != 0 { ticks_after() } else { 0 };
+    let noticed = stamp(Point::NoticedHere);
+    let (call, manner) = (head.call, manner.byte());
+    let (woke, busy) = (sampling.woke.get(), sampling.was_busy());
+    let checked = stamp(Point::CheckedHere);
+    let (found, stashed) = (0, false);
+    let session = driver.session();
+    session.set_heard(Heard { call, manner, woke, noticed, checked, found, there, busy, stashed });
+    answer(driver, head, main, || session.set_found(stamp(Point::FoundHere)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sampling(every: u32) -> Sampling {
+        Sampling::new(every, 7, Book::Own(Box::new(Pages::new(String::new(), false))))
+    }
+
+    #[test]
+    fn one_in_so_many_is_sampled_and_none_if_none_is_wanted() {
+        for every in [1, 2, 10, 1000] {
+            let sampling = self::sampling(every);
+            let messages = 2000 * every;
+            let sampled =
+                (0..messages).filter(|_| sampling.is_due() && sampling.next(CALL).is_some());
+            let sampled = sampled.count() as u32;
+            let about = if every == 1 { 2000..=2000 } else { 1600..=2400 };
+            assert!(about.contains(&sampled), "{sampled} of {messages}, one in {every}");
+        }
+        let sampling = self::sampling(0);
+        assert!(!(0..100_000).any(|_| sampling.is_due()));
+        sampling.set(1);
+        assert!(sampling.is_due() && sampling.next(CALL).is_some());
+    }
+
+    #[test]
+    fn samples_come_in_runs_and_their_first_ones_warm_up() {
+        let sampling = self::sampling(1000);
+        let mut due = 0;
+        while !sampling.is_due() {
+            due += 1;
+            assert!(due < 2 * 1000 * RUN, "a run must begin");
+        }
+        let run: Vec<_> = std::iter::from_fn(|| {
+            let sample = sampling.next(CALL)?;
+            sampling.is_due();
+            Some(sample)
+        })
+        .collect();
+        assert_eq!(run.len(), RUN as usize);
+        assert!(run.iter().all(|(manner, _)| *manner == run[0].0));
+        let warming = run.iter().take_while(|(_, warms)| *warms).count() as u32;
+        assert_eq!(warming, WARMING);
+    }
+
+    #[test]
+    fn samples_come_as_often_where_each_message_is_diverted() {
+        let sampling = self::sampling(10);
+        sampling.divert(true);
+        let sampled = (0..20_000).filter(|_| {
+            assert!(sampling.is_due());
+            sampling.next(CALL).is_some()
+        });
+        let sampled = sampled.count();
+        assert!((1600..=2400).contains(&sampled), "{sampled} of 20000, one in 10");
+        sampling.divert(false);
+        let due = (0..20_000).filter(|_| sampling.is_due() && sampling.next(CALL).is_some());
+        let due = due.count();
+        assert!((1600..=2400).contains(&due), "{due} of 20000, one in 10");
+    }
+
+    #[test]
+    fn a_message_that_has_a_sample_takes_nobodys_turn() {
+        let sampling = self::sampling(1);
+        assert!(sampling.is_due());
+        sampling.put_off();
+        assert!(sampling.is_due() && sampling.next(CALL).is_some());
+    }
+
+    #[test]
+    fn whole_stories_and_every_pair_have_their_turns() {
+        let sampling = self::sampling(1);
+        let mut manners = Vec::new();
+        let pairs = CALL.pairs().count();
+        for _ in 0..2 * RUN as usize * pairs {
+            assert!(sampling.is_due());
+            let (manner, warms) = sampling.next(CALL).unwrap();
+            assert!(!warms, "where all are sampled all are warm");
+            manners.push(manner);
+        }
+        let wholes = manners.iter().filter(|manner| **manner == Manner::Whole).count();
+        assert_eq!(wholes, RUN as usize * pairs);
+        assert!(CALL.pairs().all(|pair| manners.contains(&pair)));
+    }
+}
