@@ -404,7 +404,7 @@ impl Sampling {
         };
         half.sample.hear(&heard);
         let half = match half.sample.manner {
-            Manner::Whole => session.end_sample(half),
+            Manner::Whole => session.end_sample(half, |peers| self.free(peers)),
             _ => Some(half),
         };
         half.and_then(|half| self.bill_call(session, half))
@@ -423,7 +423,10 @@ impl Sampling {
         let payload = &mut payload[..head.len as usize];
         session.carrier.lanes.reader().read(0, payload);
         let (taken, lock) = Taken::decode(payload).map_err(misbehaved)?;
-        let Some(half) = session.join_sample(head.call, &taken, lock) else { return Ok(None) };
+        let spare = || self.sample(Manner::Whole);
+        let Some(half) = session.join_sample(head.call, (&taken, lock), spare) else {
+            return Ok(None);
+        };
         let is_oneway = head.call == CallNumber::NONE;
         let bill = if is_oneway { Sampling::bill_oneway } else { Sampling::bill_call };
         Ok(bill(self, session, half))

@@ -109,7 +109,7 @@ impl Dispatcher {
                 if !sample.needs_frame() {
                     return self.count_sample(self.sampling.bill_oneway(session, half));
                 }
-                if let Some(half) = session.end_sample(half) {
+                if let Some(half) = session.end_sample(half, |peers| self.sampling.free(peers)) {
                     self.count_sample(self.sampling.bill_oneway(session, half));
                 }
             }

@@ -11,7 +11,6 @@ use crate::sample::{Half, Heard, Sample, Wants};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use upbeat_core::bill::taken::Taken;
-use upbeat_core::bill::way::Manner;
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::limits::{CONTROL_SLOTS, STAMPS_BYTES_MAX};
 use upbeat_memory::ring::span_of;
@@ -101,28 +100,39 @@ impl Session {
     }
 
     /// Our half of a message is whole. Gives the sample if the peer's is there: an answer that was
-    /// copied is overtaken by it, and so is a handler that is a task.
-    pub(crate) fn end_sample(&self, mut half: Half) -> Option<Half> {
+    /// copied is overtaken by it, and so is a handler that is a task. `free` takes the peer's, which is done with.
+    pub(crate) fn end_sample(
+        &self,
+        mut half: Half,
+        free: impl FnOnce(Box<Sample>),
+    ) -> Option<Half> {
         let mut samples = self.samples.borrow_mut();
-        let Some(peers) = take(&mut samples.peers, half.call) else {
+        let Some(mut peers) = take(&mut samples.peers, half.call) else {
             keep(&mut samples.ours, half);
             return None;
         };
         half.sample.taken.join(&peers.sample.taken);
-        half.sample.lock = peers.sample.lock.or(half.sample.lock.take());
+        half.sample.lock = peers.sample.lock.take().or(half.sample.lock.take());
+        drop(samples);
+        free(peers.sample);
         Some(half)
     }
 
     /// The peer's half has come: of a call, or of the last one-way message. Gives the sample if ours
-    /// is there.
-    pub(crate) fn join_sample(&self, call: CallNumber, taken: &Taken, lock: &str) -> Option<Half> {
+    /// is there. If not, it is kept in a sample that `spare` gives.
+    pub(crate) fn join_sample(
+        &self,
+        call: CallNumber,
+        (taken, lock): (&Taken, &str),
+        spare: impl FnOnce() -> Box<Sample>,
+    ) -> Option<Half> {
         let mut samples = self.samples.borrow_mut();
         let oneway = call == CallNumber::NONE;
         let last = CallNumber { index: samples.oneways, generation: 0 };
         let call = if oneway { last } else { call };
         let lock = (!lock.is_empty()).then(|| Arc::from(lock));
         let Some(mut half) = take(&mut samples.ours, call) else {
-            let mut sample = Sample::new(Manner::Whole);
+            let mut sample = spare();
             (sample.taken, sample.lock) = (taken.clone(), lock);
             keep(&mut samples.peers, Half { call, names: ("", ""), sample });
             return None;
