@@ -30,10 +30,12 @@ impl Sleep {
             return Poll::Ready(());
         }
         let mut timers = self.node.timers.borrow_mut();
-        let set = self.timer.is_some_and(|timer| timers.change(timer, context.waker()));
+        let before = self.timer.and_then(|timer| timers.change(timer, context.waker()));
+        let set = before.is_some();
         let timer =
             if set { self.timer } else { Some(timers.set(self.at, context.waker().clone())) };
         drop(timers);
+        drop(before);
         self.timer = timer;
         Poll::Pending
     }
@@ -69,7 +71,8 @@ impl Future for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(timer) = self.timer {
-            self.node.timers.borrow_mut().clear(timer);
+            let waker = self.node.timers.borrow_mut().clear(timer);
+            drop(waker);
         }
     }
 }

@@ -1,6 +1,8 @@
-//! Timers: who is woken when.
+//! Timers of nodes, and of the awaited calls of handles: who is woken when.
 //!
-//! Times are nanoseconds of the node's own clock, which is read now and then and not per message.
+//! Times are nanoseconds of a node's own clock, which is read now and then and not per message, or of the
+//! monotonic clock. Wakers are the users' code: those that are replaced or taken back are returned, to be dropped where
+//! nothing is borrowed or locked.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -9,7 +11,7 @@ use std::task::Waker;
 /// A timer's number.
 pub(crate) type TimerId = u64;
 
-/// The timers of a node.
+/// The timers.
 #[derive(Default)]
 pub(crate) struct Timers {
     order: BinaryHeap<Reverse<(u64, TimerId)>>,
@@ -27,25 +29,21 @@ impl Timers {
         id
     }
 
-    /// Wakes another one instead. False if the timer has fired.
-    pub(crate) fn change(&mut self, id: TimerId, waker: &Waker) -> bool {
-        match self.wakers.get_mut(&id) {
-            Some(old) => {
-                old.clone_from(waker);
-                true
-            }
-            None => false,
-        }
+    /// Wakes another one instead, and returns the one before. None if the timer has fired.
+    pub(crate) fn change(&mut self, id: TimerId, waker: &Waker) -> Option<Waker> {
+        let set = self.wakers.get_mut(&id)?;
+        Some(std::mem::replace(set, waker.clone()))
     }
 
-    /// Takes a timer back.
-    pub(crate) fn clear(&mut self, id: TimerId) {
-        self.wakers.remove(&id);
+    /// Takes a timer back. Returns its waker, unless it has fired.
+    pub(crate) fn clear(&mut self, id: TimerId) -> Option<Waker> {
+        let cleared = self.wakers.remove(&id);
         // The places in the order are cleared when they come up, or when they are the most.
         if self.order.len() > 64 && self.order.len() > 2 * self.wakers.len() {
             let wakers = &self.wakers;
             self.order.retain(|Reverse((_, id))| wakers.contains_key(id));
         }
+        cleared
     }
 
     /// When the next timer fires.
@@ -110,13 +108,13 @@ mod tests {
         let (first, second) = (Arc::<Count>::default(), Arc::<Count>::default());
         let cleared = timers.set(1, Arc::clone(&first).into());
         let kept = timers.set(2, Arc::clone(&first).into());
-        timers.clear(cleared);
-        assert!(!timers.change(cleared, &Arc::clone(&second).into()));
-        assert!(timers.change(kept, &Arc::clone(&second).into()));
+        assert!(timers.clear(cleared).is_some());
+        assert!(timers.change(cleared, &Arc::clone(&second).into()).is_none());
+        assert!(timers.change(kept, &Arc::clone(&second).into()).is_some());
         assert_eq!(timers.next(), Some(2));
         timers.due(2).expect("the other one").wake();
-        assert!(!timers.change(kept, &Arc::clone(&second).into()));
-        timers.clear(kept);
+        assert!(timers.change(kept, &Arc::clone(&second).into()).is_none());
+        assert!(timers.clear(kept).is_none());
         assert_eq!((first.0.load(Ordering::Relaxed), second.0.load(Ordering::Relaxed)), (0, 1));
     }
 
@@ -125,7 +123,7 @@ mod tests {
         let mut timers = Timers::default();
         for at in 0..100_000 {
             let timer = timers.set(1_000_000 + at, Waker::noop().clone());
-            timers.clear(timer);
+            drop(timers.clear(timer));
         }
         assert!(timers.order.len() <= 128 && timers.wakers.is_empty());
     }

@@ -265,8 +265,17 @@ fn await_calls(place: &Path, calls: u64) {
             // Until whatever grows has grown: samples in flight too.
             run(calls / 10).await;
             let none = run(0).await;
-            assert_eq!(run(calls).await, none, "{calls} awaited calls allocate, {waiting:?}");
             assert_eq!(none.0, 0);
+            let mut rounds = [none; 10];
+            for round in &mut rounds {
+                *round = run(calls / 10).await;
+            }
+            // Once, stamps may find no room, and their place be taken by others.
+            let allocating = rounds.iter().filter(|round| **round != none).count();
+            assert!(
+                allocating <= 1,
+                "awaited calls allocate, {waiting:?}: {rounds:?} in each tenth of {calls}"
+            );
         });
     }
     say("took");

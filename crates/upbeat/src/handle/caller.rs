@@ -1,18 +1,19 @@
 //! A client-only session: lanes and an incarnation of its own, driven by whoever holds it.
 
+mod frames;
+
 mod waiting;
 
 use super::Target;
-use super::lasting::{Until, Watch, now_ns};
+use super::lasting::{Until, Watch};
 use crate::call::{MISSING, request_head};
 use crate::client::{numbers, request};
-use crate::driver::{Driver, Main, take_frames};
 use crate::error::{CallError, ConnectError, Lost, Why};
 use crate::sample::{Half, Sample, Stamps, Unsampled};
-use crate::sampling::{Book, Sampling, take_sampled};
-use crate::session::{Answer, Extensions, Fault, Grant, Line, Put, Session, Terms, Waiter};
+use crate::sampling::{Book, Sampling};
+use crate::session::{Answer, Extensions, Grant, Line, Put, Session, Terms, Waiter};
 use crate::wait::{Pace, TURNS_PER_TICK, Waiting};
-use crate::wake::{MAIN, TaskId};
+use crate::wake::MAIN;
 use crate::warning::memory_is_refused;
 use crate::wire::{Content, Input, Wire, WireError};
 use std::cell::{Cell, RefCell};
@@ -21,12 +22,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
-use upbeat_core::bill::way::{CALL, Happened, Manner, ONEWAY, Point, Way};
+use upbeat_core::bill::way::{CALL, Happened, ONEWAY, Point, Way};
 use upbeat_core::bind::{BIND, BindRequest};
 use upbeat_core::flow::ReplyBudget;
-use upbeat_core::frame::{CallNumber, FailCode, Head};
+use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::method::Signature;
-use upbeat_core::term::{Step, Term};
+use upbeat_core::term::Term;
 use upbeat_memory::sync::fence_full;
 use upbeat_memory::ticks::ticks;
 use upbeat_transport::home::Home;
@@ -486,33 +487,6 @@ impl Caller {
         self.terms.borrow().get(&call.as_u64()).map(Term::end)
     }
 
-    /// Takes over every frame that has come. Replies are kept for their waiters.
-    pub(super) fn drain(&self) {
-        self.drain_for(&mut |_| ());
-    }
-
-    /// Takes over every frame that has come. `main` is polled while the reply lies open that it waits for.
-    #[inline]
-    pub(super) fn drain_for(&self, main: Main<'_>) {
-        loop {
-            let pass = PassOnPanic(&self.session);
-            let taken = take_frames(self, main);
-            std::mem::forget(pass);
-            match taken {
-                Ok(0) => break,
-                Ok(_) => self.sampling.drained(),
-                Err(fault) => return self.end(*fault),
-            }
-        }
-        self.session.publish_progress();
-        if self.session.is_pressed() {
-            self.session.settle(false);
-        }
-        if self.session.is_unflushed() || self.session.peer_wants_room() {
-            self.flush();
-        }
-    }
-
     pub(super) fn end(&self, why: Why) {
         self.session.close(&why);
         self.session.end(why, |waiter| {
@@ -525,71 +499,5 @@ impl Caller {
     /// How the session ended, if it has.
     pub(super) fn ended(&self) -> Option<&Lost> {
         self.session.ended()
-    }
-}
-
-/// Passes the frame that lies open when a value that is read from it panics, so that the session goes on.
-struct PassOnPanic<'s>(&'s Session);
-
-impl Drop for PassOnPanic<'_> {
-    fn drop(&mut self) {
-        self.0.advance();
-    }
-}
-
-/// A handle serves nothing and has no tasks.
-impl<'c> Driver<'c> for &'c Caller {
-    #[inline(always)]
-    fn session(self) -> &'c Session {
-        &self.session
-    }
-
-    fn run(self, words: &[u64; 3]) {
-        self.refuse(CallNumber::from_u64(words[1]));
-    }
-
-    fn request(self, head: &Head) -> Result<(), Fault> {
-        self.refuse(head.call);
-        Ok(())
-    }
-
-    fn poll_task(self, _: TaskId) {}
-
-    fn sampled(self, words: &[u64; 3], manner: Manner, main: Main<'_>) -> Result<(), Fault> {
-        take_sampled(self, &self.sampling, words, manner, main, |words, _| {
-            self.refuse(CallNumber::from_u64(words[1]));
-            Ok(())
-        })
-    }
-
-    fn stamps(self, head: &Head) -> Result<(), Fault> {
-        self.sampling.stamps_arrived(&self.session, head).map(drop)
-    }
-
-    fn extension_asked(self, head: &Head) {
-        let now = now_ns();
-        let wanted = now.saturating_add(self.session.first_word().saturating_mul(1000));
-        let mut terms = self.terms.borrow_mut();
-        let term = terms.get_mut(&head.call.as_u64());
-        let step = term.map_or(Step::Refused, |term| term.extend(wanted, None));
-        if let Step::Granted(end) = step {
-            // A thread that blocks waits for this call and for no other.
-            self.until.set(self.until.get().map(|_| end));
-        }
-        let left = step.left(now).map_or(0, |left| (left / 1000).max(1));
-        self.session.send_surely(Head::extended(head.call), left.to_le_bytes().to_vec());
-    }
-
-    fn reads_socket(self) {
-        self.heard.set(true);
-    }
-}
-
-impl Caller {
-    #[cold]
-    fn refuse(&self, call: CallNumber) {
-        if call != CallNumber::NONE {
-            self.session.fail(call, FailCode::NoSuchMethod, "a handle serves nothing");
-        }
     }
 }

@@ -7,12 +7,12 @@
 
 use crate::reactor::timespec;
 use crate::session::Extensions;
+use crate::timer::{TimerId, Timers};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
 use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, clock_gettime,
     timerfd_create, timerfd_settime,
 };
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -92,9 +92,8 @@ pub(super) struct Watch {
 
 #[derive(Default)]
 struct Alarms {
-    next: u64,
-    wakers: BTreeMap<(u64, u64), Waker>,
-    /// When the timer goes off.
+    timers: Timers,
+    /// When the system's timer goes off.
     set: Option<u64>,
 }
 
@@ -162,13 +161,11 @@ impl Watch {
     /// Has somebody woken at a time.
     pub(super) fn wake_at(self: &Arc<Self>, at: u64, waker: &Waker) -> Alarm {
         let mut alarms = self.alarms();
-        alarms.next += 1;
-        let key = (at, alarms.next);
-        alarms.wakers.insert(key, waker.clone());
+        let timer = alarms.timers.set(at, waker.clone());
         if alarms.set.is_none_or(|set| at < set) {
             self.set(&mut alarms, at);
         }
-        Alarm { watch: Arc::clone(self), key }
+        Alarm { watch: Arc::clone(self), at, timer }
     }
 
     fn set(&self, alarms: &mut Alarms, at: u64) {
@@ -182,38 +179,34 @@ impl Watch {
     /// Wakes those whose time has come.
     fn ring(&self) {
         let _ = rustix::io::read(&self.timer, &mut [0; 8]);
-        let due = {
-            let mut alarms = self.alarms();
-            let later = alarms.wakers.split_off(&(now_ns() + 1, 0));
-            let due = std::mem::replace(&mut alarms.wakers, later);
-            alarms.set = None;
-            if let Some((&(next, _), _)) = alarms.wakers.first_key_value() {
-                self.set(&mut alarms, next);
-            }
-            due
-        };
-        due.into_values().for_each(Waker::wake);
+        let now = now_ns();
+        // Wakers are the users' code, and may enter other alarms.
+        let due = || self.alarms().timers.due(now);
+        std::iter::from_fn(due).for_each(Waker::wake);
+        let mut alarms = self.alarms();
+        alarms.set = None;
+        if let Some(next) = alarms.timers.next() {
+            self.set(&mut alarms, next);
+        }
     }
 }
 
 /// Somebody who is woken at a time. Dropped, he is not.
 pub(super) struct Alarm {
     watch: Arc<Watch>,
-    key: (u64, u64),
+    at: u64,
+    timer: TimerId,
 }
 
 impl Alarm {
     /// Whether it is of this session, and for this time.
     pub(super) fn is_for(&self, watch: &Arc<Watch>, at: u64) -> bool {
-        Arc::ptr_eq(&self.watch, watch) && self.key.0 == at
+        Arc::ptr_eq(&self.watch, watch) && self.at == at
     }
 
     /// Has another woken. False if it has gone off.
     pub(super) fn change(&self, waker: &Waker) -> bool {
-        let mut alarms = self.watch.alarms();
-        let set = alarms.wakers.get_mut(&self.key);
-        let before = set.map(|set| std::mem::replace(set, waker.clone()));
-        drop(alarms);
+        let before = self.watch.alarms().timers.change(self.timer, waker);
         before.is_some()
     }
 }
@@ -223,7 +216,7 @@ impl Drop for Alarm {
         if !self.watch.is_here() {
             return;
         }
-        let waker = self.watch.alarms().wakers.remove(&self.key);
+        let waker = self.watch.alarms().timers.clear(self.timer);
         drop(waker);
     }
 }
