@@ -20,14 +20,14 @@ pub mod stream;
 /// A request of a channel, which is answered as a call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Of a stream.
+    /// A request of a stream.
     Stream(stream::Operation),
 }
 
-/// What one side tells the other of a channel, with no answer.
+/// A message of a channel that the receiver does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Control {
-    /// Of a stream, of which the frame's index is the number.
+    /// A message of a stream. The frame's index is the stream's number.
     Stream(stream::Control),
 }
 

@@ -125,7 +125,7 @@ pub struct Head {
     pub stamp: u64,
 }
 
-/// What is told of a frame that has no extensions.
+/// The kind of a frame without extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plain {
     /// It is a call or a one-way message.
@@ -357,15 +357,15 @@ impl Head {
         Head::parse_any(words)
     }
 
-    /// What a frame with these words is, if it has no extensions: as [`Head::plain`] says it.
+    /// Returns whether a head with these words is of a plain request or reply, as [`Head::plain`] does.
     #[inline]
     pub const fn plain_in(words: &[u64; 3]) -> Plain {
         Head::plain((words[0] >> KIND_SHIFT) as u8, words)
     }
 
-    /// What a frame of this kind and with these words is, if it has no extensions; the number of a one-way
-    /// message is none. Its length is still to be held against the frame's span, which is shorter than any
-    /// limit.
+    /// Returns whether a head of this kind and with these words is of a request or a reply without extensions.
+    /// A one-way message has no number. The caller still compares the length with the frame's span, which is
+    /// shorter than any limit.
     #[inline(always)]
     pub const fn plain(kind: u8, words: &[u64; 3]) -> Plain {
         if kind == Kind::Reply as u8 && words[2] == 0 {

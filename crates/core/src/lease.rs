@@ -101,8 +101,8 @@ impl<Q> Lease<Q> {
         Some(Next::Send(wanted))
     }
 
-    /// Nobody answers any more: all who ask are refused. What is called in the handler's name has no more
-    /// time than it had either: the handler may end sooner now than its call would have.
+    /// Refuses every question, since the caller answers no more. Calls that the handler has made get no more time
+    /// either: the handler may end sooner now than its call would have.
     pub fn close(&mut self) -> impl Iterator<Item = Told<Q>> + use<Q> {
         self.under_way = false;
         let asks = core::mem::take(&mut self.asks);

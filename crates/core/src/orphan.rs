@@ -25,7 +25,7 @@ pub fn inherited(own: Option<u64>, left: Option<u64>) -> Option<u64> {
     [own, left].into_iter().flatten().min()
 }
 
-/// Whether the time of a request is over before it is run, of which so much is left, if it is bounded.
+/// Returns whether a request's deadline has passed before its handler runs. `None` stands for no deadline.
 ///
 /// ```
 /// use upbeat_core::orphan::is_too_late;

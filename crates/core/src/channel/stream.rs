@@ -28,7 +28,7 @@ use crate::limits::STREAMS_PER_SESSION_MAX;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// What is asked of a stream's other end, which answers.
+/// A request of one end of a stream, which the other end answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Operation {
@@ -48,7 +48,7 @@ impl Operation {
     }
 }
 
-/// What a stream's other end is told. The codes go on behind those of the operations.
+/// A message of one end of a stream, which the other end does not answer. The codes follow those of the operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Control {

@@ -27,7 +27,7 @@ pub struct Purse {
 }
 
 impl Purse {
-    /// A budget of so many bytes, of which nothing is taken.
+    /// Returns a budget of so many bytes, all of them free.
     pub const fn new(bytes: u64) -> Purse {
         let budget = Cell::new(Budget::new(bytes));
         Purse { budget, freed: Cell::new(false), filled: Cell::new(false) }
@@ -76,12 +76,12 @@ pub struct ReplyBudget {
 }
 
 impl ReplyBudget {
-    /// A budget of so many bytes, and of what a session may have waiting in any case.
+    /// Returns a budget of so many bytes, where each session may have [`REPLIES_AHEAD_BYTES`] waiting in any case.
     pub fn new(bytes: u64) -> ReplyBudget {
         ReplyBudget::with_ahead(bytes, REPLIES_AHEAD_BYTES)
     }
 
-    /// The same where a session may have `ahead` bytes waiting in any case.
+    /// Returns a budget of which each session may have `ahead` bytes waiting in any case.
     pub fn with_ahead(bytes: u64, ahead: u64) -> ReplyBudget {
         ReplyBudget { limit: bytes.max(ahead), held: Arc::default() }
     }

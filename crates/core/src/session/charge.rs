@@ -16,7 +16,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// The charge of a request that is charged with so many bytes, of which none are held yet.
+    /// Returns the charge of a request of so many bytes, none of which the budget holds yet.
     pub const fn new(bytes: u64) -> Charge {
         Charge { bytes, held: false }
     }

@@ -47,7 +47,7 @@ impl BatchSize {
     }
 }
 
-/// What stands behind the items of a batch.
+/// The tag behind the items of a batch: whether the stream goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Tail {

@@ -12,7 +12,7 @@ pub struct NoCredit;
 pub enum Wanted {
     /// The next batch may come.
     More,
-    /// Nobody reads the stream any more.
+    /// The reader wants no more items of the stream.
     Nothing,
 }
 
