@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
 use std::os::fd::{AsFd, OwnedFd};
 use upbeat_core::fault::Rule;
-use upbeat_core::frame::{CallNumber, Head};
+use upbeat_core::frame::{CallNumber, Flags, Head, Placed};
 use upbeat_core::hello::{Hello, Record, Refusal, RefusalCode, Segment, Streamed, VERSION_MAX};
 use upbeat_core::limits::{
     CHUNK_BYTES_MAX, IN_RING_BYTES_MAX, PENDING_SEGMENTS_MAX, SLAB_GENERATION,
@@ -342,6 +342,42 @@ fn a_peer_that_does_not_read_costs_a_lane() {
             near.pump();
         }
     }
+}
+
+/// A push ends after a few rounds, though the socket would take more: its owner must not sleep before the rest
+/// has gone.
+#[test]
+fn a_push_that_ends_early_says_that_it_goes_on() {
+    const BUFFERS: u32 = 20;
+    const BYTES: usize = 2048;
+    let _alone = common::alone();
+    let Pair { near, far } = Stand::new(Kind::Stream, "rounds").pair(1, 2);
+    let segment = near.make_segment("slab", BUFFERS as usize * BYTES).unwrap();
+    near.send_segment(SLAB_GENERATION, &segment).unwrap();
+    let mut claim = near.lanes.claim(1, 0).unwrap();
+    claim.write_word(0, BYTES as u64 | u64::from(BUFFERS) << 32);
+    claim.commit(Head::slab(0).words(), 8);
+    // Each frame has a buffer, which is sent in a round of its own.
+    for index in 0..BUFFERS {
+        let placed = Placed { slab: 0, index: index as u16, len: BYTES as u32 };
+        let head = Head::oneway(1, 8).with_flags(Flags::PLACED);
+        let mut claim = near.lanes.claim(1, 0).unwrap();
+        claim.write_word(0, placed.as_u64());
+        claim.commit(head.words(), 8);
+    }
+    let (mut pumps, mut frames) = (0, 0);
+    loop {
+        near.pump();
+        pumps += 1;
+        while receive(&far).is_some() {
+            frames += 1;
+        }
+        if !near.has_output() {
+            break;
+        }
+    }
+    assert!(pumps > 1, "more rounds than one push has");
+    assert_eq!(frames, 1 + BUFFERS, "the slab's frame and those of its buffers");
 }
 
 /// Kilobytes that this process has in memory.
