@@ -301,7 +301,6 @@ impl Dispatcher {
             tallies: [const { Cell::new(0) }; Counter::COUNT],
             counters,
         };
-        dispatcher.begin_to_watch();
         Ok(Rc::new(dispatcher))
     }
 

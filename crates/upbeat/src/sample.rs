@@ -10,6 +10,7 @@ use upbeat_core::bill::taken::Taken;
 use upbeat_core::bill::way::{Happened, Manner, Point, whole_stamp};
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_memory::ticks::{ticks, ticks_after};
+use upbeat_sync::Awaited;
 
 /// Who takes the stamps.
 pub(crate) trait Stamps {
@@ -220,6 +221,15 @@ pub(crate) enum Reason {
     /// Something that is not ours.
     #[default]
     Other,
+}
+
+impl From<Awaited> for Reason {
+    fn from(what: Awaited) -> Reason {
+        match what {
+            Awaited::Condition | Awaited::Signal | Awaited::Value => Reason::Condition,
+            _ => Reason::Lock,
+        }
+    }
 }
 
 impl Reason {

@@ -1,8 +1,8 @@
 //! Waits that last too long: what is reported of them, and to whom.
 //!
-//! Who waits looks at the clock himself, so that nothing is kept where nobody asks; the types of
-//! [`sync`](crate::sync) say what they are, who holds them and where. Left to others: when a node
-//! asks ([`Builder::stuck_after`](crate::Builder::stuck_after)), and who is being run.
+//! Left to others: the types of [`sync`](crate::sync) say what they are, who holds them and where, and
+//! measure the wait; a node says when it asks ([`Builder::stuck_after`](crate::Builder::stuck_after)), and who
+//! is being run.
 //!
 //! Invariant: a report changes nothing: who waits waits on.
 
@@ -12,6 +12,7 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
+use upbeat_sync::Awaited;
 
 /// Is called with every report.
 pub(crate) type OnStuck = Box<dyn Fn(&Stuck)>;
@@ -159,49 +160,5 @@ pub struct Holder {
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} since {}", self.who, self.at)
-    }
-}
-
-/// What somebody waits for.
-///
-/// ```
-/// use upbeat::sync::Awaited;
-///
-/// assert_eq!(Awaited::Writing.to_string(), "writing the lock");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Awaited {
-    /// A [`Mutex`](crate::sync::Mutex).
-    Mutex,
-    /// A [`RwLock`](crate::sync::RwLock), to read.
-    Reading,
-    /// The same, to write.
-    Writing,
-    /// Permits of a [`Semaphore`](crate::sync::Semaphore).
-    Permits(u32),
-    /// To enter a [`Monitor`](crate::sync::Monitor).
-    Monitor,
-    /// A condition of a monitor, or a [`Condvar`](crate::sync::Condvar).
-    Condition,
-    /// A [`Signal`](crate::sync::Signal).
-    Signal,
-    /// The value of a [`oneshot`](crate::sync::oneshot).
-    Value,
-}
-
-impl fmt::Display for Awaited {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Awaited::Mutex => "the mutex",
-            Awaited::Reading => "reading the lock",
-            Awaited::Writing => "writing the lock",
-            Awaited::Permits(1) => "a permit of the semaphore",
-            Awaited::Permits(count) => return write!(f, "{count} permits of the semaphore"),
-            Awaited::Monitor => "the monitor",
-            Awaited::Condition => "the condition",
-            Awaited::Signal => "the signal",
-            Awaited::Value => "the value of the one-shot",
-        })
     }
 }

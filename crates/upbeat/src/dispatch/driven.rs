@@ -10,8 +10,6 @@ thread_local! {
     /// The nodes that this thread has driven and that have not ended: the first has number 1. A drive
     /// counts no reference, since its node is kept here.
     static NODES: RefCell<Vec<Option<Rc<Dispatcher>>>> = const { RefCell::new(Vec::new()) };
-    /// Whether a node of this thread ever reported waits that last too long.
-    static WATCHES: Cell<bool> = const { Cell::new(false) };
 }
 
 const NONE: &str = "this is used inside a node's task or handler only";
@@ -125,20 +123,6 @@ impl Dispatcher {
         let number = (DRIVEN.get() as usize).checked_sub(1)?;
         let node = NODES.with_borrow(|nodes| nodes.get(number).cloned())??;
         Some(show(&node))
-    }
-
-    /// Whether the node that this thread is driving may report waits that last too long: one of
-    /// this thread's does, or did.
-    #[inline]
-    pub(crate) fn may_watch() -> bool {
-        WATCHES.get()
-    }
-
-    /// A node of this thread, where it stays, does so if it is told to.
-    pub(super) fn begin_to_watch(&self) {
-        if self.settings.stuck.after.is_some() {
-            WATCHES.set(true);
-        }
     }
 
     /// Whether this thread is driving a node.

@@ -12,6 +12,7 @@ use crate::setup::{
 };
 use crate::statistics::{Collected, Report, Statistics};
 use crate::stuck::{self, OnStuck, Stuck};
+use crate::sync;
 use crate::wait::Waiting;
 use crate::warning::memory_is_refused;
 use std::path::PathBuf;
@@ -401,6 +402,7 @@ impl Builder {
             undriven_period,
         };
         let inner = Dispatcher::new(home, settings, counters)?;
+        sync::attach(&inner);
         inner.open_door(shared, Some(local))?;
         let end = Rc::new(End { inner: Rc::clone(&inner), statistics });
         Ok(Node { inner, end })

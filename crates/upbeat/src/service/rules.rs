@@ -83,7 +83,9 @@ impl Needs {
     pub fn has(&mut self, need: &(impl Need + ?Sized)) -> bool {
         need.is_there() || {
             let lack = need.lack();
-            Dispatcher::if_driving(|node| node.waits_for_named(lack.reason, lack.name.as_ref()));
+            Dispatcher::if_driving(|node| {
+                node.waits_for_named(lack.what.into(), lack.name.as_ref())
+            });
             false
         }
     }

@@ -10,6 +10,7 @@ use super::super::tree::{Package, Tree};
 const FLOORS: &[(&str, u8)] = &[
     ("crates/core", 0),
     ("crates/memory", 0),
+    ("crates/sync", 0),
     ("crates/macros", 1),
     ("crates/transport", 1),
     ("crates/upbeat", 2),

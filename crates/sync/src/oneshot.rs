@@ -1,7 +1,7 @@
 //! One value from one to another.
 
 use super::wait::{Aim, Name, Wait};
-use crate::stuck::Awaited;
+use crate::runtime::Awaited;
 use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
@@ -13,22 +13,23 @@ use std::task::{Context, Poll, Waker};
 /// Two ends: what is sent into the one is awaited at the other.
 ///
 /// ```
+/// # mod upbeat { pub use upbeat_sync as sync; }
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use upbeat::sync::{NeverSent, oneshot};
 ///
-/// let node = upbeat::Node::builder("doc/oneshot").local_only().build()?;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # tokio::task::LocalSet::new().block_on(&runtime, async {
+/// # use tokio::task::spawn_local as spawn;
 /// let (answer, question) = oneshot();
-/// let asked = node.spawn(question);
-/// node.block_on(async {
-///     answer.send(42).map_err(|_| "nobody waits")?;
-///     assert_eq!(asked.await?, Ok(42));
-///     Ok::<_, Box<dyn std::error::Error>>(())
-/// })?;
+/// let asked = spawn(question);
+/// answer.send(42).map_err(|_| "nobody waits")?;
+/// assert_eq!(asked.await?, Ok(42));
 /// let (answer, mut question) = oneshot::<u32>();
 /// assert_eq!(question.try_receive(), Ok(None));
 /// drop(answer);
 /// assert_eq!(question.try_receive(), Err(NeverSent));
-/// # Ok(()) }
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })
+/// # }
 /// ```
 #[track_caller]
 pub fn oneshot<T>() -> (Sender<T>, Receiver<T>) {
@@ -38,6 +39,7 @@ pub fn oneshot<T>() -> (Sender<T>, Receiver<T>) {
 /// Two ends, where the bill calls what is awaited by this name.
 ///
 /// ```
+/// # mod upbeat { pub use upbeat_sync as sync; }
 /// use upbeat::sync::oneshot_named;
 ///
 /// let (answer, question) = oneshot_named("answer");
@@ -152,6 +154,7 @@ impl<T> fmt::Debug for Receiver<T> {
 /// The sender was dropped before it sent anything, or what it sent was received before.
 ///
 /// ```
+/// # mod upbeat { pub use upbeat_sync as sync; }
 /// use upbeat::sync::NeverSent;
 ///
 /// assert_eq!(NeverSent.to_string(), "nothing more is sent: the sender is gone");

@@ -6,11 +6,11 @@
 
 use super::line::Line;
 use super::wait::{Aim, Holders, Name, Wait};
-use crate::stuck::Awaited;
+use crate::arena::Key;
+use crate::runtime::Awaited;
 use std::cell::Cell;
 use std::panic::Location;
 use std::task::{Context, Poll};
-use upbeat_memory::pool::Key;
 
 /// A room.
 pub(super) struct Room {

@@ -1,7 +1,7 @@
 //! What a method needs before it begins: tests, made from its declaration.
 
-use super::Mutex;
-use crate::sample::Reason;
+use crate::mutex::Mutex;
+use crate::runtime::Awaited;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use std::sync::Arc;
 /// nobody holds it, a condition (a `bool`) while it holds.
 ///
 /// ```
+/// # mod upbeat { pub use upbeat_sync as sync; }
 /// use upbeat::sync::{Mutex, Need};
 ///
 /// let accounts = Mutex::named("accounts", 0);
@@ -29,11 +30,13 @@ pub trait Need {
     fn lack(&self) -> Lack;
 }
 
-/// What was lacking.
+/// A need that is not there.
 #[doc(hidden)]
 pub struct Lack {
-    pub(crate) reason: Reason,
-    pub(crate) name: Option<Arc<str>>,
+    /// What it was.
+    pub what: Awaited,
+    /// The name of it, if it has one.
+    pub name: Option<Arc<str>>,
 }
 
 impl Need for bool {
@@ -42,7 +45,7 @@ impl Need for bool {
     }
 
     fn lack(&self) -> Lack {
-        Lack { reason: Reason::Condition, name: None }
+        Lack { what: Awaited::Condition, name: None }
     }
 }
 
@@ -52,7 +55,7 @@ impl<T> Need for Mutex<T> {
     }
 
     fn lack(&self) -> Lack {
-        Lack { reason: Reason::Lock, name: self.name().cloned() }
+        Lack { what: Awaited::Mutex, name: self.name().cloned() }
     }
 }
 

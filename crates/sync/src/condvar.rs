@@ -3,7 +3,7 @@
 use super::line::Line;
 use super::mutex::{Lock, Mutex, MutexGuard};
 use super::wait::{Aim, Name, Wait};
-use crate::stuck::Awaited;
+use crate::runtime::Awaited;
 use std::fmt;
 use std::future::Future;
 use std::panic::Location;
@@ -22,26 +22,27 @@ const ALL: u32 = 2;
 /// that was called alone is dropped before it has gone on, the next is called.
 ///
 /// ```
+/// # mod upbeat { pub use upbeat_sync as sync; }
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::rc::Rc;
 /// use upbeat::sync::{Condvar, Mutex};
 ///
-/// let node = upbeat::Node::builder("doc/condvar").local_only().build()?;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # tokio::task::LocalSet::new().block_on(&runtime, async {
+/// # use tokio::task::spawn_local as spawn;
 /// let queue = Rc::new((Mutex::new(vec![]), Condvar::named("not empty")));
 /// let taker = Rc::clone(&queue);
-/// let taken = node.spawn(async move {
+/// let taken = spawn(async move {
 ///     let (queue, not_empty) = &*taker;
 ///     let queue = queue.lock().await;
 ///     let mut queue = not_empty.wait_while(queue, |queue| queue.is_empty()).await;
 ///     queue.pop()
 /// });
-/// let taken = node.block_on(async {
-///     queue.0.lock().await.push(7);
-///     queue.1.notify_one();
-///     taken.await
-/// })?;
-/// assert_eq!(taken, Some(7));
-/// # Ok(()) }
+/// queue.0.lock().await.push(7);
+/// queue.1.notify_one();
+/// assert_eq!(taken.await?, Some(7));
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })
+/// # }
 /// ```
 pub struct Condvar {
     name: Name,

@@ -2,7 +2,7 @@
 
 use super::line::{Places, Ranks};
 use super::wait::{Aim, Name, Wait};
-use crate::stuck::Awaited;
+use crate::runtime::Awaited;
 use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
@@ -18,12 +18,15 @@ use std::task::{Context, Poll};
 /// [`Signal::wait`] is still so when it stands in the line.
 ///
 /// ```
+/// # mod upbeat { pub use upbeat_sync as sync; }
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::cell::RefCell;
 /// use std::rc::Rc;
 /// use upbeat::sync::Signal;
 ///
-/// let node = upbeat::Node::builder("doc/signal").local_only().build()?;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # tokio::task::LocalSet::new().block_on(&runtime, async {
+/// # use tokio::task::spawn_local as spawn;
 /// let (tick, order) = (Rc::new(Signal::named("tick")), Rc::new(RefCell::new(vec![])));
 /// assert!(!tick.signal(), "nobody waits: it is gone");
 /// let waits = |who, priority| {
@@ -33,19 +36,18 @@ use std::task::{Context, Poll};
 ///         order.borrow_mut().push(who);
 ///     }
 /// };
-/// let tasks = [("low", 1), ("first", 9), ("second", 9)].map(|(who, at)| node.spawn(waits(who, at)));
-/// while node.turn() {}
+/// let tasks = [("low", 1), ("first", 9), ("second", 9)].map(|(who, at)| spawn(waits(who, at)));
+/// # tokio::task::yield_now().await;
+/// // All three wait now.
 /// while tick.awaited() {
 ///     tick.signal();
 /// }
-/// node.block_on(async {
-///     for task in tasks {
-///         task.await?;
-///     }
-///     Ok::<_, upbeat::TaskEnded>(())
-/// })?;
+/// for task in tasks {
+///     task.await?;
+/// }
 /// assert_eq!(*order.borrow(), ["first", "second", "low"]);
-/// # Ok(()) }
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })
+/// # }
 /// ```
 pub struct Signal {
     name: Name,

@@ -8,7 +8,8 @@
 
 use super::line::{Places, Queue, Ranks};
 use super::wait::{Aim, Holders, Name, Wait};
-use crate::stuck::Awaited;
+use crate::arena::Key;
+use crate::runtime::Awaited;
 use std::cell::{RefCell, RefMut};
 use std::fmt;
 use std::future::Future;
@@ -16,7 +17,6 @@ use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
-use upbeat_memory::pool::Key;
 
 /// Stands at the door.
 const OUTSIDE: u32 = 0;
@@ -30,6 +30,7 @@ const WITH_ALL: u32 = 3;
 /// Data of one node, and `N` conditions by number. One task or handler is inside at a time.
 ///
 /// ```
+/// # mod upbeat { pub use upbeat_sync as sync; }
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::collections::VecDeque;
 /// use std::rc::Rc;
@@ -38,11 +39,13 @@ const WITH_ALL: u32 = 3;
 /// const NOT_EMPTY: usize = 0;
 /// const NOT_FULL: usize = 1;
 ///
-/// let node = upbeat::Node::builder("doc/monitor").local_only().build()?;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # tokio::task::LocalSet::new().block_on(&runtime, async {
+/// # use tokio::task::spawn_local as spawn;
 /// let conditions = ["not empty", "not full"];
 /// let buffer = Rc::new(Monitor::named("buffer", VecDeque::new(), conditions));
 /// let from = Rc::clone(&buffer);
-/// let sum = node.spawn(async move {
+/// let sum = spawn(async move {
 ///     let mut sum = 0;
 ///     for _ in 0..100 {
 ///         let buffer = from.enter().await;
@@ -52,19 +55,17 @@ const WITH_ALL: u32 = 3;
 ///     }
 ///     sum
 /// });
-/// let sum = node.block_on(async {
-///     for number in 1..=100 {
-///         let mut buffer = buffer.enter().await;
-///         while buffer.len() == 8 {
-///             buffer = buffer.wait(NOT_FULL).await;
-///         }
-///         buffer.push_back(number);
-///         buffer.signal(NOT_EMPTY);
+/// for number in 1..=100 {
+///     let mut buffer = buffer.enter().await;
+///     while buffer.len() == 8 {
+///         buffer = buffer.wait(NOT_FULL).await;
 ///     }
-///     sum.await
-/// })?;
-/// assert_eq!(sum, 5050);
-/// # Ok(()) }
+///     buffer.push_back(number);
+///     buffer.signal(NOT_EMPTY);
+/// }
+/// assert_eq!(sum.await?, 5050);
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })
+/// # }
 /// ```
 pub struct Monitor<T, const N: usize> {
     name: Name,

@@ -2,7 +2,7 @@
 
 use super::room::{Room, Taken};
 use super::wait::Wait;
-use crate::stuck::Awaited;
+use crate::runtime::Awaited;
 use std::cell::{Ref, RefCell, RefMut};
 use std::fmt;
 use std::future::Future;
@@ -20,19 +20,20 @@ const SEATS: u32 = u32::MAX;
 /// after it, so that it does not wait for ever. So who reads must not wait to read once more.
 ///
 /// ```
+/// # mod upbeat { pub use upbeat_sync as sync; }
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use upbeat::sync::RwLock;
 ///
-/// let node = upbeat::Node::builder("doc/rwlock").local_only().build()?;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # tokio::task::LocalSet::new().block_on(&runtime, async {
 /// let prices = RwLock::named("prices", vec![3, 5]);
-/// node.block_on(async {
-///     let (one, two) = (prices.read().await, prices.read().await);
-///     assert!(prices.try_write().is_none(), "two read");
-///     drop((one, two));
-///     prices.write().await.push(8);
-///     assert_eq!(prices.read().await.len(), 3);
-/// });
-/// # Ok(()) }
+/// let (one, two) = (prices.read().await, prices.read().await);
+/// assert!(prices.try_write().is_none(), "two read");
+/// drop((one, two));
+/// prices.write().await.push(8);
+/// assert_eq!(prices.read().await.len(), 3);
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })
+/// # }
 /// ```
 pub struct RwLock<T> {
     room: Room,

@@ -8,11 +8,11 @@
 //!
 //! Invariant: a place that is in a queue has a waker, one that was called has none and is in no queue.
 
+use crate::arena::{Arena, Key};
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::task::Waker;
-use upbeat_memory::pool::{Key, Pool};
 
 /// The places of a crowd that has gone are given back where there were more.
 const KEPT: usize = 256;
@@ -29,18 +29,18 @@ struct Waiter {
 
 /// The places of all who wait for one thing.
 pub(super) struct Places {
-    pool: Pool<Waiter>,
+    waiters: Arena<Waiter>,
     /// The most since there was none.
     most: usize,
 }
 
 impl Places {
     pub(super) const fn new() -> Places {
-        Places { pool: Pool::new(u32::MAX), most: 0 }
+        Places { waiters: Arena::new(), most: 0 }
     }
 
     fn get(&mut self, key: Key) -> &mut Waiter {
-        match self.pool.get_mut(key) {
+        match self.waiters.get_mut(key) {
             Some(waiter) => waiter,
             None => unreachable!("who waits keeps its place until it leaves it"),
         }
@@ -49,10 +49,8 @@ impl Places {
     /// Takes somebody in, for a queue to link.
     pub(super) fn insert(&mut self, waker: Waker, note: u32) -> Key {
         let waiter = Waiter { waker: Some(waker), before: None, behind: None, note };
-        let Ok(key) = self.pool.insert(waiter) else {
-            unreachable!("memory ends before there are 2^32 places");
-        };
-        self.most = self.most.max(self.pool.len());
+        let key = self.waiters.insert(waiter);
+        self.most = self.most.max(self.waiters.len());
         key
     }
 
@@ -85,8 +83,8 @@ impl Places {
 
     /// Gives up a place that is in no queue any more.
     pub(super) fn remove(&mut self, key: Key) -> Option<Waker> {
-        let waiter = self.pool.remove(key);
-        if self.pool.is_empty() && self.most > KEPT {
+        let waiter = self.waiters.remove(key);
+        if self.waiters.is_empty() && self.most > KEPT {
             *self = Places::new();
         }
         waiter.and_then(|waiter| waiter.waker)

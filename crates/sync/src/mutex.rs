@@ -2,7 +2,7 @@
 
 use super::room::{Room, Taken};
 use super::wait::Wait;
-use crate::stuck::Awaited;
+use crate::runtime::Awaited;
 use std::cell::{RefCell, RefMut};
 use std::fmt;
 use std::future::Future;
@@ -14,12 +14,15 @@ use std::task::{Context, Poll, ready};
 /// A lock for data of one node. Who waits is served in the order of arrival.
 ///
 /// ```
+/// # mod upbeat { pub use upbeat_sync as sync; }
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::rc::Rc;
-/// use std::time::Duration;
-/// use upbeat::{Mutex, Node};
+/// use upbeat::sync::Mutex;
+/// # use tokio::task::yield_now;
 ///
-/// let node = Node::builder("doc/mutex").local_only().build()?;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # tokio::task::LocalSet::new().block_on(&runtime, async {
+/// # use tokio::task::spawn_local as spawn;
 /// let accounts = Rc::new(Mutex::named("accounts", vec![100, 0]));
 /// let transfer = |sum: i32| {
 ///     let accounts = Rc::clone(&accounts);
@@ -27,14 +30,15 @@ use std::task::{Context, Poll, ready};
 ///         let mut accounts = accounts.lock().await;
 ///         accounts[0] -= sum;
 ///         // Nobody else sees the accounts meanwhile.
-///         upbeat::sleep(Duration::from_millis(1)).await;
+///         yield_now().await;
 ///         accounts[1] += sum;
 ///     }
 /// };
-/// let (one, two) = (node.spawn(transfer(10)), node.spawn(transfer(20)));
-/// node.block_on(async { one.await.and(two.await) })?;
+/// let (one, two) = (spawn(transfer(10)), spawn(transfer(20)));
+/// one.await.and(two.await)?;
 /// assert_eq!(*accounts.try_lock().ok_or("it is free")?, [70, 30]);
-/// # Ok(()) }
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })
+/// # }
 /// ```
 pub struct Mutex<T> {
     room: Room,

@@ -1,7 +1,7 @@
 //! Monitors, and conditions of a mutex.
 
 use super::{Hand, Step, choose, steps};
-use crate::sync::{Condvar, Monitor, MonitorGuard, Mutex, MutexGuard};
+use crate::{Condvar, Monitor, MonitorGuard, Mutex, MutexGuard};
 use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::VecDeque;

@@ -2,7 +2,7 @@
 
 use super::room::{Room, Taken};
 use super::wait::Wait;
-use crate::stuck::Awaited;
+use crate::runtime::Awaited;
 use std::fmt;
 use std::future::Future;
 use std::panic::Location;
@@ -14,22 +14,23 @@ use std::task::{Context, Poll, ready};
 /// Who waits is served in the order of arrival, also where one that came later wants less.
 ///
 /// ```
+/// # mod upbeat { pub use upbeat_sync as sync; }
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use upbeat::sync::Semaphore;
 ///
-/// let node = upbeat::Node::builder("doc/semaphore").local_only().build()?;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # tokio::task::LocalSet::new().block_on(&runtime, async {
 /// let desks = Semaphore::named("desks", 3);
-/// node.block_on(async {
-///     let two = desks.acquire(2).await;
-///     assert!(desks.try_acquire(2).is_none());
-///     assert_eq!(desks.free(), 1);
-///     drop(two);
-///     // One desk more, for good; and three less.
-///     desks.add(1);
-///     desks.acquire(3).await.forget();
-///     assert_eq!(desks.free(), 1);
-/// });
-/// # Ok(()) }
+/// let two = desks.acquire(2).await;
+/// assert!(desks.try_acquire(2).is_none());
+/// assert_eq!(desks.free(), 1);
+/// drop(two);
+/// // One desk more, for good; and three less.
+/// desks.add(1);
+/// desks.acquire(3).await.forget();
+/// assert_eq!(desks.free(), 1);
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })
+/// # }
 /// ```
 pub struct Semaphore {
     room: Room,

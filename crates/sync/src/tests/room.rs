@@ -1,7 +1,7 @@
 //! Mutexes, locks and semaphores: seats in the order of arrival.
 
 use super::{Hand, Step, choose, steps};
-use crate::sync::{Mutex, RwLock, Semaphore};
+use crate::{Mutex, RwLock, Semaphore};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 

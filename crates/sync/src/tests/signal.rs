@@ -1,7 +1,7 @@
 //! Signals, and one-shots.
 
 use super::{Hand, Step, choose, steps};
-use crate::sync::{NeverSent, Signal, oneshot};
+use crate::{NeverSent, Signal, oneshot};
 use proptest::prelude::*;
 
 /// Who waits (priority, arrival, number), and who has a signal.
