@@ -24,6 +24,7 @@ use crate::sync::{Ordering, fence};
 use cursor::Cursor;
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
+use std::mem::ManuallyDrop;
 use words::Ring;
 
 /// Bytes in a slot: two cache lines. Processors fetch lines in pairs, so with slots of one line
@@ -145,9 +146,9 @@ impl Writer {
         progress: impl Fn() -> u64,
     ) -> Result<Claim<'_>, Refused> {
         let need = u64::from(span) + u64::from(keep);
-        // A span of 0 wraps round to one that is too long.
-        let last = span.wrapping_sub(1);
-        if need > u64::from(self.free.get()) || last >= self.next.left() || self.claimed.get() {
+        // There is always one slot before the end of the ring.
+        let leaves_ring = span != 1 && span.wrapping_sub(1) >= self.next.left();
+        if need > u64::from(self.free.get()) || leaves_ring || self.claimed.get() {
             self.make_room(span, keep, progress)?;
         }
         if span > 1 {
@@ -258,9 +259,14 @@ impl Writer {
         let at = self.next.word();
         let owned = self.next.mark() + (u64::from(span - 1) << SPAN_SHIFT);
         let first = head[0] & !OWNED | owned;
-        self.next.pass(&self.ring, span);
+        match span {
+            1 => self.next.pass_one(&self.ring),
+            span => self.next.pass(&self.ring, span),
+        }
         self.free.set(self.free.get() - span);
         self.out.set(self.out.get() + u64::from(span));
+        // What was written above is whole, and nothing that is called below writes a message.
+        self.claimed.set(false);
         if self.dirty_slots.get() != 0 {
             self.wipe_next();
         }
@@ -330,7 +336,8 @@ impl Claim<'_> {
     #[inline(always)]
     pub fn commit(self, head: [u64; 3], payload: usize) {
         assert!(payload <= self.room() && head[0] & KIND != 0);
-        self.writer.publish(head, span_of(payload));
+        // The claim ends by this, and not behind it.
+        ManuallyDrop::new(self).writer.publish(head, span_of(payload));
         probe::committed(payload);
     }
 }
@@ -431,7 +438,8 @@ impl Reader {
         if rest & LAP != 0 {
             return Look::Nothing;
         }
-        if rest & !KIND != 0 || rest == 0 {
+        // Padding, whose kind is 0, wraps round to more than any kind.
+        if rest.wrapping_sub(1) >= KIND {
             return Look::Long;
         }
         fence(Ordering::Acquire);
@@ -583,7 +591,7 @@ impl Reader {
     #[inline(always)]
     pub fn advance_short(&self) {
         self.span.set(0);
-        self.next.pass(&self.ring, 1);
+        self.next.pass_one(&self.ring);
         self.taken.set(self.taken.get() + 1);
     }
 

@@ -85,14 +85,31 @@ impl Cursor {
     /// Passes `span` slots, which do not go beyond the end of the ring.
     #[inline(always)]
     pub(super) fn pass(&self, ring: &Ring, span: u32) {
-        if span >= self.left.get() {
-            self.word.set(0);
-            self.left.set(ring.slots());
-            self.mark.set(next_mark(self.mark.get()));
-        } else {
-            self.word.set(self.word.get() + span as usize * SLOT_WORDS);
-            self.left.set(self.left.get() - span);
+        self.word.set(self.word.get() + span as usize * SLOT_WORDS);
+        let left = self.left.get().saturating_sub(span);
+        self.left.set(left);
+        if left == 0 {
+            self.wrap(ring);
         }
+    }
+
+    /// Passes one slot, as [`Cursor::pass`] does.
+    #[inline(always)]
+    pub(super) fn pass_one(&self, ring: &Ring) {
+        self.word.set(self.word.get() + SLOT_WORDS);
+        self.left.set(self.left.get() - 1);
+        if self.left.get() == 0 {
+            self.wrap(ring);
+        }
+    }
+
+    /// Goes to the first slot of the ring, in the next lap.
+    #[cold]
+    #[inline(never)]
+    fn wrap(&self, ring: &Ring) {
+        self.word.set(0);
+        self.left.set(ring.slots());
+        self.mark.set(next_mark(self.mark.get()));
     }
 }
 
