@@ -78,13 +78,13 @@ impl CallNumber {
     pub const NONE: CallNumber = CallNumber { index: 0, generation: 0 };
 
     /// The number as it stands in a head.
-    #[inline]
+    #[inline(always)]
     pub const fn as_u64(self) -> u64 {
         self.index as u64 | (self.generation as u64) << 32
     }
 
     /// The number that stands in a head.
-    #[inline]
+    #[inline(always)]
     pub const fn from_u64(word: u64) -> CallNumber {
         CallNumber { index: word as u32, generation: (word >> 32) as u32 }
     }
@@ -150,13 +150,13 @@ impl Head {
     };
 
     /// A call of `len` argument bytes.
-    #[inline]
+    #[inline(always)]
     pub const fn call(method: u16, call: CallNumber, len: u32) -> Head {
         Head { kind: Kind::Call, len, call, method, ..Head::BARE }
     }
 
     /// A one-way message of `len` argument bytes.
-    #[inline]
+    #[inline(always)]
     pub const fn oneway(method: u16, len: u32) -> Head {
         Head { kind: Kind::Oneway, len, method, ..Head::BARE }
     }
@@ -168,7 +168,7 @@ impl Head {
     }
 
     /// The result of a call, of `len` bytes.
-    #[inline]
+    #[inline(always)]
     pub const fn reply(call: CallNumber, len: u32) -> Head {
         Head { kind: Kind::Reply, len, call, ..Head::BARE }
     }
@@ -186,7 +186,7 @@ impl Head {
     }
 
     /// An operation of a channel, of `len` bytes, which is answered under this number.
-    #[inline]
+    #[inline(always)]
     pub const fn operation(code: u16, call: CallNumber, len: u32) -> Head {
         Head { kind: Kind::Operation, len, call, method: code, ..Head::BARE }
     }
@@ -268,7 +268,7 @@ impl Head {
     }
 
     /// The same head with flags added; its length must count their extensions already.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub const fn with_flags(mut self, flags: Flags) -> Head {
         self.flags = self.flags.with(flags);
@@ -276,7 +276,7 @@ impl Head {
     }
 
     /// The same head of a message that is stamped in this manner.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub const fn with_manner(mut self, manner: Option<Manner>) -> Head {
         self.manner = manner;
@@ -284,14 +284,14 @@ impl Head {
     }
 
     /// The words of a one-way message that is stamped, with a stamp.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub const fn stamped_oneway(words: [u64; 3], stamp: u64) -> [u64; 3] {
         [words[0], stamp, words[2]]
     }
 
     /// The words of a reply that is stamped, with a stamp, of which the lower 48 bits are carried.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub const fn stamped_reply(words: [u64; 3], stamp: u64) -> [u64; 3] {
         [words[0], words[1], words[2] | stamp & STAMP_MASK]
@@ -316,7 +316,7 @@ impl Head {
     }
 
     /// The three words of the head; lap and span, the ring's own, are zero.
-    #[inline]
+    #[inline(always)]
     pub const fn words(&self) -> [u64; 3] {
         let words = [
             (self.kind as u64) << KIND_SHIFT | (self.len as u64) << LEN_SHIFT,
@@ -509,6 +509,7 @@ impl Head {
     }
 }
 
+#[inline(always)]
 const fn manner_byte(manner: Option<Manner>) -> u8 {
     match manner {
         Some(manner) => manner.byte(),

@@ -122,6 +122,7 @@ impl Writer {
     }
 
     /// Slots written so far, padding included.
+    #[inline(always)]
     pub fn out(&self) -> u64 {
         self.out.get()
     }

@@ -106,11 +106,13 @@ impl Home {
     }
 
     /// The page on which the node speaks to all peers.
+    #[inline(always)]
     pub fn page(&self) -> &NodePage {
         &self.page
     }
 
     /// The board on which peers note what wants a look.
+    #[inline(always)]
     pub fn board(&self) -> &Board {
         &self.board
     }

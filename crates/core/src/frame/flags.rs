@@ -50,7 +50,7 @@ impl Flags {
 
     /// As they stand in a head's third word: where a payload lies has a byte of its own, for a
     /// stamped reply has no room for flags.
-    #[inline]
+    #[inline(always)]
     pub(super) const fn in_head(self) -> u64 {
         let placed = (self.0 & Flags::PLACED.0 != 0) as u64;
         ((self.0 & !Flags::PLACED.0) as u64) << FLAGS_SHIFT | placed << PLACED_SHIFT
@@ -92,13 +92,13 @@ pub struct Placed {
 
 impl Placed {
     /// As it stands in the payload.
-    #[inline]
+    #[inline(always)]
     pub const fn as_u64(self) -> u64 {
         self.slab as u64 | (self.index as u64) << 16 | (self.len as u64) << 32
     }
 
     /// What stands in a payload.
-    #[inline]
+    #[inline(always)]
     pub const fn from_u64(word: u64) -> Placed {
         Placed { slab: word as u16, index: (word >> 16) as u16, len: (word >> 32) as u32 }
     }

@@ -122,6 +122,7 @@ pub(super) struct Front {
 
 impl Front {
     /// A head alone.
+    #[inline(always)]
     pub(super) const fn plain(head: Words) -> Front {
         Front { head, extensions: Extensions::NONE }
     }
