@@ -29,6 +29,7 @@ pub(crate) const PLACES_MAX: u32 = INDEX as u32 - 1;
 
 const INDEX: u64 = (1 << 24) - 1;
 const PRIORITY_SHIFT: u32 = 24;
+const GENERATION_SHIFT: u32 = 32;
 /// The task is on a list, or is to be made up for.
 const QUEUED: u64 = 1 << 26;
 /// Somebody asks when the task is woken.
@@ -39,20 +40,20 @@ const FLAGS: u64 = 0b11_1111 << 26;
 
 /// The future that drives the node: it has no place.
 pub(crate) const MAIN: TaskId =
-    u64::MAX << 32 | (Priority::Normal as u64) << PRIORITY_SHIFT | INDEX;
+    u64::MAX << GENERATION_SHIFT | (Priority::Normal as u64) << PRIORITY_SHIFT | INDEX;
 /// A handler that has not become a task. On the list it means nobody, but wakes the node.
 pub(crate) const NO_TASK: TaskId = MAIN - 1;
 
 /// Names the task of this place.
 pub(crate) fn name(place: Key, priority: Priority) -> TaskId {
     let low = u64::from(place.index) | (priority as u64) << PRIORITY_SHIFT;
-    u64::from(place.generation) << 32 | low
+    u64::from(place.generation) << GENERATION_SHIFT | low
 }
 
 /// The place that a task is named by.
 #[inline]
 pub(crate) fn place(task: TaskId) -> Key {
-    Key { index: (task & INDEX) as u32, generation: (task >> 32) as u32 }
+    Key { index: (task & INDEX) as u32, generation: (task >> GENERATION_SHIFT) as u32 }
 }
 
 /// Where those that were woken are written down.
@@ -316,6 +317,13 @@ impl<R: Roll> Wakeup<R> {
     #[inline]
     pub(crate) fn task(&self) -> TaskId {
         self.word.load(Ordering::Relaxed) & !FLAGS
+    }
+
+    /// Whether it is this task's, of the tasks of its place.
+    #[inline]
+    pub(crate) fn is_of(&self, task: TaskId) -> bool {
+        // Which of them it is stands above everything else.
+        (self.word.load(Ordering::Relaxed) ^ task) >> GENERATION_SHIFT == 0
     }
 
     /// Changes whose it is. Gives the word as it was.

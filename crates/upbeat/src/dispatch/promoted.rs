@@ -81,6 +81,14 @@ impl Dispatcher {
         let awaits_reply = self.polled.answer_awaited();
         charge.session.charge(&mut charge.charge, awaits_reply, self.purse.requests());
         self.close_if_full();
+        self.press_if_freed();
+    }
+
+    /// If a handler has given bytes back, requests that wait are looked at.
+    pub(super) fn press_if_freed(&self) {
+        if self.purse.was_freed() {
+            self.pressed.set(true);
+        }
     }
 
     /// If the budget was filled, no session accepts requests at once any more.

@@ -41,7 +41,11 @@ impl Dispatcher {
                 let call = Some(call).filter(|call| *call != CallNumber::NONE);
                 Some(Caller { session: Some(key), call })
             }
-            Running::Task(id) => self.tasks.end_panicked(id),
+            Running::Task(id) => {
+                let caller = self.tasks.end_panicked(id);
+                self.press_if_freed();
+                caller
+            }
             Running::Nothing => None,
         };
         if let Some(Caller { session: Some(key), call }) = caller

@@ -41,6 +41,7 @@ impl Dispatcher {
     }
 
     /// Polls a task once.
+    #[inline(always)]
     pub(super) fn run(self: &Rc<Self>, id: TaskId, cause: Cause) {
         let Some(mut polled) = self.tasks.begin(id) else { return };
         let Some(live) = polled.live() else { return };
@@ -54,15 +55,12 @@ impl Dispatcher {
             task.poll(&mut Context::from_waker(waker)).is_ready()
         });
         self.current.set(NOBODY);
-        if done {
-            polled.done()
-        } else {
-            polled.waits()
-        }
-        if self.purse.was_freed() {
-            self.pressed.set(true);
-        }
         self.unflushed.set(true);
+        if !done {
+            return polled.waits(&self.tasks, id);
+        }
+        polled.done(&self.tasks, id);
+        self.press_if_freed();
     }
 
     /// Polls tasks that are ready: what has come as a task at once, and a few of the others.

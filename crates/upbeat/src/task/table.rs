@@ -55,7 +55,7 @@ impl Place {
     #[inline]
     fn is_of(&self, id: TaskId) -> bool {
         match self {
-            Place::Waits(live) => live.wakeup.task() == id,
+            Place::Waits(live) => live.wakeup.is_of(id),
             Place::Vacant(generation, Vacant::Polled { .. }) => {
                 *generation == wake::place(id).generation
             }
@@ -72,12 +72,12 @@ struct Block {
 
 impl Block {
     /// One with free places that begin at this number.
-    fn new(begin: usize) -> Box<Block> {
+    fn new(begin: usize) -> Block {
         let free = |at: usize| {
             let next = if at + 1 == BLOCK { NONE } else { (begin + at + 1) as u32 };
             Cell::new(Place::Vacant(1, Vacant::Free { next }))
         };
-        Box::new(Block { places: std::array::from_fn(free), joiners: RefCell::new(None) })
+        Block { places: std::array::from_fn(free), joiners: RefCell::new(None) }
     }
 
     #[inline]
@@ -85,7 +85,7 @@ impl Block {
         &self.places[wake::place(id).index as usize % BLOCK]
     }
 
-    /// Looks at a task's place, and changes it. No code of the application's runs meanwhile.
+    /// Looks at the place of a task, or of none, and changes it. No code of the application's runs meanwhile.
     fn with<R>(&self, id: TaskId, with: impl FnOnce(&mut Place) -> R) -> Option<R> {
         let cell = self.place(id);
         let mut place = cell.replace(Place::Vacant(0, POLLED));
@@ -115,6 +115,8 @@ type Shelf = Box<[OnceCell<Box<Block>>; SHELF]>;
 
 /// The tasks of a node.
 pub(crate) struct Tasks {
+    /// The first block, which is all that most nodes need, and the blocks behind it.
+    first: Block,
     shelves: [OnceCell<Shelf>; SHELVES],
     /// How many blocks there are.
     blocks: Cell<usize>,
@@ -131,9 +133,10 @@ pub(crate) struct Tasks {
 impl Tasks {
     pub(crate) fn new(drives: Rc<Drives>) -> Rc<Tasks> {
         Rc::new(Tasks {
+            first: Block::new(0),
             shelves: [const { OnceCell::new() }; SHELVES],
-            blocks: Cell::new(0),
-            free: Cell::new(NONE),
+            blocks: Cell::new(1),
+            free: Cell::new(0),
             live: Cell::new(0),
             asked: Cell::new(false),
             spares: Spares::default(),
@@ -141,9 +144,16 @@ impl Tasks {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn block(&self, id: TaskId) -> Option<&Block> {
-        let number = wake::place(id).index as usize / BLOCK;
+        match wake::place(id).index as usize / BLOCK {
+            0 => Some(&self.first),
+            number => self.block_beyond(number),
+        }
+    }
+
+    #[inline(never)]
+    fn block_beyond(&self, number: usize) -> Option<&Block> {
         self.shelves.get(number / SHELF)?.get()?[number % SHELF].get().map(|block| &**block)
     }
 
@@ -152,7 +162,7 @@ impl Tasks {
         let number = self.blocks.get();
         let shelf = self.shelves.get(number / SHELF)?;
         let shelf = shelf.get_or_init(|| Box::new([const { OnceCell::new() }; SHELF]));
-        shelf[number % SHELF].get_or_init(|| Block::new(number * BLOCK));
+        shelf[number % SHELF].get_or_init(|| Box::new(Block::new(number * BLOCK)));
         self.blocks.set(number + 1);
         self.free.set((number * BLOCK) as u32);
         Some(())
@@ -160,6 +170,14 @@ impl Tasks {
 
     fn with<R>(&self, id: TaskId, with: impl FnOnce(&mut Place) -> R) -> Option<R> {
         self.block(id)?.with(id, with)
+    }
+
+    /// Returns all places.
+    fn places(&self) -> impl Iterator<Item = &Cell<Place>> {
+        let shelves = self.shelves.iter().filter_map(OnceCell::get);
+        let blocks = shelves.flat_map(|shelf| shelf.iter()).filter_map(OnceCell::get);
+        let blocks = std::iter::once(&self.first).chain(blocks.map(|block| &**block));
+        blocks.flat_map(|block| &block.places)
     }
 
     /// Takes a task in, and wakes it if it was woken before. Gives it back where there are too
@@ -183,7 +201,8 @@ impl Tasks {
     pub(crate) fn fill(&self, id: TaskId, live: Live) {
         live.wakeup.name(id);
         if let Some(block) = self.block(id) {
-            block.place(id).set(Place::Waits(live));
+            // What was there is a note that says nothing.
+            forget(block.place(id).replace(Place::Waits(live)));
         }
     }
 
@@ -191,7 +210,7 @@ impl Tasks {
     pub(crate) fn release(&self, id: TaskId) {
         if let Some(block) = self.block(id) {
             self.live.set(self.live.get() - 1);
-            self.free(block, id);
+            self.free(block.place(id), id);
         }
     }
 
@@ -203,7 +222,7 @@ impl Tasks {
     ) -> Result<TaskId, Live> {
         let Some((block, id)) = self.take_place(priority) else { return Err(live) };
         name(&live.wakeup, id);
-        block.place(id).set(Place::Waits(live));
+        forget(block.place(id).replace(Place::Waits(live)));
         Ok(id)
     }
 
@@ -223,18 +242,21 @@ impl Tasks {
         else {
             unreachable!("a place on the list of free ones is free")
         };
-        place.set(Place::Vacant(generation, POLLED));
+        forget(place.replace(Place::Vacant(generation, POLLED)));
         self.free.set(next);
         self.live.set(self.live.get() + 1);
         Some((block, wake::name(Key { index, generation }, priority)))
     }
 
     /// Frees a task's place. Gives what was there.
-    fn free(&self, block: &Block, id: TaskId) -> Option<Live> {
+    fn free(&self, place: &Cell<Place>, id: TaskId) -> Option<Live> {
         let key = wake::place(id);
         let generation = key.generation.checked_add(1).unwrap_or(1);
-        let free = Place::Vacant(generation, Vacant::Free { next: self.free.get() });
-        let was = block.with(id, |place| std::mem::replace(place, free))?;
+        let was = place.replace(Place::Vacant(generation, Vacant::Free { next: self.free.get() }));
+        if !was.is_of(id) {
+            place.set(was);
+            return None;
+        }
         self.free.set(key.index);
         match was {
             Place::Waits(live) => Some(live),
@@ -258,16 +280,13 @@ impl Tasks {
     }
 
     /// Takes a task out to be polled. None if it is gone, or being polled.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin(&self, id: TaskId) -> Option<Polled<'_>> {
-        let block = self.block(id)?;
-        let cell = block.place(id);
-        match cell.replace(Place::Vacant(wake::place(id).generation, POLLED)) {
-            Place::Waits(live) if live.wakeup.task() == id => {
-                Some(Polled { tasks: self, id, block, live: Some(live) })
-            }
+        let place = self.block(id)?.place(id);
+        match place.replace(Place::Vacant(wake::place(id).generation, POLLED)) {
+            Place::Waits(live) if live.wakeup.is_of(id) => Some(Polled { place, live: Some(live) }),
             other => {
-                cell.set(other);
+                place.set(other);
                 None
             }
         }
@@ -292,17 +311,15 @@ impl Tasks {
         }
         // One that goes on is put back when this is dropped.
         if !polled.live().is_some_and(|live| live.task.as_mut().outlives(why)) {
-            polled.cancel(why);
+            polled.cancel(self, id, why);
         }
         true
     }
 
     /// The handlers of this session's one-way messages. One that is being polled is not among them.
     pub(crate) fn oneways_of(&self, session: Key) -> Vec<TaskId> {
-        let shelves = self.shelves.iter().filter_map(OnceCell::get);
-        let blocks = shelves.flat_map(|shelf| shelf.iter()).filter_map(OnceCell::get);
         let mut found = Vec::new();
-        for place in blocks.flat_map(|block| &block.places) {
+        for place in self.places() {
             let was = place.replace(Place::Vacant(0, POLLED));
             if let Place::Waits(live) = &was
                 && let Some(caller) = live.task.caller()
@@ -318,9 +335,7 @@ impl Tasks {
 
     /// Ends everything that there is.
     pub(crate) fn end_all(&self, why: Cancelled) {
-        let shelves = self.shelves.iter().filter_map(OnceCell::get);
-        let blocks = shelves.flat_map(|shelf| shelf.iter()).filter_map(OnceCell::get);
-        for place in blocks.flat_map(|block| &block.places) {
+        for place in self.places() {
             let mut was = place.replace(Place::Vacant(0, POLLED));
             let id = match &mut was {
                 Place::Waits(live) => live.wakeup.task(),
@@ -339,7 +354,7 @@ impl Tasks {
     /// Forgets a task, and drops it.
     pub(crate) fn abandon(&self, id: TaskId) {
         if let Some(polled) = self.begin(id) {
-            polled.abandon();
+            polled.abandon(self, id);
         }
     }
 
@@ -349,9 +364,9 @@ impl Tasks {
         let live = polled.live()?;
         let caller = live.task.caller();
         if live.task.as_mut().spawned().is_some() {
-            polled.cancel(Cancelled::Panicked);
+            polled.cancel(self, id, Cancelled::Panicked);
         } else {
-            polled.abandon();
+            polled.abandon(self, id);
         }
         caller
     }
@@ -372,7 +387,7 @@ impl Tasks {
             self.drives.is_awaited(waker);
             return false;
         }
-        self.free(block, id).into_iter().for_each(|live| self.keep(live));
+        self.free(block.place(id), id).into_iter().for_each(|live| self.keep(live));
         true
     }
 
@@ -393,7 +408,7 @@ impl Tasks {
         });
         drop(block.joiner(id));
         if ended == Some(true) {
-            self.free(block, id).into_iter().for_each(|live| self.keep(live));
+            self.free(block.place(id), id).into_iter().for_each(|live| self.keep(live));
         }
     }
 
@@ -405,9 +420,7 @@ impl Tasks {
 
 impl Drop for Tasks {
     fn drop(&mut self) {
-        let shelves = self.shelves.iter_mut().filter_map(OnceCell::get_mut);
-        let blocks = shelves.flat_map(|shelf| shelf.iter_mut()).filter_map(OnceCell::get_mut);
-        for place in blocks.flat_map(|block| &mut block.places) {
+        for place in self.places() {
             let was = place.replace(Place::Vacant(0, POLLED));
             contain(|| drop(was));
         }
@@ -423,45 +436,44 @@ impl Live {
 
 /// A task that is being polled. Dropped, as by a panic, it is in its place again.
 pub(crate) struct Polled<'t> {
-    tasks: &'t Tasks,
-    id: TaskId,
-    block: &'t Block,
+    place: &'t Cell<Place>,
     live: Option<Live>,
 }
 
 impl Polled<'_> {
     /// What is to be polled, and what wakes it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn live(&mut self) -> Option<&mut Live> {
         self.live.as_mut()
     }
 
     /// It waits on.
-    #[inline]
-    pub(crate) fn waits(mut self) {
-        if self.tasks.asked.get() {
-            return self.waits_or_ends();
+    #[inline(always)]
+    pub(crate) fn waits(mut self, tasks: &Tasks, id: TaskId) {
+        if tasks.asked.get() {
+            return self.waits_or_ends(tasks, id);
         }
         if let Some(live) = self.live.take() {
             // What was there is a note that says nothing.
-            forget(self.block.place(self.id).replace(Place::Waits(live)));
+            forget(self.place.replace(Place::Waits(live)));
             forget(self);
         }
     }
 
     /// Something may have been asked of it while it was polled.
     #[cold]
-    fn waits_or_ends(mut self) {
-        self.tasks.asked.set(false);
+    #[inline(never)]
+    fn waits_or_ends(mut self, tasks: &Tasks, id: TaskId) {
+        tasks.asked.set(false);
         if let Some(why) = self.put_back() {
-            self.tasks.end(self.id, why);
+            tasks.end(id, why);
         }
     }
 
     /// Puts it back. Gives why it is to be ended, if it is.
     fn put_back(&mut self) -> Option<Cancelled> {
         let live = self.live.take()?;
-        let was = self.block.place(self.id).replace(Place::Vacant(0, POLLED));
+        let was = self.place.replace(Place::Vacant(0, POLLED));
         let mut why = None;
         if let Place::Vacant(_, Vacant::Polled { ends, alone }) = was {
             why = ends;
@@ -469,43 +481,51 @@ impl Polled<'_> {
                 live.wakeup.leave_alone();
             }
         }
-        self.block.place(self.id).set(Place::Waits(live));
+        self.place.set(Place::Waits(live));
         why
     }
 
     /// It is done.
-    pub(crate) fn done(mut self) {
-        let alone = |place: &mut Place| {
-            matches!(place, Place::Vacant(_, Vacant::Polled { alone: true, .. }))
-        };
-        let alone = self.block.with(self.id, alone) == Some(true);
+    #[inline(never)]
+    pub(crate) fn done(mut self, tasks: &Tasks, id: TaskId) {
         let Some(mut live) = self.live.take() else { return };
-        let tasks = self.tasks;
         tasks.live.set(tasks.live.get() - 1);
-        let spawned = live.task.as_mut().spawned().is_some();
-        if spawned && !alone && !live.wakeup.is_alone() {
-            // Its outcome lies there until it is joined.
-            self.block.place(self.id).set(Place::Waits(live));
-            return self.block.joiner(self.id).into_iter().for_each(Waker::wake);
+        if live.task.as_mut().spawned().is_some() {
+            return Polled::spawned_done(self.place, live, tasks, id);
         }
-        tasks.free(self.block, self.id);
-        if spawned { tasks.keep(live) } else { live.task.done() }
+        tasks.free(self.place, id);
+        live.task.done();
+    }
+
+    /// A task that the application has spawned is done.
+    fn spawned_done(place: &Cell<Place>, live: Live, tasks: &Tasks, id: TaskId) {
+        let was = place.replace(Place::Vacant(0, POLLED));
+        let alone = matches!(was, Place::Vacant(_, Vacant::Polled { alone: true, .. }));
+        place.set(was);
+        if !alone && !live.wakeup.is_alone() {
+            // Its outcome lies there until it is joined.
+            place.set(Place::Waits(live));
+            let joiner = tasks.block(id).and_then(|block| block.joiner(id));
+            return joiner.into_iter().for_each(Waker::wake);
+        }
+        tasks.free(place, id);
+        tasks.keep(live);
     }
 
     /// It is forgotten, and dropped.
-    fn abandon(mut self) {
+    fn abandon(mut self, tasks: &Tasks, id: TaskId) {
         let Some(live) = self.live.take() else { return };
-        self.tasks.live.set(self.tasks.live.get() - 1);
-        self.tasks.free(self.block, self.id);
+        tasks.live.set(tasks.live.get() - 1);
+        tasks.free(self.place, id);
         contain(|| drop(live));
     }
 
     /// It is ended before it is done.
-    fn cancel(mut self, why: Cancelled) {
+    fn cancel(mut self, tasks: &Tasks, id: TaskId, why: Cancelled) {
         if let Some(live) = &mut self.live {
             contain(|| live.task.as_mut().cancel(why));
         }
-        self.done();
+        self.done(tasks, id);
     }
 }
 
