@@ -1,6 +1,8 @@
 //! The ring between two threads, in every order that the memory model allows.
 
 use super::*;
+use crate::region::Region;
+use crate::sync::Ordering;
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicU64;
 use loom::thread;

@@ -2,6 +2,7 @@
 
 use super::cursor::next_lap;
 use super::*;
+use crate::region::Region;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 

@@ -1,0 +1,217 @@
+//! A region for models: one loom atomic a word, so that loom sees every access.
+
+use super::{Arc, AtomicU64, Ordering, WORD};
+// No part of the model: it counts across threads what only one of them does.
+use std::sync::atomic::AtomicI64;
+
+/// A checked view of shared words, for models: one loom atomic a word.
+#[derive(Clone)]
+pub struct Region {
+    cells: Arc<Vec<AtomicU64>>,
+    first: usize,
+    words: usize,
+    /// Stores that still take effect, for a side that stops for ever after some of them.
+    life: Option<Arc<AtomicI64>>,
+}
+
+/// One word of a region.
+pub struct Word(Region);
+
+impl Word {
+    /// Loads the word, without order.
+    pub fn load(&self) -> u64 {
+        self.0.load(0)
+    }
+}
+
+/// One word of a region that this side writes.
+pub struct OwnWord(Region);
+
+impl OwnWord {
+    /// Stores the word behind every earlier write.
+    pub fn publish(&self, value: u64) {
+        self.0.publish(0, value);
+    }
+}
+
+impl Region {
+    /// Takes one word that this side writes, to store it often.
+    #[must_use]
+    pub fn own_word_at(&self, at: usize) -> OwnWord {
+        OwnWord(self.part(at, 1))
+    }
+
+    /// Takes one word, to load it often.
+    #[must_use]
+    pub fn word_at(&self, at: usize) -> Word {
+        Word(self.part(at, 1))
+    }
+
+    /// Makes a zeroed region of `words` words.
+    pub fn heap(words: usize) -> Region {
+        let cells = Arc::new((0..words).map(|_| AtomicU64::new(0)).collect());
+        Region { cells, first: 0, words, life: None }
+    }
+
+    /// The number of words.
+    pub fn words(&self) -> usize {
+        self.words
+    }
+
+    /// Whether this side may store.
+    pub fn is_writable(&self) -> bool {
+        true
+    }
+
+    /// A view of `words` words that starts at word `first`.
+    #[must_use]
+    pub fn part(&self, first: usize, words: usize) -> Region {
+        assert!(first <= self.words && words <= self.words - first);
+        Region { first: self.first + first, words, ..self.clone() }
+    }
+
+    /// The same words, to read alone.
+    #[must_use]
+    pub fn read_only(&self) -> Region {
+        self.clone()
+    }
+
+    /// The same words for a side that stops for ever after `stores` stores: later ones have
+    /// no effect.
+    #[must_use]
+    pub fn mortal(&self, stores: i64) -> Region {
+        Region { life: Some(Arc::new(AtomicI64::new(stores))), ..self.clone() }
+    }
+
+    /// Whether every store so far took effect.
+    pub fn is_alive(&self) -> bool {
+        self.life.as_ref().is_none_or(|life| life.load(Ordering::Relaxed) >= 0)
+    }
+
+    /// Spends one store; false if none is left.
+    fn spend(&self) -> bool {
+        self.life.as_ref().is_none_or(|life| life.fetch_sub(1, Ordering::Relaxed) > 0)
+    }
+
+    fn word(&self, at: usize) -> &AtomicU64 {
+        assert!(at < self.words);
+        &self.cells[self.first + at]
+    }
+
+    /// Loads a word, without order.
+    pub fn load(&self, at: usize) -> u64 {
+        self.word(at).load(Ordering::Relaxed)
+    }
+
+    /// Stores a word, without order.
+    pub fn store(&self, at: usize, value: u64) {
+        if self.spend() {
+            self.word(at).store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Stores a word behind every earlier write.
+    pub fn publish(&self, at: usize, value: u64) {
+        if self.spend() {
+            self.word(at).store(value, Ordering::Release);
+        }
+    }
+
+    /// # Safety
+    /// As in life; here the bounds are checked.
+    pub(crate) unsafe fn load_in(&self, at: usize) -> u64 {
+        self.load(at)
+    }
+
+    /// # Safety
+    /// As in life; here the bounds are checked.
+    pub(crate) unsafe fn store_in(&self, at: usize, value: u64) {
+        self.store(at, value);
+    }
+
+    /// # Safety
+    /// As in life; here the bounds are checked.
+    pub(crate) unsafe fn load_two_in(&self, at: usize) -> (u64, u64) {
+        (self.load(at), self.load(at + 1))
+    }
+
+    /// # Safety
+    /// As in life; here the bounds are checked.
+    pub(crate) unsafe fn publish_three_in(&self, at: usize, words: [u64; 3]) {
+        self.store(at + 1, words[1]);
+        self.store(at + 2, words[2]);
+        self.publish(at, words[0]);
+    }
+
+    /// Stores a word behind every earlier write, where the other side uses [`Region::take`].
+    /// A store cannot come between the two halves of an exchange. Loom does not know that of
+    /// plain stores, so this is an exchange as well.
+    pub fn give(&self, at: usize, value: u64) {
+        self.word(at).swap(value, Ordering::Release);
+    }
+
+    /// Stores one byte.
+    pub fn store_byte(&self, at: usize, value: u8) {
+        self.change_byte(at, value, Ordering::Relaxed);
+    }
+
+    /// Takes a byte: loads it and leaves 0, in one step that is ordered like a lock.
+    pub fn take_byte(&self, at: usize) -> u8 {
+        self.change_byte(at, 0, Ordering::AcqRel)
+    }
+
+    fn change_byte(&self, at: usize, value: u8, order: Ordering) -> u8 {
+        let changed = |word: u64| {
+            let mut bytes = word.to_ne_bytes();
+            bytes[at % WORD] = value;
+            Some(u64::from_ne_bytes(bytes))
+        };
+        let (Ok(before) | Err(before)) =
+            self.word(at / WORD).fetch_update(order, Ordering::Relaxed, changed);
+        before.to_ne_bytes()[at % WORD]
+    }
+
+    /// Takes a word: loads it and leaves 0, in one step that is ordered like a lock.
+    pub fn take(&self, at: usize) -> u64 {
+        self.word(at).swap(0, Ordering::AcqRel)
+    }
+
+    /// Flips the bits of `mask` in a word, in one step, behind every earlier read and write.
+    pub fn toggle(&self, at: usize, mask: u64) {
+        if self.spend() {
+            self.word(at).fetch_xor(mask, Ordering::Release);
+        }
+    }
+
+    /// Loads the eight bytes of a word that others store byte by byte.
+    pub fn load_bytes(&self, at: usize) -> [u8; WORD] {
+        self.load(at).to_ne_bytes()
+    }
+
+    /// Copies `bytes` to byte `at`, word by word. A model has one writer at a time in a word.
+    pub fn write(&self, at: usize, bytes: &[u8]) {
+        let mut done = 0;
+        while done < bytes.len() {
+            let (word, skip) = ((at + done) / WORD, (at + done) % WORD);
+            let fit = (WORD - skip).min(bytes.len() - done);
+            let mut cell = if fit == WORD { [0; WORD] } else { self.load_bytes(word) };
+            cell[skip..skip + fit].copy_from_slice(&bytes[done..done + fit]);
+            self.store(word, u64::from_ne_bytes(cell));
+            done += fit;
+        }
+    }
+
+    /// # Safety
+    /// None is needed: this one checks.
+    pub(crate) unsafe fn write_in(&self, at: usize, bytes: &[u8]) {
+        self.write(at, bytes);
+    }
+
+    /// Copies bytes out, from byte `at`, which must begin a word.
+    pub fn read(&self, at: usize, to: &mut [u8]) {
+        assert!(at.is_multiple_of(WORD));
+        for (i, chunk) in to.chunks_mut(WORD).enumerate() {
+            chunk.copy_from_slice(&self.load_bytes(at / WORD + i)[..chunk.len()]);
+        }
+    }
+}
