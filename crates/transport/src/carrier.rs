@@ -9,19 +9,16 @@
 //! be [pumped](Carrier::pump). Invariant: nothing here blocks, whatever the peer has done to the socket,
 //! and a segment is mapped only after it was checked.
 
-use crate::error::descriptor_limit;
-use crate::heard::{Memory, no_memory};
-use crate::packet::{self, Buffer, Received};
+use crate::bell::Bell;
+use crate::heard::no_memory;
 use crate::stream::{Stream, Why};
 use rustix::io::Errno;
 use std::cell::Cell;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use upbeat_core::fault::Rule;
-use upbeat_core::hello::{self, Record, RecordKind, Refusal, RefusalCode};
+use upbeat_core::hello::{Refusal, RefusalCode};
 use upbeat_core::name::{NodeName, ProgramName};
-use upbeat_core::signal::{BELL, Signal, Signals};
 use upbeat_memory::board::Note;
 use upbeat_memory::doorbell::announce;
 use upbeat_memory::lane::Lanes;
@@ -31,14 +28,8 @@ use upbeat_memory::segment::{self, SegmentError, Writers};
 use upbeat_memory::slab::Tell;
 use upbeat_memory::sync::{Fenced, fence_full};
 
+pub use crate::bell::{PACKETS_PER_DRAIN_MAX, Rang};
 pub use crate::heard::{BellFault, Drained, OwnSegment, Segment};
-
-/// Packets that one [`Carrier::drain`] takes: more than an honest peer's socket ever holds, so that
-/// only a peer that keeps sending meanwhile comes to it.
-pub const PACKETS_PER_DRAIN_MAX: usize = 1024;
-
-/// The whole of a bell's packet.
-pub(crate) const RING: [u8; 1] = [BELL];
 
 /// One side of an open session.
 pub struct Carrier {
@@ -90,7 +81,7 @@ impl Carrier {
         peer: Peer,
         kind: Kind,
     ) -> Carrier {
-        let way = Way::Lanes { note, bell: Arc::new(Bell { socket }) };
+        let way = Way::Lanes { note, bell: Arc::new(Bell::new(socket)) };
         Carrier { lanes, peer, kind, page, rung: Cell::new(0), way, unshared: None }
     }
 
@@ -326,10 +317,7 @@ impl Carrier {
         let refusal = Refusal::new(code, text);
         match &self.way {
             // A peer that cannot be told sees the end of the socket.
-            Way::Lanes { bell, .. } => {
-                let record = Record::Refusal(refusal).encode();
-                let _ = packet::send(bell.socket.as_fd(), &record, &[]);
-            }
+            Way::Lanes { bell, .. } => bell.refuse(refusal),
             Way::Stream { stream, .. } => stream.refuse(refusal),
         }
     }
@@ -337,10 +325,7 @@ impl Carrier {
     /// Ends the session for both sides, whoever else holds the socket.
     pub fn close(&self) {
         match &self.way {
-            // A socket that is not connected any more is closed already.
-            Way::Lanes { bell, .. } => {
-                let _ = rustix::net::shutdown(&bell.socket, rustix::net::Shutdown::Both);
-            }
+            Way::Lanes { bell, .. } => bell.close(),
             Way::Stream { stream, .. } => stream.close(),
         }
     }
@@ -363,7 +348,7 @@ impl Carrier {
 impl AsFd for Carrier {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.way {
-            Way::Lanes { bell, .. } => bell.socket.as_fd(),
+            Way::Lanes { bell, .. } => bell.as_fd(),
             Way::Stream { stream, .. } => stream.as_fd(),
         }
     }
@@ -408,103 +393,4 @@ pub struct Peer {
     pub incarnation: u64,
     /// Its own number for the session.
     pub session: u64,
-}
-
-/// One end of a session's socket.
-struct Bell {
-    socket: OwnedFd,
-}
-
-/// What became of a ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rang {
-    /// It is on its way.
-    Rung,
-    /// The socket is full: the peer has rings that it has not heard.
-    Unheard,
-    /// The peer is gone.
-    Gone,
-}
-
-impl Bell {
-    fn ring(&self) -> Rang {
-        match packet::send(self.socket.as_fd(), &RING, &[]) {
-            Ok(()) => Rang::Rung,
-            // Out of memory for one byte: the peer's slow sweep has to do.
-            Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => Rang::Unheard,
-            Err(_) => Rang::Gone,
-        }
-    }
-
-    fn drain(&self) -> Result<Drained, BellFault> {
-        let mut buffer: Buffer = [0; _];
-        let mut drained = Drained::default();
-        for _ in 0..PACKETS_PER_DRAIN_MAX {
-            match packet::receive(self.socket.as_fd(), &mut buffer) {
-                Ok(Received::Nothing) => return Ok(drained),
-                Ok(Received::Closed) => {
-                    drained.closed = true;
-                    return Ok(drained);
-                }
-                Ok(Received::Packet { table_full: true, .. }) => {
-                    return Err(BellFault::Descriptors { limit: descriptor_limit() });
-                }
-                Ok(Received::Packet { bytes, descriptors, .. }) => {
-                    match parse(&buffer[..bytes], descriptors).map_err(BellFault::Rule)? {
-                        Said::Bell => drained.bells += 1,
-                        Said::Segment(segment) => drained.segments.push(segment),
-                        Said::Refusal(refusal) => drained.refusal = Some(refusal),
-                    }
-                }
-                Err(error) => return Err(BellFault::System { act: "recvmsg", error }),
-            }
-        }
-        drained.more = true;
-        Ok(drained)
-    }
-
-    fn send_segment(&self, generation: u32, segment: &segment::Segment) -> Result<(), BellFault> {
-        let bytes = (segment.region().words() * WORD) as u32;
-        let record = Record::Segment(hello::Segment { generation, bytes }).encode();
-        let descriptors = [segment.descriptor()];
-        packet::send(self.socket.as_fd(), &record, &descriptors).map_err(|error| match error {
-            Errno::TOOMANYREFS => BellFault::Descriptors { limit: descriptor_limit() },
-            error => BellFault::System { act: "sendmsg", error },
-        })
-    }
-}
-
-/// The contents of a packet of an open session.
-enum Said {
-    Bell,
-    Segment(Segment),
-    Refusal(Refusal),
-}
-
-/// Reads a packet of an open session: a ring, a segment, or a refusal.
-fn parse(packet: &[u8], mut descriptors: Vec<OwnedFd>) -> Result<Said, Rule> {
-    let seen = descriptors.len();
-    if packet == RING && seen == 0 {
-        return Ok(Said::Bell);
-    }
-    if seen == 0
-        && let Ok(Record::Refusal(refusal)) = Record::decode(packet)
-    {
-        return Ok(Said::Refusal(refusal));
-    }
-    let mut rest = packet;
-    match Signals::new().next(&mut rest)? {
-        None => Err(Rule::RecordTruncated { field: "record" }),
-        Some(_) if !rest.is_empty() => Err(Rule::RecordTrailing { bytes: rest.len() as u32 }),
-        Some(Signal::Bell) if seen != 0 => {
-            Err(Rule::Descriptors { seen: seen as u32, expected: 0 })
-        }
-        Some(Signal::Bell) => Ok(Said::Bell),
-        Some(Signal::Segment(hello::Segment { generation, bytes })) => {
-            RecordKind::Segment.check_descriptors(seen)?;
-            let descriptor = descriptors.pop().ok_or(Rule::Descriptors { seen: 0, expected: 1 })?;
-            let memory = Memory::Descriptor(descriptor);
-            Ok(Said::Segment(Segment { generation, bytes, memory }))
-        }
-    }
 }

@@ -5,18 +5,18 @@
 //! and seals were checked, one packet is kept at a time, and whichever way a handshake ends, its
 //! descriptors are closed, but for the socket of a session that stands.
 
+mod refusal;
+
+mod streamed;
+
 use crate::carrier::{Carrier, Kind, Peer};
 use crate::error::{OpenError, Whom};
 use crate::home::{Card, PAGE_BYTES};
 use crate::packet::{self, Buffer, Received};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use upbeat_core::fault::Rule;
-use upbeat_core::hello::{
-    Hello, Passed, Record, Refusal, RefusalCode, Segments, Streamed, VERSION_MAX, VERSION_MIN,
-    Welcome,
-};
+use upbeat_core::hello::{Hello, Passed, Record, Segments, VERSION_MAX, VERSION_MIN, Welcome};
 use upbeat_core::limits::{
     BOARD_BYTES, CONNECT_MS_MAX, HANDSHAKE_MS_MAX, LANE_BYTES_FIRST, SESSIONS_PER_NODE_MAX,
 };
@@ -26,7 +26,9 @@ use upbeat_memory::credentials::{self, Credentials};
 use upbeat_memory::lane::{LANE_BYTES, Lanes};
 use upbeat_memory::page::PeerPage;
 use upbeat_memory::region::Region;
-use upbeat_memory::segment::{self, Segment, SegmentError, Writers};
+use upbeat_memory::segment::{self, Segment, Writers};
+
+pub(crate) use refusal::refuse;
 
 const _: () = assert!(LANE_BYTES == LANE_BYTES_FIRST);
 
@@ -239,26 +241,6 @@ impl Handshake {
         }
     }
 
-    /// Looks for the refusal with which the peer has closed, where it was found closed in writing.
-    fn refusal(&self, buffer: &mut Buffer) -> Option<OpenError> {
-        for _ in 0..RECORDS_MAX {
-            let received = packet::receive(self.socket.as_fd(), buffer).ok()?;
-            let Received::Packet { bytes, .. } = received else { return None };
-            if let Ok(Record::Refusal(refusal)) = Record::decode(&buffer[..bytes]) {
-                return Some(self.refused(&refusal));
-            }
-        }
-        None
-    }
-
-    fn refused(&self, refusal: &Refusal) -> OpenError {
-        OpenError::Refused {
-            peer: self.peer.clone(),
-            code: refusal.code(),
-            text: refusal.text().escape_debug().to_string(),
-        }
-    }
-
     fn advance(&mut self, buffer: &mut Buffer, now_ms: u64) -> Result<Option<Taken>, OpenError> {
         let received = packet::receive(self.socket.as_fd(), buffer)
             .map_err(OpenError::system("reading from the peer"))?;
@@ -362,48 +344,6 @@ impl Handshake {
         }
     }
 
-    /// The listener has the caller make a byte stream.
-    fn ask_for_stream(&self, incarnation: u64) -> Result<Taken, OpenError> {
-        self.send(&Record::Stream(self.streamed()), &[])?;
-        Ok(Taken::Next(State::Joined { incarnation }))
-    }
-
-    fn streamed(&self) -> Streamed {
-        Streamed { session: self.us.session as u64 }
-    }
-
-    /// The caller makes a byte stream, and hands its other end over.
-    fn make_stream(&self, incarnation: u64, session: u64) -> Result<Taken, OpenError> {
-        let Role::Caller = &self.role else {
-            return Err(self.broken(Rule::RecordOutOfPlace { kind: "stream" }));
-        };
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (socket, theirs) =
-            rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-                .map_err(OpenError::system("making a pair of sockets"))?;
-        self.send(&Record::Joined(self.streamed()), &[theirs.as_fd()])?;
-        Ok(Taken::Next(State::ReadyStream { socket, incarnation, session }))
-    }
-
-    /// The listener takes its end of a byte stream, and says that it stands.
-    fn take_stream(
-        &self,
-        incarnation: u64,
-        session: u64,
-        descriptors: Vec<OwnedFd>,
-    ) -> Result<Taken, OpenError> {
-        let broken = || self.broken(Rule::RecordField { field: "socket" });
-        let [socket] = <[OwnedFd; 1]>::try_from(descriptors).map_err(|_| broken())?;
-        // It is asked for by what it is, and every use of it says that it does not wait.
-        let is_stream = rustix::net::sockopt::socket_type(&socket) == Ok(SocketType::STREAM)
-            && rustix::net::sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX);
-        if !is_stream || rustix::net::getpeername(&socket).is_err() {
-            return Err(broken());
-        }
-        self.send(&Record::Ready, &[])?;
-        Ok(Taken::Streamed { socket, incarnation, session })
-    }
-
     fn take_welcome(&self, welcome: Welcome) -> Result<Taken, OpenError> {
         // Whoever is called by another name than it listens under has been moved.
         match &self.peer.name {
@@ -505,18 +445,6 @@ impl Handshake {
         Carrier::new(lanes, theirs.page, note, self.socket, peer, Kind::Shared)
     }
 
-    /// The session stands, over a byte stream.
-    fn join_stream(self, socket: OwnedFd, incarnation: u64, session: u64) -> Carrier {
-        let peer = Peer {
-            name: self.peer.name,
-            program: self.us.card.program.name().clone(),
-            pid: self.peer.pid,
-            incarnation,
-            session,
-        };
-        Carrier::over_stream(socket, self.us.session, peer, Some(self.socket), self.unshared)
-    }
-
     fn broken(&self, rule: Rule) -> OpenError {
         OpenError::Protocol { peer: self.peer.clone(), rule }
     }
@@ -531,46 +459,6 @@ impl Handshake {
             },
         )
     }
-
-    /// Tells the peer why there is no session, where it can still be told.
-    fn tell(&self, error: &OpenError) {
-        let code = match error {
-            // It knows.
-            OpenError::Refused { .. } | OpenError::Closed { .. } => return,
-            OpenError::WrongUser { .. } => RefusalCode::WrongUser,
-            OpenError::WrongProgram { .. } => RefusalCode::WrongProgram,
-            OpenError::WrongVersion { .. } => RefusalCode::WrongVersion,
-            OpenError::WrongNode { .. } => RefusalCode::NoSuchNode,
-            OpenError::TooSlow { .. } => RefusalCode::TooSlow,
-            OpenError::Descriptors { .. } => RefusalCode::TooManyDescriptors,
-            OpenError::Protocol { .. }
-            | OpenError::Incarnation { .. }
-            | OpenError::Segment {
-                peer: Some(_),
-                error:
-                    SegmentError::Kind { .. }
-                    | SegmentError::Size { .. }
-                    | SegmentError::Holes { .. }
-                    | SegmentError::Seals { .. }
-                    | SegmentError::System { .. },
-                ..
-            } => RefusalCode::Malformed,
-            // The remaining failures are our own.
-            _ => RefusalCode::NoResources,
-        };
-        self.refuse(code, &error.to_string());
-    }
-
-    /// Sends a refusal, if the socket takes it.
-    pub(crate) fn refuse(&self, code: RefusalCode, text: &str) {
-        refuse(self.socket.as_fd(), code, text);
-    }
-}
-
-/// Sends a refusal, if the socket takes it: whoever cannot be told sees the end of the connection.
-pub(crate) fn refuse(socket: BorrowedFd<'_>, code: RefusalCode, text: &str) {
-    let record = Record::Refusal(Refusal::new(code, text));
-    let _ = packet::send(socket, &record.encode(), &[]);
 }
 
 /// The one record that a packet must be, with the descriptors that it has.

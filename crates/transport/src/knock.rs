@@ -4,7 +4,8 @@
 //! answer, and rings. Which names there are is `local`'s. Invariant: neither side waits for the
 //! other: whoever gives up lets go of its half, and the other sees the end of the socket.
 
-use crate::carrier::{Carrier, Kind, Peer, RING};
+use crate::bell::RING;
+use crate::carrier::{Carrier, Kind, Peer};
 use crate::error::{OpenError, Whom};
 use crate::handshake::{Progress, Side};
 use crate::packet::{self, Received};

@@ -49,6 +49,8 @@ pub mod home;
 
 mod heard;
 
+mod bell;
+
 mod stream;
 
 pub mod carrier;

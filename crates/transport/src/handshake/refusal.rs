@@ -1,0 +1,70 @@
+//! Refusals of a handshake: those that this side sends, and the one with which the peer has closed.
+
+use super::{Handshake, RECORDS_MAX};
+use crate::error::OpenError;
+use crate::packet::{self, Buffer, Received};
+use std::os::fd::{AsFd, BorrowedFd};
+use upbeat_core::hello::{Record, Refusal, RefusalCode};
+use upbeat_memory::segment::SegmentError;
+
+impl Handshake {
+    /// Looks for the refusal with which the peer has closed, where it was found closed in writing.
+    pub(super) fn refusal(&self, buffer: &mut Buffer) -> Option<OpenError> {
+        for _ in 0..RECORDS_MAX {
+            let received = packet::receive(self.socket.as_fd(), buffer).ok()?;
+            let Received::Packet { bytes, .. } = received else { return None };
+            if let Ok(Record::Refusal(refusal)) = Record::decode(&buffer[..bytes]) {
+                return Some(self.refused(&refusal));
+            }
+        }
+        None
+    }
+
+    pub(super) fn refused(&self, refusal: &Refusal) -> OpenError {
+        OpenError::Refused {
+            peer: self.peer.clone(),
+            code: refusal.code(),
+            text: refusal.text().escape_debug().to_string(),
+        }
+    }
+
+    /// Tells the peer why there is no session, where it can still be told.
+    pub(super) fn tell(&self, error: &OpenError) {
+        let code = match error {
+            // It knows.
+            OpenError::Refused { .. } | OpenError::Closed { .. } => return,
+            OpenError::WrongUser { .. } => RefusalCode::WrongUser,
+            OpenError::WrongProgram { .. } => RefusalCode::WrongProgram,
+            OpenError::WrongVersion { .. } => RefusalCode::WrongVersion,
+            OpenError::WrongNode { .. } => RefusalCode::NoSuchNode,
+            OpenError::TooSlow { .. } => RefusalCode::TooSlow,
+            OpenError::Descriptors { .. } => RefusalCode::TooManyDescriptors,
+            OpenError::Protocol { .. }
+            | OpenError::Incarnation { .. }
+            | OpenError::Segment {
+                peer: Some(_),
+                error:
+                    SegmentError::Kind { .. }
+                    | SegmentError::Size { .. }
+                    | SegmentError::Holes { .. }
+                    | SegmentError::Seals { .. }
+                    | SegmentError::System { .. },
+                ..
+            } => RefusalCode::Malformed,
+            // The remaining failures are our own.
+            _ => RefusalCode::NoResources,
+        };
+        self.refuse(code, &error.to_string());
+    }
+
+    /// Sends a refusal, if the socket takes it.
+    pub(crate) fn refuse(&self, code: RefusalCode, text: &str) {
+        refuse(self.socket.as_fd(), code, text);
+    }
+}
+
+/// Sends a refusal, if the socket takes it: whoever cannot be told sees the end of the connection.
+pub(crate) fn refuse(socket: BorrowedFd<'_>, code: RefusalCode, text: &str) {
+    let record = Record::Refusal(Refusal::new(code, text));
+    let _ = packet::send(socket, &record.encode(), &[]);
+}

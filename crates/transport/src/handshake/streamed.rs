@@ -1,0 +1,65 @@
+//! The part of a handshake that makes a byte stream, where the two sides share no memory.
+
+use super::{Handshake, Role, State, Taken};
+use crate::carrier::{Carrier, Peer};
+use crate::error::OpenError;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::os::fd::{AsFd, OwnedFd};
+use upbeat_core::fault::Rule;
+use upbeat_core::hello::{Record, Streamed};
+
+impl Handshake {
+    /// The listener has the caller make a byte stream.
+    pub(super) fn ask_for_stream(&self, incarnation: u64) -> Result<Taken, OpenError> {
+        self.send(&Record::Stream(self.streamed()), &[])?;
+        Ok(Taken::Next(State::Joined { incarnation }))
+    }
+
+    fn streamed(&self) -> Streamed {
+        Streamed { session: self.us.session as u64 }
+    }
+
+    /// The caller makes a byte stream, and hands its other end over.
+    pub(super) fn make_stream(&self, incarnation: u64, session: u64) -> Result<Taken, OpenError> {
+        let Role::Caller = &self.role else {
+            return Err(self.broken(Rule::RecordOutOfPlace { kind: "stream" }));
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (socket, theirs) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+                .map_err(OpenError::system("making a pair of sockets"))?;
+        self.send(&Record::Joined(self.streamed()), &[theirs.as_fd()])?;
+        Ok(Taken::Next(State::ReadyStream { socket, incarnation, session }))
+    }
+
+    /// The listener takes its end of a byte stream, and says that it stands.
+    pub(super) fn take_stream(
+        &self,
+        incarnation: u64,
+        session: u64,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<Taken, OpenError> {
+        let broken = || self.broken(Rule::RecordField { field: "socket" });
+        let [socket] = <[OwnedFd; 1]>::try_from(descriptors).map_err(|_| broken())?;
+        // It is asked for by what it is, and every use of it says that it does not wait.
+        let is_stream = rustix::net::sockopt::socket_type(&socket) == Ok(SocketType::STREAM)
+            && rustix::net::sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX);
+        if !is_stream || rustix::net::getpeername(&socket).is_err() {
+            return Err(broken());
+        }
+        self.send(&Record::Ready, &[])?;
+        Ok(Taken::Streamed { socket, incarnation, session })
+    }
+
+    /// The session stands, over a byte stream.
+    pub(super) fn join_stream(self, socket: OwnedFd, incarnation: u64, session: u64) -> Carrier {
+        let peer = Peer {
+            name: self.peer.name,
+            program: self.us.card.program.name().clone(),
+            pid: self.peer.pid,
+            incarnation,
+            session,
+        };
+        Carrier::over_stream(socket, self.us.session, peer, Some(self.socket), self.unshared)
+    }
+}
