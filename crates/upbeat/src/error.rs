@@ -3,11 +3,12 @@
 //! One enum per family: calls, and connecting. A method that returns `Result<T, E>` is called with
 //! `Result<T, CallError<E>>`: the user's error and ours in one level.
 
-use crate::execution::UnknownExecution;
-use rustix::io::Errno;
-use rustix::process::{Resource, getrlimit};
+mod build;
+
 use std::convert::Infallible;
 use std::fmt;
+
+pub use build::BuildError;
 pub use upbeat_core::bind::Clash;
 pub use upbeat_core::fault::Rule;
 pub use upbeat_core::frame::FailCode;
@@ -412,93 +413,3 @@ impl fmt::Display for ConnectError {
 }
 
 impl std::error::Error for ConnectError {}
-
-/// Why there is no node.
-///
-/// ```
-/// use upbeat::{BuildError, Node};
-///
-/// let Err(BuildError::Name(error)) = Node::builder("no name").local_only().build() else {
-///     unreachable!("a name has no blanks")
-/// };
-/// assert!(error.to_string().contains("' ' at byte 2 is not allowed"));
-/// ```
-#[derive(Debug)]
-pub enum BuildError {
-    /// That is no name for a node or a program.
-    Name(NameError),
-    /// The node's memory cannot be made.
-    Home(HomeError),
-    /// The directory of the sockets cannot be used.
-    Place(PlaceError),
-    /// The name cannot be taken.
-    Bind(BindError),
-    /// `UPBEAT_SAMPLING` is no number.
-    Sampling {
-        /// What it is.
-        text: String,
-    },
-    /// `UPBEAT_STUCK_MS` is no number.
-    Stuck {
-        /// What it is.
-        text: String,
-    },
-    /// `UPBEAT_STATISTICS` is neither `0`, `1` nor `json`.
-    Statistics {
-        /// What it is.
-        text: String,
-    },
-    /// `UPBEAT_EXECUTION` names none.
-    Execution(UnknownExecution),
-    /// The process has no descriptor left.
-    Descriptors {
-        /// How many it may have.
-        limit: u64,
-    },
-    /// The system refused.
-    System(std::io::Error),
-}
-
-impl From<std::io::Error> for BuildError {
-    fn from(error: std::io::Error) -> BuildError {
-        match descriptors_in(&error) {
-            Some(limit) => BuildError::Descriptors { limit },
-            None => BuildError::System(error),
-        }
-    }
-}
-
-/// The limit of descriptors of this process, if it is what an error is about.
-pub(crate) fn descriptors_in(error: &std::io::Error) -> Option<u64> {
-    let limit = || getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    (Errno::from_io_error(error) == Some(Errno::MFILE)).then(limit)
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BuildError::Name(error) => error.fmt(f),
-            BuildError::Home(error) => error.fmt(f),
-            BuildError::Place(error) => error.fmt(f),
-            BuildError::Bind(error) => error.fmt(f),
-            BuildError::Sampling { text } => write!(
-                f,
-                "UPBEAT_SAMPLING is `{text}`: give the number of messages of which one is sampled \
-                 for the bill, or 0 for none"
-            ),
-            BuildError::Stuck { text } => write!(
-                f,
-                "UPBEAT_STUCK_MS is `{text}`: give the milliseconds after which a wait is \
-                 reported, or 0 for never"
-            ),
-            BuildError::Statistics { text } => {
-                write!(f, "UPBEAT_STATISTICS is `{text}`, and not `0`, `1` or `json`")
-            }
-            BuildError::Execution(error) => write!(f, "UPBEAT_EXECUTION: {error}"),
-            BuildError::Descriptors { limit } => HomeError::Descriptors { limit: *limit }.fmt(f),
-            BuildError::System(error) => write!(f, "the system refused: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for BuildError {}

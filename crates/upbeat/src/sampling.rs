@@ -4,21 +4,21 @@
 //! falls into step. Samples take turns: a whole story, a pair, a whole story, the next pair. What
 //! they say is written into a page that observers map; the first sample makes it.
 
+mod pages;
+
 use crate::driver::{Driver, Main, answer};
 use crate::sample::{Half, Heard, Sample, Stamps, Wants};
 use crate::session::{Answer, Fault, Session, Waiter, misbehaved};
 use crate::wire::{Input, WireError};
-use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::cell::{Cell, RefCell};
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::taken::{Billed, Taken};
-use upbeat_core::bill::way::{CALL, Manner, ONEWAY, POINTS_MAX, Point, WAYS, Way};
+use upbeat_core::bill::way::{CALL, Manner, ONEWAY, Point, WAYS, Way};
 use upbeat_core::frame::{CallNumber, Head, Kind, Plain};
 use upbeat_core::limits::STAMPS_BYTES_MAX;
-use upbeat_memory::samples::{Record, SUBJECTS_MAX, Samples};
 use upbeat_memory::ticks::{ticks, ticks_after};
-use upbeat_transport::carrier::Peer;
+
+pub(crate) use pages::{Book, Pages};
 
 /// Samples come in runs of so many messages, all of one manner, so that the processor has seen the
 /// way that sampled messages go.
@@ -61,114 +61,6 @@ pub(crate) struct Sampling {
     /// Those that are free.
     #[expect(clippy::vec_box, reason = "they go from hand to hand, and are large")]
     spares: RefCell<Vec<Box<Sample>>>,
-}
-
-/// A page under a name, which the first sample makes.
-pub(crate) struct Pages {
-    name: String,
-    /// Whether other processes may map it.
-    is_shared: bool,
-    page: OnceCell<Option<Page>>,
-}
-
-impl Pages {
-    pub(crate) fn new(name: String, is_shared: bool) -> Pages {
-        Pages { name, is_shared, page: OnceCell::new() }
-    }
-
-    fn make(&self, incarnation: u64) -> Option<Page> {
-        let samples = if self.is_shared {
-            Samples::create(&self.name, incarnation).ok()?
-        } else {
-            Samples::heap(&self.name, incarnation)
-        };
-        Some(Page { samples, subjects: RefCell::default(), known: RefCell::default() })
-    }
-
-    /// Writes a sample down, into the page that this incarnation makes if there is none. False if there is none
-    /// then.
-    fn write(&self, ours: u64, peer: &Peer, half: &Half, written: Written<'_>) -> bool {
-        let Some(page) = self.page.get_or_init(|| self.make(ours)) else { return false };
-        let (way, stamps) = written;
-        let (sample, (service, method)) = (&half.sample, half.names);
-        let lock = sample.lock.as_ref();
-        page.samples.write(&Record {
-            subject: page.subject(peer, service, method),
-            kind: way.number(),
-            rung: sample.manner.byte(),
-            flags: sample.taken.happened.0,
-            note: lock.map_or(0, |lock| page.text(lock)),
-            peer: peer.incarnation,
-            stamps,
-        });
-        true
-    }
-}
-
-/// The way of a message, and its stamps.
-type Written<'w> = (&'w Way, [u64; POINTS_MAX]);
-
-/// Where samples are written down.
-pub(crate) enum Book {
-    /// In a page of a node's own.
-    Own(Box<Pages>),
-    /// In a page that all sessions of a handle share.
-    Shared(Arc<Mutex<Pages>>),
-}
-
-impl Book {
-    fn write(&self, ours: u64, peer: &Peer, half: &Half, written: Written<'_>) -> bool {
-        match self {
-            Book::Own(pages) => pages.write(ours, peer, half, written),
-            Book::Shared(pages) => {
-                let pages = pages.lock().unwrap_or_else(PoisonError::into_inner);
-                pages.write(ours, peer, half, written)
-            }
-        }
-    }
-}
-
-/// Where samples are written.
-struct Page {
-    samples: Samples,
-    /// The numbers of texts.
-    subjects: RefCell<HashMap<String, u16>>,
-    /// The same by what texts are made of: a peer's incarnation, a service, a method.
-    known: RefCell<HashMap<Parts, u16>>,
-}
-
-type Parts = (u64, &'static str, &'static str);
-
-impl Page {
-    /// The number of the text that a message is written down under.
-    fn subject(&self, peer: &Peer, service: &'static str, method: &'static str) -> u16 {
-        let mut known = self.known.borrow_mut();
-        if let Some(number) = known.get(&(peer.incarnation, service, method)) {
-            return *number;
-        }
-        if known.len() >= 16 * SUBJECTS_MAX {
-            // Peers that come and go.
-            known.clear();
-        }
-        let name = peer.name.as_ref().map_or_else(|| "a handle".into(), ToString::to_string);
-        let number = self.text(&format!("{name}\n{service}\n{method}"));
-        known.insert((peer.incarnation, service, method), number);
-        number
-    }
-
-    /// The number of a text; 0 where there is no room for more.
-    fn text(&self, text: &str) -> u16 {
-        let mut subjects = self.subjects.borrow_mut();
-        if let Some(number) = subjects.get(text) {
-            return *number;
-        }
-        if subjects.len() >= SUBJECTS_MAX {
-            return 0;
-        }
-        let number = self.samples.subject(text).unwrap_or(0);
-        subjects.insert(text.to_owned(), number);
-        number
-    }
 }
 
 impl Sampling {

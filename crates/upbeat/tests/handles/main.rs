@@ -1,11 +1,14 @@
 //! Handles: calls from any thread and any runtime, and what is left when a handle is gone.
 
+#[path = "../common/mod.rs"]
 mod common;
+
+mod leftovers;
 
 use common::process::part;
 use common::server::{KINDS, Kind, Server};
-use common::work::{Division, Point, WorkHandle, WorkServer, Worker};
-use common::{Directory, PROGRAM, Signal, Watchdog, alone, block_on, node};
+use common::work::{Division, Point, WorkHandle};
+use common::{Directory, PROGRAM, Watchdog, alone, block_on, node};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::future::Future;
 use std::os::fd::OwnedFd;
@@ -74,12 +77,6 @@ fn until(mut is_so: impl FnMut() -> bool) {
         assert!(begun.elapsed() < common::SOON, "what is waited for never is");
         std::thread::sleep(Duration::from_millis(1));
     }
-}
-
-/// Descriptors and threads of this process.
-fn holdings() -> (usize, usize) {
-    let count = |path: &str| std::fs::read_dir(path).unwrap().count();
-    (count("/proc/self/fd"), count("/proc/self/task"))
 }
 
 /// The server is lost: what a call may say then.
@@ -418,42 +415,6 @@ fn a_node_is_not_blocked() {
     }
 }
 
-#[test]
-fn a_dropped_handle_leaves_nothing() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("a dropped handle", 120));
-    for kind in KINDS {
-        let stand = Stand::new(kind);
-        // What the process makes once, it has made.
-        let once = stand.handle(Waiting::Adaptive).unwrap();
-        block_on(once.null()).unwrap();
-        drop(once);
-        let mut before = holdings();
-        // The threads of tests that have ended go as well.
-        until(|| {
-            std::thread::sleep(Duration::from_millis(20));
-            std::mem::replace(&mut before, holdings()) == before
-        });
-        for _ in 0..20 {
-            let handle = stand.handle(Waiting::Adaptive).unwrap();
-            block_on(handle.null()).unwrap();
-            std::thread::scope(|scope| {
-                for _ in 0..THREADS {
-                    scope.spawn(|| handle.blocking().null().unwrap());
-                }
-            });
-            let mut open = Box::pin(handle.forever());
-            assert!(open.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-            assert!(holdings().1 > before.1);
-            drop(open);
-            drop(handle);
-        }
-        until(|| {
-            let now = holdings();
-            now.0 <= before.0 && now.1 <= before.1
-        });
-    }
-}
-
 /// A socket of a node's name that takes callers and says nothing.
 fn silent(name: &str, place: &Path) -> OwnedFd {
     let program = PROGRAM.parse().unwrap();
@@ -491,61 +452,6 @@ fn a_silent_peer_keeps_no_poll() {
     // The next call tries again.
     stand.serve();
     assert_eq!(block_on(handle.add(1, 2)), Ok(3));
-}
-
-/// A node's own thread may await a handle to it, which needs turns of the node to be connected.
-#[test]
-fn a_node_calls_itself_by_a_handle() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("a node that calls itself", 60));
-    let directory = Directory::new();
-    let node = serving(&directory);
-    let handle = connected(&node, &directory);
-    assert_eq!(node.block_on(handle.add(1, 2)), Ok(3));
-}
-
-/// A handle that goes while its node is silent takes its thread along.
-#[test]
-fn a_handle_dropped_while_it_connects_leaves_nothing() {
-    let (_alone, _watchdog) = (alone(), Watchdog::new("a handle that is dropped early", 60));
-    let directory = Directory::new();
-    let node = serving(&directory);
-    let handle = connected(&node, &directory);
-    let threads = || holdings().1;
-    let mut before = threads();
-    until(|| {
-        std::thread::sleep(Duration::from_millis(20));
-        std::mem::replace(&mut before, threads()) == before
-    });
-    let sessions = node.sessions();
-    let mut call = Box::pin(handle.null());
-    assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    // The session stands, and nobody answers what its thread asks for then.
-    while node.sessions() == sessions {
-        node.turn();
-    }
-    drop(call);
-    drop(handle);
-    until(|| threads() <= before);
-}
-
-/// A node of this thread that serves.
-fn serving(directory: &Directory) -> upbeat::Node {
-    let node = node("itself", &directory.path(), Waiting::Adaptive);
-    node.serve(WorkServer::new(Worker::new(Signal::default())));
-    node
-}
-
-/// A handle to a node that this thread drives meanwhile.
-fn connected(node: &upbeat::Node, directory: &Directory) -> WorkHandle {
-    let (place, done) = (directory.path(), Signal::default());
-    let is_done = done.clone();
-    let connecting = std::thread::spawn(move || {
-        let handle = connect("itself", &place, Waiting::Adaptive);
-        is_done.give();
-        handle.unwrap()
-    });
-    node.block_on(done);
-    connecting.join().unwrap()
 }
 
 /// A message for which there is no room is given up, and what was not sent does not come.

@@ -1,0 +1,141 @@
+//! What a node does while it waits, by its signs.
+
+use super::neighbours::*;
+use super::*;
+
+fn adaptive() -> Pace {
+    Pace { alone: false, tick_per_us: 1, ..Pace::new(Waiting::Adaptive) }
+}
+
+#[test]
+fn waits_that_end_soon_are_looked_out_and_long_ones_are_not() {
+    let mut pace = adaptive();
+    (0..32).for_each(|_| pace.learn(10));
+    assert!((24..=60).contains(&pace.spin()), "{}", pace.spin());
+    (0..32).for_each(|_| pace.learn(1_000_000));
+    let spins: Vec<u64> = (0..8)
+        .map(|_| {
+            pace.learn(1_000_000);
+            pace.spin()
+        })
+        .collect();
+    // One of eight is tried.
+    assert_eq!(spins.iter().filter(|spin| **spin == 0).count(), 7, "{spins:?}");
+}
+
+#[test]
+fn a_single_processor_is_not_polled_on() {
+    let mut pace = Pace { alone: true, ..adaptive() };
+    assert_eq!((pace.looks(false), pace.idle(false)), (1, Idle::Sleep));
+}
+
+/// Waits until the node sleeps, from this time on, and gives what it did before.
+fn wait(pace: &mut Pace, mut now: u64, yield_us: u64) -> Vec<Idle> {
+    let mut acts = Vec::new();
+    loop {
+        acts.push(pace.consider_at(now));
+        match acts.last() {
+            Some(Idle::Sleep) => break,
+            Some(Idle::Yield) => {
+                now += yield_us;
+                pace.came_back(now);
+            }
+            _ => now += 1,
+        }
+    }
+    pace.learn(10);
+    acts
+}
+
+#[test]
+fn whoever_shares_a_processor_sleeps_and_probes_less_and_less_often() {
+    let mut pace = adaptive();
+    let mut now = 1_000_000;
+    assert_eq!((wait(&mut pace, now, 0).len(), pace.looks(false)), (4, LOOKS_PER_TICK));
+    // A yield that takes long.
+    wait(&mut pace, now, YIELD_US + 1);
+    let mut spans = Vec::new();
+    for _ in 0..8 {
+        assert_eq!(pace.looks(false), 1);
+        let Company::Others { until } = pace.neighbours.company else {
+            panic!("{:?}", pace.neighbours.company)
+        };
+        spans.push((until - now) / 1000);
+        assert_eq!(wait(&mut pace, until - 1, 0), [Idle::Sleep]);
+        now = until;
+        assert_eq!(wait(&mut pace, now, YIELD_US + 1), [Idle::Yield, Idle::Sleep]);
+    }
+    assert_eq!(spans, [5, 10, 20, 40, 80, 160, 320, 640]);
+    // The others are gone.
+    let Company::Others { until } = pace.neighbours.company else {
+        panic!("{:?}", pace.neighbours.company)
+    };
+    now = until;
+    for _ in 1..PROBES {
+        assert_eq!(wait(&mut pace, now, 0), [Idle::Yield, Idle::Sleep]);
+        assert_eq!(pace.looks(false), 1);
+    }
+    assert_eq!(wait(&mut pace, now, 0)[..2], [Idle::Yield, Idle::Tick]);
+    assert_eq!((pace.neighbours.company, pace.looks(false)), (Company::None, LOOKS_PER_TICK));
+    // A gap between two looks, at once: they are not; later, they are new.
+    pace.consider_at(now);
+    assert_eq!(pace.consider_at(now + GAP_US + 1), Idle::Sleep);
+    assert_eq!(pace.neighbours.crowded_us, CROWDED_US_MAX);
+    now += 2 * CROWDED_US_MAX;
+    pace.neighbours.company = Company::None;
+    pace.neighbours.noticed(now, YIELD_US + 1, 1);
+    assert_eq!(pace.neighbours.crowded_us, CROWDED_US);
+    // Those that keep the processor for a time slice are not tried again soon.
+    pace.neighbours.noticed(now, 3_000, 1);
+    assert_eq!(pace.neighbours.crowded_us, 3_000 * CROWDED_FACTOR);
+}
+
+#[test]
+fn a_node_that_does_not_wait_learns_of_others_from_the_kernel() {
+    let mut pace = adaptive();
+    let mut now = 1_000_000;
+    let mut tick = |pace: &mut Pace, us, delayed_us: u64| {
+        now += us;
+        let asked = std::cell::Cell::new(false);
+        pace.neighbours.tick(now, 1, || {
+            asked.set(true);
+            Some(delayed_us * 1000)
+        });
+        (asked.get(), pace.neighbours.company == Company::None)
+    };
+    // Asked less and less often, as long as this thread runs.
+    let asked = (0..1000).filter(|_| tick(&mut pace, 1000, 90).0).count();
+    assert!((14..=18).contains(&asked), "{asked}");
+    assert_eq!(tick(&mut pace, ASK_US_MAX, 90 + ASK_US_MAX / DELAYED_PART), (true, true));
+    // What it was delayed when it was woken does not count.
+    pace.slept();
+    assert_eq!(tick(&mut pace, 1000, 60_000), (false, true));
+    assert_eq!(tick(&mut pace, ASK_US_MAX, 60_000), (true, true));
+    assert_eq!(tick(&mut pace, ASK_US_MAX, 90_000), (true, false));
+    assert_eq!(
+        (pace.neighbours.ask_us, pace.neighbours.crowded_us),
+        (ASK_US, 30_000 * CROWDED_FACTOR)
+    );
+}
+
+#[test]
+fn the_policies_do_as_they_say() {
+    assert_eq!(Pace::new(Waiting::Sleeping).idle(false), Idle::Sleep);
+    assert_eq!(Pace::new(Waiting::Sleeping).looks(false), 1);
+    let mut polling = Pace::new(Waiting::Polling);
+    assert!((0..1000).all(|_| polling.idle(false) == Idle::Tick));
+    // An adaptive node that nothing reaches lets others run, and then sleeps.
+    let acts = wait(&mut adaptive(), 1, 0);
+    assert_eq!(acts[acts.len() - 3..], [Idle::Tick, Idle::Yield, Idle::Sleep]);
+}
+
+#[test]
+fn nobody_looks_beside_a_computation_or_learns_from_it() {
+    for policy in [Waiting::Polling, Waiting::Adaptive, Waiting::Sleeping] {
+        let mut pace = Pace::new(policy);
+        assert_eq!((pace.looks(true), pace.idle(true)), (1, Idle::Sleep), "{policy:?}");
+        pace.slept();
+        assert_eq!((pace.usual, pace.began), (0, 0), "{policy:?}");
+        assert_eq!(pace.idle(false) == Idle::Sleep, policy == Waiting::Sleeping);
+    }
+}
