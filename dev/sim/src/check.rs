@@ -1,36 +1,14 @@
 //! The checker: what was asked, what ran, what was answered, kept apart from the world that is
 //! checked, which only reports. The invariant: it knows nothing of frames, numbers or places.
 
+mod asked;
+
 use std::fmt;
 
 use upbeat_core::backoff::REFUSALS_MAX;
 
-/// What was asked of a node, by its number.
-pub(crate) type Id = u32;
-
-/// How a call ended for its caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    Replied,
-    /// The callee says that nobody wanted it any more, or that it was too late.
-    Failed,
-    Deadline,
-    Dropped,
-    Unknown,
-    NotSent,
-    /// The caller itself is no more.
-    CallerDied,
-}
-
-/// What came of running it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Run {
-    Not,
-    Running,
-    Finished,
-    /// It was cancelled, or its node died.
-    Ended,
-}
+use asked::{Asked, Lies, Run, Time, Way};
+pub(crate) use asked::{End, Id, Terms};
 
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,70 +22,6 @@ impl fmt::Display for Violation {
 
 pub(crate) fn violated<T>(what: impl Into<String>) -> Result<T, Violation> {
     Err(Violation(what.into()))
-}
-
-#[derive(Clone, Debug)]
-struct Asked {
-    from: usize,
-    to: usize,
-    oneway: bool,
-    /// Its caller or its callee says things twice: how often it runs is their affair.
-    of_liar: bool,
-    /// Its caller does, so that what it gets is its own affair too.
-    by_liar: bool,
-    /// A liar bounds it, or somebody for whom it was asked: its time may be over sooner than is known.
-    vague: bool,
-    /// The session and its place in the order of what was sent there.
-    sent: Option<(u64, u64)>,
-    /// Its sender has lost its turn.
-    passed: bool,
-    end: Option<End>,
-    run: Run,
-    /// It was told that this has not been sent, or taken back before it was.
-    never: bool,
-    /// The session was lost: a one-way message may not have come.
-    lost: bool,
-    /// The handler that asked.
-    parent: Option<Id>,
-    /// When its time is over for its caller, and how far that may be put off by the caller's own word.
-    until: Option<u64>,
-    most: Option<u64>,
-    /// When it is over for its handler, who hears of it later.
-    over: Option<u64>,
-    /// Whether its handler waits to be told whether it has more.
-    question: bool,
-    /// For how long its handler may go on without its caller.
-    outlives: Option<u64>,
-    needs: bool,
-    refusals: u64,
-    /// When its callee's node heard that nobody wants it any more.
-    told: Option<u64>,
-    /// Its caller gave it up: whatever has this place in its session's order, or a later one, comes
-    /// behind the cancel.
-    given_up: Option<u64>,
-}
-
-/// What was said of a request, beside its way.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Terms {
-    /// The handler that asks.
-    pub(crate) parent: Option<Id>,
-    /// When its time is over, and when in any case.
-    pub(crate) until: Option<u64>,
-    pub(crate) most: Option<u64>,
-    pub(crate) outlives: Option<u64>,
-    /// Whether its handler needs what its node has once.
-    pub(crate) needs: bool,
-    /// How often it was refused before.
-    pub(crate) refusals: u64,
-}
-
-impl Asked {
-    /// When its handler must have stopped by.
-    fn bound(&self) -> Option<u64> {
-        let told = self.told.and_then(|told| Some(told + self.outlives?));
-        [self.over, told].into_iter().flatten().min()
-    }
 }
 
 /// What is known of everything that was asked.
@@ -149,31 +63,22 @@ impl Check {
         let Terms { parent, until, most, outlives, needs, refusals } = terms;
         // What a handler asks has no more time than itself.
         let inherited = self.bound_above(parent);
-        let vague = |parent: Id| self.asked[parent as usize].vague;
+        let vague = |parent: Id| self.asked[parent as usize].lies.vague;
         let vague = [from, to].map(Some).contains(&liar) || parent.is_some_and(vague);
+        let by = liar == Some(from);
+        let until = [until, inherited].into_iter().flatten().min();
         self.asked.push(Asked {
             from,
             to,
             oneway,
-            of_liar: liar == Some(from) || liar == Some(to),
-            by_liar: liar == Some(from),
-            vague,
-            sent: None,
-            passed: false,
+            lies: Lies { of: by || liar == Some(to), by, vague },
+            way: Way::default(),
+            time: Time { until, most, outlives, ..Time::default() },
             end: None,
             run: Run::Not,
-            never: false,
-            lost: false,
             parent,
-            until: [until, inherited].into_iter().flatten().min(),
-            most,
-            over: None,
-            question: false,
-            outlives,
             needs,
             refusals,
-            told: None,
-            given_up: None,
         });
         self.asked.len() as Id - 1
     }
@@ -181,7 +86,7 @@ impl Check {
     /// When the handler that asks must have stopped by.
     fn bound_above(&self, parent: Option<Id>) -> Option<u64> {
         let parent = &self.asked[parent? as usize];
-        parent.bound().filter(|_| !parent.of_liar)
+        parent.time.bound().filter(|_| !parent.lies.of)
     }
 
     /// The liar says what it never said before.
@@ -208,13 +113,13 @@ impl Check {
         let place = order.next;
         order.next += 1;
         let asked = &mut self.asked[id as usize];
-        (asked.sent, asked.passed) = (Some((session, place)), false);
+        (asked.way.sent, asked.way.passed) = (Some((session, place)), false);
         Ok(())
     }
 
     /// Its sender did not respond, and others go before it.
     pub(crate) fn passed(&mut self, id: Id) {
-        self.asked[id as usize].passed = true;
+        self.asked[id as usize].way.passed = true;
     }
 
     /// Its handler is polled for the first time, so long after it was written. What it needs may not
@@ -232,12 +137,12 @@ impl Check {
         if asked.to != at {
             return violated(format!("{id} was asked of node {} and runs at {at}", asked.to));
         }
-        if asked.of_liar {
+        if asked.lies.of {
             return Ok(());
         }
-        asked.over = asked.until.map(|until| until + on_way);
-        let (from, passed) = (asked.from, asked.passed);
-        match asked.sent {
+        asked.time.over = asked.time.until.map(|until| until + on_way);
+        let (from, passed) = (asked.from, asked.way.passed);
+        match asked.way.sent {
             Some((its, place)) if its == session => {
                 let order = self.order(session, from);
                 if passed {
@@ -259,10 +164,10 @@ impl Check {
     /// Its handler's body begins.
     pub(crate) fn started(&mut self, id: Id, now: u64) -> Result<(), Violation> {
         let asked = &mut self.asked[id as usize];
-        if asked.run != Run::Not && !asked.of_liar {
+        if asked.run != Run::Not && !asked.lies.of {
             return violated(format!("{id} runs twice"));
         }
-        if asked.never && !asked.of_liar {
+        if asked.way.never && !asked.lies.of {
             return violated(format!("{id} runs, and its caller was told that it was never sent"));
         }
         asked.run = Run::Running;
@@ -279,24 +184,24 @@ impl Check {
     /// Its handler does something that others may see.
     pub(crate) fn acts(&mut self, id: Id, now: u64) -> Result<(), Violation> {
         let asked = &self.asked[id as usize];
-        if asked.of_liar {
+        if asked.lies.of {
             return Ok(());
         }
-        if let Some(bound) = asked.bound()
+        if let Some(bound) = asked.time.bound()
             && bound <= now
             && !self.timeless
         {
             return violated(format!("{id} goes on, and its time was over at {bound}"));
         }
-        if asked.outlives.is_some() {
+        if asked.time.outlives.is_some() {
             return Ok(());
         }
-        if let Some(told) = asked.told {
+        if let Some(told) = asked.time.told {
             return violated(format!(
                 "{id} goes on, and its node knows since {told} that it is orphaned"
             ));
         }
-        let (from, given_up, sent) = (asked.from, asked.given_up, asked.sent);
+        let (from, given_up, sent) = (asked.from, asked.way.given_up, asked.way.sent);
         if let (Some(place), Some((session, _))) = (given_up, sent)
             && self.order(session, from).ran >= place
         {
@@ -307,13 +212,13 @@ impl Check {
 
     /// Its handler asks for more time.
     pub(crate) fn asks(&mut self, id: Id) {
-        self.asked[id as usize].question = true;
+        self.asked[id as usize].time.question = true;
     }
 
     /// That is answered.
     pub(crate) fn answers(&mut self, id: Id) -> Result<(), Violation> {
         let asked = &mut self.asked[id as usize];
-        if !std::mem::take(&mut asked.question) && !asked.of_liar {
+        if !std::mem::take(&mut asked.time.question) && !asked.lies.of {
             return violated(format!("{id} is told of its time, and has not asked"));
         }
         Ok(())
@@ -322,7 +227,10 @@ impl Check {
     /// Who waits for such an answer, and has a caller who could give it.
     pub(crate) fn unanswered(&self) -> Option<Id> {
         let waits = |asked: &Asked| {
-            asked.question && asked.run == Run::Running && asked.told.is_none() && !asked.of_liar
+            asked.time.question
+                && asked.run == Run::Running
+                && asked.time.told.is_none()
+                && !asked.lies.of
         };
         Some(self.asked.iter().position(waits)? as Id)
     }
@@ -330,38 +238,39 @@ impl Check {
     /// Its caller's node lets it last until then.
     pub(crate) fn lent(&mut self, id: Id, until: u64) -> Result<(), Violation> {
         let asked = &self.asked[id as usize];
-        if asked.of_liar {
+        if asked.lies.of {
             return Ok(());
         }
         if let Some(end) = asked.end {
             return violated(format!("{id} is extended, and has ended as {end:?}"));
         }
         if !self.timeless {
-            if asked.most.is_some_and(|most| until > most) {
-                let most = asked.most;
+            if asked.time.most.is_some_and(|most| until > most) {
+                let most = asked.time.most;
                 return violated(format!("{id} is extended until {until}, beyond {most:?}"));
             }
             // One that had no bound when it asked is known to none: what it asked ends with it.
-            let parent = asked.parent.filter(|&parent| self.asked[parent as usize].over.is_some());
+            let parent =
+                asked.parent.filter(|&parent| self.asked[parent as usize].time.over.is_some());
             if let Some(bound) = self.bound_above(parent).filter(|bound| until > *bound) {
                 return violated(format!("{id} is extended until {until}, its caller {bound}"));
             }
         }
         let asked = &mut self.asked[id as usize];
-        asked.until = asked.until.max(Some(until));
+        asked.time.until = asked.time.until.max(Some(until));
         Ok(())
     }
 
     /// Its handler hears of that, so long after it was said.
     pub(crate) fn extended(&mut self, id: Id, on_way: u64) {
         let asked = &mut self.asked[id as usize];
-        asked.over = asked.over.max(asked.until.map(|until| until + on_way));
+        asked.time.over = asked.time.over.max(asked.time.until.map(|until| until + on_way));
     }
 
     /// Its handler is stopped, because its time is over.
     pub(crate) fn expires(&self, id: Id, now: u64) -> Result<(), Violation> {
         let asked = &self.asked[id as usize];
-        match asked.bound().filter(|_| !asked.vague && !self.timeless) {
+        match asked.time.bound().filter(|_| !asked.lies.vague && !self.timeless) {
             Some(bound) if now < bound => {
                 violated(format!("{id} is stopped, and has time until {bound}"))
             }
@@ -372,7 +281,7 @@ impl Check {
     /// Its caller gives it up, because its time is over.
     pub(crate) fn is_late(&self, id: Id, now: u64) -> Result<(), Violation> {
         let asked = &self.asked[id as usize];
-        match asked.until.filter(|_| !asked.vague && !self.timeless) {
+        match asked.time.until.filter(|_| !asked.lies.vague && !self.timeless) {
             Some(until) if now < until => {
                 violated(format!("{id} is given up, and has time until {until}"))
             }
@@ -384,7 +293,7 @@ impl Check {
     pub(crate) fn refused(&mut self, id: Id) -> Result<(), Violation> {
         let asked = &mut self.asked[id as usize];
         asked.refusals += 1;
-        if asked.of_liar {
+        if asked.lies.of {
             return Ok(());
         }
         if asked.run != Run::Not {
@@ -398,23 +307,23 @@ impl Check {
 
     /// Its caller wants it no more, and its session is told.
     pub(crate) fn given_up(&mut self, id: Id) {
-        let Asked { sent, from, .. } = self.asked[id as usize];
-        if let Some((session, _)) = sent {
+        let Asked { way, from, .. } = self.asked[id as usize];
+        if let Some((session, _)) = way.sent {
             let next = self.order(session, from).next;
-            self.asked[id as usize].given_up.get_or_insert(next);
+            self.asked[id as usize].way.given_up.get_or_insert(next);
         }
     }
 
     /// Its callee's node hears that.
     pub(crate) fn told(&mut self, id: Id, now: u64) {
-        self.asked[id as usize].told.get_or_insert(now);
+        self.asked[id as usize].time.told.get_or_insert(now);
     }
 
     pub(crate) fn finished(&mut self, id: Id, now: u64) -> Result<(), Violation> {
         self.acts(id, now)?;
         self.holders.retain(|&it| it != id);
         let asked = &mut self.asked[id as usize];
-        if asked.run != Run::Running && !asked.of_liar {
+        if asked.run != Run::Running && !asked.lies.of {
             return violated(format!("{id} is finished and does not run: {:?}", asked.run));
         }
         asked.run = Run::Finished;
@@ -430,8 +339,8 @@ impl Check {
     /// Nobody will ever send it, or it was taken back.
     pub(crate) fn never(&mut self, id: Id) -> Result<(), Violation> {
         let asked = &mut self.asked[id as usize];
-        asked.never = true;
-        if asked.run != Run::Not && !asked.of_liar {
+        asked.way.never = true;
+        if asked.run != Run::Not && !asked.lies.of {
             return violated(format!(
                 "{id} has run, and its caller is told that it was never sent"
             ));
@@ -441,12 +350,12 @@ impl Check {
 
     /// Its caller gets a result, which says what it is the result of.
     pub(crate) fn replied(&mut self, id: Id, result: Id) -> Result<(), Violation> {
-        let Asked { by_liar, of_liar, .. } = self.asked[id as usize];
-        if id != result && !by_liar && !(of_liar && self.flipped) {
+        let Lies { of, by, .. } = self.asked[id as usize].lies;
+        if id != result && !by && !(of && self.flipped) {
             return violated(format!("{id} is answered with the result of {result}"));
         }
         let asked = &self.asked[id as usize];
-        if asked.run != Run::Finished && !asked.of_liar {
+        if asked.run != Run::Finished && !asked.lies.of {
             return violated(format!("{id} is answered and has not finished: {:?}", asked.run));
         }
         self.ended(id, End::Replied)
@@ -481,8 +390,8 @@ impl Check {
     /// A node finds that a session has ended.
     pub(crate) fn orphaned(&mut self, session: u64, at: usize, now: u64) {
         for asked in &mut self.asked {
-            if asked.to == at && asked.sent.is_some_and(|(its, _)| its == session) {
-                asked.told.get_or_insert(now);
+            if asked.to == at && asked.way.is_in(session) {
+                asked.time.told.get_or_insert(now);
             }
         }
     }
@@ -490,20 +399,20 @@ impl Check {
     /// A session ended other than by a goodbye.
     pub(crate) fn lost(&mut self, session: u64) {
         for asked in &mut self.asked {
-            asked.lost |= asked.sent.is_some_and(|(its, _)| its == session);
+            asked.way.lost |= asked.way.is_in(session);
         }
     }
 
     /// A one-way message whose session was lost before it ran.
     pub(crate) fn excuse(&mut self, id: Id) {
-        self.asked[id as usize].lost = true;
+        self.asked[id as usize].way.lost = true;
     }
 
     /// What is not done, if anything is not.
     pub(crate) fn unfinished(&self) -> Option<String> {
         let position = |asked: &Asked| {
             let ended = asked.end.is_some() || asked.oneway;
-            let came = !asked.oneway || asked.run != Run::Not || asked.lost || asked.of_liar;
+            let came = !asked.oneway || asked.run != Run::Not || asked.way.lost || asked.lies.of;
             !(ended && came && asked.run != Run::Running)
         };
         let at = self.asked.iter().position(position)?;

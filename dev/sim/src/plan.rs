@@ -13,18 +13,10 @@ pub(crate) struct Plan {
     pub(crate) nodes: usize,
     /// For each pair, whether ordered bytes carry it.
     pub(crate) streams: u64,
-    /// Whether words in memory are seen late.
-    pub(crate) late: bool,
     pub(crate) ring_slots: usize,
     pub(crate) buffers: usize,
-    pub(crate) optimism: usize,
-    pub(crate) reserved: usize,
-    /// Bytes of refused requests in the ring that a receiver copies.
-    pub(crate) copied: usize,
-    /// Nanoseconds for which a grant is kept.
-    pub(crate) grant_kept: u64,
-    /// Of a thousand polls of a program's futures so many are the last.
-    pub(crate) forgotten: u64,
+    /// The bounds of one direction of a session.
+    pub(crate) bounds: Bounds,
     /// How many requests a receiver accepts before it says so unasked.
     pub(crate) unshown: u64,
     pub(crate) budget: u64,
@@ -35,17 +27,29 @@ pub(crate) struct Plan {
     pub(crate) unread: usize,
     /// Whether handlers read in place until they are done.
     pub(crate) in_place: bool,
-    /// Of a thousand hints so many are lost, and so many doubled.
-    pub(crate) hints_lost: u64,
-    pub(crate) hints_doubled: u64,
-    pub(crate) crashes: bool,
-    pub(crate) jumps: bool,
+    pub(crate) weather: Weather,
     /// The node that says again what it has said, if there is one.
     pub(crate) liar: Option<usize>,
     /// Steps before all heals.
     pub(crate) steps: u64,
     /// Of a thousand steps so many are a turn of a node.
     pub(crate) turns: u64,
+}
+
+/// What happens to nodes and to what is on its way between them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weather {
+    /// Whether words in memory are seen late.
+    pub(crate) late: bool,
+    /// Of a thousand polls of a program's futures so many are the last.
+    pub(crate) forgotten: u64,
+    /// Of a thousand hints so many are lost, and so many doubled.
+    pub(crate) hints_lost: u64,
+    pub(crate) hints_doubled: u64,
+    /// Whether nodes crash.
+    pub(crate) crashes: bool,
+    /// Whether clocks jump.
+    pub(crate) jumps: bool,
     /// A node that rarely takes its turn.
     pub(crate) slow: Option<usize>,
 }
@@ -58,42 +62,53 @@ impl Plan {
         let nodes = random.pick(&[2, 2, 2, 3, 3, 4]);
         let budget = random.pick(&[1, 400, 1_000, 3_000, 20_000, 200_000, 4_000_000]);
         let share = random.pick(&[budget, budget, budget / 2 + 1, budget / 4 + 1]);
-        Plan {
-            nodes,
-            streams: random.pick(&[0, u64::MAX, random.clone().next()]),
-            late: random.permille(500),
-            ring_slots: CONTROL_SLOTS + random.pick(&[1, 1, 2, 3, 6, 20]),
-            buffers: random.pick(&[1, 1, 2, 3, 8]),
+        // What is drawn first stands first: a history follows from its seed.
+        let streams = random.pick(&[0, u64::MAX, random.clone().next()]);
+        let late = random.permille(500);
+        let ring_slots = CONTROL_SLOTS + random.pick(&[1, 1, 2, 3, 6, 20]);
+        let buffers = random.pick(&[1, 1, 2, 3, 8]);
+        let bounds = Bounds {
             optimism: random.pick(&[0, 1, 2, 3, 5, 16]),
             reserved: random.pick(&[1, 1, 2, 4]),
             copied: random.pick(&[300, 1_000, 4_000, 100_000]),
             grant_kept: random.pick(&[20_000, 100_000, 400_000]),
-            forgotten: random.pick(&[0, 0, 30, 200]),
-            unshown: random.pick(&[1, 1, 2, 8]),
+        };
+        let forgotten = random.pick(&[0, 0, 30, 200]);
+        let unshown = random.pick(&[1, 1, 2, 8]);
+        let ahead = random.pick(&[300, 1_000, 3_000, 100_000]);
+        let unread = random.pick(&[1, 300, 100_000]);
+        let in_place = random.permille(500);
+        let hints_lost = random.pick(&[0, 0, 100, 700]);
+        let hints_doubled = random.pick(&[0, 100, 500]);
+        let crashes = random.permille(400);
+        let jumps = random.permille(300);
+        let liar = random.permille(150).then(|| random.index(nodes));
+        let steps = random.pick(&[100, 100, 100, 200, 200, 300, 300, 500, 500, 1_500]);
+        let turns = random.pick(&[300, 500, 700]);
+        let slow = random.permille(250).then(|| random.index(nodes));
+        let weather = Weather { late, forgotten, hints_lost, hints_doubled, crashes, jumps, slow };
+        Plan {
+            nodes,
+            streams,
+            ring_slots,
+            buffers,
+            bounds,
+            unshown,
             budget,
             share,
-            ahead: random.pick(&[300, 1_000, 3_000, 100_000]),
-            unread: random.pick(&[1, 300, 100_000]),
-            in_place: random.permille(500),
-            hints_lost: random.pick(&[0, 0, 100, 700]),
-            hints_doubled: random.pick(&[0, 100, 500]),
-            crashes: random.permille(400),
-            jumps: random.permille(300),
-            liar: random.permille(150).then(|| random.index(nodes)),
-            steps: random.pick(&[100, 100, 100, 200, 200, 300, 300, 500, 500, 1_500]),
-            turns: random.pick(&[300, 500, 700]),
-            slow: random.permille(250).then(|| random.index(nodes)),
+            ahead,
+            unread,
+            in_place,
+            weather,
+            liar,
+            steps,
+            turns,
         }
     }
 
     /// A node, but not this one.
     fn other(&self, random: &mut Random, not: usize) -> usize {
         (not + 1 + random.index(self.nodes - 1)) % self.nodes
-    }
-
-    pub(crate) const fn bounds(&self) -> Bounds {
-        let Plan { optimism, reserved, copied, grant_kept, .. } = *self;
-        Bounds { optimism, reserved, copied, grant_kept }
     }
 }
 

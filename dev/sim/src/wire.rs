@@ -138,12 +138,7 @@ pub(crate) struct Wire {
     got: u64,
     /// Frames that their reader is not known to have read, each with the slots up to its end.
     retained: VecDeque<(u64, Frame)>,
-    slots: u64,
-    /// Slots that were written, were read, and are known to the writer to have been read.
-    taken: u64,
-    read: u64,
-    said_read: u64,
-    seen: u64,
+    ring: Ring,
     /// Requests that the reader says to have accepted, and what the writer knows of that.
     said: u64,
     pub(crate) accepted: u64,
@@ -151,6 +146,24 @@ pub(crate) struct Wire {
     says_wants: bool,
     wants: bool,
     buffers: [Vec<Buffer>; 3],
+}
+
+/// The slots of a ring.
+#[derive(Debug, Default)]
+struct Ring {
+    slots: u64,
+    /// Slots that were written, were read, and are known to the writer to have been read.
+    taken: u64,
+    read: u64,
+    said_read: u64,
+    seen: u64,
+}
+
+impl Ring {
+    /// Returns how many slots hold what is not known to have been read.
+    fn holds(&self) -> u64 {
+        self.taken - self.seen
+    }
 }
 
 impl Wire {
@@ -167,11 +180,7 @@ impl Wire {
             written: 0,
             got: 0,
             retained: VecDeque::new(),
-            slots: slots as u64,
-            taken: 0,
-            read: 0,
-            said_read: 0,
-            seen: 0,
+            ring: Ring { slots: slots as u64, ..Ring::default() },
             said: 0,
             accepted: 0,
             says_wants: false,
@@ -183,14 +192,14 @@ impl Wire {
     /// Whether there is room for it.
     pub(crate) fn fits(&self, frame: &Frame) -> bool {
         let kept = if frame.is_request() { CONTROL_SLOTS as u64 } else { 0 };
-        self.taken - self.seen + frame.slots() + kept <= self.slots
+        self.ring.holds() + frame.slots() + kept <= self.ring.slots
     }
 
     pub(crate) fn write(&mut self, frame: Frame) {
-        self.taken += frame.slots();
+        self.ring.taken += frame.slots();
         self.written += 1;
         if self.stream {
-            self.retained.push_back((self.taken, frame));
+            self.retained.push_back((self.ring.taken, frame));
         }
         self.push(Packet::Frame(frame));
     }
@@ -220,7 +229,7 @@ impl Wire {
         let packet = self.packets.pop_front()?;
         if let Packet::Frame(frame) = &packet {
             self.got += 1;
-            self.read += frame.slots();
+            self.ring.read += frame.slots();
         }
         Some(packet)
     }
@@ -242,7 +251,7 @@ impl Wire {
     pub(crate) fn hear(&mut self, word: Word) {
         match word {
             Word::Read(read) => {
-                self.seen = read;
+                self.ring.seen = read;
                 while self.retained.front().is_some_and(|(end, _)| *end <= read) {
                     self.retained.pop_front();
                 }
@@ -274,7 +283,8 @@ impl Wire {
 
     /// The slots that were read, if the reader has not said so: it does.
     pub(crate) fn read_unsaid(&mut self) -> Option<u64> {
-        (self.read != std::mem::replace(&mut self.said_read, self.read)).then_some(self.read)
+        let Ring { read, said_read, .. } = &mut self.ring;
+        (*read != std::mem::replace(said_read, *read)).then_some(*read)
     }
 
     /// The reader says how many requests it has accepted.
@@ -308,7 +318,7 @@ impl Wire {
 
     /// All words of the reader about this direction, as they are.
     pub(crate) fn words_of_reader(&self) -> Vec<Word> {
-        let mut words = vec![Word::Read(self.read), Word::Accepted(self.said)];
+        let mut words = vec![Word::Read(self.ring.read), Word::Accepted(self.said)];
         for usage in [Use::Requests, Use::Granted, Use::Answers] {
             for (at, buffer) in self.buffers[usage as usize].iter().enumerate() {
                 if buffer.returned != buffer.seen {
@@ -325,7 +335,7 @@ impl Wire {
     }
 
     pub(crate) fn overfull(&self) -> bool {
-        self.taken - self.read > self.slots
+        self.ring.taken - self.ring.read > self.ring.slots
     }
 
     /// A buffer, which names may be wrong of.
@@ -348,9 +358,9 @@ impl Wire {
 
     /// Whether a good part of the ring is free.
     pub(crate) fn has_slots(&self) -> bool {
-        let most = self.slots - CONTROL_SLOTS as u64;
-        let enough = (self.slots / 4).clamp(1, most);
-        self.taken - self.seen + enough + CONTROL_SLOTS as u64 <= self.slots
+        let most = self.ring.slots - CONTROL_SLOTS as u64;
+        let enough = (self.ring.slots / 4).clamp(1, most);
+        self.ring.holds() + enough + CONTROL_SLOTS as u64 <= self.ring.slots
     }
 
     /// It was not lent after all.

@@ -92,22 +92,34 @@ struct Node {
     ends: Vec<Option<End>>,
     /// Which sessions a hint has told of.
     noted: Vec<bool>,
-    /// Calls of its own, for their timers.
-    open: Vec<Open>,
-    /// Who has what one handler has at a time; how many have waited for it.
-    lock: Option<usize>,
-    lacked: u64,
-    /// Calls of its own that were refused and come again.
-    pauses: Vec<Pause>,
-    /// Calls that are answered, and whose futures have not been polled since, with the bytes of the copies
-    /// that are kept for them.
-    answered: Vec<(usize, CallNumber, usize)>,
+    calls: Calls,
+    lock: Lock,
     /// Requests that wait may be accepted, though nothing of the budget was given back.
     pressed: bool,
     /// Senders that are to be polled, and of which peer's sessions.
     woken: VecDeque<(usize, Id)>,
     /// Rules that senders found broken: by whom, and in which session.
     found: Vec<(usize, u64, Rule)>,
+}
+
+/// The calls that a node has made.
+#[derive(Default)]
+struct Calls {
+    /// Those that are open, for their timers.
+    open: Vec<Open>,
+    /// Those that were refused and come again.
+    pauses: Vec<Pause>,
+    /// Those that are answered, and whose futures have not been polled since, with the bytes of the copies
+    /// that are kept for them.
+    answered: Vec<(usize, CallNumber, usize)>,
+}
+
+/// What one handler of a node has at a time.
+#[derive(Default)]
+struct Lock {
+    holder: Option<usize>,
+    /// How many handlers have waited for it.
+    lacked: u64,
 }
 
 /// The side of a session that is a node of the world.
@@ -268,7 +280,7 @@ impl World {
         let plan = Plan::new(&mut random);
         let nodes = (0..plan.nodes).map(|_| Node::new(&plan)).collect();
         let wires = (0..plan.nodes * plan.nodes).map(|_| None).collect();
-        let check = Check::new(plan.jumps);
+        let check = Check::new(plan.weather.jumps);
         World {
             plan,
             counts: Counts::default(),
@@ -345,11 +357,8 @@ impl Node {
             expiries: Expiries::new(),
             ends: (0..plan.nodes).map(|_| None).collect(),
             noted: vec![false; plan.nodes],
-            open: Vec::new(),
-            lock: None,
-            lacked: 0,
-            pauses: Vec::new(),
-            answered: Vec::new(),
+            calls: Calls::default(),
+            lock: Lock::default(),
             pressed: false,
             woken: VecDeque::new(),
             found: Vec::new(),
@@ -360,10 +369,10 @@ impl Node {
 impl End {
     fn new(plan: &Plan, session: u64, is_liar: bool, replies: ReplyBudget) -> End {
         // The liar lets its peer copy whatever it refuses.
-        let copied = if is_liar { usize::MAX } else { plan.copied };
+        let copied = if is_liar { usize::MAX } else { plan.bounds.copied };
         let terms = Terms {
-            outbound: Bounds { copied, ..plan.bounds() },
-            inbound: plan.bounds(),
+            outbound: Bounds { copied, ..plan.bounds },
+            inbound: plan.bounds,
             share: plan.share,
             unshown: plan.unshown,
             ahead: plan.ahead,

@@ -39,7 +39,7 @@ impl World {
         }
         let Some(end) = &self.nodes[node].ends[peer] else { return Ok(()) };
         let (bounds, inbound, outbound) =
-            (self.plan.bounds(), end.core.inbound(), end.core.outbound());
+            (self.plan.bounds, end.core.inbound(), end.core.outbound());
         let (open, special) = outbound.open();
         if inbound.waiting() > bounds.places() || open > bounds.places() as u64 {
             return violated(format!("node {node} has too many places for {peer}"))?;

@@ -248,7 +248,7 @@ impl World {
             return Ok(());
         };
         let its = |open: &mut Open| open.peer == peer && open.call == call;
-        let open = self.nodes[node].open.extract_if(.., its).next();
+        let open = self.nodes[node].calls.open.extract_if(.., its).next();
         if let Some(open) = open.filter(|_| refused && waiter.task.is_none()) {
             return self.sent_back(node, waiter.id, open);
         }
@@ -256,7 +256,7 @@ impl World {
         if there.is_some_and(|there| there.is_none_or(|there| there.is_back())) {
             self.check.ended(waiter.id, Fate::Failed)?;
             let answered = waiter.task.is_none().then_some((peer, call, 0));
-            self.nodes[node].answered.extend(answered);
+            self.nodes[node].calls.answered.extend(answered);
             if let Some(task) = waiter.task {
                 self.resume(node, task)?;
             }
@@ -283,7 +283,7 @@ impl World {
         }
         let Some(task) = waiter.task else {
             let copied = if unread == Unread::Copied { bytes } else { 0 };
-            self.nodes[node].answered.push((peer, call, copied));
+            self.nodes[node].calls.answered.push((peer, call, copied));
             self.give_back(node, peer, buffer.map(|at| (Use::Answers, at)));
             return Ok(());
         };

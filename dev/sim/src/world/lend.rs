@@ -58,7 +58,7 @@ impl World {
     /// The call of that number, if it is open and its callee may ask.
     fn loan(&mut self, node: usize, peer: usize, call: CallNumber) -> Option<&mut Open> {
         let is_it = |open: &&mut Open| open.peer == peer && open.call == call;
-        self.nodes[node].open.iter_mut().find(is_it).filter(|open| open.loan.is_some())
+        self.nodes[node].calls.open.iter_mut().find(is_it).filter(|open| open.loan.is_some())
     }
 
     /// Handlers ask for more time, as it comes to their minds.

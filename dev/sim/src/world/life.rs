@@ -21,8 +21,13 @@ impl World {
         let pair = one.min(other) * self.plan.nodes + one.max(other);
         let stream = self.plan.streams >> pair & 1 == 1;
         for (node, peer) in [(one, other), (other, one)] {
-            let wire =
-                Wire::new(session, stream, self.plan.late, self.plan.ring_slots, self.plan.buffers);
+            let wire = Wire::new(
+                session,
+                stream,
+                self.plan.weather.late,
+                self.plan.ring_slots,
+                self.plan.buffers,
+            );
             self.wires[node * self.plan.nodes + peer] = Some(wire);
             let replies = self.nodes[node].replies.clone();
             let end = End::new(&self.plan, session, self.plan.liar == Some(node), replies);

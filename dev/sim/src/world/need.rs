@@ -59,7 +59,7 @@ impl World {
         let (refusals, delay_ns) = again(refusals, self.random.next());
         let until = self.clock(node) + delay_ns / 1_000;
         let pause = Pause { id, peer, session, until, refusals, deadline, dropped, most };
-        self.nodes[node].pauses.push(pause);
+        self.nodes[node].calls.pauses.push(pause);
         Ok(())
     }
 
@@ -67,7 +67,7 @@ impl World {
     pub(super) fn come_again(&mut self, node: usize) -> Result<(), Fault> {
         let now = self.clock(node);
         let mut at = 0;
-        while let Some(pause) = self.nodes[node].pauses.get(at).copied() {
+        while let Some(pause) = self.nodes[node].calls.pauses.get(at).copied() {
             let Pause { id, peer, session, until, refusals, deadline, dropped, most } = pause;
             let over = match () {
                 () if deadline.is_past(now) => Some(Fate::Deadline),
@@ -78,7 +78,7 @@ impl World {
                 at += 1;
                 continue;
             }
-            self.nodes[node].pauses.remove(at);
+            self.nodes[node].calls.pauses.remove(at);
             self.moved = true;
             let lasts = self.end(node, peer).is_some_and(|end| end.session == session);
             if let Some(fate) = over.or((!lasts).then_some(Fate::NotSent)) {
@@ -95,13 +95,13 @@ impl World {
 
     /// What a handler has had that one has at a time is there for the next.
     pub(super) fn unlock(&mut self, node: usize, at: usize) {
-        let lock = &mut self.nodes[node].lock;
+        let lock = &mut self.nodes[node].lock.holder;
         *lock = lock.filter(|&holder| holder != at);
     }
 
     /// The next that lacks it begins.
     pub(super) fn pass_lock(&mut self, node: usize) -> Result<(), Fault> {
-        while self.nodes[node].lock.is_none() {
+        while self.nodes[node].lock.holder.is_none() {
             let tasks = self.nodes[node].tasks.iter().enumerate();
             let lacking = tasks.filter_map(|(at, task)| match task.as_ref()?.state {
                 State::Lacks(turn) => Some((turn, at)),

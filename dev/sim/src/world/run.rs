@@ -54,7 +54,7 @@ impl World {
         self.note(|| format!("{node} runs {id} for {peer}"));
         self.check.accepted(id, node, session, held.on_way)?;
         let ask = self.asks[id as usize];
-        let lacks = ask.need != Need::Nothing && self.nodes[node].lock.is_some();
+        let lacks = ask.need != Need::Nothing && self.nodes[node].lock.holder.is_some();
         if lacks && let Some(code) = self.refusal(ask.need, held.refusals) {
             return self.send_back(node, peer, held, (id, buffer), code);
         }
@@ -88,8 +88,8 @@ impl World {
         if !in_place {
             self.give_back(node, peer, buffer);
         }
-        self.nodes[node].lacked += 1;
-        let state = State::Lacks(self.nodes[node].lacked);
+        self.nodes[node].lock.lacked += 1;
+        let state = State::Lacks(self.nodes[node].lock.lacked);
         let buffer = buffer.filter(|_| in_place);
         let Held { call, bytes, deadline: end, .. } = held;
         let (gone, answer) = (Gone::No, None);
@@ -150,7 +150,7 @@ impl World {
         };
         self.check.started(id, self.time)?;
         if ask.need != Need::Nothing {
-            self.nodes[node].lock = Some(at);
+            self.nodes[node].lock.holder = Some(at);
         }
         if let Behaviour::Back { to, depth } = ask.behaviour {
             self.call_back(node, at, to, depth)?;
@@ -277,7 +277,7 @@ impl World {
         self.come_again(node)?;
         self.collect(node, None)?;
         let is_due = |open: &&Open| open.deadline.is_past(now) || open.dropped.is_past(now);
-        while let Some(open) = self.nodes[node].open.iter().find(is_due).copied() {
+        while let Some(open) = self.nodes[node].calls.open.iter().find(is_due).copied() {
             let fate = if open.deadline.is_past(now) { Fate::Deadline } else { Fate::Dropped };
             if fate == Fate::Deadline
                 && let Some(Waiter { id, .. }) = self.waiter(node, open.peer, open.call)
@@ -293,9 +293,9 @@ impl World {
 
     /// Futures of the program come for their answers, or are dropped; of one session or of all.
     pub(super) fn collect(&mut self, node: usize, of: Option<usize>) -> Result<(), Fault> {
-        let mut answered = std::mem::take(&mut self.nodes[node].answered);
+        let mut answered = std::mem::take(&mut self.nodes[node].calls.answered);
         let others = answered.extract_if(.., |(peer, ..)| of.is_some_and(|of| of != *peer));
-        self.nodes[node].answered = others.collect();
+        self.nodes[node].calls.answered = others.collect();
         for (peer, call, copied) in answered {
             let polled = self.random.permille(700);
             let Some(end) = self.end(node, peer) else { continue };
@@ -319,8 +319,8 @@ impl World {
             State::Until(time) => Some(time),
             _ => None,
         });
-        let open = node.open.iter().map(|open| open.deadline.min(open.dropped));
-        let pauses = node.pauses.iter();
+        let open = node.calls.open.iter().map(|open| open.deadline.min(open.dropped));
+        let pauses = node.calls.pauses.iter();
         let paused = pauses.clone().map(|pause| pause.deadline.min(pause.dropped));
         let bounds = open.chain(paused);
         let bounds = bounds.filter_map(|first| Some(now + first.remaining(now)?));
@@ -341,7 +341,7 @@ impl World {
         calls: Vec<(CallNumber, super::Waiter, Fate)>,
     ) -> Result<(), Fault> {
         for (call, waiter, fate) in calls {
-            self.nodes[node].open.retain(|open| !(open.peer == peer && open.call == call));
+            self.nodes[node].calls.open.retain(|open| !(open.peer == peer && open.call == call));
             self.check.ended(waiter.id, fate)?;
             if let Some(task) = waiter.task {
                 self.resume(node, task)?;

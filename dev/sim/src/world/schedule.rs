@@ -50,7 +50,7 @@ impl World {
         let node = self.random.index(self.plan.nodes);
         let peer = (node + 1 + self.random.index(self.plan.nodes - 1)) % self.plan.nodes;
         match self.random.below(1000) {
-            at if at < self.plan.turns && self.plan.slow == Some(node) && at % 8 > 0 => {}
+            at if at < self.plan.turns && self.plan.weather.slow == Some(node) && at % 8 > 0 => {}
             at if at < self.plan.turns => {
                 let sweep = self.random.permille(50);
                 self.turn(node, sweep)?;
@@ -63,12 +63,12 @@ impl World {
                 self.pump_all(node);
             }
             at if at < self.plan.turns + 190 => self.time += self.random.within(1, 40),
-            990.. if self.plan.crashes => match self.nodes[node].up {
+            990.. if self.plan.weather.crashes => match self.nodes[node].up {
                 true if self.random.permille(300) => self.crash(node),
                 true => {}
                 false => self.restart(node),
             },
-            985.. if self.plan.jumps => {
+            985.. if self.plan.weather.jumps => {
                 self.counts.jumps += 1;
                 let far = self.random.within(1, 2_000);
                 let ahead = &mut self.nodes[node].ahead;

@@ -112,7 +112,7 @@ impl World {
             let loan = most.map(|most| Loan::new(travels, most, above));
             let peer = ask.to;
             let open = Open { peer, call, deadline, dropped, refusals, most, loan };
-            self.nodes[node].open.push(open);
+            self.nodes[node].calls.open.push(open);
         }
         let result = self.poll_sender(node, ask.to, id);
         match result {
@@ -230,12 +230,12 @@ impl World {
 
     /// Tells a peer where to look, which may be lost or said twice.
     pub(super) fn hint(&mut self, node: usize, peer: usize) {
-        if !self.healing && self.random.permille(self.plan.hints_lost) {
+        if !self.healing && self.random.permille(self.plan.weather.hints_lost) {
             self.counts.hints_lost += 1;
             return;
         }
         self.nodes[peer].noted[node] = true;
-        if !self.healing && self.random.permille(self.plan.hints_doubled) {
+        if !self.healing && self.random.permille(self.plan.weather.hints_doubled) {
             self.counts.hints_doubled += 1;
             let other = self.random.index(self.plan.nodes);
             self.nodes[peer].noted[other] = true;
@@ -307,7 +307,7 @@ impl World {
         call: CallNumber,
         fate: Fate,
     ) -> Result<Option<usize>, Fault> {
-        self.nodes[node].open.retain(|open| !(open.peer == peer && open.call == call));
+        self.nodes[node].calls.open.retain(|open| !(open.peer == peer && open.call == call));
         self.moved = true;
         let Some(end) = self.end(node, peer) else { return Ok(None) };
         let unsent = end.senders.values().find(|out| out.call == Some(call)).copied();

@@ -122,7 +122,7 @@ impl World {
     /// Whether a future is kept and not polled any more: none that a handler awaits, which would hold
     /// what it was charged.
     fn forgets(&mut self, out: &Out) -> bool {
-        let may = !self.healing && out.is_free && self.random.permille(self.plan.forgotten);
+        let may = !self.healing && out.is_free && self.random.permille(self.plan.weather.forgotten);
         out.forgotten || may
     }
 
