@@ -58,6 +58,7 @@ fn calls_of_every_kind_are_measured_against_their_floors() {
     }
     assert!(number(find("null/shared/sleeping"), "ratio_to_eventfd") > 0.0);
     assert!(has_baseline(find("null/shared/handle"), &rows));
+    assert!(has_baseline(find("null/shared/awaited"), &rows));
     assert!(has_baseline(find("null/shared/idle1000"), &rows));
     assert!(number(find("null/shared/polling/64"), "per_second") > 0.0);
     let ring = find("ring8/shared/sleeping");

@@ -28,7 +28,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use threads::HandleCalls;
+use threads::{HandleCalls, Waits};
 
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "call";
@@ -47,7 +47,7 @@ enum Kind {
     /// One call after another, from a node of another process that shares no memory.
     Stream(Payload, Policy),
     /// One call after another, from a thread that has no node.
-    Handle,
+    Handle(Waits),
     /// One call after another, to a node with many idle sessions.
     Crowd,
     /// So many nodes in a ring, each calling the next.
@@ -99,7 +99,9 @@ fn cases() -> Vec<Case> {
         add(format!("{size}/stream/{word}"), about, Kind::Stream(payload, policy));
     }
     let about = "call of nothing from a blocking handle, in a thread that has no node";
-    add("null/shared/handle".to_owned(), about.to_owned(), Kind::Handle);
+    add("null/shared/handle".to_owned(), about.to_owned(), Kind::Handle(Waits::Blocking));
+    let about = "call of nothing through a handle, awaited in a task of tokio";
+    add("null/shared/awaited".to_owned(), about.to_owned(), Kind::Handle(Waits::InTokio));
     let about = format!("call of nothing to a node with {} idle sessions", crowd::IDLE);
     add(format!("null/shared/idle{}", crowd::IDLE), about, Kind::Crowd);
     for policy in [Policy::Sleeping, Policy::Adaptive] {
@@ -143,7 +145,8 @@ pub(crate) fn subjects(
 fn baseline(case: &Case) -> Option<String> {
     let of_polling = || Some("null/shared/polling".to_owned());
     match case.kind {
-        Kind::Handle | Kind::Crowd | Kind::Flight(Policy::Polling) => of_polling(),
+        Kind::Handle(Waits::Blocking) | Kind::Crowd | Kind::Flight(Policy::Polling) => of_polling(),
+        Kind::Handle(Waits::InTokio) => Some("null/shared/handle".to_owned()),
         Kind::Stream(_, Policy::Polling) => Some("unix/polling".to_owned()),
         Kind::Circle(8, policy) => Some(format!("ring2/shared/{}", policy.word())),
         _ => None,
@@ -231,7 +234,7 @@ impl CallSubject {
             Kind::Stream(_, policy) => Doing::Shared(self.stage.apart(policy)?),
             Kind::Socket => Doing::Socket,
             Kind::Local(_, policy) => Doing::Local(self.stage.local(policy)?),
-            Kind::Handle => Doing::Handle(HandleCalls::new(scratch)),
+            Kind::Handle(waits) => Doing::Handle(HandleCalls::new(scratch, waits)),
             Kind::Crowd => Doing::Crowd(Crowd::new(scratch, pair.peer_pid())?),
             Kind::Circle(nodes, policy) => {
                 Doing::Circle(Circle::start(nodes, policy, scratch, self.stage.cpus, 0)?)
@@ -347,7 +350,7 @@ impl Server for CallServer {
             Kind::Shared(_, policy) | Kind::Stream(_, policy) | Kind::Flight(policy) => {
                 self.hosts.get(policy.word()).ok_or_else(unknown)?.round();
             }
-            Kind::Handle => {
+            Kind::Handle(_) => {
                 self.hosts.get(Policy::Polling.word()).ok_or_else(unknown)?.round();
             }
             Kind::Crowd => self.crowded.round(),
@@ -388,6 +391,7 @@ mod tests {
             "4KiB/shared/polling",
             "null/shared/polling/64",
             "null/shared/handle",
+            "null/shared/awaited",
             "null/shared/idle1000",
             "ring2/shared/sleeping",
             "ring8/shared/sleeping",
