@@ -143,6 +143,9 @@ impl Region {
         self.publish(at, words[0]);
     }
 
+    /// Nothing: there are no lines here.
+    pub(crate) fn prefetch_for_store(&self, _: usize) {}
+
     /// Stores a word behind every earlier write, where the other side uses [`Region::take`].
     /// A store cannot come between the two halves of an exchange. Loom does not know that of
     /// plain stores, so this is an exchange as well.

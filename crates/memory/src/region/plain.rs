@@ -229,6 +229,24 @@ impl Region {
         first.store(words[0], Ordering::Release);
     }
 
+    /// Asks for the line of a word that will be stored to soon, so that it is on its way from another processor
+    /// meanwhile. A hint: the word may lie outside of the region.
+    #[inline(always)]
+    pub(crate) fn prefetch_for_store(&self, at: usize) {
+        let _word = self.base.as_ptr().wrapping_add(at);
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: a prefetch reads and writes nothing, and takes any address. The intrinsic for it is one for
+        // loads, unless the whole program is compiled for processors that have this one.
+        unsafe {
+            std::arch::asm!("prefetchw [{}]", in(reg) _word, options(nostack, preserves_flags));
+        }
+        #[cfg(all(target_arch = "aarch64", not(miri)))]
+        // SAFETY: as above.
+        unsafe {
+            std::arch::asm!("prfm pstl1keep, [{}]", in(reg) _word, options(nostack, preserves_flags));
+        }
+    }
+
     /// Loads a word, without order.
     #[inline]
     pub fn load(&self, at: usize) -> u64 {

@@ -85,6 +85,13 @@ impl Ring {
         unsafe { self.region().publish_three_in(at, head) }
     }
 
+    /// Asks for the slot so many slots behind this word, which will be written soon. Behind the last slot of the
+    /// ring it asks for nothing of use.
+    #[inline(always)]
+    pub(super) fn prefetch_slot(&self, at: usize, ahead: usize) {
+        self.region().prefetch_for_store(at + ahead * SLOT_WORDS);
+    }
+
     /// # Safety
     /// `at` is a word of one of the slots of a ring that is written here.
     #[inline(always)]
