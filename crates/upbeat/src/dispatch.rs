@@ -428,7 +428,7 @@ impl Dispatcher {
     #[inline]
     pub(crate) fn sent(self: &Rc<Self>, session: &Rc<Session>) {
         self.unflushed.set(true);
-        if !session.hot.get() {
+        if !session.noted.hot.get() {
             self.heat(session);
         }
     }

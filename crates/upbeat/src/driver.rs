@@ -177,7 +177,7 @@ fn control<'s, D: Driver<'s>>(driver: D, head: &Head) -> Result<(), Fault> {
         Kind::Stamps => driver.stamps(head)?,
         Kind::Extend => driver.extension_asked(head),
         Kind::Extended => driver.extension_answered(head),
-        _ => session.goodbye.set(true),
+        _ => session.ending.goodbye.set(true),
     }
     session.advance();
     Ok(())

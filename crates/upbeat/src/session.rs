@@ -4,6 +4,7 @@
 //! and keeps the tables; who is polled when an answer comes, and what a request runs, is decided
 //! by the one who looks. Invariant: a frame is passed only when what it says has been taken over.
 
+mod front;
 mod lent;
 mod reply;
 mod samples;
@@ -15,10 +16,11 @@ mod queue;
 mod send;
 
 pub(crate) use flow::{Kept, Next, Terms};
+pub(crate) use front::Extensions;
 pub(crate) use queue::{Line, Standing};
 pub(crate) use reply::Answer;
 pub(crate) use upbeat_core::session::Grant;
-pub(crate) use write::{Extensions, Put};
+pub(crate) use write::Put;
 
 use crate::error::{Lost, Why};
 use crate::wake::TaskId;
@@ -75,6 +77,33 @@ fn unusable(error: SegmentError) -> Fault {
 /// One side of a session.
 pub(crate) struct Session {
     pub(crate) carrier: Carrier,
+    /// What its node notes of it.
+    pub(crate) noted: Noted,
+    /// All that it decides.
+    core: upbeat_core::session::Session<kinds::Kinds>,
+    answers: reply::Answers,
+    /// What room it was last told of.
+    relieved: Cell<[u64; 3]>,
+    /// Slots of our lane that were written when the promise was last looked at.
+    flushed: Cell<u64>,
+    /// Whether frames or replies wait, or a sender waits.
+    pressed: Cell<bool>,
+    growth: Growth,
+    pool: pool::Pool,
+    lent: lent::Lent,
+    segments: RefCell<VecDeque<GrownSegment>>,
+    samples: RefCell<samples::Samples>,
+    /// How it ends.
+    pub(crate) ending: Ending,
+    /// Wakes who looks at it.
+    wake: Arc<dyn Fn() + Send + Sync>,
+    /// Where it was made.
+    made: Process,
+}
+
+/// What a node notes of a session.
+#[derive(Default)]
+pub(crate) struct Noted {
     /// Where the node keeps it.
     pub(crate) key: Cell<Option<Key>>,
     /// Whether this node has opened it, at the socket or inbox of the peer's name.
@@ -87,34 +116,18 @@ pub(crate) struct Session {
     pub(crate) taken: Cell<u64>,
     /// Whether the node looks at it when room is made for requests that wait.
     pub(crate) awaits_turn: Cell<bool>,
-    /// All that it decides.
-    core: upbeat_core::session::Session<kinds::Kinds>,
-    /// The waiters of open calls that are no tasks, and replies that nobody has read.
-    others: RefCell<reply::Others>,
-    /// The answer that lies open in the lane while its waiter is polled.
-    arrived: reply::Arrived,
-    /// What room it was last told of.
-    relieved: Cell<[u64; 3]>,
-    /// Slots of our lane that were written when the promise was last looked at.
-    flushed: Cell<u64>,
-    /// Why the session must end, found where nobody could be told.
-    fault: Cell<Option<Fault>>,
-    /// Whether frames or replies wait, or a sender waits.
-    pressed: Cell<bool>,
-    growth: Growth,
-    pool: pool::Pool,
-    lent: lent::Lent,
-    segments: RefCell<VecDeque<GrownSegment>>,
-    samples: RefCell<samples::Samples>,
-    /// The peer said goodbye.
-    pub(crate) goodbye: Cell<bool>,
-    ended: OnceCell<Lost>,
-    /// Wakes who looks at it.
-    wake: Arc<dyn Fn() + Send + Sync>,
     /// Whether the node waits until its socket takes more.
     pub(crate) awaits_output: Cell<bool>,
-    /// Where it was made.
-    made: Process,
+}
+
+/// How a session ends.
+#[derive(Default)]
+pub(crate) struct Ending {
+    /// Why it must end, found where nobody could be told.
+    fault: Cell<Option<Fault>>,
+    /// The peer said goodbye.
+    pub(crate) goodbye: Cell<bool>,
+    lost: OnceCell<Lost>,
 }
 
 impl Session {
@@ -128,28 +141,19 @@ impl Session {
         carrier.read_at_most(terms.longest);
         Session {
             carrier,
-            key: Cell::new(None),
-            ours: Cell::new(false),
-            watched: Cell::new(false),
-            hot: Cell::new(false),
-            taken: Cell::new(0),
-            awaits_turn: Cell::new(false),
+            noted: Noted::default(),
             core: upbeat_core::session::Session::new(&terms.core(), replies),
-            others: RefCell::default(),
-            arrived: reply::Arrived::default(),
+            answers: reply::Answers::default(),
             relieved: Cell::default(),
             flushed: Cell::new(0),
-            fault: Cell::new(None),
             pressed: Cell::new(false),
             growth: Growth::new(),
             pool: pool::Pool::default(),
             lent: lent::Lent::new(terms.longest),
             segments: RefCell::new(VecDeque::new()),
             samples: RefCell::default(),
-            goodbye: Cell::new(false),
-            ended: OnceCell::new(),
+            ending: Ending::default(),
             wake,
-            awaits_output: Cell::new(false),
             made: Process::this(),
         }
     }
@@ -326,7 +330,7 @@ impl Session {
                     return Err(Box::new(Why::GivenUp { text: refusal.to_string() }));
                 }
                 match drained.closed {
-                    true => Err(self.fault.take().unwrap_or_else(|| Box::new(Why::Died))),
+                    true => Err(self.ending.fault.take().unwrap_or_else(|| Box::new(Why::Died))),
                     false => Ok(()),
                 }
             }
@@ -368,7 +372,7 @@ impl Session {
     /// How the session ended.
     pub(crate) fn lost(&self) -> Lost {
         let still = || Lost { peer: self.peer_text(), why: Why::Died };
-        self.ended.get().cloned().unwrap_or_else(still)
+        self.ending.lost.get().cloned().unwrap_or_else(still)
     }
 
     /// Whether this is the process that has made the session, and no child that it has forked.
@@ -379,16 +383,16 @@ impl Session {
     /// Why the session has ended, if it has.
     #[inline(always)]
     pub(crate) fn ended(&self) -> Option<&Lost> {
-        self.ended.get()
+        self.ending.lost.get()
     }
 
     /// Ends the session: whoever waits is told when it is polled, and is woken through `wake`.
     pub(crate) fn end(&self, why: Why, mut wake: impl FnMut(Waiter)) {
-        if self.ended.set(Lost { peer: self.peer_text(), why }).is_err() {
+        if self.ending.lost.set(Lost { peer: self.peer_text(), why }).is_err() {
             return;
         }
         let callers = self.core.end();
-        let waiters = self.others.borrow_mut().end(callers);
+        let waiters = self.answers.others.borrow_mut().end(callers);
         waiters.into_iter().for_each(&mut wake);
         self.wake_senders(&mut wake);
         self.samples.take();

@@ -13,7 +13,7 @@ impl Dispatcher {
     /// Looks at this session each turn from now on.
     #[cold]
     pub(super) fn heat(&self, session: &Rc<Session>) {
-        if session.key.get().is_some() && !session.hot.replace(true) {
+        if session.noted.key.get().is_some() && !session.noted.hot.replace(true) {
             session.carrier.set_attention(true);
             self.hot.enter(session);
             if session.carrier.is_stream() {
@@ -37,7 +37,7 @@ impl Dispatcher {
         let mut cooled = false;
         for session in hot.iter() {
             let taken = session.carrier.lanes.reader().taken();
-            let idle = session.taken.replace(taken) == taken
+            let idle = session.noted.taken.replace(taken) == taken
                 && session.calls_open() == 0
                 && !session.serves()
                 && !session.is_unflushed()
@@ -52,7 +52,7 @@ impl Dispatcher {
                 session.carrier.set_attention(true);
                 continue;
             }
-            session.hot.set(false);
+            session.noted.hot.set(false);
             cooled = true;
         }
         drop(hot);
@@ -91,7 +91,7 @@ impl Dispatcher {
         let cold: Vec<_> = places
             .iter()
             .filter_map(|(_, place)| match place {
-                Place::Open(session) if !session.hot.get() && session.has_frame() => {
+                Place::Open(session) if !session.noted.hot.get() && session.has_frame() => {
                     Some(Rc::clone(session))
                 }
                 _ => None,

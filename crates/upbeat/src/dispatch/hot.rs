@@ -65,7 +65,7 @@ impl Hot {
         let Ok(mut sessions) = self.sessions.try_borrow_mut() else { return };
         sessions.append(&mut self.entering.borrow_mut());
         self.is_stale.set(false);
-        let left: Vec<_> = sessions.extract_if(.., |session| !session.hot.get()).collect();
+        let left: Vec<_> = sessions.extract_if(.., |session| !session.noted.hot.get()).collect();
         drop(sessions);
         // What its end drops may be the application's, and ask for the list.
         drop(left);

@@ -27,7 +27,7 @@ pub(super) struct Extensible {
 }
 
 fn of(session: &Session, call: CallNumber) -> Of {
-    (session.key.get(), call.as_u64())
+    (session.noted.key.get(), call.as_u64())
 }
 
 /// A call that is served and whose time may be extended. Its handler keeps it.

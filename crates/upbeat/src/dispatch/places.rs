@@ -134,7 +134,7 @@ impl Dispatcher {
     /// Runs a request that had to wait.
     pub(super) fn run_kept(self: &Rc<Self>, session: &Rc<Session>, kept: &Kept) {
         let Kept { head, .. } = kept;
-        let Some(key) = session.key.get() else { return };
+        let Some(key) = session.noted.key.get() else { return };
         // Who has waited for room is not sent back.
         let terms = Terms { deadline_us: kept.deadline_us(self.now_ns()), refusals: None };
         let running = Running::Kept(key, head.call, head.method);
@@ -145,7 +145,7 @@ impl Dispatcher {
     pub(super) fn await_turn(&self, session: &Rc<Session>) {
         if session.waiting() == 0 {
             session.look_clear(self.purse.requests());
-        } else if !session.awaits_turn.replace(true) {
+        } else if !session.noted.awaits_turn.replace(true) {
             self.waiting.borrow_mut().push_back(Rc::clone(session));
         }
     }
@@ -156,7 +156,7 @@ impl Dispatcher {
         let mut idle = 0;
         while idle < self.waiting.borrow().len() {
             let Some(session) = self.waiting.borrow_mut().pop_front() else { break };
-            session.awaits_turn.set(false);
+            session.noted.awaits_turn.set(false);
             let lost = session.ended().is_some();
             idle = if !lost && self.step_places(&session) { 0 } else { idle + 1 };
             if !lost {

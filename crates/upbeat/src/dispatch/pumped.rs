@@ -54,7 +54,7 @@ impl Pressed {
 
 /// Whether a session of the hot ones is over a byte stream, and was not lost meanwhile.
 fn is_pumped(session: &Rc<Session>) -> bool {
-    session.carrier.is_stream() && session.hot.get()
+    session.carrier.is_stream() && session.noted.hot.get()
 }
 
 impl Dispatcher {
@@ -130,9 +130,9 @@ impl Dispatcher {
     }
 
     fn await_output(&self, session: &Session) {
-        let Some(key) = session.key.get() else { return };
+        let Some(key) = session.noted.key.get() else { return };
         let waits = session.carrier.has_output();
-        if waits != session.awaits_output.replace(waits) {
+        if waits != session.noted.awaits_output.replace(waits) {
             self.reactor.change(session.carrier.as_fd(), Source::Place(key), waits);
         }
     }

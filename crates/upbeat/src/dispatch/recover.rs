@@ -26,7 +26,7 @@ impl Dispatcher {
         self.current.set(NOBODY);
         self.forget_name();
         let open = self.open_frame();
-        let hand = open.as_ref().and_then(|session| session.key.get());
+        let hand = open.as_ref().and_then(|session| session.noted.key.get());
         let caller = match running {
             Running::Handler(call, _) => {
                 let call = Some(call).filter(|call| *call != CallNumber::NONE);

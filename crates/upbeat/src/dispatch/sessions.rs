@@ -171,10 +171,10 @@ impl Dispatcher {
     pub(crate) fn session_with(&self, name: &NodeName) -> Option<Rc<Session>> {
         let mut sessions = self.sessions();
         let calls_itself = |session: &Rc<Session>| {
-            session.carrier.peer.name.as_ref() == Some(name) && !session.goodbye.get()
+            session.carrier.peer.name.as_ref() == Some(name) && !session.ending.goodbye.get()
         };
         sessions.retain(calls_itself);
-        let ours = sessions.iter().find(|session| session.ours.get());
+        let ours = sessions.iter().find(|session| session.noted.ours.get());
         ours.or_else(|| sessions.iter().find(|session| self.proves(&session.carrier, name)))
             .cloned()
     }
@@ -286,7 +286,7 @@ impl Dispatcher {
         };
         if let Ok(session) = &opened {
             if let Some(Place::Opening(pending)) = &place {
-                session.ours.set(pending.connecting.is_some());
+                session.noted.ours.set(pending.connecting.is_some());
             }
             self.enter(key, session);
         }
@@ -299,14 +299,14 @@ impl Dispatcher {
 
     /// A session is open: looks at it from now on.
     fn enter(self: &Rc<Self>, key: Key, session: &Rc<Session>) {
-        session.key.set(Some(key));
+        session.noted.key.set(Some(key));
         session.carrier.unshared().into_iter().for_each(memory_is_refused);
         let pid = session.carrier.peer.pid.filter(|pid| *pid != std::process::id());
         if let Some(pid) = pid {
             let mut door = self.door.borrow_mut();
             // Without a pidfd, as for a process of another PID namespace, the socket's end alone tells of a death.
             if let Ok(process) = door.watch.watch(pid) {
-                session.watched.set(true);
+                session.noted.watched.set(true);
                 if let Some(process) = process {
                     let _ = self.reactor.add(process, Source::Process(pid));
                 }
@@ -319,20 +319,20 @@ impl Dispatcher {
     /// Ends a session: whoever waits for something in it is told.
     #[cold]
     pub(crate) fn lose(self: &Rc<Self>, session: &Rc<Session>, why: Why) {
-        let Some(key) = session.key.get() else { return };
+        let Some(key) = session.noted.key.get() else { return };
         // By the session's key, which it has no more from here on.
         let left = match session.serving().oneways() {
             0 => Vec::new(),
             _ => self.tasks.oneways_of(key),
         };
-        session.key.set(None);
+        session.noted.key.set(None);
         self.count(Counter::SessionsLost);
         if matches!(why, Why::Misbehaved(_) | Why::Broken(_)) {
             self.count(Counter::PeerFaults);
         }
         self.places.borrow_mut().remove(key);
         session.leave_lane();
-        if session.hot.take() {
+        if session.noted.hot.take() {
             self.hot.left();
         }
         if session.carrier.is_stream() {
@@ -341,7 +341,7 @@ impl Dispatcher {
         let carrier = &session.carrier;
         self.reactor.remove(carrier);
         session.close(&why);
-        if session.watched.take()
+        if session.noted.watched.take()
             && let Some(pid) = carrier.peer.pid
         {
             self.unwatch(pid);

@@ -88,7 +88,7 @@ impl Dispatcher {
                 _ => break,
             }
         }
-        if session.goodbye.get() && why == Why::Died {
+        if session.ending.goodbye.get() && why == Why::Died {
             why = Why::Closed;
         }
         self.lose(session, why);

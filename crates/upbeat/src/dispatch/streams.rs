@@ -91,7 +91,7 @@ impl Streams {
 
     /// Looks at the table of a session that has had streams.
     fn with<R>(&self, session: &Session, with: impl FnOnce(&mut OfSession) -> R) -> Option<R> {
-        let key = session.key.get()?;
+        let key = session.noted.key.get()?;
         self.open.borrow_mut().get_mut(&key).map(with)
     }
 
@@ -101,7 +101,7 @@ impl Streams {
         session: &Session,
         with: impl FnOnce(&mut OfSession) -> R,
     ) -> Result<R, WireError> {
-        let key = session.key.get().ok_or(ENDED)?;
+        let key = session.noted.key.get().ok_or(ENDED)?;
         Ok(with(self.open.borrow_mut().entry(key).or_default()))
     }
 }

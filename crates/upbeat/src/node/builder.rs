@@ -11,7 +11,7 @@ use crate::setup::{
     conservative, execution, longest, place, program_id, sampling, statistics, stuck_after,
 };
 use crate::statistics::{Collected, Report, Statistics};
-use crate::stuck::{self, OnStuck, Stuck};
+use crate::stuck::{self, Stuck};
 use crate::sync;
 use crate::wait::Waiting;
 use crate::warning::memory_is_refused;
@@ -53,14 +53,34 @@ pub struct Builder {
     sampling: Option<u32>,
     conservative: Option<bool>,
     execution: Option<Execution>,
-    budget: u64,
-    session_budget: Option<u64>,
-    longest: usize,
+    bounds: Bounds,
     on_lost: Option<OnLost>,
-    stuck_after: Option<Duration>,
-    on_stuck: Option<OnStuck>,
+    stuck: stuck::Terms,
     undriven_period: Duration,
     statistics: Option<Option<Report>>,
+}
+
+/// The bytes that a node holds of others' messages.
+struct Bounds {
+    /// Of requests of all sessions whose handlers have become tasks.
+    budget: u64,
+    /// The same of one session, if it is not a quarter of that.
+    session_budget: Option<u64>,
+    /// Of one message.
+    longest: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds { budget: BUDGET_BYTES, session_budget: None, longest: TAKEN_BYTES_MAX }
+    }
+}
+
+impl Bounds {
+    /// Returns the bytes of one session.
+    fn share(&self) -> u64 {
+        self.session_budget.unwrap_or(self.budget.div_ceil(4))
+    }
 }
 
 impl Builder {
@@ -75,12 +95,9 @@ impl Builder {
             sampling: None,
             conservative: None,
             execution: None,
-            budget: BUDGET_BYTES,
-            session_budget: None,
-            longest: TAKEN_BYTES_MAX,
+            bounds: Bounds::default(),
             on_lost: None,
-            stuck_after: None,
-            on_stuck: None,
+            stuck: stuck::Terms::default(),
             undriven_period: drives::PERIOD,
             statistics: None,
         }
@@ -150,7 +167,7 @@ impl Builder {
     /// When it is 0.
     pub fn budget(mut self, bytes: u64) -> Builder {
         assert!(bytes > 0, "a node without a budget accepts nothing");
-        self.budget = bytes;
+        self.bounds.budget = bytes;
         self
     }
 
@@ -166,7 +183,7 @@ impl Builder {
     /// When it is 0.
     pub fn session_budget(mut self, bytes: u64) -> Builder {
         assert!(bytes > 0, "a session without a budget accepts nothing");
-        self.session_budget = Some(bytes);
+        self.bounds.session_budget = Some(bytes);
         self
     }
 
@@ -189,7 +206,7 @@ impl Builder {
     /// # Panics
     /// When it is less than 1 MiB, or more than 1 GiB.
     pub fn max_message_bytes(mut self, bytes: usize) -> Builder {
-        self.longest = longest(bytes);
+        self.bounds.longest = longest(bytes);
         self
     }
 
@@ -296,7 +313,7 @@ impl Builder {
     /// # Ok(()) }
     /// ```
     pub fn stuck_after(mut self, limit: Duration) -> Builder {
-        self.stuck_after = Some(limit);
+        self.stuck.after = Some(limit);
         self
     }
 
@@ -318,7 +335,7 @@ impl Builder {
     /// # Ok(()) }
     /// ```
     pub fn on_stuck(mut self, on_stuck: impl Fn(&Stuck) + 'static) -> Builder {
-        self.on_stuck = Some(Box::new(on_stuck));
+        self.stuck.report = Some(Box::new(on_stuck));
         self
     }
 
@@ -383,12 +400,13 @@ impl Builder {
         };
         let local = local::Listener::bind(&home).map_err(BuildError::Bind)?;
         let sampling = sampling(self.sampling)?;
-        let stuck = stuck::Terms { after: stuck_after(self.stuck_after)?, report: self.on_stuck };
+        let stuck = stuck::Terms { after: stuck_after(self.stuck.after)?, ..self.stuck };
         let execution = execution(self.execution)?;
         let statistics = Collected::new(statistics(self.statistics)?);
-        let Builder { waiting, budget, longest, on_lost, undriven_period, .. } = self;
-        let share = self.session_budget.unwrap_or(budget.div_ceil(4));
-        let terms = Terms { optimistic: !conservative(self.conservative), share, longest };
+        let Builder { waiting, on_lost, undriven_period, .. } = self;
+        let Bounds { budget, longest, .. } = self.bounds;
+        let optimistic = !conservative(self.conservative);
+        let terms = Terms { optimistic, share: self.bounds.share(), longest };
         let settings = Settings {
             waiting,
             place,

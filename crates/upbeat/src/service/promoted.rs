@@ -133,7 +133,7 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Slot<F> {
             Asker::Oneway => None,
             Asker::Gone | Asker::Left => return None,
         };
-        Some(Caller { session: this.session.key.get(), call })
+        Some(Caller { session: this.session.noted.key.get(), call })
     }
 
     fn outlives(mut self: Pin<&mut Self>, why: Cancelled) -> bool {

@@ -1,7 +1,7 @@
 //! The types that nodes and handles keep in the decisions of a session.
 
 use super::flow::Kept;
-use super::write::Words;
+use super::front::Words;
 use crate::wake::TaskId;
 use std::task::Waker;
 use upbeat_core::frame::CallNumber;

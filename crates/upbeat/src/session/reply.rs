@@ -11,7 +11,7 @@ use super::{Fault, Session, Waiter, misbehaved};
 use crate::error::CallError;
 use crate::wake::{NO_TASK, TaskId};
 use crate::wire::{Hold, Input, WireError, reserved};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::task::Waker;
 use upbeat_core::channel::call::{Abandon, Answered};
@@ -92,6 +92,15 @@ pub(super) struct Arrived {
     hold: Cell<Option<Hold>>,
 }
 
+/// Answers that have come, and who waits for answers.
+#[derive(Default)]
+pub(super) struct Answers {
+    /// The waiters of open calls that are no tasks, and replies that nobody has read.
+    pub(super) others: RefCell<Others>,
+    /// The answer that lies open in the lane while its waiter is polled.
+    pub(super) arrived: Arrived,
+}
+
 /// What has become of a call.
 pub(crate) enum Answer<R> {
     /// Nothing yet.
@@ -116,14 +125,14 @@ impl Session {
     #[inline(never)]
     fn open_for(&self, waker: Waker) -> Option<CallNumber> {
         let call = self.core.open_call(NO_TASK)?;
-        self.others.borrow_mut().put(call, Other::Waker(waker));
+        self.answers.others.borrow_mut().put(call, Other::Waker(waker));
         Some(call)
     }
 
     /// Closes a call. Returns what stood there instead of a task.
     fn close_call(&self, call: CallNumber) -> Option<Other> {
         match self.core.calls().close(call)? {
-            NO_TASK => self.others.borrow_mut().take(call),
+            NO_TASK => self.answers.others.borrow_mut().take(call),
             _ => None,
         }
     }
@@ -131,7 +140,7 @@ impl Session {
     /// Whether the reply of an open call is kept. None if the call is not open.
     fn is_answered(&self, call: CallNumber) -> Option<bool> {
         let task = *self.core.calls().waiter_mut(call)?;
-        let others = self.others.borrow();
+        let others = self.answers.others.borrow();
         let other = others.0.get(call.index as usize).and_then(Option::as_ref);
         Some(task == NO_TASK && !matches!(other, Some(Other::Waker(_))))
     }
@@ -140,7 +149,7 @@ impl Session {
     fn change(&self, call: CallNumber, to: Result<Waiter, Other>) -> Option<Waiter> {
         let mut calls = self.core.calls();
         let entry = calls.waiter_mut(call)?;
-        let mut others = self.others.borrow_mut();
+        let mut others = self.answers.others.borrow_mut();
         let was = others.take_waiter(call, *entry);
         let (task, other) = match to {
             Ok(Waiter::Task(task)) => (task, None),
@@ -171,7 +180,7 @@ impl Session {
     #[inline(always)]
     pub(crate) fn answer_arrived(&self, head: &Head) -> Result<Option<Waiter>, Fault> {
         if let Some(task) = self.reply_arrived(head.call, head.len) {
-            let arrived = &self.arrived;
+            let arrived = &self.answers.arrived;
             let is_plain = head.kind == Kind::Reply && head.flags == Flags::NONE;
             if !is_plain {
                 arrived.is_plain.set(false);
@@ -189,7 +198,7 @@ impl Session {
     #[inline(always)]
     pub(crate) fn reply_arrived(&self, call: CallNumber, len: u32) -> Option<TaskId> {
         let task = self.task_that_waits(call)?;
-        let arrived = &self.arrived;
+        let arrived = &self.answers.arrived;
         arrived.call.set(call);
         arrived.is_plain.set(true);
         arrived.len.set(len);
@@ -206,13 +215,17 @@ impl Session {
     /// Copies the answer that was not taken where it lay. Gives whether there was one.
     #[inline(always)]
     pub(crate) fn keep_answer(&self) -> Result<bool, Fault> {
-        if self.arrived.call.get() == CallNumber::NONE { Ok(false) } else { self.keep_arrived() }
+        if self.answers.arrived.call.get() == CallNumber::NONE {
+            Ok(false)
+        } else {
+            self.keep_arrived()
+        }
     }
 
     #[cold]
     #[inline(never)]
     fn keep_arrived(&self) -> Result<bool, Fault> {
-        let arrived = &self.arrived;
+        let arrived = &self.answers.arrived;
         let call = arrived.call.take();
         let is_reply = arrived.is_plain.get() || arrived.is_reply.get();
         let kind = if is_reply { Kind::Reply } else { Kind::Failed };
@@ -279,10 +292,10 @@ impl Session {
         waiter: impl FnOnce() -> Waiter,
         take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
     ) -> Answer<R> {
-        if self.arrived.call.get() != call {
+        if self.answers.arrived.call.get() != call {
             return self.poll_kept(call, waiter, take);
         }
-        let arrived = &self.arrived;
+        let arrived = &self.answers.arrived;
         arrived.call.set(CallNumber::NONE);
         // A task waits for it, as was seen when the answer came.
         self.core.calls().close_waiting(call);
@@ -299,7 +312,7 @@ impl Session {
         &self,
         take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
     ) -> Answer<R> {
-        let (arrived, reader) = (&self.arrived, self.carrier.lanes.reader());
+        let (arrived, reader) = (&self.answers.arrived, self.carrier.lanes.reader());
         match arrived.hold.take() {
             Some(hold) => read(arrived.is_reply.get(), &mut Input::lent(&hold), take),
             None => {
@@ -348,9 +361,9 @@ impl Session {
         if !self.is_here() {
             return false;
         }
-        if self.arrived.call.get() == call {
-            self.arrived.call.set(CallNumber::NONE);
-            drop(self.arrived.hold.take());
+        if self.answers.arrived.call.get() == call {
+            self.answers.arrived.call.set(CallNumber::NONE);
+            drop(self.answers.arrived.hold.take());
             self.core.calls().close(call);
             return false;
         }
@@ -359,7 +372,8 @@ impl Session {
             Abandon::Answered(task) => (false, task),
             Abandon::Gone => return false,
         };
-        let other = if task == NO_TASK { self.others.borrow_mut().take(call) } else { None };
+        let other =
+            if task == NO_TASK { self.answers.others.borrow_mut().take(call) } else { None };
         drop(self.take_open_sample(call));
         if let Some(other) = &other {
             self.was_read(other);

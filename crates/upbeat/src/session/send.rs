@@ -7,10 +7,9 @@
 //! that the peer may have open, and in bytes by the node's budget for them and the session's share. While
 //! a session has many, its requests are not accepted, so a peer that does not read has nothing run.
 
+use super::front::{Extensions, Front, Words};
 use super::kinds::Frame;
-use super::write::{
-    ANSWERS, Bytes, Extensions, Front, GRANTED, PENDING, Put, REQUESTS, Words, encoded,
-};
+use super::write::{ANSWERS, Bytes, GRANTED, PENDING, Put, REQUESTS, encoded};
 use super::{Fault, Session, Waiter, misbehaved};
 use crate::sample::{Answering, Stamps, Unsampled};
 use crate::wire::Content;
@@ -172,8 +171,8 @@ impl Session {
     /// socket.
     #[cold]
     fn give_up(&self, fault: Fault) {
-        let first = self.fault.take().unwrap_or(fault);
-        self.fault.set(Some(first));
+        let first = self.ending.fault.take().unwrap_or(fault);
+        self.ending.fault.set(Some(first));
         self.carrier.close();
     }
 

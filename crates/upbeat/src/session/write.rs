@@ -5,20 +5,20 @@
 //! a slab. A lane that is full too often goes on in a bigger segment. Who may send, and who waits, is
 //! decided by others. Invariant: what was not committed left no trace.
 
+use super::front::{Front, Words};
 use super::{Fault, Session, broken};
 use crate::error::{CallError, Lost, Why};
 use crate::sample::Stamps;
 use crate::wire::{Content, Output, WireError};
 use rustix::io::Errno;
 use upbeat_core::bill::way::Point;
-use upbeat_core::frame::{Flags, Head, Placed};
+use upbeat_core::frame::{Head, Placed};
 use upbeat_core::limits::{
-    CALLS_PER_SESSION_MAX, CONTROL_SLOTS, EXTENSION_BYTES, IN_RING_BYTES_MAX, MESSAGE_BYTES_MAX,
-    SHORT_BYTES, SLOT_BYTES,
+    CALLS_PER_SESSION_MAX, CONTROL_SLOTS, IN_RING_BYTES_MAX, MESSAGE_BYTES_MAX, SHORT_BYTES,
+    SLOT_BYTES,
 };
 use upbeat_core::session::{Lack, Room, Use};
 use upbeat_memory::ring::{Claim, Refused, span_of};
-use upbeat_memory::ticks::ticks;
 use upbeat_transport::carrier::BellFault;
 
 /// Why a message was not sent.
@@ -63,68 +63,6 @@ impl Put {
             Put::Memory(none) => CallError::NoMemory { bytes: none.bytes, text: none.text },
             Put::Ended(why) => CallError::NotSent(Box::new(end(why))),
         }
-    }
-}
-
-/// What stands before a payload, in its slot.
-#[derive(Clone, Copy)]
-pub(crate) struct Extensions {
-    /// The microseconds until the deadline.
-    pub(crate) deadline: Option<u64>,
-    /// The number of the request, for which room was granted.
-    pub(crate) granted: Option<u64>,
-    /// How often the call was refused, if it may be.
-    pub(crate) refusals: Option<u64>,
-    /// The microseconds that the call may last in all, if its callee may ask for more.
-    pub(crate) extendable: Option<u64>,
-}
-
-impl Extensions {
-    pub(crate) const NONE: Extensions =
-        Extensions { deadline: None, granted: None, refusals: None, extendable: None };
-
-    /// Writes them, in the order of their flags: the head with those, and the bytes written.
-    #[inline(always)]
-    fn write(self, head: Words, placed: Option<Placed>, claim: &mut Claim<'_>) -> (Words, usize) {
-        let (mut head, mut at) = (head, 0);
-        let mut write = |word: Option<u64>, flag| {
-            if let Some(word) = word {
-                claim.write_word(at, word);
-                head = Head::flagged(head, flag);
-                at += EXTENSION_BYTES;
-            }
-        };
-        write(self.deadline, Flags::DEADLINE);
-        write(placed.map(Placed::as_u64), Flags::PLACED);
-        write(self.granted, Flags::GRANTED);
-        write(self.refusals, Flags::REFUSABLE);
-        write(self.extendable, Flags::EXTENDABLE);
-        // The time that is written counts from now on.
-        write(self.deadline.map(|_| ticks()), Flags::MADE);
-        (head, at)
-    }
-
-    #[inline(always)]
-    fn bytes(self) -> usize {
-        let count = |word: Option<u64>| usize::from(word.is_some());
-        let rare = count(self.refusals) + count(self.extendable);
-        (2 * count(self.deadline) + count(self.granted) + rare) * EXTENSION_BYTES
-    }
-}
-
-/// What stands before a message's payload.
-#[derive(Clone, Copy)]
-pub(super) struct Front {
-    /// The words of its head.
-    pub(super) head: Words,
-    pub(super) extensions: Extensions,
-}
-
-impl Front {
-    /// A head alone.
-    #[inline(always)]
-    pub(super) const fn plain(head: Words) -> Front {
-        Front { head, extensions: Extensions::NONE }
     }
 }
 
@@ -198,9 +136,6 @@ fn counted<T: Content>(value: &T) -> Result<usize, Put> {
     value.put(&mut out).map_err(bad_value)?;
     Ok(out.len())
 }
-
-/// The words of a head whose length is not known yet.
-pub(super) type Words = [u64; 3];
 
 /// The words with a length.
 #[inline(always)]

@@ -4,6 +4,8 @@
 //! copies them, and takes little more memory than they fill. Invariant: whoever holds a task that is being polled puts it back or ends
 //! it; what is asked of it meanwhile is noted in its place.
 
+mod polled;
+
 use super::slots::{Live, Spares};
 use super::{Caller, Cancelled};
 use crate::contain::contain;
@@ -14,6 +16,8 @@ use std::mem::forget;
 use std::rc::Rc;
 use std::task::Waker;
 use upbeat_memory::pool::Key;
+
+pub(crate) use polled::Polled;
 
 /// The most tasks that a node may have.
 pub(crate) const TASKS_MAX: u32 = 1 << 20;
@@ -431,110 +435,5 @@ impl Live {
     /// Whether it is a task that has ended and was not joined.
     fn is_ended(&self) -> bool {
         self.task.has_ended()
-    }
-}
-
-/// A task that is being polled. Dropped, as by a panic, it is in its place again.
-pub(crate) struct Polled<'t> {
-    place: &'t Cell<Place>,
-    live: Option<Live>,
-}
-
-impl Polled<'_> {
-    /// What is to be polled, and what wakes it.
-    #[inline(always)]
-    pub(crate) fn live(&mut self) -> Option<&mut Live> {
-        self.live.as_mut()
-    }
-
-    /// It waits on.
-    #[inline(always)]
-    pub(crate) fn waits(mut self, tasks: &Tasks, id: TaskId) {
-        if tasks.asked.get() {
-            return self.waits_or_ends(tasks, id);
-        }
-        if let Some(live) = self.live.take() {
-            // What was there is a note that says nothing.
-            forget(self.place.replace(Place::Waits(live)));
-            forget(self);
-        }
-    }
-
-    /// Something may have been asked of it while it was polled.
-    #[cold]
-    #[inline(never)]
-    fn waits_or_ends(mut self, tasks: &Tasks, id: TaskId) {
-        tasks.asked.set(false);
-        if let Some(why) = self.put_back() {
-            tasks.end(id, why);
-        }
-    }
-
-    /// Puts it back. Gives why it is to be ended, if it is.
-    fn put_back(&mut self) -> Option<Cancelled> {
-        let live = self.live.take()?;
-        let was = self.place.replace(Place::Vacant(0, POLLED));
-        let mut why = None;
-        if let Place::Vacant(_, Vacant::Polled { ends, alone }) = was {
-            why = ends;
-            if alone {
-                live.wakeup.leave_alone();
-            }
-        }
-        self.place.set(Place::Waits(live));
-        why
-    }
-
-    /// It is done.
-    #[inline(never)]
-    pub(crate) fn done(mut self, tasks: &Tasks, id: TaskId) {
-        let Some(mut live) = self.live.take() else { return };
-        tasks.live.set(tasks.live.get() - 1);
-        if live.task.as_mut().spawned().is_some() {
-            return Polled::spawned_done(self.place, live, tasks, id);
-        }
-        tasks.free(self.place, id);
-        live.task.done();
-    }
-
-    /// A task that the application has spawned is done.
-    fn spawned_done(place: &Cell<Place>, live: Live, tasks: &Tasks, id: TaskId) {
-        let was = place.replace(Place::Vacant(0, POLLED));
-        let alone = matches!(was, Place::Vacant(_, Vacant::Polled { alone: true, .. }));
-        place.set(was);
-        if !alone && !live.wakeup.is_alone() {
-            // Its outcome lies there until it is joined.
-            place.set(Place::Waits(live));
-            let joiner = tasks.block(id).and_then(|block| block.joiner(id));
-            return joiner.into_iter().for_each(Waker::wake);
-        }
-        tasks.free(place, id);
-        tasks.keep(live);
-    }
-
-    /// It is forgotten, and dropped.
-    fn abandon(mut self, tasks: &Tasks, id: TaskId) {
-        let Some(live) = self.live.take() else { return };
-        tasks.live.set(tasks.live.get() - 1);
-        tasks.free(self.place, id);
-        contain(|| drop(live));
-    }
-
-    /// It is ended before it is done.
-    fn cancel(mut self, tasks: &Tasks, id: TaskId, why: Cancelled) {
-        if let Some(live) = &mut self.live {
-            contain(|| live.task.as_mut().cancel(why));
-        }
-        self.done(tasks, id);
-    }
-}
-
-impl Drop for Polled<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.live.is_some() {
-            // What was asked of it meanwhile is no matter: it is ended, for it has panicked.
-            self.put_back();
-        }
     }
 }

@@ -171,7 +171,7 @@ impl Caller {
         {
             // What the peer wrote before it ended counts.
             self.drain();
-            let said = self.session.goodbye.get() && *why == Why::Died;
+            let said = self.session.ending.goodbye.get() && *why == Why::Died;
             self.end(if said { Why::Closed } else { *why });
         }
     }

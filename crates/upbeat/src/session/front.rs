@@ -1,0 +1,76 @@
+//! What stands before a message's payload: its head, and its extensions.
+
+use upbeat_core::frame::{Flags, Head, Placed};
+use upbeat_core::limits::EXTENSION_BYTES;
+use upbeat_memory::ring::Claim;
+use upbeat_memory::ticks::ticks;
+
+/// The words of a head.
+pub(super) type Words = [u64; 3];
+
+/// What stands before a payload, in its slot.
+#[derive(Clone, Copy)]
+pub(crate) struct Extensions {
+    /// The microseconds until the deadline.
+    pub(crate) deadline: Option<u64>,
+    /// The number of the request, for which room was granted.
+    pub(crate) granted: Option<u64>,
+    /// How often the call was refused, if it may be.
+    pub(crate) refusals: Option<u64>,
+    /// The microseconds that the call may last in all, if its callee may ask for more.
+    pub(crate) extendable: Option<u64>,
+}
+
+impl Extensions {
+    pub(crate) const NONE: Extensions =
+        Extensions { deadline: None, granted: None, refusals: None, extendable: None };
+
+    /// Writes them, in the order of their flags: the head with those, and the bytes written.
+    #[inline(always)]
+    pub(super) fn write(
+        self,
+        head: Words,
+        placed: Option<Placed>,
+        claim: &mut Claim<'_>,
+    ) -> (Words, usize) {
+        let (mut head, mut at) = (head, 0);
+        let mut write = |word: Option<u64>, flag| {
+            if let Some(word) = word {
+                claim.write_word(at, word);
+                head = Head::flagged(head, flag);
+                at += EXTENSION_BYTES;
+            }
+        };
+        write(self.deadline, Flags::DEADLINE);
+        write(placed.map(Placed::as_u64), Flags::PLACED);
+        write(self.granted, Flags::GRANTED);
+        write(self.refusals, Flags::REFUSABLE);
+        write(self.extendable, Flags::EXTENDABLE);
+        // The time that is written counts from now on.
+        write(self.deadline.map(|_| ticks()), Flags::MADE);
+        (head, at)
+    }
+
+    #[inline(always)]
+    pub(super) fn bytes(self) -> usize {
+        let count = |word: Option<u64>| usize::from(word.is_some());
+        let rare = count(self.refusals) + count(self.extendable);
+        (2 * count(self.deadline) + count(self.granted) + rare) * EXTENSION_BYTES
+    }
+}
+
+/// What stands before a message's payload.
+#[derive(Clone, Copy)]
+pub(super) struct Front {
+    /// The words of its head.
+    pub(super) head: Words,
+    pub(super) extensions: Extensions,
+}
+
+impl Front {
+    /// A head alone.
+    #[inline(always)]
+    pub(super) const fn plain(head: Words) -> Front {
+        Front { head, extensions: Extensions::NONE }
+    }
+}
