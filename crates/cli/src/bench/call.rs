@@ -302,7 +302,7 @@ impl Subject for CallSubject {
 
     fn finish(&mut self, row: &mut Row) {
         if let Some(Doing::Crowd(crowd)) = &self.doing {
-            row.bytes_per_session = crowd.bytes_per_session();
+            row.sizes.bytes_per_session = crowd.bytes_per_session();
         }
     }
 }

@@ -1,226 +1,12 @@
 //! What is printed: a table for people, one JSON object a line for programs.
 
-use crate::bench::stats::{Ratios, Summary};
-use serde::Serialize;
-use std::fmt;
+mod row;
+
 use std::io::{self, Write};
 
-/// Where the two CPUs were, as far as caches are concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub enum Placement {
-    /// Two threads of one core.
-    #[serde(rename = "one core")]
-    OneCore,
-    /// Two cores that share their last cache.
-    #[serde(rename = "one L3")]
-    OneL3,
-    /// Two cores that share none.
-    #[serde(rename = "two L3s")]
-    TwoL3s,
-    /// It changed in every round, so the figures belong to no placement.
-    #[serde(rename = "unsettled")]
-    Unsettled,
-}
-
-impl fmt::Display for Placement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Placement::OneCore => "one core",
-            Placement::OneL3 => "one L3",
-            Placement::TwoL3s => "two L3s",
-            Placement::Unsettled => "unsettled",
-        })
-    }
-}
-
-/// One result: a case in a placement.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
-    /// The group of cases: `limits`, `call`, `oneway`.
-    pub bench: &'static str,
-    /// What was measured, as a path.
-    pub case: String,
-    /// Where the two CPUs were.
-    pub placement: Placement,
-    /// Operations measured.
-    pub n: u64,
-    /// The fastest batch, for one operation of it.
-    pub min_ns: f64,
-    /// The median batch, for one operation of it.
-    pub p50_ns: f64,
-    /// 99 of 100 operations are faster.
-    pub p99_ns: f64,
-    /// 999 of 1,000 operations are faster.
-    pub p999_ns: f64,
-    /// The cost in round trips of two cache lines, polled at the better of two paces.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ratio_to_line: Option<f64>,
-    /// The cost in round trips of two cache lines, polled without a pause.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ratio_to_tight: Option<f64>,
-    /// The cost in round trips of two eventfds, both sides sleeping.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ratio_to_eventfd: Option<f64>,
-    /// A case that this one is compared with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub baseline: Option<String>,
-    /// The cost in operations of that case.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ratio_to_baseline: Option<f64>,
-    /// Messages, or calls in all, per second: by the median.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub per_second: Option<f64>,
-    /// 10^9 bytes per second: by the median.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gigabytes_per_second: Option<f64>,
-    /// Calls per second of the node that got the fewest.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub least_per_second: Option<f64>,
-    /// Bytes of memory that each idle session takes, in both processes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bytes_per_session: Option<f64>,
-    /// Bytes of each message, where cases differ by them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bytes: Option<u64>,
-    /// Bytes of the ring that was the best of those tried.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ring_bytes: Option<u64>,
-    /// Frames of the protocol's own, of both sides, for each message.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub protocol_frames_per_message: Option<f64>,
-    /// The part of the messages that were sent without reserving room, in percent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub optimistic_percent: Option<f64>,
-    /// The part of the messages that the receiver had no room for at first, in percent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub refused_percent: Option<f64>,
-    /// Of the messages that came, the part that was polled and woke nobody.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub polled_percent: Option<f64>,
-    /// Where the time went, item by item.
-    #[serde(flatten)]
-    pub bill: Option<Billed>,
-    /// Operations in a batch.
-    pub batch: u32,
-    /// What p99 and p999 are of: `operations` timed one by one, or `batches`.
-    pub tails_of: &'static str,
-    /// Rounds that were kept.
-    pub rounds: u64,
-    /// Rounds that were dropped because the placement changed.
-    pub rounds_dropped: u64,
-    /// The CPUs: of the process that measures, and of the other.
-    pub cpus: [usize; 2],
-}
-
-impl Row {
-    /// A row of a hundred operations that took so long each, for examples of what is said of rows.
-    pub fn alike(bench: &'static str, case: &str, placement: Placement, ns: f64) -> Row {
-        let said = Summary {
-            n: 100,
-            rounds: 7,
-            batch: 1,
-            single_tails: false,
-            min_ns: ns,
-            p50_ns: ns,
-            p99_ns: ns,
-            p999_ns: ns,
-            least_per_second: None,
-            ratios: Ratios::default(),
-        };
-        Row::new(bench, case, placement, &said)
-    }
-
-    /// A row with what every case has.
-    pub(crate) fn new(
-        bench: &'static str,
-        case: &str,
-        placement: Placement,
-        said: &Summary,
-    ) -> Row {
-        Row {
-            bench,
-            case: case.to_owned(),
-            placement,
-            n: said.n,
-            min_ns: rounded(said.min_ns),
-            p50_ns: rounded(said.p50_ns),
-            p99_ns: rounded(said.p99_ns),
-            p999_ns: rounded(said.p999_ns),
-            ratio_to_line: said.ratios.line.map(rounded),
-            ratio_to_tight: said.ratios.tight.map(rounded),
-            ratio_to_eventfd: said.ratios.eventfd.map(rounded),
-            baseline: None,
-            ratio_to_baseline: said.ratios.baseline.map(rounded),
-            per_second: None,
-            gigabytes_per_second: None,
-            least_per_second: said.least_per_second.map(rounded),
-            bytes_per_session: None,
-            bytes: None,
-            ring_bytes: None,
-            protocol_frames_per_message: None,
-            optimistic_percent: None,
-            refused_percent: None,
-            polled_percent: None,
-            bill: None,
-            batch: said.batch,
-            tails_of: if said.single_tails { "operations" } else { "batches" },
-            rounds: said.rounds,
-            rounds_dropped: 0,
-            cpus: [0, 0],
-        }
-    }
-}
-
-/// Where the time of an operation went.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Billed {
-    /// What each phase took, in the order in which they come.
-    pub items: Vec<BilledItem>,
-    /// The sum of all items.
-    pub sum_ns: f64,
-    /// The round trip of rounds without samples, which alternate with those with samples.
-    pub measured_ns: f64,
-    /// What the items do not say of that: the median over the rounds.
-    pub residual_percent: f64,
-    /// How much longer calls take where one in 1,000 is sampled: the median over the rounds.
-    pub sampled_percent: f64,
-    /// Parts that were each measured alone.
-    pub parts: Vec<BilledPart>,
-    /// What the parts come to: the sum of each as often as a call has it.
-    pub estimate_ns: f64,
-    /// By how much that is more than the round trip of rounds without samples.
-    pub estimate_error_percent: f64,
-    /// What one stamp took. It is in no item.
-    pub stamp_ns: f64,
-    /// What a sampled call that is marked took longer. It is in no item.
-    pub mark_ns: f64,
-    /// Samples that the items are made of.
-    pub samples: u64,
-}
-
-/// An item of a bill.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct BilledItem {
-    /// Its name.
-    pub item: &'static str,
-    /// `here`, `wire` or `there`.
-    pub place: &'static str,
-    /// Its mean.
-    pub ns: f64,
-    /// Its part of the sum.
-    pub percent: f64,
-}
-
-/// A part of an estimate, measured alone.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct BilledPart {
-    /// Its name.
-    pub part: &'static str,
-    /// What it takes once.
-    pub ns: f64,
-    /// How often a call has it; less than nothing where another part has too much of it.
-    pub times: f64,
-}
+pub use row::{
+    Billed, BilledItem, BilledPart, Compared, Kept, Placement, Rates, Row, Sizes, Traffic, rounded,
+};
 
 /// Writes the items of a row for people.
 fn items(row: &Row, billed: &Billed, to: &mut impl Write) -> io::Result<()> {
@@ -255,18 +41,13 @@ fn items(row: &Row, billed: &Billed, to: &mut impl Write) -> io::Result<()> {
     writeln!(to, "    {:<20} {:>+9.1}%", "error", estimate_error_percent)
 }
 
-/// Three decimals are more than is known.
-pub fn rounded(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
-}
-
 /// The placements of rows, that of most rounds first.
 pub fn placements(rows: &[Row]) -> Vec<Placement> {
     let mut all: Vec<(Placement, u64)> = Vec::new();
     for row in rows {
         match all.iter_mut().find(|(placement, _)| *placement == row.placement) {
-            Some((_, rounds)) => *rounds += row.rounds,
-            None => all.push((row.placement, row.rounds)),
+            Some((_, rounds)) => *rounds += row.kept.rounds,
+            None => all.push((row.placement, row.kept.rounds)),
         }
     }
     all.sort_by_key(|(_, rounds)| std::cmp::Reverse(*rounds));
@@ -319,14 +100,20 @@ const COLUMNS: &[Column] = &[
     Column { title: "p50", text: |row| time(row.p50_ns) },
     Column { title: "p99", text: |row| tail(row, row.p99_ns) },
     Column { title: "p99.9", text: |row| tail(row, row.p999_ns) },
-    Column { title: "/ line", text: |row| ratio(row.ratio_to_line) },
-    Column { title: "/ tight", text: |row| ratio(row.ratio_to_tight) },
-    Column { title: "/ eventfd", text: |row| ratio(row.ratio_to_eventfd) },
-    Column { title: "per second", text: |row| row.per_second.map(short).unwrap_or_default() },
-    Column { title: "GB/s", text: |row| plain(row.gigabytes_per_second) },
-    Column { title: "least/s", text: |row| row.least_per_second.map(short).unwrap_or_default() },
-    Column { title: "KiB/session", text: |row| plain(row.bytes_per_session.map(|b| b / 1024.0)) },
-    Column { title: "polled %", text: |row| plain(row.polled_percent) },
+    Column { title: "/ line", text: |row| ratio(row.compared.ratio_to_line) },
+    Column { title: "/ tight", text: |row| ratio(row.compared.ratio_to_tight) },
+    Column { title: "/ eventfd", text: |row| ratio(row.compared.ratio_to_eventfd) },
+    Column { title: "per second", text: |row| row.rates.per_second.map(short).unwrap_or_default() },
+    Column { title: "GB/s", text: |row| plain(row.rates.gigabytes_per_second) },
+    Column {
+        title: "least/s",
+        text: |row| row.rates.least_per_second.map(short).unwrap_or_default(),
+    },
+    Column {
+        title: "KiB/session",
+        text: |row| plain(row.sizes.bytes_per_session.map(|b| b / 1024.0)),
+    },
+    Column { title: "polled %", text: |row| plain(row.traffic.polled_percent) },
     Column { title: "compared", text: compared },
 ];
 
@@ -368,14 +155,14 @@ at the better of two paces of polling, `tight` the same without a pause between 
 ";
 
 fn compared(row: &Row) -> String {
-    match (&row.baseline, row.ratio_to_baseline) {
+    match (&row.compared.baseline, row.compared.ratio_to_baseline) {
         (Some(case), Some(ratio)) => format!("{ratio:.2} of {case}"),
         _ => String::new(),
     }
 }
 
 fn tail(row: &Row, nanoseconds: f64) -> String {
-    let mark = if row.tails_of == "operations" { "" } else { "*" };
+    let mark = if row.kept.tails_of == "operations" { "" } else { "*" };
     format!("{}{mark}", time(nanoseconds))
 }
 

@@ -276,13 +276,14 @@ impl<'a, 'p> Alternation<'a, 'p> {
             for told in entry.ledger.told() {
                 let case = entry.subject.case();
                 let row = Row::new(bench, case, told.placement, &told.summary);
-                let mut row = Row { rounds_dropped: told.rounds_dropped, cpus, ..row };
-                row.baseline = entry.subject.baseline().map(str::to_owned);
+                let mut row = Row { cpus, ..row };
+                row.kept.rounds_dropped = told.rounds_dropped;
+                row.compared.baseline = entry.subject.baseline().map(str::to_owned);
                 match entry.subject.rate() {
                     Rate::Nothing => {}
-                    Rate::Operations => row.per_second = Some(rounded(1e9 / row.p50_ns)),
+                    Rate::Operations => row.rates.per_second = Some(rounded(1e9 / row.p50_ns)),
                     Rate::Bytes(n) => {
-                        row.gigabytes_per_second = Some(rounded(n as f64 / row.p50_ns));
+                        row.rates.gigabytes_per_second = Some(rounded(n as f64 / row.p50_ns));
                     }
                 }
                 entry.subject.finish(&mut row);

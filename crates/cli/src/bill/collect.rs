@@ -5,7 +5,9 @@
 
 use crate::bill::delay::delays;
 use crate::bill::histogram::Histogram;
-use crate::bill::recording::{Amount, Leg, Line, Missed, Node, Recording, Subject, Told, cleaned};
+use crate::bill::recording::{
+    Amount, Leg, Line, Missed, Node, Recording, Samples, Subject, Told, cleaned,
+};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::collected::{Breakdown, Charged, Collected, From, Spread, Story};
@@ -139,7 +141,7 @@ impl Collector {
         let first = first.map(|story| story.began).min().unwrap_or(0);
         let subjects = self.groups.iter().filter_map(|(key, group)| subject(key, group, first));
         recording.subjects = subjects.collect();
-        let weight = |subject: &Subject| subject.stories.saturating_add(subject.pairs);
+        let weight = |subject: &Subject| subject.samples.count();
         recording.subjects.sort_by_key(|subject| std::cmp::Reverse(weight(subject)));
         recording
     }
@@ -200,13 +202,15 @@ fn subject(key: &Key, group: &Group, first: u64) -> Option<Subject> {
         service: key.service.clone(),
         method: key.method.clone(),
         way: breakdown.way,
-        stories: stories.len() as u64,
-        pairs: pairs as u64,
-        means_from: match breakdown.from {
-            From::Pairs => "pairs".into(),
-            From::Stories => "stories".into(),
+        samples: Samples {
+            stories: stories.len() as u64,
+            pairs: pairs as u64,
+            means_from: match breakdown.from {
+                From::Pairs => "pairs".into(),
+                From::Stories => "stories".into(),
+            },
+            stamp_ns: breakdown.stamp,
         },
-        stamp_ns: breakdown.stamp,
         whole: amount(&breakdown.whole),
         totals: Histogram::of(stories.iter().map(Story::total)),
         lines: lines(&breakdown, &stories),

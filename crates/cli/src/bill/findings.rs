@@ -211,7 +211,7 @@ fn messages(subject: &Subject) -> &'static str {
 
 /// How many messages a delay befell, and how long it was.
 fn how_often(subject: &Subject, delay: &Delay) -> String {
-    let of = format!("{} of {} sampled", grouped(delay.stories), grouped(subject.stories));
+    let of = format!("{} of {} sampled", grouped(delay.stories), grouped(subject.samples.stories));
     let who = match delay.cause {
         Cause::Budget => "ran over the budget",
         Cause::Pause => "were held up so",
@@ -228,7 +228,7 @@ fn how_often(subject: &Subject, delay: &Delay) -> String {
 
 fn is_told(subject: &Subject, delay: &Delay) -> bool {
     let often = |one_in: u64| {
-        let befell = |one_in: u64| delay.stories.saturating_mul(one_in) >= subject.stories;
+        let befell = |one_in: u64| delay.stories.saturating_mul(one_in) >= subject.samples.stories;
         // Where the machine is busy, its pauses are longer than what the program does wrong.
         let late = delay.p50 >= MUCH_MORE * subject.whole.p50 && befell(ONE_IN_MANY);
         let much = delay.max >= OTHER_PART * subject.whole.p999 || late;

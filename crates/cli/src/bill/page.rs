@@ -113,7 +113,7 @@ fn legend(recording: &Recording) -> String {
 
 /// Everything about one method.
 fn method(at: usize, subject: &Subject, open: bool) -> String {
-    let Subject { from, to, way, whole, stories, pairs, .. } = subject;
+    let Subject { from, to, way, whole, samples, .. } = subject;
     let slow_name = subject.slow_name();
     let row = |name: &str, ns: f64, bar: String| {
         format!("<div class=\"row\"><span>{name}</span>{bar}<b>{}</b></div>", time(ns))
@@ -130,11 +130,11 @@ fn method(at: usize, subject: &Subject, open: bool) -> String {
     }
     let counts = format!(
         "{} told whole, {} in pairs of stamps; the means are of {}",
-        counted(*stories, "message", "messages"),
-        grouped(*pairs),
-        escaped(&subject.means_from),
+        counted(samples.stories, "message", "messages"),
+        grouped(samples.pairs),
+        escaped(&samples.means_from),
     );
-    let chart = if *stories > 0 {
+    let chart = if samples.stories > 0 {
         chart::big(&subject.totals, whole, &slow_name)
     } else {
         "<p>None was told whole, so nothing is known of single messages.</p>".into()

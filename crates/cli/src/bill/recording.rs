@@ -74,14 +74,8 @@ pub(crate) struct Subject {
     /// The way of its messages.
     #[serde(serialize_with = "way_out", deserialize_with = "way_in")]
     pub(crate) way: &'static Way,
-    /// Whole stories among the samples.
-    pub(crate) stories: u64,
-    /// Pairs among the samples.
-    pub(crate) pairs: u64,
-    /// What the means come from: `pairs` or `stories`.
-    pub(crate) means_from: String,
-    /// What a stamp took. It is in no figure.
-    pub(crate) stamp_ns: f64,
+    #[serde(flatten)]
+    pub(crate) samples: Samples,
     /// From beginning to end.
     pub(crate) whole: Amount,
     pub(crate) totals: Histogram,
@@ -97,6 +91,26 @@ pub(crate) struct Subject {
     pub(crate) typical: Option<usize>,
     /// The one whose time is nearest to p99.9.
     pub(crate) slow: Option<usize>,
+}
+
+/// The samples of a kind of message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Samples {
+    /// Whole stories among them.
+    pub(crate) stories: u64,
+    /// Pairs among them.
+    pub(crate) pairs: u64,
+    /// What the means come from: `pairs` or `stories`.
+    pub(crate) means_from: String,
+    /// What a stamp took. It is in no figure.
+    pub(crate) stamp_ns: f64,
+}
+
+impl Samples {
+    /// Returns how many there are of both kinds.
+    pub(crate) fn count(&self) -> u64 {
+        self.stories.saturating_add(self.pairs)
+    }
 }
 
 /// Nanoseconds: the mean, and how single messages are spread.
@@ -254,9 +268,7 @@ impl Recording {
 
     /// All samples that are in its figures.
     pub(crate) fn samples(&self) -> u64 {
-        self.subjects.iter().fold(0, |sum, subject| {
-            sum.saturating_add(subject.stories).saturating_add(subject.pairs)
-        })
+        self.subjects.iter().fold(0, |sum, subject| sum.saturating_add(subject.samples.count()))
     }
 
     fn clean(&mut self) {
@@ -265,8 +277,8 @@ impl Recording {
             clean(&mut node.incarnation);
         }
         for subject in &mut self.subjects {
-            let Subject { from, to, service, method, means_from, .. } = subject;
-            [from, to, service, method, means_from].into_iter().for_each(clean);
+            let Subject { from, to, service, method, samples, .. } = subject;
+            [from, to, service, method, &mut samples.means_from].into_iter().for_each(clean);
             subject.causes.iter_mut().filter_map(|delay| delay.name.as_mut()).for_each(clean);
             subject.told.iter_mut().filter_map(|told| told.lock.as_mut()).for_each(clean);
         }
@@ -298,10 +310,10 @@ impl Subject {
 
     /// What p99.9 is called: of fewer than a thousand stories it is simply the slowest.
     pub(crate) fn slow_name(&self) -> String {
-        if self.stories >= 1000 {
+        if self.samples.stories >= 1000 {
             "p99.9".into()
         } else {
-            format!("slowest of {} samples", self.stories)
+            format!("slowest of {} samples", self.samples.stories)
         }
     }
 

@@ -80,9 +80,9 @@ fn breakdown(subject: &Subject, to: &mut impl Write) -> io::Result<()> {
         "\n{}  {} from `{from}` to `{callee}`  ({} told whole, {} in pairs; means from {})",
         subject.title(),
         subject.way.name,
-        grouped(subject.stories),
-        grouped(subject.pairs),
-        subject.means_from,
+        grouped(subject.samples.stories),
+        grouped(subject.samples.pairs),
+        subject.samples.means_from,
     )?;
     let row = |line: &Line| {
         let mut row: Vec<String> =

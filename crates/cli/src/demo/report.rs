@@ -42,14 +42,14 @@ pub(crate) struct Compared {
 impl Compared {
     /// What a row says, if it was compared.
     pub(crate) fn of(row: &Row) -> Option<Compared> {
-        let ratio = row.ratio_to_line?;
+        let ratio = row.compared.ratio_to_line?;
         Some(Compared {
             placement: row.placement,
             cpus: row.cpus,
             null_ns: row.p50_ns,
             line_ns: rounded(row.p50_ns / ratio),
             ratio_to_line: ratio,
-            ratio_to_tight: row.ratio_to_tight,
+            ratio_to_tight: row.compared.ratio_to_tight,
         })
     }
 }

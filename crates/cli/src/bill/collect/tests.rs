@@ -23,7 +23,7 @@ fn a_record_lies_with_the_caller_or_with_the_receiver() {
     let mut seen: Vec<_> = recording
         .subjects
         .iter()
-        .map(|one| (one.way.name, one.from.as_str(), one.to.as_str(), one.stories))
+        .map(|one| (one.way.name, one.from.as_str(), one.to.as_str(), one.samples.stories))
         .collect();
     seen.sort();
     assert_eq!(seen, [("call", "us", "them", 1), ("one-way", "them", "us", 1)]);
@@ -54,11 +54,11 @@ fn pairs_give_the_means() {
     }
     let recording = collector.recording(0, 1.0);
     let one = &recording.subjects[0];
-    assert_eq!((one.means_from.as_str(), one.stories), ("pairs", 0));
-    assert_eq!(one.pairs as usize, PAIRS_MIN * CALL.rungs().count());
+    assert_eq!((one.samples.means_from.as_str(), one.samples.stories), ("pairs", 0));
+    assert_eq!(one.samples.pairs as usize, PAIRS_MIN * CALL.rungs().count());
     assert_eq!((one.typical(), one.slow()), (None, None));
     let ns = 1e9 / page.view().ticks_per_second() as f64;
-    assert!((one.stamp_ns - 20.0 * ns).abs() < 1e-6);
+    assert!((one.samples.stamp_ns - 20.0 * ns).abs() < 1e-6);
     assert!((one.whole.mean - 25_000.0 * ns).abs() < 1e-3, "{:?}", one.whole);
 }
 

@@ -79,7 +79,7 @@ fn what_befalls_many_is_told_however_long_the_pauses_of_a_busy_machine_are() {
         found.iter().any(|one| one.title.contains("us for the lock `accounts`"))
     };
     assert!(told(&recording), "12 of 600 waited for 50 us, and some paused for 14 ms");
-    recording.subjects.iter_mut().for_each(|one| one.stories *= 10);
+    recording.subjects.iter_mut().for_each(|one| one.samples.stories *= 10);
     assert!(!told(&recording), "12 of 6,000 are outliers too");
 }
 
@@ -98,7 +98,7 @@ fn two_runs_within_the_budget_are_within_it() {
 #[test]
 fn of_a_thousand_stories_it_is_p999() {
     let (mut recording, _) = all();
-    recording.subjects[0].stories = 1_000;
+    recording.subjects[0].samples.stories = 1_000;
     let title = recording.subjects[0].title();
     of(&findings(&recording), &format!("p99.9 of {title}: "));
 }

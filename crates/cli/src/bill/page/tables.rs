@@ -28,7 +28,7 @@ pub(super) fn methods(recording: &Recording) -> String {
             name(&subject.title()),
             name(&subject.from),
             name(&subject.to),
-            grouped(subject.stories.saturating_add(subject.pairs)),
+            grouped(subject.samples.count()),
             time(whole.p50),
             time(whole.p99),
             time(whole.p999),

@@ -43,8 +43,10 @@ fn hostile_names_are_text() {
     let mut recording = example::recording();
     recording.nodes.iter_mut().for_each(|node| node.name = evil.into());
     for subject in &mut recording.subjects {
-        let Subject { from, to, service, method, means_from, .. } = subject;
-        [from, to, service, method, means_from].into_iter().for_each(|text| *text = evil.into());
+        let Subject { from, to, service, method, samples, .. } = subject;
+        [from, to, service, method, &mut samples.means_from]
+            .into_iter()
+            .for_each(|text| *text = evil.into());
         subject.told.iter_mut().for_each(|told| told.lock = Some(evil.into()));
         subject.causes.iter_mut().for_each(|delay| delay.name = Some(evil.into()));
     }
