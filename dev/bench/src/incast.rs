@@ -18,7 +18,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use told::{Alternated, Outcome};
+use told::{Alternated, Messages, Outcome};
 use upbeat_cli::bench::control::{Done, Job};
 use upbeat_cli::bench::error::BenchError;
 use upbeat_cli::bench::ground::{COUNT_LINE, Ground};
@@ -260,10 +260,12 @@ impl Scene {
             budget_bytes: BUDGET,
             offered_ratio: rate(sent.offered - sent_before.offered),
             goodput_ratio: rate(during.done - before.done),
-            sent: last_sent.sent - sent_before.sent,
-            lost: last_sent.sent.saturating_sub(last.arrived),
-            misordered: last.misordered - before.misordered,
-            failed: last_sent.failed - sent_before.failed,
+            messages: Messages {
+                sent: last_sent.sent - sent_before.sent,
+                lost: last_sent.sent.saturating_sub(last.arrived),
+                misordered: last.misordered - before.misordered,
+                failed: last_sent.failed - sent_before.failed,
+            },
             rss_kib: memory,
             rss_every_seconds: every.as_secs_f64(),
             neighbour: Alternated::neighbour(&quiet, &crowded),

@@ -198,7 +198,7 @@ impl Subject for Bounces {
     }
 
     fn finish(&mut self, row: &mut Row) {
-        row.bytes = Some(self.case.bytes as u64);
+        row.sizes.bytes = Some(self.case.bytes as u64);
     }
 }
 

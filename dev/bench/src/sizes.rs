@@ -49,7 +49,7 @@ impl<'r> Sizes<'r> {
 
     /// The sizes that there are, the smallest first.
     pub(crate) fn all(&self) -> Vec<u64> {
-        let mut all: Vec<u64> = self.rows.iter().filter_map(|row| row.bytes).collect();
+        let mut all: Vec<u64> = self.rows.iter().filter_map(|row| row.sizes.bytes).collect();
         all.sort_unstable();
         all.dedup();
         all
@@ -58,7 +58,7 @@ impl<'r> Sizes<'r> {
     /// The row of a size whose case ends so.
     pub(crate) fn find(&self, bytes: u64, word: &str) -> Option<&'r Row> {
         let ends = |case: &str| case.rsplit('/').next() == Some(word);
-        self.rows.iter().find(|row| row.bytes == Some(bytes) && ends(&row.case)).copied()
+        self.rows.iter().find(|row| row.sizes.bytes == Some(bytes) && ends(&row.case)).copied()
     }
 
     /// What `value` gives for each size, for those for which it gives something.

@@ -279,17 +279,17 @@ impl Subject for Stream {
     }
 
     fn finish(&mut self, row: &mut Row) {
-        row.bytes = Some(self.case.bytes as u64);
-        row.per_second = Some(rounded(1e9 / row.p50_ns));
+        row.sizes.bytes = Some(self.case.bytes as u64);
+        row.rates.per_second = Some(rounded(1e9 / row.p50_ns));
         if let Doing::Ring(floor) = &self.doing {
-            row.ring_bytes = floor.best();
+            row.sizes.ring_bytes = floor.best();
             return;
         }
         let [frames, asked, refused] =
             self.tally.counts.map(|sum| sum as f64 / self.tally.messages.max(1) as f64);
-        row.protocol_frames_per_message = Some(rounded(frames));
-        row.optimistic_percent = Some(rounded(100.0 * (1.0 - asked)));
-        row.refused_percent = Some(rounded(100.0 * refused));
+        row.traffic.protocol_frames_per_message = Some(rounded(frames));
+        row.traffic.optimistic_percent = Some(rounded(100.0 * (1.0 - asked)));
+        row.traffic.refused_percent = Some(rounded(100.0 * refused));
     }
 }
 

@@ -142,10 +142,15 @@ pub(crate) struct Wire {
     /// Requests that the reader says to have accepted, and what the writer knows of that.
     said: u64,
     pub(crate) accepted: u64,
-    /// Whether the writer says that it waits for the reader, and what the reader knows of that.
-    says_wants: bool,
-    wants: bool,
+    wants: Wish,
     buffers: [Vec<Buffer>; 3],
+}
+
+/// Whether the writer says that it waits for the reader, and whether the reader knows that.
+#[derive(Debug, Default)]
+struct Wish {
+    said: bool,
+    known: bool,
 }
 
 /// The slots of a ring.
@@ -183,8 +188,7 @@ impl Wire {
             ring: Ring { slots: slots as u64, ..Ring::default() },
             said: 0,
             accepted: 0,
-            says_wants: false,
-            wants: false,
+            wants: Wish::default(),
             buffers: [buffers(), buffers(), buffers()],
         }
     }
@@ -268,17 +272,17 @@ impl Wire {
 
     /// The writer's wish is seen by the reader.
     pub(crate) fn hear_wish(&mut self, wants: bool) {
-        self.wants = wants;
+        self.wants.known = wants;
     }
 
     /// The writer waits for the reader, or does no more. Gives whether that is new.
     pub(crate) fn wish(&mut self, wants: bool) -> bool {
-        wants != std::mem::replace(&mut self.says_wants, wants)
+        wants != std::mem::replace(&mut self.wants.said, wants)
     }
 
     /// Whether the reader knows that the writer waits.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.wants
+        self.wants.known
     }
 
     /// The slots that were read, if the reader has not said so: it does.
@@ -331,7 +335,7 @@ impl Wire {
 
     /// The word of the writer, as it is.
     pub(crate) fn word_of_writer(&self) -> Word {
-        Word::Wants(self.says_wants)
+        Word::Wants(self.wants.said)
     }
 
     pub(crate) fn overfull(&self) -> bool {

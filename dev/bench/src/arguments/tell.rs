@@ -46,7 +46,7 @@ fn lines(rows: &[&Row]) -> Vec<Line> {
     for (figure, way) in [(&STARMOD_CALLS, Way::TRPC), (&STARMOD_CALLS_COPY_LESS, Way::InPlace)] {
         let word = format!("/{}", way.word());
         for row in rows.iter().filter(|row| row.case.ends_with(&word)) {
-            if let Some(name) = row.bytes.and_then(|bytes| printed(figure, bytes)) {
+            if let Some(name) = row.sizes.bytes.and_then(|bytes| printed(figure, bytes)) {
                 lines.push(Line::new(BENCH, figure, name, row.p50_ns, row));
             }
         }
@@ -84,7 +84,7 @@ fn executions(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
         let [am, orpc, trpc, in_place] = Way::ALL.map(|way| sizes.find(bytes, &way.word()));
         let p50 = |row: Option<&Row>| told(row.map(|row| row.p50_ns), time);
         let ratio = |row: Option<&Row>| {
-            told(row.and_then(|row| row.ratio_to_baseline), |ratio| format!("{ratio:.2}"))
+            told(row.and_then(|row| row.compared.ratio_to_baseline), |ratio| format!("{ratio:.2}"))
         };
         let cells = [
             p50(am),
@@ -133,7 +133,7 @@ fn starmod(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
             told(now, time),
             in_two(now, today(LEAST, Way::TRPC)),
             told(of(less, bytes).map(|less| less / then), percent),
-            told(in_place.and_then(|row| row.ratio_to_baseline), percent),
+            told(in_place.and_then(|row| row.compared.ratio_to_baseline), percent),
         ];
         write!(to, "  {bytes:>8}")?;
         cells.iter().try_for_each(|cell| write!(to, " {cell:>9}"))?;
@@ -156,8 +156,10 @@ mod tests {
     use upbeat_cli::bench::report::{Placement, Row};
 
     fn row(case: &str, bytes: u64, ns: f64, baseline: Option<f64>) -> Row {
-        let row = Row::alike("arguments", case, Placement::OneL3, ns);
-        Row { bytes: Some(bytes), ratio_to_baseline: baseline, ..row }
+        let mut row = Row::alike("arguments", case, Placement::OneL3, ns);
+        row.sizes.bytes = Some(bytes);
+        row.compared.ratio_to_baseline = baseline;
+        row
     }
 
     #[test]

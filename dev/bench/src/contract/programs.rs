@@ -411,6 +411,7 @@ impl Subject for ProgramSubject {
 
     fn finish(&mut self, row: &mut Row) {
         let (polled, woken) = self.found;
-        row.polled_percent = Some(rounded(100.0 * polled as f64 / (polled + woken).max(1) as f64));
+        row.traffic.polled_percent =
+            Some(rounded(100.0 * polled as f64 / (polled + woken).max(1) as f64));
     }
 }

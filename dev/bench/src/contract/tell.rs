@@ -28,7 +28,7 @@ fn lines(rows: &[&Row]) -> Vec<Line> {
         ));
     }
     for (program, name) in PROGRAMS {
-        let polled = |row: &Row| row.polled_percent;
+        let polled = |row: &Row| row.traffic.polled_percent;
         if let Some((row, percent)) =
             find(&format!("{program}/compute")).and_then(|row| Some((row, polled(row)?)))
         {
@@ -38,7 +38,9 @@ fn lines(rows: &[&Row]) -> Vec<Line> {
     for (program, name) in PROGRAMS {
         for way in ["polling-only", "poll-points"] {
             let row = find(&format!("{program}/{way}"));
-            if let Some((row, ratio)) = row.and_then(|row| Some((row, row.ratio_to_baseline?))) {
+            if let Some((row, ratio)) =
+                row.and_then(|row| Some((row, row.compared.ratio_to_baseline?)))
+            {
                 let line = Line::new(BENCH, &EXPRESS_DEGRADATION, name, 100.0 * (ratio - 1.0), row);
                 let then = line.then.filter(|_| way == "polling-only");
                 lines.push(Line { then, ..line });
@@ -68,8 +70,10 @@ mod tests {
     use upbeat_cli::bench::report::Placement;
 
     fn row(case: &str, p50_ns: f64, baseline: Option<f64>) -> Row {
-        let row = Row::alike("contract", case, Placement::OneL3, p50_ns);
-        Row { polled_percent: Some(90.0), ratio_to_baseline: baseline, ..row }
+        let mut row = Row::alike("contract", case, Placement::OneL3, p50_ns);
+        row.traffic.polled_percent = Some(90.0);
+        row.compared.ratio_to_baseline = baseline;
+        row
     }
 
     #[test]

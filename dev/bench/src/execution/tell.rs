@@ -55,8 +55,8 @@ fn lines(rows: &[&Row]) -> Vec<Line> {
             row,
             then_ns,
             today_ns: rounded(of.p50_ns),
-            then_ratio: ratio.filter(|_| of.ratio_to_baseline.is_some()).map(rounded),
-            today_ratio: of.ratio_to_baseline,
+            then_ratio: ratio.filter(|_| of.compared.ratio_to_baseline.is_some()).map(rounded),
+            today_ratio: of.compared.ratio_to_baseline,
             case: of.case.clone(),
             placement: of.placement,
             cpus: of.cpus,
@@ -71,7 +71,7 @@ fn behind(rows: &[&Row]) -> Vec<(u32, f64)> {
     for part in PARTS {
         let ratio = |execution: &str| {
             let case = format!("losing/{part}/{execution}");
-            rows.iter().find(|row| row.case == case)?.ratio_to_baseline
+            rows.iter().find(|row| row.case == case)?.compared.ratio_to_baseline
         };
         if let (Some(trpc), Some(adaptive)) = (ratio("trpc"), ratio("adaptive")) {
             behind.push((part, adaptive / trpc.min(1.0)));
@@ -139,8 +139,9 @@ mod tests {
     use upbeat_cli::bench::report::Placement;
 
     fn row(case: &str, p50_ns: f64, baseline: Option<f64>) -> Row {
-        let row = Row::alike("execution", case, Placement::OneL3, p50_ns);
-        Row { ratio_to_baseline: baseline, ..row }
+        let mut row = Row::alike("execution", case, Placement::OneL3, p50_ns);
+        row.compared.ratio_to_baseline = baseline;
+        row
     }
 
     #[test]

@@ -23,6 +23,20 @@ pub(super) struct Outcome {
     pub(super) offered_ratio: f64,
     /// What was done meanwhile, in the capacity.
     pub(super) goodput_ratio: f64,
+    #[serde(flatten)]
+    pub(super) messages: Messages,
+    /// What was resident of the receiver's process, from one look to the next.
+    pub(super) rss_kib: Vec<f64>,
+    pub(super) rss_every_seconds: f64,
+    /// A pair of nodes elsewhere on the host.
+    pub(super) neighbour: Noticed,
+    /// A client of the receiver.
+    pub(super) client: Noticed,
+}
+
+/// What became of single messages.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Messages {
     /// Messages that were sent, those of the rounds with clients included.
     pub(super) sent: u64,
     /// Messages that never came.
@@ -31,13 +45,6 @@ pub(super) struct Outcome {
     pub(super) misordered: u64,
     /// Messages that could not be sent, and calls that ended without an answer.
     pub(super) failed: u64,
-    /// What was resident of the receiver's process, from one look to the next.
-    pub(super) rss_kib: Vec<f64>,
-    pub(super) rss_every_seconds: f64,
-    /// A pair of nodes elsewhere on the host.
-    pub(super) neighbour: Noticed,
-    /// A client of the receiver.
-    pub(super) client: Noticed,
 }
 
 impl Outcome {
@@ -143,10 +150,10 @@ fn table(of: &Outcome, to: &mut impl Write) -> io::Result<()> {
     line("capacity", format!("{capacity_per_second} a second, {budget} MiB of requests held"))?;
     line("offered / capacity", format!("{:.2}", of.offered_ratio))?;
     line("done / capacity", format!("{:.3}", of.goodput_ratio))?;
-    line("sent", short(of.sent as f64))?;
-    line("lost", of.lost.to_string())?;
-    line("out of order", of.misordered.to_string())?;
-    line("failed", of.failed.to_string())?;
+    line("sent", short(of.messages.sent as f64))?;
+    line("lost", of.messages.lost.to_string())?;
+    line("out of order", of.messages.misordered.to_string())?;
+    line("failed", of.messages.failed.to_string())?;
     let mib: Vec<String> = of.rss_kib.iter().map(|kib| format!("{:.1}", kib / 1024.0)).collect();
     let every = of.rss_every_seconds;
     line("receiver's memory, MiB", format!("{} (each {every:.1} s)", mib.join(" ")))?;
@@ -180,7 +187,7 @@ rounds by turns. All of it shares two CPUs.
 
 #[cfg(test)]
 mod tests {
-    use super::{Alternated, Noticed, Outcome, tell};
+    use super::{Alternated, Messages, Noticed, Outcome, tell};
     use upbeat_memory::ticks::ticks_per_second;
 
     fn ticks(ns: u64) -> u64 {
@@ -198,10 +205,7 @@ mod tests {
             budget_bytes: 32 << 20,
             offered_ratio: 10.0,
             goodput_ratio: 0.987,
-            sent: 1_234_567,
-            lost: 3,
-            misordered: 0,
-            failed: 0,
+            messages: Messages { sent: 1_234_567, lost: 3, misordered: 0, failed: 0 },
             rss_kib: vec![1024.0, 4096.0, 6144.0],
             rss_every_seconds: 5.0,
             neighbour: Noticed { p50_ratio: 1.07, ..Noticed::default() },

@@ -39,7 +39,13 @@ pub(super) struct Line {
     /// In a timeline: `here`, `wire` or `there`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) place: Option<&'static str>,
-    /// What was measured.
+    #[serde(flatten)]
+    pub(super) measured: Measured,
+}
+
+/// What was measured, and where.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Measured {
     pub(super) case: String,
     pub(super) placement: Placement,
     pub(super) cpus: [usize; 2],
@@ -62,9 +68,7 @@ impl Line {
             answer: None,
             begins: None,
             place: None,
-            case: row.case.clone(),
-            placement: row.placement,
-            cpus: row.cpus,
+            measured: Measured { case: row.case.clone(), placement: row.placement, cpus: row.cpus },
         }
     }
 

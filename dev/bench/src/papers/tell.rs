@@ -49,11 +49,12 @@ fn objects(lines: &[Line], to: &mut dyn Write) -> io::Result<()> {
 
 fn grid(table: Table, lines: &[Line], to: &mut dyn Write) -> io::Result<()> {
     let Some(first) = lines.first() else { return Ok(()) };
-    let [client, server] = first.cpus;
-    let of = if table == Table::Times { String::new() } else { format!(": {}", first.case) };
+    let [client, server] = first.measured.cpus;
+    let of =
+        if table == Table::Times { String::new() } else { format!(": {}", first.measured.case) };
     writeln!(to, "{}, {}{of}", first.system, first.table)?;
     writeln!(to, "  {}", first.paper)?;
-    writeln!(to, "  CPUs {client} and {server}: {}", first.placement)?;
+    writeln!(to, "  CPUs {client} and {server}: {}", first.measured.placement)?;
     if table == Table::Timeline {
         steps(lines, to)?;
     }
@@ -64,7 +65,7 @@ fn grid(table: Table, lines: &[Line], to: &mut dyn Write) -> io::Result<()> {
         let besides = match (line.request, line.answer) {
             (Some(request), Some(answer)) => format!("({request:.1}, {answer:.1})"),
             (Some(request), None) => format!("({request:.1})"),
-            _ if table == Table::Times => line.case.clone(),
+            _ if table == Table::Times => line.measured.case.clone(),
             _ => String::new(),
         };
         let ratio = line.ratio.map_or_else(String::new, ratio);

@@ -51,8 +51,8 @@ fn table(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
         let p50 = |row: Option<&Row>| row.map_or("-".into(), |row| time(row.p50_ns));
         let p99 = |row: Option<&Row>| row.map_or("-".into(), |row| time(row.p99_ns));
         let ratio = |ratio: Option<f64>| ratio.map_or("-".into(), |ratio| format!("{ratio:.2}"));
-        let line = |row: Option<&Row>| ratio(row.and_then(|row| row.ratio_to_line));
-        let against = ratio(conservative.and_then(|row| row.ratio_to_baseline));
+        let line = |row: Option<&Row>| ratio(row.and_then(|row| row.compared.ratio_to_line));
+        let against = ratio(conservative.and_then(|row| row.compared.ratio_to_baseline));
         let text = format!(
             "  {bytes:>9}  {:>10} {:>10} {:>7}  {:>12} {:>10} {:>7} {against:>9}  {:>10}",
             p50(optimistic),
@@ -113,7 +113,9 @@ mod tests {
     use upbeat_cli::bench::report::{Placement, Row};
 
     fn row(case: &str, bytes: u64, ns: f64) -> Row {
-        Row { bytes: Some(bytes), ..Row::alike("size", case, Placement::OneL3, ns) }
+        let mut row = Row::alike("size", case, Placement::OneL3, ns);
+        row.sizes.bytes = Some(bytes);
+        row
     }
 
     #[test]

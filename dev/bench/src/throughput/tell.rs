@@ -21,7 +21,7 @@ pub(crate) fn plot(rows: &[Row]) -> String {
     let usual = placements(rows).first().copied().unwrap_or(Placement::Unsettled);
     let sizes = Sizes::of(rows, usual);
     let line = |name, class, way: Way| {
-        let rate = |row: &Row| row.gigabytes_per_second.map(|rate| rate * 1e9);
+        let rate = |row: &Row| row.rates.gigabytes_per_second.map(|rate| rate * 1e9);
         Series { name, class, points: sizes.points(way.word(), rate) }
     };
     let series = [
@@ -86,17 +86,17 @@ fn line(cells: [String; HEADS.len()], to: &mut impl Write) -> io::Result<()> {
 fn cells(sizes: &Sizes<'_>, bytes: u64) -> [String; HEADS.len()] {
     let [two, one, whole, optimistic, conservative, in_place, kept] =
         Way::ALL.map(|way| sizes.find(bytes, way.word()));
-    let many = |row: Option<&Row>| row.and_then(|row| row.per_second).map_or(dash(), short);
+    let many = |row: Option<&Row>| row.and_then(|row| row.rates.per_second).map_or(dash(), short);
     let rate = |row: Option<&Row>| {
-        let rate = row.and_then(|row| row.gigabytes_per_second);
+        let rate = row.and_then(|row| row.rates.gigabytes_per_second);
         rate.map_or(dash(), |rate| format!("{rate:.2}"))
     };
     let ratio = |row: Option<&Row>| {
-        let ratio = row.and_then(|row| row.ratio_to_baseline);
+        let ratio = row.and_then(|row| row.compared.ratio_to_baseline);
         ratio.map_or(dash(), |ratio| format!("{ratio:.2}"))
     };
     let ring = |row: Option<&Row>| {
-        let ring = row.and_then(|row| row.ring_bytes);
+        let ring = row.and_then(|row| row.sizes.ring_bytes);
         ring.map_or(dash(), |bytes| size_word(bytes as usize))
     };
     [
@@ -128,7 +128,7 @@ fn paper(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
     writeln!(to, "{}, {}", EXPRESS_500.system, EXPRESS_500.table)?;
     writeln!(to, "  {}", EXPRESS_500.paper)?;
     let [optimistic, conservative] = Flow::BOTH.map(|flow| sizes.find(COUNTED, flow.word()));
-    let frames = |row: Option<&Row>| row?.protocol_frames_per_message;
+    let frames = |row: Option<&Row>| row?.traffic.protocol_frames_per_message;
     let said = |value: Option<f64>| value.map_or("not counted".into(), |one| format!("{one:.3}"));
     let then = |name| EXPRESS_500.value(name).unwrap_or(0.0);
     writeln!(to, "  {:<46} {:>8} {:>12}", "", "paper", "today")?;
@@ -143,8 +143,8 @@ fn paper(sizes: &Sizes<'_>, to: &mut impl Write) -> io::Result<()> {
         writeln!(to, "  {name:<46} {:>8.2} {:>12}", then / 100.0, said(today))?;
     }
     for (name, part) in [
-        ("sent optimistically", optimistic.and_then(|row| row.optimistic_percent)),
-        ("failed", optimistic.and_then(|row| row.refused_percent)),
+        ("sent optimistically", optimistic.and_then(|row| row.traffic.optimistic_percent)),
+        ("failed", optimistic.and_then(|row| row.traffic.refused_percent)),
     ] {
         let part = part.map_or("not counted".into(), |part| format!("{part:.1}%"));
         writeln!(to, "  {name:<46} {:>7.0}% {part:>12}", then(name))?;
@@ -167,23 +167,23 @@ The paper's conservative figure is that of the native library, at more than 100 
 #[cfg(test)]
 mod tests {
     use super::{plot, tell};
-    use upbeat_cli::bench::report::{Placement, Row};
+    use upbeat_cli::bench::report::{Placement, Rates, Row, Sizes};
 
     fn row(way: &str, bytes: u64, ns: f64) -> Row {
         let case = format!("{bytes}B/{way}");
         let row = Row::alike("throughput", &case, Placement::OneL3, ns);
+        let sizes = Sizes { bytes: Some(bytes), ..Sizes::default() };
         let gigabytes_per_second = Some(bytes as f64 / ns);
-        Row { bytes: Some(bytes), gigabytes_per_second, ..row }
+        Row { sizes, rates: Rates { gigabytes_per_second, ..Rates::default() }, ..row }
     }
 
     #[test]
     fn what_the_paper_counted_stands_beside_what_was_counted() {
-        let counted = Row {
-            protocol_frames_per_message: Some(0.03125),
-            optimistic_percent: Some(99.5),
-            ..row("optimistic", 500, 100.0)
-        };
-        let ring = Row { ring_bytes: Some(256 << 10), ..row("two-copies", 500, 50.0) };
+        let mut counted = row("optimistic", 500, 100.0);
+        counted.traffic.protocol_frames_per_message = Some(0.03125);
+        counted.traffic.optimistic_percent = Some(99.5);
+        let mut ring = row("two-copies", 500, 50.0);
+        ring.sizes.ring_bytes = Some(256 << 10);
         let rows = [ring, counted, row("conservative", 500, 130.0)];
         let mut text = Vec::new();
         tell(&rows, false, &mut text).unwrap();
