@@ -28,6 +28,8 @@ pub(crate) struct Code {
     pub(crate) test_lines: Vec<RangeInclusive<usize>>,
     /// The functions outside of tests.
     pub(crate) functions: Vec<Function>,
+    /// The types with named fields outside of tests.
+    pub(crate) structs: Vec<Struct>,
 }
 
 /// The inside of a file or of an inline module, without its tests and its inline modules.
@@ -58,6 +60,14 @@ pub(crate) struct ModLine {
 pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) lines: RangeInclusive<usize>,
+}
+
+/// A type with named fields.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Struct {
+    pub(crate) name: String,
+    pub(crate) line: usize,
+    pub(crate) fields: usize,
 }
 
 /// Macros whose argument is a template of code and not code of the crate.
@@ -113,6 +123,9 @@ impl Code {
         let name = ident(tree);
         if name.as_deref() == Some("fn") {
             self.functions.extend(function(rest));
+        }
+        if name.as_deref() == Some("struct") {
+            self.structs.extend(structure(rest));
         }
         let is_macro = rest.get(1).is_some_and(|next| is_punct(next, '!'));
         if is_macro && name.as_deref() == Some("macro_rules") {
@@ -419,6 +432,26 @@ fn function(rest: &[TokenTree]) -> Option<Function> {
     let TokenTree::Group(body) = end else { return None };
     let lines = line_of(rest[0].span())..=line_of(body.span_close());
     Some(Function { name, lines })
+}
+
+/// Reads the type at the head of `rest`, if it has a name and named fields.
+fn structure(rest: &[TokenTree]) -> Option<Struct> {
+    let name = ident(rest.get(1)?)?;
+    let end = rest.iter().find(|tree| is_group(tree, Delimiter::Brace) || is_punct(tree, ';'))?;
+    let TokenTree::Group(body) = end else { return None };
+    Some(Struct { name, line: line_of(rest[0].span()), fields: colons(&trees(body.stream())) })
+}
+
+/// Single colons of one level: of a type's body, one for each field.
+fn colons(trees: &[TokenTree]) -> usize {
+    let (mut count, mut at) = (0, 0);
+    while let Some(tree) = trees.get(at) {
+        let colon = is_punct(tree, ':');
+        let is_path = colon && trees.get(at + 1).is_some_and(|next| is_punct(next, ':'));
+        count += usize::from(colon && !is_path);
+        at += if is_path { 2 } else { 1 };
+    }
+    count
 }
 
 #[cfg(test)]

@@ -106,6 +106,17 @@ fn functions_know_their_lines() {
 }
 
 #[test]
+fn types_know_their_fields() {
+    let code = read(
+        "struct A;\nstruct B(u8, u8);\nstruct C<T: Copy> where T: Send {\n    \
+         #[serde(skip)]\n    pub(crate) a: std::cell::Cell<HashMap<u8, fn(b: T) -> u8>>,\n    b: [T; 2] }\n\
+         enum E { F { a: u8 } }\n#[cfg(test)]\nstruct G { a: u8 }",
+    );
+    let found: Vec<_> = code.structs.iter().map(|one| (&*one.name, one.line, one.fields)).collect();
+    assert_eq!(found, [("C", 3, 2)]);
+}
+
+#[test]
 fn macros_are_noted_by_name() {
     let code = read("macro_rules! bounded { () => {} }");
     assert_eq!(code.body.macros, ["bounded"]);
