@@ -25,7 +25,7 @@ totals: 100
 const FRAMES: &str = "\
 0x100
 arrived
-/r/crates/memory/src/ring.rs:390
+/r/crates/memory/src/ring/reader.rs:390
 look
 /r/crates/memory/src/lane.rs:94
 upbeat::node::Node::turn
@@ -39,14 +39,14 @@ upbeat::node::Node::turn
 /r/crates/upbeat/src/node.rs:100
 0x102
 load
-/r/crates/memory/src/region.rs:20
+/r/crates/memory/src/region/plain.rs:20
 flush
 /r/crates/upbeat/src/dispatch.rs:525
 upbeat::node::Node::turn
 /r/crates/upbeat/src/node.rs:100
 0x103
 upbeat::node::Node::turn
-/r/crates/memory/src/region.rs:20
+/r/crates/memory/src/region/plain.rs:20
 0x104
 core::ptr::drop_in_place<upbeat::call::Call<(),()>>
 /rustc/0/library/core/src/ptr/mod.rs:805
@@ -122,7 +122,8 @@ fn a_recipe_that_is_wrong_is_refused() {
 
 #[test]
 fn an_object_is_one_line() {
-    let recipe = Recipe::parse("[a]: 1.5\nb: 1.5\n  crates/memory/src/ring.rs *\nc: -\n").unwrap();
+    let recipe =
+        Recipe::parse("[a]: 1.5\nb: 1.5\n  crates/memory/src/ring/reader.rs *\nc: -\n").unwrap();
     let text = json(&recipe, &[shares(&recipe)]);
     let first = text.lines().next().unwrap();
     assert_eq!(
