@@ -180,7 +180,7 @@ pub enum Rule {
     CreditAhead {
         /// The `in` seen.
         seen: u64,
-        /// What was sent.
+        /// How much was sent.
         out: u64,
     },
     /// A frame for which the receiver's ring has no room: its sender was not told of any.
@@ -222,9 +222,9 @@ pub enum Rule {
     },
     /// A request longer than the room that was asked for.
     BeyondReserved {
-        /// What it is charged with.
+        /// The bytes that it is charged with.
         len: u64,
-        /// What was asked for.
+        /// The bytes that were asked for.
         reserved: u64,
     },
     /// A payload that does not decode to the types of its method.

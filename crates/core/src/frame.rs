@@ -108,7 +108,7 @@ impl fmt::Display for CallNumber {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// What the frame is.
+    /// The kind of the frame.
     pub kind: Kind,
     /// Which extensions stand at the payload's start.
     pub flags: Flags,
@@ -138,7 +138,7 @@ pub enum Plain {
 }
 
 impl Head {
-    /// What a head is where a kind says nothing else.
+    /// A head whose fields are all empty, for constructors that set few of them.
     const BARE: Head = Head {
         kind: Kind::Goodbye,
         flags: Flags::NONE,
