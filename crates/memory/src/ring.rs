@@ -1,4 +1,4 @@
-//! A ring of 128-byte slots with one writer and one reader, over a [`Region`].
+//! A ring of 128-byte slots with one writer and one reader, over a [`Region`](crate::region::Region).
 //!
 //! The writer claims consecutive slots, writes in place and commits, or drops the claim; nothing
 //! is seen before the commit, which stores the first word last. The reader looks at one word: the

@@ -27,7 +27,7 @@ impl Reader {
     /// A reader over a ring, starting at slot `start`, like its writer.
     ///
     /// # Panics
-    /// When the region is not a whole number of slots from 2 to [`SLOTS_MAX`].
+    /// When the region is not a whole number of slots from 2 to [`SLOTS_MAX`](super::SLOTS_MAX).
     #[must_use]
     pub fn new(region: Region, start: u32) -> Reader {
         let ring = Ring::new(region);

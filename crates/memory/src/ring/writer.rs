@@ -36,7 +36,7 @@ impl Writer {
     /// A writer over a zeroed region, starting at slot `start`.
     ///
     /// # Panics
-    /// When the region is read-only or not a whole number of slots from 2 to [`SLOTS_MAX`].
+    /// When the region is read-only or not a whole number of slots from 2 to [`SLOTS_MAX`](super::SLOTS_MAX).
     #[must_use]
     pub fn new(region: Region, start: u32) -> Writer {
         assert!(region.is_writable(), "a ring is written in a region of one's own");
