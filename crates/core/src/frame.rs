@@ -50,50 +50,53 @@ const PLACED_SHIFT: u32 = 56;
 const STAMP_MASK: u64 = (1 << MANNER_SHIFT) - 1;
 
 /// The number of a call: a place in the caller's table and which use of that place it is.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CallNumber {
-    /// The place in the caller's table.
-    pub index: u32,
-    /// Which use of the place, from 1.
-    pub generation: u32,
-}
-
-// As one word, which is compared and hashed at once.
-impl PartialEq for CallNumber {
-    #[inline]
-    fn eq(&self, other: &CallNumber) -> bool {
-        self.as_u64() == other.as_u64()
-    }
-}
-
-impl Eq for CallNumber {}
-
-impl core::hash::Hash for CallNumber {
-    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
-        self.as_u64().hash(state);
-    }
-}
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct CallNumber(u64);
 
 impl CallNumber {
     /// The number of frames that belong to no call.
-    pub const NONE: CallNumber = CallNumber { index: 0, generation: 0 };
+    pub const NONE: CallNumber = CallNumber(0);
+
+    /// Returns the number of a place in the caller's table, and of which use of the place it is, from 1.
+    #[inline(always)]
+    pub const fn new(index: u32, generation: u32) -> CallNumber {
+        CallNumber(index as u64 | (generation as u64) << 32)
+    }
+
+    /// Returns the place in the caller's table.
+    #[inline(always)]
+    pub const fn index(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// Returns which use of the place it is, from 1.
+    #[inline(always)]
+    pub const fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
 
     /// The number as it stands in a head.
     #[inline(always)]
     pub const fn as_u64(self) -> u64 {
-        self.index as u64 | (self.generation as u64) << 32
+        self.0
     }
 
     /// The number that stands in a head.
     #[inline(always)]
     pub const fn from_u64(word: u64) -> CallNumber {
-        CallNumber { index: word as u32, generation: (word >> 32) as u32 }
+        CallNumber(word)
+    }
+}
+
+impl fmt::Debug for CallNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CallNumber({self})")
     }
 }
 
 impl fmt::Display for CallNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.index, self.generation)
+        write!(f, "{}.{}", self.index(), self.generation())
     }
 }
 
@@ -102,7 +105,7 @@ impl fmt::Display for CallNumber {
 /// ```
 /// use upbeat_core::frame::{CallNumber, Head};
 ///
-/// let number = CallNumber { index: 3, generation: 1 };
+/// let number = CallNumber::new(3, 1);
 /// let head = Head::call(7, number, 16);
 /// assert_eq!(Head::parse(head.words()), Ok(head));
 /// ```
@@ -195,14 +198,14 @@ impl Head {
     /// Control of a channel, about what has this number there.
     #[inline]
     pub const fn control(code: u16, number: u32) -> Head {
-        let call = CallNumber { index: number, generation: 0 };
+        let call = CallNumber::new(number, 0);
         Head { kind: Kind::Control, call, method: code, ..Head::BARE }
     }
 
     /// The lane goes on in the segment of this generation.
     #[inline]
     pub const fn switch(generation: u32) -> Head {
-        let call = CallNumber { index: 0, generation };
+        let call = CallNumber::new(0, generation);
         Head { kind: Kind::Switch, call, ..Head::BARE }
     }
 
@@ -233,14 +236,14 @@ impl Head {
     /// The slab of this index stands ready.
     #[inline]
     pub const fn slab(index: u32) -> Head {
-        let call = CallNumber { index, generation: 0 };
+        let call = CallNumber::new(index, 0);
         Head { kind: Kind::Slab, len: 8, call, ..Head::BARE }
     }
 
     /// The slab of this index is not used any more.
     #[inline]
     pub const fn retire(index: u32) -> Head {
-        let call = CallNumber { index, generation: 0 };
+        let call = CallNumber::new(index, 0);
         Head { kind: Kind::Retire, call, ..Head::BARE }
     }
 
@@ -450,7 +453,7 @@ pub const fn packed_max(len: u32) -> u32 {
 #[inline(always)]
 fn number_in(word: u64) -> CallNumber {
     let call = CallNumber::from_u64(word);
-    if mutated(Mutant::GenerationCut) { CallNumber { generation: 1, ..call } } else { call }
+    if mutated(Mutant::GenerationCut) { CallNumber::new(call.index(), 1) } else { call }
 }
 
 #[cfg(test)]

@@ -63,7 +63,6 @@ pub struct Lanes {
     /// The segments that each lane has gone on in.
     writer_grown: Cell<u8>,
     reader_grown: Cell<u8>,
-    published_in: Cell<u64>,
     /// Whether our request for room is set.
     wants_room: Cell<bool>,
     /// Our progress in the other lane.
@@ -101,7 +100,6 @@ impl Lanes {
             reader,
             writer_grown: Cell::new(0),
             reader_grown: Cell::new(0),
-            published_in: Cell::new(0),
             wants_room: Cell::new(false),
             own_progress,
             peer_attention,
@@ -177,13 +175,10 @@ impl Lanes {
         self.reader_grown.set(self.reader_grown.get() + 1);
     }
 
-    /// Tells the peer how far we have read. Once per drained batch.
+    /// Tells the peer how far we have read. Once per drained batch, and not where nothing was read.
     #[inline(always)]
     pub fn publish_progress(&self) {
-        let taken = self.reader().taken();
-        if taken != self.published_in.replace(taken) {
-            self.own_progress.publish(taken);
-        }
+        self.own_progress.publish(self.reader().taken());
     }
 
     /// Tells the peer how many of its requests were accepted, in their order: all of them up to

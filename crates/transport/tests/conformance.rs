@@ -124,7 +124,7 @@ fn a_lane_goes_on_in_a_larger_segment() {
         let [grown] = <[_; 1]>::try_from(drained.segments).unwrap();
         assert_eq!((grown.generation, grown.bytes as usize), (generation, bytes));
         let words = far.lanes.look().unwrap().unwrap();
-        assert_eq!(Head::parse(words).unwrap().call.generation, generation);
+        assert_eq!(Head::parse(words).unwrap().call.generation(), generation);
         far.lanes.reader().advance();
         far.lanes.grow_reader(grown.open().unwrap());
         for number in 2..400 {

@@ -215,7 +215,7 @@ fn each_broken_rule_is_named() {
 #[test]
 fn what_is_right_is_taken_however_it_is_cut() {
     let _alone = common::alone();
-    let call = framed(Head::call(3, CallNumber { index: 1, generation: 1 }, 200));
+    let call = framed(Head::call(3, CallNumber::new(1, 1), 200));
     let parts = [
         framed(Head::oneway(1, 40)),
         call,
@@ -261,7 +261,7 @@ fn no_bytes_do_anything_else_than_end_the_session() {
         for _ in 0..random.below(12) {
             bytes.extend(match random.below(9) {
                 0 => framed(Head::oneway(1, random.below(600) as u32)),
-                1 => framed(Head::reply(CallNumber { index: 1, generation: 1 }, 8)),
+                1 => framed(Head::reply(CallNumber::new(1, 1), 8)),
                 2 => taken(random.below(2)),
                 3 => segment(random.below(3) as u32, [65536, 2 << 20][random.below(2) as usize]),
                 4 => framed(Head::switch(1 + random.below(2) as u32)),

@@ -350,7 +350,7 @@ impl<A: Content, R: Wire> Call<'_, A, R> {
         if self.number == MISSING {
             return Err(CallError::NoSuchMethod { method: self.method });
         }
-        let Some(call) = session.open_call(node.waiter(context)) else {
+        let Some(call) = node.open_call(session, context) else {
             return Ok(Err(Put::Numbers));
         };
         stamps.at(Point::Opened);

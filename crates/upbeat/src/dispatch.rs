@@ -410,6 +410,22 @@ impl Dispatcher {
         self.other_waiter(context)
     }
 
+    /// Opens a call for whoever is polled now, as [`Session::open_call`] does.
+    #[inline(always)]
+    pub(crate) fn open_call(&self, session: &Session, context: &Context<'_>) -> Option<CallNumber> {
+        let current = self.current.get();
+        if context.waker().data() == current.waker {
+            return session.open_call(Waiter::Task(current.task));
+        }
+        self.open_call_for_other(session, context)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn open_call_for_other(&self, session: &Session, context: &Context<'_>) -> Option<CallNumber> {
+        session.open_call(self.other_waiter(context))
+    }
+
     #[cold]
     #[inline(never)]
     fn other_waiter(&self, context: &Context<'_>) -> Waiter {
@@ -497,13 +513,20 @@ impl Dispatcher {
     fn flush(&self, hot: &[Rc<Session>]) {
         self.unflushed.set(false);
         let fenced = fence_full();
-        for session in hot {
-            if session.is_unflushed() {
-                self.flush_one(session, fenced);
-            }
-            if session.is_pressed() {
-                self.pressed.set(true);
-            }
+        // Most nodes have one session, for which this is no loop.
+        match hot {
+            [session] => self.flush_of_turn(session, fenced),
+            hot => hot.iter().for_each(|session| self.flush_of_turn(session, fenced)),
+        }
+    }
+
+    #[inline(always)]
+    fn flush_of_turn(&self, session: &Session, fenced: Fenced) {
+        if session.is_unflushed() {
+            self.flush_one(session, fenced);
+        }
+        if session.is_pressed() {
+            self.pressed.set(true);
         }
     }
 

@@ -159,7 +159,7 @@ fn control<'s, D: Driver<'s>>(driver: D, head: &Head) -> Result<(), Fault> {
             driver.count(Counter::LaneGrown);
             driver.reads_socket();
             // The frame is passed where the lane goes on.
-            return session.follow(head.call.generation);
+            return session.follow(head.call.generation());
         }
         Kind::Slab => {
             driver.reads_socket();

@@ -336,7 +336,7 @@ fn pass(from: &mut Side, to: &mut Side) -> Option<Passed> {
     let word = |at: usize| u64::from_le_bytes(payload[at..at + 8].try_into().unwrap());
     let placed = head.flags.offset_of(Flags::PLACED).map(|at| Placed::from_u64(word(at as usize)));
     if head.kind == Kind::Slab {
-        pass_slab(from, to, head.call.index as usize, word(0));
+        pass_slab(from, to, head.call.index() as usize, word(0));
     }
     let buffer = placed.map(|placed| pass_buffer(from, to, placed));
     from.carrier.lanes.reader().advance();

@@ -46,20 +46,19 @@ pub struct CallTable<W> {
 
 #[derive(Debug)]
 struct Entry<W> {
-    /// Of the call that is here, or of the last one that was.
-    generation: u32,
-    /// One of the states below, or, of a free place, the next free one.
-    state: u32,
+    /// The number of an open call that has no answer, so that one compare finds it. Otherwise the generation
+    /// of the call that is here, or was here last, and instead of the place's own index the state below, or,
+    /// of a free place, the next free one.
+    number: CallNumber,
     /// Of a call that is open, or of the last one that was.
     waiter: W,
 }
 
-/// The states of a place that is taken. They are above every place's number.
-const OPEN: u32 = NIL - 3;
+/// The states of a place that is taken and waits for no answer. They are above every place's index.
 const ANSWERED: u32 = NIL - 2;
 const ABANDONED: u32 = NIL - 1;
 
-const _: () = assert!((CALLS_PER_SESSION_MAX as u64) < OPEN as u64);
+const _: () = assert!((CALLS_PER_SESSION_MAX as u64) < ANSWERED as u64);
 
 /// An accepted answer.
 #[derive(Debug, PartialEq, Eq)]
@@ -123,13 +122,14 @@ impl<W: Copy> CallTable<W> {
         let Some(entry) = self.entries.get_mut(index as usize) else {
             return self.open_new(waiter);
         };
-        self.free = entry.state;
+        self.free = entry.state();
         self.len += 1;
-        if !mutated(Mutant::GenerationReused) {
-            entry.generation = next_generation(entry.generation);
-        }
-        (entry.state, entry.waiter) = (OPEN, waiter);
-        Ok(CallNumber { index, generation: entry.generation })
+        let generation = match mutated(Mutant::GenerationReused) {
+            true => entry.number.generation(),
+            false => next_generation(entry.number.generation()),
+        };
+        *entry = Entry { number: CallNumber::new(index, generation), waiter };
+        Ok(entry.number)
     }
 
     #[cold]
@@ -139,29 +139,32 @@ impl<W: Copy> CallTable<W> {
         if index >= CALLS_PER_SESSION_MAX {
             return Err(TableFull);
         }
-        self.entries.push(Entry { generation: 1, state: OPEN, waiter });
+        let number = CallNumber::new(index as u32, 1);
+        self.entries.push(Entry { number, waiter });
         self.len += 1;
-        Ok(CallNumber { index: index as u32, generation: 1 })
+        Ok(number)
     }
 
     /// Takes the answer to a call, once. The waiter stays in the table until [`Self::close`].
     #[inline]
     pub fn answer(&mut self, call: CallNumber) -> Result<Answered<'_, W>, Rule> {
-        let Some(entry) = self.entries.get_mut(call.index as usize) else {
+        let Some(entry) = self.entries.get_mut(call.index() as usize) else {
             return Err(not_open(call));
         };
-        if entry.generation != call.generation {
+        if entry.awaits(call) {
+            if !mutated(Mutant::AnswerTwice) {
+                entry.set_state(ANSWERED);
+            }
+            return Ok(Answered::Waiting(&mut entry.waiter));
+        }
+        if entry.number.generation() != call.generation() {
             return Err(entry.refusal(call));
         }
-        match entry.state {
-            OPEN => {
-                entry.state = if mutated(Mutant::AnswerTwice) { OPEN } else { ANSWERED };
-                Ok(Answered::Waiting(&mut entry.waiter))
-            }
+        match entry.state() {
             ABANDONED if mutated(Mutant::AbandonedStays) => Ok(Answered::Abandoned),
             ABANDONED => {
-                entry.state = self.free;
-                self.free = call.index;
+                entry.set_state(self.free);
+                self.free = call.index();
                 self.len -= 1;
                 Ok(Answered::Abandoned)
             }
@@ -173,18 +176,19 @@ impl<W: Copy> CallTable<W> {
     /// one step, for a waiter that reads the answer where it lies. `None` if it was abandoned.
     #[inline]
     pub fn take(&mut self, call: CallNumber) -> Result<Option<W>, Rule> {
-        let Some(entry) = self.entries.get_mut(call.index as usize) else {
+        let Some(entry) = self.entries.get_mut(call.index() as usize) else {
             return Err(not_open(call));
         };
-        if entry.generation != call.generation && !mutated(Mutant::GenerationUnchecked)
-            || !matches!(entry.state, OPEN | ABANDONED)
+        let is_other = entry.number.generation() != call.generation();
+        if is_other && !mutated(Mutant::GenerationUnchecked)
+            || entry.state() != call.index() && entry.state() != ABANDONED
         {
             return Err(entry.refusal(call));
         }
-        if entry.state == ABANDONED && mutated(Mutant::AbandonedStays) {
+        if entry.state() == ABANDONED && mutated(Mutant::AbandonedStays) {
             return Ok(None);
         }
-        Ok(self.release(call.index))
+        Ok(self.release(call.index()))
     }
 
     /// Closes a call that was answered, or whose frame was never sent, and gives back its waiter.
@@ -194,31 +198,28 @@ impl<W: Copy> CallTable<W> {
     #[inline]
     pub fn close(&mut self, call: CallNumber) -> Option<W> {
         self.waiter_mut(call)?;
-        self.release(call.index)
+        self.release(call.index())
     }
 
     /// Gives up a call whose frame was sent. What to do next is in the answer.
     #[inline]
     pub fn abandon(&mut self, call: CallNumber) -> Abandon<W> {
-        let Some(entry) = self.entries.get_mut(call.index as usize) else {
+        let Some(entry) = self.entries.get_mut(call.index() as usize) else {
             return Abandon::Gone;
         };
-        if entry.generation != call.generation {
-            return Abandon::Gone;
-        }
         let waiter = entry.waiter;
-        match entry.state {
-            OPEN => {
-                entry.state = ABANDONED;
-                if mutated(Mutant::AbandonFrees) {
-                    self.release(call.index);
-                }
-                Abandon::Cancel(waiter)
+        if entry.awaits(call) {
+            entry.set_state(ABANDONED);
+            if mutated(Mutant::AbandonFrees) {
+                self.release(call.index());
             }
-            ANSWERED => {
-                entry.state = ABANDONED;
+            return Abandon::Cancel(waiter);
+        }
+        match entry.state() {
+            ANSWERED if entry.number.generation() == call.generation() => {
+                entry.set_state(ABANDONED);
                 if !mutated(Mutant::AnsweredStays) {
-                    self.release(call.index);
+                    self.release(call.index());
                 }
                 Abandon::Answered(waiter)
             }
@@ -229,7 +230,7 @@ impl<W: Copy> CallTable<W> {
     /// Returns the waiter of a call that is open and has no answer.
     #[inline(always)]
     pub fn waiting(&self, call: CallNumber) -> Option<W> {
-        let entry = self.entries.get(call.index as usize)?;
+        let entry = self.entries.get(call.index() as usize)?;
         entry.awaits(call).then_some(entry.waiter)
     }
 
@@ -237,12 +238,12 @@ impl<W: Copy> CallTable<W> {
     /// known that the call [waits](Self::waiting). Returns who waited.
     #[inline(always)]
     pub fn close_waiting(&mut self, call: CallNumber) -> Option<W> {
-        let entry = self.entries.get_mut(call.index as usize)?;
+        let entry = self.entries.get_mut(call.index() as usize)?;
         if !entry.awaits(call) {
             return None;
         }
-        entry.state = self.free;
-        self.free = call.index;
+        entry.set_state(self.free);
+        self.free = call.index();
         self.len -= 1;
         Some(entry.waiter)
     }
@@ -250,9 +251,9 @@ impl<W: Copy> CallTable<W> {
     /// The waiter of a call that is open or answered, and neither closed nor abandoned.
     #[inline]
     pub fn waiter_mut(&mut self, call: CallNumber) -> Option<&mut W> {
-        let entry = self.entries.get_mut(call.index as usize)?;
-        let is_open = matches!(entry.state, OPEN | ANSWERED);
-        (is_open && entry.generation == call.generation).then_some(&mut entry.waiter)
+        let entry = self.entries.get_mut(call.index() as usize)?;
+        let is_open = entry.state() == call.index() || entry.state() == ANSWERED;
+        (is_open && entry.number.generation() == call.generation()).then_some(&mut entry.waiter)
     }
 
     /// Ends every call that has no answer, because none can come any more, and yields the waiters.
@@ -264,13 +265,13 @@ impl<W: Copy> CallTable<W> {
         core::iter::from_fn(move || {
             loop {
                 let entry = self.entries.get(index as usize)?;
-                let call = CallNumber { index, generation: entry.generation };
-                let ends = matches!(entry.state, ABANDONED | OPEN);
+                let call = CallNumber::new(index, entry.number.generation());
+                let ends = entry.awaits(call) || entry.state() == ABANDONED;
                 index += 1;
                 if mutated(Mutant::DrainForgets) && index == 2 {
                     continue;
                 }
-                if ends && let Some(waiter) = self.release(call.index) {
+                if ends && let Some(waiter) = self.release(call.index()) {
                     return Some((call, waiter));
                 }
             }
@@ -281,10 +282,11 @@ impl<W: Copy> CallTable<W> {
     #[inline]
     fn release(&mut self, index: u32) -> Option<W> {
         let entry = &mut self.entries[index as usize];
-        let old = core::mem::replace(&mut entry.state, self.free);
+        let old = entry.state();
+        entry.set_state(self.free);
         self.free = index;
         self.len -= 1;
-        matches!(old, OPEN | ANSWERED).then_some(entry.waiter)
+        (old == index || old == ANSWERED).then_some(entry.waiter)
     }
 }
 
@@ -298,27 +300,37 @@ impl<W> Entry<W> {
     /// Whether the call is here, open and without an answer.
     #[inline(always)]
     fn awaits(&self, call: CallNumber) -> bool {
-        // Both at once: they lie side by side.
-        (self.state == OPEN) & (self.generation == call.generation)
+        self.number == call
+    }
+
+    /// One of the states, or the index of this place or of the next free one.
+    #[inline(always)]
+    fn state(&self) -> u32 {
+        self.number.index()
+    }
+
+    #[inline(always)]
+    fn set_state(&mut self, state: u32) {
+        self.number = CallNumber::new(state, self.number.generation());
     }
 
     /// The rule that an answer to `call` breaks here.
     #[cold]
     fn refusal(&self, call: CallNumber) -> Rule {
-        let CallNumber { index, generation } = call;
-        match self.state {
-            OPEN | ANSWERED | ABANDONED if self.generation != generation => {
-                Rule::StaleGeneration { index, seen: generation, open: self.generation }
-            }
-            OPEN | ANSWERED | ABANDONED => Rule::AnsweredTwice { index, generation },
-            _ => not_open(call),
+        let (index, generation) = (call.index(), call.generation());
+        let open = self.number.generation();
+        let is_free = self.state() != index && !matches!(self.state(), ANSWERED | ABANDONED);
+        match open == generation {
+            _ if is_free => not_open(call),
+            true => Rule::AnsweredTwice { index, generation },
+            false => Rule::StaleGeneration { index, seen: generation, open },
         }
     }
 }
 
 #[cold]
 fn not_open(call: CallNumber) -> Rule {
-    Rule::NotOpen { index: call.index, generation: call.generation }
+    Rule::NotOpen { index: call.index(), generation: call.generation() }
 }
 
 /// Generations go round without 0, which stands for no call.

@@ -102,7 +102,7 @@ struct Open<E> {
 /// use upbeat_core::channel::stream::{Control, Streams};
 /// use upbeat_core::frame::CallNumber;
 ///
-/// let call = CallNumber { index: 4, generation: 1 };
+/// let call = CallNumber::new(4, 1);
 /// let mut streams: Streams<&str, &str> = Streams::default();
 /// let number = streams.open_result(call, "writes items").unwrap();
 /// assert_eq!(streams.result(number), Some(&"writes items"));

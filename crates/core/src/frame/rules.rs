@@ -59,7 +59,7 @@ impl Head {
         if !shape.method && method != 0 {
             return Some(Rule::StrayMethod { kind, method });
         }
-        let (index, generation) = (call.index, call.generation);
+        let (index, generation) = (call.index(), call.generation());
         let stray_half = match self.kind {
             Kind::Switch => index != 0,
             Kind::Slab | Kind::Retire | Kind::Control => generation != 0,

@@ -103,7 +103,7 @@ fn check(words: [u64; 3]) {
 
 #[test]
 fn every_broken_shape_names_its_rule() {
-    let one = CallNumber { index: 1, generation: 1 };
+    let one = CallNumber::new(1, 1);
     let call = Head::call(1, one, 8);
     let stamped = Some(Manner::Whole);
     let cases: [(Head, Rule); 26] = [

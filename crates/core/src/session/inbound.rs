@@ -27,8 +27,8 @@ use core::cell::{Cell, RefCell};
 pub struct Inbound<P> {
     /// Requests that were accepted.
     accepted: Cell<u64>,
-    /// As many as the peer was shown.
-    shown: Cell<u64>,
+    /// When so many were accepted, the peer is shown: as many as it was shown last, and `unshown` more.
+    due: Cell<u64>,
     /// Requests that may be accepted before the peer is shown.
     unshown: u64,
     /// Whether a request may be accepted at once.
@@ -65,7 +65,7 @@ impl<P> Inbound<P> {
         let receiver = Receiver::with_places(bounds.places());
         Inbound {
             accepted: Cell::new(0),
-            shown: Cell::new(0),
+            due: Cell::new(unshown),
             unshown,
             open: Cell::new(true),
             copied: Cell::new(0),
@@ -97,7 +97,7 @@ impl<P> Inbound<P> {
     /// told by whoever relieves it.
     #[inline(always)]
     pub fn is_unshown(&self) -> bool {
-        self.accepted.get() - self.shown.get() >= self.unshown
+        self.accepted.get() >= self.due.get()
     }
 
     /// Returns the number to show to a peer that waits for progress, or one that does not.
@@ -109,7 +109,8 @@ impl<P> Inbound<P> {
     /// Returns the number of accepted requests, if the peer was shown another.
     pub fn show(&self) -> Option<u64> {
         let accepted = self.accepted.get();
-        (accepted != self.shown.replace(accepted)).then_some(accepted)
+        let due = accepted + self.unshown;
+        (due != self.due.replace(due)).then_some(accepted)
     }
 
     /// The machine, told what came without it.

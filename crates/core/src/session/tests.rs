@@ -380,7 +380,7 @@ fn copies_of_unread_replies_are_bounded() {
 #[test]
 fn a_cancel_finds_the_task_or_the_request_that_waits() {
     let (session, purse) = (session(terms()), Purse::new(1_000));
-    let [served, kept] = [1, 2].map(|index| CallNumber { index, generation: 1 });
+    let [served, kept] = [1, 2].map(|index| CallNumber::new(index, 1));
     session.serving().insert(served, 7).unwrap();
     session.inbound().keep(8, 300).unwrap();
     let cancel = |call, request| session.cancel(call, |it| *it == request, &purse);

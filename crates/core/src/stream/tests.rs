@@ -12,7 +12,7 @@ fn framed(head: frame::Head) -> [u64; 3] {
 
 /// One record of every kind, with its bytes.
 fn samples() -> Vec<(Head, Vec<u8>)> {
-    let number = CallNumber { index: 3, generation: 9 };
+    let number = CallNumber::new(3, 9);
     let mut progress = Progress { taken: Some(7), wants_room: true, ..Progress::default() };
     progress.give_back(0, 5);
     progress.give_back(31, u64::MAX);

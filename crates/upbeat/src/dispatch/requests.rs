@@ -109,7 +109,7 @@ impl Dispatcher {
         let control = Control::from_code(head.method)
             .ok_or_else(|| misbehaved(Rule::UnknownControl { code: head.method }))?;
         let Control::Stream(control) = control;
-        let ended = self.stream_control(session, control, head.call.index);
+        let ended = self.stream_control(session, control, head.call.index());
         self.count_more(Counter::OrphansEnded, ended);
         Ok(())
     }

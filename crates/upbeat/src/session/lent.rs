@@ -120,7 +120,7 @@ impl Session {
     /// A slab of the peer's stands ready. The frame that says so lies open.
     pub(crate) fn slab_came(&self, head: &Head) -> Result<(), Fault> {
         let lent = &self.lent;
-        let number = head.call.index as usize;
+        let number = head.call.index() as usize;
         let shape = self.carrier.lanes.reader().read_word(0);
         let (each, count) = (shape as u32 as usize, (shape >> 32) as u32);
         let segment = self.segment(SLAB_GENERATION.wrapping_add(lent.announced.get()))?;
@@ -159,12 +159,12 @@ impl Session {
     /// A slab of the peer's is not used any more.
     pub(crate) fn slab_went(&self, head: &Head) -> Result<(), Fault> {
         let mut slabs = self.lent.slabs.borrow_mut();
-        let place = slabs.get_mut(head.call.index as usize);
+        let place = slabs.get_mut(head.call.index() as usize);
         match place.and_then(|place| place.take_if(|slab| slab.held() == 0)) {
             Some(_) => Ok(()),
             None => Err(broken(&format_args!(
                 "slab {} was given up, which it does not have or which is in use",
-                head.call.index
+                head.call.index()
             ))),
         }
     }

@@ -37,7 +37,7 @@ pub(crate) enum Other {
 impl Others {
     /// Puts something at the place of an open call. Returns what was there.
     fn put(&mut self, call: CallNumber, other: Other) -> Option<Other> {
-        let place = call.index as usize;
+        let place = call.index() as usize;
         if place >= self.0.len() {
             self.0.resize_with(place + 1, || None);
         }
@@ -45,7 +45,7 @@ impl Others {
     }
 
     fn take(&mut self, call: CallNumber) -> Option<Other> {
-        self.0.get_mut(call.index as usize)?.take()
+        self.0.get_mut(call.index() as usize)?.take()
     }
 
     /// Returns who waited for a call, by its entry in the table.
@@ -141,7 +141,7 @@ impl Session {
     fn is_answered(&self, call: CallNumber) -> Option<bool> {
         let task = *self.core.calls().waiter_mut(call)?;
         let others = self.answers.others.borrow();
-        let other = others.0.get(call.index as usize).and_then(Option::as_ref);
+        let other = others.0.get(call.index() as usize).and_then(Option::as_ref);
         Some(task == NO_TASK && !matches!(other, Some(Other::Waker(_))))
     }
 

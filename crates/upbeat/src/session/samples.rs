@@ -96,7 +96,7 @@ impl Session {
         let mut samples = self.samples.borrow_mut();
         samples.oneways = samples.oneways.wrapping_add(1);
         // No call has such a number: their generations begin at 1.
-        CallNumber { index: samples.oneways, generation: 0 }
+        CallNumber::new(samples.oneways, 0)
     }
 
     /// Our half of a message is whole. Gives the sample if the peer's is there: an answer that was
@@ -128,7 +128,7 @@ impl Session {
     ) -> Option<Half> {
         let mut samples = self.samples.borrow_mut();
         let oneway = call == CallNumber::NONE;
-        let last = CallNumber { index: samples.oneways, generation: 0 };
+        let last = CallNumber::new(samples.oneways, 0);
         let call = if oneway { last } else { call };
         let lock = (!lock.is_empty()).then(|| Arc::from(lock));
         let Some(mut half) = take(&mut samples.ours, call) else {

@@ -161,7 +161,7 @@ impl Attack {
 
     pub(crate) fn next_call(&mut self) -> CallNumber {
         self.call += 1;
-        CallNumber { index: self.call % 4096, generation: 1 + self.call / 4096 }
+        CallNumber::new(self.call % 4096, 1 + self.call / 4096)
     }
 
     pub(crate) fn call(&mut self, method: u16, payload: &[u8]) -> bool {
@@ -229,7 +229,7 @@ impl Attack {
 
     fn numbers(&mut self) {
         let index = self.random.below(5000) as u32;
-        let call = CallNumber { index, generation: 1 + self.random.below(2) as u32 };
+        let call = CallNumber::new(index, 1 + self.random.below(2) as u32);
         match self.random.below(4) {
             // Sooner or later one is opened twice.
             0 => self.frame(Head::call(3, call, 0).words(), &[]),
@@ -244,7 +244,7 @@ impl Attack {
     }
 
     fn answers(&mut self) {
-        let call = CallNumber { index: self.random.below(3) as u32, generation: 1 };
+        let call = CallNumber::new(self.random.below(3) as u32, 1);
         match self.random.below(2) {
             0 => self.frame(Head::reply(call, 8).words(), &[0; 8]),
             _ => self.frame(Head::failed(call, 4).words(), &[3, b'a', 0xff, b'c']),

@@ -23,7 +23,7 @@ fn a_message_that_its_sender_does_not_note_is_found() {
             }
         }
         for raw in &sessions {
-            let call = CallNumber { index: 1, generation: 1 };
+            let call = CallNumber::new(1, 1);
             assert!(raw.put(Head::call(ADD, call, 16).words(), &[0; 16]));
             while !raw.lanes.has_frame() {
                 assert!(!raw.is_over());

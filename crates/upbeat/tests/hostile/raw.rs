@@ -109,7 +109,7 @@ impl Raw {
         loop {
             // It was handed over before the frame was written.
             let is_over = self.is_over();
-            if let Some(region) = self.grown.borrow_mut().remove(&head.call.generation) {
+            if let Some(region) = self.grown.borrow_mut().remove(&head.call.generation()) {
                 self.lanes.grow_reader(region);
                 return true;
             }

@@ -69,7 +69,7 @@ impl Raw {
 
     /// Calls, and expects that answer and nothing else before it.
     pub(crate) fn add(&self, index: u32) {
-        let call = CallNumber { index, generation: 1 };
+        let call = CallNumber::new(index, 1);
         assert!(self.put(Head::call(ADD, call, 16).words(), &[0; 16]));
         let head = self.next().expect("an answer");
         assert_eq!((head.kind, head.call), (Kind::Reply, call));
@@ -171,7 +171,7 @@ fn grants_are_bounded_and_in_their_order() {
         raw.slab(0, 512, 8).store(3 * 512 / 8, 192);
         assert!(raw.reserve(1000));
         assert_eq!(raw.granted(), 11);
-        let call = CallNumber { index: 1, generation: 1 };
+        let call = CallNumber::new(1, 1);
         assert!(raw.call_placed(BYTES, call, Placed { slab: 0, index: 3, len: 200 }));
         let nack = raw.next().unwrap();
         assert_eq!((nack.kind, nack.call.as_u64()), (Kind::Nack, 12));
@@ -194,7 +194,7 @@ fn a_call_that_waits_can_be_cancelled() {
         let raw = connect(place);
         assert!(raw.reserve(1000));
         assert_eq!(raw.granted(), 0);
-        let call = CallNumber { index: 0, generation: 1 };
+        let call = CallNumber::new(0, 1);
         assert!(raw.put(Head::call(ADD, call, 16).words(), &[0; 16]));
         assert!(raw.put(Head::cancel(call).words(), &[]));
         let failure = raw.next().unwrap();
@@ -232,7 +232,7 @@ fn long_requests_go_with_and_without_a_grant() {
         for len in [MEDIUM_BYTES_MAX as u32 + 8, 128 << 10] {
             let raw = connect(place);
             raw.slab(0, 128 << 10, 1).store(0, u64::from(len) - 8);
-            let call = CallNumber { index: 0, generation: 1 };
+            let call = CallNumber::new(0, 1);
             assert!(raw.call_placed(BYTES, call, Placed { slab: 0, index: 0, len }));
             let slab = raw.next().unwrap();
             assert_eq!(slab.kind, Kind::Slab);
@@ -269,7 +269,7 @@ fn returns_that_lie_spoil_only_what_they_are_told() {
             let noise = u64::from(round).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let lie = [0, u64::MAX, noise][round as usize % 3];
             (RETURNS..RETURNS + SLABS_MAX).for_each(|word| liar.lane.store(word, lie));
-            let call = CallNumber { index: 0, generation: 1 + round };
+            let call = CallNumber::new(0, 1 + round);
             // Half of the answers in buffers, half in slots.
             let method = [LEND, BLOB][round as usize % 2];
             for raw in [&liar, &honest] {

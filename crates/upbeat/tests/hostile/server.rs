@@ -120,7 +120,7 @@ impl Imp {
 
     /// Goes on where the client's lane does.
     fn follow(&mut self, head: &Head) -> Option<()> {
-        let region = self.handed(head.call.generation)?;
+        let region = self.handed(head.call.generation())?;
         self.carrier.lanes.next_peer_growth()?;
         self.carrier.lanes.grow_reader(region);
         Some(())
@@ -141,11 +141,11 @@ impl Imp {
         if head.kind == Kind::Slab {
             let shape = word(payload, 0);
             let region = self.handed(SLAB_GENERATION + self.announced)?;
-            let returns = self.carrier.lanes.returns_for(head.call.index as usize);
+            let returns = self.carrier.lanes.returns_for(head.call.index() as usize);
             let (each, count) = (shape as u32 as usize, (shape >> 32) as u32);
             let slab = Arc::new(Borrowed::new(region, each, count, returns));
             self.announced += 1;
-            self.slabs.insert(head.call.index, slab);
+            self.slabs.insert(head.call.index(), slab);
         }
         if let Some(at) = head.flags.offset_of(Flags::PLACED) {
             let placed = Placed::from_u64(word(payload, at));
@@ -203,7 +203,7 @@ impl Imp {
             // More time for what was called, over and over, and for what never was.
             7 => (0..3).for_each(|_| self.frame(Head::extend(head.call).words(), &time)),
             8 => {
-                let call = CallNumber { index: head.call.index ^ 1, ..head.call };
+                let call = CallNumber::new(head.call.index() ^ 1, head.call.generation());
                 self.frame(Head::extend(call).words(), &time);
                 self.frame(Head::extended(head.call).words(), &time);
             }

@@ -9,7 +9,7 @@ use upbeat_core::frame::{CallNumber, Flags, Head, Kind};
 const STRETCH: u16 = 15;
 
 const fn number(index: u32) -> CallNumber {
-    CallNumber { index, generation: 1 }
+    CallNumber::new(index, 1)
 }
 
 impl Raw {
@@ -42,7 +42,7 @@ impl Attack {
     pub(crate) fn time(&mut self) {
         let most = [0, 1, 1_000_000, u64::MAX][self.random.below(4) as usize];
         let index = self.random.below(u64::from(self.call) + 3) as u32;
-        let call = CallNumber { index, generation: 1 + self.random.below(2) as u32 };
+        let call = CallNumber::new(index, 1 + self.random.below(2) as u32);
         match self.random.below(4) {
             0 => self.frame(Head::extend(call).words(), &most.to_le_bytes()),
             1 => self.frame(Head::extended(call).words(), &most.to_le_bytes()),
@@ -68,7 +68,7 @@ fn questions_about_calls_that_are_not_there_are_answered_with_nothing() {
         let raw = connect(place);
         raw.add(0);
         // One that was answered, in the other direction; one that never was; none; twice; for ever.
-        let calls = [number(0), number(4095), CallNumber { index: u32::MAX, generation: 7 }];
+        let calls = [number(0), number(4095), CallNumber::new(u32::MAX, 7)];
         for call in calls {
             for wanted in [1_000_000, 0, u64::MAX, u64::MAX] {
                 raw.extend(call, wanted);
@@ -90,7 +90,7 @@ fn answers_that_nobody_asked_for_do_nothing() {
         let raw = connect(place);
         raw.add(0);
         let minute = 60_000_000;
-        for call in [number(0), number(9), CallNumber { index: u32::MAX, generation: 7 }] {
+        for call in [number(0), number(9), CallNumber::new(u32::MAX, 7)] {
             for time in [0, minute, u64::MAX] {
                 raw.extended(call, time);
             }

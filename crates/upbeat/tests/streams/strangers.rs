@@ -21,7 +21,7 @@ fn ask(raw: &Raw, index: u32, operation: Operation, payload: &[u8]) -> Option<(F
 }
 
 fn ask_code(raw: &Raw, index: u32, code: u16, payload: &[u8]) -> Option<(FailCode, String)> {
-    let call = CallNumber { index, generation: 1 };
+    let call = CallNumber::new(index, 1);
     let span = upbeat_memory::ring::span_of(payload.len());
     let mut claim = raw.lanes.claim(span, 0).unwrap();
     claim.write(0, payload);
@@ -106,7 +106,7 @@ fn a_stream_is_its_sessions_alone() {
         }
         // And takes back what is not its own.
         for index in 0..64 {
-            let call = CallNumber { index, generation: 1 };
+            let call = CallNumber::new(index, 1);
             let head = match index % 3 {
                 0 => Head::control(STOP.code(), index / 3),
                 1 => Head::control(ABANDON.code(), index / 3),

@@ -4,7 +4,7 @@
 use upbeat_core::channel::call::{Answered, Deadline};
 use upbeat_core::fault::Rule;
 use upbeat_core::flow::{Budget, Step};
-use upbeat_core::frame::{CallNumber, FailCode, Flags, Head, Kind, Placed};
+use upbeat_core::frame::{FailCode, Flags, Head, Kind, Placed};
 use upbeat_core::limits::SHORT_BYTES;
 use upbeat_core::session::{Cancelled, Unread};
 
@@ -228,7 +228,7 @@ impl World {
         let lies = self.lies(node, peer);
         let Some(end) = self.end(node, peer) else { return Ok(()) };
         if lies && end.senders.values().any(|out| out.call == Some(call)) {
-            let CallNumber { index, generation } = call;
+            let (index, generation) = (call.index(), call.generation());
             return Err(Rule::NotOpen { index, generation }.into());
         }
         // A task takes its answer where it lies, and who is sent back, a program's future comes for it

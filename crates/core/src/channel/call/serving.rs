@@ -18,7 +18,7 @@ use crate::mutant::{Mutant, mutated};
 /// use upbeat_core::frame::CallNumber;
 ///
 /// let mut serving = Serving::new();
-/// let call = CallNumber { index: 0, generation: 1 };
+/// let call = CallNumber::new(0, 1);
 /// serving.insert(call, "a task").unwrap();
 /// assert!(serving.insert(call, "the same again").is_err());
 /// assert_eq!(serving.remove(call), Some("a task"));
@@ -52,7 +52,7 @@ impl<K> Serving<K> {
     /// Enters a call that became a task. The peer breaks a rule if its number is in use or beyond
     /// every table.
     pub fn insert(&mut self, call: CallNumber, task: K) -> Result<(), Rule> {
-        let CallNumber { index, generation } = call;
+        let (index, generation) = (call.index(), call.generation());
         let place = index as usize;
         if place >= CALLS_PER_SESSION_MAX {
             return Err(Rule::TooManyCalls { index, max: CALLS_PER_SESSION_MAX as u32 });
@@ -77,7 +77,7 @@ impl<K> Serving<K> {
     /// Whether a call of this number may begin: the check of [`Self::insert`] without entering.
     #[inline]
     pub fn admits(&self, call: CallNumber) -> Result<(), Rule> {
-        let CallNumber { index, generation } = call;
+        let (index, generation) = (call.index(), call.generation());
         if index as usize >= CALLS_PER_SESSION_MAX {
             return Err(Rule::TooManyCalls { index, max: CALLS_PER_SESSION_MAX as u32 });
         }
@@ -91,8 +91,8 @@ impl<K> Serving<K> {
 
     /// The task of a call, for a cancel. `None` is no fault: the answer may have crossed it.
     pub fn task_mut(&mut self, call: CallNumber) -> Option<&mut K> {
-        match self.calls.get_mut(call.index as usize)? {
-            Some((generation, task)) if *generation == call.generation => Some(task),
+        match self.calls.get_mut(call.index() as usize)? {
+            Some((generation, task)) if *generation == call.generation() => Some(task),
             _ => None,
         }
     }
@@ -104,7 +104,7 @@ impl<K> Serving<K> {
             return None;
         }
         self.len -= 1;
-        self.calls[call.index as usize].take().map(|(_, task)| task)
+        self.calls[call.index() as usize].take().map(|(_, task)| task)
     }
 
     /// Removes every call, because the session is lost or closes.
@@ -113,7 +113,7 @@ impl<K> Serving<K> {
         (0u32..).zip(calls.iter_mut()).filter_map(move |(index, place)| {
             let (generation, task) = place.take()?;
             *len -= 1;
-            Some((CallNumber { index, generation }, task))
+            Some((CallNumber::new(index, generation), task))
         })
     }
 

@@ -85,7 +85,7 @@ fn apply(table: &mut CallTable<usize>, model: &mut Model, act: Act) {
             }
         }
         Act::AnswerWords(index, generation) => {
-            answer(table, model, CallNumber { index, generation });
+            answer(table, model, CallNumber::new(index, generation));
         }
         Act::Take(at) => {
             let Some(call) = model.pick(at) else { return };
@@ -154,9 +154,9 @@ proptest! {
     ) {
         let (mut serving, mut model) = (Serving::new(), HashMap::new());
         for (at, (act, index, generation)) in acts.into_iter().enumerate() {
-            let call = CallNumber { index, generation };
+            let call = CallNumber::new(index, generation);
             if act == 0 {
-                let taken = model.keys().any(|key: &CallNumber| key.index == index);
+                let taken = model.keys().any(|key: &CallNumber| key.index() == index);
                 prop_assert_eq!(serving.admits(call).is_err(), taken);
                 match serving.insert(call, at) {
                     Ok(()) => prop_assert!(!taken && model.insert(call, at).is_none()),
@@ -184,7 +184,7 @@ fn a_full_table_says_so_and_recovers() {
     assert_eq!(table.open(0), Err(TableFull));
     assert_eq!(table.take(calls[7]), Ok(Some(7)));
     let again = table.open(7).unwrap();
-    assert_eq!((again.index, again.generation), (7, 2));
+    assert_eq!((again.index(), again.generation()), (7, 2));
     let stale = Rule::StaleGeneration { index: 7, seen: 1, open: 2 };
     assert_eq!(table.answer(calls[7]), Err(stale));
     assert!(TableFull.to_string().contains("4096"));
@@ -210,7 +210,7 @@ fn generations_go_round_without_zero() {
 #[test]
 fn made_up_numbers_take_no_memory() {
     let mut serving = Serving::new();
-    let call = CallNumber { index: u32::MAX, generation: 1 };
+    let call = CallNumber::new(u32::MAX, 1);
     let rule = Rule::TooManyCalls { index: u32::MAX, max: 4096 };
     assert_eq!((serving.admits(call), serving.insert(call, ())), (Err(rule), Err(rule)));
     assert!(serving.calls.is_empty());

@@ -6,7 +6,7 @@ use alloc::collections::VecDeque;
 use proptest::prelude::*;
 
 fn call(index: u32) -> CallNumber {
-    CallNumber { index, generation: 1 }
+    CallNumber::new(index, 1)
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -21,6 +21,7 @@ impl Caller {
     /// Takes over every frame that has come. `main` is polled while the reply lies open that it waits for.
     #[inline]
     pub(in crate::handle) fn drain_for(&self, main: Main<'_>) {
+        let before = self.session.carrier.lanes.reader().taken();
         loop {
             let pass = PassOnPanic(&self.session);
             let taken = take_frames(self, main);
@@ -31,7 +32,9 @@ impl Caller {
                 Err(fault) => return self.end(*fault),
             }
         }
-        self.session.publish_progress();
+        if self.session.carrier.lanes.reader().taken() != before {
+            self.session.publish_progress();
+        }
         if self.session.is_pressed() {
             self.session.settle(false);
         }
