@@ -427,7 +427,6 @@ impl Dispatcher {
     }
 
     #[cold]
-    #[inline(never)]
     fn other_waiter(&self, context: &Context<'_>) -> Waiter {
         if let Some(task) = self.name_handler(context.waker()) {
             return Waiter::Task(task);

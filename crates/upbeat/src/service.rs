@@ -472,12 +472,13 @@ where
     #[inline(never)]
     fn promote(&self, lost: Lost<'_, F>) {
         let waits = lost.from.node.waited_for();
-        let (From { node, session, end, .. }, reason) = (lost.from, waits.0);
+        let (from, reason) = (lost.from, waits.0);
         self.kept.count(reason.counter());
-        node.promote(session, self.task(lost, waits), end, reason);
+        from.node.promote(from.session, self.task(lost, waits), self.asks(from), reason);
     }
 
     /// What becomes of a handler that waits for this, or has not begun.
+    #[inline]
     fn task(&self, lost: Lost<'_, F>, waits: (Reason, Option<Arc<str>>)) -> Live {
         let Lost { from, mut slot, sample } = lost;
         let From { node, session, call, end, lease, bytes, .. } = from;

@@ -28,24 +28,34 @@ impl Charge {
 
     /// The handler was polled and is not done: it waits for a reply of another node, or for something
     /// here, which it is charged for whatever the budgets say.
+    #[inline]
     pub fn polled<S: Side>(&mut self, awaits_reply: bool, session: &Session<S>, purse: &Purse) {
         if awaits_reply && !mutated(Mutant::WaitingCounted) {
             self.release(session, purse);
         } else if !self.held {
-            self.held = true;
-            purse.with(|budget| {
-                session.inbound().with_share(|share| budget.charge(share, self.bytes));
-            });
-            session.look_clear(purse);
+            self.hold(session, purse);
         }
     }
 
+    fn hold<S: Side>(&mut self, session: &Session<S>, purse: &Purse) {
+        self.held = true;
+        purse.with(|budget| {
+            session.inbound().with_share(|share| budget.charge(share, self.bytes));
+        });
+        session.look_clear(purse);
+    }
+
     /// Gives back the bytes that are held.
+    #[inline]
     pub fn release<S: Side>(&mut self, session: &Session<S>, purse: &Purse) {
         if core::mem::take(&mut self.held) {
-            purse.with(|budget| {
-                session.inbound().with_share(|share| budget.release(share, self.bytes));
-            });
+            self.give_back(session, purse);
         }
+    }
+
+    fn give_back<S: Side>(&self, session: &Session<S>, purse: &Purse) {
+        purse.with(|budget| {
+            session.inbound().with_share(|share| budget.release(share, self.bytes));
+        });
     }
 }

@@ -10,6 +10,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_core::flow::{self, ReplyBudget};
+use upbeat_core::frame::CallNumber;
 use upbeat_core::session;
 
 /// The budgets of a node.
@@ -77,6 +78,7 @@ impl Dispatcher {
     }
 
     /// The handler that holds this was polled, and waits on: for an answer, or for something here.
+    #[inline]
     pub(crate) fn charge_again(&self, charge: &mut Charge) {
         let awaits_reply = self.polled.answer_awaited();
         charge.session.charge(&mut charge.charge, awaits_reply, self.purse.requests());
@@ -85,6 +87,7 @@ impl Dispatcher {
     }
 
     /// If a handler has given bytes back, requests that wait are looked at.
+    #[inline]
     pub(super) fn press_if_freed(&self) {
         if self.purse.was_freed() {
             self.pressed.set(true);
@@ -92,12 +95,18 @@ impl Dispatcher {
     }
 
     /// If the budget was filled, no session accepts requests at once any more.
+    #[inline]
     pub(super) fn close_if_full(&self) {
-        let purse = self.purse.requests();
-        if purse.take_filled() {
-            for session in self.sessions() {
-                session.look_clear(purse);
-            }
+        if self.purse.requests().take_filled() {
+            self.close_all();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn close_all(&self) {
+        for session in self.sessions() {
+            session.look_clear(self.purse.requests());
         }
     }
 
@@ -107,7 +116,7 @@ impl Dispatcher {
         self: &Rc<Self>,
         session: &Rc<Session>,
         live: Live,
-        end: Option<u64>,
+        (call, end): (Option<CallNumber>, Option<u64>),
         reason: Reason,
     ) {
         if session.ended().is_some() {
@@ -117,7 +126,7 @@ impl Dispatcher {
         if reason == Reason::Budget {
             session.stop_short();
         }
-        self.take_in(session, live, end);
+        self.take_in(session, live, call, end);
     }
 
     /// A request is run as a task at once, or begins anew as one: in front of the tasks that want to
@@ -126,7 +135,7 @@ impl Dispatcher {
         self: &Rc<Self>,
         session: &Rc<Session>,
         live: Live,
-        end: Option<u64>,
+        (call, end): (Option<CallNumber>, Option<u64>),
         why: Counter,
         in_front: bool,
     ) {
@@ -134,7 +143,7 @@ impl Dispatcher {
             return self.forget_name();
         }
         self.count(why);
-        if let Some(id) = self.take_in(session, live, end) {
+        if let Some(id) = self.take_in(session, live, call, end) {
             if in_front {
                 self.front.borrow_mut().push_back(id);
             } else {
@@ -144,14 +153,15 @@ impl Dispatcher {
         }
     }
 
-    /// Takes in a handler as a task, until a deadline if its caller set one.
+    /// Takes in a handler as a task, of a call or of a one-way message, until a deadline if its caller set one.
+    #[inline(always)]
     fn take_in(
         self: &Rc<Self>,
         session: &Rc<Session>,
         live: Live,
+        call: Option<CallNumber>,
         end: Option<u64>,
     ) -> Option<TaskId> {
-        let call = live.task.caller().and_then(|caller| caller.call);
         let id = match self.take_name(live) {
             Ok(id) => id,
             Err(mut live) => {

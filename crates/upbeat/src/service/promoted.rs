@@ -2,14 +2,14 @@
 //!
 //! Invariant: a handler's call is answered when the handler ends or is cancelled, and no more then.
 
-use super::{Kept, Slot, reply};
+use super::{From, Kept, Served, Slot, reply};
 use crate::contain::contain;
 use crate::dispatch::{Charge, Dispatcher, Lease};
 use crate::sample::{Stamps, Timed, Unsampled};
 use crate::session::Session;
 use crate::task::{Caller, Cancelled, Task};
 use crate::wake::TaskId;
-use crate::wire::Wire;
+use crate::wire::{Incoming, Wire};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -190,5 +190,13 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Slot<F> {
         // The slot serves again, unless another stands ready.
         let other = this.kept.spare.take();
         this.kept.spare.set(other.or(Some(slot)));
+    }
+}
+
+impl<A: Incoming, R, M, F> Served<A, R, M, F> {
+    /// Returns the call that a handler answers, if it answers one, and when its time is over.
+    #[inline(always)]
+    pub(super) fn asks(&self, from: From<'_>) -> (Option<CallNumber>, Option<u64>) {
+        ((!self.oneway).then_some(from.call), from.end)
     }
 }

@@ -64,21 +64,22 @@ where
 
     /// A task from the beginning.
     fn start(&self, from: From<'_>, arguments: A, stamps: &mut impl Stamps, in_front: bool) {
-        let From { node, session, end, .. } = from;
+        let From { node, session, .. } = from;
         let slot = self.served.fill(node, arguments);
         // Nothing of what was polled before is this one's.
         node.polls();
         let sample = stamps.sample().map(|sample| Box::new(sample.clone()));
         let task = self.served.task(Lost { from, slot, sample }, (Reason::Other, None));
         self.served.kept.count(Counter::StartedAsTasks);
-        node.start(session, task, end, Counter::StartedAsTasks, in_front);
+        let asks = self.served.asks(from);
+        node.start(session, task, asks, Counter::StartedAsTasks, in_front);
     }
 
     /// A handler has to wait: it goes on as a task. One that has not begun for want of what it needs
     /// is sent back, if its caller comes again, or begins anew as a task.
     #[cold]
     fn lose(&self, lost: Lost<'_, F>) {
-        let From { node, session, call, end, refusals, .. } = lost.from;
+        let From { node, session, call, refusals, .. } = lost.from;
         if !node.lacked_needs() {
             return self.served.promote(lost);
         }
@@ -86,8 +87,9 @@ where
         if !refusals.is_some_and(is_refusable) {
             let reason = waits.0;
             self.served.kept.count(reason.counter());
+            let asks = self.served.asks(lost.from);
             let task = self.served.task(lost, waits);
-            return node.start(session, task, end, reason.counter(), false);
+            return node.start(session, task, asks, reason.counter(), false);
         }
         self.give_up(node, lost.slot);
         node.count(Counter::HandlersRefused);

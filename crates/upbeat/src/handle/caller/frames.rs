@@ -57,6 +57,7 @@ struct PassOnPanic<'s>(&'s Session);
 impl Drop for PassOnPanic<'_> {
     fn drop(&mut self) {
         self.0.advance();
+        self.0.publish_progress();
     }
 }
 
