@@ -51,8 +51,6 @@ names! {
     call: call::Call;
     try_call: call::TryCall;
     send: call::Send;
-    nack_call: call::NackCall;
-    try_nack_call: call::TryNackCall;
 
     handle_client: handle::HandleClient;
     bound_handle: handle::BoundHandle;

@@ -36,13 +36,13 @@ mod streaming;
 
 mod filling;
 
-pub use awaited::{HandleCall, HandleSend, HandleTryCall};
+pub use awaited::{HandleCall, HandleRoute, HandleSend, HandleTryCall};
 pub use filling::BlockingFilling;
 pub(crate) use side::Side;
 use side::Sides;
-pub(crate) use streaming::{SideCall, wait};
+pub(crate) use streaming::wait;
 
-use crate::call::flatten;
+use crate::call::{Split, To, Until, Whole};
 use crate::carriers::Carriers;
 use crate::dispatch::Dispatcher;
 use crate::error::{BuildError, CallError, ConnectError, Lost, Why};
@@ -50,8 +50,8 @@ use crate::sampling::Pages;
 use crate::setup::{longest, place, program_id, sampling};
 use crate::wait::Waiting;
 use crate::wire::{Content, Wire};
-use caller::{Caller, To};
-use lasting::Until;
+use caller::Caller;
+use lasting::now_ns;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -300,7 +300,7 @@ impl HandleBuilder {
         let name = NodeName::new(name).map_err(ConnectError::Name)?;
         let program = program_id(self.program.as_deref())?;
         let place = Some(place(self.directory)?);
-        let until = self.deadline.map(|after| Until::after(after).end);
+        let until = self.deadline.map(|after| Until::after(now_ns(), after).end);
         let (waiting, longest) = (self.waiting, self.longest);
         let carriers = Carriers::of(self.shared_memory);
         let (sampling, pages) = (sampling(self.sampling)?, pages(&name, place.is_some()));
@@ -500,8 +500,9 @@ impl Blocking<'_> {
 
     /// Until when a call may last that begins now.
     fn until(&self) -> Option<Until> {
-        let until = Until::after(self.deadline?);
-        Some(self.total.map_or(until, |total| until.extendable(total)))
+        let (after, now) = (self.deadline?, now_ns());
+        let until = Until::after(now, after);
+        Some(self.total.map_or(until, |total| until.extendable(now, total)))
     }
 
     /// Calls the method that stands at `index` in the service, and waits.
@@ -512,12 +513,7 @@ impl Blocking<'_> {
         method: &'static str,
         arguments: A,
     ) -> Result<R, CallError> {
-        let until = self.until();
-        if A::STREAMS || R::STREAMS {
-            // Streams go on over the session that several may use.
-            return streaming::wait(self.handle.call(index, method, arguments).until(until));
-        }
-        self.with(until, |caller| caller.call(To { index, method }, arguments, until, R::take))
+        self.taking(index, method, arguments, Whole::default())
     }
 
     /// Calls a method whose result is the user's `Result`, and waits.
@@ -528,7 +524,7 @@ impl Blocking<'_> {
         method: &'static str,
         arguments: A,
     ) -> Result<T, CallError<E>> {
-        flatten(self.call(index, method, arguments))
+        self.taking(index, method, arguments, Split::default())
     }
 
     /// Sends a one-way message, and waits for room.
@@ -541,7 +537,7 @@ impl Blocking<'_> {
     ) -> Result<(), CallError> {
         const { assert!(!A::STREAMS, "nobody goes on with the streams of a one-way message") };
         let until = self.until();
-        self.with(until, |caller| caller.send(To { index, method }, &arguments, until))
+        self.with(until, |caller| caller.send(To::new(index, method), &arguments, until))
     }
 
     #[inline]

@@ -27,7 +27,7 @@ use crate::wire::{
     Arguments, CallSide, Carried, Describe, Input, MessageContext, Output, Wire, WireError,
 };
 use fed::Fed;
-use left::Way;
+use left::AnyWay;
 use pulled::Pulled;
 use served::Outgoing;
 use source::Source;
@@ -134,7 +134,7 @@ struct Inner<T> {
     /// The number under which it is sent, if it is.
     number: Cell<Option<u32>>,
     /// How it is sent as an argument.
-    way: RefCell<Option<Way>>,
+    way: RefCell<Option<AnyWay>>,
     fed: RefCell<Option<Fed>>,
 }
 
@@ -295,7 +295,7 @@ impl<T: Wire> Stream<T> {
         let known = inner.number.get();
         let number = match (context.side, known) {
             (CallSide::Caller, known) => {
-                *inner.way.borrow_mut() = Some(Way::new(context).ok_or(NOWHERE)?);
+                *inner.way.borrow_mut() = Some(AnyWay::new(context).ok_or(NOWHERE)?);
                 known.unwrap_or_else(|| NUMBERS.fetch_add(1, Ordering::Relaxed))
             }
             (CallSide::Callee, Some(number)) => number,
@@ -338,7 +338,7 @@ impl<T: Wire> Wire for Stream<T> {
         let context = input.context().ok_or(NOWHERE)?;
         let source = match context.side {
             CallSide::Caller => {
-                let way = Way::new(context).ok_or(NOWHERE)?;
+                let way = AnyWay::new(context).ok_or(NOWHERE)?;
                 Source::Pulled(Box::new(Pulled::new(way, number)))
             }
             CallSide::Callee => {

@@ -20,7 +20,11 @@ pub(crate) struct Sleep {
 
 impl Sleep {
     pub(crate) fn new(node: &Rc<Dispatcher>, after: Duration) -> Sleep {
-        let at = node.now_ns().saturating_add(nanoseconds(after));
+        Sleep::until(node, node.now_ns().saturating_add(nanoseconds(after)))
+    }
+
+    /// Ends at a time of the node's clock.
+    pub(crate) fn until(node: &Rc<Dispatcher>, at: u64) -> Sleep {
         Sleep { node: Rc::clone(node), at, timer: None }
     }
 
@@ -40,19 +44,9 @@ impl Sleep {
         Poll::Pending
     }
 
-    /// When it ends.
-    pub(crate) fn at(&self) -> u64 {
-        self.at
-    }
-
     /// Has it end no earlier than then.
     pub(crate) fn put_off(&mut self, at: u64) {
         self.at = self.at.max(at);
-    }
-
-    /// The microseconds that are left.
-    pub(crate) fn left_us(&self) -> u64 {
-        self.at.saturating_sub(self.node.now_ns()) / 1000
     }
 }
 

@@ -1,11 +1,14 @@
 //! One-way messages: the futures that send them.
 
-use super::waits::{Waits, not_sent, not_waiting, still_asks};
-use super::{Bound, MISSING};
+#![expect(private_bounds, reason = "the routes are those of this crate")]
+
+use super::waits::{not_sent, not_waiting, still_asks};
+use super::{Bound, MISSING, NodeRoute, Route, To};
 use crate::error::CallError;
 use crate::sample::{Reason, Stamps, Unsampled};
 use crate::session::{Extensions, Put};
 use crate::wire::Content;
+use std::borrow::Borrow;
 use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::pin::Pin;
@@ -13,21 +16,22 @@ use std::task::{Context, Poll};
 use upbeat_core::bill::way::{Happened, ONEWAY, Point};
 use upbeat_core::frame::{CallNumber, Head};
 
-/// A one-way message on its way into the lane.
+/// A one-way message on its way into the lane: see [`Send`](super::Send) and
+/// [`HandleSend`](crate::handle::HandleSend).
 #[must_use = "nothing is sent until it is awaited"]
-pub struct Send<'c, A> {
-    pub(super) bound: &'c Bound,
-    pub(super) number: u16,
-    pub(super) method: &'static str,
-    pub(super) arguments: A,
+pub struct SendFuture<W: Route, A> {
+    pub(crate) route: W,
+    pub(crate) number: u16,
+    pub(crate) method: &'static str,
+    pub(crate) arguments: A,
     /// Dropped where the message is, so that one without costs one look.
-    pub(super) rare: ManuallyDrop<Option<Box<Waits>>>,
+    pub(crate) rare: ManuallyDrop<Option<Box<W::Rare>>>,
 }
 
 // Nothing in it is pinned: the arguments are moved into the lane.
-impl<A> Unpin for Send<'_, A> {}
+impl<W: Route, A> Unpin for SendFuture<W, A> {}
 
-impl<A> Drop for Send<'_, A> {
+impl<W: Route, A> Drop for SendFuture<W, A> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.rare.is_some() {
@@ -36,7 +40,13 @@ impl<A> Drop for Send<'_, A> {
     }
 }
 
-impl<A> Send<'_, A> {
+impl<W: Route, A> SendFuture<W, A> {
+    #[inline(always)]
+    pub(crate) fn new(route: W, to: To, arguments: A) -> Self {
+        let To { number, method } = to;
+        SendFuture { route, number, method, arguments, rare: ManuallyDrop::new(None) }
+    }
+
     #[cold]
     #[inline(never)]
     fn drop_rare(&mut self) {
@@ -44,19 +54,16 @@ impl<A> Send<'_, A> {
     }
 }
 
-impl<A: Content> Future for Send<'_, A> {
+impl<W: Route, A: Content> Future for SendFuture<W, A> {
     type Output = Result<(), CallError>;
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.bound.node.sampling().is_due() || self.rare.is_some() {
-            return self.poll_rarely(context);
-        }
-        self.write(context, &mut Unsampled)
+        W::send_oneway(&mut self, context)
     }
 }
 
-impl<A: Content> Send<'_, A> {
+impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
     /// Sends the message now, or says [`CallError::Full`] where it would have to wait.
     ///
     /// ```
@@ -71,8 +78,17 @@ impl<A: Content> Send<'_, A> {
     /// # }
     /// ```
     pub fn try_send(self) -> Result<(), CallError> {
-        let Bound { node, session, .. } = self.bound;
+        let Bound { node, session, .. } = self.route.bound();
         self.put(&mut Unsampled)?.map_err(|put| not_waiting(node, session, put))
+    }
+
+    /// Polls the message.
+    #[inline(always)]
+    pub(super) fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<Result<(), CallError>> {
+        if self.route.bound().node.sampling().is_due() || self.rare.is_some() {
+            return self.poll_rarely(context);
+        }
+        self.write(context, &mut Unsampled)
     }
 
     #[inline(always)]
@@ -84,10 +100,10 @@ impl<A: Content> Send<'_, A> {
         match self.put(stamps) {
             Ok(Ok(())) => Poll::Ready(Ok(())),
             Ok(Err(put)) => {
-                let waits = self.rare.get_or_insert_default();
-                match not_sent(self.bound, put, waits, context) {
+                let rare = self.rare.get_or_insert_default();
+                match not_sent(self.route.bound(), put, &mut rare.waits, context) {
                     Ok(()) => {
-                        self.bound.node.waits_for(Reason::Full);
+                        self.route.bound().node.waits_for(Reason::Full);
                         Poll::Pending
                     }
                     Err(error) => Poll::Ready(Err(error)),
@@ -100,14 +116,14 @@ impl<A: Content> Send<'_, A> {
     /// Has the message written.
     #[inline(always)]
     fn put(&self, stamps: &mut impl Stamps) -> Result<Result<(), Put>, CallError> {
-        let Bound { node, session, .. } = self.bound;
+        let Bound { node, session, .. } = self.route.bound();
         if self.number == MISSING {
             return Err(CallError::NoSuchMethod { method: self.method });
         }
         stamps.at(Point::Opened);
         let manner = stamps.sample().map(|sample| sample.manner);
         let words = stamps.on_oneway(Head::oneway(self.number, 0).with_manner(manner).words());
-        let granted = self.rare.as_ref().and_then(|waits| waits.number());
+        let granted = self.rare.as_ref().and_then(|rare| rare.waits.number());
         let written = match granted {
             None => session.request(words, Extensions::NONE, &self.arguments, stamps),
             Some(_) => {
@@ -127,22 +143,22 @@ impl<A: Content> Send<'_, A> {
     #[cold]
     #[inline(never)]
     fn poll_rarely(&mut self, context: &mut Context<'_>) -> Poll<Result<(), CallError>> {
-        if let Some(waits) = &mut *self.rare
-            && still_asks(self.bound, waits, context)?
+        if let Some(rare) = &mut *self.rare
+            && still_asks(self.route.bound(), &mut rare.waits, context)?
         {
-            self.bound.node.sampling().put_off();
+            self.route.bound().node.sampling().put_off();
             return Poll::Pending;
         }
-        let waited = self.rare.as_mut().and_then(|rare| rare.sample.take());
-        let Some(mut sample) = self.bound.node.sampling().begin(waited, ONEWAY) else {
+        let waited = self.rare.as_mut().and_then(|rare| rare.waits.sample.take());
+        let Some(mut sample) = self.route.bound().node.sampling().begin(waited, ONEWAY) else {
             return self.write_in_turn(context, &mut Unsampled);
         };
         let sent = self.write_in_turn(context, &mut *sample);
         if sent.is_pending() {
             sample.note(Happened::FULL);
-            self.rare.get_or_insert_default().sample = Some(sample);
+            self.rare.get_or_insert_default().waits.sample = Some(sample);
         } else {
-            self.bound.node.sampling().free(sample);
+            self.route.bound().node.sampling().free(sample);
         }
         sent
     }
@@ -153,10 +169,10 @@ impl<A: Content> Send<'_, A> {
         context: &mut Context<'_>,
         stamps: &mut impl Stamps,
     ) -> Poll<Result<(), CallError>> {
-        let session = &self.bound.session;
-        session.take_turn(self.rare.as_ref().and_then(|waits| waits.standing.as_ref()));
+        let standing = self.rare.as_ref().and_then(|rare| rare.waits.standing.as_ref());
+        self.route.bound().session.take_turn(standing);
         let sent = self.write(context, stamps);
-        session.take_turn(None);
+        self.route.bound().session.take_turn(None);
         if sent.is_ready() {
             *self.rare = None;
         }

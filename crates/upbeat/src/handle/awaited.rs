@@ -4,276 +4,195 @@
 //! for the session nor for room in it.
 
 use super::BoundHandle;
-use super::caller::To;
-use super::lasting::{Alarm, Until};
-use super::side::{Asked, Begun, Side};
-use crate::call::{Asks, Filling, Trying, hand_over};
+use super::caller::{Caller, Wants};
+use super::lasting::{Alarm, now_ns};
+use super::side::{Asked, Side};
+use crate::call::{CallFuture, Open, Reads, Route, SendFuture, Split, State, Take, To, Whole};
 use crate::error::CallError;
-use crate::wire::{Attaching, Content, Fills, Input, MessageContext, Wire, WireError};
-use std::future::Future;
-use std::marker::PhantomData;
-use std::pin::Pin;
+use crate::session::Answer;
+use crate::wire::{Attaching, Content, Input, MessageContext, Wire, WireError};
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::task::{Context, Poll, Waker};
 use upbeat_core::frame::{CallNumber, Head};
 
 /// A call through a handle.
-#[must_use = "a call does nothing until it is awaited"]
-pub struct HandleCall<'h, A, R> {
-    handle: &'h BoundHandle,
-    to: To,
-    state: State<A>,
-    asked: Option<Asked>,
-    until: Option<Until>,
-    /// Wakes who awaits it when its time is over.
-    alarm: Option<Alarm>,
-    gives_streams: bool,
-    result: PhantomData<fn() -> R>,
+pub type HandleCall<'h, A, R> = CallFuture<HandleRoute<&'h BoundHandle>, A, Whole<R>>;
+
+/// A call through a handle of a method that returns a `Result<T, E>` of the user's.
+pub type HandleTryCall<'h, A, T, E> = CallFuture<HandleRoute<&'h BoundHandle>, A, Split<T, E>>;
+
+/// A one-way message through a handle.
+pub type HandleSend<'h, A> = SendFuture<HandleRoute<&'h BoundHandle>, A>;
+
+/// The route of a handle's calls: over the session that its new calls use, or over one that is known.
+#[derive(Clone)]
+pub struct HandleRoute<H>(pub(crate) H);
+
+/// Knows the session of a message.
+pub(crate) trait Finds {
+    /// Does something with the session under its lock, if it stands. None if the message has to wait there; then
+    /// the waker is woken when it may go.
+    fn send<T>(
+        &self,
+        asked: &mut Option<Asked>,
+        waker: &Waker,
+        send: impl FnOnce(&Arc<Side>, &mut Caller, &mut Wants) -> Result<Option<T>, CallError>,
+    ) -> Result<Option<T>, CallError>;
 }
 
-enum State<A> {
-    Unsent(A),
-    Sent(Arc<Side>, CallNumber),
-    /// The same where its arguments have streams in them, which go on.
-    Feeding(Arc<Side>, CallNumber, A),
-    Over,
-}
-
-// Nothing in it is pinned: arguments are moved into the lane, the result out of it.
-impl<A, R> Unpin for HandleCall<'_, A, R> {}
-
-impl<A: Content, R: Wire> Future for HandleCall<'_, A, R> {
-    type Output = Result<R, CallError>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.poll_until(context, R::take, hand_over)
+impl Finds for &BoundHandle {
+    fn send<T>(
+        &self,
+        asked: &mut Option<Asked>,
+        waker: &Waker,
+        send: impl FnOnce(&Arc<Side>, &mut Caller, &mut Wants) -> Result<Option<T>, CallError>,
+    ) -> Result<Option<T>, CallError> {
+        self.shared.send(asked, waker, send)
     }
 }
 
-impl<A: Content, R: Wire> Asks for HandleCall<'_, A, R> {
-    fn bounded(self, after: Duration) -> Self {
-        self.deadline(after)
+impl Finds for Arc<Side> {
+    fn send<T>(
+        &self,
+        asked: &mut Option<Asked>,
+        waker: &Waker,
+        send: impl FnOnce(&Arc<Side>, &mut Caller, &mut Wants) -> Result<Option<T>, CallError>,
+    ) -> Result<Option<T>, CallError> {
+        Side::send(self, asked, waker, send)
     }
+}
 
-    fn lent(self, total: Duration) -> Self {
-        self.extendable(total)
-    }
+/// A call that was sent.
+enum Begun<R> {
+    /// Its reply is still to come.
+    Open(Arc<Side>, CallNumber),
+    /// Its reply came while the caller looked for it.
+    Done(Result<R, CallError>),
+}
 
-    fn poll_with<T>(
-        &mut self,
+impl<H: Finds> Route for HandleRoute<H> {
+    type Sent = (Arc<Side>, CallNumber);
+    type Sample = Infallible;
+    type Rare = Option<Asked>;
+    type Alarm = Alarm;
+
+    fn send<A: Content, T: Take, F: Reads<T>>(
+        call: &mut Open<Self, A>,
         context: &mut Context<'_>,
-        take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
-    ) -> Poll<Result<T, CallError>> {
-        self.poll_until(context, take, |_, _| {})
-    }
-}
-
-impl<A: Content, R: Wire> HandleCall<'_, A, R> {
-    /// Gives the call up after `after`, here and at the callee, to whom the deadline travels. What it
-    /// waits for does not matter: the session, room, or the answer.
-    ///
-    /// ```
-    /// # #[upbeat::service]
-    /// # pub trait Counter {
-    /// #     async fn add(&self, n: u64) -> u64;
-    /// # }
-    /// # async fn of(counter: &CounterHandle) -> Result<u64, upbeat::CallError> {
-    /// use std::time::Duration;
-    ///
-    /// counter.add(1).deadline(Duration::from_millis(100)).await
-    /// # }
-    /// ```
-    pub fn deadline(mut self, after: Duration) -> Self {
-        self.until = Some(Until::after(after));
-        self
-    }
-
-    /// Lets the callee ask to have the deadline extended, by [`extend`](crate::extend), until `total`
-    /// is over from now on. Without a deadline before it, it says nothing.
-    ///
-    /// ```
-    /// # #[upbeat::service]
-    /// # pub trait Counter {
-    /// #     async fn add(&self, n: u64) -> u64;
-    /// # }
-    /// # async fn of(counter: &CounterHandle) -> Result<u64, upbeat::CallError> {
-    /// use std::time::Duration;
-    ///
-    /// let (usually, at_most) = (Duration::from_millis(100), Duration::from_secs(5));
-    /// counter.add(1).deadline(usually).extendable(at_most).await
-    /// # }
-    /// ```
-    pub fn extendable(mut self, total: Duration) -> Self {
-        self.until = self.until.map(|until| until.extendable(total));
-        self
-    }
-
-    /// The same for who has said it of many.
-    pub(super) fn until(mut self, until: Option<Until>) -> Self {
-        self.until = until;
-        self
-    }
-
-    /// Polls it, and looks whether its time is over where it has to wait.
-    fn poll_until<T>(
-        &mut self,
-        context: &mut Context<'_>,
-        take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
-        hand: impl FnOnce(Option<&A>, &T),
-    ) -> Poll<Result<T, CallError>> {
-        let polled = match A::STREAMS || R::STREAMS {
-            true => self.poll_streams(context, take, hand),
-            false => self.poll_taking(context, take),
-        };
-        match polled {
-            Poll::Pending => self.poll_deadline(context),
-            ready => ready,
+        read: F,
+    ) -> Poll<Result<T::Read, CallError>> {
+        let Open { route, number, method, state, rare } = call;
+        let to = To { number: *number, method };
+        let State::Unsent(arguments) = &*state else { return Poll::Pending };
+        let until = rare.as_ref().and_then(|rare| rare.until());
+        if until.is_some_and(|until| now_ns() >= until.end) {
+            return Poll::Pending;
         }
-    }
-
-    /// The call waits: is its time over?
-    fn poll_deadline<T>(&mut self, context: &mut Context<'_>) -> Poll<Result<T, CallError>> {
-        let Some(until) = &mut self.until else { return Poll::Pending };
-        let side = match &self.state {
-            State::Sent(side, call) | State::Feeding(side, call, _) => {
-                if until.is_extendable() {
-                    until.end = side.end_of(*call).unwrap_or(until.end);
+        let mut asked = rare.as_mut().and_then(|rare| rare.more.take());
+        let waker = context.waker();
+        // The future of a stream looks for nothing in the lane: it goes on by what others do.
+        let waiter = (A::STREAMS || A::OPERATION || T::STREAMS).then_some(waker);
+        let sent = route.0.send(&mut asked, waker, |side, caller, wants| {
+            let context = MessageContext::caller(side, CallNumber::NONE);
+            let sent = match A::STREAMS {
+                false => caller.send_call((to, arguments), wants, until, waiter, waker)?,
+                true => {
+                    let content = Attaching { content: arguments, context };
+                    caller.send_call((to, &content), wants, until, waiter, waker)?
                 }
-                Some(Arc::clone(side))
-            }
-            State::Unsent(_) => self.asked.as_ref().map(|asked| Arc::clone(asked.side())),
-            State::Over => None,
-        };
-        if until.is_over() {
-            self.give_up();
-            return Poll::Ready(Err(CallError::Deadline));
+            };
+            let Some(call) = sent else { return Ok(None) };
+            let looked = match waiter {
+                None => caller.linger(call, waker, read),
+                Some(_) => None,
+            };
+            Ok(Some(looked.map_or_else(|| Begun::Open(Arc::clone(side), call), Begun::Done)))
+        });
+        if let Some(asked) = asked.filter(Asked::waits) {
+            rare.get_or_insert_default().more = Some(asked);
         }
-        if let Some(side) = side {
-            side.wake_at(&mut self.alarm, until.end, context.waker());
+        match sent {
+            Ok(None) => Poll::Pending,
+            Ok(Some(Begun::Open(side, call))) => {
+                state.has_sent((side, call), false);
+                Poll::Pending
+            }
+            Ok(Some(Begun::Done(result))) => {
+                *state = State::Over;
+                Poll::Ready(result)
+            }
+            Err(error) => {
+                call.fail();
+                Poll::Ready(Err(error))
+            }
+        }
+    }
+
+    fn send_oneway<A: Content>(
+        message: &mut SendFuture<Self, A>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), CallError>> {
+        let SendFuture { route, number, method, arguments, rare } = &mut *message;
+        let to = To { number: *number, method };
+        let mut asked = rare.take().and_then(|asked| *asked);
+        let waker = context.waker();
+        let sent = route.0.send(&mut asked, waker, |_, caller, wants| {
+            Ok(caller.try_send((to, &*arguments), wants, waker)?.then_some(()))
+        });
+        **rare = asked.filter(Asked::waits).map(|asked| Box::new(Some(asked)));
+        match sent? {
+            Some(()) => Poll::Ready(Ok(())),
+            None => Poll::Pending,
+        }
+    }
+
+    fn poll_answer<T>(
+        &self,
+        (side, call): &Self::Sent,
+        _: Option<Infallible>,
+        context: &mut Context<'_>,
+        take: impl FnOnce(&mut Input<'_>) -> Result<T, WireError>,
+    ) -> Answer<T> {
+        side.poll(*call, context.waker(), take)
+    }
+
+    fn attached<'a>(&'a self, (side, call): &'a Self::Sent) -> MessageContext<'a> {
+        MessageContext::caller(side, *call)
+    }
+
+    fn take_back(&self, (side, call): &Self::Sent) {
+        side.take_back(Head::cancel(*call));
+    }
+
+    fn abandon(&self, (side, call): &Self::Sent, gives_streams: bool) {
+        side.abandon(*call, gives_streams);
+    }
+
+    fn now_ns(&self) -> u64 {
+        now_ns()
+    }
+
+    fn end_of(&self, (side, call): &Self::Sent, _: &Option<Asked>) -> Option<u64> {
+        side.end_of(*call)
+    }
+
+    fn poll_time(
+        &self,
+        at: u64,
+        alarm: &mut Option<Alarm>,
+        (sent, asked): (Option<&Self::Sent>, &Option<Asked>),
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        if now_ns() >= at {
+            return Poll::Ready(());
+        }
+        let asked = asked.as_ref().map(Asked::side);
+        if let Some(side) = sent.map(|(side, _)| side).or(asked) {
+            side.wake_at(alarm, at, context.waker());
         }
         Poll::Pending
     }
-
-    fn poll_taking<T>(
-        &mut self,
-        context: &mut Context<'_>,
-        take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
-    ) -> Poll<Result<T, CallError>> {
-        let waker = context.waker();
-        let result = match &self.state {
-            State::Unsent(_) if self.until.is_some_and(Until::is_over) => None,
-            State::Unsent(arguments) => {
-                let (of, asked) = ((self.to, arguments), &mut self.asked);
-                match self.handle.shared.call(of, asked, self.until, waker, take)? {
-                    Some(Begun::Done(result)) => Some(result),
-                    Some(Begun::Open(side, call)) => {
-                        self.state = State::Sent(side, call);
-                        None
-                    }
-                    None => None,
-                }
-            }
-            State::Sent(side, call) => side.poll(*call, waker, take),
-            State::Feeding(..) | State::Over => None,
-        };
-        let Some(result) = result else { return Poll::Pending };
-        self.state = State::Over;
-        Poll::Ready(result)
-    }
-}
-
-impl<A: Content, R: Wire> HandleCall<'_, A, R> {
-    /// Has the result written into `buffer`, straight from where the callee wrote it, and gives how
-    /// many items it has: see [`Call::into`](crate::call::Call::into).
-    ///
-    /// ```
-    /// #[upbeat::service]
-    /// pub trait Sensor {
-    ///     async fn samples(&self, count: u64) -> Vec<f32>;
-    /// }
-    ///
-    /// async fn first(sensor: &SensorHandle) -> Result<f32, upbeat::CallError> {
-    ///     let mut samples = [0.0; 16];
-    ///     sensor.samples(16).into(&mut samples).await?;
-    ///     Ok(samples[0])
-    /// }
-    /// ```
-    pub fn into<B: ?Sized>(self, buffer: &mut B) -> Filling<'_, Self, R, B>
-    where
-        R: Fills<B>,
-    {
-        Filling::new(self, buffer)
-    }
-}
-
-impl<A: Content, R: Wire> HandleCall<'_, A, R> {
-    /// Polls it where streams may stand in it; those of its arguments are handed on to what is taken.
-    fn poll_streams<T>(
-        &mut self,
-        context: &mut Context<'_>,
-        take: impl FnOnce(&mut Input<'_>) -> Result<T, WireError>,
-        hand: impl FnOnce(Option<&A>, &T),
-    ) -> Poll<Result<T, CallError>> {
-        if let State::Unsent(arguments) = &self.state {
-            if self.until.is_some_and(Until::is_over) {
-                return Poll::Pending;
-            }
-            let side = self.handle.shared.side(&mut self.asked)?;
-            let (to, asked, until) = (self.to, &mut self.asked, self.until);
-            let attached = MessageContext::caller(&side, CallNumber::NONE);
-            let content = Attaching { content: arguments, context: attached };
-            let sent = side.send_call(to, &content, asked, until, context.waker());
-            let Some(call) = sent? else { return Poll::Pending };
-            if let State::Unsent(arguments) = std::mem::replace(&mut self.state, State::Over) {
-                arguments.streams(&mut |stream| stream.sent());
-                self.state = State::Feeding(side, call, arguments);
-            }
-        }
-        let State::Feeding(side, call, arguments) = &self.state else { return Poll::Pending };
-        let attached = MessageContext::caller(side, *call);
-        let take = |input: &mut Input<'_>| input.within(&attached, take);
-        let Some(result) = side.poll(*call, context.waker(), take) else {
-            arguments.streams(&mut |stream| stream.feed(context));
-            return Poll::Pending;
-        };
-        match &result {
-            Ok(value) => hand(Some(arguments), value),
-            Err(_) if R::STREAMS => side.take_back(Head::cancel(*call)),
-            Err(_) => {}
-        }
-        self.state = State::Over;
-        Poll::Ready(result)
-    }
-}
-
-impl<A, R> HandleCall<'_, A, R> {
-    /// Nobody wants it any more.
-    fn give_up(&mut self) {
-        (self.alarm, self.asked) = (None, None);
-        let state = std::mem::replace(&mut self.state, State::Over);
-        if let State::Sent(side, call) | State::Feeding(side, call, _) = &state {
-            side.abandon(*call, self.gives_streams);
-        }
-    }
-}
-
-impl<A, R> Drop for HandleCall<'_, A, R> {
-    fn drop(&mut self) {
-        self.give_up();
-    }
-}
-
-/// A call through a handle of a method that returns a `Result<T, E>` of the user's.
-pub type HandleTryCall<'h, A, T, E> = Trying<HandleCall<'h, A, Result<T, E>>, T, E>;
-
-/// A one-way message through a handle.
-#[must_use = "nothing is sent until it is awaited"]
-pub struct HandleSend<'h, A> {
-    handle: &'h BoundHandle,
-    to: To,
-    arguments: A,
-    asked: Option<Asked>,
 }
 
 impl BoundHandle {
@@ -284,17 +203,7 @@ impl BoundHandle {
         method: &'static str,
         arguments: A,
     ) -> HandleCall<'_, A, R> {
-        let state = State::Unsent(arguments);
-        HandleCall {
-            handle: self,
-            to: To { index, method },
-            state,
-            asked: None,
-            until: None,
-            alarm: None,
-            gives_streams: R::STREAMS,
-            result: PhantomData,
-        }
+        self.calling(index, method, arguments, Whole::default())
     }
 
     /// Calls a method whose result is the user's `Result`.
@@ -304,7 +213,18 @@ impl BoundHandle {
         method: &'static str,
         arguments: A,
     ) -> HandleTryCall<'_, A, T, E> {
-        HandleTryCall::new(self.call(index, method, arguments))
+        self.calling(index, method, arguments, Split::default())
+    }
+
+    /// Calls a method whose result is taken in a way that is given.
+    pub(super) fn calling<A: Content, T: Take>(
+        &self,
+        index: usize,
+        method: &'static str,
+        arguments: A,
+        take: T,
+    ) -> CallFuture<HandleRoute<&BoundHandle>, A, T> {
+        CallFuture::new(HandleRoute(self), To::new(index, method), arguments, take)
     }
 
     /// Sends a one-way message.
@@ -315,22 +235,6 @@ impl BoundHandle {
         arguments: A,
     ) -> HandleSend<'_, A> {
         const { assert!(!A::STREAMS, "nobody goes on with the streams of a one-way message") };
-        HandleSend { handle: self, to: To { index, method }, arguments, asked: None }
-    }
-}
-
-// Nothing in it is pinned: the arguments are moved into the lane.
-impl<A> Unpin for HandleSend<'_, A> {}
-
-impl<A: Content> Future for HandleSend<'_, A> {
-    type Output = Result<(), CallError>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        let of = (this.to, &this.arguments);
-        match this.handle.shared.try_send(of, &mut this.asked, context.waker())? {
-            true => Poll::Ready(Ok(())),
-            false => Poll::Pending,
-        }
+        SendFuture::new(HandleRoute(self), To::new(index, method), arguments)
     }
 }

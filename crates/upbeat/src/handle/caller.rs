@@ -5,8 +5,8 @@ mod frames;
 mod waiting;
 
 use super::Target;
-use super::lasting::{Until, Watch};
-use crate::call::{MISSING, request_head};
+use super::lasting::{Watch, now_ns};
+use crate::call::{MISSING, To, Until, request_head};
 use crate::client::{numbers, request};
 use crate::error::{CallError, ConnectError, Lost, Why};
 use crate::sample::{Half, Sample, Stamps, Unsampled};
@@ -33,18 +33,10 @@ use upbeat_memory::ticks::ticks;
 use upbeat_transport::home::Home;
 use waiting::wait_open;
 
-/// What a message is sent to: the place of its method in the service, or the code of its operation, and
-/// the name for errors.
-#[derive(Clone, Copy)]
-pub(super) struct To {
-    pub(super) index: usize,
-    pub(super) method: &'static str,
-}
-
 /// The things that a message waits for in a session. A caller that gives the message up must
 /// [withdraw](Caller::withdraw) them.
 #[derive(Default)]
-pub(super) struct Wants {
+pub(crate) struct Wants {
     /// The number under which room was asked for.
     pub(super) room: Option<u64>,
     /// The ticket of a call that waits for a number.
@@ -67,7 +59,7 @@ impl Wants {
 }
 
 /// The session, its numbers, and how its holder waits.
-pub(super) struct Caller {
+pub(crate) struct Caller {
     home: Home,
     pub(super) session: Session,
     service: &'static str,
@@ -147,7 +139,7 @@ impl Caller {
             terms: RefCell::default(),
         };
         let request: BindRequest = request(service, signatures)?;
-        let to = To { index: 0, method: "bind" };
+        let to = To::new(0, "bind");
         let answer = caller.ask(to, request.encode(), None, <Vec<u8> as Wire>::take);
         caller.until.set(None);
         let numbers: Rc<[u16]> = numbers(&request, answer, &caller.session.peer_text())?;
@@ -192,9 +184,12 @@ impl Caller {
         };
         let mut result = None;
         loop {
-            self.drain_for(&mut |_| result = self.poll(call, || Waiter::Task(MAIN), &mut take));
-            let result =
-                result.take().or_else(|| self.poll(call, || Waiter::Task(MAIN), &mut take));
+            self.drain_for(&mut |_| {
+                result = self.poll(call, || Waiter::Task(MAIN), &mut take).result()
+            });
+            let result = result
+                .take()
+                .or_else(|| self.poll(call, || Waiter::Task(MAIN), &mut take).result());
             if let Some(result) = result {
                 self.pace.busy();
                 return result;
@@ -291,10 +286,10 @@ impl Caller {
         (waiter, waker): (Waiter, &Waker),
         stamps: &mut impl Stamps,
     ) -> Result<Option<CallNumber>, CallError> {
-        let number = if A::OPERATION { to.index as u16 } else { self.number(to)? };
+        let number = if A::OPERATION { to.number } else { self.number(to)? };
         let Some(call) = self.open_call(waiter, wants, waker) else { return Ok(None) };
         stamps.at(Point::Opened);
-        let extensions = until.map_or(Extensions::NONE, Until::extensions);
+        let extensions = until.map_or(Extensions::NONE, |until| until.extensions(now_ns()));
         let words = request_head::<A>(number, call).with_manner(stamps.manner()).words();
         match self.put((words, arguments), extensions, wants, waker, stamps) {
             Ok(()) => {
@@ -420,7 +415,7 @@ impl Caller {
     }
 
     fn number(&self, to: To) -> Result<u16, CallError> {
-        match self.numbers.get(to.index) {
+        match self.numbers.get(usize::from(to.number)) {
             Some(number) if *number != MISSING => Ok(*number),
             _ => Err(CallError::NoSuchMethod { method: to.method }),
         }
@@ -460,26 +455,23 @@ impl Caller {
         }
     }
 
-    /// Returns the result of a call if it has one; if not, `waiter` waits for it.
+    /// Returns the answer of a call. `waiter` waits for one that has not come.
     #[inline]
     pub(super) fn poll<R>(
         &self,
         call: CallNumber,
         waiter: impl FnOnce() -> Waiter,
         take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
-    ) -> Option<Result<R, CallError>> {
+    ) -> Answer<R> {
         let wants = || self.session.wants_of(call);
         let answer = match self.session.has_open_samples().then(wants).flatten() {
             None => self.session.poll_answer(call, waiter, take),
             Some(wants) => self.sampling.poll_answer(&self.session, (call, wants), waiter, take).0,
         };
-        let result = match answer {
-            Answer::Open => return None,
-            Answer::Here(value) => Ok(value),
-            Answer::Failed(error) => Err(*error),
-        };
-        self.terms.borrow_mut().remove(&call.as_u64());
-        Some(result)
+        if !matches!(answer, Answer::Open) {
+            self.terms.borrow_mut().remove(&call.as_u64());
+        }
+        answer
     }
 
     /// When a call ends, if its callee may ask for more time.

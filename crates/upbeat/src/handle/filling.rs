@@ -1,10 +1,9 @@
 //! Blocking calls whose results go into a buffer of the caller's.
 
-use super::caller::To;
 use super::{Blocking, wait};
-use crate::call::{Asks, error_received, flatten};
+use crate::call::{Fill, Take, To, TryFill};
 use crate::error::CallError;
-use crate::wire::{Content, Fills, Input, Wire, WireError, try_fill};
+use crate::wire::{Content, Fills, Wire};
 use std::future::poll_fn;
 
 /// A call that blocks the calling thread, and whose result goes into a buffer: see [`Blocking::filling`].
@@ -46,7 +45,7 @@ impl<B: ?Sized> BlockingFilling<'_, B> {
         arguments: A,
     ) -> Result<R::Filled, CallError> {
         let BlockingFilling { blocking, buffer } = self;
-        blocking.taking::<A, R, _>(index, method, arguments, |input| R::fill(input, buffer))
+        blocking.taking(index, method, arguments, Fill::<R, B>::new(buffer))
     }
 
     /// The same of a method whose result is the user's `Result`.
@@ -58,29 +57,28 @@ impl<B: ?Sized> BlockingFilling<'_, B> {
         arguments: A,
     ) -> Result<R::Filled, CallError<E>> {
         let BlockingFilling { blocking, buffer } = self;
-        let take = |input: &mut Input<'_>| try_fill::<R, B, E>(input, buffer);
-        let result = blocking.taking::<A, Result<R, E>, _>(index, method, arguments, take);
-        error_received(&result);
-        flatten(result)
+        blocking.taking(index, method, arguments, TryFill::<R, E, B>::new(buffer))
     }
 }
 
 impl Blocking<'_> {
     /// Calls, and has `take` read the result where it lies.
     #[inline]
-    fn taking<A: Content, R: Wire, T>(
+    pub(super) fn taking<A: Content, T: Take>(
         &self,
         index: usize,
         method: &'static str,
         arguments: A,
-        mut take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
-    ) -> Result<T, CallError> {
+        mut take: T,
+    ) -> T::Output {
         let until = self.until();
-        if A::STREAMS || R::STREAMS {
-            // As in any call with streams.
-            let mut call = self.handle.call::<A, R>(index, method, arguments).until(until);
-            return wait(poll_fn(|context| call.poll_with(context, &mut take)));
+        if A::STREAMS || T::STREAMS {
+            // Streams go on over the session that several may use.
+            let mut call = self.handle.calling(index, method, arguments, take).until(until);
+            return T::output(wait(poll_fn(|context| call.poll_read(context))));
         }
-        self.with(until, |caller| caller.call(To { index, method }, arguments, until, take))
+        let to = To::new(index, method);
+        let read = take.reader();
+        T::output(self.with(until, |caller| caller.call(to, arguments, until, read)))
     }
 }

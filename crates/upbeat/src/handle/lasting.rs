@@ -1,4 +1,4 @@
-//! How long the calls of handles last, and who wakes those that are awaited when their time is over.
+//! The clock of handles, and who wakes the calls that are awaited when their time is over.
 //!
 //! Times are those of the monotonic clock, in nanoseconds. A thread that blocks sleeps no longer than
 //! its call lasts; for a future it is the thread of the session that sleeps, until the first alarm.
@@ -6,7 +6,6 @@
 //! later one tells nobody.
 
 use crate::reactor::timespec;
-use crate::session::Extensions;
 use crate::timer::{TimerId, Timers};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
 use rustix::time::{
@@ -16,63 +15,12 @@ use rustix::time::{
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::Duration;
-use upbeat_core::term::Term;
 use upbeat_memory::fork::Process;
-use upbeat_memory::ticks::nanoseconds;
 
 /// The time.
 pub(super) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// When so much time is over.
-fn after(time: Duration) -> u64 {
-    now_ns().saturating_add(nanoseconds(time))
-}
-
-/// Until when a call lasts.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Until {
-    pub(super) end: u64,
-    /// Until when it may be extended, if it may.
-    most: Option<u64>,
-}
-
-impl Until {
-    /// Until so much time is over.
-    pub(super) fn after(time: Duration) -> Until {
-        Until { end: after(time), most: None }
-    }
-
-    /// The same, to be extended until so much is over.
-    pub(super) fn extendable(self, total: Duration) -> Until {
-        Until { most: Some(after(total)), ..self }
-    }
-
-    /// Whether its callee may ask for more.
-    pub(super) fn is_extendable(self) -> bool {
-        self.most.is_some()
-    }
-
-    /// Whether that has come.
-    pub(super) fn is_over(self) -> bool {
-        now_ns() >= self.end
-    }
-
-    /// What stands before the request of such a call: of its time, what is left.
-    pub(super) fn extensions(self) -> Extensions {
-        let now = now_ns();
-        let left = |end: u64| end.saturating_sub(now) / 1000;
-        let (deadline, extendable) = (Some(left(self.end)), self.most.map(left));
-        Extensions { deadline, extendable, ..Extensions::NONE }
-    }
-
-    /// By what its callee's questions are answered, if it may ask.
-    pub(super) fn term(self) -> Option<Term> {
-        self.most.map(|most| Term::new(self.end, most))
-    }
 }
 
 /// What a socket is waited for.
@@ -192,7 +140,7 @@ impl Watch {
 }
 
 /// Somebody who is woken at a time. Dropped, he is not.
-pub(super) struct Alarm {
+pub(crate) struct Alarm {
     watch: Arc<Watch>,
     at: u64,
     timer: TimerId,

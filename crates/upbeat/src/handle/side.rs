@@ -4,13 +4,13 @@
 //! In between it is the thread that sleeps on the socket, takes what has come and wakes who waits.
 //! Invariant: nothing here waits in the thread of a future; it is the session's own that connects.
 
-use super::caller::{Caller, To, Wants};
-use super::lasting::{Alarm, Until, Watch};
+use super::caller::{Caller, Wants};
+use super::lasting::{Alarm, Watch};
 use super::{Shared, Target, forked, not_connected};
 use crate::error::{BuildError, CallError};
 use crate::reactor::timespec;
-use crate::session::Waiter;
-use crate::wire::{Content, Input, WireError};
+use crate::session::{Answer, Waiter};
+use crate::wire::{Input, WireError};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,14 +53,6 @@ enum State {
 struct Queue {
     next: u64,
     wakers: BTreeMap<u64, Waker>,
-}
-
-/// A call that was sent.
-pub(super) enum Begun<R> {
-    /// Its reply is still to come.
-    Open(Arc<Side>, CallNumber),
-    /// Its reply came while the caller looked for it.
-    Done(Result<R, CallError>),
 }
 
 impl State {
@@ -129,45 +121,8 @@ impl Shared {
         }
     }
 
-    /// Returns the session of a message.
-    pub(super) fn side(&self, asked: &mut Option<Asked>) -> Result<Arc<Side>, CallError> {
-        self.with_side(asked, |side, _, _| Arc::clone(side))
-    }
-
-    /// Sends a call, and looks for its reply as long as that has paid lately. None if there is no room; then
-    /// the waker is woken when there may be.
-    pub(super) fn call<A: Content, R>(
-        &self,
-        (to, arguments): (To, &A),
-        asked: &mut Option<Asked>,
-        until: Option<Until>,
-        waker: &Waker,
-        take: impl FnMut(&mut Input<'_>) -> Result<R, WireError>,
-    ) -> Result<Option<Begun<R>>, CallError> {
-        self.send(asked, waker, |side, caller, wants| {
-            let sent = caller.send_call((to, arguments), wants, until, None, waker)?;
-            let Some(call) = sent else { return Ok(None) };
-            Ok(Some(match caller.linger(call, waker, take) {
-                Some(result) => Begun::Done(result),
-                None => Begun::Open(Arc::clone(side), call),
-            }))
-        })
-    }
-
-    /// Sends a one-way message. False if there is no room; then the waker is woken when there may be.
-    pub(super) fn try_send<A: Content>(
-        &self,
-        (to, arguments): (To, &A),
-        asked: &mut Option<Asked>,
-        waker: &Waker,
-    ) -> Result<bool, CallError> {
-        let sent = self.send(asked, waker, |_, caller, wants| {
-            Ok(caller.try_send((to, arguments), wants, waker)?.then_some(()))
-        });
-        sent.map(|sent| sent.is_some())
-    }
-
-    fn send<T>(
+    /// Sends a message over the session in which it waits, or over that of new messages: see [`Side::send`].
+    pub(super) fn send<T>(
         &self,
         asked: &mut Option<Asked>,
         waker: &Waker,
@@ -233,15 +188,13 @@ impl Side {
         }
     }
 
-    /// Sends a call over this session. None if there is no room; then the waker is woken when there may be.
-    pub(super) fn send_call<A: Content>(
+    /// Sends a message over this session. None if there is no room; then the waker is woken when there may be.
+    pub(super) fn send<T>(
         self: &Arc<Self>,
-        to: To,
-        arguments: &A,
         asked: &mut Option<Asked>,
-        until: Option<Until>,
         waker: &Waker,
-    ) -> Result<Option<CallNumber>, CallError> {
+        send: impl FnOnce(&Arc<Self>, &mut Caller, &mut Wants) -> Result<Option<T>, CallError>,
+    ) -> Result<Option<T>, CallError> {
         if !self.is_here() {
             return Err(CallError::NotSent(Box::new(forked(&self.name))));
         }
@@ -250,9 +203,7 @@ impl Side {
         let Some(state) = sides.states.get_mut(&self.number) else {
             unreachable!("a session that is held has a state")
         };
-        self.send_in(state, asked, &mut _before, waker, |_, caller, wants| {
-            caller.send_call((to, arguments), wants, until, Some(waker), waker)
-        })
+        self.send_in(state, asked, &mut _before, waker, send)
     }
 
     fn send_in<T>(
@@ -305,21 +256,22 @@ impl Side {
         call: CallNumber,
         waker: &Waker,
         take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
-    ) -> Option<Result<R, CallError>> {
+    ) -> Answer<R> {
         if !self.is_here() {
-            return Some(Err(CallError::Unknown(Box::new(forked(&self.name)))));
+            return Answer::Failed(Box::new(CallError::Unknown(Box::new(forked(&self.name)))));
         }
-        self.with(|caller| {
+        let answer = self.with(|caller| {
             caller.drain();
             let answer = caller.poll(call, || Waiter::Waker(waker.clone()), take);
-            if answer.is_some() {
+            if !matches!(answer, Answer::Open) {
                 caller.has_waited();
                 caller.call_ended();
             }
             // Reading it may have given a buffer back for which the peer waits.
             caller.relieve(fence_full());
             answer
-        })?
+        });
+        answer.unwrap_or(Answer::Open)
     }
 
     /// Tells the callee that a stream is wanted no more, or whatever of them it opened in answering a call.
@@ -361,7 +313,7 @@ impl Queue {
 
 /// The thing that a message waits for in a session: the session itself, room that was requested, or a number.
 /// Dropped, it is no longer wanted.
-pub(super) struct Asked {
+pub(crate) struct Asked {
     side: Arc<Side>,
     place: Option<u64>,
     wants: Wants,
@@ -378,7 +330,7 @@ impl Asked {
     }
 
     /// Whether it has a place in the session that it would lose in another.
-    fn waits(&self) -> bool {
+    pub(super) fn waits(&self) -> bool {
         self.place.is_some() || self.wants.is_any()
     }
 

@@ -111,6 +111,18 @@ pub(crate) enum Answer<R> {
     Failed(Box<CallError<Infallible>>),
 }
 
+impl<R> Answer<R> {
+    /// Returns the result of the call, if it has ended.
+    #[inline(always)]
+    pub(crate) fn result(self) -> Option<Result<R, CallError>> {
+        match self {
+            Answer::Open => None,
+            Answer::Here(value) => Some(Ok(value)),
+            Answer::Failed(error) => Some(Err(*error)),
+        }
+    }
+}
+
 impl Session {
     /// Opens a call. None if as many are open as may be, or others wait for numbers before it.
     #[inline(always)]

@@ -1,6 +1,7 @@
 //! A stream of a result that came through a handle, free of the thread in which it came.
 
-use super::pulled::{OfHandle, Pulled, Reader, Reading};
+use super::left::HandleWay;
+use super::pulled::{Pulled, Reader, Reading};
 use super::source::Source;
 use super::{Stream, StreamIter, makes_way};
 use crate::error::CallError;
@@ -41,7 +42,7 @@ use std::task::{Context, Poll};
 #[must_use = "a stream that is dropped is not read, and its writer ends"]
 pub struct HandleStream<T> {
     /// Until its end.
-    reader: Option<Reader<T, OfHandle<T>>>,
+    reader: Option<Reader<HandleWay, T>>,
 }
 
 // Nothing in it is pinned: items are moved out of the lane.

@@ -1,7 +1,7 @@
 //! A stream of an argument, as the one who calls writes it.
 
 use super::batch::Batch;
-use super::left::{Left, Way};
+use super::left::{AnyWay, Left, Way};
 use super::source::Source;
 use crate::wire::{Content, Output, Wire, WireError};
 use std::cell::RefCell;
@@ -14,17 +14,20 @@ use upbeat_core::channel::stream::Operation;
 pub(super) type Fed = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Brings the items of a stream that stands in arguments.
-pub(super) fn feed<T: Wire>(way: Way, number: u32, source: Source<T>) -> Fed {
-    Box::pin(bring(Left::of_writer(way, number), source))
+pub(super) fn feed<T: Wire>(way: AnyWay, number: u32, source: Source<T>) -> Fed {
+    match way {
+        AnyWay::Node(way) => Box::pin(bring(Left::of_writer(way, number), source)),
+        AnyWay::Handle(way) => Box::pin(bring(Left::of_writer(way, number), source)),
+    }
 }
 
-async fn bring<T: Wire>(mut left: Left, mut source: Source<T>) {
+async fn bring<W: Way, T: Wire>(mut left: Left<W>, mut source: Source<T>) {
     let batch = Rc::new(RefCell::new(Batch::default()));
     loop {
         poll_fn(|context| batch.borrow_mut().poll_fill(|| source.poll_next(context))).await;
         let is_over = batch.borrow().end.is_some();
         let brought = Brought { number: left.number(), batch: Rc::clone(&batch) };
-        match left.way().operate::<Brought<T>, bool>(Operation::Push, brought).await {
+        match left.way().operate::<_, bool>(Operation::Push, brought).await {
             Ok(wanted) if is_over || !wanted => return left.over(),
             Ok(_) => {}
             // The call itself says what is to be said.

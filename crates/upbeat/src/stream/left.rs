@@ -1,66 +1,68 @@
 //! The way to a stream's other end, and what is said there when this end is left.
 
-use crate::call::Bound;
-use crate::error::CallError;
-use crate::handle::{Side, SideCall};
+use crate::call::{Bound, By, CallFuture, NodeRoute, Route};
+use crate::handle::{HandleRoute, Side};
 use crate::wire::{Content, MessageContext, Wire};
+use std::rc::Rc;
 use std::sync::Arc;
 use upbeat_core::channel;
 use upbeat_core::channel::stream::{Control, Operation};
 use upbeat_core::frame::Head;
 
+/// The route of a node's streams.
+pub(super) type NodeWay = NodeRoute<Rc<Bound>>;
+
+/// The route of a handle's streams.
+pub(super) type HandleWay = HandleRoute<Arc<Side>>;
+
 /// How the node is called that serves.
-#[derive(Clone)]
-pub(super) enum Way {
-    Node(Bound),
-    Handle(Arc<Side>),
+pub(super) enum AnyWay {
+    Node(NodeWay),
+    Handle(HandleWay),
 }
 
-impl Way {
+impl AnyWay {
     /// The way to the callee of this message. None where the message carries no streams.
-    pub(super) fn new(context: &MessageContext<'_>) -> Option<Way> {
+    pub(super) fn new(context: &MessageContext<'_>) -> Option<AnyWay> {
         if let Some(bound) = context.session.downcast_ref::<Bound>() {
-            return Some(Way::Node(Bound { service: "stream", ..bound.clone() }));
+            let bound = Rc::new(Bound { service: "stream", ..bound.clone() });
+            return Some(AnyWay::Node(NodeRoute(bound)));
         }
-        context.session.downcast_ref::<Arc<Side>>().map(|side| Way::Handle(Arc::clone(side)))
+        let side = context.session.downcast_ref::<Arc<Side>>();
+        side.map(|side| AnyWay::Handle(HandleRoute(Arc::clone(side))))
     }
+}
+
+/// The way to a stream's other end, which outlives the call in which the stream stands.
+pub(super) trait Way: Route + Clone {
+    /// Tells the other end that the stream is wanted no more.
+    fn leave(&self, head: Head);
 
     /// Asks the other end for an operation.
-    pub(super) async fn operate<A: Content, R: Wire>(
+    fn operate<A: Content, R: Wire>(
         &self,
         operation: Operation,
         arguments: A,
-    ) -> Result<R, CallError> {
+    ) -> CallFuture<Self, A, By<R>> {
         let operation = channel::Operation::Stream(operation);
-        match self {
-            Way::Node(bound) => bound.operate::<A, R>(operation, arguments).await,
-            Way::Handle(side) => SideCall::<A, R>::new(side, operation, arguments).await,
-        }
+        CallFuture::operation(self.clone(), operation, arguments, By(R::take))
     }
 }
 
-/// Where it is said that a stream is wanted no more.
-pub(super) trait Tell {
-    fn take_back(&self, head: Head);
-}
-
-impl Tell for Way {
-    fn take_back(&self, head: Head) {
-        match self {
-            Way::Node(bound) => bound.take_back(head),
-            Way::Handle(side) => side.take_back(head),
-        }
+impl Way for NodeWay {
+    fn leave(&self, head: Head) {
+        self.0.take_back(head);
     }
 }
 
-impl Tell for Arc<Side> {
-    fn take_back(&self, head: Head) {
-        Side::take_back(self, head);
+impl Way for HandleWay {
+    fn leave(&self, head: Head) {
+        self.0.take_back(head);
     }
 }
 
 /// This end of a stream. Dropped before the stream has ended, it tells the other end.
-pub(super) struct Left<W: Tell = Way> {
+pub(super) struct Left<W: Way> {
     way: W,
     number: u32,
     /// What the other end is told.
@@ -69,7 +71,7 @@ pub(super) struct Left<W: Tell = Way> {
     tells: bool,
 }
 
-impl<W: Tell> Left<W> {
+impl<W: Way> Left<W> {
     /// The reader's end of a stream in a result. While the result is read, its reader tells the callee what
     /// becomes of it as a whole, so this end tells nothing until it was [received](Left::received).
     pub(super) fn of_reader(way: W, number: u32) -> Left<W> {
@@ -100,11 +102,11 @@ impl<W: Tell> Left<W> {
     }
 }
 
-impl<W: Tell> Drop for Left<W> {
+impl<W: Way> Drop for Left<W> {
     fn drop(&mut self) {
         if self.tells {
             let control = channel::Control::Stream(self.control);
-            self.way.take_back(Head::control(control.code(), self.number));
+            self.way.leave(Head::control(control.code(), self.number));
         }
     }
 }

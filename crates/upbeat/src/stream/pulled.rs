@@ -5,17 +5,14 @@
 //! wherever the items may, unless streams of the call's arguments go on beside it.
 
 use super::batch::{Batch, End};
-use super::left::{Left, Way};
+use super::left::{AnyWay, HandleWay, Left, NodeWay, Way};
+use crate::call::{By, CallFuture};
 use crate::error::CallError;
-use crate::handle::{Side, SideCall};
 use crate::wire::{Arguments, Content, Output, Wire, WireError};
-use std::cell::RefCell;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use upbeat_core::channel;
 use upbeat_core::channel::stream::Operation;
 
 /// The stream of which items are asked for.
@@ -35,31 +32,54 @@ impl Content for Wanted {
     }
 }
 
-/// What asks for items, one call after another.
-pub(super) trait Ask<T> {
-    /// What has come of the call that is under way; the next one if none is.
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Batch<T>, CallError>>;
-
-    /// The result in which the stream stands was read to its end.
-    fn received(&mut self);
+/// Asks for items, one call after another.
+struct Asks<W: Way, T> {
+    // Given up before the stream is.
+    call: CallFuture<W, Wanted, By<Batch<T>>>,
+    left: Left<W>,
 }
 
-/// Items in their order, whoever asks for them.
-pub(super) struct Reader<T, A> {
+impl<W: Way, T: Wire> Asks<W, T> {
+    fn new(way: W, number: u32) -> Asks<W, T> {
+        let call = way.operate(Operation::Pull, Wanted(number));
+        Asks { call, left: Left::of_reader(way, number) }
+    }
+}
+
+impl<W: Way, T> Asks<W, T> {
+    /// What has come of the call that is under way; the next one if none is.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Batch<T>, CallError>> {
+        let pulled = ready!(Pin::new(&mut self.call).poll(context));
+        match &pulled {
+            Ok(Batch { end: None, .. }) => {
+                self.call.again(Wanted(self.left.number()));
+            }
+            Ok(Batch { end: Some(_), .. }) => self.left.over(),
+            Err(_) => {}
+        }
+        Poll::Ready(pulled)
+    }
+}
+
+/// Items in their order, whatever the way on which they are asked for.
+pub(super) struct Reader<W: Way, T> {
     items: std::vec::IntoIter<T>,
     /// What comes behind those, if that is here.
     next: Option<Result<Batch<T>, CallError>>,
     /// Why none come, where that is not the end.
     broken: Option<CallError>,
     /// Until the end has come.
-    asks: Option<A>,
+    asks: Option<Asks<W, T>>,
 }
 
-impl<T, A: Ask<T>> Reader<T, A> {
-    fn new(asks: A) -> Reader<T, A> {
-        Reader { items: Vec::new().into_iter(), next: None, broken: None, asks: Some(asks) }
+impl<W: Way, T: Wire> Reader<W, T> {
+    fn new(way: W, number: u32) -> Reader<W, T> {
+        let asks = Some(Asks::new(way, number));
+        Reader { items: Vec::new().into_iter(), next: None, broken: None, asks }
     }
+}
 
+impl<W: Way, T> Reader<W, T> {
     pub(super) fn poll_next(
         &mut self,
         context: &mut Context<'_>,
@@ -104,84 +124,10 @@ impl<T, A: Ask<T>> Reader<T, A> {
     }
 }
 
-/// What asks by a node's calls.
-pub(super) struct OfNode<T> {
-    slot: Rc<Slot<T>>,
-    // Given up before the stream is.
-    pulls: Pin<Box<dyn Future<Output = ()>>>,
-    left: Left,
-}
-
-/// The answer of a call that is not taken yet.
-type Slot<T> = RefCell<Option<Result<Batch<T>, CallError>>>;
-
-impl<T: Wire> OfNode<T> {
-    fn new(way: Way, number: u32) -> OfNode<T> {
-        let slot = Rc::new(Slot::default());
-        let pulls = Box::pin(pull(way.clone(), number, Rc::clone(&slot)));
-        OfNode { slot, pulls, left: Left::of_reader(way, number) }
-    }
-}
-
-impl<T> Ask<T> for OfNode<T> {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Batch<T>, CallError>> {
-        // It is over when its last items are taken.
-        let _ = self.pulls.as_mut().poll(context);
-        let Some(pulled) = self.slot.take() else { return Poll::Pending };
-        if matches!(&pulled, Ok(Batch { end: Some(_), .. })) {
-            self.left.over();
-        }
-        Poll::Ready(pulled)
-    }
-
+impl<W: Way, T> Reader<W, T> {
+    /// The result in which the stream stands was read to its end.
     fn received(&mut self) {
-        self.left.received();
-    }
-}
-
-/// Asks for items, whenever those before are taken.
-async fn pull<T: Wire>(way: Way, number: u32, slot: Rc<Slot<T>>) {
-    loop {
-        let pulled = way.operate::<Wanted, Batch<T>>(Operation::Pull, Wanted(number)).await;
-        let more = matches!(&pulled, Ok(Batch { end: None, .. }));
-        *slot.borrow_mut() = Some(pulled);
-        if !more {
-            return;
-        }
-        poll_fn(|_| match slot.borrow().is_some() {
-            true => Poll::Pending,
-            false => Poll::Ready(()),
-        })
-        .await;
-    }
-}
-
-/// What asks by a handle's calls.
-pub(super) struct OfHandle<T> {
-    // Given up before the stream is.
-    call: SideCall<Wanted, Batch<T>>,
-    left: Left<Arc<Side>>,
-}
-
-impl<T: Wire> OfHandle<T> {
-    fn new(side: Arc<Side>, number: u32) -> OfHandle<T> {
-        let pull = channel::Operation::Stream(Operation::Pull);
-        let call = SideCall::new(&side, pull, Wanted(number));
-        OfHandle { call, left: Left::of_reader(side, number) }
-    }
-}
-
-impl<T> Ask<T> for OfHandle<T> {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Batch<T>, CallError>> {
-        let pulled = ready!(Pin::new(&mut self.call).poll(context));
-        if matches!(&pulled, Ok(Batch { end: Some(_), .. })) {
-            self.left.over();
-        }
-        Poll::Ready(pulled)
-    }
-
-    fn received(&mut self) {
-        self.left.received();
+        self.asks.iter_mut().for_each(|asks| asks.left.received());
     }
 }
 
@@ -193,8 +139,8 @@ pub(super) struct Pulled<T> {
 
 /// Who asks.
 pub(super) enum Reading<T> {
-    Node(Reader<T, OfNode<T>>),
-    Handle(Reader<T, OfHandle<T>>),
+    Node(Reader<NodeWay, T>),
+    Handle(Reader<HandleWay, T>),
 }
 
 /// Streams of the call's arguments, which go on while this one is read.
@@ -202,10 +148,10 @@ pub(super) struct Tie(Rc<Arguments>);
 
 impl<T: Wire> Pulled<T> {
     /// The stream of this number.
-    pub(super) fn new(way: Way, number: u32) -> Pulled<T> {
+    pub(super) fn new(way: AnyWay, number: u32) -> Pulled<T> {
         let reading = match way {
-            Way::Node(_) => Reading::Node(Reader::new(OfNode::new(way, number))),
-            Way::Handle(side) => Reading::Handle(Reader::new(OfHandle::new(side, number))),
+            AnyWay::Node(way) => Reading::Node(Reader::new(way, number)),
+            AnyWay::Handle(way) => Reading::Handle(Reader::new(way, number)),
         };
         Pulled { reading, tie: None }
     }
@@ -218,8 +164,8 @@ impl<T> Pulled<T> {
 
     pub(super) fn received(&mut self) {
         match &mut self.reading {
-            Reading::Node(reader) => reader.asks.iter_mut().for_each(Ask::received),
-            Reading::Handle(reader) => reader.asks.iter_mut().for_each(Ask::received),
+            Reading::Node(reader) => reader.received(),
+            Reading::Handle(reader) => reader.received(),
         }
     }
 

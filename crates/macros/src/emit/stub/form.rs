@@ -80,14 +80,6 @@ fn output(service: &Service, method: &Method, form: Form, types: &TokenStream) -
             let send = runtime.send();
             quote!(#send<#life, #types>)
         }
-        (Form::Client, Outcome::Value(ty)) if method.nack => {
-            let call = runtime.nack_call();
-            quote!(#call<#life, #types, #ty>)
-        }
-        (Form::Client, Outcome::Fallible { value, error }) if method.nack => {
-            let call = runtime.try_nack_call();
-            quote!(#call<#life, #types, #value, #error>)
-        }
         (Form::Client, Outcome::Value(ty)) => {
             let call = runtime.call();
             quote!(#call<#life, #types, #ty>)

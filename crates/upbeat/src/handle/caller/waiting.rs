@@ -249,7 +249,9 @@ impl Caller {
                 self.awake();
             }
             self.look(looks);
-            self.drain_for(&mut |_| result = self.poll(call, || Waiter::Task(MAIN), &mut take));
+            self.drain_for(&mut |_| {
+                result = self.poll(call, || Waiter::Task(MAIN), &mut take).result()
+            });
             if result.is_some() {
                 self.pace.busy();
                 self.waits = false;
@@ -266,7 +268,7 @@ impl Caller {
                 Idle::Tick | Idle::Sleep => break,
             }
         }
-        self.poll(call, || Waiter::Waker(waker.clone()), take)
+        self.poll(call, || Waiter::Waker(waker.clone()), take).result()
     }
 
     /// The wait is over of a future that looked for its reply in vain.

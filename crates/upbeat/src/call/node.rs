@@ -1,0 +1,407 @@
+//! The calls of a node: how they are sent, and where their answers come.
+
+use super::again::Refusals;
+use super::open::{Open, Rare, Reads, Route, State};
+use super::waits::{Waits, not_sent, not_waiting, still_asks};
+use super::{Bound, MISSING, SendFuture, Take, request_head};
+use crate::dispatch::Loan;
+use crate::error::CallError;
+use crate::sample::{Half, Stamps, Unsampled, Wants};
+use crate::session::{Answer, Extensions, Put};
+use crate::time::Sleep;
+use crate::wire::{Attaching, Content, Input, MessageContext, WireError};
+use std::borrow::Borrow;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use upbeat_core::bill::Counter;
+use upbeat_core::bill::way::{CALL, Happened, Point};
+use upbeat_core::frame::{CallNumber, Head};
+use upbeat_core::orphan::inherited;
+use upbeat_core::term::Term;
+
+/// The route of a node's calls: over a session that the client is bound to.
+#[derive(Clone)]
+pub struct NodeRoute<B>(pub(crate) B);
+
+/// What few calls of a node have.
+#[derive(Default)]
+pub(crate) struct NodeRare {
+    pub(super) waits: Waits,
+    /// Set where the callee may send the call back.
+    pub(super) refusals: Option<Refusals>,
+    /// Where its callee may ask for more time.
+    lent: Option<Rc<Loan>>,
+}
+
+impl<B: Borrow<Bound>> NodeRoute<B> {
+    #[inline(always)]
+    pub(super) fn bound(&self) -> &Bound {
+        self.0.borrow()
+    }
+}
+
+impl<B: Borrow<Bound>> Route for NodeRoute<B> {
+    type Sent = CallNumber;
+    type Sample = Wants;
+    type Rare = NodeRare;
+    type Alarm = Sleep;
+
+    #[inline(always)]
+    fn send_plain<A: Content>(
+        call: &mut Open<Self, A>,
+        context: &mut Context<'_>,
+    ) -> Result<bool, CallError> {
+        if call.rare.is_some() || call.route.bound().node.sampling().is_due() {
+            return Ok(false);
+        }
+        call.write(context, Extensions::NONE, &mut Unsampled)?;
+        Ok(true)
+    }
+
+    fn send<A: Content, T: Take, F: Reads<T>>(
+        call: &mut Open<Self, A>,
+        context: &mut Context<'_>,
+        read: F,
+    ) -> Poll<Result<T::Read, CallError>> {
+        if call.is_kept() {
+            return call.poll_sent::<T, F>(context, read);
+        }
+        match call.send_rarely(context) {
+            Ok(_) => Poll::Pending,
+            Err(error) => {
+                call.fail();
+                Poll::Ready(Err(error))
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn send_oneway<A: Content>(
+        message: &mut SendFuture<Self, A>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), CallError>> {
+        message.poll_send(context)
+    }
+
+    #[inline(always)]
+    fn poll_answer<T>(
+        &self,
+        call: &CallNumber,
+        sample: Option<Wants>,
+        context: &mut Context<'_>,
+        take: impl FnOnce(&mut Input<'_>) -> Result<T, WireError>,
+    ) -> Answer<T> {
+        let Bound { node, session, .. } = self.bound();
+        match sample {
+            None => session.poll_answer(*call, || node.waiter(context), take),
+            Some(wants) => self.bound().poll_sampled((*call, wants), context, take),
+        }
+    }
+
+    fn attached<'a>(&'a self, call: &'a CallNumber) -> MessageContext<'a> {
+        MessageContext::caller(self.bound(), *call)
+    }
+
+    fn take_back(&self, call: &CallNumber) {
+        self.bound().take_back(Head::cancel(*call));
+    }
+
+    fn abandon(&self, call: &CallNumber, gives_streams: bool) {
+        let Bound { node, session, .. } = self.bound();
+        if session.abandon(*call) {
+            node.count(Counter::CancelsSent);
+            node.sent(session);
+        } else if gives_streams {
+            self.take_back(call);
+        }
+    }
+
+    #[inline(always)]
+    fn awaits_answer(&self) {
+        self.bound().node.awaits_answer();
+    }
+
+    fn awaits_room(&self) {
+        self.bound().node.awaits_room();
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.bound().node.now_ns()
+    }
+
+    fn end_of(&self, _: &CallNumber, rare: &NodeRare) -> Option<u64> {
+        rare.lent.as_ref().map(|lent| lent.end())
+    }
+
+    fn poll_time(
+        &self,
+        at: u64,
+        alarm: &mut Option<Sleep>,
+        _: (Option<&CallNumber>, &NodeRare),
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        let sleep = alarm.get_or_insert_with(|| Sleep::until(&self.bound().node, at));
+        sleep.put_off(at);
+        Pin::new(sleep).poll(context)
+    }
+
+    fn sends_again(
+        &self,
+        rare: &mut NodeRare,
+        error: &CallError,
+        context: &mut Context<'_>,
+    ) -> bool {
+        let Some(refusals) = &mut rare.refusals else { return false };
+        if !refusals.retry(self.bound(), error) {
+            return false;
+        }
+        rare.lent = None;
+        if refusals.poll_pause(context).is_ready() {
+            context.waker().wake_by_ref();
+        }
+        true
+    }
+}
+
+impl Bound {
+    /// What has become of a call that is sampled.
+    #[inline(never)]
+    fn poll_sampled<T>(
+        &self,
+        of: (CallNumber, Wants),
+        context: &mut Context<'_>,
+        take: impl FnOnce(&mut Input<'_>) -> Result<T, WireError>,
+    ) -> Answer<T> {
+        let Bound { node, session, .. } = self;
+        let waiter = || node.waiter(context);
+        let (answer, counted) = node.sampling().poll_answer(session, of, waiter, take);
+        node.count_sample(counted);
+        answer
+    }
+
+    /// Writes a request, whose attachments go with it.
+    #[inline(always)]
+    fn request<A: Content>(
+        &self,
+        words: [u64; 3],
+        extensions: Extensions,
+        arguments: &A,
+        stamps: &mut impl Stamps,
+    ) -> Result<(), Put> {
+        match A::STREAMS {
+            false => self.session.request(words, extensions, arguments, stamps),
+            true => {
+                let arguments = self.attaching(words, arguments);
+                self.session.request(words, extensions, &arguments, stamps)
+            }
+        }
+    }
+
+    /// Writes a request for which room was granted.
+    fn request_granted<A: Content>(
+        &self,
+        words: [u64; 3],
+        extensions: Extensions,
+        arguments: &A,
+        stamps: &mut impl Stamps,
+    ) -> Result<(), Put> {
+        let arguments = self.attaching(words, arguments);
+        self.session.request_granted(words, extensions, &arguments, stamps)
+    }
+
+    fn attaching<'a, A>(&'a self, words: [u64; 3], content: &'a A) -> Attaching<'a, A> {
+        let context = MessageContext::caller(self, CallNumber::from_u64(words[1]));
+        Attaching { content, context }
+    }
+
+    /// Tells the callee that a stream is wanted no more, or whatever of them it opened in answering a call.
+    #[cold]
+    pub(crate) fn take_back(&self, head: Head) {
+        if self.session.ended().is_none() && self.session.is_here() {
+            self.session.send_surely(head, Vec::new());
+            self.node.sent(&self.session);
+        }
+    }
+}
+
+impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
+    /// Sends the call now, or says that it would have to wait.
+    pub(super) fn try_send(&mut self) -> Result<(), CallError> {
+        // Whoever awaits it later is woken: the poll says by whom.
+        let mut context = Context::from_waker(Waker::noop());
+        let extensions = self.extensions();
+        if let Err(put) = self.put(&mut context, extensions, &mut Unsampled)? {
+            let Bound { node, session, .. } = self.route.bound();
+            return Err(not_waiting(node, session, put));
+        }
+        if extensions.extendable.is_some() {
+            self.lend();
+        }
+        Ok(())
+    }
+
+    /// Has the request written. False if there is no room yet.
+    #[inline(always)]
+    fn write(
+        &mut self,
+        context: &mut Context<'_>,
+        extensions: Extensions,
+        stamps: &mut impl Stamps,
+    ) -> Result<bool, CallError> {
+        match self.put(context, extensions, stamps)? {
+            Ok(()) => Ok(true),
+            Err(put) => self.must_wait(put, context).map(|()| false),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn must_wait(&mut self, put: Put, context: &mut Context<'_>) -> Result<(), CallError> {
+        let waits = &mut self.rare.get_or_insert_default().more.waits;
+        not_sent(self.route.bound(), put, waits, context)
+    }
+
+    /// What stands before the request. In a handler that has a deadline itself, a call has no more
+    /// time than is left of that. It ends here with the handler, and there by itself.
+    fn extensions(&self) -> Extensions {
+        let (node, rare) = (&self.route.bound().node, self.rare.as_deref());
+        let until = rare.and_then(Rare::until);
+        let mut own = until.map_or(Extensions::NONE, |until| until.extensions(node.now_ns()));
+        if let Some(Rare { more, .. }) = rare {
+            own.granted = more.waits.number();
+            own.refusals = more.refusals.as_ref().map(Refusals::count);
+        }
+        own.deadline = inherited(own.deadline, node.time_left_us());
+        // It may last longer if all who bound it let it be extended.
+        match node.bound() {
+            Some((_, None)) => own.extendable = None,
+            Some(_) if until.is_none() => own.extendable = Some((u64::MAX - node.now_ns()) / 1000),
+            _ => {}
+        }
+        own
+    }
+
+    /// The call was sent: notes what its callee may ask for.
+    #[cold]
+    fn lend(&mut self) {
+        let (State::Sent(call) | State::Kept(call, ..)) = self.state else { return };
+        let Bound { node, session, .. } = self.route.bound();
+        let rare = self.rare.get_or_insert_default();
+        let (above, lease) = node.bound().unwrap_or((u64::MAX, None));
+        let until = rare.until();
+        let end = until.map_or(above, |until| until.end.min(above));
+        let term = Term::new(end, until.and_then(|until| until.most).unwrap_or(u64::MAX));
+        rare.more.lent = Some(node.lend(session, call, term, lease.as_ref()));
+    }
+
+    /// Takes a number and has the request written under it, if it was not.
+    #[inline(always)]
+    fn put(
+        &mut self,
+        context: &mut Context<'_>,
+        extensions: Extensions,
+        stamps: &mut impl Stamps,
+    ) -> Result<Result<(), Put>, CallError> {
+        let State::Unsent(arguments) = &self.state else { return Ok(Ok(())) };
+        let bound = self.route.bound();
+        let Bound { node, session, .. } = bound;
+        if self.number == MISSING {
+            return Err(CallError::NoSuchMethod { method: self.method });
+        }
+        let Some(call) = node.open_call(session, context) else {
+            return Ok(Err(Put::Numbers));
+        };
+        stamps.at(Point::Opened);
+        let words = request_head::<A>(self.number, call).with_manner(stamps.manner()).words();
+        let written = match extensions.granted {
+            None => bound.request(words, extensions, arguments, stamps),
+            Some(_) => bound.request_granted(words, extensions, arguments, stamps),
+        };
+        if written.is_ok() {
+            node.count(Counter::CallsSent);
+            node.sent(session);
+            self.state.has_sent(call, extensions.refusals.is_some());
+        } else {
+            session.close_unsent(call);
+        }
+        Ok(written)
+    }
+
+    /// The same for a call that has a deadline, or streams, or is sampled.
+    #[cold]
+    #[inline(never)]
+    fn send_rarely(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
+        if self.rare.is_some() || A::STREAMS {
+            self.route.bound().node.sampling().count();
+        }
+        if self.waits(context)? {
+            self.route.bound().node.sampling().put_off();
+            return Ok(false);
+        }
+        // One with streams is never sampled, nor is an operation of a stream.
+        let gives_streams = self.rare.as_ref().is_some_and(|rare| rare.gives_streams);
+        if A::STREAMS || A::OPERATION || gives_streams {
+            self.route.bound().node.sampling().put_off();
+            return self.write_rarely(context, &mut Unsampled);
+        }
+        let waited = self.rare.as_mut().and_then(|rare| rare.more.waits.sample.take());
+        let Some(mut sample) = self.route.bound().node.sampling().begin(waited, CALL) else {
+            return self.write_rarely(context, &mut Unsampled);
+        };
+        let sent = self.write_rarely(context, &mut *sample);
+        let call = match (&sent, &mut self.state) {
+            (Ok(true), State::Sent(call)) => {
+                let call = *call;
+                self.state = State::Sampled(call, sample.wants());
+                call
+            }
+            (Ok(true), State::Kept(call, wants, _)) => {
+                *wants = Some(sample.wants());
+                *call
+            }
+            (Ok(false), _) => {
+                sample.note(Happened::FULL);
+                self.rare.get_or_insert_default().more.waits.sample = Some(sample);
+                return sent;
+            }
+            _ => return sent,
+        };
+        let Bound { session, service, .. } = self.route.bound();
+        session.open_sample(Half { call, names: (service, self.method), sample });
+        sent
+    }
+
+    /// Whether the call waits for room that was asked for, or until it is to be sent again.
+    fn waits(&mut self, context: &mut Context<'_>) -> Result<bool, CallError> {
+        let Open { route, state: State::Unsent(_), rare, .. } = self else { return Ok(false) };
+        let Some(rare) = &mut **rare else { return Ok(false) };
+        if let Some(refusals) = &mut rare.more.refusals
+            && refusals.poll_pause(context).is_pending()
+        {
+            return Ok(true);
+        }
+        still_asks(route.bound(), &mut rare.more.waits, context)
+    }
+
+    #[inline(always)]
+    fn write_rarely(
+        &mut self,
+        context: &mut Context<'_>,
+        stamps: &mut impl Stamps,
+    ) -> Result<bool, CallError> {
+        let (rare, extensions) = (self.rare.as_ref(), self.extensions());
+        let is_unsent = matches!(self.state, State::Unsent(_));
+        let session = &self.route.bound().session;
+        session.take_turn(rare.and_then(|rare| rare.more.waits.standing.as_ref()));
+        let sent = self.write(context, extensions, stamps);
+        self.route.bound().session.take_turn(None);
+        if let (Ok(true), Some(rare)) = (&sent, &mut *self.rare) {
+            rare.more.waits = Waits::default();
+        }
+        if is_unsent && extensions.extendable.is_some() {
+            self.lend();
+        }
+        sent
+    }
+}

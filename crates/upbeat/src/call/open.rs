@@ -1,0 +1,406 @@
+//! The state of a call, which is the same for the calls of a node and for those of a handle.
+//!
+//! A [`Route`] knows how a request reaches its callee and where the answer comes. The streams of the arguments
+//! go on where the call is polled, and end with it, unless the result has streams too: then they go on where any
+//! of those is read. Invariant: the callee of a call that was sent is told when the call is given up, unless it
+//! has answered and nothing is left of that; so it is of the streams in a result that nobody took.
+
+use super::{SendFuture, Take, Until};
+use crate::error::CallError;
+use crate::session::Answer;
+use crate::wire::{Content, Input, MessageContext, WireError};
+use std::mem::ManuallyDrop;
+use std::task::{Context, Poll, ready};
+
+/// How calls reach their callee: over a session of this node, or over one of a handle.
+pub(crate) trait Route: Sized {
+    /// A call that was sent.
+    type Sent;
+    /// What the answer of a sampled call is read with.
+    type Sample: Copy;
+    /// What few calls have besides.
+    type Rare: Default;
+    /// Wakes the task of a call when its time is over.
+    type Alarm;
+
+    /// Sends the request of a plain call, of which nothing is to be kept but its number. False if the call is not
+    /// such, or if its route knows none.
+    #[inline(always)]
+    fn send_plain<A: Content>(
+        _: &mut Open<Self, A>,
+        _: &mut Context<'_>,
+    ) -> Result<bool, CallError> {
+        Ok(false)
+    }
+
+    /// Sends the request of a call, if it was not sent yet. Ready if the call is over: it has failed, or the answer
+    /// came meanwhile.
+    fn send<A: Content, T: Take, F: Reads<T>>(
+        call: &mut Open<Self, A>,
+        context: &mut Context<'_>,
+        read: F,
+    ) -> Poll<Result<T::Read, CallError>>;
+
+    /// Sends a one-way message.
+    fn send_oneway<A: Content>(
+        message: &mut SendFuture<Self, A>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), CallError>>;
+
+    /// Returns the answer of a call. The task waits for one that has not come.
+    fn poll_answer<T>(
+        &self,
+        sent: &Self::Sent,
+        sample: Option<Self::Sample>,
+        context: &mut Context<'_>,
+        take: impl FnOnce(&mut Input<'_>) -> Result<T, WireError>,
+    ) -> Answer<T>;
+
+    /// Returns the context in which the streams of a call's messages are opened.
+    fn attached<'a>(&'a self, sent: &'a Self::Sent) -> MessageContext<'a>;
+
+    /// Tells the callee that nobody wants the streams that it opened in answering a call.
+    fn take_back(&self, sent: &Self::Sent);
+
+    /// Gives a call up that was sent, in whose result there may be streams.
+    fn abandon(&self, sent: &Self::Sent, gives_streams: bool);
+
+    /// Notes that the task that is polled waits for an answer.
+    fn awaits_answer(&self) {}
+
+    /// Notes that the task that is polled waits for room.
+    fn awaits_room(&self) {}
+
+    /// Returns the time.
+    fn now_ns(&self) -> u64;
+
+    /// Returns when a call ends whose callee may have had its deadline extended.
+    fn end_of(&self, sent: &Self::Sent, rare: &Self::Rare) -> Option<u64>;
+
+    /// Polls whether a time has come. If not, the task is woken when it does.
+    fn poll_time(
+        &self,
+        at: u64,
+        alarm: &mut Option<Self::Alarm>,
+        of: (Option<&Self::Sent>, &Self::Rare),
+        context: &mut Context<'_>,
+    ) -> Poll<()>;
+
+    /// Returns whether a call that has failed is sent again, when the task is polled after a while.
+    fn sends_again(&self, _: &mut Self::Rare, _: &CallError, _: &mut Context<'_>) -> bool {
+        false
+    }
+}
+
+/// Reads the result of a call where it lies.
+pub(crate) trait Reads<T: Take>:
+    FnMut(&mut Input<'_>) -> Result<T::Read, WireError>
+{
+}
+
+impl<T: Take, F: FnMut(&mut Input<'_>) -> Result<T::Read, WireError>> Reads<T> for F {}
+
+/// The callee's method, or the operation of a channel.
+#[derive(Clone, Copy)]
+pub(crate) struct To {
+    /// The method's place in the service for a handle, and for a node what that is at the callee; or the code of
+    /// the operation.
+    pub(crate) number: u16,
+    pub(crate) method: &'static str,
+}
+
+impl To {
+    /// The method that stands at a place of the service.
+    #[inline(always)]
+    pub(crate) fn new(index: usize, method: &'static str) -> To {
+        To { number: index as u16, method }
+    }
+}
+
+/// A call and how far it is. Dropped, it is given up.
+pub(crate) struct Open<W: Route, A> {
+    pub(crate) route: W,
+    pub(crate) number: u16,
+    pub(crate) method: &'static str,
+    pub(crate) state: State<W, A>,
+    /// Dropped where the call is, so that a call without costs one look.
+    pub(crate) rare: ManuallyDrop<Option<Box<Rare<W>>>>,
+}
+
+/// The states of an open call stand first, so that one comparison tells whether a call is open.
+pub(crate) enum State<W: Route, A> {
+    Sent(W::Sent),
+    /// The call is sampled.
+    Sampled(W::Sent, W::Sample),
+    /// The arguments are kept: streams in them go on, or they may have to be sent again.
+    Kept(W::Sent, Option<W::Sample>, A),
+    Unsent(A),
+    Over,
+}
+
+/// What few calls have.
+pub(crate) struct Rare<W: Route> {
+    pub(crate) deadline: Option<Deadline<W>>,
+    /// Whether streams may stand in the result.
+    pub(crate) gives_streams: bool,
+    pub(crate) more: W::Rare,
+}
+
+pub(crate) struct Deadline<W: Route> {
+    pub(crate) until: Until,
+    alarm: Option<W::Alarm>,
+}
+
+impl<W: Route> Default for Rare<W> {
+    fn default() -> Rare<W> {
+        Rare { deadline: None, gives_streams: false, more: W::Rare::default() }
+    }
+}
+
+impl<W: Route> Rare<W> {
+    /// Until when the call lasts.
+    pub(crate) fn until(&self) -> Option<Until> {
+        self.deadline.as_ref().map(|deadline| deadline.until)
+    }
+}
+
+impl<W: Route, A> State<W, A> {
+    /// The call as it was sent, while it is open.
+    fn sent(&self) -> Option<(&W::Sent, Option<W::Sample>)> {
+        match self {
+            State::Sent(sent) => Some((sent, None)),
+            State::Sampled(sent, sample) => Some((sent, Some(*sample))),
+            State::Kept(sent, sample, _) => Some((sent, *sample)),
+            State::Unsent(_) | State::Over => None,
+        }
+    }
+}
+
+impl<W: Route, A: Content> State<W, A> {
+    /// Notes that the request was sent. The arguments are kept if they have streams, or if that is asked for.
+    #[inline(always)]
+    pub(crate) fn has_sent(&mut self, sent: W::Sent, keeps: bool) {
+        match A::STREAMS || keeps {
+            false => *self = State::Sent(sent),
+            true => self.keeps(sent),
+        }
+    }
+
+    #[cold]
+    fn keeps(&mut self, sent: W::Sent) {
+        if let State::Unsent(arguments) = std::mem::replace(self, State::Over) {
+            arguments.streams(&mut |stream| stream.sent());
+            *self = State::Kept(sent, None, arguments);
+        }
+    }
+}
+
+impl<W: Route, A> Open<W, A> {
+    #[inline(always)]
+    pub(crate) fn new(route: W, to: To, arguments: A) -> Open<W, A> {
+        let (To { number, method }, state) = (to, State::Unsent(arguments));
+        Open { route, number, method, state, rare: ManuallyDrop::new(None) }
+    }
+
+    /// Gives the call up when that has come.
+    pub(crate) fn lasts(&mut self, until: Option<Until>) {
+        if let Some(until) = until {
+            let deadline = Some(Deadline { until, alarm: None });
+            self.rare.get_or_insert_default().deadline = deadline;
+        }
+    }
+
+    /// Polls whether the time of a call that waits is over. Then the call is given up.
+    #[cold]
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Open { route, state, rare, .. } = self;
+        let sent = state.sent().map(|(sent, _)| sent);
+        match sent {
+            None => route.awaits_room(),
+            Some(_) => route.awaits_answer(),
+        }
+        let Some(rare) = &mut **rare else { return Poll::Pending };
+        let Some(Deadline { until, alarm }) = &mut rare.deadline else { return Poll::Pending };
+        if until.most.is_some() {
+            let end = sent.and_then(|sent| route.end_of(sent, &rare.more));
+            until.end = end.unwrap_or(until.end);
+        }
+        ready!(route.poll_time(until.end, alarm, (sent, &rare.more), context));
+        self.give_up();
+        Poll::Ready(())
+    }
+
+    /// Gives the call up, and tells its callee.
+    #[cold]
+    fn give_up(&mut self) {
+        let state = std::mem::replace(&mut self.state, State::Over);
+        if let Some((sent, _)) = state.sent() {
+            let gives_streams = self.rare.as_ref().is_some_and(|rare| rare.gives_streams);
+            self.route.abandon(sent, gives_streams);
+        }
+        self.drop_rare();
+    }
+
+    /// The call has failed, and waits for nothing any more.
+    #[cold]
+    pub(crate) fn fail(&mut self) {
+        self.state = State::Over;
+        self.drop_rare();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn drop_rare(&mut self) {
+        drop(self.rare.take());
+    }
+}
+
+impl<W: Route, A> Drop for Open<W, A> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if matches!(self.state, State::Sent(_) | State::Sampled(..) | State::Kept(..)) {
+            self.give_up();
+        }
+        if self.rare.is_some() {
+            self.drop_rare();
+        }
+    }
+}
+
+impl<W: Route, A: Content> Open<W, A> {
+    /// Polls the call, whose result is read where it lies.
+    #[inline(always)]
+    pub(crate) fn poll<T: Take, F: Reads<T>>(
+        &mut self,
+        context: &mut Context<'_>,
+        read: F,
+    ) -> Poll<Result<T::Read, CallError>> {
+        if A::STREAMS || T::STREAMS {
+            return self.poll_streams::<T, F>(context, read);
+        }
+        if let State::Sent(sent) = &self.state {
+            match self.route.poll_answer(sent, None, context, read) {
+                Answer::Open => {}
+                Answer::Here(value) => {
+                    self.state = State::Over;
+                    return Poll::Ready(Ok(value));
+                }
+                Answer::Failed(error) => {
+                    self.state = State::Over;
+                    return Poll::Ready(Err(*error));
+                }
+            }
+        } else if let State::Sampled(sent, sample) = &self.state {
+            let answer = self.route.poll_answer(sent, Some(*sample), context, read);
+            if let Some(result) = answer.result() {
+                self.state = State::Over;
+                return Poll::Ready(result);
+            }
+        } else {
+            match W::send_plain(self, context) {
+                Ok(true) => {}
+                Ok(false) => {
+                    return match self.poll_rarely::<T, F>(context, read) {
+                        Answer::Open => Poll::Pending,
+                        Answer::Here(read) => Poll::Ready(Ok(read)),
+                        Answer::Failed(error) => Poll::Ready(Err(*error)),
+                    };
+                }
+                Err(error) => {
+                    self.fail();
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+        if self.rare.is_some() {
+            return self.poll_end(context).map(|()| Err(CallError::Deadline));
+        }
+        self.route.awaits_answer();
+        Poll::Pending
+    }
+
+    /// Polls a call that is not plain. Its error is behind a pointer, so that the result of a plain one can lie in
+    /// registers.
+    #[cold]
+    #[inline(never)]
+    fn poll_rarely<T: Take, F: Reads<T>>(
+        &mut self,
+        context: &mut Context<'_>,
+        read: F,
+    ) -> Answer<T::Read> {
+        match W::send::<A, T, F>(self, context, read) {
+            Poll::Ready(Ok(read)) => Answer::Here(read),
+            Poll::Ready(Err(error)) => Answer::Failed(Box::new(error)),
+            Poll::Pending => match self.poll_end(context) {
+                Poll::Ready(()) => Answer::Failed(Box::new(CallError::Deadline)),
+                Poll::Pending => Answer::Open,
+            },
+        }
+    }
+
+    /// Notes whether streams may stand in the result, before the call is sent.
+    #[inline(always)]
+    pub(crate) fn notes_streams<T: Take>(&mut self) {
+        if T::STREAMS {
+            self.rare.get_or_insert_default().gives_streams = true;
+        }
+    }
+
+    /// Polls the call where streams may stand in it; those of its arguments are handed on to what is read.
+    #[inline(never)]
+    fn poll_streams<T: Take, F: Reads<T>>(
+        &mut self,
+        context: &mut Context<'_>,
+        read: F,
+    ) -> Poll<Result<T::Read, CallError>> {
+        self.notes_streams::<T>();
+        let polled = match self.state {
+            State::Unsent(_) | State::Over => W::send::<A, T, F>(self, context, read),
+            _ => self.poll_sent::<T, F>(context, read),
+        };
+        if polled.is_ready() {
+            return polled;
+        }
+        if let State::Kept(_, _, arguments) = &self.state {
+            arguments.streams(&mut |stream| stream.feed(context));
+        }
+        self.poll_end(context).map(|()| Err(CallError::Deadline))
+    }
+
+    /// Whether the call was sent and has its arguments still.
+    pub(crate) fn is_kept(&self) -> bool {
+        matches!(self.state, State::Kept(..))
+    }
+
+    /// Polls a call that was sent, and that has its arguments still, or streams in its result.
+    #[inline(never)]
+    pub(crate) fn poll_sent<T: Take, F: Reads<T>>(
+        &mut self,
+        context: &mut Context<'_>,
+        read: F,
+    ) -> Poll<Result<T::Read, CallError>> {
+        let Some((sent, sample)) = self.state.sent() else { return Poll::Pending };
+        let attached = self.route.attached(sent);
+        let read = |input: &mut Input<'_>| input.within(&attached, read);
+        let answer = self.route.poll_answer(sent, sample, context, read);
+        let Some(result) = answer.result() else { return Poll::Pending };
+        match (&result, std::mem::replace(&mut self.state, State::Over)) {
+            (Ok(read), State::Kept(_, _, arguments)) => T::received(read, Some(&arguments)),
+            (Ok(read), _) => T::received::<A>(read, None),
+            (Err(error), State::Kept(_, _, arguments)) if self.sends_again(error, context) => {
+                self.state = State::Unsent(arguments);
+                return Poll::Pending;
+            }
+            (Err(_), State::Kept(sent, _, _) | State::Sent(sent)) if T::STREAMS => {
+                self.route.take_back(&sent);
+            }
+            _ => {}
+        }
+        Poll::Ready(result)
+    }
+
+    fn sends_again(&mut self, error: &CallError, context: &mut Context<'_>) -> bool {
+        let Open { route, rare, .. } = self;
+        rare.as_mut().is_some_and(|rare| route.sends_again(&mut rare.more, error, context))
+    }
+}

@@ -1,0 +1,240 @@
+//! How the result of a call is read where it lies: as a value, or into a buffer of the caller's.
+//!
+//! Nothing is written into a buffer before the result lies there to be read, and then from where the callee
+//! wrote it: a call that is dropped leaves its buffer as it was.
+
+#![expect(private_bounds, reason = "the routes are those of this crate")]
+
+use super::{CallFuture, Route};
+use crate::error::CallError;
+use crate::wire::{Arguments, Content, Fills, Input, Wire, WireError, try_fill};
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use upbeat_core::limits::SHORT_BYTES;
+
+/// How the result of a call is read.
+pub trait Take {
+    /// What is read.
+    type Read;
+    /// What the caller is given.
+    type Output;
+    /// Whether streams may stand in the result.
+    const STREAMS: bool;
+
+    /// Returns the function that reads the result. One that captures nothing costs nothing to hand on.
+    fn reader(&mut self) -> impl FnMut(&mut Input<'_>) -> Result<Self::Read, WireError>;
+
+    /// The result was read to its end: the streams in it go on, with those of the arguments.
+    fn received<A: Content>(_read: &Self::Read, _arguments: Option<&A>) {}
+
+    /// Returns what the caller is given.
+    fn output(read: Result<Self::Read, CallError>) -> Self::Output;
+
+    /// Polls a call for what the caller is given.
+    #[inline(always)]
+    fn poll<W: Route, A: Content>(
+        call: &mut CallFuture<W, A, Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Self::Output>
+    where
+        Self: Sized,
+    {
+        call.poll_read(context).map(Self::output)
+    }
+}
+
+/// Takes the result as a value.
+pub struct Whole<R>(PhantomData<fn() -> R>);
+
+impl<R> Default for Whole<R> {
+    #[inline(always)]
+    fn default() -> Whole<R> {
+        Whole(PhantomData)
+    }
+}
+
+impl<R: Wire> Take for Whole<R> {
+    type Read = R;
+    type Output = Result<R, CallError>;
+    const STREAMS: bool = R::STREAMS;
+
+    #[inline(always)]
+    fn reader(&mut self) -> impl FnMut(&mut Input<'_>) -> Result<R, WireError> {
+        R::take
+    }
+
+    fn received<A: Content>(result: &R, arguments: Option<&A>) {
+        hand_over(arguments, result);
+    }
+
+    #[inline(always)]
+    fn output(read: Result<R, CallError>) -> Self::Output {
+        read
+    }
+
+    #[inline(always)]
+    fn poll<W: Route, A: Content>(
+        call: &mut CallFuture<W, A, Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Self::Output> {
+        // What is long is not returned through all that lies between.
+        if matches!(R::EXACT, Some(bytes) if bytes > SHORT_BYTES) && !R::STREAMS {
+            let mut place = None;
+            let mut long = Long(&mut place);
+            ready!(call.open.poll::<Long<'_, R>, _>(context, long.reader()))?;
+            return Poll::Ready(Ok(place.expect("a result that was read")));
+        }
+        call.poll_read(context)
+    }
+}
+
+/// Takes a long result into a place.
+struct Long<'p, R>(&'p mut Option<R>);
+
+impl<R: Wire> Take for Long<'_, R> {
+    type Read = ();
+    type Output = Result<(), CallError>;
+    const STREAMS: bool = false;
+
+    #[inline(always)]
+    fn reader(&mut self) -> impl FnMut(&mut Input<'_>) -> Result<(), WireError> {
+        |input| R::take_over(self.0, input)
+    }
+
+    fn output(read: Result<(), CallError>) -> Self::Output {
+        read
+    }
+}
+
+/// Takes the result as a value that has no streams, by a function that is known where its type's form is not.
+pub(crate) struct By<R>(pub(crate) fn(&mut Input<'_>) -> Result<R, WireError>);
+
+impl<R> Take for By<R> {
+    type Read = R;
+    type Output = Result<R, CallError>;
+    const STREAMS: bool = false;
+
+    fn reader(&mut self) -> impl FnMut(&mut Input<'_>) -> Result<R, WireError> {
+        self.0
+    }
+
+    fn output(read: Result<R, CallError>) -> Self::Output {
+        read
+    }
+}
+
+/// Takes a `Result<T, E>` of the user's, whose error and ours then stand in one level.
+pub struct Split<T, E>(PhantomData<fn() -> Result<T, E>>);
+
+impl<T, E> Default for Split<T, E> {
+    #[inline(always)]
+    fn default() -> Split<T, E> {
+        Split(PhantomData)
+    }
+}
+
+impl<T: Wire, E: Wire> Take for Split<T, E> {
+    type Read = Result<T, E>;
+    type Output = Result<T, CallError<E>>;
+    const STREAMS: bool = T::STREAMS || E::STREAMS;
+
+    #[inline(always)]
+    fn reader(&mut self) -> impl FnMut(&mut Input<'_>) -> Result<Self::Read, WireError> {
+        <Result<T, E> as Wire>::take
+    }
+
+    fn received<A: Content>(result: &Self::Read, arguments: Option<&A>) {
+        hand_over(arguments, result);
+    }
+
+    #[inline]
+    fn output(read: Result<Self::Read, CallError>) -> Self::Output {
+        flatten(read)
+    }
+}
+
+/// Writes the result into a buffer of the caller's.
+pub struct Fill<'b, R, B: ?Sized> {
+    buffer: &'b mut B,
+    result: PhantomData<fn() -> R>,
+}
+
+impl<'b, R, B: ?Sized> Fill<'b, R, B> {
+    #[inline]
+    pub(crate) fn new(buffer: &'b mut B) -> Self {
+        Fill { buffer, result: PhantomData }
+    }
+}
+
+impl<R: Fills<B>, B: ?Sized> Take for Fill<'_, R, B> {
+    type Read = R::Filled;
+    type Output = Result<R::Filled, CallError>;
+    const STREAMS: bool = R::STREAMS;
+
+    #[inline]
+    fn reader(&mut self) -> impl FnMut(&mut Input<'_>) -> Result<R::Filled, WireError> {
+        |input| R::fill(input, self.buffer)
+    }
+
+    fn output(read: Result<R::Filled, CallError>) -> Self::Output {
+        read
+    }
+}
+
+/// Writes the result into a buffer of the caller's, unless it is the method's error.
+pub struct TryFill<'b, T, E, B: ?Sized> {
+    buffer: &'b mut B,
+    result: PhantomData<fn() -> Result<T, E>>,
+}
+
+impl<'b, T, E, B: ?Sized> TryFill<'b, T, E, B> {
+    #[inline]
+    pub(crate) fn new(buffer: &'b mut B) -> Self {
+        TryFill { buffer, result: PhantomData }
+    }
+}
+
+impl<T: Fills<B>, E: Wire, B: ?Sized> Take for TryFill<'_, T, E, B> {
+    type Read = Result<T::Filled, E>;
+    type Output = Result<T::Filled, CallError<E>>;
+    const STREAMS: bool = T::STREAMS || E::STREAMS;
+
+    #[inline]
+    fn reader(&mut self) -> impl FnMut(&mut Input<'_>) -> Result<Self::Read, WireError> {
+        |input| try_fill::<T, B, E>(input, self.buffer)
+    }
+
+    fn received<A: Content>(result: &Self::Read, _: Option<&A>) {
+        if let Err(error) = result {
+            error.streams(&mut |stream| stream.received());
+        }
+    }
+
+    fn output(read: Result<Self::Read, CallError>) -> Self::Output {
+        flatten(read)
+    }
+}
+
+/// The user's error and ours in one level.
+#[inline]
+fn flatten<T, E>(result: Result<Result<T, E>, CallError>) -> Result<T, CallError<E>> {
+    match result {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(CallError::Method(error)),
+        Err(error) => Err(error.widen()),
+    }
+}
+
+/// A result was read, with its streams. Those of the arguments go on where the first of the result is read.
+fn hand_over<A: Content, R: Wire>(arguments: Option<&A>, result: &R) {
+    result.streams(&mut |stream| stream.received());
+    let Some(arguments) = arguments else { return };
+    let mut left = Arguments::default();
+    arguments.streams(&mut |stream| left.streams.push(Rc::clone(stream)));
+    if left.streams.is_empty() {
+        return;
+    }
+    let left = Rc::new(left);
+    result.streams(&mut |stream| stream.adopt(&left));
+}

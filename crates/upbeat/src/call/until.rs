@@ -1,0 +1,38 @@
+//! Until when a call lasts.
+
+use crate::session::Extensions;
+use std::time::Duration;
+use upbeat_core::term::Term;
+use upbeat_memory::ticks::nanoseconds;
+
+/// The deadline of a call, by the clock of its [`Route`](super::Route).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Until {
+    pub(crate) end: u64,
+    /// Until when the deadline may be extended, if the callee may ask for that.
+    pub(crate) most: Option<u64>,
+}
+
+impl Until {
+    /// Returns a deadline that stands.
+    pub(crate) fn after(now: u64, time: Duration) -> Until {
+        Until { end: now.saturating_add(nanoseconds(time)), most: None }
+    }
+
+    /// Returns the deadline that may be extended until `total` is over.
+    pub(crate) fn extendable(self, now: u64, total: Duration) -> Until {
+        Until { most: Some(now.saturating_add(nanoseconds(total))), ..self }
+    }
+
+    /// Returns what stands before the request of the call: the time that is left.
+    pub(crate) fn extensions(self, now: u64) -> Extensions {
+        let left = |end: u64| end.saturating_sub(now) / 1000;
+        let (deadline, extendable) = (Some(left(self.end)), self.most.map(left));
+        Extensions { deadline, extendable, ..Extensions::NONE }
+    }
+
+    /// Returns the term by which a handle answers a callee that asks for more time, if it may ask.
+    pub(crate) fn term(self) -> Option<Term> {
+        self.most.map(|most| Term::new(self.end, most))
+    }
+}
