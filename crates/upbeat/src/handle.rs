@@ -34,25 +34,23 @@ mod awaited;
 
 mod streaming;
 
-mod filling;
+mod blocking;
 
 pub use awaited::{HandleCall, HandleRoute, HandleSend, HandleTryCall};
-pub use filling::BlockingFilling;
+pub use blocking::{Blocking, BlockingFilling};
 pub(crate) use side::Side;
 use side::Sides;
 pub(crate) use streaming::wait;
 
-use crate::call::{Split, To, Until, Whole};
+use crate::call::Until;
 use crate::carriers::Carriers;
 use crate::dispatch::Dispatcher;
 use crate::error::{BuildError, CallError, ConnectError, Lost, Why};
 use crate::sampling::Pages;
 use crate::setup::{longest, place, program_id, sampling};
 use crate::wait::Waiting;
-use crate::wire::{Content, Wire};
 use caller::Caller;
 use lasting::now_ns;
-use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -417,186 +415,7 @@ pub struct BoundHandle {
 impl BoundHandle {
     /// Calls that block this thread. Keep it while you call: it keeps a session.
     pub fn blocking(&self) -> Blocking<'_> {
-        Blocking { handle: self, caller: RefCell::new(None), deadline: None, total: None }
-    }
-}
-
-/// Calls that block the calling thread, over a session of their own.
-///
-/// ```no_run
-/// # #[upbeat::service]
-/// # pub trait Counter {
-/// #     async fn add(&self, n: u64) -> u64;
-/// #     #[oneway]
-/// #     async fn reset(&self);
-/// # }
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let counter: CounterHandle = upbeat::handle::connect("counter")?;
-/// // One session for all of these calls.
-/// let blocking = counter.blocking();
-/// for n in 0..1000 {
-///     blocking.add(n)?;
-/// }
-/// # Ok(()) }
-/// ```
-pub struct Blocking<'h> {
-    handle: &'h BoundHandle,
-    caller: RefCell<Option<Caller>>,
-    /// For how long each call may block, and for how long if its callee asks for more.
-    deadline: Option<Duration>,
-    total: Option<Duration>,
-}
-
-impl Blocking<'_> {
-    /// Gives each call up after `after`, here and at the callee, to whom the deadline travels. What the
-    /// call waits for does not matter: the session, room, or the answer. One-way messages wait for room
-    /// no longer than that, and have not been sent then.
-    ///
-    /// ```no_run
-    /// # #[upbeat::service]
-    /// # pub trait Counter {
-    /// #     async fn add(&self, n: u64) -> u64;
-    /// # }
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use std::time::Duration;
-    /// use upbeat::CallError;
-    ///
-    /// let counter: CounterHandle = upbeat::handle::connect("counter")?;
-    /// let blocking = counter.blocking().deadline(Duration::from_millis(100));
-    /// match blocking.add(1) {
-    ///     Err(CallError::Deadline) => eprintln!("the counter is silent"),
-    ///     sum => println!("{}", sum?),
-    /// }
-    /// # Ok(()) }
-    /// ```
-    #[must_use = "it says how long the calls of what it gives may block"]
-    pub fn deadline(mut self, after: Duration) -> Self {
-        (self.deadline, self.total) = (Some(after), None);
-        self
-    }
-
-    /// Lets callees ask to have the deadline extended, by [`extend`](crate::extend), until `total` is over
-    /// since the call began. Without a deadline before it, it says nothing.
-    ///
-    /// ```no_run
-    /// # #[upbeat::service]
-    /// # pub trait Counter {
-    /// #     async fn add(&self, n: u64) -> u64;
-    /// # }
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use std::time::Duration;
-    ///
-    /// let counter: CounterHandle = upbeat::handle::connect("counter")?;
-    /// let (usually, at_most) = (Duration::from_millis(100), Duration::from_secs(5));
-    /// let blocking = counter.blocking().deadline(usually).extendable(at_most);
-    /// println!("{}", blocking.add(1)?);
-    /// # Ok(()) }
-    /// ```
-    #[must_use = "it says how long the calls of what it gives may block"]
-    pub fn extendable(mut self, total: Duration) -> Self {
-        self.total = Some(total);
-        self
-    }
-
-    /// Until when a call may last that begins now.
-    fn until(&self) -> Option<Until> {
-        let (after, now) = (self.deadline?, now_ns());
-        let until = Until::after(now, after);
-        Some(self.total.map_or(until, |total| until.extendable(now, total)))
-    }
-
-    /// Calls the method that stands at `index` in the service, and waits.
-    #[inline]
-    pub fn call<A: Content, R: Wire>(
-        &self,
-        index: usize,
-        method: &'static str,
-        arguments: A,
-    ) -> Result<R, CallError> {
-        self.taking(index, method, arguments, Whole::default())
-    }
-
-    /// Calls a method whose result is the user's `Result`, and waits.
-    #[inline]
-    pub fn try_call<A: Content, T: Wire, E: Wire>(
-        &self,
-        index: usize,
-        method: &'static str,
-        arguments: A,
-    ) -> Result<T, CallError<E>> {
-        self.taking(index, method, arguments, Split::default())
-    }
-
-    /// Sends a one-way message, and waits for room.
-    #[inline]
-    pub fn send<A: Content>(
-        &self,
-        index: usize,
-        method: &'static str,
-        arguments: A,
-    ) -> Result<(), CallError> {
-        const { assert!(!A::STREAMS, "nobody goes on with the streams of a one-way message") };
-        let until = self.until();
-        self.with(until, |caller| caller.send(To::new(index, method), &arguments, until))
-    }
-
-    #[inline]
-    fn with<T>(
-        &self,
-        until: Option<Until>,
-        act: impl FnOnce(&mut Caller) -> Result<T, CallError>,
-    ) -> Result<T, CallError> {
-        self.handle.shared.check_process()?;
-        if Dispatcher::is_driving() {
-            return Err(CallError::WouldBlockNode);
-        }
-        let mut caller = self.caller.borrow_mut();
-        let stands = caller.as_mut().is_some_and(Caller::stands);
-        match &mut *caller {
-            Some(caller) if stands => act(caller),
-            caller => act(self.prepare(caller, until)?),
-        }
-    }
-
-    /// Takes a session that stands ready, or opens one.
-    #[cold]
-    fn prepare<'a>(
-        &self,
-        caller: &'a mut Option<Caller>,
-        until: Option<Until>,
-    ) -> Result<&'a mut Caller, CallError> {
-        *caller = None;
-        while let Some(mut idle) = self.handle.shared.idle().pop() {
-            // One that stood idle may have ended meanwhile.
-            idle.hear();
-            if idle.ended().is_none() {
-                return Ok(caller.insert(idle));
-            }
-        }
-        let until = until.map(|until| until.end);
-        Ok(caller.insert(self.handle.shared.open(until)?))
-    }
-}
-
-impl Drop for Blocking<'_> {
-    fn drop(&mut self) {
-        if !self.handle.shared.made.is_this() {
-            // The session is the parent's.
-            std::mem::forget(self.caller.take());
-            return;
-        }
-        if let Some(caller) = self.caller.take()
-            && caller.ended().is_none()
-        {
-            caller.session.retire_all_slabs();
-            caller.flush();
-            // Nobody looks at it from here on.
-            let quiet = caller.may_sleep();
-            let mut idle = self.handle.shared.idle();
-            if quiet && idle.len() < IDLE_MAX {
-                idle.push(caller);
-            }
-        }
+        Blocking::new(self)
     }
 }
 

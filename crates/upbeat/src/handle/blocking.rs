@@ -1,0 +1,278 @@
+//! Calls that block the thread that calls.
+//!
+//! Invariant: a call that has its session takes no lock and allocates nothing, and what it reads its result into
+//! may be a buffer of the caller's.
+
+use super::caller::Caller;
+use super::lasting::now_ns;
+use super::{BoundHandle, IDLE_MAX, wait};
+use crate::call::{Fill, Split, Take, To, TryFill, Until, Whole};
+use crate::dispatch::Dispatcher;
+use crate::error::CallError;
+use crate::wire::{Content, Fills, Wire};
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::time::Duration;
+
+/// Calls that block the calling thread, over a session of their own.
+///
+/// ```no_run
+/// # #[upbeat::service]
+/// # pub trait Counter {
+/// #     async fn add(&self, n: u64) -> u64;
+/// #     #[oneway]
+/// #     async fn reset(&self);
+/// # }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let counter: CounterHandle = upbeat::handle::connect("counter")?;
+/// // One session for all of these calls.
+/// let blocking = counter.blocking();
+/// for n in 0..1000 {
+///     blocking.add(n)?;
+/// }
+/// # Ok(()) }
+/// ```
+pub struct Blocking<'h> {
+    handle: &'h BoundHandle,
+    caller: RefCell<Option<Caller>>,
+    /// For how long each call may block, and for how long if its callee asks for more.
+    deadline: Option<Duration>,
+    total: Option<Duration>,
+}
+
+impl<'h> Blocking<'h> {
+    /// Makes what calls through `handle`. It takes its session with the first call.
+    pub(super) fn new(handle: &'h BoundHandle) -> Blocking<'h> {
+        Blocking { handle, caller: RefCell::new(None), deadline: None, total: None }
+    }
+}
+
+impl Blocking<'_> {
+    /// Gives each call up after `after`, here and at the callee, to whom the deadline travels. What the
+    /// call waits for does not matter: the session, room, or the answer. One-way messages wait for room
+    /// no longer than that, and have not been sent then.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use upbeat::CallError;
+    ///
+    /// let counter: CounterHandle = upbeat::handle::connect("counter")?;
+    /// let blocking = counter.blocking().deadline(Duration::from_millis(100));
+    /// match blocking.add(1) {
+    ///     Err(CallError::Deadline) => eprintln!("the counter is silent"),
+    ///     sum => println!("{}", sum?),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    #[must_use = "it says how long the calls of what it gives may block"]
+    pub fn deadline(mut self, after: Duration) -> Self {
+        (self.deadline, self.total) = (Some(after), None);
+        self
+    }
+
+    /// Lets callees ask to have the deadline extended, by [`extend`](crate::extend), until `total` is over
+    /// since the call began. Without a deadline before it, it says nothing.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let counter: CounterHandle = upbeat::handle::connect("counter")?;
+    /// let (usually, at_most) = (Duration::from_millis(100), Duration::from_secs(5));
+    /// let blocking = counter.blocking().deadline(usually).extendable(at_most);
+    /// println!("{}", blocking.add(1)?);
+    /// # Ok(()) }
+    /// ```
+    #[must_use = "it says how long the calls of what it gives may block"]
+    pub fn extendable(mut self, total: Duration) -> Self {
+        self.total = Some(total);
+        self
+    }
+
+    /// Until when a call may last that begins now.
+    fn until(&self) -> Option<Until> {
+        let (after, now) = (self.deadline?, now_ns());
+        let until = Until::after(now, after);
+        Some(self.total.map_or(until, |total| until.extendable(now, total)))
+    }
+
+    /// Calls the method that stands at `index` in the service, and waits.
+    #[inline]
+    pub fn call<A: Content, R: Wire>(
+        &self,
+        index: usize,
+        method: &'static str,
+        arguments: A,
+    ) -> Result<R, CallError> {
+        self.taking(index, method, arguments, Whole::default())
+    }
+
+    /// Calls a method whose result is the user's `Result`, and waits.
+    #[inline]
+    pub fn try_call<A: Content, T: Wire, E: Wire>(
+        &self,
+        index: usize,
+        method: &'static str,
+        arguments: A,
+    ) -> Result<T, CallError<E>> {
+        self.taking(index, method, arguments, Split::default())
+    }
+
+    /// Sends a one-way message, and waits for room.
+    #[inline]
+    pub fn send<A: Content>(
+        &self,
+        index: usize,
+        method: &'static str,
+        arguments: A,
+    ) -> Result<(), CallError> {
+        const { assert!(!A::STREAMS, "nobody goes on with the streams of a one-way message") };
+        let until = self.until();
+        self.with(until, |caller| caller.send(To::new(index, method), &arguments, until))
+    }
+
+    #[inline]
+    fn with<T>(
+        &self,
+        until: Option<Until>,
+        act: impl FnOnce(&mut Caller) -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
+        self.handle.shared.check_process()?;
+        if Dispatcher::is_driving() {
+            return Err(CallError::WouldBlockNode);
+        }
+        let mut caller = self.caller.borrow_mut();
+        let stands = caller.as_mut().is_some_and(Caller::stands);
+        match &mut *caller {
+            Some(caller) if stands => act(caller),
+            caller => act(self.prepare(caller, until)?),
+        }
+    }
+
+    /// Takes a session that stands ready, or opens one.
+    #[cold]
+    fn prepare<'a>(
+        &self,
+        caller: &'a mut Option<Caller>,
+        until: Option<Until>,
+    ) -> Result<&'a mut Caller, CallError> {
+        *caller = None;
+        while let Some(mut idle) = self.handle.shared.idle().pop() {
+            // One that stood idle may have ended meanwhile.
+            idle.hear();
+            if idle.ended().is_none() {
+                return Ok(caller.insert(idle));
+            }
+        }
+        let until = until.map(|until| until.end);
+        Ok(caller.insert(self.handle.shared.open(until)?))
+    }
+}
+
+impl Drop for Blocking<'_> {
+    fn drop(&mut self) {
+        if !self.handle.shared.made.is_this() {
+            // The session is the parent's.
+            std::mem::forget(self.caller.take());
+            return;
+        }
+        if let Some(caller) = self.caller.take()
+            && caller.ended().is_none()
+        {
+            caller.session.retire_all_slabs();
+            caller.flush();
+            // Nobody looks at it from here on.
+            let quiet = caller.may_sleep();
+            let mut idle = self.handle.shared.idle();
+            if quiet && idle.len() < IDLE_MAX {
+                idle.push(caller);
+            }
+        }
+    }
+}
+
+/// A call that blocks the calling thread, and whose result goes into a buffer: see [`Blocking::filling`].
+#[must_use = "nothing is called until a method is"]
+pub struct BlockingFilling<'b, B: ?Sized> {
+    blocking: &'b Blocking<'b>,
+    buffer: &'b mut B,
+}
+
+impl Blocking<'_> {
+    /// Has the result of the method that is called next written into `buffer`, straight from where the
+    /// callee wrote it: see [`Call::into`](crate::call::Call::into).
+    ///
+    /// ```
+    /// #[upbeat::service]
+    /// pub trait Sensor {
+    ///     async fn samples(&self, count: u64) -> Vec<f32>;
+    /// }
+    ///
+    /// fn first(sensor: &SensorBlocking) -> Result<f32, upbeat::CallError> {
+    ///     let mut samples = [0.0; 16];
+    ///     sensor.filling(&mut samples).samples(16)?;
+    ///     Ok(samples[0])
+    /// }
+    /// ```
+    #[inline]
+    pub fn filling<'b, B: ?Sized>(&'b self, buffer: &'b mut B) -> BlockingFilling<'b, B> {
+        BlockingFilling { blocking: self, buffer }
+    }
+}
+
+impl<B: ?Sized> BlockingFilling<'_, B> {
+    /// Calls the method that stands at `index` in the service, waits, and gives what is known of its result: how many items a sequence has.
+    #[inline]
+    pub fn call<A: Content, R: Fills<B>>(
+        self,
+        index: usize,
+        method: &'static str,
+        arguments: A,
+    ) -> Result<R::Filled, CallError> {
+        let BlockingFilling { blocking, buffer } = self;
+        blocking.taking(index, method, arguments, Fill::<R, B>::new(buffer))
+    }
+
+    /// The same of a method whose result is the user's `Result`.
+    #[inline]
+    pub fn try_call<A: Content, R: Fills<B>, E: Wire>(
+        self,
+        index: usize,
+        method: &'static str,
+        arguments: A,
+    ) -> Result<R::Filled, CallError<E>> {
+        let BlockingFilling { blocking, buffer } = self;
+        blocking.taking(index, method, arguments, TryFill::<R, E, B>::new(buffer))
+    }
+}
+
+impl Blocking<'_> {
+    /// Calls, and has `take` read the result where it lies.
+    #[inline]
+    pub(super) fn taking<A: Content, T: Take>(
+        &self,
+        index: usize,
+        method: &'static str,
+        arguments: A,
+        mut take: T,
+    ) -> T::Output {
+        let until = self.until();
+        if A::STREAMS || T::STREAMS {
+            // Streams go on over the session that several may use.
+            let mut call = self.handle.calling(index, method, arguments, take).until(until);
+            return T::output(wait(poll_fn(|context| call.poll_read(context))));
+        }
+        let to = To::new(index, method);
+        let read = take.reader();
+        T::output(self.with(until, |caller| caller.call(to, arguments, until, read)))
+    }
+}
