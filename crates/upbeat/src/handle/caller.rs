@@ -58,6 +58,21 @@ impl Wants {
     }
 }
 
+/// What is noted between two looks at the session.
+#[derive(Default)]
+struct Noted {
+    /// Whether the session's thread has slept, and not read since what has woken it.
+    rung: Cell<bool>,
+    /// Whether rings may have been heard along with a segment of the peer's.
+    heard: Cell<bool>,
+    /// Whether a future has looked for its reply in vain, and waits for it.
+    waits: Cell<bool>,
+    /// Whether a future has found its reply, and leaves.
+    rests: Cell<bool>,
+    /// Whether the session's thread wakes to give up what nobody uses.
+    tidies: Cell<bool>,
+}
+
 /// The session, its numbers, and how its holder waits.
 pub(crate) struct Caller {
     home: Home,
@@ -71,16 +86,7 @@ pub(crate) struct Caller {
     used: u64,
     /// Waits until it is seen whether others run on this processor.
     turns_left: u32,
-    /// Whether its thread has slept, and not read since what has woken it.
-    rung: bool,
-    /// Whether rings may have been heard along with a segment of the peer's.
-    heard: Cell<bool>,
-    /// Whether a future has looked for its reply in vain, and waits for it.
-    waits: bool,
-    /// Whether a future has found its reply, and leaves.
-    rests: Cell<bool>,
-    /// Whether its thread wakes to give up what nobody uses.
-    tidies: Cell<bool>,
+    noted: Noted,
     /// What its thread looks after besides, if it has one of its own.
     watch: Option<Arc<Watch>>,
     /// When the thread that blocks gives up what it waits for.
@@ -129,11 +135,7 @@ impl Caller {
             watched: Instant::now(),
             used: ticks(),
             turns_left: TURNS_PER_TICK,
-            rung: false,
-            heard: Cell::new(false),
-            waits: false,
-            rests: Cell::new(false),
-            tidies: Cell::new(false),
+            noted: Noted::default(),
             watch,
             until: Cell::new(until),
             terms: RefCell::default(),

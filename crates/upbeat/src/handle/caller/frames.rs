@@ -105,6 +105,6 @@ impl<'c> Driver<'c> for &'c Caller {
     }
 
     fn reads_socket(self) {
-        self.heard.set(true);
+        self.noted.heard.set(true);
     }
 }

@@ -135,7 +135,7 @@ impl Caller {
     /// Sleeps until the peer rings.
     fn sleep(&mut self) {
         // What has rung the last time is read when nobody waits for what it told of.
-        if std::mem::take(&mut self.rung) && !self.session.carrier.is_stream() {
+        if self.noted.rung.take() && !self.session.carrier.is_stream() {
             self.hear();
         }
         if self.may_sleep() {
@@ -145,7 +145,7 @@ impl Caller {
             if wait(bell, writable, self.watch.as_deref(), left.as_ref()) {
                 self.end(Why::Closed);
             }
-            self.rung = true;
+            self.noted.rung.set(true);
             self.sampling.woke();
         }
         self.home.page().promise();
@@ -221,7 +221,7 @@ impl Caller {
     /// In how many nanoseconds the thread that is about to sleep must wake, to give up what nobody uses.
     pub(in crate::handle) fn tidies_in_ns(&self) -> Option<u64> {
         let kept = self.session.tidy_in_ns();
-        self.tidies.set(kept.is_some());
+        self.noted.tidies.set(kept.is_some());
         kept
     }
 
@@ -243,7 +243,7 @@ impl Caller {
         while let Some(most) = most
             && self.session.ended().is_none()
         {
-            self.waits = true;
+            self.noted.waits.set(true);
             let looks = self.pace.looks(false);
             if looks > 1 {
                 self.awake();
@@ -254,8 +254,8 @@ impl Caller {
             });
             if result.is_some() {
                 self.pace.busy();
-                self.waits = false;
-                self.rests.set(true);
+                self.noted.waits.set(false);
+                self.noted.rests.set(true);
                 return result;
             }
             match self.pace.idle(false) {
@@ -273,7 +273,7 @@ impl Caller {
 
     /// The wait is over of a future that looked for its reply in vain.
     pub(in crate::handle) fn has_waited(&mut self) {
-        if std::mem::take(&mut self.waits) {
+        if self.noted.waits.take() {
             self.pace.slept();
         }
     }
@@ -297,11 +297,11 @@ impl Caller {
             return true;
         }
         let session = &self.session;
-        let must_tidy = !self.tidies.get() && session.tidy_in_ns().is_some();
-        let heard = self.heard.take();
+        let must_tidy = !self.noted.tidies.get() && session.tidy_in_ns().is_some();
+        let heard = self.noted.heard.take();
         let is_promised = self.home.page().is_promised();
         let is_idle = || session.calls_open() == 0 && !session.is_pressed();
-        let rests = self.rests.take() && is_idle() && !session.awaits_senders();
+        let rests = self.noted.rests.take() && is_idle() && !session.awaits_senders();
         if must_tidy || !heard && (!is_promised || rests) {
             return !must_tidy;
         }
