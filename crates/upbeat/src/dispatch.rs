@@ -11,11 +11,11 @@ mod driven;
 
 mod who;
 
+mod hot;
+
 mod sessions;
 
 mod first_poll;
-
-mod hot;
 
 mod frames;
 
@@ -37,11 +37,11 @@ mod woken;
 
 mod sleep;
 
-mod polled;
-
 mod leases;
 
 mod bounds;
+
+mod polled;
 
 mod sampling;
 
@@ -52,16 +52,14 @@ mod pumped;
 use crate::driver::{Cause, Main};
 use crate::drives::Drives;
 use crate::reactor::{Reactor, Source};
-use crate::sample::{Half, Sample};
+use crate::sample::Sample;
 use crate::sampling::{Book, Pages, Sampling};
 use crate::session::{Session, Waiter};
 use crate::task::Tasks;
-use crate::timer::Timers;
 use crate::wait::{Pace, TURNS_PER_TICK};
-use crate::wake::{MAIN, Ready, Roster, TaskId};
+use crate::wake::{MAIN, Roster, TaskId};
 use crate::wire::Input;
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::cell::Cell;
 use std::mem::needs_drop;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -71,21 +69,16 @@ use std::task::{Context, Waker};
 use upbeat_core::backoff::{Jitter, again};
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::{CallNumber, Kind};
-use upbeat_core::limits::SESSIONS_PER_NODE_MAX;
-use upbeat_core::session::Expiries;
 use upbeat_memory::counters::Counters;
-use upbeat_memory::fork::Process;
-use upbeat_memory::pool::{Key, Pool};
+use upbeat_memory::pool::Key;
 use upbeat_memory::sync::{Fenced, fence_full};
 use upbeat_transport::home::Home;
 
 pub(crate) use driven::Enter;
-use first_poll::FirstPoll;
 pub(crate) use leases::{Lease, Loan};
 pub use polled::OverRun;
 pub(crate) use promoted::Charge;
 pub(crate) use sessions::{Connecting, OnLost, Settings};
-use sessions::{Door, Place};
 pub(crate) use streams::{Inlet, Methods as StreamMethods, NodeSession, Outlet};
 
 /// What the dispatcher does with a request.
@@ -166,72 +159,24 @@ static NO_WAKER: u8 = 0;
 
 const NOBODY: Current = Current { task: 0, waker: (&raw const NO_WAKER).cast() };
 
-/// Descriptors of the application, by number, and who waits for them.
-type Applications = RefCell<BTreeMap<u32, Waker>>;
-
 /// A node's inside.
 pub(crate) struct Dispatcher {
     pub(crate) home: Home,
-    /// Where it was made. A child that was forked there must not use it.
-    made: Process,
-    /// The number that the thread has given it; 0 before the first drive and behind its end.
-    number: Cell<u32>,
-    /// Whether it has ended.
-    ended: Cell<bool>,
-    pub(crate) drives: Rc<Drives>,
     pub(crate) settings: Settings,
-    places: RefCell<Pool<Place>>,
-    hot: hot::Hot,
-    methods: RefCell<Vec<Entry>>,
-    /// Methods that a running handler has entered.
-    offered: RefCell<Vec<Entry>>,
-    streams: streams::Streams,
-    tasks: Rc<Tasks>,
-    handlers: who::Handlers,
-    roster: Arc<Roster>,
-    ready: RefCell<Ready>,
-    /// Requests that were made tasks at once and come before those that were woken.
-    front: RefCell<VecDeque<TaskId>>,
-    current: Cell<Current>,
-    first_poll: FirstPoll,
-    /// What is being run, should it panic.
-    running: Cell<Running>,
+    pub(crate) life: driven::Life,
+    peers: sessions::Peers,
+    served: requests::Served,
+    work: woken::Work,
+    run: polled::Run,
     /// Whether something was sent, so that promises are to be looked at.
     unflushed: Cell<bool>,
     /// Whether somebody may be waiting for room.
     pressed: pumped::Pressed,
-    pub(crate) timers: RefCell<Timers>,
-    reactor: Reactor,
-    pace: RefCell<Pace>,
-    expiries: RefCell<Expiries<TaskId>>,
-    purse: Rc<promoted::Purse>,
-    /// Sessions in which requests wait to be accepted.
-    waiting: RefCell<VecDeque<Rc<Session>>>,
-    sources: Cell<Vec<Source>>,
-    applications: Applications,
-    next_descriptor: Cell<u32>,
-    turns_left: Cell<u32>,
-    /// How often a turn looks.
-    looks: Cell<u32>,
-    /// And how often if it had no streams to pump.
-    pump_looks: Cell<u32>,
+    flow: promoted::Flow,
     contract: contract::Contract,
-    /// Whether a loop of the application's own may have waited for the descriptor.
-    waited: Cell<bool>,
-    openings: Cell<usize>,
-    door: RefCell<Door>,
-    closing: Cell<bool>,
-    clock: sleep::Clock,
-    polled: polled::Polled,
-    /// For callers that must not come back together.
-    jitter: Cell<Jitter>,
-    bound: bounds::Bound,
-    extensible: leases::Extensible,
-    sampling: Sampling,
-    /// Halves of sampled calls that are to be sent when nothing else is to be done.
-    outgoing: RefCell<Vec<(Rc<Session>, Half)>>,
-    tallies: [Cell<u64>; Counter::COUNT],
-    counters: Counters,
+    waits: sleep::Waits,
+    pub(crate) events: sockets::Events,
+    account: sampling::Account,
 }
 
 impl Dispatcher {
@@ -243,76 +188,40 @@ impl Dispatcher {
         let roster = Roster::new()?;
         let reactor = Reactor::new()?;
         reactor.add(&*roster, Source::Roster)?;
-        let pace = Pace::new(settings.waiting);
-        let (looks, pump_looks) = (Cell::new(pace.looks(false)), Cell::new(pace.looks(false)));
-        let pace = RefCell::new(pace);
-        let jitter = Cell::new(Jitter::new(home.incarnation()));
+        let jitter = Jitter::new(home.incarnation());
         let name = home.name().map(ToString::to_string).unwrap_or_default();
         let book = Book::Own(Box::new(Pages::new(name.clone(), counters.is_shared())));
         let sampling = Sampling::new(settings.sampling, home.incarnation(), book);
-        let purse = Rc::new(promoted::Purse::new(settings.budget));
         let drives = Rc::new(Drives::new(&roster, name, settings.undriven_period));
+        let tasks = Tasks::new(Rc::clone(&drives));
         let dispatcher = Dispatcher {
-            home,
-            made: Process::this(),
-            number: Cell::new(0),
-            ended: Cell::new(false),
-            drives: Rc::clone(&drives),
-            settings,
-            places: RefCell::new(Pool::new(SESSIONS_PER_NODE_MAX as u32)),
-            hot: hot::Hot::default(),
-            methods: RefCell::default(),
-            offered: RefCell::default(),
-            streams: streams::Streams::default(),
-            tasks: Tasks::new(drives),
-            handlers: who::Handlers::default(),
-            roster,
-            ready: RefCell::default(),
-            front: RefCell::default(),
-            current: Cell::new(NOBODY),
-            first_poll: FirstPoll::default(),
-            running: Cell::new(Running::Nothing),
+            life: driven::Life::new(drives),
+            peers: sessions::Peers::default(),
+            served: requests::Served::default(),
+            work: woken::Work::new(tasks, roster),
+            run: polled::Run::default(),
             unflushed: Cell::new(false),
             pressed: pumped::Pressed::default(),
-            timers: RefCell::default(),
-            expiries: RefCell::default(),
-            purse,
-            waiting: RefCell::default(),
-            reactor,
-            sources: Cell::default(),
-            applications: RefCell::default(),
-            next_descriptor: Cell::new(0),
-            pace,
-            turns_left: Cell::new(TURNS_PER_TICK),
-            looks,
-            pump_looks,
+            flow: promoted::Flow::new(promoted::Purse::new(settings.budget), jitter),
             contract: contract::Contract::default(),
-            waited: Cell::new(false),
-            door: RefCell::default(),
-            openings: Cell::new(0),
-            closing: Cell::new(false),
-            clock: sleep::Clock::new(),
-            polled: polled::Polled::default(),
-            jitter,
-            bound: bounds::Bound::default(),
-            extensible: leases::Extensible::default(),
-            sampling,
-            outgoing: RefCell::default(),
-            tallies: [const { Cell::new(0) }; Counter::COUNT],
-            counters,
+            waits: sleep::Waits::new(Pace::new(settings.waiting)),
+            events: sockets::Events::new(reactor),
+            account: sampling::Account::new(sampling, counters),
+            home,
+            settings,
         };
         Ok(Rc::new(dispatcher))
     }
 
     /// Enters a method.
     pub(crate) fn offer(&self, entry: Entry) {
-        match self.methods.try_borrow_mut() {
+        match self.served.methods.try_borrow_mut() {
             Ok(mut methods) => {
                 methods.push(entry);
                 self.may_over_run(methods.len());
             }
             // From a handler, which is one of them: entered when it is done.
-            Err(_) => self.offered.borrow_mut().push(entry),
+            Err(_) => self.served.offered.borrow_mut().push(entry),
         }
     }
 
@@ -320,15 +229,15 @@ impl Dispatcher {
     fn show_counters(&self) {
         self.tally_polled();
         self.tally_contained();
-        for (index, tally) in self.tallies.iter().enumerate() {
-            self.counters.set(index, tally.get());
+        for (index, tally) in self.account.tallies.iter().enumerate() {
+            self.account.counters.set(index, tally.get());
         }
     }
 
     /// Counts something. What is counted is shown to observers at the next tick.
     #[inline]
     pub(crate) fn count(&self, counter: Counter) {
-        let tally = &self.tallies[counter as usize];
+        let tally = &self.account.tallies[counter as usize];
         tally.set(tally.get() + 1);
     }
 
@@ -336,14 +245,14 @@ impl Dispatcher {
     #[inline(always)]
     pub(crate) fn drop_result<R>(&self, result: R) {
         if needs_drop::<R>() {
-            self.running.set(self.running.get().answered());
+            self.run.running.set(self.run.running.get().answered());
         }
         drop(result);
     }
 
     /// Counts so many.
     pub(crate) fn count_more(&self, counter: Counter, more: u64) {
-        let tally = &self.tallies[counter as usize];
+        let tally = &self.account.tallies[counter as usize];
         tally.set(tally.get().saturating_add(more));
     }
 
@@ -351,27 +260,27 @@ impl Dispatcher {
     pub(crate) fn counted(&self, counter: Counter) -> u64 {
         self.tally_polled();
         self.tally_contained();
-        self.tallies[counter as usize].get()
+        self.account.tallies[counter as usize].get()
     }
 
     /// Handlers so far that were done when first polled.
     #[inline]
     pub(crate) fn inline_so_far(&self) -> u64 {
-        self.tallies[Counter::HandlersInline as usize].get()
+        self.account.tallies[Counter::HandlersInline as usize].get()
     }
 
     /// Polls the future that drives the node.
     #[inline]
     pub(crate) fn polling_main(&self, waker: &Waker, poll: impl FnOnce()) {
-        self.current.set(Current { task: MAIN, waker: waker.data() });
+        self.run.current.set(Current { task: MAIN, waker: waker.data() });
         self.polls();
         poll();
-        self.current.set(NOBODY);
+        self.run.current.set(NOBODY);
     }
 
     /// Nobody drives the node from here on: its peers must ring.
     pub(crate) fn leave(self: &Rc<Self>) {
-        self.flush(&self.hot.hold());
+        self.flush(&self.peers.hot.hold());
         self.rest_streams();
         self.home.page().withdraw();
         self.show_counters();
@@ -380,18 +289,18 @@ impl Dispatcher {
     /// A call was refused once more. Returns how often it was, and after how many nanoseconds it is sent
     /// again.
     pub(crate) fn back_off(&self, refusals: u64) -> (u64, u64) {
-        let (random, next) = self.jitter.get().next();
-        self.jitter.set(next);
+        let (random, next) = self.flow.jitter.get().next();
+        self.flow.jitter.set(next);
         again(refusals, random)
     }
 
     pub(crate) fn roster(&self) -> &Arc<Roster> {
-        &self.roster
+        &self.work.roster
     }
 
     /// What is being run now.
     fn running(&self) -> Running {
-        match (self.running.get(), self.current.get().task) {
+        match (self.run.running.get(), self.run.current.get().task) {
             (Running::Nothing, task) if task != MAIN && task != NOBODY.task => Running::Task(task),
             (running, _) => running,
         }
@@ -403,7 +312,7 @@ impl Dispatcher {
     /// When another executor polls the call in a forked child of the node's process.
     #[inline]
     pub(crate) fn waiter(&self, context: &Context<'_>) -> Waiter {
-        let current = self.current.get();
+        let current = self.run.current.get();
         if context.waker().data() == current.waker {
             return Waiter::Task(current.task);
         }
@@ -413,7 +322,7 @@ impl Dispatcher {
     /// Opens a call for whoever is polled now, as [`Session::open_call`] does.
     #[inline(always)]
     pub(crate) fn open_call(&self, session: &Session, context: &Context<'_>) -> Option<CallNumber> {
-        let current = self.current.get();
+        let current = self.run.current.get();
         if context.waker().data() == current.waker {
             return session.open_call(Waiter::Task(current.task));
         }
@@ -435,7 +344,7 @@ impl Dispatcher {
         if !self.is_here() {
             driven::forked();
         }
-        self.drives.is_awaited(context.waker());
+        self.life.drives.is_awaited(context.waker());
         Waiter::Waker(context.waker().clone())
     }
 
@@ -462,9 +371,9 @@ impl Dispatcher {
     /// was anything.
     #[inline]
     pub(crate) fn turn(self: &Rc<Self>, main: Main<'_>) -> bool {
-        let turn = || match self.waited.get() {
+        let turn = || match self.waits.waited.get() {
             true => {
-                self.waited.set(false);
+                self.waits.waited.set(false);
                 self.turn_resumed(main)
             }
             false => self.turn_once(1, main),
@@ -481,27 +390,27 @@ impl Dispatcher {
     /// The same with so many looks, as long as nothing has come.
     #[inline(always)]
     fn turn_once(self: &Rc<Self>, looks: u32, main: Main<'_>) -> bool {
-        let hot = self.hot.hold();
+        let hot = self.peers.hot.hold();
         let mut busy = self.look(&hot, looks, main);
         if self.pressed.is_any() {
             busy |= self.see_to_pressed(busy, main);
         }
-        if self.roster.any() {
+        if self.work.roster.any() {
             busy = true;
             self.run_woken(main);
         }
         if self.home.board().is_marked() {
             busy |= self.sweep();
         }
-        let hot = self.hot.hold_again(hot);
+        let hot = self.peers.hot.hold_again(hot);
         if self.unflushed.get() {
             self.flush(&hot);
         }
         drop(hot);
-        let left = self.turns_left.get() - 1;
-        self.turns_left.set(left);
+        let left = self.waits.turns_left.get() - 1;
+        self.waits.turns_left.set(left);
         if left == 0 {
-            self.turns_left.set(TURNS_PER_TICK);
+            self.waits.turns_left.set(TURNS_PER_TICK);
             busy |= self.tick_busy();
         }
         busy
@@ -539,6 +448,6 @@ impl Dispatcher {
 
 impl AsFd for Dispatcher {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.reactor.as_fd()
+        self.events.reactor.as_fd()
     }
 }

@@ -223,7 +223,7 @@ impl Node {
         poll_fn(|context| match connecting.poll(context.waker()) {
             Some(outcome) => Poll::Ready(outcome),
             None => {
-                self.inner.drives.is_awaited(context.waker());
+                self.inner.life.drives.is_awaited(context.waker());
                 Poll::Pending
             }
         })

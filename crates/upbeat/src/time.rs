@@ -33,7 +33,7 @@ impl Sleep {
         if self.node.now_ns() >= self.at {
             return Poll::Ready(());
         }
-        let mut timers = self.node.timers.borrow_mut();
+        let mut timers = self.node.events.timers.borrow_mut();
         let before = self.timer.and_then(|timer| timers.change(timer, context.waker()));
         let set = before.is_some();
         let timer =
@@ -65,7 +65,7 @@ impl Future for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(timer) = self.timer {
-            let waker = self.node.timers.borrow_mut().clear(timer);
+            let waker = self.node.events.timers.borrow_mut().clear(timer);
             drop(waker);
         }
     }

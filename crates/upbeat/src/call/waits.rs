@@ -58,7 +58,7 @@ pub(super) fn still_asks(
         waits.asked = None;
     }
     if grant == Grant::Awaited {
-        node.drives.is_awaited(context.waker());
+        node.life.drives.is_awaited(context.waker());
         return Ok(true);
     }
     Ok(false)
@@ -82,7 +82,7 @@ pub(super) fn not_sent(
                 waits.asked = Some(Asked { node, session, number });
                 waits.standing = None;
                 bound.node.sent(&bound.session);
-                bound.node.drives.is_awaited(context.waker());
+                bound.node.life.drives.is_awaited(context.waker());
                 return Ok(());
             }
             Err(put) => put,
@@ -98,7 +98,7 @@ pub(super) fn not_sent(
                 None => session.stand(Line::Room, &mut waits.standing, context.waker()),
             }
             node.sent(session);
-            node.drives.is_awaited(context.waker());
+            node.life.drives.is_awaited(context.waker());
             Ok(())
         }
         Put::Numbers => {
@@ -106,7 +106,7 @@ pub(super) fn not_sent(
             waits.asked = None;
             session.stand(Line::Number, &mut waits.standing, context.waker());
             node.sent(session);
-            node.drives.is_awaited(context.waker());
+            node.life.drives.is_awaited(context.waker());
             Ok(())
         }
         put => Err(not_waiting(node, session, put)),

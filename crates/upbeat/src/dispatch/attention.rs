@@ -15,7 +15,7 @@ impl Dispatcher {
     pub(super) fn heat(&self, session: &Rc<Session>) {
         if session.noted.key.get().is_some() && !session.noted.hot.replace(true) {
             session.carrier.set_attention(true);
-            self.hot.enter(session);
+            self.peers.hot.enter(session);
             if session.carrier.is_stream() {
                 self.find_streams();
             }
@@ -24,7 +24,7 @@ impl Dispatcher {
 
     /// Stops looking each turn at sessions in which nothing has come since the last time.
     pub(super) fn cool(&self) {
-        let hot = self.hot.hold();
+        let hot = self.peers.hot.hold();
         for session in hot.iter() {
             session.tidy();
             if session.is_unflushed() {
@@ -57,7 +57,7 @@ impl Dispatcher {
         }
         drop(hot);
         if cooled {
-            self.hot.left();
+            self.peers.hot.left();
             if self.pressed.pumps() {
                 self.find_streams();
             }
@@ -68,7 +68,7 @@ impl Dispatcher {
     #[cold]
     pub(super) fn sweep(&self) -> bool {
         let mut noted = Vec::new();
-        let places = self.places.borrow();
+        let places = self.peers.places.borrow();
         self.home.board().sweep(places.capacity(), |index| {
             if let Some(Place::Open(session)) =
                 places.key_at(index as u32).and_then(|key| places.get(key))
@@ -87,7 +87,7 @@ impl Dispatcher {
     pub(super) fn sweep_all(&self) {
         self.count(Counter::Sweeps);
         // A list of none takes no memory: nothing is allocated in the steady state.
-        let places = self.places.borrow();
+        let places = self.peers.places.borrow();
         let cold: Vec<_> = places
             .iter()
             .filter_map(|(_, place)| match place {
@@ -123,24 +123,24 @@ impl Dispatcher {
         self.send_halves();
         self.accept_waiting();
         let (mut pressed, mut replied) = (false, false);
-        for session in self.hot.hold().iter().filter(|session| session.is_pressed()) {
+        for session in self.peers.hot.hold().iter().filter(|session| session.is_pressed()) {
             replied |= session.settle(part);
             pressed |= session.is_pressed();
             self.unflushed.set(true);
         }
-        self.purse.set_replied(replied);
+        self.flow.purse.set_replied(replied);
         self.pressed.set(pressed | replied);
     }
 
     /// Shows every peer how many of its requests were accepted. A sender that does not wait hears of it by
     /// this alone, up to a few requests late.
     pub(super) fn show_all(&self) {
-        self.hot.hold().iter().for_each(|session| session.publish_accepted());
+        self.peers.hot.hold().iter().for_each(|session| session.publish_accepted());
     }
 
     /// Rings whoever waits for room that was made before that could be seen.
     pub(super) fn relieve_all(&self) {
-        for session in self.hot.hold().iter().filter(|session| session.peer_wants_room()) {
+        for session in self.peers.hot.hold().iter().filter(|session| session.peer_wants_room()) {
             self.relieve(session);
         }
     }

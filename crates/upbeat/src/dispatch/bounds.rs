@@ -32,23 +32,23 @@ impl Dispatcher {
 
     /// What is polled from here on has time until then.
     pub(crate) fn bound_by(&self, end: u64, lease: Option<&Rc<Lease>>) {
-        self.bound.0.set(end);
-        self.bound.1.replace(lease.cloned());
-        self.sampling.divert(true);
+        self.run.bound.0.set(end);
+        self.run.bound.1.replace(lease.cloned());
+        self.account.sampling.divert(true);
     }
 
     /// It was polled.
     pub(crate) fn unbound(&self) {
-        self.bound.0.set(NONE);
-        self.bound.1.take();
-        self.sampling.divert(false);
+        self.run.bound.0.set(NONE);
+        self.run.bound.1.take();
+        self.account.sampling.divert(false);
     }
 
     /// When the handler that is polled ends, if its caller bounded it, and by what it may ask for more.
     pub(crate) fn bound(&self) -> Option<(u64, Option<Rc<Lease>>)> {
-        match self.bound.0.get() {
+        match self.run.bound.0.get() {
             NONE => None,
-            end => Some((end, self.bound.1.borrow().clone())),
+            end => Some((end, self.run.bound.1.borrow().clone())),
         }
     }
 
@@ -70,7 +70,7 @@ impl Dispatcher {
 
     /// The microseconds that are left to the handler that is polled, if its caller bounded it.
     pub(crate) fn time_left_us(&self) -> Option<u64> {
-        match self.bound.0.get() {
+        match self.run.bound.0.get() {
             NONE => None,
             end => Some(end.saturating_sub(self.now_ns()) / 1000),
         }

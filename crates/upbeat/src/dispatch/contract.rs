@@ -46,7 +46,7 @@ impl Drop for Upcall<'_> {
     fn drop(&mut self) {
         let (contract, woken) = (&self.0.contract, Counter::MessagesWoken as usize);
         if let Some(before) = contract.woke_at.take() {
-            let tally = &self.0.tallies[woken];
+            let tally = &self.0.account.tallies[woken];
             tally.set(tally.get() + (contract.taken.get() - before));
         }
     }
@@ -72,7 +72,8 @@ impl Dispatcher {
     pub(super) fn tally_polled(&self) {
         let [polled, woken] = [Counter::MessagesPolled, Counter::MessagesWoken];
         let taken = self.contract.woke_at.get().unwrap_or(self.contract.taken.get());
-        self.tallies[polled as usize].set(taken - self.tallies[woken as usize].get());
+        self.account.tallies[polled as usize]
+            .set(taken - self.account.tallies[woken as usize].get());
     }
 
     /// Whether a task that computes lets the dispatcher take over what has come.
@@ -82,16 +83,16 @@ impl Dispatcher {
         self.contract.points.set(points);
         if points == POINTS_PER_TICK {
             self.contract.points.set(0);
-            self.turns_left.set(1);
+            self.waits.turns_left.set(1);
             return true;
         }
         let wants = |session: &Rc<crate::session::Session>| {
             session.carrier.lanes.reader().has_another() || session.is_unflushed()
         };
-        self.roster.any()
+        self.work.roster.any()
             || self.contract.others_wait.get()
             || self.home.board().is_marked()
             || self.pressed.get()
-            || self.hot.hold().iter().any(wants)
+            || self.peers.hot.hold().iter().any(wants)
     }
 }

@@ -1,8 +1,10 @@
 //! Which node a thread is driving.
 
 use super::Dispatcher;
+use crate::drives::Drives;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use upbeat_memory::fork::Process;
 
 thread_local! {
     /// The number of the node that this thread drives now; 0 if it drives none.
@@ -13,6 +15,27 @@ thread_local! {
 }
 
 const NONE: &str = "this is used inside a node's task or handler only";
+
+/// The life of a node: where it was made, who drives it, and whether it ends.
+pub(crate) struct Life {
+    /// Where it was made. A child that was forked there must not use it.
+    made: Process,
+    /// The number that the thread has given it; 0 before the first drive and behind its end.
+    number: Cell<u32>,
+    /// Whether it takes no more requests.
+    pub(super) closing: Cell<bool>,
+    /// Whether it has ended.
+    ended: Cell<bool>,
+    pub(crate) drives: Rc<Drives>,
+}
+
+impl Life {
+    /// Begins the life of a node of this process.
+    pub(super) fn new(drives: Rc<Drives>) -> Life {
+        let (closing, ended) = (Cell::new(false), Cell::new(false));
+        Life { made: Process::this(), number: Cell::new(0), closing, ended, drives }
+    }
+}
 
 /// While it stands, this thread drives a node.
 pub(crate) struct Enter<'n>(&'n Dispatcher);
@@ -25,14 +48,14 @@ impl<'n> Enter<'n> {
         if !node.is_here() {
             forked();
         }
-        if node.number.get() == 0 {
+        if node.life.number.get() == 0 {
             number(node);
         }
-        let outer = DRIVEN.replace(node.number.get());
+        let outer = DRIVEN.replace(node.life.number.get());
         if outer != 0 {
             nested(outer);
         }
-        node.drives.begin();
+        node.life.drives.begin();
         Enter(node)
     }
 }
@@ -41,8 +64,8 @@ impl Drop for Enter<'_> {
     #[inline]
     fn drop(&mut self) {
         DRIVEN.set(0);
-        self.0.drives.end();
-        if self.0.closing.get() {
+        self.0.life.drives.end();
+        if self.0.life.closing.get() {
             self.0.is_driven_no_more();
         }
     }
@@ -58,7 +81,7 @@ fn number(node: &Rc<Dispatcher>) {
             nodes.len() - 1
         });
         nodes[free] = Some(Rc::clone(node));
-        node.number.set(free as u32 + 1);
+        node.life.number.set(free as u32 + 1);
     });
 }
 
@@ -79,17 +102,20 @@ pub(super) fn forked() -> ! {
 impl Dispatcher {
     /// The node has ended: its thread keeps it no more, unless it drives the node now.
     pub(super) fn has_ended(&self) {
-        self.ended.set(true);
+        self.life.ended.set(true);
         self.is_driven_no_more();
     }
 
     #[cold]
     #[inline(never)]
     fn is_driven_no_more(&self) {
-        if !self.ended.get() || self.number.get() == 0 || DRIVEN.get() == self.number.get() {
+        if !self.life.ended.get()
+            || self.life.number.get() == 0
+            || DRIVEN.get() == self.life.number.get()
+        {
             return;
         }
-        let number = self.number.replace(0) as usize;
+        let number = self.life.number.replace(0) as usize;
         // Where the thread ends, its nodes are gone already.
         let kept = NODES.try_with(|nodes| nodes.borrow_mut().get_mut(number - 1)?.take());
         drop(kept);
@@ -97,7 +123,7 @@ impl Dispatcher {
 
     /// Whether this is the process that has built the node, and no child that it has forked.
     pub(crate) fn is_here(&self) -> bool {
-        self.made.is_this()
+        self.life.made.is_this()
     }
 
     /// The node that this thread is driving.

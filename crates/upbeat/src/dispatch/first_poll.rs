@@ -30,26 +30,26 @@ impl Dispatcher {
     /// A handler with this waker is polled for the first time next.
     #[inline(always)]
     pub(crate) fn polls_first(&self, waker: &Waker) {
-        self.first_poll.waker.set(waker.data());
+        self.run.first_poll.waker.set(waker.data());
     }
 
     /// It was polled. Returns whether it has a name: where it is done, that is to be forgotten.
     #[inline(always)]
     pub(crate) fn has_polled_first(&self) -> bool {
-        self.first_poll.waker.set((&raw const NO_WAKER).cast());
-        self.first_poll.named.get().is_some()
+        self.run.first_poll.waker.set((&raw const NO_WAKER).cast());
+        self.run.first_poll.named.get().is_some()
     }
 
     /// The name of the handler that is polled for the first time, if this is its waker and there is room
     /// for one more task.
     pub(super) fn name_handler(&self, waker: &Waker) -> Option<TaskId> {
-        if !ptr::eq(waker.data(), self.first_poll.waker.get()) {
+        if !ptr::eq(waker.data(), self.run.first_poll.waker.get()) {
             return None;
         }
-        let task = self.tasks.reserve()?;
-        self.first_poll.named.set(Some(task));
+        let task = self.work.tasks.reserve()?;
+        self.run.first_poll.named.set(Some(task));
         // Whatever it asks for from now on finds it at once.
-        self.current.set(Current { task, waker: waker.data() });
+        self.run.current.set(Current { task, waker: waker.data() });
         Some(task)
     }
 
@@ -57,23 +57,23 @@ impl Dispatcher {
     #[cold]
     #[inline(never)]
     pub(crate) fn forget_name(&self) {
-        self.first_poll.waker.set((&raw const NO_WAKER).cast());
-        if let Some(task) = self.first_poll.named.take() {
-            self.current.set(NOBODY);
-            self.tasks.release(task);
+        self.run.first_poll.waker.set((&raw const NO_WAKER).cast());
+        if let Some(task) = self.run.first_poll.named.take() {
+            self.run.current.set(NOBODY);
+            self.work.tasks.release(task);
         }
     }
 
     /// Takes a handler in that becomes a task, under the name that it has. Gives it back where there are
     /// too many.
     pub(super) fn take_name(&self, live: Live) -> Result<TaskId, Live> {
-        match self.first_poll.named.take() {
+        match self.run.first_poll.named.take() {
             Some(task) => {
-                self.current.set(NOBODY);
-                self.tasks.fill(task, live);
+                self.run.current.set(NOBODY);
+                self.work.tasks.fill(task, live);
                 Ok(task)
             }
-            None => self.tasks.insert(live),
+            None => self.work.tasks.insert(live),
         }
     }
 }

@@ -24,11 +24,11 @@ impl Dispatcher {
                 came |= self.drain(session, main);
             }
             left -= 1;
-            if came || left == 0 || self.roster.any() || self.home.board().is_marked() {
+            if came || left == 0 || self.work.roster.any() || self.home.board().is_marked() {
                 return came;
             }
             // Not where there is but one look: who knows how long its loop will be elsewhere.
-            self.sampling.looked_in_vain();
+            self.account.sampling.looked_in_vain();
             std::hint::spin_loop();
         }
     }
@@ -41,7 +41,7 @@ impl Dispatcher {
             Ok(0) => false,
             Ok(frames) => {
                 self.contract.taken(frames);
-                self.sampling.drained();
+                self.account.sampling.drained();
                 session.publish_progress();
                 if session.peer_wants_room() {
                     self.relieve(session);
@@ -60,7 +60,7 @@ impl Dispatcher {
     pub(super) fn call(self: &Rc<Self>, session: &Rc<Session>, words: &[u64; 3]) {
         let (call, len) = (CallNumber::from_u64(words[1]), Head::len_in(words));
         let number = words[2] as u16;
-        let methods = self.methods.borrow();
+        let methods = self.served.methods.borrow();
         let Some(entry) = methods.get(usize::from(number).wrapping_sub(1)) else {
             drop(methods);
             let oneway = call == CallNumber::NONE;
@@ -72,14 +72,14 @@ impl Dispatcher {
             let request = Request { kind, call, deadline_us, refusals, extendable, payload };
             return self.request_slowly(session, &head, request);
         };
-        self.running.set(Running::Handler(call, number));
+        self.run.running.set(Running::Handler(call, number));
         entry.method.call(self, session, call, len);
         self.ran();
     }
 
     #[inline(always)]
     pub(super) fn ran(&self) {
-        self.running.set(Running::Nothing);
+        self.run.running.set(Running::Nothing);
         self.unflushed.set(true);
     }
 }
@@ -118,7 +118,7 @@ impl<'s> Driver<'s> for OfNode<'s> {
 
     /// A handler of the session's has used up its time.
     fn must_pause(self) -> bool {
-        self.node.polled.is_late() && !self.session.is_clear()
+        self.node.run.polled.is_late() && !self.session.is_clear()
     }
 
     fn sampled(self, words: &[u64; 3], manner: Manner, main: Main<'_>) -> Result<(), Fault> {
@@ -138,7 +138,7 @@ impl<'s> Driver<'s> for OfNode<'s> {
     }
 
     fn withdraw(self, head: &Head) -> Result<(), Fault> {
-        self.session.withdrawn(head, self.node.purse.requests())?;
+        self.session.withdrawn(head, self.node.flow.purse.requests())?;
         self.node.pressed.set(true);
         Ok(())
     }

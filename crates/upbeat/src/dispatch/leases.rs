@@ -143,7 +143,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.node.extensible.leases.borrow_mut().remove(&of(&self.session, self.call));
+        self.node.run.extensible.leases.borrow_mut().remove(&of(&self.session, self.call));
         self.close();
     }
 }
@@ -167,7 +167,7 @@ impl Loan {
 
 impl Drop for Loan {
     fn drop(&mut self) {
-        self.node.extensible.loans.borrow_mut().remove(&of(&self.session, self.call));
+        self.node.run.extensible.loans.borrow_mut().remove(&of(&self.session, self.call));
     }
 }
 
@@ -178,7 +178,7 @@ impl Request<'_> {
         let (call, lease) = (self.call, RefCell::new(lease::Lease::new(node.end_of(left))));
         let (node, session) = (Rc::clone(node), Rc::clone(session));
         let lease = Rc::new(Lease { node, session, call, lease });
-        let leases = &lease.node.extensible.leases;
+        let leases = &lease.node.run.extensible.leases;
         leases.borrow_mut().insert(of(&lease.session, call), Rc::downgrade(&lease));
         Some(lease)
     }
@@ -198,14 +198,14 @@ impl Dispatcher {
         let loan = Cell::new(lease::Loan::new(term));
         let loan = Rc::new(Loan { node, session, call, loan, above });
         let at = of(&loan.session, call);
-        self.extensible.loans.borrow_mut().insert(at, Rc::downgrade(&loan));
+        self.run.extensible.loans.borrow_mut().insert(at, Rc::downgrade(&loan));
         loan
     }
 
     /// A callee asks for more time. Its frame lies open.
     pub(super) fn extension_asked(self: &Rc<Self>, session: &Rc<Session>, head: &Head) {
         let wanted = self.end_of(session.first_word());
-        let loan = self.extensible.loans.borrow().get(&of(session, head.call)).cloned();
+        let loan = self.run.extensible.loans.borrow().get(&of(session, head.call)).cloned();
         let Some(loan) = loan.and_then(|loan| loan.upgrade()) else {
             let step = lease::Loan::asked(None, wanted, Above::Nobody);
             return self.say_extended(session, head.call, step);
@@ -232,7 +232,7 @@ impl Dispatcher {
 
     /// A caller has answered. Its frame lies open. What asked may be gone.
     pub(super) fn extension_answered(&self, session: &Session, head: &Head) {
-        let lease = self.extensible.leases.borrow().get(&of(session, head.call)).cloned();
+        let lease = self.run.extensible.leases.borrow().get(&of(session, head.call)).cloned();
         if let Some(lease) = lease.and_then(|lease| lease.upgrade()) {
             lease.answered(session.first_word());
         }

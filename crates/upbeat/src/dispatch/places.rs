@@ -46,7 +46,7 @@ impl Dispatcher {
 
     /// Whether the request that lies open is accepted at once.
     pub(super) fn may_accept(&self, session: &Session, head: &Head) -> bool {
-        session.may_accept(head, self.purse.requests())
+        session.may_accept(head, self.flow.purse.requests())
     }
 
     /// Runs the request that lies open.
@@ -99,19 +99,19 @@ impl Dispatcher {
         if head.kind == Kind::Operation {
             return self.operation_came(session, head, request, running);
         }
-        let methods = self.methods.borrow();
+        let methods = self.served.methods.borrow();
         let Some(entry) = methods.get(usize::from(head.method).wrapping_sub(1)) else {
             drop(methods);
             return self.request_slowly(session, head, request);
         };
-        self.running.set(running);
+        self.run.running.set(running);
         entry.method.arrive(self, session, request);
         self.ran();
     }
 
     /// Does one thing for the requests that wait in this session. False if nothing can be done.
     fn step_places(self: &Rc<Self>, session: &Rc<Session>) -> bool {
-        let Some(step) = session.next_step(self.purse.requests()) else { return false };
+        let Some(step) = session.next_step(self.flow.purse.requests()) else { return false };
         // A grant takes room as well.
         self.close_if_full();
         // The session may be none that is looked at, and its peer is told of the step.
@@ -144,9 +144,9 @@ impl Dispatcher {
     /// Has the session looked at when room is made, if requests wait in it.
     pub(super) fn await_turn(&self, session: &Rc<Session>) {
         if session.waiting() == 0 {
-            session.look_clear(self.purse.requests());
+            session.look_clear(self.flow.purse.requests());
         } else if !session.noted.awaits_turn.replace(true) {
-            self.waiting.borrow_mut().push_back(Rc::clone(session));
+            self.flow.waiting.borrow_mut().push_back(Rc::clone(session));
         }
     }
 
@@ -154,8 +154,8 @@ impl Dispatcher {
     #[cold]
     pub(super) fn accept_waiting(self: &Rc<Self>) {
         let mut idle = 0;
-        while idle < self.waiting.borrow().len() {
-            let Some(session) = self.waiting.borrow_mut().pop_front() else { break };
+        while idle < self.flow.waiting.borrow().len() {
+            let Some(session) = self.flow.waiting.borrow_mut().pop_front() else { break };
             session.noted.awaits_turn.set(false);
             let lost = session.ended().is_some();
             idle = if !lost && self.step_places(&session) { 0 } else { idle + 1 };

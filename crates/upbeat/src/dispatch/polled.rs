@@ -5,7 +5,10 @@
 //! anyway: where its message is sampled, and where it goes on as a task. Invariant: a handler that
 //! neither waits nor asks costs one store here.
 
-use super::{Dispatcher, Running};
+use super::bounds::Bound;
+use super::first_poll::FirstPoll;
+use super::leases::Extensible;
+use super::{Current, Dispatcher, NOBODY, Running};
 use crate::sample::{Names, Reason, Sample};
 use crate::warning::{may_warn_of, warn_of};
 use std::cell::{Cell, RefCell};
@@ -18,6 +21,31 @@ use upbeat_memory::ticks::{Ticks, ticks};
 
 /// The most checkpoints between two stamps.
 const CHECKPOINTS_MAX: u64 = 64;
+
+/// The run of a future or handler: which one it is, and how long it may last.
+pub(super) struct Run {
+    /// Whose future is polled.
+    pub(super) current: Cell<Current>,
+    /// What is being run, should it panic.
+    pub(super) running: Cell<Running>,
+    pub(super) first_poll: FirstPoll,
+    pub(super) polled: Polled,
+    pub(super) bound: Bound,
+    pub(super) extensible: Extensible,
+}
+
+impl Default for Run {
+    fn default() -> Run {
+        Run {
+            current: Cell::new(NOBODY),
+            running: Cell::new(Running::Nothing),
+            first_poll: FirstPoll::default(),
+            polled: Polled::default(),
+            bound: Bound::default(),
+            extensible: Extensible::default(),
+        }
+    }
+}
 
 /// What is noted, in one word.
 #[derive(Clone, Copy, Default)]
@@ -160,13 +188,13 @@ impl Dispatcher {
     /// A handler or a task is polled next: what it waits for it says itself.
     #[inline(always)]
     pub(crate) fn polls(&self) {
-        self.polled.begins();
+        self.run.polled.begins();
     }
 
     /// The same of a handler that has so many ticks, from now.
     pub(crate) fn polls_within(&self, budget: u64) {
         let now = ticks();
-        let polled = &self.polled;
+        let polled = &self.run.polled;
         polled.note.set(Note { checkpoints: 1, ..Note::default() });
         polled.began.set(now);
         polled.stamped.set(now);
@@ -177,7 +205,7 @@ impl Dispatcher {
     /// It was polled: holds it against its budget. Those after it have their own. Gives for how many
     /// ticks it ran.
     pub(crate) fn has_polled(&self, names: Names) -> u64 {
-        let polled = &self.polled;
+        let polled = &self.run.polled;
         let budget = polled.budget.replace(polled.usual);
         let ran = ticks().saturating_sub(polled.began.get());
         self.hold_against(names, ran, budget);
@@ -186,7 +214,7 @@ impl Dispatcher {
 
     /// What panicked has no budget any more.
     pub(super) fn forget_budget(&self) {
-        self.polled.budget.set(self.polled.usual);
+        self.run.polled.budget.set(self.run.polled.usual);
     }
 
     /// A handler was polled whose message is sampled.
@@ -194,7 +222,7 @@ impl Dispatcher {
     pub(crate) fn has_polled_sampled(&self, names: Names, sample: &Sample) {
         let at = |point| sample.taken.at(point);
         if let (Some(decoded), Some(ran)) = (at(Point::Decoded), at(Point::Ran)) {
-            self.hold_against(names, ran.saturating_sub(decoded), self.polled.usual);
+            self.hold_against(names, ran.saturating_sub(decoded), self.run.polled.usual);
         }
     }
 
@@ -209,7 +237,7 @@ impl Dispatcher {
     /// So many methods are served: there is room to note each, so that a call in which the machine gave
     /// the processor to others takes no memory.
     pub(super) fn may_over_run(&self, methods: usize) {
-        let mut over_runs = self.polled.over_runs.borrow_mut();
+        let mut over_runs = self.run.polled.over_runs.borrow_mut();
         let noted = over_runs.len();
         over_runs.reserve(methods.saturating_sub(noted));
         may_warn_of(methods);
@@ -220,7 +248,7 @@ impl Dispatcher {
     #[inline(never)]
     fn over_ran(&self, names: Names, ran: u64, budget: u64) {
         self.count(Counter::OverRuns);
-        let mut over_runs = self.polled.over_runs.borrow_mut();
+        let mut over_runs = self.run.polled.over_runs.borrow_mut();
         let first = OverRuns { count: 0, longest: 0, budget };
         let at = over_runs.iter().position(|(noted, _)| *noted == names).unwrap_or_else(|| {
             over_runs.push((names, first));
@@ -244,7 +272,7 @@ impl Dispatcher {
 
     /// The methods whose handlers ran beyond their budgets.
     pub(crate) fn over_runs(&self) -> Vec<OverRun> {
-        let over_runs = self.polled.over_runs.borrow();
+        let over_runs = self.run.polled.over_runs.borrow();
         let told = over_runs.iter().map(|((service, method), noted)| OverRun {
             service,
             method,
@@ -258,13 +286,13 @@ impl Dispatcher {
     /// A checkpoint of what is polled. Gives whether its time is over, so that it is to make way.
     #[inline]
     pub(crate) fn is_time_over(&self) -> bool {
-        let mut note = self.polled.note.get();
+        let mut note = self.run.polled.note.get();
         if note.checkpoints > 1 {
             note.checkpoints -= 1;
-            self.polled.note.set(note);
+            self.run.polled.note.set(note);
             return false;
         }
-        self.polled.stamp(note) && self.is_late()
+        self.run.polled.stamp(note) && self.is_late()
     }
 
     /// What is polled makes way: each session has its turn before much else is done, and timers
@@ -272,54 +300,54 @@ impl Dispatcher {
     #[cold]
     fn is_late(&self) -> bool {
         self.waits_for(Reason::Budget);
-        self.polled.is_late.set(true);
-        self.turns_left.set(1);
+        self.run.polled.is_late.set(true);
+        self.waits.turns_left.set(1);
         true
     }
 
     /// The future that is polled waits for an answer of another node.
     #[inline(always)]
     pub(crate) fn awaits_answer(&self) {
-        self.polled.awaits_answer();
+        self.run.polled.awaits_answer();
     }
 
     /// The future that is polled waits for room at another node, and then for an answer.
     pub(crate) fn awaits_room(&self) {
         let note = Note { reason: Reason::Full, answer: true, checkpoints: 0 };
-        self.polled.note.set(note);
+        self.run.polled.note.set(note);
     }
 
     /// What the handler that is polled needs is not there, and nothing of it has run.
     pub(crate) fn lacks_needs(&self) {
-        self.polled.lacks.set(true);
+        self.run.polled.lacks.set(true);
     }
 
     /// Whether that is so of the one that was polled.
     pub(crate) fn lacked_needs(&self) -> bool {
-        self.polled.lacks.take()
+        self.run.polled.lacks.take()
     }
 
     /// Whether a task is polled, and no handler.
     pub(crate) fn runs_task(&self) -> bool {
-        !matches!(self.running.get(), Running::Handler(..) | Running::Kept(..))
+        !matches!(self.run.running.get(), Running::Handler(..) | Running::Kept(..))
     }
 
     /// The future that is polled waits for this.
     #[inline(always)]
     pub(crate) fn waits_for(&self, reason: Reason) {
-        self.polled.note.set(Note { reason, ..self.polled.note.get() });
+        self.run.polled.note.set(Note { reason, ..self.run.polled.note.get() });
     }
 
     /// The future that is polled waits for a lock or a condition of this name.
     pub(crate) fn waits_for_named(&self, reason: Reason, name: Option<&Arc<str>>) {
         self.waits_for(reason);
-        self.polled.lock.set(name.cloned());
+        self.run.polled.lock.set(name.cloned());
     }
 
     /// What the future that was polled waits for, as far as it said, and the name of the lock or
     /// the condition.
     pub(crate) fn waited_for(&self) -> (Reason, Option<Arc<str>>) {
-        let (reason, lock) = (self.polled.note.get().reason, self.polled.lock.take());
+        let (reason, lock) = (self.run.polled.note.get().reason, self.run.polled.lock.take());
         // A future before that was asked nothing may have left its lock's name.
         (reason, lock.filter(|_| matches!(reason, Reason::Lock | Reason::Condition)))
     }

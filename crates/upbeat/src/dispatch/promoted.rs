@@ -6,12 +6,14 @@ use crate::sample::Reason;
 use crate::session::Session;
 use crate::task::{Cancelled, Live};
 use crate::wake::{Priority, TaskId};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
+use upbeat_core::backoff::Jitter;
 use upbeat_core::bill::Counter;
 use upbeat_core::flow::{self, ReplyBudget};
 use upbeat_core::frame::CallNumber;
-use upbeat_core::session;
+use upbeat_core::session::{self, Expiries};
 
 /// The budgets of a node.
 pub(super) struct Purse {
@@ -68,10 +70,28 @@ impl Drop for Charge {
     }
 }
 
+/// The flow of requests: the purse that they are charged to, and those that wait.
+pub(super) struct Flow {
+    pub(super) purse: Rc<Purse>,
+    pub(super) expiries: RefCell<Expiries<TaskId>>,
+    /// Sessions in which requests wait to be accepted.
+    pub(super) waiting: RefCell<VecDeque<Rc<Session>>>,
+    /// For callers that must not come back together.
+    pub(super) jitter: Cell<Jitter>,
+}
+
+impl Flow {
+    /// Makes the flow of a node where nothing waits yet.
+    pub(super) fn new(purse: Purse, jitter: Jitter) -> Flow {
+        let (expiries, waiting) = (RefCell::default(), RefCell::default());
+        Flow { purse: Rc::new(purse), expiries, waiting, jitter: Cell::new(jitter) }
+    }
+}
+
 impl Dispatcher {
     /// Takes room for a request of so many bytes that goes on as a task. Its handler was polled.
     pub(crate) fn charge(&self, session: &Rc<Session>, bytes: u64) -> Charge {
-        let (purse, session) = (Rc::clone(&self.purse), Rc::clone(session));
+        let (purse, session) = (Rc::clone(&self.flow.purse), Rc::clone(session));
         let mut charge = Charge { purse, session, charge: session::Charge::new(bytes) };
         self.charge_again(&mut charge);
         charge
@@ -80,8 +100,8 @@ impl Dispatcher {
     /// The handler that holds this was polled, and waits on: for an answer, or for something here.
     #[inline]
     pub(crate) fn charge_again(&self, charge: &mut Charge) {
-        let awaits_reply = self.polled.answer_awaited();
-        charge.session.charge(&mut charge.charge, awaits_reply, self.purse.requests());
+        let awaits_reply = self.run.polled.answer_awaited();
+        charge.session.charge(&mut charge.charge, awaits_reply, self.flow.purse.requests());
         self.close_if_full();
         self.press_if_freed();
     }
@@ -89,7 +109,7 @@ impl Dispatcher {
     /// If a handler has given bytes back, requests that wait are looked at.
     #[inline]
     pub(super) fn press_if_freed(&self) {
-        if self.purse.was_freed() {
+        if self.flow.purse.was_freed() {
             self.pressed.set(true);
         }
     }
@@ -97,7 +117,7 @@ impl Dispatcher {
     /// If the budget was filled, no session accepts requests at once any more.
     #[inline]
     pub(super) fn close_if_full(&self) {
-        if self.purse.requests().take_filled() {
+        if self.flow.purse.requests().take_filled() {
             self.close_all();
         }
     }
@@ -106,7 +126,7 @@ impl Dispatcher {
     #[inline(never)]
     fn close_all(&self) {
         for session in self.sessions() {
-            session.look_clear(self.purse.requests());
+            session.look_clear(self.flow.purse.requests());
         }
     }
 
@@ -145,11 +165,11 @@ impl Dispatcher {
         self.count(why);
         if let Some(id) = self.take_in(session, live, call, end) {
             if in_front {
-                self.front.borrow_mut().push_back(id);
+                self.work.front.borrow_mut().push_back(id);
             } else {
-                self.ready.borrow_mut().push(id);
+                self.work.ready.borrow_mut().push(id);
             }
-            self.roster.keep(Priority::Normal);
+            self.work.roster.keep(Priority::Normal);
         }
     }
 
@@ -178,7 +198,7 @@ impl Dispatcher {
             }
         };
         if let Err(rule) = entered {
-            self.tasks.abandon(id);
+            self.work.tasks.abandon(id);
             self.lose(session, Why::Misbehaved(rule));
             return None;
         }
@@ -190,14 +210,14 @@ impl Dispatcher {
 
     /// Ends a handler's task then.
     fn expire(&self, task: TaskId, at: u64) {
-        let (tasks, lives) = (self.tasks.len(), |task| self.tasks.has(task));
-        self.expiries.borrow_mut().expire(task, at, tasks, lives);
+        let (tasks, lives) = (self.work.tasks.len(), |task| self.work.tasks.has(task));
+        self.flow.expiries.borrow_mut().expire(task, at, tasks, lives);
     }
 
     /// Ends a handler's task then, and not when it was to end.
     pub(super) fn postpone(&self, task: TaskId, end: u64) {
-        let (tasks, lives) = (self.tasks.len(), |task| self.tasks.has(task));
-        self.expiries.borrow_mut().postpone(task, end, tasks, lives);
+        let (tasks, lives) = (self.work.tasks.len(), |task| self.work.tasks.has(task));
+        self.flow.expiries.borrow_mut().postpone(task, end, tasks, lives);
     }
 
     /// Lets a handler's task go on whose caller is gone, until then at most.
@@ -210,13 +230,13 @@ impl Dispatcher {
     pub(super) fn expire_due(&self, now: u64) -> bool {
         let mut any = false;
         loop {
-            let due = self.expiries.borrow_mut().pop_due(now);
+            let due = self.flow.expiries.borrow_mut().pop_due(now);
             let Some(due) = due else { return any };
             any |= self.cancel(due, Cancelled::Deadline);
         }
     }
 
     pub(super) fn next_expiry(&self) -> Option<u64> {
-        self.expiries.borrow().next()
+        self.flow.expiries.borrow().next()
     }
 }

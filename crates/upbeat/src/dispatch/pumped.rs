@@ -62,7 +62,7 @@ impl Dispatcher {
     #[cold]
     #[inline(never)]
     pub(super) fn see_to_pressed(self: &Rc<Self>, busy: bool, main: Main<'_>) -> bool {
-        let looks = if busy || self.pump_looks.get() == 1 { 1 } else { LOOKS };
+        let looks = if busy || self.waits.pump_looks.get() == 1 { 1 } else { LOOKS };
         let came = self.pressed.pumps() && self.pump(looks);
         if came {
             self.drain_streams(main);
@@ -76,7 +76,7 @@ impl Dispatcher {
 
     /// Takes over what the pump has brought.
     fn drain_streams(self: &Rc<Self>, main: Main<'_>) {
-        for session in self.hot.hold().iter().filter(|session| is_pumped(session)) {
+        for session in self.peers.hot.hold().iter().filter(|session| is_pumped(session)) {
             self.drain(session, main);
             session.carrier.was_read();
         }
@@ -86,7 +86,7 @@ impl Dispatcher {
     pub(super) fn pump(self: &Rc<Self>, looks: u32) -> bool {
         for _ in 0..looks {
             let (mut came, mut ended) = (false, Vec::new());
-            for session in self.hot.hold().iter().filter(|session| is_pumped(session)) {
+            for session in self.peers.hot.hold().iter().filter(|session| is_pumped(session)) {
                 let pumped = session.carrier.pump();
                 came |= pumped.came;
                 if pumped.ended {
@@ -99,7 +99,7 @@ impl Dispatcher {
             if came || !ended.is_empty() {
                 return true;
             }
-            if self.roster.any() || self.home.board().is_marked() {
+            if self.work.roster.any() || self.home.board().is_marked() {
                 break;
             }
         }
@@ -108,14 +108,14 @@ impl Dispatcher {
 
     /// How often a turn looks: once into the lanes where there are streams to pump besides.
     pub(super) fn set_looks(&self, looks: u32) {
-        self.pump_looks.set(looks);
-        self.looks.set(if self.pressed.pumps() { 1 } else { looks });
+        self.waits.pump_looks.set(looks);
+        self.waits.looks.set(if self.pressed.pumps() { 1 } else { looks });
     }
 
     /// Hot sessions have come or gone.
     pub(super) fn find_streams(&self) {
-        self.pressed.set_pumps(self.hot.any(is_pumped));
-        self.set_looks(self.pump_looks.get());
+        self.pressed.set_pumps(self.peers.hot.any(is_pumped));
+        self.set_looks(self.waits.pump_looks.get());
     }
 
     /// Before a sleep: sends what peers might wait for, and has the epoll wait for sockets that are full.
@@ -123,7 +123,7 @@ impl Dispatcher {
         if !self.pressed.pumps() {
             return;
         }
-        for session in self.hot.hold().iter().filter(|session| is_pumped(session)) {
+        for session in self.peers.hot.hold().iter().filter(|session| is_pumped(session)) {
             session.carrier.rest();
             self.await_output(session);
         }
@@ -133,7 +133,7 @@ impl Dispatcher {
         let Some(key) = session.noted.key.get() else { return };
         let waits = session.carrier.has_output();
         if waits != session.noted.awaits_output.replace(waits) {
-            self.reactor.change(session.carrier.as_fd(), Source::Place(key), waits);
+            self.events.reactor.change(session.carrier.as_fd(), Source::Place(key), waits);
         }
     }
 
@@ -144,8 +144,8 @@ impl Dispatcher {
         carrier: &Carrier,
     ) -> Result<(), OpenError> {
         let Some(old) = carrier.take_old_socket() else { return Ok(()) };
-        self.reactor.remove(&old);
+        self.events.reactor.remove(&old);
         let failed = |error| OpenError::System { act: "epoll_ctl", error };
-        self.reactor.add(carrier, source).map_err(failed)
+        self.events.reactor.add(carrier, source).map_err(failed)
     }
 }

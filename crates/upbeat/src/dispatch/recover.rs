@@ -22,8 +22,8 @@ impl Dispatcher {
         self.unbound();
         self.keep_ready();
         let running = self.running();
-        self.running.set(Running::Nothing);
-        self.current.set(NOBODY);
+        self.run.running.set(Running::Nothing);
+        self.run.current.set(NOBODY);
         self.forget_name();
         let open = self.open_frame();
         let hand = open.as_ref().and_then(|session| session.noted.key.get());
@@ -42,7 +42,7 @@ impl Dispatcher {
                 Some(Caller { session: Some(key), call })
             }
             Running::Task(id) => {
-                let caller = self.tasks.end_panicked(id);
+                let caller = self.work.tasks.end_panicked(id);
                 self.press_if_freed();
                 caller
             }
@@ -78,7 +78,7 @@ impl Dispatcher {
 
     /// Brings the count of panics up to date: by those of values that were dropped.
     pub(super) fn tally_contained(&self) {
-        self.count_more(Counter::Panics, take_contained() + self.roster.take_contained());
+        self.count_more(Counter::Panics, take_contained() + self.work.roster.take_contained());
     }
 
     /// The session whose frame is being taken over.

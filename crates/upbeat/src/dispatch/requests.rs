@@ -1,10 +1,12 @@
 //! Frames off the common path: control, binding, requests that are refused.
 
-use super::{Dispatcher, Request, Running};
+use super::streams::Streams;
+use super::{Dispatcher, Entry, Request, Running};
 use crate::sample::Unsampled;
 use crate::session::{Fault, Session, misbehaved};
 use crate::task::Cancelled;
 use crate::wire::Wire;
+use std::cell::RefCell;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_core::bind::{BIND, BindRequest, Offered, bind};
@@ -12,6 +14,15 @@ use upbeat_core::channel::{Control, Operation};
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 use upbeat_core::session;
+
+/// The methods that a node serves, and the streams that are open.
+#[derive(Default)]
+pub(super) struct Served {
+    pub(super) methods: RefCell<Vec<Entry>>,
+    /// Methods that a running handler has entered.
+    pub(super) offered: RefCell<Vec<Entry>>,
+    pub(super) streams: Streams,
+}
 
 impl Dispatcher {
     /// A request that the common path does not take.
@@ -24,10 +35,10 @@ impl Dispatcher {
         request: Request<'_>,
     ) {
         self.unflushed.set(true);
-        if !self.offered.borrow().is_empty() {
-            self.methods.borrow_mut().append(&mut self.offered.borrow_mut());
+        if !self.served.offered.borrow().is_empty() {
+            self.served.methods.borrow_mut().append(&mut self.served.offered.borrow_mut());
         }
-        let (code, text) = if self.closing.get() {
+        let (code, text) = if self.life.closing.get() {
             (FailCode::Closing, String::new())
         } else if head.method == BIND && head.kind == Kind::Call {
             return self.bind(session, request);
@@ -49,13 +60,13 @@ impl Dispatcher {
     ) {
         self.unflushed.set(true);
         let method = match Operation::from_code(head.method) {
-            Some(Operation::Stream(operation)) => self.streams.method(operation),
+            Some(Operation::Stream(operation)) => self.served.streams.method(operation),
             None => None,
         };
         match method {
-            _ if self.closing.get() => session.fail(head.call, FailCode::Closing, ""),
+            _ if self.life.closing.get() => session.fail(head.call, FailCode::Closing, ""),
             Some(method) => {
-                self.running.set(running);
+                self.run.running.set(running);
                 method.arrive(self, session, request);
                 self.ran();
             }
@@ -76,7 +87,7 @@ impl Dispatcher {
             Ok(request) => request,
             Err(text) => return session.fail(call, FailCode::BadArguments, &text),
         };
-        let methods = self.methods.borrow();
+        let methods = self.served.methods.borrow();
         let offered: Vec<Offered<'_>> = methods
             .iter()
             .zip(1..)
@@ -88,7 +99,7 @@ impl Dispatcher {
 
     /// The peer has given up a call of its own.
     pub(super) fn cancel_call(self: &Rc<Self>, session: &Rc<Session>, call: CallNumber) {
-        match session.cancelled(call, self.purse.requests()) {
+        match session.cancelled(call, self.flow.purse.requests()) {
             session::Cancelled::Task(task) => {
                 self.count(Counter::CancelsHonoured);
                 self.cancel(task, Cancelled::ByCaller);

@@ -6,19 +6,38 @@ use crate::sample::{Half, Names, Sample, Stamps};
 use crate::sampling::{Sampling, take_sampled};
 use crate::session::{Fault, Session, misbehaved};
 use crate::wire::Input;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::{Happened, Manner, Point};
 use upbeat_core::frame::{CallNumber, Flags, Head};
+use upbeat_memory::counters::Counters;
 
 /// The most halves that are kept back at once.
 const OUTGOING_MAX: usize = 32;
+
+/// The account of a node: what it counts, and the samples that it takes.
+pub(super) struct Account {
+    pub(super) sampling: Sampling,
+    /// Halves of sampled calls that are to be sent when nothing else is to be done.
+    pub(super) outgoing: RefCell<Vec<(Rc<Session>, Half)>>,
+    pub(super) tallies: [Cell<u64>; Counter::COUNT],
+    pub(super) counters: Counters,
+}
+
+impl Account {
+    /// Makes the account of a node that has counted nothing. Observers see it in `counters`.
+    pub(super) fn new(sampling: Sampling, counters: Counters) -> Account {
+        let (outgoing, tallies) = (RefCell::default(), [const { Cell::new(0) }; Counter::COUNT]);
+        Account { sampling, outgoing, tallies, counters }
+    }
+}
 
 impl Dispatcher {
     /// What decides which messages of the node's are sampled.
     #[inline(always)]
     pub(crate) fn sampling(&self) -> &Sampling {
-        &self.sampling
+        &self.account.sampling
     }
 
     /// Counts what has become of a sample, if it was written down or lost.
@@ -38,7 +57,7 @@ impl Dispatcher {
         let request =
             |plain: &[u64; 3], stamp| self.sampled_request(session, plain, (manner, stamp));
         let driver = OfNode { node: self, session };
-        take_sampled(driver, &self.sampling, words, manner, main, request)
+        take_sampled(driver, &self.account.sampling, words, manner, main, request)
     }
 
     #[inline(always)]
@@ -48,18 +67,18 @@ impl Dispatcher {
         plain: &[u64; 3],
         (manner, stamp): (Manner, u64),
     ) -> Result<(), Fault> {
-        let mut sample = self.sampling.of_request(manner);
+        let mut sample = self.account.sampling.of_request(manner);
         let head = Head::parse(*plain).map_err(misbehaved)?;
-        if self.sampling.was_busy() {
+        if self.account.sampling.was_busy() {
             sample.note(Happened::BUSY_THERE);
         }
         sample.at(Point::CheckedThere);
-        let methods = self.methods.borrow();
+        let methods = self.served.methods.borrow();
         let entry = methods.get(usize::from(head.method).wrapping_sub(1));
         let (Some(entry), true) = (entry, self.may_accept(session, &head)) else {
             // What is refused, or waits for its turn, is no longer sampled.
             drop(methods);
-            self.sampling.free(sample);
+            self.account.sampling.free(sample);
             return self.request_came(session, &head);
         };
         session.accept();
@@ -68,7 +87,7 @@ impl Dispatcher {
             sample.known(Point::Begun, stamp);
         }
         sample.at(Point::FoundThere);
-        self.running.set(Running::Handler(head.call, head.method));
+        self.run.running.set(Running::Handler(head.call, head.method));
         let hold = session.hold(&head)?;
         let payload = hold.as_ref().map_or_else(|| session.payload(&head), Input::lent);
         let deadline_us = session.deadline_us(&head);
@@ -77,7 +96,7 @@ impl Dispatcher {
         let request = Request { kind, call, deadline_us, refusals, extendable, payload };
         entry.method.sampled(self, session, request, &mut sample);
         self.ran();
-        self.sampling.free(sample);
+        self.account.sampling.free(sample);
         Ok(())
     }
 
@@ -91,10 +110,10 @@ impl Dispatcher {
     ) {
         match (sample.oneway, sample.manner) {
             (None, Manner::Whole) => {
-                let mut own = self.sampling.sample(sample.manner);
+                let mut own = self.account.sampling.sample(sample.manner);
                 *own = sample.clone();
                 let half = Half { call, names, sample: own };
-                let mut outgoing = self.outgoing.borrow_mut();
+                let mut outgoing = self.account.outgoing.borrow_mut();
                 let room = OUTGOING_MAX.saturating_sub(outgoing.len());
                 if room > 0 {
                     outgoing.reserve_exact(room);
@@ -107,10 +126,12 @@ impl Dispatcher {
             (Some(call), _) => {
                 let half = Half { call, names, sample: Box::new(sample.clone()) };
                 if !sample.needs_frame() {
-                    return self.count_sample(self.sampling.bill_oneway(session, half));
+                    return self.count_sample(self.account.sampling.bill_oneway(session, half));
                 }
-                if let Some(half) = session.end_sample(half, |peers| self.sampling.free(peers)) {
-                    self.count_sample(self.sampling.bill_oneway(session, half));
+                if let Some(half) =
+                    session.end_sample(half, |peers| self.account.sampling.free(peers))
+                {
+                    self.count_sample(self.account.sampling.bill_oneway(session, half));
                 }
             }
         }
@@ -118,7 +139,7 @@ impl Dispatcher {
 
     /// Stamps of the peer have come. They lie open.
     pub(super) fn stamps_arrived(&self, session: &Session, head: &Head) -> Result<(), Fault> {
-        self.count_sample(self.sampling.stamps_arrived(session, head)?);
+        self.count_sample(self.account.sampling.stamps_arrived(session, head)?);
         Ok(())
     }
 
@@ -128,11 +149,11 @@ impl Dispatcher {
             if session.ended().is_none() {
                 session.send_stamps(half.call, &half.sample);
             }
-            self.sampling.free(half.sample);
+            self.account.sampling.free(half.sample);
         }
     }
 
     fn next_outgoing(&self) -> Option<(Rc<Session>, Half)> {
-        self.outgoing.borrow_mut().pop()
+        self.account.outgoing.borrow_mut().pop()
     }
 }

@@ -1,6 +1,7 @@
 //! Sessions that come and go.
 
 use super::Dispatcher;
+use super::hot::Hot;
 use crate::carriers::Carriers;
 use crate::contain::contain;
 use crate::error::{Lost, Why};
@@ -11,7 +12,7 @@ use crate::stuck;
 use crate::task::Cancelled;
 use crate::wait::Waiting;
 use crate::warning::memory_is_refused;
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use upbeat_core::frame::Head;
 use upbeat_core::limits::SESSIONS_PER_NODE_MAX;
 use upbeat_core::name::NodeName;
 use upbeat_memory::page::State;
-use upbeat_memory::pool::Key;
+use upbeat_memory::pool::{Key, Pool};
 use upbeat_transport::carrier::{Carrier, Kind};
 use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
@@ -102,6 +103,24 @@ pub(super) struct Door {
     pub(super) crowded: bool,
 }
 
+/// The sessions of a node, and its door.
+pub(super) struct Peers {
+    pub(super) places: RefCell<Pool<Place>>,
+    /// Those that a turn looks at.
+    pub(super) hot: Hot,
+    /// Handshakes under way.
+    pub(super) openings: Cell<usize>,
+    pub(super) door: RefCell<Door>,
+}
+
+impl Default for Peers {
+    fn default() -> Peers {
+        let places = RefCell::new(Pool::new(SESSIONS_PER_NODE_MAX as u32));
+        let (openings, door) = (Cell::new(0), RefCell::default());
+        Peers { places, hot: Hot::default(), openings, door }
+    }
+}
+
 impl Dispatcher {
     /// Opens the door under the node's name.
     pub(crate) fn open_door(
@@ -110,12 +129,12 @@ impl Dispatcher {
         local: Option<local::Listener>,
     ) -> std::io::Result<()> {
         if let Some(listener) = &shared {
-            self.reactor.add(listener.as_fd(), Source::SharedArrivals)?;
+            self.events.reactor.add(listener.as_fd(), Source::SharedArrivals)?;
         }
         if let Some(listener) = &local {
-            self.reactor.add(listener.as_fd(), Source::LocalArrivals)?;
+            self.events.reactor.add(listener.as_fd(), Source::LocalArrivals)?;
         }
-        let mut door = self.door.borrow_mut();
+        let mut door = self.peers.door.borrow_mut();
         door.shared = shared;
         door.local = local;
         Ok(())
@@ -123,14 +142,14 @@ impl Dispatcher {
 
     /// Leaves those who connect from other processes in their queue, or looks at it again.
     pub(super) fn crowd(&self, crowded: bool) {
-        let mut door = self.door.borrow_mut();
+        let mut door = self.peers.door.borrow_mut();
         if let Some(listener) = &door.shared
             && door.crowded != crowded
         {
             match crowded {
-                true => self.reactor.remove(listener.as_fd()),
+                true => self.events.reactor.remove(listener.as_fd()),
                 // It was there before, so there is room for it.
-                false => drop(self.reactor.add(listener.as_fd(), Source::SharedArrivals)),
+                false => drop(self.events.reactor.add(listener.as_fd(), Source::SharedArrivals)),
             }
             door.crowded = crowded;
         }
@@ -138,17 +157,17 @@ impl Dispatcher {
 
     /// Shuts the door: nobody comes in any more, and the name is free.
     pub(crate) fn shut_door(&self) {
-        let mut door = self.door.borrow_mut();
+        let mut door = self.peers.door.borrow_mut();
         if let Some(listener) = door.shared.take() {
-            self.reactor.remove(listener.as_fd());
+            self.events.reactor.remove(listener.as_fd());
         }
         if let Some(listener) = door.local.take() {
-            self.reactor.remove(listener.as_fd());
+            self.events.reactor.remove(listener.as_fd());
         }
     }
 
     pub(super) fn session(&self, key: Key) -> Option<Rc<Session>> {
-        match self.places.borrow().get(key)? {
+        match self.peers.places.borrow().get(key)? {
             Place::Open(session) => Some(Rc::clone(session)),
             Place::Opening(_) => None,
         }
@@ -156,7 +175,7 @@ impl Dispatcher {
 
     /// Every open session.
     pub(crate) fn sessions(&self) -> Vec<Rc<Session>> {
-        let places = self.places.borrow();
+        let places = self.peers.places.borrow();
         places
             .iter()
             .filter_map(|(_, place)| match place {
@@ -194,8 +213,8 @@ impl Dispatcher {
 
     /// How long to wait before the next attempt to connect to a busy node, after so many.
     pub(crate) fn connect_delay(&self, attempts: u32) -> Duration {
-        let (random, jitter) = self.jitter.get().next();
-        self.jitter.set(jitter);
+        let (random, jitter) = self.flow.jitter.get().next();
+        self.flow.jitter.set(jitter);
         Duration::from_nanos(connect_delay_ns(attempts, random))
     }
 
@@ -218,7 +237,7 @@ impl Dispatcher {
 
     /// The connection to a node that is being opened.
     fn connecting(&self, to: &NodeName) -> Option<Rc<Connecting>> {
-        let places = self.places.borrow();
+        let places = self.peers.places.borrow();
         let connecting = places.iter().find_map(|(_, place)| match place {
             Place::Opening(pending) => {
                 pending.connecting.as_ref().filter(|connecting| connecting.to == *to)
@@ -230,7 +249,7 @@ impl Dispatcher {
 
     /// The number that the next session will have.
     pub(super) fn next_place(&self) -> Result<usize, OpenError> {
-        self.places.borrow().next_key().map(|key| key.index as usize).ok_or_else(full)
+        self.peers.places.borrow().next_key().map(|key| key.index as usize).ok_or_else(full)
     }
 
     /// Takes in an opening that was made for the next number.
@@ -240,17 +259,17 @@ impl Dispatcher {
         connecting: Option<Rc<Connecting>>,
     ) -> Result<(), OpenError> {
         let key = {
-            let mut places = self.places.borrow_mut();
+            let mut places = self.peers.places.borrow_mut();
             let Some(key) = places.next_key() else { return Err(full()) };
             let failed = |error| OpenError::System { act: "epoll_ctl", error };
-            self.reactor.add(&opening, Source::Place(key)).map_err(failed)?;
+            self.events.reactor.add(&opening, Source::Place(key)).map_err(failed)?;
             let pending = Box::new(Pending { opening, connecting });
             if places.insert(Place::Opening(pending)).is_err() {
                 return Err(full());
             }
             key
         };
-        self.openings.set(self.openings.get() + 1);
+        self.peers.openings.set(self.peers.openings.get() + 1);
         self.step(key);
         Ok(())
     }
@@ -258,7 +277,7 @@ impl Dispatcher {
     /// Goes on with an opening.
     pub(super) fn step(self: &Rc<Self>, key: Key) {
         let now = self.now_ms();
-        let stepped = match self.places.borrow_mut().get_mut(key) {
+        let stepped = match self.peers.places.borrow_mut().get_mut(key) {
             Some(Place::Opening(pending)) => pending.opening.step(now),
             _ => return,
         };
@@ -266,23 +285,23 @@ impl Dispatcher {
             Ok(Step::Waiting) => return,
             Ok(Step::Done(carrier)) => {
                 self.poll_new_socket(Source::Place(key), &carrier).map(|()| {
-                    let replies = self.purse.replies().clone();
-                    let roster = Arc::clone(&self.roster);
+                    let replies = self.flow.purse.replies().clone();
+                    let roster = Arc::clone(&self.work.roster);
                     let wake = Arc::new(move || roster.ring());
                     Rc::new(Session::new(carrier, self.settings.terms, replies, wake))
                 })
             }
             Err(error) => Err(error),
         };
-        self.openings.set(self.openings.get() - 1);
+        self.peers.openings.set(self.peers.openings.get() - 1);
         // The socket stays where it is in the epoll; one that is closed has left it.
         let place = match &opened {
             Ok(session) => {
-                let mut places = self.places.borrow_mut();
+                let mut places = self.peers.places.borrow_mut();
                 let open = Place::Open(Rc::clone(session));
                 places.get_mut(key).map(|place| std::mem::replace(place, open))
             }
-            Err(_) => self.places.borrow_mut().remove(key),
+            Err(_) => self.peers.places.borrow_mut().remove(key),
         };
         if let Ok(session) = &opened {
             if let Some(Place::Opening(pending)) = &place {
@@ -303,12 +322,12 @@ impl Dispatcher {
         session.carrier.unshared().into_iter().for_each(memory_is_refused);
         let pid = session.carrier.peer.pid.filter(|pid| *pid != std::process::id());
         if let Some(pid) = pid {
-            let mut door = self.door.borrow_mut();
+            let mut door = self.peers.door.borrow_mut();
             // Without a pidfd, as for a process of another PID namespace, the socket's end alone tells of a death.
             if let Ok(process) = door.watch.watch(pid) {
                 session.noted.watched.set(true);
                 if let Some(process) = process {
-                    let _ = self.reactor.add(process, Source::Process(pid));
+                    let _ = self.events.reactor.add(process, Source::Process(pid));
                 }
             }
         }
@@ -323,23 +342,23 @@ impl Dispatcher {
         // By the session's key, which it has no more from here on.
         let left = match session.serving().oneways() {
             0 => Vec::new(),
-            _ => self.tasks.oneways_of(key),
+            _ => self.work.tasks.oneways_of(key),
         };
         session.noted.key.set(None);
         self.count(Counter::SessionsLost);
         if matches!(why, Why::Misbehaved(_) | Why::Broken(_)) {
             self.count(Counter::PeerFaults);
         }
-        self.places.borrow_mut().remove(key);
+        self.peers.places.borrow_mut().remove(key);
         session.leave_lane();
         if session.noted.hot.take() {
-            self.hot.left();
+            self.peers.hot.left();
         }
         if session.carrier.is_stream() {
             self.find_streams();
         }
         let carrier = &session.carrier;
-        self.reactor.remove(carrier);
+        self.events.reactor.remove(carrier);
         session.close(&why);
         if session.noted.watched.take()
             && let Some(pid) = carrier.peer.pid
@@ -356,7 +375,7 @@ impl Dispatcher {
         for task in left {
             self.cancel(task, Cancelled::Lost);
         }
-        drop(session.forget_kept(self.purse.requests()));
+        drop(session.forget_kept(self.flow.purse.requests()));
         self.count_more(Counter::OrphansEnded, self.end_streams(key, session));
         self.pressed.set(true);
         if let (Some(on_lost), Some(lost)) = (&self.settings.on_lost, session.ended()) {
@@ -365,33 +384,33 @@ impl Dispatcher {
     }
 
     fn unwatch(&self, pid: u32) {
-        let mut door = self.door.borrow_mut();
+        let mut door = self.peers.door.borrow_mut();
         if door.watch.is_last(pid)
             && let Some(process) = door.watch.as_fd(pid)
         {
-            self.reactor.remove(process);
+            self.events.reactor.remove(process);
         }
         door.watch.unwatch(pid);
     }
 
     /// Ends everything: tasks, sessions, the door.
     pub(crate) fn end(self: &Rc<Self>) {
-        self.closing.set(true);
+        self.life.closing.set(true);
         self.forget_methods();
         self.home.page().set_state(State::Closed);
         self.shut_door();
         for session in self.sessions() {
             self.lose(&session, Why::ShutDown);
         }
-        self.tasks.end_all(Cancelled::Lost);
-        self.roster.forget();
+        self.work.tasks.end_all(Cancelled::Lost);
+        self.work.roster.forget();
         self.show_counters();
         self.has_ended();
     }
 
     /// Takes no more requests. What was accepted is answered.
     pub(crate) fn begin_closing(self: &Rc<Self>) {
-        self.closing.set(true);
+        self.life.closing.set(true);
         self.forget_methods();
         self.home.page().set_state(State::Closing);
         self.shut_door();
@@ -403,12 +422,12 @@ impl Dispatcher {
 
     /// Whether the node takes no more requests.
     pub(crate) fn is_closing(&self) -> bool {
-        self.closing.get()
+        self.life.closing.get()
     }
 
     /// Drops every service, whose own end may use the node.
     fn forget_methods(&self) {
-        self.methods.take().into_iter().for_each(|entry| contain(|| drop(entry)));
+        self.served.methods.take().into_iter().for_each(|entry| contain(|| drop(entry)));
     }
 
     /// Whether nothing that was accepted is still to be answered.

@@ -2,8 +2,8 @@
 
 use super::{Dispatcher, Main};
 use crate::reactor::Source;
-use crate::wait::{Idle, TURNS_PER_TICK};
-use std::cell::Cell;
+use crate::wait::{Idle, Pace, TURNS_PER_TICK};
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Instant;
@@ -29,10 +29,33 @@ impl Clock {
     }
 }
 
+/// The waits of a node where there is nothing to do.
+pub(super) struct Waits {
+    pub(super) pace: RefCell<Pace>,
+    pub(super) clock: Clock,
+    pub(super) turns_left: Cell<u32>,
+    /// How often a turn looks.
+    pub(super) looks: Cell<u32>,
+    /// And how often if it had no streams to pump.
+    pub(super) pump_looks: Cell<u32>,
+    /// Whether a loop of the application's own may have waited for the descriptor.
+    pub(super) waited: Cell<bool>,
+}
+
+impl Waits {
+    /// Makes the waits of a node that keeps this pace.
+    pub(super) fn new(pace: Pace) -> Waits {
+        let (looks, pump_looks) = (Cell::new(pace.looks(false)), Cell::new(pace.looks(false)));
+        let (pace, clock) = (RefCell::new(pace), Clock::new());
+        let (turns_left, waited) = (Cell::new(TURNS_PER_TICK), Cell::new(false));
+        Waits { pace, clock, turns_left, looks, pump_looks, waited }
+    }
+}
+
 impl Dispatcher {
     /// Nanoseconds since the node began.
     pub(crate) fn now_ns(&self) -> u64 {
-        self.clock.began.elapsed().as_nanos() as u64
+        self.waits.clock.began.elapsed().as_nanos() as u64
     }
 
     /// Drives the node until `done`. One catch_unwind stands around all turns.
@@ -44,27 +67,27 @@ impl Dispatcher {
     }
 
     fn turn_until(self: &Rc<Self>, main: Main<'_>, done: &Cell<bool>) {
-        if self.waited.take() {
+        if self.waits.waited.take() {
             self.turn_resumed(main);
         }
         while !done.get() {
-            if self.turn_once(self.looks.get(), main) {
-                self.pace.borrow_mut().busy();
+            if self.turn_once(self.waits.looks.get(), main) {
+                self.waits.pace.borrow_mut().busy();
                 continue;
             }
             match self.idle() {
                 Idle::Tick => {
-                    self.turns_left.set(TURNS_PER_TICK);
+                    self.waits.turns_left.set(TURNS_PER_TICK);
                     self.tick();
                 }
                 Idle::Yield => {
                     rustix::thread::sched_yield();
-                    self.pace.borrow_mut().has_yielded();
-                    self.sampling.drained();
+                    self.waits.pace.borrow_mut().has_yielded();
+                    self.account.sampling.drained();
                 }
                 Idle::Sleep => {
                     let woken = self.sleep();
-                    self.pace.borrow_mut().slept();
+                    self.waits.pace.borrow_mut().slept();
                     if woken {
                         self.turn_woken(main);
                     }
@@ -77,8 +100,8 @@ impl Dispatcher {
     /// Nothing has come: what next?
     #[inline]
     fn idle(&self) -> Idle {
-        let computing = self.roster.is_computing();
-        let mut pace = self.pace.borrow_mut();
+        let computing = self.work.roster.is_computing();
+        let mut pace = self.waits.pace.borrow_mut();
         let idle = pace.idle(computing);
         self.set_looks(pace.looks(computing));
         idle
@@ -87,16 +110,16 @@ impl Dispatcher {
     /// A tick after so many turns in which something has come: notices others that run on this processor.
     #[cold]
     pub(super) fn tick_busy(self: &Rc<Self>) -> bool {
-        let mut pace = self.pace.borrow_mut();
+        let mut pace = self.waits.pace.borrow_mut();
         pace.tick();
-        self.set_looks(pace.looks(self.roster.is_computing()));
+        self.set_looks(pace.looks(self.work.roster.is_computing()));
         drop(pace);
         self.tick()
     }
 
     /// A computation has begun beside the node.
     pub(crate) fn now_computes(&self) {
-        self.set_looks(self.pace.borrow().looks(true));
+        self.set_looks(self.waits.pace.borrow().looks(true));
     }
 
     /// Sees to what must not wait for a sleep: timers, and now and then the sockets. Gives whether
@@ -109,17 +132,17 @@ impl Dispatcher {
         if self.pressed.get() {
             self.settle_all(false);
         }
-        if now - self.clock.watched.get() >= WATCH_NS {
-            self.clock.watched.set(now);
+        if now - self.waits.clock.watched.get() >= WATCH_NS {
+            self.waits.clock.watched.set(now);
             self.count(Counter::Watches);
             self.show_counters();
-            let mut sources = self.sources.take();
+            let mut sources = self.events.sources.take();
             // What has woken the node may not have been seen to yet.
             if sources.is_empty() {
-                self.reactor.wait(Some(0), &mut sources);
+                self.events.reactor.wait(Some(0), &mut sources);
             }
             came |= self.attend(sources);
-            self.sampling.drained();
+            self.account.sampling.drained();
         }
         self.tidy(now);
         came
@@ -127,8 +150,8 @@ impl Dispatcher {
 
     /// Sees to what has not been used for a while, now and then.
     fn tidy(&self, now: u64) {
-        if now - self.clock.swept.get() >= SWEEP_NS {
-            self.clock.swept.set(now);
+        if now - self.waits.clock.swept.get() >= SWEEP_NS {
+            self.waits.clock.swept.set(now);
             self.cool();
             self.sweep_all();
         }
@@ -136,16 +159,16 @@ impl Dispatcher {
 
     /// When memory may be given up that lies idle: a node does not sleep over it.
     fn next_tidying(&self) -> Option<u64> {
-        let hot = self.hot.hold();
+        let hot = self.peers.hot.hold();
         let kept = hot.iter().filter_map(|session| session.tidy_in_ns()).min()?;
-        Some((self.now_ns() + kept).max(self.clock.swept.get() + SWEEP_NS))
+        Some((self.now_ns() + kept).max(self.waits.clock.swept.get() + SWEEP_NS))
     }
 
     /// Wakes and ends what the time has come for. Gives whether anything was ended: what was woken
     /// is on the roster.
     fn fire(self: &Rc<Self>, now: u64) -> bool {
         loop {
-            let due = self.timers.borrow_mut().due(now);
+            let due = self.events.timers.borrow_mut().due(now);
             let Some(waker) = due else { break };
             waker.wake();
         }
@@ -164,18 +187,18 @@ impl Dispatcher {
     /// Sleeps until something comes. False if something has come before.
     fn sleep(self: &Rc<Self>) -> bool {
         self.come_to_rest();
-        let mut sources = self.sources.take();
-        let sleeps = self.roster.may_sleep() && !self.anything_came();
+        let mut sources = self.events.sources.take();
+        let sleeps = self.work.roster.may_sleep() && !self.anything_came();
         if sleeps {
             self.count(Counter::Sleeps);
             self.show_counters();
-            self.reactor.wait(self.next_timer(), &mut sources);
+            self.events.reactor.wait(self.next_timer(), &mut sources);
             self.count(Counter::Wakes);
-            self.sampling.woke();
+            self.account.sampling.woke();
         }
         self.home.page().promise();
-        self.roster.awake(sources.contains(&Source::Roster));
-        self.sources.set(sources);
+        self.work.roster.awake(sources.contains(&Source::Roster));
+        self.events.sources.set(sources);
         sleeps
     }
 
@@ -183,7 +206,7 @@ impl Dispatcher {
     /// turn: a ring says no more than that something lies in a lane, whose sender waits for it. Gives
     /// whether there was anything by which the application may have run.
     fn attend_late(self: &Rc<Self>) -> bool {
-        let came = self.attend(self.sources.take());
+        let came = self.attend(self.events.sources.take());
         let now = self.now_ns();
         self.tidy(now);
         came | self.fire(now)
@@ -192,16 +215,16 @@ impl Dispatcher {
     /// Takes the promise back, for a loop of the application's own that is about to wait for the
     /// descriptor. False if something has come.
     pub(crate) fn may_wait(self: &Rc<Self>) -> bool {
-        self.waited.set(true);
-        self.drives.waits_for_node();
+        self.waits.waited.set(true);
+        self.life.drives.waits_for_node();
         self.come_to_rest();
-        if !self.roster.may_sleep() || self.anything_came() {
+        if !self.work.roster.may_sleep() || self.anything_came() {
             return false;
         }
         self.count(Counter::Sleeps);
         self.show_counters();
         // Without an alarm the loop may not wait for what happens at a time.
-        self.reactor.set_alarm(self.next_timer()).is_ok()
+        self.events.reactor.set_alarm(self.next_timer()).is_ok()
     }
 
     /// Sees to what such a loop was woken by, and turns. Gives whether there was anything: the
@@ -210,19 +233,19 @@ impl Dispatcher {
     #[cold]
     #[inline(never)]
     pub(super) fn turn_resumed(self: &Rc<Self>, main: Main<'_>) -> bool {
-        let mut sources = self.sources.take();
-        self.reactor.wait(Some(0), &mut sources);
-        self.sampling.woke();
-        self.roster.awake(sources.contains(&Source::Roster));
-        self.sources.set(sources);
+        let mut sources = self.events.sources.take();
+        self.events.reactor.wait(Some(0), &mut sources);
+        self.account.sampling.woke();
+        self.work.roster.awake(sources.contains(&Source::Roster));
+        self.events.sources.set(sources);
         self.turn_woken(main) | self.attend_late()
     }
 
     /// The last look before sleeping, behind the promise's withdrawal.
     pub(super) fn anything_came(&self) -> bool {
-        let hot = self.hot.hold();
+        let hot = self.peers.hot.hold();
         self.home.board().is_marked()
-            || self.purse.has_replied()
+            || self.flow.purse.has_replied()
             || hot.iter().any(|session| {
                 session.is_unflushed() || session.has_frame() || session.awaits_senders()
             })
@@ -230,7 +253,7 @@ impl Dispatcher {
 
     /// Nanoseconds to the next timer or deadline.
     fn next_timer(&self) -> Option<u64> {
-        let timer = self.timers.borrow_mut().next();
+        let timer = self.events.timers.borrow_mut().next();
         let opening = self.next_opening_deadline();
         let next = [timer, self.next_expiry(), opening, self.next_tidying()];
         let next = next.into_iter().flatten().min()?;

@@ -6,9 +6,12 @@ use super::{
 };
 use crate::driver::{Driver, Main, answer, take_frames};
 use crate::error::Why;
-use crate::reactor::Source;
+use crate::reactor::{Reactor, Source};
 use crate::session::{Fault, Session, misbehaved};
+use crate::timer::Timers;
 use crate::wake::{MAIN, TaskId};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::task::Waker;
@@ -24,6 +27,25 @@ use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
 use upbeat_transport::opening::{Opening, Silence};
 
+/// The events that wake a node: descriptors and times.
+pub(crate) struct Events {
+    pub(super) reactor: Reactor,
+    pub(crate) timers: RefCell<Timers>,
+    pub(super) sources: Cell<Vec<Source>>,
+    /// Descriptors of the application, by number, and who waits for them.
+    applications: RefCell<BTreeMap<u32, Waker>>,
+    next_descriptor: Cell<u32>,
+}
+
+impl Events {
+    /// Makes the events of a node that waits for what the reactor does, and for no time.
+    pub(super) fn new(reactor: Reactor) -> Events {
+        let (timers, sources, applications) =
+            (RefCell::default(), Cell::default(), RefCell::default());
+        Events { reactor, timers, sources, applications, next_descriptor: Cell::new(0) }
+    }
+}
+
 impl Dispatcher {
     /// Attends to the sockets that have something. Gives whether any has but the roster, which a
     /// turn looks at by itself.
@@ -32,7 +54,7 @@ impl Dispatcher {
         for source in sources.drain(..) {
             match source {
                 Source::Roster => {}
-                Source::Alarm => self.reactor.hush(),
+                Source::Alarm => self.events.reactor.hush(),
                 Source::Place(key) => match self.session(key) {
                     Some(session) if session.carrier.was_pumped() => self.heat(&session),
                     Some(session) => self.hear(&session),
@@ -44,18 +66,18 @@ impl Dispatcher {
                     door.local.as_ref()?.accept(home, place, now).transpose()
                 }),
                 Source::Application(id) => {
-                    let waker = self.applications.borrow_mut().remove(&id);
+                    let waker = self.events.applications.borrow_mut().remove(&id);
                     if let Some(waker) = waker {
                         waker.wake();
                     }
                 }
             }
         }
-        self.sources.set(sources);
-        if self.openings.get() != 0 {
+        self.events.sources.set(sources);
+        if self.peers.openings.get() != 0 {
             self.check_openings();
         }
-        if self.door.borrow().crowded {
+        if self.peers.door.borrow().crowded {
             self.make_way();
         }
         any
@@ -73,7 +95,7 @@ impl Dispatcher {
     fn lose_after_last_words(self: &Rc<Self>, session: &Rc<Session>, why: Why) {
         let mut why = why;
         session.carrier.take_rest();
-        for kept in session.forget_kept(self.purse.requests()) {
+        for kept in session.forget_kept(self.flow.purse.requests()) {
             if !kept.head.kind.is_answered() {
                 self.run_kept(session, &kept);
             }
@@ -115,7 +137,7 @@ impl Dispatcher {
 
     /// Whether as many handshakes of others are under way as may be.
     fn is_full(&self) -> bool {
-        let door = self.door.borrow();
+        let door = self.peers.door.borrow();
         door.shared.as_ref().is_some_and(|listener| listener.pending() >= PENDING_HANDSHAKES_MAX)
     }
 
@@ -127,9 +149,9 @@ impl Dispatcher {
             && let Some((at, key)) = self.next_to_give_way()
             && at <= now
         {
-            let place = self.places.borrow_mut().remove(key);
+            let place = self.peers.places.borrow_mut().remove(key);
             if let Some(Place::Opening(pending)) = place {
-                self.openings.set(self.openings.get() - 1);
+                self.peers.openings.set(self.peers.openings.get() - 1);
                 let text = format!(
                     "{PENDING_HANDSHAKES_MAX} connections are being opened here, and this one has \
                      said nothing for {} ms",
@@ -146,7 +168,7 @@ impl Dispatcher {
     /// The handshake of a caller that gives way next, and when: one that has said nothing before any
     /// that has.
     fn next_to_give_way(&self) -> Option<(u64, Key)> {
-        let places = self.places.borrow();
+        let places = self.peers.places.borrow();
         let silent = places.iter().filter_map(|(key, place)| match place {
             Place::Opening(pending) if pending.connecting.is_none() => {
                 let Silence { since_ms, spoke } = pending.opening.silence();
@@ -167,7 +189,7 @@ impl Dispatcher {
             let place = self.next_place();
             // Without a place here a caller is let in only to be told so.
             let number = *place.as_ref().unwrap_or(&0);
-            let accepted = accept(&self.door.borrow(), &self.home, number, self.now_ms());
+            let accepted = accept(&self.peers.door.borrow(), &self.home, number, self.now_ms());
             match accepted {
                 Some(Ok(opening)) if place.is_err() => {
                     let text = format!("{SESSIONS_PER_NODE_MAX} sessions are the most of a node");
@@ -185,7 +207,7 @@ impl Dispatcher {
     fn check_openings(self: &Rc<Self>) {
         let now = self.now_ms();
         let late: Vec<Key> = {
-            let places = self.places.borrow();
+            let places = self.peers.places.borrow();
             let late = places.iter().filter_map(|(key, place)| match place {
                 Place::Opening(pending) if pending.opening.deadline_ms() <= now => Some(key),
                 _ => None,
@@ -198,12 +220,12 @@ impl Dispatcher {
     }
 
     pub(super) fn next_opening_deadline(&self) -> Option<u64> {
-        if self.openings.get() == 0 {
+        if self.peers.openings.get() == 0 {
             return None;
         }
         let give_way = || self.next_to_give_way().map(|(at, _)| at.saturating_mul(1_000_000));
-        let give_way = self.door.borrow().crowded.then(give_way).flatten();
-        let places = self.places.borrow();
+        let give_way = self.peers.door.borrow().crowded.then(give_way).flatten();
+        let places = self.peers.places.borrow();
         let deadlines = places.iter().filter_map(|(_, place)| match place {
             Place::Opening(pending) => Some(pending.opening.deadline_ms() * 1_000_000),
             Place::Open(_) => None,
@@ -220,10 +242,10 @@ impl Dispatcher {
         self: &Rc<Self>,
         descriptor: impl AsFd,
     ) -> std::io::Result<Descriptor> {
-        let id = self.next_descriptor.get();
-        self.next_descriptor.set(id + 1);
+        let id = self.events.next_descriptor.get();
+        self.events.next_descriptor.set(id + 1);
         let descriptor = descriptor.as_fd().try_clone_to_owned()?;
-        self.reactor.add(&descriptor, Source::Application(id))?;
+        self.events.reactor.add(&descriptor, Source::Application(id))?;
         Ok(Descriptor { node: Rc::clone(self), descriptor, id })
     }
 }
@@ -238,14 +260,14 @@ pub(crate) struct Descriptor {
 impl Descriptor {
     /// Wakes this one when there is something to read.
     pub(crate) fn wake_by(&self, waker: &Waker) {
-        self.node.applications.borrow_mut().insert(self.id, waker.clone());
+        self.node.events.applications.borrow_mut().insert(self.id, waker.clone());
     }
 }
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        self.node.reactor.remove(&self.descriptor);
-        self.node.applications.borrow_mut().remove(&self.id);
+        self.node.events.reactor.remove(&self.descriptor);
+        self.node.events.applications.borrow_mut().remove(&self.id);
     }
 }
 

@@ -109,7 +109,7 @@ impl Streams {
 impl Dispatcher {
     /// Serves streams from now on.
     pub(crate) fn serve_streams(&self, methods: impl FnOnce() -> Methods) {
-        self.streams.methods.get_or_init(methods);
+        self.served.streams.methods.get_or_init(methods);
     }
 
     /// Opens a stream that is written here, of which the answer of this call tells.
@@ -119,7 +119,7 @@ impl Dispatcher {
         call: CallNumber,
         outlet: Rc<dyn Outlet>,
     ) -> Result<u32, WireError> {
-        let opened = self.streams.with_made(session, |open| {
+        let opened = self.served.streams.with_made(session, |open| {
             // Dropped by its owner, and not here, where it is refused.
             open.open_result(call, Rc::clone(&outlet))
         })?;
@@ -135,6 +135,7 @@ impl Dispatcher {
         inlet: Rc<dyn Inlet>,
     ) -> Result<(), WireError> {
         let opened = self
+            .served
             .streams
             .with_made(session, |open| open.open_argument(call, number, Rc::clone(&inlet)))?;
         opened.map_err(|refusal| WireError::Stream { why: refusal.text() })
@@ -142,50 +143,50 @@ impl Dispatcher {
 
     /// The stream of this number that is written here.
     pub(crate) fn outlet(&self, session: &Session, number: u32) -> Option<Rc<dyn Outlet>> {
-        self.streams.with(session, |open| open.result(number).cloned())?
+        self.served.streams.with(session, |open| open.result(number).cloned())?
     }
 
     /// The same of one that is read here.
     pub(crate) fn inlet(&self, session: &Session, number: u32) -> Option<Rc<dyn Inlet>> {
-        self.streams.with(session, |open| open.argument(number).cloned())?
+        self.served.streams.with(session, |open| open.argument(number).cloned())?
     }
 
     /// A stream that is written here has ended.
     pub(crate) fn close_outlet(&self, session: &Session, number: u32) {
-        let closed = self.streams.with(session, |open| open.close_result(number));
+        let closed = self.served.streams.with(session, |open| open.close_result(number));
         // What is dropped with it is the application's, and may look for streams itself.
         drop(closed);
     }
 
     /// A stream that is read here has ended.
     pub(crate) fn close_inlet(&self, session: &Session, number: u32) {
-        let closed = self.streams.with(session, |open| open.close_argument(number));
+        let closed = self.served.streams.with(session, |open| open.close_argument(number));
         drop(closed);
     }
 
     /// The peer takes back a stream. Gives how many were written here that end.
     pub(super) fn stream_control(&self, session: &Session, control: Control, number: u32) -> u64 {
-        let ended = self.streams.with(session, |open| open.handle_control(control, number));
+        let ended = self.served.streams.with(session, |open| open.handle_control(control, number));
         end(ended.unwrap_or_default(), gave_it_up)
     }
 
     /// The peer takes back a call that was answered, and with it all the streams in its result. Gives how
     /// many there were.
     pub(super) fn leave_streams_of(&self, session: &Session, call: CallNumber) -> u64 {
-        let ended = self.streams.with(session, |open| open.handle_cancel(call));
+        let ended = self.served.streams.with(session, |open| open.handle_cancel(call));
         end(ended.unwrap_or_default(), gave_it_up)
     }
 
     /// The session that had this key has ended. Gives how many streams were written here.
     pub(super) fn end_streams(&self, key: Key, session: &Session) -> u64 {
-        let left = self.streams.open.borrow_mut().remove(&key);
+        let left = self.served.streams.open.borrow_mut().remove(&key);
         let ended = left.map(OfSession::handle_lost).unwrap_or_default();
         end(ended, || CallError::Unknown(Box::new(session.lost())))
     }
 
     /// Streams that are open here.
     pub(crate) fn streams_open(&self) -> usize {
-        self.streams.open.borrow().values().map(OfSession::len).sum()
+        self.served.streams.open.borrow().values().map(OfSession::len).sum()
     }
 }
 

@@ -14,15 +14,17 @@ impl Dispatcher {
     pub(crate) fn who(&self) -> Who {
         match self.running() {
             Running::Handler(_, method) | Running::Kept(_, _, method) => self.handler_of(method),
-            Running::Task(id) => self.handlers.borrow().get(&id).cloned().unwrap_or(Who::Task(id)),
-            Running::Nothing if self.current.get().task == MAIN => Who::Main,
+            Running::Task(id) => {
+                self.work.handlers.borrow().get(&id).cloned().unwrap_or(Who::Task(id))
+            }
+            Running::Nothing if self.run.current.get().task == MAIN => Who::Main,
             Running::Nothing => Who::Other,
         }
     }
 
     /// The handler of the method of this number.
     fn handler_of(&self, method: u16) -> Who {
-        let methods = self.methods.borrow();
+        let methods = self.served.methods.borrow();
         match methods.get(usize::from(method).wrapping_sub(1)) {
             Some(entry) => Who::Handler { service: entry.service, method: entry.name },
             None => Who::Other,
@@ -32,10 +34,10 @@ impl Dispatcher {
     /// The handler that is being run is this task from now on.
     pub(super) fn note_handler(&self, id: TaskId) {
         if self.settings.stuck.after.is_some() {
-            let mut handlers = self.handlers.borrow_mut();
+            let mut handlers = self.work.handlers.borrow_mut();
             // Tasks that have ended leave their entries behind.
-            if handlers.len() > 64 && handlers.len() > 2 * self.tasks.len() {
-                handlers.retain(|task, _| self.tasks.has(*task));
+            if handlers.len() > 64 && handlers.len() > 2 * self.work.tasks.len() {
+                handlers.retain(|task, _| self.work.tasks.has(*task));
             }
             handlers.insert(id, self.who());
         }

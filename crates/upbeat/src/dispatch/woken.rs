@@ -3,16 +3,38 @@
 //! A turn polls a few of those that are ready and then looks at the lanes again, however many there
 //! are. Invariant: as long as a task is ready the roster says so, and the node does not sleep.
 
+use super::who::Handlers;
 use super::{Cause, Current, Dispatcher, Main, NOBODY};
-use crate::task::{Began, Cancelled, JoinHandle};
-use crate::wake::{MAIN, Priority, Start, TaskId};
+use crate::task::{Began, Cancelled, JoinHandle, Tasks};
+use crate::wake::{MAIN, Priority, Ready, Roster, Start, TaskId};
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::future::Future;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Context;
 use upbeat_core::bill::Counter;
 
 /// The most tasks that are polled between two looks at the lanes.
 const POLLS_PER_TURN: usize = 32;
+
+/// The work of a node: tasks, handlers, and whoever was woken.
+pub(super) struct Work {
+    pub(super) tasks: Rc<Tasks>,
+    pub(super) handlers: Handlers,
+    pub(super) roster: Arc<Roster>,
+    pub(super) ready: RefCell<Ready>,
+    /// Requests that were made tasks at once and come before those that were woken.
+    pub(super) front: RefCell<VecDeque<TaskId>>,
+}
+
+impl Work {
+    /// Makes the work of a node that has none yet. Wakes go to `roster`.
+    pub(super) fn new(tasks: Rc<Tasks>, roster: Arc<Roster>) -> Work {
+        let (ready, front) = (RefCell::default(), RefCell::default());
+        Work { tasks, handlers: Handlers::default(), roster, ready, front }
+    }
+}
 
 impl Dispatcher {
     /// Runs a future of the application's as a task.
@@ -22,28 +44,28 @@ impl Dispatcher {
         start: Start,
     ) -> JoinHandle<F::Output> {
         let Start { priority, first } = start;
-        let Some((id, began)) = self.tasks.spawn(future, priority, &self.roster) else {
+        let Some((id, began)) = self.work.tasks.spawn(future, priority, &self.work.roster) else {
             self.count(Counter::TasksRefused);
-            return JoinHandle::new(&self.tasks, None);
+            return JoinHandle::new(&self.work.tasks, None);
         };
         self.count(match began {
             Began::InKeptSlot => Counter::TasksInKeptSlots,
             Began::InNewSlot => Counter::TasksInNewSlots,
         });
-        let mut ready = self.ready.borrow_mut();
+        let mut ready = self.work.ready.borrow_mut();
         if first {
             ready.push_first(id)
         } else {
             ready.push(id)
         }
-        self.roster.keep(priority);
-        JoinHandle::new(&self.tasks, Some(id))
+        self.work.roster.keep(priority);
+        JoinHandle::new(&self.work.tasks, Some(id))
     }
 
     /// Polls a task once.
     #[inline(always)]
     pub(super) fn run(self: &Rc<Self>, id: TaskId, cause: Cause) {
-        let Some(mut polled) = self.tasks.begin(id) else { return };
+        let Some(mut polled) = self.work.tasks.begin(id) else { return };
         let Some(live) = polled.live() else { return };
         if cause == Cause::Ready {
             live.wakeup.begin_poll();
@@ -51,15 +73,15 @@ impl Dispatcher {
         self.polls();
         let task = live.task.as_mut();
         let done = live.wakeup.lend(|waker| {
-            self.current.set(Current { task: id, waker: waker.data() });
+            self.run.current.set(Current { task: id, waker: waker.data() });
             task.poll(&mut Context::from_waker(waker)).is_ready()
         });
-        self.current.set(NOBODY);
+        self.run.current.set(NOBODY);
         self.unflushed.set(true);
         if !done {
-            return polled.waits(&self.tasks, id);
+            return polled.waits(&self.work.tasks, id);
         }
-        polled.done(&self.tasks, id);
+        polled.done(&self.work.tasks, id);
         self.press_if_freed();
     }
 
@@ -67,34 +89,34 @@ impl Dispatcher {
     #[inline(never)]
     pub(super) fn run_woken(self: &Rc<Self>, main: Main<'_>) {
         self.unflushed.set(true);
-        if self.polled.was_late() {
+        if self.run.polled.was_late() {
             self.look_between(main);
         }
         self.gather();
-        let mut left = self.ready.borrow().len().min(POLLS_PER_TURN);
+        let mut left = self.work.ready.borrow().len().min(POLLS_PER_TURN);
         while let Some(id) = self.next_ready(&mut left) {
             if id == MAIN {
                 main(Cause::Ready)
             } else {
                 self.run(id, Cause::Ready)
             }
-            if self.polled.was_late() {
+            if self.run.polled.was_late() {
                 self.look_between(main);
             }
-            if self.roster.any_above(Priority::of(id)) {
+            if self.work.roster.any_above(Priority::of(id)) {
                 self.gather();
             }
         }
         self.keep_ready();
         self.contract.others_wait(false);
-        self.sampling.drained();
+        self.account.sampling.drained();
         // A task may have given back what a peer waits for.
         self.relieve_all();
     }
 
     /// The task that is to be polled next, of those of this turn.
     fn next_ready(&self, left: &mut usize) -> Option<TaskId> {
-        let (mut front, mut ready) = (self.front.borrow_mut(), self.ready.borrow_mut());
+        let (mut front, mut ready) = (self.work.front.borrow_mut(), self.work.ready.borrow_mut());
         let next = front.pop_front().or_else(|| {
             *left = left.checked_sub(1)?;
             ready.next()
@@ -107,11 +129,11 @@ impl Dispatcher {
     #[cold]
     #[inline(never)]
     fn look_between(self: &Rc<Self>, main: Main<'_>) {
-        let hot = self.hot.hold();
+        let hot = self.peers.hot.hold();
         for session in hot.iter() {
             self.drain(session, main);
         }
-        let hot = self.hot.hold_again(hot);
+        let hot = self.peers.hot.hold_again(hot);
         if self.unflushed.get() {
             self.flush(&hot);
         }
@@ -119,21 +141,21 @@ impl Dispatcher {
 
     /// Puts those that were woken behind those that are ready.
     fn gather(&self) {
-        let mut ready = self.ready.borrow_mut();
-        self.roster.take(|id| ready.push(id));
+        let mut ready = self.work.ready.borrow_mut();
+        self.work.roster.take(|id| ready.push(id));
     }
 
     /// Says whether tasks are ready that this turn has not polled, also where it panicked.
     pub(super) fn keep_ready(&self) {
-        let in_front = (!self.front.borrow().is_empty()).then_some(Priority::Normal);
-        if let Some(priority) = self.ready.borrow().top().max(in_front) {
-            self.roster.keep(priority);
+        let in_front = (!self.work.front.borrow().is_empty()).then_some(Priority::Normal);
+        if let Some(priority) = self.work.ready.borrow().top().max(in_front) {
+            self.work.roster.keep(priority);
         }
     }
 
     /// Ends a task. False if it has ended.
     pub(super) fn cancel(&self, task: TaskId, why: Cancelled) -> bool {
-        let any = self.tasks.end(task, why);
+        let any = self.work.tasks.end(task, why);
         if any {
             self.pressed.set(true);
             self.unflushed.set(true);

@@ -86,7 +86,7 @@ impl<T> Pushed<T> {
                 // It holds nothing of the budget that what it waits for may need.
                 self.node.awaits_answer();
                 drop(state);
-                self.node.drives.is_awaited(context.waker());
+                self.node.life.drives.is_awaited(context.waker());
                 Poll::Pending
             }
         }
