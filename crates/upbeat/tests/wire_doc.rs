@@ -31,6 +31,8 @@ const DOCUMENT: &str = include_str!("../../../docs/wire.md");
 const PROGRAM: &str = "wire-doc";
 /// A frame that does not come must not hold up the tests for ever.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The microseconds that the call with a deadline has.
+const DEADLINE_US: u64 = 2_500_000;
 
 #[test]
 fn the_bounds_are_those_of_the_code() {
@@ -253,7 +255,7 @@ fn call() {
         assert_eq!((described.text.as_str(), described.count), ("mine", 0));
         let refused = counter.describe(String::new()).await.unwrap_err();
         assert_eq!(refused, CallError::Method(CounterError::NoName));
-        assert_eq!(counter.add(3).deadline(Duration::from_millis(2_500)).await, Ok(3));
+        assert_eq!(counter.add(3).deadline(Duration::from_micros(DEADLINE_US)).await, Ok(3));
         for letters in [120, 1 << 16] {
             let described = counter.describe("n".repeat(letters)).await.unwrap();
             assert_eq!((described.text.len(), described.count), (letters, 3));
@@ -344,7 +346,13 @@ fn pass(from: &mut Side, to: &mut Side) -> Option<Passed> {
     let mut claim = to.carrier.lanes.claim(ring::span_of(payload.len()), 0).unwrap();
     claim.write(0, &payload);
     claim.commit(words, payload.len());
-    // The document has zeros for the counter, which is never the same.
+    // The document has zeros for the counter, which is never the same, and all of the time that a call has, of which a
+    // little is over.
+    if let Some(at) = head.flags.offset_of(Flags::DEADLINE) {
+        let left = word(at as usize);
+        assert!((1..=DEADLINE_US).contains(&left), "{left} microseconds are left");
+        payload[at as usize..][..8].copy_from_slice(&DEADLINE_US.to_le_bytes());
+    }
     if let Some(at) = head.flags.offset_of(Flags::MADE) {
         payload[at as usize..][..limits::EXTENSION_BYTES].fill(0);
     }
