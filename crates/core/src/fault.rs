@@ -106,20 +106,6 @@ pub enum Rule {
         /// The method number seen.
         method: u16,
     },
-    /// A count in a frame of a kind that has none.
-    StrayCount {
-        /// The kind of the frame.
-        kind: u8,
-        /// The count seen.
-        count: u16,
-    },
-    /// A packed frame of no messages, of empty ones, or of more than its slot holds.
-    PackedBeyondSlot {
-        /// The messages the frame says it holds.
-        count: u16,
-        /// The length of each.
-        len: u32,
-    },
     /// A method number that was never given out in this session.
     UnknownMethod {
         /// The number seen.

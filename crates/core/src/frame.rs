@@ -4,12 +4,12 @@
 //! word 0   byte 0     lap      belongs to the ring; 0 here, ignored when parsing
 //!          byte 1     kind     Kind
 //!          bytes 2-3  span     belongs to the ring: slots taken; 0 here, ignored when parsing
-//!          bytes 4-7  len      payload bytes, extensions included (of each message, if packed)
+//!          bytes 4-7  len      payload bytes, extensions included
 //! word 1   bytes 0-3  index    call number: place in the caller's table
 //!          bytes 4-7  gener.   call number: which use of that place
 //! word 2   bytes 0-1  method   number agreed on in bind; of operations and control, their code
 //!          bytes 2-3  flags    Flags: which extensions stand at the payload's start
-//!          bytes 4-5  count    messages in the slot, if packed
+//!          bytes 4-5  zero     but in stamped frames, where a part of the stamp is
 //!          byte 6     manner   how the message is stamped for its bill; 0 if it is not
 //!          byte 7     1 if the payload lies in a buffer, which an extension names; else 0
 //! ```
@@ -35,7 +35,7 @@ pub use self::kind::Kind;
 use self::kind::LEN_MAX;
 use crate::bill::way::Manner;
 use crate::fault::Rule;
-use crate::limits::{HEAD_BYTES, SHORT_BYTES, SLOT_BYTES};
+use crate::limits::{HEAD_BYTES, SLOT_BYTES};
 use crate::mutant::{Mutant, mutated};
 
 const _: () = assert!(failure::KIND == Kind::Failed as u8);
@@ -43,7 +43,7 @@ const _: () = assert!(failure::KIND == Kind::Failed as u8);
 const KIND_SHIFT: u32 = 8;
 const LEN_SHIFT: u32 = 32;
 const FLAGS_SHIFT: u32 = 16;
-const COUNT_SHIFT: u32 = 32;
+const SPARE_SHIFT: u32 = 32;
 const MANNER_SHIFT: u32 = 48;
 const PLACED_SHIFT: u32 = 56;
 /// What a stamped reply has of its stamp, in word 2.
@@ -115,14 +115,12 @@ pub struct Head {
     pub kind: Kind,
     /// Which extensions stand at the payload's start.
     pub flags: Flags,
-    /// Payload bytes, extensions included; of each message if the frame is packed.
+    /// Payload bytes, extensions included.
     pub len: u32,
     /// The call that it belongs to.
     pub call: CallNumber,
     /// The method's number in this session.
     pub method: u16,
-    /// Messages in the slot if the frame is packed, else 0.
-    pub count: u16,
     /// How it is stamped for its bill, if it is.
     pub manner: Option<Manner>,
     /// The stamp that a one-way message or a reply carries if it is stamped; 0 otherwise.
@@ -148,7 +146,6 @@ impl Head {
         len: 0,
         call: CallNumber::NONE,
         method: 0,
-        count: 0,
         manner: None,
         stamp: 0,
     };
@@ -163,12 +160,6 @@ impl Head {
     #[inline(always)]
     pub const fn oneway(method: u16, len: u32) -> Head {
         Head { kind: Kind::Oneway, len, method, ..Head::BARE }
-    }
-
-    /// `count` one-way messages of `len` bytes each in one slot; [`packed_max`] says how many fit.
-    #[inline]
-    pub const fn packed(method: u16, count: u16, len: u32) -> Head {
-        Head { kind: Kind::Packed, len, method, count, ..Head::BARE }
     }
 
     /// The result of a call, of `len` bytes.
@@ -301,22 +292,16 @@ impl Head {
         [words[0], words[1], words[2] | stamp & STAMP_MASK]
     }
 
-    /// Bytes of payload behind the extensions, all messages together if packed.
+    /// Bytes of payload behind the extensions.
     #[inline]
     pub const fn body_bytes(&self) -> u32 {
-        match self.kind {
-            Kind::Packed => self.len * self.count as u32,
-            _ => self.len - self.flags.extension_bytes(),
-        }
+        self.len - self.flags.extension_bytes()
     }
 
     /// Slots that the frame takes in a ring.
     #[inline]
     pub const fn slots(&self) -> u32 {
-        match self.kind {
-            Kind::Packed => 1,
-            _ => slots(self.len),
-        }
+        slots(self.len)
     }
 
     /// The three words of the head; lap and span, the ring's own, are zero.
@@ -327,7 +312,6 @@ impl Head {
             self.call.as_u64(),
             self.method as u64
                 | self.flags.in_head()
-                | (self.count as u64) << COUNT_SHIFT
                 | (manner_byte(self.manner) as u64) << MANNER_SHIFT,
         ];
         match (self.kind, self.manner) {
@@ -438,15 +422,6 @@ const fn manner_byte(manner: Option<Manner>) -> u8 {
 #[inline]
 pub const fn slots(len: u32) -> u32 {
     (len as u64 + HEAD_BYTES as u64).div_ceil(SLOT_BYTES as u64) as u32
-}
-
-/// How many messages of `len` bytes may share one slot; 0 for empty and for long ones.
-#[inline]
-pub const fn packed_max(len: u32) -> u32 {
-    match (SHORT_BYTES as u32).checked_div(len) {
-        Some(count) => count,
-        None => 0,
-    }
 }
 
 /// Returns the number of the call in a head's second word.

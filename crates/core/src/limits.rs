@@ -272,7 +272,7 @@ const _: () = assert!(REPLIES_AHEAD_BYTES <= SESSION_BUDGET_BYTES);
 // A reply that is refused for want of a copy is none that a buffer holds.
 const _: () = assert!(UNREAD_BYTES_MAX >= MEDIUM_BYTES_MAX);
 
-// A head fits its slot, and a packed slot holds at least one byte per message.
+// A head fits its slot, with bytes behind it.
 const _: () = assert!(HEAD_BYTES + SHORT_BYTES == SLOT_BYTES && SHORT_BYTES > 0);
 const _: () = assert!(HEAD_BYTES.is_multiple_of(8) && SLOT_BYTES.is_power_of_two());
 const _: () = assert!(SHORT_BYTES <= u16::MAX as usize);

@@ -32,15 +32,14 @@ use crate::fault::Rule;
 use crate::frame::Kind;
 use crate::hello::{Parsed, Segment};
 use crate::limits::{
-    CHUNK_BYTES_MAX, HEAD_BYTES, HELLO_BYTES_MAX, IN_RING_BYTES_MAX, MESSAGE_BYTES_MAX,
-    SHORT_BYTES, SLABS_MAX, SLOT_BYTES,
+    CHUNK_BYTES_MAX, HEAD_BYTES, HELLO_BYTES_MAX, IN_RING_BYTES_MAX, MESSAGE_BYTES_MAX, SLABS_MAX,
+    SLOT_BYTES,
 };
 use alloc::vec::Vec;
 
 const KIND_SHIFT: u32 = 8;
 const SPAN_SHIFT: u32 = 16;
 const LEN_SHIFT: u32 = 32;
-const COUNT_SHIFT: u32 = 32;
 
 const PADDING: u8 = 0;
 const PROGRESS: u8 = 0x80;
@@ -196,12 +195,7 @@ impl Progress {
 /// Bytes of payload of a frame with this head.
 #[inline]
 pub const fn payload_of(words: &[u64; 3]) -> u64 {
-    let len = words[0] >> LEN_SHIFT;
-    if (words[0] >> KIND_SHIFT) as u8 == Kind::Packed as u8 {
-        len * (words[2] >> COUNT_SHIFT & 0xffff)
-    } else {
-        len
-    }
+    words[0] >> LEN_SHIFT
 }
 
 /// Appends the head of a frame, whose payload follows.
@@ -261,11 +255,9 @@ fn parse_frame(first: u64, bytes: &[u8]) -> Result<Parsed<Head>, Rule> {
     let words = [first, word(bytes, WORD), word(bytes, 2 * WORD)];
     zero(first & 0xff)?;
     let payload = payload_of(&words);
-    let is_packed = (first >> KIND_SHIFT) as u8 == Kind::Packed as u8;
-    let max = if is_packed { SHORT_BYTES } else { IN_RING_BYTES_MAX };
-    if payload > max as u64 {
+    if payload > IN_RING_BYTES_MAX as u64 {
         let len = u32::try_from(payload).unwrap_or(u32::MAX);
-        return Err(Rule::LengthBeyondMax { len, max: max as u32 });
+        return Err(Rule::LengthBeyondMax { len, max: IN_RING_BYTES_MAX as u32 });
     }
     let span = (first >> SPAN_SHIFT) as u16 as u32;
     let slots = (HEAD_BYTES as u32 + payload as u32).div_ceil(SLOT_BYTES as u32);

@@ -56,15 +56,6 @@ impl Rule {
                 let name = kind_name(kind);
                 write!(f, "stray method: number {method} in a {name}, which names none")
             }
-            Rule::StrayCount { kind, count } => {
-                let name = kind_name(kind);
-                write!(f, "stray count: {count} in a {name}, which counts nothing")
-            }
-            Rule::PackedBeyondSlot { count, len } => write!(
-                f,
-                "packed beyond slot: {count} messages of {len} bytes where {} bytes are",
-                limits::SHORT_BYTES
-            ),
             Rule::UnknownMethod { method, known } => {
                 write!(f, "unknown method: number {method}, of {known} given out")
             }
@@ -182,7 +173,6 @@ pub(crate) const fn kind_name(kind: u8) -> &'static str {
         0 => "pad",
         1 => "call",
         2 => "one-way",
-        3 => "packed one-way",
         4 => "reply",
         5 => "failure",
         6 => "cancel",

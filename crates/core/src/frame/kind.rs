@@ -21,8 +21,6 @@ pub enum Kind {
     Call = 1,
     /// A one-way message; never answered.
     Oneway = 2,
-    /// Several one-way messages of one method and one length in one slot.
-    Packed = 3,
     /// The result of a call.
     Reply = 4,
     /// A call that has no result; its payload is a [`Failure`](super::Failure).
@@ -61,10 +59,9 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 19] = [
+    pub const ALL: [Kind; 18] = [
         Kind::Call,
         Kind::Oneway,
-        Kind::Packed,
         Kind::Reply,
         Kind::Failed,
         Kind::Cancel,
@@ -89,7 +86,6 @@ impl Kind {
         match byte {
             1 => Some(Kind::Call),
             2 => Some(Kind::Oneway),
-            3 => Some(Kind::Packed),
             4 => Some(Kind::Reply),
             5 => Some(Kind::Failed),
             6 => Some(Kind::Cancel),
@@ -125,8 +121,8 @@ impl Kind {
     /// which may take the last slots of a ring and are not ordered against requests.
     #[inline]
     pub const fn is_request(self) -> bool {
-        use Kind::{Call, Oneway, Operation, Packed, Reserve};
-        matches!(self, Call | Oneway | Packed | Reserve | Operation)
+        use Kind::{Call, Oneway, Operation, Reserve};
+        matches!(self, Call | Oneway | Reserve | Operation)
     }
 
     /// Whether the frame is answered by one [`Kind::Reply`] or [`Kind::Failed`] of its number.
@@ -146,7 +142,6 @@ impl Kind {
         match self {
             Kind::Call => Shape { number: true, method: true, flags: CALL, ..Shape::SAMPLED },
             Kind::Oneway => Shape { method: true, flags: REQUEST, ..Shape::SAMPLED },
-            Kind::Packed => Shape { method: true, ..Shape::BARE },
             Kind::Reply => Shape { number: true, flags: Flags::PLACED, ..Shape::SAMPLED },
             Kind::Failed => Shape {
                 number: true,

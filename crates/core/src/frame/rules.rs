@@ -1,11 +1,10 @@
 //! The rules that a head must keep: what each field may be in a frame of its kind.
 
 use super::{
-    COUNT_SHIFT, CallNumber, Flags, Head, KIND_SHIFT, Kind, LEN_MAX, LEN_SHIFT, MANNER_SHIFT,
-    PLACED_SHIFT, manner_byte, packed_max,
+    CallNumber, Flags, Head, KIND_SHIFT, Kind, LEN_MAX, LEN_SHIFT, MANNER_SHIFT, PLACED_SHIFT,
+    SPARE_SHIFT, manner_byte,
 };
 use crate::fault::Rule;
-use crate::limits::SHORT_BYTES;
 
 impl Head {
     /// Holds a head against the shape of its kind, field by field.
@@ -26,7 +25,6 @@ impl Head {
             len: (plain[0] >> LEN_SHIFT) as u32,
             call: CallNumber::from_u64(plain[1]),
             method: plain[2] as u16,
-            count: (plain[2] >> COUNT_SHIFT) as u16,
             manner,
             stamp,
         };
@@ -34,7 +32,8 @@ impl Head {
         if byte != manner_byte(head.manner) || byte != 0 && !kind.shape().sampled {
             return Err(Rule::StrayManner { kind: kind.byte(), manner: byte });
         }
-        let reserved = (words[2] >> PLACED_SHIFT) as u32 & !1;
+        let reserved =
+            (words[2] >> PLACED_SHIFT) as u32 & !1 | (plain[2] >> SPARE_SHIFT) as u16 as u32;
         if reserved != 0 {
             return Err(Rule::ReservedBits { bits: reserved });
         }
@@ -46,7 +45,7 @@ impl Head {
 
     /// The first rule that the fields break together, if they do.
     const fn broken(&self) -> Option<Rule> {
-        let &Head { flags, len, call, method, count, .. } = self;
+        let &Head { flags, len, call, method, .. } = self;
         let kind = self.kind.byte();
         let shape = self.kind.shape();
         let extensions = flags.extension_bytes();
@@ -67,16 +66,6 @@ impl Head {
         };
         if stray_half || !shape.number && call.as_u64() != 0 {
             return Some(Rule::StrayNumber { kind, index, generation });
-        }
-        if matches!(self.kind, Kind::Packed) {
-            let fits = len > 0 && len <= SHORT_BYTES as u32 && count > 0;
-            if !fits || count as u32 > packed_max(len) {
-                return Some(Rule::PackedBeyondSlot { count, len });
-            }
-            return None;
-        }
-        if count != 0 {
-            return Some(Rule::StrayCount { kind, count });
         }
         let (min, max) = match flags.has(Flags::PLACED) {
             true => (extensions, 0),

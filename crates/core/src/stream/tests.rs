@@ -24,7 +24,6 @@ fn samples() -> Vec<(Head, Vec<u8>)> {
         frame::Head::call(4, number, 0),
         frame::Head::reply(number, 105),
         frame::Head::oneway(1, IN_RING_BYTES_MAX as u32),
-        frame::Head::packed(1, 13, 8),
         frame::Head::goodbye(),
     ];
     let mut samples: Vec<(Head, Vec<u8>)> = Vec::new();
@@ -89,8 +88,6 @@ fn what_is_out_of_its_bounds_is_refused() {
     let long = IN_RING_BYTES_MAX as u64 + 1;
     let words = [kind(1) | 514 << SPAN_SHIFT | long << LEN_SHIFT, 0, 0];
     assert!(matches!(of(&words), Rule::LengthBeyondMax { .. }));
-    let packed = [kind(3) | 1 << SPAN_SHIFT | 100 << LEN_SHIFT, 0, 2 << COUNT_SHIFT];
-    assert!(matches!(of(&packed), Rule::LengthBeyondMax { len: 200, .. }));
     assert!(matches!(of(&[kind(1) | 1 << SPAN_SHIFT | 1, 0, 0]), Rule::ReservedBits { .. }));
     assert!(matches!(of(&[kind(PROGRESS) | 1 << 24]), Rule::ReservedBits { .. }));
     assert!(matches!(of(&[1 << 40]), Rule::ReservedBits { .. }));

@@ -9,7 +9,7 @@ use crate::session::{Fault, Kept, Next, Session};
 use crate::wire::Input;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
-use upbeat_core::frame::{CallNumber, Flags, Head, Kind};
+use upbeat_core::frame::{Flags, Head, Kind};
 
 /// What stands before a request's payload, for who runs it.
 #[derive(Clone, Copy)]
@@ -58,45 +58,24 @@ impl Dispatcher {
         let terms =
             Terms { deadline_us: session.deadline_us(head), refusals: session.refusals(head) };
         let hold = session.hold(head)?;
-        let payload = || hold.as_ref().map_or_else(|| session.payload(head), Input::lent);
-        self.run_all(session, head, terms, Running::Handler(head.call, head.method), payload);
+        let payload = hold.as_ref().map_or_else(|| session.payload(head), Input::lent);
+        self.run_request(session, head, terms, Running::Handler(head.call, head.method), payload);
         Ok(())
-    }
-
-    /// Runs a request, or each of those that are packed together.
-    fn run_all<'p>(
-        self: &Rc<Self>,
-        session: &Rc<Session>,
-        head: &Head,
-        terms: Terms,
-        running: Running,
-        payload: impl Fn() -> Input<'p>,
-    ) {
-        if head.kind != Kind::Packed {
-            let Head { kind, call, .. } = *head;
-            let Terms { deadline_us, refusals } = terms;
-            let (extendable, payload) = (head.flags.has(Flags::EXTENDABLE), payload());
-            let request = Request { kind, call, deadline_us, refusals, extendable, payload };
-            return self.run_request(session, head, request, running);
-        }
-        let (oneway, len) = (Head::oneway(head.method, head.len), head.len as usize);
-        for number in 0..head.count as usize {
-            let payload = payload().part(number * len, len);
-            let (kind, call, deadline_us) = (oneway.kind, CallNumber::NONE, None);
-            let (refusals, extendable) = (None, false);
-            let request = Request { kind, call, deadline_us, refusals, extendable, payload };
-            self.run_request(session, &oneway, request, running);
-        }
     }
 
     fn run_request(
         self: &Rc<Self>,
         session: &Rc<Session>,
         head: &Head,
-        request: Request<'_>,
+        terms: Terms,
         running: Running,
+        payload: Input<'_>,
     ) {
-        if head.kind == Kind::Operation {
+        let Head { kind, call, .. } = *head;
+        let Terms { deadline_us, refusals } = terms;
+        let extendable = head.flags.has(Flags::EXTENDABLE);
+        let request = Request { kind, call, deadline_us, refusals, extendable, payload };
+        if kind == Kind::Operation {
             return self.operation_came(session, head, request, running);
         }
         let methods = self.served.methods.borrow();
@@ -138,7 +117,7 @@ impl Dispatcher {
         // Who has waited for room is not sent back.
         let terms = Terms { deadline_us: kept.deadline_us(self.now_ns()), refusals: None };
         let running = Running::Kept(key, head.call, head.method);
-        self.run_all(session, head, terms, running, || kept.payload());
+        self.run_request(session, head, terms, running, kept.payload());
     }
 
     /// Has the session looked at when room is made, if requests wait in it.

@@ -288,7 +288,7 @@ impl<'s> Driver<'s> for LastWords<'s> {
 
     fn request(self, head: &Head) -> Result<(), Fault> {
         match head.kind {
-            Kind::Oneway | Kind::Packed => self.0.request(self.1, head),
+            Kind::Oneway => self.0.request(self.1, head),
             _ => Ok(()),
         }
     }

@@ -77,13 +77,6 @@ impl<'a> Input<'a> {
         self.context
     }
 
-    /// So many bytes of it, from byte `at`.
-    pub(crate) fn part(mut self, at: usize, bytes: usize) -> Input<'a> {
-        self.at = at.min(self.end);
-        self.end = (self.at + bytes).min(self.end);
-        self
-    }
-
     /// Bytes that are left.
     #[inline(always)]
     pub fn remaining(&self) -> usize {

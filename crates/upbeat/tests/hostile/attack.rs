@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use upbeat_core::channel::stream;
 use upbeat_core::channel::{Control, Operation};
-use upbeat_core::frame::{CallNumber, Flags, Head, Kind};
+use upbeat_core::frame::{CallNumber, Flags, Head};
 use upbeat_core::hello::{self, Record};
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 use upbeat_memory::lane::HEAD_LINES;
@@ -370,8 +370,6 @@ impl Attack {
     fn oneways(&mut self) {
         for _ in 0..200 {
             self.frame(Head::oneway(10, 8).words(), &u64::MAX.to_le_bytes());
-            let packed = [(Kind::Packed as u64) << 8 | 8 << 32, 0, 9 | 5 << 32];
-            self.frame(packed, &[1; 40]);
         }
     }
 

@@ -205,18 +205,17 @@ fn a_call_that_waits_can_be_cancelled() {
 }
 
 #[test]
-fn packed_messages_that_wait_are_all_there() {
+fn one_way_messages_that_wait_are_all_there() {
     if !crate::common::shares_memory("the peers of this test write into shared lanes") {
         return;
     }
-    let (_, noted) = against("packed messages", |place| {
+    let (_, noted) = against("one-way messages", |place| {
         let raw = connect(place);
         assert!(raw.reserve(1000));
         assert_eq!(raw.granted(), 0);
-        let numbers = [1_u64, 20, 300, 4000, 50_000].map(u64::to_le_bytes);
-        let words = Head::packed(NOTE, 5, 8).words();
-        // Its length is that of each, and its slot holds all.
-        assert!(raw.put(words, numbers.as_flattened()));
+        for number in [1_u64, 20, 300, 4000, 50_000] {
+            assert!(raw.put(Head::oneway(NOTE, 8).words(), &number.to_le_bytes()));
+        }
         raw.withdraw(0);
         raw.add(0);
     });
