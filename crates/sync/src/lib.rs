@@ -12,8 +12,6 @@
 //! nobody waits for what is free, but behind somebody who wants more.
 #![forbid(unsafe_code)]
 
-mod arena;
-
 pub mod runtime;
 
 mod line;

@@ -8,7 +8,7 @@
 //!
 //! Invariant: a place that is in a queue has a waker, one that was called has none and is in no queue.
 
-use crate::arena::{Arena, Key};
+use slab::Slab;
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,6 +16,9 @@ use std::task::Waker;
 
 /// The places of a crowd that has gone are given back where there were more.
 const KEPT: usize = 256;
+
+/// Where somebody waits. Its owner gives it up when the place is left, so it needs no generation.
+pub(super) type Key = usize;
 
 /// Who waits.
 struct Waiter {
@@ -29,14 +32,14 @@ struct Waiter {
 
 /// The places of all who wait for one thing.
 pub(super) struct Places {
-    waiters: Arena<Waiter>,
+    waiters: Slab<Waiter>,
     /// The most since there was none.
     most: usize,
 }
 
 impl Places {
     pub(super) const fn new() -> Places {
-        Places { waiters: Arena::new(), most: 0 }
+        Places { waiters: Slab::new(), most: 0 }
     }
 
     fn get(&mut self, key: Key) -> &mut Waiter {
@@ -83,7 +86,7 @@ impl Places {
 
     /// Gives up a place that is in no queue any more.
     pub(super) fn remove(&mut self, key: Key) -> Option<Waker> {
-        let waiter = self.waiters.remove(key);
+        let waiter = self.waiters.try_remove(key);
         if self.waiters.is_empty() && self.most > KEPT {
             *self = Places::new();
         }

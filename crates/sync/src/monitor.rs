@@ -6,9 +6,8 @@
 //!
 //! Invariant: one is inside, or one is on its way in, or nobody waits to enter.
 
-use super::line::{Places, Queue, Ranks};
+use super::line::{Key, Places, Queue, Ranks};
 use super::wait::{Aim, Holders, Name, Wait};
-use crate::arena::Key;
 use crate::runtime::Awaited;
 use std::cell::{RefCell, RefMut};
 use std::fmt;

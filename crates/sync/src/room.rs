@@ -4,9 +4,8 @@
 //! who stand there, also with a smaller wish. Invariant: while somebody stands in the line, its first
 //! wants more seats than are free.
 
-use super::line::Line;
+use super::line::{Key, Line};
 use super::wait::{Aim, Holders, Name, Wait};
-use crate::arena::Key;
 use crate::runtime::Awaited;
 use std::cell::Cell;
 use std::panic::Location;

@@ -3,8 +3,9 @@
 //! Left to the types beside this one: when the wait is over. Invariant: where the runtime does not
 //! watch long waits, nothing is kept of who took what.
 
-use crate::arena::{Arena, Key};
+use crate::line::Key;
 use crate::runtime::{self, Awaited, Holding, LongWait, Runtime, Watch};
+use slab::Slab;
 use std::cell::RefCell;
 use std::panic::Location;
 use std::sync::Arc;
@@ -67,7 +68,7 @@ impl Wait {
 }
 
 /// Who holds something, as far as the runtime watches.
-pub(super) struct Holders(RefCell<Option<Box<Arena<Holding>>>>);
+pub(super) struct Holders(RefCell<Option<Box<Slab<Holding>>>>);
 
 impl Holders {
     pub(super) const fn new() -> Holders {
@@ -84,7 +85,7 @@ impl Holders {
     fn note(&self, runtime: &dyn Runtime, at: &'static Location<'static>) -> Option<Key> {
         let who = runtime.who()?;
         let mut holders = self.0.borrow_mut();
-        let holders = holders.get_or_insert_with(|| Box::new(Arena::new()));
+        let holders = holders.get_or_insert_default();
         Some(holders.insert(Holding { who, at }))
     }
 
@@ -94,12 +95,15 @@ impl Holders {
         if let Some(key) = key
             && let Some(holders) = &mut *self.0.borrow_mut()
         {
-            holders.remove(key);
+            holders.try_remove(key);
         }
     }
 
     fn list(&self) -> Vec<Holding> {
         let holders = self.0.borrow();
-        holders.iter().flat_map(|holders| holders.iter().cloned()).collect()
+        holders
+            .iter()
+            .flat_map(|holders| holders.iter().map(|(_, holding)| holding.clone()))
+            .collect()
     }
 }
