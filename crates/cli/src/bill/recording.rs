@@ -100,9 +100,9 @@ pub(crate) struct Samples {
     pub(crate) stories: u64,
     /// Pairs among them.
     pub(crate) pairs: u64,
-    /// What the means come from: `pairs` or `stories`.
+    /// The samples that the means are taken of: `pairs` or `stories`.
     pub(crate) means_from: String,
-    /// What a stamp took. It is in no figure.
+    /// The time that a stamp takes. It is in no figure.
     pub(crate) stamp_ns: f64,
 }
 

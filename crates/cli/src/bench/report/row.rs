@@ -37,7 +37,7 @@ impl fmt::Display for Placement {
 pub struct Row {
     /// The group of cases: `limits`, `call`, `oneway`.
     pub bench: &'static str,
-    /// What was measured, as a path.
+    /// The path of the case that was measured.
     pub case: String,
     /// Where the two CPUs were.
     pub placement: Placement,
@@ -219,19 +219,19 @@ pub struct Billed {
     pub sum_ns: f64,
     /// The round trip of rounds without samples, which alternate with those with samples.
     pub measured_ns: f64,
-    /// What the items do not say of that: the median over the rounds.
+    /// The part of `measured_ns` that is in no item: the median over the rounds.
     pub residual_percent: f64,
     /// How much longer calls take where one in 1,000 is sampled: the median over the rounds.
     pub sampled_percent: f64,
     /// Parts that were each measured alone.
     pub parts: Vec<BilledPart>,
-    /// What the parts come to: the sum of each as often as a call has it.
+    /// The sum of the parts, each as often as a call has it.
     pub estimate_ns: f64,
     /// By how much that is more than the round trip of rounds without samples.
     pub estimate_error_percent: f64,
-    /// What one stamp took. It is in no item.
+    /// The time that one stamp takes. It is in no item.
     pub stamp_ns: f64,
-    /// What a sampled call that is marked took longer. It is in no item.
+    /// The time by which the mark of a sampled call makes it longer. It is in no item.
     pub mark_ns: f64,
     /// Samples that the items are made of.
     pub samples: u64,

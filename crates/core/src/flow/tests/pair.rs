@@ -8,7 +8,7 @@ use super::super::*;
 use super::budgets;
 use crate::limits::{MEDIUM_BYTES_MAX, SHORT_BYTES};
 
-/// What goes from the sender to the receiver, in order.
+/// A message from the sender to the receiver. They arrive in order.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Forth {
     Request { id: u64, bytes: usize },
@@ -17,7 +17,7 @@ pub(super) enum Forth {
     Withdraw(u64),
 }
 
-/// What goes back, in order.
+/// A message from the receiver to the sender. They arrive in order.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Back {
     Nack(u64),
