@@ -7,6 +7,11 @@
 //! most one operation of a stream is under way, and order, deadlines and the room that a batch needs are those of
 //! requests.
 //!
+//! | | at the caller | at the callee |
+//! |---|---|---|
+//! | a result | reads: [`Lookahead`] | writes: [`Demand`] |
+//! | an argument | writes: [`Feed`] | reads: [`Intake`] |
+//!
 //! | what happens | a result's writer (callee) | an argument's reader (callee) |
 //! |---|---|---|
 //! | the last batch went or came | ends | reads to the end |
@@ -19,9 +24,15 @@
 
 mod batch;
 mod intake;
+mod lookahead;
+mod demand;
+mod feed;
 
 pub use batch::{BatchSize, Tail};
+pub use demand::{AskedAlready, Demand};
+pub use feed::Feed;
 pub use intake::{Intake, NoCredit, Wanted};
+pub use lookahead::{BATCHES_AHEAD, Lookahead};
 
 use crate::frame::CallNumber;
 use crate::limits::STREAMS_PER_SESSION_MAX;
@@ -56,6 +67,12 @@ pub enum Control {
     Stop = 3,
     /// The writer of an argument gives it up before its end.
     Abandon = 4,
+}
+
+/// The caller's end of a stream.
+pub trait CallerEnd {
+    /// The end is dropped. Returns what the callee is told, if it does not know already that the stream has ended.
+    fn leave(&mut self) -> Option<Control>;
 }
 
 /// Why a stream cannot be opened.

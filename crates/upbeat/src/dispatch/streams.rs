@@ -13,7 +13,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use upbeat_core::channel::stream::{Control, Ended, Operation, Streams as Table};
+use upbeat_core::channel::stream::{AskedAlready, Control, Ended, Operation, Streams as Table};
 use upbeat_core::frame::CallNumber;
 use upbeat_memory::pool::Key;
 
@@ -34,11 +34,14 @@ const ENDED: WireError = WireError::Stream { why: "its session has ended" };
 
 /// A stream that is written here.
 pub(crate) trait Outlet {
-    /// Its peer asks for items. False if it has done so already and waits.
-    fn begin(&self) -> bool;
+    /// Its peer asks for items. An error if it has done so already and waits.
+    fn begin(&self) -> Result<(), AskedAlready>;
 
-    /// Collects items, until there are some. Gives whether those are the last.
+    /// Collects items, until there are some. Gives whether the stream ends with them.
     fn poll_batch(&self, context: &mut Context<'_>) -> Poll<bool>;
+
+    /// The handler that was to collect them is dropped. Gives whether the stream ends.
+    fn left(&self) -> bool;
 
     /// Bytes that the collected items will likely take.
     fn bytes_likely(&self) -> usize;

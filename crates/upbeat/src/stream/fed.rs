@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
-use upbeat_core::channel::stream::Operation;
+use upbeat_core::channel::stream::{Feed, Operation, Wanted};
 
 /// What brings the items, until there are no more, or nobody wants them.
 pub(super) type Fed = Pin<Box<dyn Future<Output = ()>>>;
@@ -16,22 +16,26 @@ pub(super) type Fed = Pin<Box<dyn Future<Output = ()>>>;
 /// Brings the items of a stream that stands in arguments.
 pub(super) fn feed<T: Wire>(way: AnyWay, number: u32, source: Source<T>) -> Fed {
     match way {
-        AnyWay::Node(way) => Box::pin(bring(Left::of_writer(way, number), source)),
-        AnyWay::Handle(way) => Box::pin(bring(Left::of_writer(way, number), source)),
+        AnyWay::Node(way) => Box::pin(bring(Left::new(way, number), source)),
+        AnyWay::Handle(way) => Box::pin(bring(Left::new(way, number), source)),
     }
 }
 
-async fn bring<W: Way, T: Wire>(mut left: Left<W>, mut source: Source<T>) {
+async fn bring<W: Way, T: Wire>(mut left: Left<W, Feed>, mut source: Source<T>) {
     let batch = Rc::new(RefCell::new(Batch::default()));
     loop {
         poll_fn(|context| batch.borrow_mut().poll_fill(|| source.poll_next(context))).await;
-        let is_over = batch.borrow().end.is_some();
+        left.state.begin_push(batch.borrow().end.is_some());
         let brought = Brought { number: left.number(), batch: Rc::clone(&batch) };
-        match left.way().operate::<_, bool>(Operation::Push, brought).await {
-            Ok(wanted) if is_over || !wanted => return left.over(),
-            Ok(_) => {}
+        let answer = left.way().operate::<_, bool>(Operation::Push, brought).await;
+        let wanted = match answer {
+            Ok(true) => Wanted::More,
+            Ok(false) => Wanted::Nothing,
             // The call itself says what is to be said.
             Err(_) => return,
+        };
+        if !left.state.handle_answer(wanted) {
+            return;
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::wire::{Content, MessageContext, Wire};
 use std::rc::Rc;
 use std::sync::Arc;
 use upbeat_core::channel;
-use upbeat_core::channel::stream::{Control, Operation};
+use upbeat_core::channel::stream::{CallerEnd, Operation};
 use upbeat_core::frame::Head;
 
 /// The route of a node's streams.
@@ -61,26 +61,17 @@ impl Way for HandleWay {
     }
 }
 
-/// This end of a stream. Dropped before the stream has ended, it tells the other end.
-pub(super) struct Left<W: Way> {
+/// This end of a stream, in its state. Dropped before the stream has ended, it tells the other end.
+pub(super) struct Left<W: Way, S: CallerEnd> {
     way: W,
     number: u32,
-    /// What the other end is told.
-    control: Control,
-    /// Whether the other end is told.
-    tells: bool,
+    pub(super) state: S,
 }
 
-impl<W: Way> Left<W> {
-    /// The reader's end of a stream in a result. While the result is read, its reader tells the callee what
-    /// becomes of it as a whole, so this end tells nothing until it was [received](Left::received).
-    pub(super) fn of_reader(way: W, number: u32) -> Left<W> {
-        Left { way, number, control: Control::Stop, tells: false }
-    }
-
-    /// The writer's end of a stream in arguments that were sent.
-    pub(super) fn of_writer(way: W, number: u32) -> Left<W> {
-        Left { way, number, control: Control::Abandon, tells: true }
+impl<W: Way, S: CallerEnd + Default> Left<W, S> {
+    /// The end of the stream of this number.
+    pub(super) fn new(way: W, number: u32) -> Left<W, S> {
+        Left { way, number, state: S::default() }
     }
 
     pub(super) fn way(&self) -> &W {
@@ -90,22 +81,12 @@ impl<W: Way> Left<W> {
     pub(super) fn number(&self) -> u32 {
         self.number
     }
-
-    /// The result in which it stands was read to its end.
-    pub(super) fn received(&mut self) {
-        self.tells = true;
-    }
-
-    /// The stream has ended, and the other end knows.
-    pub(super) fn over(&mut self) {
-        self.tells = false;
-    }
 }
 
-impl<W: Way> Drop for Left<W> {
+impl<W: Way, S: CallerEnd> Drop for Left<W, S> {
     fn drop(&mut self) {
-        if self.tells {
-            let control = channel::Control::Stream(self.control);
+        if let Some(control) = self.state.leave() {
+            let control = channel::Control::Stream(control);
             self.way.leave(Head::control(control.code(), self.number));
         }
     }

@@ -1,8 +1,7 @@
 //! A stream of a result, as its reader has it: this side asks for items.
 //!
-//! One call asks at a time, and the next is made when its items begin to be read: so the one who writes
-//! collects while they are. What asks by a node stays on its thread; what asks by a handle goes
-//! wherever the items may, unless streams of the call's arguments go on beside it.
+//! When it asks is decided by a [`Lookahead`]. What asks by a node stays on its thread; what asks by a handle
+//! goes wherever the items may, unless streams of the call's arguments go on beside it.
 
 use super::batch::{Batch, End};
 use super::left::{AnyWay, HandleWay, Left, NodeWay, Way};
@@ -13,7 +12,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use upbeat_core::channel::stream::Operation;
+use upbeat_core::channel::stream::{BATCHES_AHEAD, Lookahead, Operation};
 
 /// The stream of which items are asked for.
 #[derive(Clone, Copy)]
@@ -36,30 +35,39 @@ impl Content for Wanted {
 struct Asks<W: Way, T> {
     // Given up before the stream is.
     call: CallFuture<W, Wanted, By<Batch<T>>>,
-    left: Left<W>,
+    left: Left<W, Lookahead>,
 }
 
 impl<W: Way, T: Wire> Asks<W, T> {
     fn new(way: W, number: u32) -> Asks<W, T> {
         let call = way.operate(Operation::Pull, Wanted(number));
-        Asks { call, left: Left::of_reader(way, number) }
+        Asks { call, left: Left::new(way, number) }
     }
 }
 
 impl<W: Way, T> Asks<W, T> {
-    /// What has come of the call that is under way; the next one if none is.
+    /// Sends the next call if it is time to ask, and returns the answer to the one that is under way.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Batch<T>, CallError>> {
-        let pulled = ready!(Pin::new(&mut self.call).poll(context));
+        let Asks { call, left } = self;
+        // A call is sent when it is first polled.
+        if !left.state.begin_pull() && !left.state.is_asked() {
+            return Poll::Pending;
+        }
+        let pulled = ready!(Pin::new(&mut *call).poll(context));
         match &pulled {
-            Ok(Batch { end: None, .. }) => {
-                self.call.again(Wanted(self.left.number()));
+            Ok(Batch { end, .. }) => {
+                if left.state.handle_batch(end.is_some()) {
+                    call.again(Wanted(left.number()));
+                }
             }
-            Ok(Batch { end: Some(_), .. }) => self.left.over(),
-            Err(_) => {}
+            Err(_) => left.state.handle_failed(),
         }
         Poll::Ready(pulled)
     }
 }
+
+// What comes while a batch is read is kept in `Reader::next`.
+const _: () = assert!(BATCHES_AHEAD == 1);
 
 /// Items in their order, whatever the way on which they are asked for.
 pub(super) struct Reader<W: Way, T> {
@@ -106,6 +114,7 @@ impl<W: Way, T> Reader<W, T> {
             Some(batch) => batch,
             None => ready!(asks.poll(context)),
         };
+        asks.left.state.read_batch();
         match &batch {
             Ok(Batch { end: None, .. }) => {
                 if let Poll::Ready(next) = asks.poll(context) {
@@ -127,7 +136,7 @@ impl<W: Way, T> Reader<W, T> {
 impl<W: Way, T> Reader<W, T> {
     /// The result in which the stream stands was read to its end.
     fn received(&mut self) {
-        self.asks.iter_mut().for_each(|asks| asks.left.received());
+        self.asks.iter_mut().for_each(|asks| asks.left.state.received());
     }
 }
 

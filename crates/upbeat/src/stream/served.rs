@@ -13,6 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use upbeat_core::channel::stream::{AskedAlready, Demand};
 
 const NONE: WireError = WireError::Stream { why: "none of that number is open in this session" };
 const ASKED: WireError = WireError::Stream { why: "its items are asked for already" };
@@ -42,13 +43,20 @@ pub(super) fn serve(node: &Rc<Dispatcher>) {
 pub(super) struct Outgoing<T> {
     source: RefCell<Source<T>>,
     batch: RefCell<Batch<T>>,
-    is_asked: Cell<bool>,
+    demand: Cell<Demand>,
 }
 
 impl<T> Outgoing<T> {
     pub(super) fn new(source: Source<T>) -> Outgoing<T> {
-        let (batch, is_asked) = (RefCell::default(), Cell::new(false));
-        Outgoing { source: RefCell::new(source), batch, is_asked }
+        let (batch, demand) = (RefCell::default(), Cell::default());
+        Outgoing { source: RefCell::new(source), batch, demand }
+    }
+
+    fn demand<R>(&self, with: impl FnOnce(&mut Demand) -> R) -> R {
+        let mut demand = self.demand.get();
+        let result = with(&mut demand);
+        self.demand.set(demand);
+        result
     }
 }
 
@@ -60,15 +68,20 @@ impl<T> Drop for Outgoing<T> {
 }
 
 impl<T: Wire> Outlet for Outgoing<T> {
-    fn begin(&self) -> bool {
-        !self.is_asked.replace(true)
+    fn begin(&self) -> Result<(), AskedAlready> {
+        self.demand(Demand::handle_pull)
     }
 
     fn poll_batch(&self, context: &mut Context<'_>) -> Poll<bool> {
         let mut batch = self.batch.borrow_mut();
         let mut source = self.source.borrow_mut();
         ready!(batch.poll_fill(|| source.poll_next(context)));
-        Poll::Ready(batch.end.is_some())
+        let is_last = batch.end.is_some();
+        Poll::Ready(self.demand(|demand| demand.batch_collected(is_last)))
+    }
+
+    fn left(&self) -> bool {
+        self.demand(Demand::pull_dropped)
     }
 
     fn bytes_likely(&self) -> usize {
@@ -80,7 +93,7 @@ impl<T: Wire> Outlet for Outgoing<T> {
     }
 
     fn clear(&self) {
-        self.is_asked.set(false);
+        self.demand(Demand::answered);
         self.batch.borrow_mut().clear();
     }
 }
@@ -117,12 +130,11 @@ fn find<E: ?Sized>(
 struct Pull {
     at: At,
     outlet: Rc<dyn Outlet>,
-    done: bool,
 }
 
 impl Pull {
-    async fn run(mut self) -> Sent {
-        let is_last = poll_fn(|context| {
+    async fn run(self) -> Sent {
+        let ends = poll_fn(|context| {
             let polled = self.outlet.poll_batch(context);
             if polled.is_pending() {
                 // Whatever its writer waits for, it holds nothing of the budget meanwhile.
@@ -131,8 +143,7 @@ impl Pull {
             polled
         })
         .await;
-        self.done = true;
-        if is_last {
+        if ends {
             self.at.close_outlet();
         }
         Sent(Rc::clone(&self.outlet))
@@ -141,7 +152,7 @@ impl Pull {
 
 impl Drop for Pull {
     fn drop(&mut self) {
-        if !self.done {
+        if self.outlet.left() {
             self.at.close_outlet();
         }
     }
@@ -160,10 +171,8 @@ impl Wire for Pull {
 
     fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
         let (at, outlet) = find(input, Dispatcher::outlet)?;
-        if !outlet.begin() {
-            return Err(ASKED);
-        }
-        Ok(Pull { at, outlet, done: false })
+        outlet.begin().map_err(|AskedAlready| ASKED)?;
+        Ok(Pull { at, outlet })
     }
 }
 

@@ -148,6 +148,88 @@ proptest! {
     }
 }
 
+proptest! {
+    /// A reader and a writer of a result, whatever the order in which they are polled: one pull at a time, no batch
+    /// ahead but one, and all batches come.
+    #[test]
+    fn a_reader_is_one_batch_ahead(
+        batches in 1..40usize,
+        turns in prop::collection::vec(0..4u8, 0..200),
+        leaves_after in prop::option::of(0..40usize),
+    ) {
+        let (mut ahead, mut demand) = (Lookahead::default(), Demand::default());
+        ahead.received();
+        // Pulls on their way, batches on theirs, batches here, batches that the reader has begun to read.
+        let (mut pulls, mut replies, mut here, mut read, mut sent) = (0, 0, 0, 0, 0);
+        let turns = turns.into_iter().chain((0..4).cycle().take(8 * 40));
+        for turn in turns {
+            match turn {
+                0 if ahead.begin_pull() => {
+                    pulls += 1;
+                    prop_assert!(ahead.is_asked() && pulls + replies == 1);
+                }
+                1 if pulls == 1 && sent < batches => {
+                    prop_assert_eq!(demand.handle_pull(), Ok(()));
+                    prop_assert_eq!(demand.handle_pull(), Err(AskedAlready));
+                    sent += 1;
+                    prop_assert_eq!(demand.batch_collected(sent == batches), sent == batches);
+                    prop_assert!(!demand.pull_dropped(), "its items are on their way");
+                    demand.answered();
+                    (pulls, replies) = (0, 1);
+                }
+                2 if replies == 1 => {
+                    (replies, here) = (0, here + 1);
+                    prop_assert_eq!(ahead.handle_batch(sent == batches), sent < batches);
+                }
+                3 if here > 0 => {
+                    (here, read) = (here - 1, read + 1);
+                    ahead.read_batch();
+                }
+                _ => {}
+            }
+            prop_assert!(sent - read <= BATCHES_AHEAD && here <= BATCHES_AHEAD);
+            if leaves_after == Some(read) && read < batches && sent < batches {
+                prop_assert_eq!(ahead.leave(), Some(Control::Stop));
+                prop_assert_eq!(ahead.leave(), None, "it is told once");
+                return Ok(());
+            }
+        }
+        prop_assert_eq!((read, sent, pulls), (batches, batches, 0), "nothing stands still");
+        prop_assert_eq!(ahead.leave(), None, "the writer knows");
+    }
+}
+
+#[test]
+fn a_pull_that_waits_and_is_dropped_ends_the_stream() {
+    let mut demand = Demand::default();
+    assert!(!demand.pull_dropped(), "there is none");
+    demand.handle_pull().unwrap();
+    assert!(demand.pull_dropped());
+}
+
+#[test]
+fn a_reader_tells_its_writer_once_it_has_the_result() {
+    let mut ahead = Lookahead::default();
+    assert_eq!(ahead.leave(), None, "its call is taken back as a whole");
+    ahead.received();
+    assert!(ahead.begin_pull());
+    ahead.handle_failed();
+    assert!(!ahead.begin_pull() && ahead.leave() == Some(Control::Stop));
+}
+
+#[test]
+fn a_writer_stops_when_nobody_wants_more() {
+    let mut feed = Feed::default();
+    assert_eq!(Feed::default().leave(), Some(Control::Abandon));
+    feed.begin_push(false);
+    assert!(!feed.handle_answer(Wanted::Nothing));
+    assert_eq!(feed.leave(), None);
+    // The last batch went, and its answer did not come: it may not have come there.
+    let mut feed = Feed::default();
+    feed.begin_push(true);
+    assert_eq!(feed.leave(), Some(Control::Abandon));
+}
+
 #[test]
 fn a_batch_that_comes_without_credit_is_refused() {
     let mut intake = Intake::default();

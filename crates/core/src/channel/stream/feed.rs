@@ -1,0 +1,43 @@
+//! The writing end of an argument: whether the next batch goes, and what its reader is told.
+
+use super::{CallerEnd, Control, Wanted};
+
+/// The state of an argument's writing end. Batches go one after another, each when the one before is answered.
+///
+/// ```
+/// use upbeat_core::channel::stream::{CallerEnd, Feed, Wanted};
+///
+/// let mut feed = Feed::default();
+/// feed.begin_push(false);
+/// assert!(feed.handle_answer(Wanted::More));
+/// feed.begin_push(true);
+/// assert!(!feed.handle_answer(Wanted::More), "it was the last");
+/// assert_eq!(feed.leave(), None);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Feed {
+    /// The last batch went.
+    is_last: bool,
+    /// The reader knows that no more come, or wants none.
+    is_over: bool,
+}
+
+impl Feed {
+    /// A batch goes, which is the last or not.
+    pub const fn begin_push(&mut self, is_last: bool) {
+        self.is_last = is_last;
+    }
+
+    /// The push was answered. Returns whether the next batch is to be brought.
+    pub const fn handle_answer(&mut self, wanted: Wanted) -> bool {
+        self.is_over = self.is_last || matches!(wanted, Wanted::Nothing);
+        !self.is_over
+    }
+}
+
+impl CallerEnd for Feed {
+    fn leave(&mut self) -> Option<Control> {
+        let is_over = core::mem::replace(&mut self.is_over, true);
+        (!is_over).then_some(Control::Abandon)
+    }
+}
