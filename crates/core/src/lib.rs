@@ -26,6 +26,7 @@ pub mod quote;
 mod record;
 pub mod hello;
 pub mod signal;
+pub mod sweep;
 pub mod stream;
 pub mod bind;
 pub mod flow;

@@ -246,6 +246,9 @@ pub const ERROR_TEXT_BYTES_MAX: usize = 1024;
 /// Times a second at which a polling node looks at its sockets.
 pub const WATCHES_PER_SECOND_MAX: u64 = 1_000;
 
+/// Nanoseconds between two looks of a node at every lane, for notes that were lost.
+pub const SWEEP_NS: u64 = 50_000_000;
+
 /// Nanoseconds for which a handler may run without a pause before it is named in a bill: nothing
 /// else runs on its node meanwhile, and waking a sleeping node takes half of it.
 pub const HANDLER_BUDGET_NS: u64 = 100_000;

@@ -114,6 +114,10 @@ mutants! {
     QuestionForgotten, "a question for more time is not asked";
     ExtensionUnheard, "a handler that was granted more time ends when it would have";
     CloseGrants, "a handler whose caller is gone lets what it calls have its caller's time";
+    SentToldUnsent, "a call that was sent ends as one that was not";
+    UnsentToldUnknown, "a call that was not sent ends as one that may have run";
+    HintsTrusted, "lanes are looked at only where a hint says so";
+    SweepPutOff, "a look at the time puts off the look at every lane";
     OnewayUncounted, "a one-way message that is finished stays counted";
 }
 

@@ -10,6 +10,7 @@ use std::fmt;
 
 pub use build::BuildError;
 pub use upbeat_core::bind::Clash;
+use upbeat_core::channel::call::Ending;
 pub use upbeat_core::fault::Rule;
 pub use upbeat_core::frame::FailCode;
 pub use upbeat_core::name::NameError;
@@ -178,6 +179,15 @@ pub enum Why {
 }
 
 impl<E> CallError<E> {
+    /// The error of a call that has no reply when its session is lost.
+    #[cold]
+    pub(crate) fn at_loss(is_sent: bool, lost: Lost) -> CallError<E> {
+        match Ending::of(is_sent) {
+            Ending::NotSent => CallError::NotSent(Box::new(lost)),
+            Ending::Unknown => CallError::Unknown(Box::new(lost)),
+        }
+    }
+
     /// The same error with another type for the method's own, through `f`.
     ///
     /// ```

@@ -373,7 +373,7 @@ impl Shared {
     fn check_process(&self) -> Result<(), CallError> {
         match self.made.is_this() {
             true => Ok(()),
-            false => Err(CallError::NotSent(Box::new(forked(&self.target.name)))),
+            false => Err(CallError::at_loss(false, forked(&self.target.name))),
         }
     }
 }

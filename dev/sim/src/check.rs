@@ -117,6 +117,16 @@ impl Check {
         Ok(())
     }
 
+    /// Its frame is written.
+    pub(crate) fn written(&mut self, id: Id) {
+        self.asked[id as usize].way.written = true;
+    }
+
+    /// Its caller hears that it was refused, and has not run.
+    pub(crate) fn came_back(&mut self, id: Id) {
+        self.asked[id as usize].way.written = false;
+    }
+
     /// Its sender did not respond, and others go before it.
     pub(crate) fn passed(&mut self, id: Id) {
         self.asked[id as usize].way.passed = true;
@@ -340,6 +350,9 @@ impl Check {
     pub(crate) fn never(&mut self, id: Id) -> Result<(), Violation> {
         let asked = &mut self.asked[id as usize];
         asked.way.never = true;
+        if asked.way.written && !asked.lies.of {
+            return violated(format!("{id} was sent, and its caller is told that it was not"));
+        }
         if asked.run != Run::Not && !asked.lies.of {
             return violated(format!(
                 "{id} has run, and its caller is told that it was never sent"
@@ -370,6 +383,9 @@ impl Check {
         asked.end = Some(end);
         match end {
             End::NotSent => self.never(id),
+            End::Unknown if !asked.way.written && !asked.lies.of => {
+                violated(format!("{id} was not sent, and its caller is told that it may have run"))
+            }
             _ => Ok(()),
         }
     }

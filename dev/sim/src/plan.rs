@@ -39,6 +39,8 @@ pub(crate) struct Plan {
 /// What happens to nodes and to what is on its way between them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weather {
+    /// Nanoseconds between two looks of a node at everything.
+    pub(crate) sweep_ns: u64,
     /// Whether words in memory are seen late.
     pub(crate) late: bool,
     /// Of a thousand polls of a program's futures so many are the last.
@@ -80,13 +82,15 @@ impl Plan {
         let in_place = random.permille(500);
         let hints_lost = random.pick(&[0, 0, 100, 700]);
         let hints_doubled = random.pick(&[0, 100, 500]);
+        let sweep_ns = random.pick(&[20_000, 100_000, 400_000]);
         let crashes = random.permille(400);
         let jumps = random.permille(300);
         let liar = random.permille(150).then(|| random.index(nodes));
         let steps = random.pick(&[100, 100, 100, 200, 200, 300, 300, 500, 500, 1_500]);
         let turns = random.pick(&[300, 500, 700]);
         let slow = random.permille(250).then(|| random.index(nodes));
-        let weather = Weather { late, forgotten, hints_lost, hints_doubled, crashes, jumps, slow };
+        let weather =
+            Weather { sweep_ns, late, forgotten, hints_lost, hints_doubled, crashes, jumps, slow };
         Plan {
             nodes,
             streams,

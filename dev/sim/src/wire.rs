@@ -238,6 +238,11 @@ impl Wire {
         Some(packet)
     }
 
+    /// Whether something has arrived that was not read.
+    pub(crate) fn has_next(&self) -> bool {
+        self.arrived > 0
+    }
+
     /// So much is on the way.
     pub(crate) fn under_way(&self) -> usize {
         self.packets.len() - self.arrived + self.words.len()

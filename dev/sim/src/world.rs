@@ -25,6 +25,7 @@ use upbeat_core::flow::{Purse, ReplyBudget};
 use upbeat_core::frame::CallNumber;
 use upbeat_core::lease::Lease;
 use upbeat_core::session::{Bounds, Charge, Expiries, Session, Side, Terms};
+use upbeat_core::sweep::Sweeps;
 
 use crate::check::{Check, Id, Violation};
 use crate::count::Counts;
@@ -90,8 +91,7 @@ struct Node {
     /// Those of them that end at a time.
     expiries: Expiries<(usize, Id)>,
     ends: Vec<Option<End>>,
-    /// Which sessions a hint has told of.
-    noted: Vec<bool>,
+    hints: Hints,
     calls: Calls,
     lock: Lock,
     /// Requests that wait may be accepted, though nothing of the budget was given back.
@@ -100,6 +100,16 @@ struct Node {
     woken: VecDeque<(usize, Id)>,
     /// Rules that senders found broken: by whom, and in which session.
     found: Vec<(usize, u64, Rule)>,
+}
+
+/// Where a node looks.
+struct Hints {
+    /// Which sessions a hint has told of.
+    noted: Vec<bool>,
+    /// Looks at all of them.
+    sweeps: Sweeps,
+    /// When each was looked at last.
+    looked: Vec<u64>,
 }
 
 /// The calls that a node has made.
@@ -278,7 +288,7 @@ impl World {
     pub(crate) fn new(seed: u64, traced: bool) -> World {
         let mut random = Random::new(seed);
         let plan = Plan::new(&mut random);
-        let nodes = (0..plan.nodes).map(|_| Node::new(&plan)).collect();
+        let nodes = (0..plan.nodes).map(|_| Node::new(&plan, 0)).collect();
         let wires = (0..plan.nodes * plan.nodes).map(|_| None).collect();
         let check = Check::new(plan.weather.jumps);
         World {
@@ -345,7 +355,7 @@ impl World {
 }
 
 impl Node {
-    fn new(plan: &Plan) -> Node {
+    fn new(plan: &Plan, now: u64) -> Node {
         Node {
             up: true,
             incarnation: 1,
@@ -356,7 +366,11 @@ impl Node {
             leases: BTreeMap::new(),
             expiries: Expiries::new(),
             ends: (0..plan.nodes).map(|_| None).collect(),
-            noted: vec![false; plan.nodes],
+            hints: Hints {
+                noted: vec![false; plan.nodes],
+                sweeps: Sweeps::new(plan.weather.sweep_ns, now),
+                looked: vec![now; plan.nodes],
+            },
             calls: Calls::default(),
             lock: Lock::default(),
             pressed: false,

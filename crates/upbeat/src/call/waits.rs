@@ -51,7 +51,7 @@ pub(super) fn still_asks(
     let Some(number) = waits.number() else { return Ok(false) };
     let Bound { node, session, .. } = bound;
     if let Some(lost) = session.ended() {
-        return Err(CallError::NotSent(Box::new(lost.clone())));
+        return Err(CallError::at_loss(false, lost.clone()));
     }
     let grant = session.grant_of(number, context.waker());
     if grant == Grant::Lost {

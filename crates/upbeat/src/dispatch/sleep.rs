@@ -8,24 +8,24 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Instant;
 use upbeat_core::bill::Counter;
-use upbeat_core::limits::WATCHES_PER_SECOND_MAX;
+use upbeat_core::limits::{SWEEP_NS, WATCHES_PER_SECOND_MAX};
+use upbeat_core::sweep::Sweeps;
 
 const NS: u64 = 1_000_000_000;
 /// Between two looks at the sockets while the node is awake.
 const WATCH_NS: u64 = NS / WATCHES_PER_SECOND_MAX;
-/// Between two looks at every lane, for notes that were lost.
-const SWEEP_NS: u64 = NS / 20;
 
 /// The node's own clock: nanoseconds since it began, as of the last reading.
 pub(super) struct Clock {
     began: Instant,
     watched: Cell<u64>,
-    swept: Cell<u64>,
+    sweeps: Cell<Sweeps>,
 }
 
 impl Clock {
     pub(super) fn new() -> Clock {
-        Clock { began: Instant::now(), watched: Cell::new(0), swept: Cell::new(0) }
+        let sweeps = Cell::new(Sweeps::new(SWEEP_NS, 0));
+        Clock { began: Instant::now(), watched: Cell::new(0), sweeps }
     }
 }
 
@@ -150,8 +150,10 @@ impl Dispatcher {
 
     /// Sees to what has not been used for a while, now and then.
     fn tidy(&self, now: u64) {
-        if now - self.waits.clock.swept.get() >= SWEEP_NS {
-            self.waits.clock.swept.set(now);
+        let mut sweeps = self.waits.clock.sweeps.get();
+        let is_due = sweeps.take_due(now);
+        self.waits.clock.sweeps.set(sweeps);
+        if is_due {
             self.cool();
             self.sweep_all();
         }
@@ -161,7 +163,7 @@ impl Dispatcher {
     fn next_tidying(&self) -> Option<u64> {
         let hot = self.peers.hot.hold();
         let kept = hot.iter().filter_map(|session| session.tidy_in_ns()).min()?;
-        Some((self.now_ns() + kept).max(self.waits.clock.swept.get() + SWEEP_NS))
+        Some((self.now_ns() + kept).max(self.waits.clock.sweeps.get().next()))
     }
 
     /// Wakes and ends what the time has come for. Gives whether anything was ended: what was woken

@@ -196,7 +196,7 @@ impl Side {
         send: impl FnOnce(&Arc<Self>, &mut Caller, &mut Wants) -> Result<Option<T>, CallError>,
     ) -> Result<Option<T>, CallError> {
         if !self.is_here() {
-            return Err(CallError::NotSent(Box::new(forked(&self.name))));
+            return Err(CallError::at_loss(false, forked(&self.name)));
         }
         let mut _before = None;
         let mut sides = lock(&self.sides);
@@ -258,7 +258,7 @@ impl Side {
         take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
     ) -> Answer<R> {
         if !self.is_here() {
-            return Answer::Failed(Box::new(CallError::Unknown(Box::new(forked(&self.name)))));
+            return Answer::Failed(Box::new(CallError::at_loss(true, forked(&self.name))));
         }
         let answer = self.with(|caller| {
             caller.drain();

@@ -365,7 +365,7 @@ impl Session {
 
     /// The error of a call that was sent and has no answer.
     fn unknown(&self) -> CallError<Infallible> {
-        CallError::Unknown(Box::new(self.lost()))
+        CallError::at_loss(true, self.lost())
     }
 
     /// Gives up a call whose frame was sent. The callee is told, unless it has answered.

@@ -61,7 +61,7 @@ impl Put {
             Put::Value(error) => CallError::Value { text: error.to_string().into() },
             Put::TooLarge(bytes) => CallError::TooLarge { bytes, most: MESSAGE_BYTES_MAX },
             Put::Memory(none) => CallError::NoMemory { bytes: none.bytes, text: none.text },
-            Put::Ended(why) => CallError::NotSent(Box::new(end(why))),
+            Put::Ended(why) => CallError::at_loss(false, end(why)),
         }
     }
 }

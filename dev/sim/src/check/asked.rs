@@ -60,6 +60,8 @@ pub(super) struct Lies {
 pub(super) struct Way {
     /// The session and its place in the order of what was sent there.
     pub(super) sent: Option<(u64, u64)>,
+    /// Its frame was written, and it was not sent back since.
+    pub(super) written: bool,
     /// Its sender has lost its turn.
     pub(super) passed: bool,
     /// It was told that this has not been sent, or taken back before it was.

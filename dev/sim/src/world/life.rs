@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use upbeat_core::channel::call::Ending;
+
 use super::{End, Fault, Gone, Node, World};
 use crate::check::{End as Fate, violated};
 use crate::wire::Wire;
@@ -32,7 +34,8 @@ impl World {
             let replies = self.nodes[node].replies.clone();
             let end = End::new(&self.plan, session, self.plan.liar == Some(node), replies);
             self.nodes[node].ends[peer] = Some(end);
-            self.nodes[node].noted[peer] = true;
+            self.nodes[node].hints.noted[peer] = true;
+            self.nodes[node].hints.looked[peer] = self.now();
         }
         let incarnations = (self.nodes[one].incarnation, self.nodes[other].incarnation);
         self.note(|| format!("{one} and {other} begin session {session}: {incarnations:?}"));
@@ -62,7 +65,7 @@ impl World {
             }
         }
         let (incarnation, ahead) = (self.nodes[node].incarnation, self.nodes[node].ahead);
-        let fresh = Node::new(&self.plan);
+        let fresh = Node::new(&self.plan, self.now());
         self.nodes[node] = Node { up: false, incarnation, ahead, ..fresh };
         if self.plan.liar == Some(node) {
             self.said.clear();
@@ -114,7 +117,10 @@ impl World {
             }
         }
         let unsent: Vec<_> = end.senders.values().filter_map(|out| out.call).collect();
-        let fate = |call| if unsent.contains(&call) { Fate::NotSent } else { Fate::Unknown };
+        let fate = |call| match Ending::of(!unsent.contains(&call)) {
+            Ending::NotSent => Fate::NotSent,
+            Ending::Unknown => Fate::Unknown,
+        };
         let calls =
             core.end().into_iter().map(|(call, waiter)| (call, waiter, fate(call))).collect();
         let held = core.inbound().with_share(|share| share.held());

@@ -56,6 +56,7 @@ impl World {
         let Some(session) = session.filter(|_| is_refusable(refusals)) else {
             return Ok(self.check.ended(id, Fate::Failed)?);
         };
+        self.check.came_back(id);
         let (refusals, delay_ns) = again(refusals, self.random.next());
         let until = self.clock(node) + delay_ns / 1_000;
         let pause = Pause { id, peer, session, until, refusals, deadline, dropped, most };

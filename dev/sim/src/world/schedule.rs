@@ -4,7 +4,7 @@
 use super::{Fault, World};
 use crate::check::{End as Fate, Violation, violated};
 use crate::plan::Ask;
-use crate::wire::Word;
+use crate::wire::{Wire, Word};
 
 /// Rounds of healing after which a history that still moves goes round in a circle.
 const ROUNDS_MAX: u32 = 20_000;
@@ -52,8 +52,7 @@ impl World {
         match self.random.below(1000) {
             at if at < self.plan.turns && self.plan.weather.slow == Some(node) && at % 8 > 0 => {}
             at if at < self.plan.turns => {
-                let sweep = self.random.permille(50);
-                self.turn(node, sweep)?;
+                self.turn(node)?;
             }
             at if at < self.plan.turns + 120 && self.nodes[node].up => {
                 for _ in 0..self.random.pick(&[1, 1, 1, 2, 8]) {
@@ -130,16 +129,20 @@ impl World {
         self.end(node, peer).map_or(0, |end| end.core.inbound().accepted())
     }
 
-    /// A node's dispatcher takes a turn: what it was told of, or at times everything.
-    pub(super) fn turn(&mut self, node: usize, sweep: bool) -> Result<(), Fault> {
+    /// A node's dispatcher takes a turn: what it was told of, or everything when that is due.
+    pub(super) fn turn(&mut self, node: usize) -> Result<(), Fault> {
         if !self.nodes[node].up {
             return Ok(());
         }
         let before = std::mem::take(&mut self.moved);
+        let now = self.now();
+        let sweep = self.nodes[node].hints.sweeps.take_due(now);
         for peer in self.peers(node) {
-            if !std::mem::take(&mut self.nodes[node].noted[peer]) && !sweep {
+            if !std::mem::take(&mut self.nodes[node].hints.noted[peer]) && !sweep {
+                self.unseen(node, peer)?;
                 continue;
             }
+            self.nodes[node].hints.looked[peer] = now;
             let most = if self.healing { usize::MAX } else { 1 + self.random.index(8) };
             let result = self.read(node, peer, most);
             self.or_broken(node, peer, result)?;
@@ -153,6 +156,20 @@ impl World {
         let moved = self.moved;
         self.moved |= before;
         if moved { self.conserved(node) } else { Ok(()) }
+    }
+
+    /// A node did not look at what has come from a peer, which is right as long as a hint may still come.
+    fn unseen(&self, node: usize, peer: usize) -> Result<(), Fault> {
+        let unseen_ns = self.now() - self.nodes[node].hints.looked[peer];
+        let wire = self.wires[peer * self.plan.nodes + node].as_ref();
+        if unseen_ns >= self.plan.weather.sweep_ns && wire.is_some_and(Wire::has_next) {
+            let ns = self.plan.weather.sweep_ns;
+            return violated(format!(
+                "{node} has not looked at what {peer} sent for {unseen_ns} ns, and looks at all \
+                 every {ns}"
+            ))?;
+        }
+        Ok(())
     }
 
     /// A broken rule of the peer's ends the session, a violation the history.
@@ -207,14 +224,27 @@ impl World {
             self.moved = false;
             self.round()?;
             if self.moved {
+                // Somebody may try again and again until a message is seen of which no hint tells.
+                if self.next_look().is_some() {
+                    self.time += self.random.within(1, LEAP);
+                }
+                continue;
+            }
+            let look = self.next_look();
+            let next = (0..self.plan.nodes).filter_map(|node| self.next_timer(node)).min();
+            if let Some(look) = look
+                && next.is_none_or(|next| look <= next)
+            {
+                self.time = look.max(self.time + 1);
                 continue;
             }
             let mut tasks = self.nodes.iter().flat_map(|node| node.tasks.iter().flatten());
             let asking = tasks.find(|task| task.asking > 0).map(|task| task.id);
-            if let Some(id) = self.check.unanswered().or(asking) {
+            if look.is_none()
+                && let Some(id) = self.check.unanswered().or(asking)
+            {
                 return violated(format!("nothing moves, and {id} waits to be told of its time"))?;
             }
-            let next = (0..self.plan.nodes).filter_map(|node| self.next_timer(node)).min();
             if let Some(next) = next {
                 // Several go off together, as they do where a node is late.
                 self.time = self.time.max(next) + self.random.within(1, LEAP);
@@ -231,6 +261,17 @@ impl World {
         violated("what happens goes round in a circle")?
     }
 
+    /// When a node looks at everything that has not seen what has come, in the world's time.
+    fn next_look(&self) -> Option<u64> {
+        let pairs =
+            (0..self.plan.nodes).flat_map(|node| self.peers(node).map(move |peer| (node, peer)));
+        let waits = pairs.filter(|(node, peer)| {
+            let wire = self.wires[peer * self.plan.nodes + node].as_ref();
+            self.nodes[*node].ends[*peer].is_some() && wire.is_some_and(Wire::has_next)
+        });
+        waits.map(|(node, _)| self.nodes[node].hints.sweeps.next().div_ceil(1_000)).min()
+    }
+
     fn round(&mut self) -> Result<(), Fault> {
         for node in 0..self.plan.nodes {
             for peer in self.peers(node) {
@@ -243,7 +284,7 @@ impl World {
                 self.break_or_resume(node, peer)?;
                 self.arrive(node, peer, true);
             }
-            self.turn(node, true)?;
+            self.turn(node)?;
         }
         Ok(())
     }

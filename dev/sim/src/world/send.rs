@@ -234,11 +234,11 @@ impl World {
             self.counts.hints_lost += 1;
             return;
         }
-        self.nodes[peer].noted[node] = true;
+        self.nodes[peer].hints.noted[node] = true;
         if !self.healing && self.random.permille(self.plan.weather.hints_doubled) {
             self.counts.hints_doubled += 1;
             let other = self.random.index(self.plan.nodes);
-            self.nodes[peer].noted[other] = true;
+            self.nodes[peer].hints.noted[other] = true;
         }
     }
 
