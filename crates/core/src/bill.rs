@@ -43,7 +43,7 @@ macro_rules! listed {
                 match self { $($list::$variant => $name,)* }
             }
 
-            /// What it is, in a sentence.
+            /// Returns a sentence that says what the entry is.
             pub const fn sentence(self) -> &'static str {
                 match self { $($list::$variant => $sentence,)* }
             }

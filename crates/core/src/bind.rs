@@ -24,7 +24,7 @@ use crate::record::{Fields, push_text};
 /// The number of the method that binds the others.
 pub const BIND: u16 = 0;
 
-/// What a caller asks: the methods of a service as it knows them.
+/// The question of a caller: the methods of a service as the caller knows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindRequest {
     service: Box<str>,
@@ -100,7 +100,7 @@ impl BindRequest {
     }
 }
 
-/// What became of a method that was asked for.
+/// The answer about one method of the question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// Both know it, under this number.
@@ -114,7 +114,7 @@ pub enum Bound {
     },
 }
 
-/// What a callee answers.
+/// The reply of a callee.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindReply {
     served: bool,
@@ -127,7 +127,7 @@ impl BindReply {
         self.served
     }
 
-    /// What became of each method, in the order of the request.
+    /// Returns the answer about each method, in the order of the request.
     pub fn methods(&self) -> &[Bound] {
         &self.methods
     }

@@ -37,7 +37,7 @@ impl NodeName {
         &self.0
     }
 
-    /// What stands between the slashes.
+    /// Returns the segments between the slashes.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
         self.0.split('/')
     }
@@ -168,7 +168,7 @@ impl fmt::Display for ProgramId {
 /// A text that is no name: what is wrong with it, and what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameError {
-    /// What the name was for: `node` or `program`.
+    /// The kind of thing that has the name: `node` or `program`.
     of: &'static str,
     /// The text, cut to a length that can be shown.
     text: Box<str>,

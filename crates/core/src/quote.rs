@@ -41,7 +41,7 @@ const PROMISE_LINES: u64 = 1;
 /// the ring and one that finds no other.
 const BELL_SYSTEM_CALLS: u64 = 4;
 
-/// What the reader of a message does when it comes.
+/// The state of a message's reader when the message comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reader {
     /// It looks at its lanes: its promise stands.
@@ -168,9 +168,9 @@ pub struct Quote {
     pub wakes: u64,
 }
 
-/// What an operation costs in the steady state, as the module says. None if a message of it is
-/// longer than messages may be. A one-way message has no result, and none is looked at; what asks for
-/// items of a stream has arguments of its own, what brings them a result of its own.
+/// Returns the cost of an operation in the steady state, as the module says. None if one of its messages is longer
+/// than messages may be. It ignores the result of a one-way message, the arguments of an operation that asks for items
+/// of a stream, and the result of an operation that brings them: the wire format fixes these.
 ///
 /// ```
 /// use upbeat_core::quote::{Operation, Payload, Quote, Reader, quote};
@@ -193,10 +193,10 @@ pub const fn quote(operation: Operation, arguments: Payload, result: Payload) ->
     }
 }
 
-/// What says which stream is meant.
+/// The number of a stream, as a payload.
 const STREAM: Payload = Payload::plain(size_of::<u32>());
 
-/// What says whether more of it is wanted.
+/// The answer to an operation that brings items: whether more are wanted.
 const WANTED: Payload = Payload::plain(1);
 
 /// A request and its answer, each with who reads it.

@@ -60,7 +60,7 @@ const _: () = assert!(SLABS_MAX <= u32::BITS as usize);
 /// Bytes of the longest progress.
 pub const PROGRESS_BYTES_MAX: usize = (3 + SLABS_MAX) * WORD;
 
-/// What stands at the front of the bytes: the head of a record. What follows it is the reader's to take.
+/// The head of a record, at the front of the bytes. The reader takes the bytes that follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
 pub enum Head {

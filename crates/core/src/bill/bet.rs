@@ -9,13 +9,13 @@ use super::Counter;
 pub struct Bet {
     /// Its name.
     pub name: &'static str,
-    /// What is bet.
+    /// A sentence that says what the runtime bets.
     pub sentence: &'static str,
-    /// What counts how often it was won.
+    /// The counters that count how often it was won.
     pub won: &'static [Counter],
-    /// What counts how often it was lost, and why.
+    /// The counters that count how often it was lost, and why.
     pub lost: &'static [(Counter, &'static str)],
-    /// Whether what won counts includes what lost counts.
+    /// Whether the counters of `won` include those of `lost`.
     pub won_includes_lost: bool,
 }
 

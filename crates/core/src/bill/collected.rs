@@ -30,9 +30,9 @@ const TRIMMED: f64 = 0.05;
 pub struct Story {
     /// When it began, in ticks.
     pub began: u64,
-    /// What each phase took, stamps included.
+    /// The time that each phase took, stamps included.
     pub phases: Vec<f64>,
-    /// What happened besides.
+    /// The events that happened to the message besides.
     pub happened: Happened,
     /// A number that whoever reads the samples gave it.
     pub note: u64,
@@ -160,13 +160,13 @@ impl Collected {
         (self.pairs.iter().map(|pairs| pairs.values.len()).sum(), self.stories.values.len())
     }
 
-    /// What one stamp takes, in nanoseconds: the pairs that end where they begin.
+    /// Returns the nanoseconds that one stamp takes: the pairs that end where they begin say it.
     pub fn stamp(&self) -> f64 {
         location(&self.pairs[0].values).unwrap_or(0.0)
     }
 
-    /// What one stamp takes among other work, which the processor does meanwhile: a message with
-    /// one more held against a message without.
+    /// Returns the nanoseconds that one stamp takes among other work, which the processor does meanwhile: a message
+    /// with one more stamp is compared with a message without.
     pub fn stamp_among(&self) -> f64 {
         match (location(&self.thrice.values), self.unmarked()) {
             (Some(thrice), Some(twice)) => (thrice - twice).clamp(0.0, self.stamp()),
@@ -179,7 +179,7 @@ impl Collected {
         location(&self.pairs.get(Point::Done.index())?.values)
     }
 
-    /// What a stamp takes that waits until all that comes before it is done.
+    /// Returns the nanoseconds that a stamp takes that waits until all instructions before it are done.
     pub fn waiting_stamp(&self) -> f64 {
         location(&self.waiting.values).unwrap_or_else(|| self.stamp())
     }
@@ -232,9 +232,9 @@ impl Collected {
         })
     }
 
-    /// What a marked message takes longer than another, in nanoseconds, both sides together; 0 if
-    /// that is not known. It goes another way through the dispatchers, and its stamps wait while
-    /// the processor would have run ahead.
+    /// Returns the nanoseconds that a marked message takes longer than another, both sides together; 0 if that is not
+    /// known. A marked message goes another way through the dispatchers, and its stamps wait while the processor would
+    /// have run ahead.
     pub fn mark(&self) -> f64 {
         match (location(&self.marked.values), self.unmarked()) {
             (Some(marked), Some(unmarked)) => {
@@ -273,8 +273,8 @@ impl Collected {
     }
 }
 
-/// What lies in the lane while the node is busy was sent as fast as any: what it waited beyond the
-/// usual is no wire's.
+/// Charges the wire with no more than the usual time for messages that lay in the lane while the node was busy. They
+/// were sent as fast as others, and waited for the node.
 fn part_notice(stories: &mut [Story], wire: usize, busy: Happened) {
     let crossed = |story: &Story| story.phases.get(wire).map(|way| way + story.phases[wire + 1]);
     let at_once = stories.iter().filter(|story| !story.happened.has(busy));
@@ -311,7 +311,7 @@ fn between_rungs(way: &Way, ladder: &[(usize, f64)], by_stories: &[f64]) -> Vec<
     means
 }
 
-/// What the means of a breakdown come from.
+/// The measurements from which the means of a breakdown come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum From {
     /// Differences between pairs of stamps: for what takes so little that stamps matter.
@@ -360,15 +360,15 @@ pub struct Charged {
 pub struct Breakdown {
     /// Whose phases they are.
     pub way: &'static Way,
-    /// What the means come from.
+    /// The measurements from which the means come.
     pub from: From,
     /// A phase each.
     pub phases: Vec<Charged>,
     /// From beginning to end. Its mean is the sum of those of the phases.
     pub whole: Charged,
-    /// What one stamp took. It is in no phase.
+    /// The time that one stamp took. No phase includes it.
     pub stamp: f64,
-    /// What a marked message took longer than another. It is in no phase.
+    /// The time that a marked message took longer than another. No phase includes it.
     pub mark: f64,
 }
 
@@ -382,7 +382,7 @@ impl Breakdown {
         bill
     }
 
-    /// What is charged to an item at a place.
+    /// Returns the time that is charged to an item at a place.
     pub fn at(&self, place: Place, item: Item) -> f64 {
         let phases = self.way.phases.iter().zip(&self.phases);
         let there = phases.filter(|(phase, _)| phase.place == place && phase.item == item);

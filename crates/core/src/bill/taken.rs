@@ -2,7 +2,7 @@
 //!
 //! Each side takes the stamps of its own points. One side then sends what it has to the other,
 //! where the message is billed: the caller of a call, the receiver of a one-way message.
-//! What comes from the peer is its word. Invariant: a finished sample never goes backwards, and
+//! The stamps of the peer are its word. Invariant: a finished sample never goes backwards, and
 //! no stamp of the peer's lies behind a later one of ours.
 
 use super::way::{Happened, Manner, POINTS_MAX, Point, Way};
@@ -12,7 +12,7 @@ use crate::limits::{LOCK_NAME_BYTES_MAX, STAMPS_BYTES_MAX};
 /// Stamps of some points of one message, in ticks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// What happened besides.
+    /// The events that happened to the message besides.
     pub happened: Happened,
     points: u32,
     stamps: [u64; POINTS_MAX],
@@ -106,7 +106,7 @@ impl Taken {
         len
     }
 
-    /// What such a payload says, or the rule that it breaks.
+    /// Reads the payload of a frame of stamps. Fails with the rule that the payload breaks.
     pub fn decode(payload: &[u8]) -> Result<(Taken, &str), Rule> {
         let len = payload.len() as u32;
         let wrong = |points| Rule::StampsLength { points, len };

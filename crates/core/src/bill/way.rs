@@ -37,10 +37,10 @@ impl Place {
     }
 }
 
-/// What lies between two points of a message's way.
+/// The work between two points of a message's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phase {
-    /// What it is charged to.
+    /// The item of the bill to which it is charged.
     pub item: Item,
     /// Where it happens.
     pub place: Place,
@@ -54,9 +54,9 @@ pub const POINTS_MAX: usize = 28;
 /// The way of a primitive's messages.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Way {
-    /// What goes this way.
+    /// The name of the messages that go this way.
     pub name: &'static str,
-    /// What lies between its points.
+    /// The work between its points.
     pub phases: &'static [Phase],
 }
 
@@ -235,7 +235,7 @@ impl Manner {
         }
     }
 
-    /// What a head says.
+    /// Returns the manner that the byte of a head names. None if the byte names none.
     #[inline]
     pub const fn from_byte(byte: u8) -> Option<Manner> {
         match byte {
@@ -294,7 +294,7 @@ pub const fn whole_stamp(low: u64, now: u64) -> u64 {
     if ahead < MOMENT { now } else { now.saturating_sub(SPAN - ahead) }
 }
 
-/// What happened to a sampled message besides, a bit each.
+/// The events that happen to a sampled message besides, a bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Happened(pub u32);
 
@@ -312,7 +312,7 @@ impl Happened {
     /// The name that it waited for is that of a condition, not of a lock.
     pub const CONDITION: Happened = Happened(32);
 
-    /// What is told by a name of its own.
+    /// The events that are told, and their names.
     pub const ALL: [(Happened, &str); 5] = [
         (Happened::PROMOTED, "promoted"),
         (Happened::BUSY_THERE, "callee busy"),
