@@ -88,10 +88,8 @@ fn run() -> Outcome<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        ["local", "client"] => local(Work::Calls, Side::client, Side::server),
-        ["local", "server"] => local(Work::Calls, Side::server, Side::client),
-        ["oneway", "client"] => local(Work::Messages, Side::client, Side::server),
-        ["oneway", "server"] => local(Work::Messages, Side::server, Side::client),
+        ["local", side @ ("client" | "server")] => local(side, Work::Calls),
+        ["oneway", side @ ("client" | "server")] => local(side, Work::Messages),
         ["shared", side @ ("client" | "server")] => shared(side),
         ["block_on", side @ ("client" | "idle")] => block_on(side == "client"),
         ["nested", "relay"] => nested(),
@@ -107,12 +105,9 @@ enum Work {
     Messages,
 }
 
-fn local(
-    work: Work,
-    own: impl Fn(Option<&Path>, Work) -> Outcome<Side>,
-    other: impl Fn(Option<&Path>, Work) -> Outcome<Side>,
-) -> Outcome<()> {
-    let (own, other) = (own(None, work)?, other(None, work)?);
+fn local(side: &str, work: Work) -> Outcome<()> {
+    let (client, server) = (Side::client(None, work)?, Side::server(None)?);
+    let (own, other) = if side == "client" { (client, server) } else { (server, client) };
     let per_turn = if work == Work::Messages { MESSAGES } else { 1 };
     measure(&own, &mut Others::Here(vec![other]), TURNS, per_turn)
 }
@@ -127,7 +122,7 @@ fn shared(side: &str) -> Outcome<()> {
 
 /// A client, a relay, and a server. The relay has two turns for each call.
 fn nested() -> Outcome<()> {
-    let server = Side::server(None, Work::Calls)?;
+    let server = Side::server(None)?;
     let relay = Side::new("relay", None)?;
     let mut others = Others::Here(vec![server]);
     let relaying = Relaying(connected(&relay, &mut others)?);
@@ -292,11 +287,11 @@ impl Side {
     fn named(name: &str, directory: Option<&Path>) -> Outcome<Side> {
         match name {
             "client" => Side::client(directory, Work::Calls),
-            _ => Side::server(directory, Work::Calls),
+            _ => Side::server(directory),
         }
     }
 
-    fn server(directory: Option<&Path>, _work: Work) -> Outcome<Side> {
+    fn server(directory: Option<&Path>) -> Outcome<Side> {
         let side = Side::new("server", directory)?;
         side.node.serve(NullServer::new(Nothing));
         Ok(side)
