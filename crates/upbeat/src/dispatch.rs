@@ -56,7 +56,7 @@ use crate::sample::Sample;
 use crate::sampling::{Book, Pages, Sampling};
 use crate::session::{Session, Waiter};
 use crate::task::Tasks;
-use crate::wait::{Pace, TURNS_PER_TICK};
+use crate::wait::Pace;
 use crate::wake::{MAIN, Roster, TaskId};
 use crate::wire::Input;
 use std::cell::Cell;
@@ -75,7 +75,7 @@ use upbeat_memory::sync::{Fenced, fence_full};
 use upbeat_transport::home::Home;
 
 pub(crate) use driven::Enter;
-pub(crate) use leases::{Lease, Loan};
+pub(crate) use leases::Lease;
 pub use polled::OverRun;
 pub(crate) use promoted::Charge;
 pub(crate) use sessions::{Connecting, OnLost, Settings};
@@ -407,10 +407,7 @@ impl Dispatcher {
             self.flush(&hot);
         }
         drop(hot);
-        let left = self.waits.turns_left.get() - 1;
-        self.waits.turns_left.set(left);
-        if left == 0 {
-            self.waits.turns_left.set(TURNS_PER_TICK);
+        if self.waits.ticker.turn() {
             busy |= self.tick_busy();
         }
         busy

@@ -4,12 +4,15 @@
 //! [`Driver`] knows what a request runs, which tasks there are, and what the control frames of a call change.
 //! Invariant: a frame is taken over and passed, or its session ends.
 
-use crate::session::{Fault, Session, Waiter, misbehaved};
+use crate::session::{Fault, Served, Session, Waiter, misbehaved};
 use crate::wake::{MAIN, TaskId};
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::Manner;
+use upbeat_core::channel::Control;
+use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, Head, Kind, Plain};
 use upbeat_core::limits::FLUSH_MESSAGES;
+use upbeat_core::term::Step;
 use upbeat_memory::ring::{Look, SHORT};
 
 /// Why a future is polled.
@@ -55,18 +58,27 @@ pub(crate) trait Driver<'s>: Copy {
     /// Cancels a call that the peer has given up.
     fn cancel(self, _: CallNumber) {}
 
-    /// Hears control of a channel other than calls.
-    fn channel_control(self, _: &Head) -> Result<(), Fault> {
-        Ok(())
-    }
+    /// Hears control of what has this number in a channel other than calls. Nothing has one at a handle.
+    fn channel_control(self, _: Control, _number: u32) {}
 
     /// Takes back the reservation that the peer has given up.
     fn withdraw(self, _: &Head) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// Answers a callee that asks for more time by the frame that lies open.
-    fn extension_asked(self, head: &Head);
+    /// Returns the time by which deadlines are set.
+    fn now_ns(self) -> u64;
+
+    /// Returns when the handler of a call that is served ends, if it may still ask for more time.
+    fn end_of_lease(self, _: Served) -> Option<u64> {
+        None
+    }
+
+    /// Asks the caller of a call that is served for more time, in the name of a call that its handler has made.
+    fn ask_above(self, _: Served, _wanted: u64, _: CallNumber) {}
+
+    /// Notes that something was sent.
+    fn sent(self) {}
 
     /// Hears what a caller has answered by the frame that lies open.
     fn extension_answered(self, _: &Head) {}
@@ -172,15 +184,32 @@ fn control<'s, D: Driver<'s>>(driver: D, head: &Head) -> Result<(), Fault> {
         }
         Kind::Grant => session.granted(head)?,
         Kind::Cancel => driver.cancel(head.call),
-        Kind::Control => driver.channel_control(head)?,
+        Kind::Control => {
+            let unknown = || misbehaved(Rule::UnknownControl { code: head.method });
+            let control = Control::from_code(head.method).ok_or_else(unknown)?;
+            driver.channel_control(control, head.call.index());
+        }
         Kind::Withdraw => driver.withdraw(head)?,
         Kind::Stamps => driver.stamps(head)?,
-        Kind::Extend => driver.extension_asked(head),
+        Kind::Extend => extension_asked(driver, head.call),
         Kind::Extended => driver.extension_answered(head),
         _ => session.ending.goodbye.set(true),
     }
     session.advance();
     Ok(())
+}
+
+/// Answers a callee that asks for more time by the frame that lies open, or asks the caller with whom the answer lies.
+fn extension_asked<'s, D: Driver<'s>>(driver: D, call: CallNumber) {
+    let (session, now) = (driver.session(), driver.now_ns());
+    let wanted = now.saturating_add(session.first_word().saturating_mul(1000));
+    match session.extension_asked(call, wanted, |served| driver.end_of_lease(served)) {
+        (Step::Above(wanted), Some(served)) => driver.ask_above(served, wanted, call),
+        (step, _) => {
+            session.say_extended(call, step, now);
+            driver.sent();
+        }
+    }
 }
 
 /// Polls the waiter of a reply without extensions while it lies open, or has it kept.

@@ -298,7 +298,7 @@ impl HandleBuilder {
         let name = NodeName::new(name).map_err(ConnectError::Name)?;
         let program = program_id(self.program.as_deref())?;
         let place = Some(place(self.directory)?);
-        let until = self.deadline.map(|after| Until::after(now_ns(), after).end);
+        let until = self.deadline.map(|after| Until::after(now_ns(), after));
         let (waiting, longest) = (self.waiting, self.longest);
         let carriers = Carriers::of(self.shared_memory);
         let (sampling, pages) = (sampling(self.sampling)?, pages(&name, place.is_some()));
@@ -328,7 +328,10 @@ pub(crate) fn pages(name: &NodeName, is_shared: bool) -> Arc<Mutex<Pages>> {
 }
 
 /// Connects to a target: until a time at most, if one is given.
-pub(crate) fn open<C: HandleClient>(target: Target, until: Option<u64>) -> Result<C, ConnectError> {
+pub(crate) fn open<C: HandleClient>(
+    target: Target,
+    until: Option<Until>,
+) -> Result<C, ConnectError> {
     if Dispatcher::is_driving() {
         return Err(ConnectError::Call(CallError::WouldBlockNode));
     }
@@ -358,7 +361,7 @@ struct Shared {
 
 impl Shared {
     /// Opens a session for a thread that blocks: until a time at most.
-    fn open(&self, until: Option<u64>) -> Result<Caller, CallError> {
+    fn open(&self, until: Option<Until>) -> Result<Caller, CallError> {
         let caller = Caller::open(&self.target, self.service, &self.signatures, None, until);
         caller.map_err(not_connected)
     }

@@ -6,6 +6,7 @@
 
 mod front;
 mod lent;
+mod loans;
 mod reply;
 mod samples;
 mod write;
@@ -17,6 +18,7 @@ mod send;
 
 pub(crate) use flow::{Kept, Next, Terms};
 pub(crate) use front::Extensions;
+pub(crate) use loans::{Lent, Served};
 pub(crate) use queue::{Line, Standing};
 pub(crate) use reply::Answer;
 pub(crate) use upbeat_core::session::Grant;

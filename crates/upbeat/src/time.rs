@@ -7,7 +7,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use upbeat_memory::ticks::nanoseconds;
 
@@ -33,20 +33,21 @@ impl Sleep {
         if self.node.now_ns() >= self.at {
             return Poll::Ready(());
         }
-        let mut timers = self.node.events.timers.borrow_mut();
-        let before = self.timer.and_then(|timer| timers.change(timer, context.waker()));
-        let set = before.is_some();
-        let timer =
-            if set { self.timer } else { Some(timers.set(self.at, context.waker().clone())) };
-        drop(timers);
-        drop(before);
-        self.timer = timer;
+        let at = self.at;
+        self.wake_at(at, context.waker());
         Poll::Pending
     }
 
-    /// Has it end no earlier than then.
-    pub(crate) fn put_off(&mut self, at: u64) {
+    /// Has somebody woken when it ends, which is at this time or when it was to end, if that is later.
+    pub(crate) fn wake_at(&mut self, at: u64, waker: &Waker) {
         self.at = self.at.max(at);
+        let mut timers = self.node.events.timers.borrow_mut();
+        let before = self.timer.and_then(|timer| timers.change(timer, waker));
+        let set = before.is_some();
+        let timer = if set { self.timer } else { Some(timers.set(self.at, waker.clone())) };
+        drop(timers);
+        drop(before);
+        self.timer = timer;
     }
 }
 

@@ -21,6 +21,8 @@ mod neighbours;
 
 use neighbours::Neighbours;
 use processors::{delayed_ns, processors};
+use std::cell::Cell;
+use upbeat_core::limits::WATCHES_PER_SECOND_MAX;
 use upbeat_memory::ticks::{ticks, ticks_per_second};
 
 /// How a node waits for what comes next.
@@ -64,7 +66,9 @@ pub(crate) enum Idle {
 /// Looks between two readings of the clock.
 const LOOKS_PER_TICK: u32 = 64;
 /// Turns of a node, or waits of a handle, between two looks at the clock while messages come.
-pub(crate) const TURNS_PER_TICK: u32 = 256;
+const TURNS_PER_TICK: u32 = 256;
+/// Nanoseconds between two looks at the sockets while the thread is awake.
+const WATCH_NS: u64 = 1_000_000_000 / WATCHES_PER_SECOND_MAX;
 /// The longest that an adaptive node looks: about what going to sleep and being woken cost.
 const SPIN_US_MAX: u64 = 60;
 /// So many times the usual wait is looked out.
@@ -72,7 +76,47 @@ const SPIN_FACTOR: u64 = 3;
 /// Of so many waits that are slept through one is looked out, to see whether that pays again.
 const WAITS_PER_TRIAL: u32 = 8;
 
-/// A node's waiting, from turn to turn.
+/// Says when a thread that is awake looks at the clock, and when at its sockets.
+pub(crate) struct Ticker {
+    turns_left: Cell<u32>,
+    watched: Cell<u64>,
+}
+
+impl Ticker {
+    pub(crate) const fn new() -> Ticker {
+        Ticker { turns_left: Cell::new(TURNS_PER_TICK), watched: Cell::new(0) }
+    }
+
+    /// Counts a turn. Returns whether the thread looks at the clock now, and [restarts](Ticker::restart).
+    #[inline(always)]
+    pub(crate) fn turn(&self) -> bool {
+        let left = self.turns_left.get() - 1;
+        self.turns_left.set(left);
+        left == 0
+    }
+
+    /// Notes that the thread looks at the clock, however many turns were counted.
+    pub(crate) fn restart(&self) {
+        self.turns_left.set(TURNS_PER_TICK);
+    }
+
+    /// Has the thread look at the clock when this turn is over.
+    #[inline]
+    pub(crate) fn hurry(&self) {
+        self.turns_left.set(1);
+    }
+
+    /// Returns whether the thread looks at its sockets now.
+    pub(crate) fn is_watch_due(&self, now_ns: u64) -> bool {
+        let is_due = now_ns - self.watched.get() >= WATCH_NS;
+        if is_due {
+            self.watched.set(now_ns);
+        }
+        is_due
+    }
+}
+
+/// The waiting of a node or a handle, from turn to turn.
 pub(crate) struct Pace {
     policy: Waiting,
     alone: bool,
@@ -151,7 +195,13 @@ impl Pace {
         self.learn(lasted);
     }
 
-    /// The node has yielded, and has its processor again.
+    /// Lets another thread have the processor.
+    pub(crate) fn yield_now(&mut self) {
+        rustix::thread::sched_yield();
+        self.has_yielded();
+    }
+
+    /// The thread has yielded, or need not, and has its processor again.
     pub(crate) fn has_yielded(&mut self) {
         self.came_back(ticks());
     }
@@ -164,6 +214,7 @@ impl Pace {
 
     /// So many turns are over in each of which something has come: notices others that run on this
     /// processor meanwhile. The node never waits, and so sees no gap.
+    #[cold]
     pub(crate) fn tick(&mut self) {
         if self.policy == Waiting::Adaptive && self.neighbours.are_gone() {
             self.neighbours.tick(ticks(), self.tick_per_us, delayed_ns);

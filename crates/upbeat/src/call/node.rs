@@ -4,15 +4,12 @@ use super::again::Refusals;
 use super::open::{Open, Rare, Reads, Route, State};
 use super::waits::{Waits, not_sent, not_waiting, still_asks};
 use super::{Bound, MISSING, SendFuture, Take, request_head};
-use crate::dispatch::Loan;
 use crate::error::CallError;
 use crate::sample::{Half, Stamps, Unsampled, Wants};
-use crate::session::{Answer, Extensions, Put};
+use crate::session::{Answer, Extensions, Lent, Put};
 use crate::time::Sleep;
 use crate::wire::{Attaching, Content, Input, MessageContext, WireError};
 use std::borrow::Borrow;
-use std::pin::Pin;
-use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::{CALL, Happened, Point};
@@ -31,7 +28,7 @@ pub(crate) struct NodeRare {
     /// Set where the callee may send the call back.
     pub(super) refusals: Option<Refusals>,
     /// Where its callee may ask for more time.
-    lent: Option<Rc<Loan>>,
+    lent: Option<Lent>,
 }
 
 impl<B: Borrow<Bound>> NodeRoute<B> {
@@ -130,20 +127,19 @@ impl<B: Borrow<Bound>> Route for NodeRoute<B> {
         self.bound().node.now_ns()
     }
 
-    fn end_of(&self, _: &CallNumber, rare: &NodeRare) -> Option<u64> {
-        rare.lent.as_ref().map(|lent| lent.end())
+    fn end_of(&self, call: &CallNumber) -> Option<u64> {
+        self.bound().session.end_of(*call)
     }
 
-    fn poll_time(
+    fn wake_at(
         &self,
         at: u64,
         alarm: &mut Option<Sleep>,
         _: (Option<&CallNumber>, &NodeRare),
-        context: &mut Context<'_>,
-    ) -> Poll<()> {
+        waker: &Waker,
+    ) {
         let sleep = alarm.get_or_insert_with(|| Sleep::until(&self.bound().node, at));
-        sleep.put_off(at);
-        Pin::new(sleep).poll(context)
+        sleep.wake_at(at, waker);
     }
 
     fn sends_again(
@@ -292,7 +288,8 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         let until = rare.until();
         let end = until.map_or(above, |until| until.end.min(above));
         let term = Term::new(end, until.and_then(|until| until.most).unwrap_or(u64::MAX));
-        rare.more.lent = Some(node.lend(session, call, term, lease.as_ref()));
+        let above = lease.map(|lease| lease.served());
+        rare.more.lent = Some(Lent::new(session, call, term, above));
     }
 
     /// Takes a number and has the request written under it, if it was not.

@@ -10,7 +10,7 @@ use crate::error::CallError;
 use crate::session::Answer;
 use crate::wire::{Content, Input, MessageContext, WireError};
 use std::mem::ManuallyDrop;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker};
 
 /// How calls reach their callee: over a session of this node, or over one of a handle.
 pub(crate) trait Route: Sized {
@@ -74,17 +74,17 @@ pub(crate) trait Route: Sized {
     /// Returns the time.
     fn now_ns(&self) -> u64;
 
-    /// Returns when a call ends whose callee may have had its deadline extended.
-    fn end_of(&self, sent: &Self::Sent, rare: &Self::Rare) -> Option<u64>;
+    /// Returns when a call ends whose callee may ask for more time.
+    fn end_of(&self, sent: &Self::Sent) -> Option<u64>;
 
-    /// Polls whether a time has come. If not, the task is woken when it does.
-    fn poll_time(
+    /// Has the task woken at a time.
+    fn wake_at(
         &self,
         at: u64,
         alarm: &mut Option<Self::Alarm>,
         of: (Option<&Self::Sent>, &Self::Rare),
-        context: &mut Context<'_>,
-    ) -> Poll<()>;
+        waker: &Waker,
+    );
 
     /// Returns whether a call that has failed is sent again, when the task is polled after a while.
     fn sends_again(&self, _: &mut Self::Rare, _: &CallError, _: &mut Context<'_>) -> bool {
@@ -221,11 +221,11 @@ impl<W: Route, A> Open<W, A> {
         }
         let Some(rare) = &mut **rare else { return Poll::Pending };
         let Some(Deadline { until, alarm }) = &mut rare.deadline else { return Poll::Pending };
-        if until.most.is_some() {
-            let end = sent.and_then(|sent| route.end_of(sent, &rare.more));
-            until.end = end.unwrap_or(until.end);
+        until.put_off(|| route.end_of(sent?));
+        if !until.is_over(route.now_ns()) {
+            route.wake_at(until.end, alarm, (sent, &rare.more), context.waker());
+            return Poll::Pending;
         }
-        ready!(route.poll_time(until.end, alarm, (sent, &rare.more), context));
         self.give_up();
         Poll::Ready(())
     }

@@ -24,9 +24,26 @@ impl Until {
         Until { most: Some(now.saturating_add(nanoseconds(total))), ..self }
     }
 
+    /// Puts the deadline off to the end that its callee was granted, if it may ask.
+    pub(crate) fn put_off(&mut self, end: impl FnOnce() -> Option<u64>) {
+        if self.most.is_some() {
+            self.end = end().unwrap_or(self.end);
+        }
+    }
+
+    /// Returns whether the time is over.
+    pub(crate) fn is_over(self, now: u64) -> bool {
+        now >= self.end
+    }
+
+    /// Returns the nanoseconds that are left.
+    pub(crate) fn left(self, now: u64) -> u64 {
+        self.end.saturating_sub(now)
+    }
+
     /// Returns what stands before the request of the call: the time that is left.
     pub(crate) fn extensions(self, now: u64) -> Extensions {
-        let left = |end: u64| end.saturating_sub(now) / 1000;
+        let left = |end| Until { end, most: None }.left(now) / 1000;
         let (deadline, extendable) = (Some(left(self.end)), self.most.map(left));
         Extensions { deadline, extendable, ..Extensions::NONE }
     }

@@ -83,7 +83,7 @@ impl Dispatcher {
         self.contract.points.set(points);
         if points == POINTS_PER_TICK {
             self.contract.points.set(0);
-            self.waits.turns_left.set(1);
+            self.waits.ticker.hurry();
             return true;
         }
         let wants = |session: &Rc<crate::session::Session>| {

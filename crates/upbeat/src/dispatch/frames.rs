@@ -4,11 +4,12 @@
 
 use super::{Cause, Dispatcher, Main, Request, Running};
 use crate::driver::{Driver, take_frames};
-use crate::session::{Fault, Session};
+use crate::session::{Fault, Served, Session};
 use crate::wake::TaskId;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::Manner;
+use upbeat_core::channel::Control;
 use upbeat_core::frame::{CallNumber, Head};
 
 impl Dispatcher {
@@ -133,8 +134,10 @@ impl<'s> Driver<'s> for OfNode<'s> {
         self.node.cancel_call(self.session, call);
     }
 
-    fn channel_control(self, head: &Head) -> Result<(), Fault> {
-        self.node.channel_control(self.session, head)
+    fn channel_control(self, control: Control, number: u32) {
+        let Control::Stream(control) = control;
+        let ended = self.node.stream_control(self.session, control, number);
+        self.node.count_more(Counter::OrphansEnded, ended);
     }
 
     fn withdraw(self, head: &Head) -> Result<(), Fault> {
@@ -143,8 +146,20 @@ impl<'s> Driver<'s> for OfNode<'s> {
         Ok(())
     }
 
-    fn extension_asked(self, head: &Head) {
-        self.node.extension_asked(self.session, head);
+    fn now_ns(self) -> u64 {
+        self.node.now_ns()
+    }
+
+    fn end_of_lease(self, served: Served) -> Option<u64> {
+        Some(self.node.lease(served)?.end())
+    }
+
+    fn ask_above(self, served: Served, wanted: u64, call: CallNumber) {
+        self.node.ask_above(served, wanted, (self.session, call));
+    }
+
+    fn sent(self) {
+        self.node.sent(self.session);
     }
 
     fn extension_answered(self, head: &Head) {

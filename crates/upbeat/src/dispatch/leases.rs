@@ -3,30 +3,21 @@
 //! A call that may be extended is a *loan* where it was made and a *lease* where it is served. A
 //! handler asks through its lease, over the session of its call; what it has called for that asks its
 //! loan, which asks the lease of the handler that made it where the answer lies above. What is asked and
-//! answered is decided in `core::lease`; this finds leases and loans by their calls, and tells.
+//! answered is decided in `core::lease`; this finds leases by their calls, and tells. A loan lies in its session.
 
 use super::{Dispatcher, Request};
-use crate::session::Session;
+use crate::session::{Served, Session};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 use upbeat_core::frame::{CallNumber, Head};
-use upbeat_core::lease::{self, Above, Next, Told};
-use upbeat_core::term::{Step, Term};
-use upbeat_memory::pool::Key;
+use upbeat_core::lease::{self, Next, Told};
 
-/// A call by its session and number.
-type Of = (Option<Key>, u64);
+/// The calls that are served here and whose time may be extended.
+pub(super) type Leases = RefCell<BTreeMap<Served, Weak<Lease>>>;
 
-/// Of a node.
-#[derive(Default)]
-pub(super) struct Extensible {
-    leases: RefCell<BTreeMap<Of, Weak<Lease>>>,
-    loans: RefCell<BTreeMap<Of, Weak<Loan>>>,
-}
-
-fn of(session: &Session, call: CallNumber) -> Of {
+fn served(session: &Session, call: CallNumber) -> Served {
     (session.noted.key.get(), call.as_u64())
 }
 
@@ -41,7 +32,8 @@ pub(crate) struct Lease {
 /// Whose question it is.
 enum Whose {
     Handler(Rc<Reply>),
-    Loan(Rc<Loan>),
+    /// The callee's of a call that the handler has made.
+    Callee(Rc<Session>, CallNumber),
 }
 
 /// What a handler is told: whether it was granted.
@@ -69,6 +61,11 @@ impl Reply {
 }
 
 impl Lease {
+    /// Returns the call.
+    pub(crate) fn served(&self) -> Served {
+        served(&self.session, self.call)
+    }
+
     /// When the call ends.
     pub(crate) fn end(&self) -> u64 {
         self.lease.borrow().end()
@@ -101,7 +98,8 @@ impl Lease {
                 Some(Next::Tell(told)) => self.say(told),
                 Some(Next::Send(wanted)) => {
                     let left = wanted.saturating_sub(self.node.now_ns()).div_ceil(1000);
-                    self.node.tell(&self.session, Head::extend(self.call), left);
+                    self.session.say_time(Head::extend(self.call), left);
+                    self.node.sent(&self.session);
                 }
                 None => return,
             }
@@ -125,11 +123,10 @@ impl Lease {
     fn say(&self, Told { whose, wanted, granted, end }: Told<Whose>) {
         match whose {
             Whose::Handler(reply) => reply.say(granted),
-            Whose::Loan(loan) => {
-                let mut state = loan.loan.get();
-                let step = state.told(wanted, end);
-                loan.loan.set(state);
-                self.node.say_extended(&loan.session, loan.call, step);
+            Whose::Callee(session, call) => {
+                let step = session.extension_told(call, wanted, end);
+                session.say_extended(call, step, self.node.now_ns());
+                self.node.sent(&session);
             }
         }
     }
@@ -143,31 +140,8 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.node.run.extensible.leases.borrow_mut().remove(&of(&self.session, self.call));
+        self.node.run.leases.borrow_mut().remove(&self.served());
         self.close();
-    }
-}
-
-/// A call that was made and whose callee may ask for more time. The call keeps it.
-pub(crate) struct Loan {
-    node: Rc<Dispatcher>,
-    session: Rc<Session>,
-    call: CallNumber,
-    loan: Cell<lease::Loan>,
-    /// The handler that made it, if that one's time is bounded.
-    above: Option<Weak<Lease>>,
-}
-
-impl Loan {
-    /// When the call ends.
-    pub(crate) fn end(&self) -> u64 {
-        self.loan.get().end()
-    }
-}
-
-impl Drop for Loan {
-    fn drop(&mut self) {
-        self.node.run.extensible.loans.borrow_mut().remove(&of(&self.session, self.call));
     }
 }
 
@@ -178,70 +152,35 @@ impl Request<'_> {
         let (call, lease) = (self.call, RefCell::new(lease::Lease::new(node.end_of(left))));
         let (node, session) = (Rc::clone(node), Rc::clone(session));
         let lease = Rc::new(Lease { node, session, call, lease });
-        let leases = &lease.node.run.extensible.leases;
-        leases.borrow_mut().insert(of(&lease.session, call), Rc::downgrade(&lease));
+        let leases = &lease.node.run.leases;
+        leases.borrow_mut().insert(lease.served(), Rc::downgrade(&lease));
         Some(lease)
     }
 }
 
 impl Dispatcher {
-    /// A call was made whose callee may ask for more time.
-    pub(crate) fn lend(
-        self: &Rc<Self>,
-        session: &Rc<Session>,
-        call: CallNumber,
-        term: Term,
-        above: Option<&Rc<Lease>>,
-    ) -> Rc<Loan> {
-        let above = above.map(Rc::downgrade);
-        let (node, session) = (Rc::clone(self), Rc::clone(session));
-        let loan = Cell::new(lease::Loan::new(term));
-        let loan = Rc::new(Loan { node, session, call, loan, above });
-        let at = of(&loan.session, call);
-        self.run.extensible.loans.borrow_mut().insert(at, Rc::downgrade(&loan));
-        loan
+    /// Returns the lease of a call that is served, if its handler may still ask for more time.
+    pub(super) fn lease(&self, served: Served) -> Option<Rc<Lease>> {
+        self.run.leases.borrow().get(&served)?.upgrade()
     }
 
-    /// A callee asks for more time. Its frame lies open.
-    pub(super) fn extension_asked(self: &Rc<Self>, session: &Rc<Session>, head: &Head) {
-        let wanted = self.end_of(session.first_word());
-        let loan = self.run.extensible.loans.borrow().get(&of(session, head.call)).cloned();
-        let Some(loan) = loan.and_then(|loan| loan.upgrade()) else {
-            let step = lease::Loan::asked(None, wanted, Above::Nobody);
-            return self.say_extended(session, head.call, step);
-        };
-        let above = loan.above.as_ref().map(Weak::upgrade);
-        let ends = match &above {
-            None => Above::Nobody,
-            Some(None) => Above::Gone,
-            Some(Some(lease)) => Above::Ends(lease.end()),
-        };
-        let mut state = loan.loan.get();
-        let step = lease::Loan::asked(Some(&mut state), wanted, ends);
-        loan.loan.set(state);
-        match (step, above.flatten()) {
-            (Step::Above(wanted), Some(lease)) => lease.enter(wanted, Whose::Loan(loan)),
-            (step, _) => self.say_extended(session, head.call, step),
+    /// Asks the caller of a call that is served for more time, in the name of the callee of a call that the handler
+    /// has made.
+    pub(super) fn ask_above(
+        &self,
+        served: Served,
+        wanted: u64,
+        (session, call): (&Rc<Session>, CallNumber),
+    ) {
+        if let Some(lease) = self.lease(served) {
+            lease.enter(wanted, Whose::Callee(Rc::clone(session), call));
         }
-    }
-
-    fn say_extended(self: &Rc<Self>, session: &Rc<Session>, call: CallNumber, step: Step) {
-        let left = step.left(self.now_ns()).map_or(0, |left| (left / 1000).max(1));
-        self.tell(session, Head::extended(call), left);
     }
 
     /// A caller has answered. Its frame lies open. What asked may be gone.
     pub(super) fn extension_answered(&self, session: &Session, head: &Head) {
-        let lease = self.run.extensible.leases.borrow().get(&of(session, head.call)).cloned();
-        if let Some(lease) = lease.and_then(|lease| lease.upgrade()) {
+        if let Some(lease) = self.lease(served(session, head.call)) {
             lease.answered(session.first_word());
-        }
-    }
-
-    fn tell(self: &Rc<Self>, session: &Rc<Session>, head: Head, microseconds: u64) {
-        if session.ended().is_none() {
-            session.send_surely(head, microseconds.to_le_bytes().to_vec());
-            self.sent(session);
         }
     }
 }

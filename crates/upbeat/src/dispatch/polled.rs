@@ -7,7 +7,7 @@
 
 use super::bounds::Bound;
 use super::first_poll::FirstPoll;
-use super::leases::Extensible;
+use super::leases::Leases;
 use super::{Current, Dispatcher, NOBODY, Running};
 use crate::sample::{Names, Reason, Sample};
 use crate::warning::{may_warn_of, warn_of};
@@ -31,7 +31,7 @@ pub(super) struct Run {
     pub(super) first_poll: FirstPoll,
     pub(super) polled: Polled,
     pub(super) bound: Bound,
-    pub(super) extensible: Extensible,
+    pub(super) leases: Leases,
 }
 
 impl Default for Run {
@@ -42,7 +42,7 @@ impl Default for Run {
             first_poll: FirstPoll::default(),
             polled: Polled::default(),
             bound: Bound::default(),
-            extensible: Extensible::default(),
+            leases: Leases::default(),
         }
     }
 }
@@ -301,7 +301,7 @@ impl Dispatcher {
     fn is_late(&self) -> bool {
         self.waits_for(Reason::Budget);
         self.run.polled.is_late.set(true);
-        self.waits.turns_left.set(1);
+        self.waits.ticker.hurry();
         true
     }
 

@@ -3,15 +3,14 @@
 use super::streams::Streams;
 use super::{Dispatcher, Entry, Request, Running};
 use crate::sample::Unsampled;
-use crate::session::{Fault, Session, misbehaved};
+use crate::session::Session;
 use crate::task::Cancelled;
 use crate::wire::Wire;
 use std::cell::RefCell;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_core::bind::{BIND, BindRequest, Offered, bind};
-use upbeat_core::channel::{Control, Operation};
-use upbeat_core::fault::Rule;
+use upbeat_core::channel::Operation;
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 use upbeat_core::session;
 
@@ -113,15 +112,5 @@ impl Dispatcher {
                 self.count_more(Counter::OrphansEnded, self.leave_streams_of(session, call));
             }
         }
-    }
-
-    /// The peer controls a channel other than calls.
-    pub(super) fn channel_control(&self, session: &Session, head: &Head) -> Result<(), Fault> {
-        let control = Control::from_code(head.method)
-            .ok_or_else(|| misbehaved(Rule::UnknownControl { code: head.method }))?;
-        let Control::Stream(control) = control;
-        let ended = self.stream_control(session, control, head.call.index());
-        self.count_more(Counter::OrphansEnded, ended);
-        Ok(())
     }
 }

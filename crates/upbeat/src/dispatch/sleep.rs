@@ -2,30 +2,25 @@
 
 use super::{Dispatcher, Main};
 use crate::reactor::Source;
-use crate::wait::{Idle, Pace, TURNS_PER_TICK};
+use crate::wait::{Idle, Pace, Ticker};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Instant;
 use upbeat_core::bill::Counter;
-use upbeat_core::limits::{SWEEP_NS, WATCHES_PER_SECOND_MAX};
+use upbeat_core::limits::SWEEP_NS;
 use upbeat_core::sweep::Sweeps;
-
-const NS: u64 = 1_000_000_000;
-/// Between two looks at the sockets while the node is awake.
-const WATCH_NS: u64 = NS / WATCHES_PER_SECOND_MAX;
 
 /// The node's own clock: nanoseconds since it began, as of the last reading.
 pub(super) struct Clock {
     began: Instant,
-    watched: Cell<u64>,
     sweeps: Cell<Sweeps>,
 }
 
 impl Clock {
     pub(super) fn new() -> Clock {
         let sweeps = Cell::new(Sweeps::new(SWEEP_NS, 0));
-        Clock { began: Instant::now(), watched: Cell::new(0), sweeps }
+        Clock { began: Instant::now(), sweeps }
     }
 }
 
@@ -33,7 +28,7 @@ impl Clock {
 pub(super) struct Waits {
     pub(super) pace: RefCell<Pace>,
     pub(super) clock: Clock,
-    pub(super) turns_left: Cell<u32>,
+    pub(super) ticker: Ticker,
     /// How often a turn looks.
     pub(super) looks: Cell<u32>,
     /// And how often if it had no streams to pump.
@@ -47,8 +42,8 @@ impl Waits {
     pub(super) fn new(pace: Pace) -> Waits {
         let (looks, pump_looks) = (Cell::new(pace.looks(false)), Cell::new(pace.looks(false)));
         let (pace, clock) = (RefCell::new(pace), Clock::new());
-        let (turns_left, waited) = (Cell::new(TURNS_PER_TICK), Cell::new(false));
-        Waits { pace, clock, turns_left, looks, pump_looks, waited }
+        let (ticker, waited) = (Ticker::new(), Cell::new(false));
+        Waits { pace, clock, ticker, looks, pump_looks, waited }
     }
 }
 
@@ -77,12 +72,10 @@ impl Dispatcher {
             }
             match self.idle() {
                 Idle::Tick => {
-                    self.waits.turns_left.set(TURNS_PER_TICK);
                     self.tick();
                 }
                 Idle::Yield => {
-                    rustix::thread::sched_yield();
-                    self.waits.pace.borrow_mut().has_yielded();
+                    self.waits.pace.borrow_mut().yield_now();
                     self.account.sampling.drained();
                 }
                 Idle::Sleep => {
@@ -125,6 +118,7 @@ impl Dispatcher {
     /// Sees to what must not wait for a sleep: timers, and now and then the sockets. Gives whether
     /// there was anything by which the application may have run.
     pub(super) fn tick(self: &Rc<Self>) -> bool {
+        self.waits.ticker.restart();
         let now = self.now_ns();
         let mut came = self.fire(now);
         self.show_all();
@@ -132,8 +126,7 @@ impl Dispatcher {
         if self.pressed.get() {
             self.settle_all(false);
         }
-        if now - self.waits.clock.watched.get() >= WATCH_NS {
-            self.waits.clock.watched.set(now);
+        if self.waits.ticker.is_watch_due(now) {
             self.count(Counter::Watches);
             self.show_counters();
             let mut sources = self.events.sources.take();

@@ -6,7 +6,7 @@
 use super::BoundHandle;
 use super::caller::{Caller, Wants};
 use super::lasting::{Alarm, now_ns};
-use super::side::{Asked, Side};
+use super::side::{Asked, Finds, Side};
 use crate::call::{CallFuture, Open, Reads, Route, SendFuture, Split, State, Take, To, Whole};
 use crate::error::CallError;
 use crate::session::Answer;
@@ -28,40 +28,6 @@ pub type HandleSend<'h, A> = SendFuture<HandleRoute<&'h BoundHandle>, A>;
 /// The route of a handle's calls: over the session that its new calls use, or over one that is known.
 #[derive(Clone)]
 pub struct HandleRoute<H>(pub(crate) H);
-
-/// Knows the session of a message.
-pub(crate) trait Finds {
-    /// Does something with the session under its lock, if it stands. None if the message has to wait there; then
-    /// the waker is woken when it may go.
-    fn send<T>(
-        &self,
-        asked: &mut Option<Asked>,
-        waker: &Waker,
-        send: impl FnOnce(&Arc<Side>, &mut Caller, &mut Wants) -> Result<Option<T>, CallError>,
-    ) -> Result<Option<T>, CallError>;
-}
-
-impl Finds for &BoundHandle {
-    fn send<T>(
-        &self,
-        asked: &mut Option<Asked>,
-        waker: &Waker,
-        send: impl FnOnce(&Arc<Side>, &mut Caller, &mut Wants) -> Result<Option<T>, CallError>,
-    ) -> Result<Option<T>, CallError> {
-        self.shared.send(asked, waker, send)
-    }
-}
-
-impl Finds for Arc<Side> {
-    fn send<T>(
-        &self,
-        asked: &mut Option<Asked>,
-        waker: &Waker,
-        send: impl FnOnce(&Arc<Side>, &mut Caller, &mut Wants) -> Result<Option<T>, CallError>,
-    ) -> Result<Option<T>, CallError> {
-        Side::send(self, asked, waker, send)
-    }
-}
 
 /// A call that was sent.
 enum Begun<R> {
@@ -86,14 +52,15 @@ impl<H: Finds> Route for HandleRoute<H> {
         let to = To { number: *number, method };
         let State::Unsent(arguments) = &*state else { return Poll::Pending };
         let until = rare.as_ref().and_then(|rare| rare.until());
-        if until.is_some_and(|until| now_ns() >= until.end) {
+        if until.is_some_and(|until| until.is_over(now_ns())) {
             return Poll::Pending;
         }
         let mut asked = rare.as_mut().and_then(|rare| rare.more.take());
         let waker = context.waker();
         // The future of a stream looks for nothing in the lane: it goes on by what others do.
         let waiter = (A::STREAMS || A::OPERATION || T::STREAMS).then_some(waker);
-        let sent = route.0.send(&mut asked, waker, |side, caller, wants| {
+        let found = route.0.find(asked.as_ref());
+        let send = |side: &Arc<Side>, caller: &mut Caller, wants: &mut Wants| {
             let context = MessageContext::caller(side, CallNumber::NONE);
             let sent = match A::STREAMS {
                 false => caller.send_call((to, arguments), wants, until, waiter, waker)?,
@@ -108,7 +75,8 @@ impl<H: Finds> Route for HandleRoute<H> {
                 Some(_) => None,
             };
             Ok(Some(looked.map_or_else(|| Begun::Open(Arc::clone(side), call), Begun::Done)))
-        });
+        };
+        let sent = found.and_then(|found| found.send(&mut asked, waker, send));
         if let Some(asked) = asked.filter(Asked::waits) {
             rare.get_or_insert_default().more = Some(asked);
         }
@@ -137,7 +105,8 @@ impl<H: Finds> Route for HandleRoute<H> {
         let to = To { number: *number, method };
         let mut asked = rare.take().and_then(|asked| *asked);
         let waker = context.waker();
-        let sent = route.0.send(&mut asked, waker, |_, caller, wants| {
+        let found = route.0.find(asked.as_ref())?;
+        let sent = found.send(&mut asked, waker, |_, caller, wants| {
             Ok(caller.try_send((to, &*arguments), wants, waker)?.then_some(()))
         });
         **rare = asked.filter(Asked::waits).map(|asked| Box::new(Some(asked)));
@@ -173,25 +142,21 @@ impl<H: Finds> Route for HandleRoute<H> {
         now_ns()
     }
 
-    fn end_of(&self, (side, call): &Self::Sent, _: &Option<Asked>) -> Option<u64> {
+    fn end_of(&self, (side, call): &Self::Sent) -> Option<u64> {
         side.end_of(*call)
     }
 
-    fn poll_time(
+    fn wake_at(
         &self,
         at: u64,
         alarm: &mut Option<Alarm>,
         (sent, asked): (Option<&Self::Sent>, &Option<Asked>),
-        context: &mut Context<'_>,
-    ) -> Poll<()> {
-        if now_ns() >= at {
-            return Poll::Ready(());
-        }
+        waker: &Waker,
+    ) {
         let asked = asked.as_ref().map(Asked::side);
         if let Some(side) = sent.map(|(side, _)| side).or(asked) {
-            side.wake_at(alarm, at, context.waker());
+            side.wake_at(alarm, at, waker);
         }
-        Poll::Pending
     }
 }
 

@@ -173,7 +173,6 @@ impl Blocking<'_> {
                 return Ok(caller.insert(idle));
             }
         }
-        let until = until.map(|until| until.end);
         Ok(caller.insert(self.handle.shared.open(until)?))
     }
 }

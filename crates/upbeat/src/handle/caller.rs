@@ -12,22 +12,19 @@ use crate::error::{CallError, ConnectError, Lost, Why};
 use crate::sample::{Half, Sample, Stamps, Unsampled};
 use crate::sampling::{Book, Sampling};
 use crate::session::{Answer, Extensions, Grant, Line, Put, Session, Terms, Waiter};
-use crate::wait::{Pace, TURNS_PER_TICK, Waiting};
+use crate::wait::{Pace, Ticker, Waiting};
 use crate::wake::MAIN;
 use crate::warning::memory_is_refused;
 use crate::wire::{Content, Input, Wire, WireError};
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Instant;
 use upbeat_core::bill::way::{CALL, Happened, ONEWAY, Point, Way};
 use upbeat_core::bind::{BIND, BindRequest};
 use upbeat_core::flow::ReplyBudget;
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::method::Signature;
-use upbeat_core::term::Term;
 use upbeat_memory::sync::fence_full;
 use upbeat_memory::ticks::ticks;
 use upbeat_transport::home::Home;
@@ -81,18 +78,14 @@ pub(crate) struct Caller {
     numbers: Box<[u16]>,
     sampling: Sampling,
     pace: Pace,
-    watched: Instant,
+    ticker: Ticker,
     /// When it was last used, in ticks.
     used: u64,
-    /// Waits until it is seen whether others run on this processor.
-    turns_left: u32,
     noted: Noted,
     /// What its thread looks after besides, if it has one of its own.
     watch: Option<Arc<Watch>>,
     /// When the thread that blocks gives up what it waits for.
-    until: Cell<Option<u64>>,
-    /// Open calls whose callees may ask for more time, by their numbers.
-    terms: RefCell<BTreeMap<u64, Term>>,
+    until: Cell<Option<Until>>,
 }
 
 impl Caller {
@@ -103,7 +96,7 @@ impl Caller {
         service: &'static str,
         signatures: &[Signature],
         watch: Option<Arc<Watch>>,
-        until: Option<u64>,
+        until: Option<Until>,
     ) -> Result<Caller, ConnectError> {
         let home = target.carriers.home(target.program.clone(), None, target.place.is_some());
         let home = home.map_err(|error| ConnectError::Service { text: error.to_string() })?;
@@ -132,13 +125,11 @@ impl Caller {
             numbers: Box::new([BIND]),
             sampling: Sampling::new(0, seed, Book::Shared(Arc::clone(&target.pages))),
             pace: Pace::new(waiting),
-            watched: Instant::now(),
+            ticker: Ticker::new(),
             used: ticks(),
-            turns_left: TURNS_PER_TICK,
             noted: Noted::default(),
             watch,
             until: Cell::new(until),
-            terms: RefCell::default(),
         };
         let request: BindRequest = request(service, signatures)?;
         let to = To::new(0, "bind");
@@ -159,7 +150,7 @@ impl Caller {
         until: Option<Until>,
         take: impl FnMut(&mut Input<'_>) -> Result<T, WireError>,
     ) -> Result<T, CallError> {
-        self.until.set(until.map(|until| until.end));
+        self.until.set(until);
         let result = self.ask(to, arguments, until, take);
         self.until.set(None);
         result
@@ -196,6 +187,10 @@ impl Caller {
                 self.pace.busy();
                 return result;
             }
+            if let Some(mut until) = until {
+                until.put_off(|| self.session.end_of(call));
+                self.until.set(Some(until));
+            }
             if self.is_late() {
                 self.abandon(call);
                 return Err(CallError::Deadline);
@@ -207,7 +202,7 @@ impl Caller {
     /// Gives a call up. Either its callee is told, or an answer is dropped that may lie in a buffer for
     /// which the peer waits.
     pub(super) fn abandon(&mut self, call: CallNumber) {
-        self.terms.borrow_mut().remove(&call.as_u64());
+        self.session.end_loan(call);
         if self.session.abandon(call) || self.session.peer_wants_room() {
             self.flush();
         }
@@ -220,7 +215,7 @@ impl Caller {
         arguments: &A,
         until: Option<Until>,
     ) -> Result<(), CallError> {
-        self.until.set(until.map(|until| until.end));
+        self.until.set(until);
         let mut wants = Wants::default();
         let sent = loop {
             match self.try_send((to, arguments), &mut wants, Waker::noop()) {
@@ -297,7 +292,7 @@ impl Caller {
             Ok(()) => {
                 wants.room = None;
                 if let Some(term) = until.and_then(Until::term) {
-                    self.terms.borrow_mut().insert(call.as_u64(), term);
+                    self.session.lend(call, term, None);
                 }
                 self.flush();
                 Ok(Some(call))
@@ -471,14 +466,9 @@ impl Caller {
             Some(wants) => self.sampling.poll_answer(&self.session, (call, wants), waiter, take).0,
         };
         if !matches!(answer, Answer::Open) {
-            self.terms.borrow_mut().remove(&call.as_u64());
+            self.session.end_loan(call);
         }
         answer
-    }
-
-    /// When a call ends, if its callee may ask for more time.
-    pub(super) fn end_of(&self, call: CallNumber) -> Option<u64> {
-        self.terms.borrow().get(&call.as_u64()).map(Term::end)
     }
 
     pub(super) fn end(&self, why: Why) {

@@ -6,7 +6,7 @@
 
 use super::caller::{Caller, Wants};
 use super::lasting::{Alarm, Watch};
-use super::{Shared, Target, forked, not_connected};
+use super::{BoundHandle, Shared, Target, forked, not_connected};
 use crate::error::{BuildError, CallError};
 use crate::reactor::timespec;
 use crate::session::{Answer, Waiter};
@@ -69,11 +69,7 @@ impl State {
 impl Sides {
     /// Returns the session that new calls use, which may still be opening, and one that has ended and was
     /// replaced: it is to be dropped behind the lock.
-    fn current(
-        &mut self,
-        sides: &Arc<Mutex<Sides>>,
-        (target, service, signatures): (&Target, &'static str, &[Signature]),
-    ) -> Result<(Arc<Side>, Option<Arc<Side>>), CallError> {
+    fn current(&mut self, shared: &Shared) -> Result<(Arc<Side>, Option<Arc<Side>>), CallError> {
         if let Some(side) = &self.current
             && let Some(state) = self.states.get(&side.number)
             && !state.has_ended()
@@ -81,7 +77,7 @@ impl Sides {
             return Ok((Arc::clone(side), None));
         }
         self.next += 1;
-        let started = Side::start(sides, self.next, target.clone(), service, signatures.to_vec());
+        let started = Side::start(shared, self.next);
         let started = Arc::new(started.map_err(|error| CallError::NotConnected {
             text: BuildError::from(error).to_string().into(),
         })?);
@@ -95,59 +91,102 @@ impl Sides {
     }
 }
 
-impl Shared {
-    /// Does something with a session, under the lock: with the one in which a message waits, or with that of
-    /// new messages.
-    fn with_side<T>(
-        &self,
-        asked: &mut Option<Asked>,
-        act: impl FnOnce(&Arc<Side>, &mut State, &mut Option<Asked>) -> T,
-    ) -> Result<T, CallError> {
-        self.check_process()?;
-        let _ended;
-        let mut sides = lock(&self.sides);
-        let side = match asked.as_ref().filter(|asked| asked.waits()) {
-            Some(asked) => Arc::clone(&asked.side),
-            None => {
-                let side;
-                let of = (&self.target, self.service, &self.signatures[..]);
-                (side, _ended) = sides.current(&self.sides, of)?;
-                side
-            }
+/// Finds the session of a message.
+pub(crate) trait Finds {
+    /// Locks the sessions of a handle. Finds the one in which a message waits, or else the one over which it goes.
+    fn find(&self, asked: Option<&Asked>) -> Result<Found<'_>, CallError>;
+}
+
+/// The session of a message, under the lock. What runs the user's code when it is dropped stands behind the lock.
+pub(crate) struct Found<'h> {
+    sides: MutexGuard<'h, Sides>,
+    side: Arc<Side>,
+    /// A session that has ended, and was replaced.
+    _ended: Option<Arc<Side>>,
+    /// A waker that was replaced.
+    before: Option<Waker>,
+}
+
+impl Finds for &BoundHandle {
+    fn find(&self, asked: Option<&Asked>) -> Result<Found<'_>, CallError> {
+        let shared = &self.shared;
+        shared.check_process()?;
+        let mut sides = lock(&shared.sides);
+        let (side, _ended) = match asked.filter(|asked| asked.waits()) {
+            Some(asked) => (Arc::clone(&asked.side), None),
+            None => sides.current(shared)?,
         };
-        match sides.states.get_mut(&side.number) {
-            Some(state) => Ok(act(&side, state, asked)),
-            None => unreachable!("a session that is held has a state"),
+        Ok(Found { sides, side, _ended, before: None })
+    }
+}
+
+impl Finds for Arc<Side> {
+    fn find(&self, _: Option<&Asked>) -> Result<Found<'_>, CallError> {
+        match self.is_here() {
+            true => {
+                let (sides, side) = (lock(&self.sides), Arc::clone(self));
+                Ok(Found { sides, side, _ended: None, before: None })
+            }
+            false => Err(CallError::at_loss(false, forked(&self.name))),
         }
     }
+}
 
-    /// Sends a message over the session in which it waits, or over that of new messages: see [`Side::send`].
+impl Found<'_> {
+    /// Sends a message. None if the message has to wait in the session; then the waker is woken when it may go.
     pub(super) fn send<T>(
-        &self,
+        mut self,
         asked: &mut Option<Asked>,
         waker: &Waker,
         send: impl FnOnce(&Arc<Side>, &mut Caller, &mut Wants) -> Result<Option<T>, CallError>,
     ) -> Result<Option<T>, CallError> {
-        // What it does when it is dropped is the user's matter, so it goes after the lock.
-        let mut _before = None;
-        let before = &mut _before;
-        self.with_side(asked, |side, state, asked| side.send_in(state, asked, before, waker, send))?
+        let side = &self.side;
+        let caller = match self.sides.states.get_mut(&side.number) {
+            Some(State::Open(caller)) => caller,
+            Some(State::Opening(queue)) => {
+                let waits = asked.get_or_insert_with(|| Asked::of(side));
+                let place = *waits.place.get_or_insert_with(|| queue.place());
+                self.before = queue.wakers.insert(place, waker.clone());
+                return Ok(None);
+            }
+            Some(State::Failed(error)) => return Err(error.clone()),
+            None => unreachable!("a session that is held has a state"),
+        };
+        let mut wants =
+            asked.as_mut().map(|asked| std::mem::take(&mut asked.wants)).unwrap_or_default();
+        let sent = send(side, caller, &mut wants);
+        match &sent {
+            Ok(Some(_)) => asked.iter_mut().for_each(Asked::has_gone),
+            Ok(None) => {
+                let (room, number) = (wants.room, wants.number);
+                let waits = asked.get_or_insert_with(|| Asked::of(side));
+                (waits.wants, waits.place) = (wants, None);
+                // What asks for room is woken by the grant, what stands in line by the end of a call.
+                let waits_by_itself =
+                    || room.is_some_and(|number| caller.session.still_asks(number, waker));
+                if number.is_none() && !waits_by_itself() {
+                    wait_for_room(caller, waker);
+                }
+            }
+            Err(_) => {
+                // It goes no more, whenever its future is dropped.
+                caller.withdraw(&mut wants);
+                asked.iter_mut().for_each(Asked::has_gone);
+            }
+        }
+        side.leave(caller);
+        sent
     }
 }
 
 impl Side {
     /// Starts the thread, which connects.
-    fn start(
-        sides: &Arc<Mutex<Sides>>,
-        number: u64,
-        target: Target,
-        service: &'static str,
-        signatures: Vec<Signature>,
-    ) -> std::io::Result<Side> {
+    fn start(shared: &Shared, number: u64) -> std::io::Result<Side> {
         let watch = Arc::new(Watch::new()?);
-        let name = target.name.clone();
-        let side = Side { sides: Arc::clone(sides), number, watch: Arc::clone(&watch), name };
-        let sides = Arc::clone(sides);
+        let (target, service) = (shared.target.clone(), shared.service);
+        let (signatures, name) = (shared.signatures.clone(), target.name.clone());
+        let sides = Arc::clone(&shared.sides);
+        let side = Side { sides: Arc::clone(&sides), number, watch: Arc::clone(&watch), name };
         let run = move || {
             let opened = open(&target, service, &signatures, &watch);
             if let Some(bell) = tell(&sides, number, opened) {
@@ -186,68 +225,6 @@ impl Side {
         if !caller.leave() || caller.session.carrier.has_output() {
             self.watch.kick();
         }
-    }
-
-    /// Sends a message over this session. None if there is no room; then the waker is woken when there may be.
-    pub(super) fn send<T>(
-        self: &Arc<Self>,
-        asked: &mut Option<Asked>,
-        waker: &Waker,
-        send: impl FnOnce(&Arc<Self>, &mut Caller, &mut Wants) -> Result<Option<T>, CallError>,
-    ) -> Result<Option<T>, CallError> {
-        if !self.is_here() {
-            return Err(CallError::at_loss(false, forked(&self.name)));
-        }
-        let mut _before = None;
-        let mut sides = lock(&self.sides);
-        let Some(state) = sides.states.get_mut(&self.number) else {
-            unreachable!("a session that is held has a state")
-        };
-        self.send_in(state, asked, &mut _before, waker, send)
-    }
-
-    fn send_in<T>(
-        self: &Arc<Self>,
-        state: &mut State,
-        asked: &mut Option<Asked>,
-        before: &mut Option<Waker>,
-        waker: &Waker,
-        send: impl FnOnce(&Arc<Self>, &mut Caller, &mut Wants) -> Result<Option<T>, CallError>,
-    ) -> Result<Option<T>, CallError> {
-        let caller = match state {
-            State::Open(caller) => caller,
-            State::Opening(queue) => {
-                let waits = asked.get_or_insert_with(|| Asked::of(self));
-                let place = *waits.place.get_or_insert_with(|| queue.place());
-                *before = queue.wakers.insert(place, waker.clone());
-                return Ok(None);
-            }
-            State::Failed(error) => return Err(error.clone()),
-        };
-        let mut wants =
-            asked.as_mut().map(|asked| std::mem::take(&mut asked.wants)).unwrap_or_default();
-        let sent = send(self, caller, &mut wants);
-        match &sent {
-            Ok(Some(_)) => asked.iter_mut().for_each(Asked::has_gone),
-            Ok(None) => {
-                let (room, number) = (wants.room, wants.number);
-                let waits = asked.get_or_insert_with(|| Asked::of(self));
-                (waits.wants, waits.place) = (wants, None);
-                // What asks for room is woken by the grant, what stands in line by the end of a call.
-                let waits_by_itself =
-                    || room.is_some_and(|number| caller.session.still_asks(number, waker));
-                if number.is_none() && !waits_by_itself() {
-                    wait_for_room(caller, waker);
-                }
-            }
-            Err(_) => {
-                // It goes no more, whenever its future is dropped.
-                caller.withdraw(&mut wants);
-                asked.iter_mut().for_each(Asked::has_gone);
-            }
-        }
-        self.leave(caller);
-        sent
     }
 
     /// What became of a call.
@@ -292,7 +269,7 @@ impl Side {
 
     /// When a call ends, if that may have been put off.
     pub(super) fn end_of(&self, call: CallNumber) -> Option<u64> {
-        self.with(|caller| caller.end_of(call))?
+        self.with(|caller| caller.session.end_of(call))?
     }
 
     /// Has somebody woken at a time, by the alarm that he has or by another.

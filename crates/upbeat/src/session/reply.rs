@@ -7,6 +7,7 @@
 //! leaves as many to others; those beyond are copied, and their buffers go back.
 
 use super::lent::Body;
+use super::loans::Loans;
 use super::{Fault, Session, Waiter, misbehaved};
 use crate::error::CallError;
 use crate::wake::{NO_TASK, TaskId};
@@ -99,6 +100,8 @@ pub(super) struct Answers {
     pub(super) others: RefCell<Others>,
     /// The answer that lies open in the lane while its waiter is polled.
     pub(super) arrived: Arrived,
+    /// Calls whose callees may ask for more time.
+    pub(super) loans: Loans,
 }
 
 /// What has become of a call.

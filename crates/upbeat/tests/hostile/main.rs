@@ -6,6 +6,7 @@
 mod common;
 
 mod attack;
+mod control;
 mod lending;
 mod notes;
 mod raw;

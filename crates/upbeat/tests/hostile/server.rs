@@ -31,22 +31,51 @@ fn wait(descriptor: BorrowedFd<'_>, ms: i64) {
 /// Binds as it should, mostly, and answers whatever comes to its mind. Until it is killed.
 pub(crate) fn serve_garbage(name: &str, place: &Path, seed: u64) {
     end_with_input();
+    let mut random = Random::new(seed);
+    let honesty = |random: &mut Random| (Manner::Garbage, random.below(40));
+    serve(name, place, &mut random, honesty, || say("serving"), || false);
+}
+
+/// Answers additions alone, each behind the control that it asks for: of the code that is its first number, about the
+/// second. Until that is over.
+pub(crate) fn serve_control(
+    name: &str,
+    place: &Path,
+    serving: impl FnOnce(),
+    is_over: impl Fn() -> bool,
+) {
+    serve(name, place, &mut Random::new(1), |_| (Manner::Control, u64::MAX), serving, is_over);
+}
+
+/// How it answers calls.
+enum Manner {
+    Garbage,
+    Control,
+}
+
+fn serve(
+    name: &str,
+    place: &Path,
+    random: &mut Random,
+    honesty: impl Fn(&mut Random) -> (Manner, u64),
+    serving: impl FnOnce(),
+    is_over: impl Fn() -> bool,
+) {
     let place = Place::at(place).unwrap();
     let program = ProgramId::named(PROGRAM.parse().unwrap());
     let home = Home::new(program, Some(name.parse().unwrap())).unwrap();
     let listener = Listener::bind(&place, &home).unwrap();
     // It does not promise to look, so everybody rings.
     home.page().withdraw();
-    say("serving");
-    let mut random = Random::new(seed);
+    serving();
     let mut sessions: Vec<Imp> = Vec::new();
-    loop {
+    while !is_over() {
         if let Ok(Some(mut opening)) = listener.accept(&home, sessions.len() % 4000, 0) {
             loop {
                 match opening.step(0) {
                     Ok(Step::Waiting) => wait(opening.as_fd(), 1000),
                     Ok(Step::Done(carrier)) => {
-                        break sessions.push(Imp::new(carrier, random.below(40)));
+                        break sessions.push(Imp::new(carrier, honesty(random)));
                     }
                     Err(_) => break,
                 }
@@ -54,7 +83,7 @@ pub(crate) fn serve_garbage(name: &str, place: &Path, seed: u64) {
         }
         home.page().promise();
         home.page().withdraw();
-        sessions.retain_mut(|imp| imp.answer(&mut random));
+        sessions.retain_mut(|imp| imp.answer(random));
         match sessions.first() {
             None => wait(listener.as_fd(), 100),
             Some(_) => std::thread::sleep(Duration::from_micros(50)),
@@ -65,6 +94,7 @@ pub(crate) fn serve_garbage(name: &str, place: &Path, seed: u64) {
 /// One of its sessions.
 struct Imp {
     carrier: Carrier,
+    manner: Manner,
     /// So many answers are right.
     honest: u64,
     /// The client's slabs, and segments of others.
@@ -76,9 +106,9 @@ struct Imp {
 }
 
 impl Imp {
-    fn new(carrier: Carrier, honest: u64) -> Imp {
+    fn new(carrier: Carrier, (manner, honest): (Manner, u64)) -> Imp {
         let (slabs, segments) = (HashMap::new(), Vec::new());
-        Imp { carrier, honest, slabs, announced: 0, segments, requests: 0 }
+        Imp { carrier, manner, honest, slabs, announced: 0, segments, requests: 0 }
     }
 
     /// False when the session is over.
@@ -228,6 +258,13 @@ impl Imp {
             let mut bytes = (reply.len() as u64).to_le_bytes().to_vec();
             bytes.extend(reply);
             return self.frame(Head::reply(call, bytes.len() as u32).words(), &bytes);
+        }
+        if let Manner::Control = self.manner {
+            let [code, about] =
+                [0, 8].map(|at| u64::from_le_bytes(payload[at..at + 8].try_into().unwrap()));
+            self.frame(Head::control(code as u16, about as u32).words(), &[]);
+            let sum = code.wrapping_add(about).to_le_bytes();
+            return self.frame(Head::reply(call, 8).words(), &sum);
         }
         self.honest = self.honest.saturating_sub(1);
         let noise: Vec<u8> = (0..random.below(400)).map(|_| random.next() as u8).collect();

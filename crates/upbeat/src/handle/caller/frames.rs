@@ -10,7 +10,6 @@ use crate::session::{Fault, Session};
 use crate::wake::TaskId;
 use upbeat_core::bill::way::Manner;
 use upbeat_core::frame::{CallNumber, FailCode, Head};
-use upbeat_core::term::Step;
 
 impl Caller {
     /// Takes over every frame that has come. Replies are kept for their waiters.
@@ -21,18 +20,21 @@ impl Caller {
     /// Takes over every frame that has come. `main` is polled while the reply lies open that it waits for.
     #[inline]
     pub(in crate::handle) fn drain_for(&self, main: Main<'_>) {
-        let before = self.session.carrier.lanes.reader().taken();
+        let mut has_taken = false;
         loop {
             let pass = PassOnPanic(&self.session);
             let taken = take_frames(self, main);
             std::mem::forget(pass);
             match taken {
                 Ok(0) => break,
-                Ok(_) => self.sampling.drained(),
+                Ok(_) => {
+                    has_taken = true;
+                    self.sampling.drained();
+                }
                 Err(fault) => return self.end(*fault),
             }
         }
-        if self.session.carrier.lanes.reader().taken() != before {
+        if has_taken {
             self.session.publish_progress();
         }
         if self.session.is_pressed() {
@@ -90,18 +92,8 @@ impl<'c> Driver<'c> for &'c Caller {
         self.sampling.stamps_arrived(&self.session, head).map(drop)
     }
 
-    fn extension_asked(self, head: &Head) {
-        let now = now_ns();
-        let wanted = now.saturating_add(self.session.first_word().saturating_mul(1000));
-        let mut terms = self.terms.borrow_mut();
-        let term = terms.get_mut(&head.call.as_u64());
-        let step = term.map_or(Step::Refused, |term| term.extend(wanted, None));
-        if let Step::Granted(end) = step {
-            // A thread that blocks waits for this call and for no other.
-            self.until.set(self.until.get().map(|_| end));
-        }
-        let left = step.left(now).map_or(0, |left| (left / 1000).max(1));
-        self.session.send_surely(Head::extended(head.call), left.to_le_bytes().to_vec());
+    fn now_ns(self) -> u64 {
+        now_ns()
     }
 
     fn reads_socket(self) {

@@ -5,11 +5,12 @@
 use super::super::Target;
 use super::super::lasting::{Watch, events, now_ns};
 use super::{Caller, Wants};
+use crate::call::Until;
 use crate::dispatch::Dispatcher;
 use crate::error::{CallError, ConnectError, Why};
 use crate::reactor::timespec;
 use crate::session::Waiter;
-use crate::wait::{Idle, Pace, TURNS_PER_TICK, Waiting};
+use crate::wait::{Idle, Pace, Waiting};
 use crate::wake::MAIN;
 use crate::wire::{Input, WireError};
 use rustix::event::{PollFd, Timespec, poll};
@@ -25,8 +26,6 @@ use upbeat_transport::carrier::Carrier;
 use upbeat_transport::home::Home;
 use upbeat_transport::opening::Step;
 
-/// Between two looks at the socket while waiting awake.
-const WATCH: Duration = Duration::from_millis(1);
 /// A session that lay idle for this part of a second, 20 us, has its socket read before it is used. The
 /// read takes a hundredth of that time.
 const IDLE_PARTS: u64 = 50_000;
@@ -44,14 +43,15 @@ const STREAM_LOOKS: u32 = 8;
 impl Caller {
     /// Whether the time is over for which the thread blocks.
     pub(super) fn is_late(&self) -> bool {
-        self.until.get().is_some_and(|until| now_ns() >= until)
+        self.until.get().is_some_and(|until| until.is_over(now_ns()))
     }
 
     /// Nothing has come: waits as the policy says.
     pub(super) fn idle(&mut self) {
-        self.turns_left -= 1;
-        if self.turns_left == 0 {
-            self.tick();
+        // Where each reply comes at once, nothing else would notice others that run on this processor.
+        if self.ticker.turn() {
+            self.ticker.restart();
+            self.pace.tick();
         }
         if self.session.carrier.is_stream() {
             if self.pump() {
@@ -65,15 +65,11 @@ impl Caller {
         }
         match self.pace.idle(false) {
             Idle::Tick => {
-                if self.watched.elapsed() >= WATCH {
-                    self.watched = Instant::now();
+                if self.ticker.is_watch_due(now_ns()) {
                     self.hear();
                 }
             }
-            Idle::Yield => {
-                rustix::thread::sched_yield();
-                self.pace.has_yielded();
-            }
+            Idle::Yield => self.pace.yield_now(),
             Idle::Sleep => {
                 self.sleep();
                 self.pace.slept();
@@ -94,13 +90,6 @@ impl Caller {
             }
         }
         false
-    }
-
-    /// Notices others that run on this processor. Where each reply comes at once, nothing else would.
-    #[cold]
-    fn tick(&mut self) {
-        self.turns_left = TURNS_PER_TICK;
-        self.pace.tick();
     }
 
     /// Waits until the peer has read something, or has room where that was asked for, or a call has ended
@@ -140,7 +129,7 @@ impl Caller {
         }
         if self.may_sleep() {
             let bell = self.session.carrier.as_fd();
-            let left = self.until.get().map(|until| timespec(until.saturating_sub(now_ns())));
+            let left = self.until.get().map(|until| timespec(until.left(now_ns())));
             let writable = self.session.carrier.has_output();
             if wait(bell, writable, self.watch.as_deref(), left.as_ref()) {
                 self.end(Why::Closed);
@@ -320,7 +309,7 @@ pub(super) fn wait_open(
     target: &Target,
     home: &Home,
     watch: Option<&Watch>,
-    until: Option<u64>,
+    until: Option<Until>,
 ) -> Result<Carrier, ConnectError> {
     let (began, mut attempts) = (Instant::now(), 0);
     let mut jitter = Jitter::new(home.incarnation());
@@ -337,7 +326,7 @@ pub(super) fn wait_open(
         let random;
         (random, jitter) = jitter.next();
         let delay = connect_delay_ns(attempts, random);
-        let left = until.map_or(u64::MAX, |until| until.saturating_sub(now_ns()));
+        let left = until.map_or(u64::MAX, |until| until.left(now_ns()));
         if left <= delay {
             return Err(ConnectError::Open(busy));
         }
@@ -364,7 +353,7 @@ fn open_once(
     target: &Target,
     home: &Home,
     watch: Option<&Watch>,
-    until: Option<u64>,
+    until: Option<Until>,
     began: Instant,
 ) -> Result<Carrier, ConnectError> {
     let now_ms = || milliseconds(began);
@@ -372,7 +361,7 @@ fn open_once(
     let opening = target.carriers.connect(home, place, &target.name, 0, times);
     let mut opening = opening.map_err(ConnectError::Open)?;
     loop {
-        let is_late = until.is_some_and(|until| now_ns() >= until);
+        let is_late = until.is_some_and(|until| until.is_over(now_ns()));
         match opening.step(now_ms()) {
             Ok(Step::Done(carrier)) => return Ok(carrier),
             // Whatever else there is to say of it.
@@ -382,7 +371,7 @@ fn open_once(
             Err(error) => return Err(ConnectError::Open(error)),
             Ok(Step::Waiting) => {
                 let late = opening.deadline_ms().saturating_sub(now_ms()).max(1) * 1_000_000;
-                let left = until.map_or(u64::MAX, |until| until.saturating_sub(now_ns()));
+                let left = until.map_or(u64::MAX, |until| until.left(now_ns()));
                 if wait(opening.as_fd(), false, watch, Some(&timespec(late.min(left)))) {
                     return Err(dropped());
                 }
