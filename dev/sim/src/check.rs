@@ -2,6 +2,7 @@
 //! checked, which only reports. The invariant: it knows nothing of frames, numbers or places.
 
 mod asked;
+mod streams;
 
 use std::fmt;
 
@@ -9,6 +10,8 @@ use upbeat_core::backoff::REFUSALS_MAX;
 
 use asked::{Asked, Lies, Run, Time, Way};
 pub(crate) use asked::{End, Id, Terms};
+use streams::Streams;
+pub(crate) use streams::{Batch, Over};
 
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +39,7 @@ pub(crate) struct Check {
     timeless: bool,
     /// Who runs and needs what its node has once.
     holders: Vec<Id>,
+    pub(crate) streams: Streams,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -424,6 +428,11 @@ impl Check {
         self.asked[id as usize].way.lost = true;
     }
 
+    /// Whether its caller has got its result.
+    pub(crate) fn has_result(&self, id: Id) -> bool {
+        self.asked[id as usize].end == Some(End::Replied)
+    }
+
     /// What is not done, if anything is not.
     pub(crate) fn unfinished(&self) -> Option<String> {
         let position = |asked: &Asked| {
@@ -431,8 +440,10 @@ impl Check {
             let came = !asked.oneway || asked.run != Run::Not || asked.way.lost || asked.lies.of;
             !(ended && came && asked.run != Run::Running)
         };
-        let at = self.asked.iter().position(position)?;
-        Some(format!("{at} is not done: {:?}", self.asked[at]))
+        match self.asked.iter().position(position) {
+            Some(at) => Some(format!("{at} is not done: {:?}", self.asked[at])),
+            None => self.streams.unfinished(),
+        }
     }
 
     /// How many ended in which way.

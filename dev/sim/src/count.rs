@@ -59,6 +59,10 @@ counts! {
     extended, "answers to them that grant some";
     not_extended, "answers that grant none";
     late, "answers to calls that were abandoned";
+    streams, "streams opened";
+    batches, "batches of streams that were read";
+    streams_left, "streams left by their readers";
+    streams_cut, "streams whose readers heard that no more come";
     crashes, "crashes";
     stale, "restarts that were seen before the death";
     jumps, "clock jumps";

@@ -2,6 +2,7 @@
 //! asked of whom. All of it follows from the seed.
 
 use upbeat_core::backoff::REFUSALS_MAX;
+use upbeat_core::channel::stream::Operation;
 use upbeat_core::limits::{CONTROL_SLOTS, MEDIUM_BYTES_MAX, SHORT_BYTES};
 use upbeat_core::session::Bounds;
 
@@ -25,8 +26,7 @@ pub(crate) struct Plan {
     pub(crate) ahead: u64,
     /// Bytes of unread replies, from which on a reply is dropped.
     pub(crate) unread: usize,
-    /// Whether handlers read in place until they are done.
-    pub(crate) in_place: bool,
+    pub(crate) programs: Programs,
     pub(crate) weather: Weather,
     /// The node that says again what it has said, if there is one.
     pub(crate) liar: Option<usize>,
@@ -34,6 +34,15 @@ pub(crate) struct Plan {
     pub(crate) steps: u64,
     /// Of a thousand steps so many are a turn of a node.
     pub(crate) turns: u64,
+}
+
+/// What programs and their handlers do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Programs {
+    /// Whether handlers read in place until they are done.
+    pub(crate) in_place: bool,
+    /// Of a thousand calls of programs so many carry a stream.
+    pub(crate) carrying: u64,
 }
 
 /// What happens to nodes and to what is on its way between them.
@@ -80,6 +89,7 @@ impl Plan {
         let ahead = random.pick(&[300, 1_000, 3_000, 100_000]);
         let unread = random.pick(&[1, 300, 100_000]);
         let in_place = random.permille(500);
+        let carrying = random.pick(&[0, 0, 100, 500]);
         let hints_lost = random.pick(&[0, 0, 100, 700]);
         let hints_doubled = random.pick(&[0, 100, 500]);
         let sweep_ns = random.pick(&[20_000, 100_000, 400_000]);
@@ -102,7 +112,7 @@ impl Plan {
             share,
             ahead,
             unread,
-            in_place,
+            programs: Programs { in_place, carrying },
             weather,
             liar,
             steps,
@@ -127,6 +137,33 @@ pub(crate) enum Behaviour {
     Back { to: usize, depth: u32 },
     /// It is never done, until somebody cancels it.
     Never,
+    /// It waits for the other end of a stream.
+    Streams,
+}
+
+/// What a message has to do with a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carries {
+    Nothing,
+    /// Its reply carries a stream.
+    Result,
+    /// A stream stands in its arguments.
+    Argument,
+    /// It asks for the next batch of a stream.
+    Pull,
+    /// It brings the next batch of a stream.
+    Push,
+}
+
+impl Carries {
+    /// The operation of a stream that it is.
+    pub(crate) fn operation(self) -> Option<Operation> {
+        match self {
+            Carries::Pull => Some(Operation::Pull),
+            Carries::Push => Some(Operation::Push),
+            _ => None,
+        }
+    }
 }
 
 /// Whether a handler needs something that one has at a time, and what is done where it is not there.
@@ -146,6 +183,9 @@ pub(crate) enum Need {
 pub(crate) struct Ask {
     pub(crate) to: usize,
     pub(crate) oneway: bool,
+    /// The stream that it has to do with, if it has.
+    pub(crate) carries: Carries,
+    pub(crate) flow: usize,
     /// Bytes of arguments.
     pub(crate) bytes: u32,
     /// Bytes of the result.
@@ -181,6 +221,8 @@ impl Ask {
         let mut ask = Ask {
             to,
             oneway,
+            carries: Carries::Nothing,
+            flow: 0,
             bytes: bytes(random),
             answer: random.pick(&[0, 8, 100, ANSWER_BYTES_MAX as u32]),
             behaviour,
@@ -191,6 +233,9 @@ impl Ask {
             total: random.permille(600).then(|| random.within(0, 2_000)),
             dropped: (!oneway && random.permille(200)).then(|| random.within(0, 600)),
         };
+        if !oneway && random.permille(plan.programs.carrying) {
+            return ask.carrying(random);
+        }
         if behaviour == Behaviour::Never && ask.deadline.is_none() {
             ask.dropped = Some(ask.dropped.unwrap_or(400));
         }
@@ -217,6 +262,8 @@ impl Ask {
         let ask = Ask {
             to,
             oneway: false,
+            carries: Carries::Nothing,
+            flow: 0,
             bytes: bytes(random),
             answer: random.pick(&[8, 8, ANSWER_BYTES_MAX as u32]),
             behaviour,
@@ -231,6 +278,36 @@ impl Ask {
             // Handlers do not come again.
             Ask { need: Need::Again, .. } => ask,
             ask => ask,
+        }
+    }
+
+    /// The same with a stream in its result or in its arguments.
+    fn carrying(self, random: &mut Random) -> Ask {
+        match random.permille(500) {
+            true => {
+                let behaviour = random.pick(&[Behaviour::Now, Behaviour::Now, Behaviour::Wait(20)]);
+                Ask { carries: Carries::Result, behaviour, ..self }
+            }
+            false => Ask { carries: Carries::Argument, behaviour: Behaviour::Streams, ..self },
+        }
+    }
+
+    /// An operation of a stream.
+    pub(crate) fn operation(random: &mut Random, to: usize, carries: Carries, flow: usize) -> Ask {
+        Ask {
+            to,
+            oneway: false,
+            carries,
+            flow,
+            bytes: if carries == Carries::Push { bytes(random) } else { 4 },
+            answer: random.pick(&[8, 8, 100, ANSWER_BYTES_MAX as u32]),
+            behaviour: Behaviour::Streams,
+            need: Need::Nothing,
+            refusals: 0,
+            outlives: None,
+            deadline: None,
+            total: None,
+            dropped: None,
         }
     }
 

@@ -13,6 +13,8 @@ mod run;
 mod need;
 mod hear;
 mod life;
+mod flows;
+mod operations;
 mod conserved;
 mod schedule;
 
@@ -20,6 +22,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use upbeat_core::channel::call::Deadline;
+use upbeat_core::channel::stream::Streams;
 use upbeat_core::fault::Rule;
 use upbeat_core::flow::{Purse, ReplyBudget};
 use upbeat_core::frame::CallNumber;
@@ -32,6 +35,7 @@ use crate::count::Counts;
 use crate::plan::{Ask, Plan};
 use crate::random::Random;
 use crate::wire::{Frame, Use, Wire};
+use flows::Flows;
 use lend::{Loan, Whose};
 
 /// What ends a session or a history.
@@ -65,6 +69,7 @@ pub(crate) struct World {
     wires: Vec<Option<Wire>>,
     check: Check,
     asks: Vec<Ask>,
+    flows: Flows,
     sessions: u64,
     healing: bool,
     /// What was found wrong where nobody could be told.
@@ -159,6 +164,8 @@ struct End {
     rounds: u64,
     /// What this side was asked to grant: bytes, and whether it has.
     away: BTreeMap<u64, (u64, bool)>,
+    /// Streams that the peer has opened in its calls.
+    streams: Streams<usize, usize>,
 }
 
 /// A request at its sender.
@@ -277,6 +284,8 @@ enum State {
     Never,
     /// It has not begun, and is so many-th of those that wait for what they need.
     Lacks(u64),
+    /// It waits for the other end of a stream, and is not counted meanwhile.
+    Streams,
     /// It waits for the answer of another node, and is not counted meanwhile.
     Calls {
         peer: usize,
@@ -300,6 +309,7 @@ impl World {
             wires,
             check,
             asks: Vec::new(),
+            flows: Flows::default(),
             sessions: 0,
             healing: false,
             wrong: None,
@@ -399,6 +409,7 @@ impl End {
             lacked: [false; 2],
             rounds: 0,
             away: BTreeMap::new(),
+            streams: Streams::default(),
         }
     }
 }

@@ -36,6 +36,7 @@ pub use lookahead::{BATCHES_AHEAD, Lookahead};
 
 use crate::frame::CallNumber;
 use crate::limits::STREAMS_PER_SESSION_MAX;
+use crate::mutant::{Mutant, mutated};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -173,8 +174,9 @@ impl<W, R> Streams<W, R> {
     /// Where as many are open as may be. The end is dropped.
     pub fn open_result(&mut self, call: CallNumber, end: W) -> Result<u32, Refusal> {
         self.check_room()?;
-        let mut number = self.last.wrapping_add(1);
-        while self.results.iter().any(|open| open.number == number) {
+        let mut number = self.last.wrapping_add(u32::from(!mutated(Mutant::NumberTaken)));
+        while !mutated(Mutant::NumberTaken) && self.results.iter().any(|open| open.number == number)
+        {
             number = number.wrapping_add(1);
         }
         self.last = number;
@@ -227,6 +229,8 @@ impl<W, R> Streams<W, R> {
     pub fn handle_control(&mut self, control: Control, number: u32) -> Ended<W, R> {
         let mut ended = Ended::default();
         match control {
+            Control::Stop if mutated(Mutant::StopIgnored) => {}
+            Control::Abandon if mutated(Mutant::AbandonIgnored) => {}
             Control::Stop => ended.results.extend(self.close_result(number)),
             Control::Abandon => ended.arguments.extend(self.close_argument(number)),
         }
@@ -236,12 +240,18 @@ impl<W, R> Streams<W, R> {
     /// The caller takes back a call that was answered, whose result nobody took: all streams in it end. Those in
     /// its arguments are the caller's to end, one by one.
     pub fn handle_cancel(&mut self, call: CallNumber) -> Ended<W, R> {
+        if mutated(Mutant::CancelKeepsStreams) {
+            return Ended::default();
+        }
         let results = self.results.extract_if(.., |open| open.call == call);
         Ended { results: results.map(|open| open.end).collect(), arguments: Vec::new() }
     }
 
     /// The session is lost, or closed: all of its streams end.
     pub fn handle_lost(self) -> Ended<W, R> {
+        if mutated(Mutant::LostKeepsStreams) {
+            return Ended::default();
+        }
         Ended {
             results: self.results.into_iter().map(|open| open.end).collect(),
             arguments: self.arguments.into_iter().map(|open| open.end).collect(),

@@ -65,7 +65,11 @@ impl World {
         let calls = 2 * other.core.calls().len() + end.core.calls().len();
         let most = calls + 3 * bounds.places() + 2;
         let owed = owed_by(end).0;
-        if owed > most && other.session == end.session && !self.lies(node, peer) {
+        if owed > most
+            && owed > most + self.flows.of(end.session)
+            && other.session == end.session
+            && !self.lies(node, peer)
+        {
             return violated(format!("{node} owes {peer} {owed} frames, more than {most}"))?;
         }
         Ok(())

@@ -11,7 +11,7 @@ use upbeat_core::session::{Cancelled, Unread};
 use std::rc::Rc;
 
 use super::{Fault, Gone, Held, Node, Open, Payload, State, Waiter, World, send};
-use crate::check::{End as Fate, violated};
+use crate::check::violated;
 use crate::plan::ANSWER_BYTES_MAX;
 use crate::wire::{Body, Frame, Packet, Use};
 
@@ -46,7 +46,9 @@ impl World {
         let head = Head::parse(frame.words)?;
         let number = head.call.as_u64();
         match head.kind {
-            Kind::Call | Kind::Oneway => self.request_came(node, peer, head, &frame),
+            Kind::Call | Kind::Oneway | Kind::Operation => {
+                self.request_came(node, peer, head, &frame)
+            }
             Kind::Reserve => {
                 let Some(end) = self.end(node, peer) else { return Ok(()) };
                 let bytes = frame.extensions[0];
@@ -65,6 +67,7 @@ impl World {
             Kind::Grant => self.grant_came(node, peer, number),
             Kind::Reply | Kind::Failed => self.answer_came(node, peer, head, &frame),
             Kind::Cancel => self.cancel_came(node, peer, head),
+            Kind::Control => self.control_came(node, peer, &head),
             Kind::Extend | Kind::Extended => self.time_came(node, peer, &head, &frame),
             kind => self.wrong(node, peer, kind, "a frame that nobody sends"),
         }
@@ -101,7 +104,7 @@ impl World {
         let extendable = deadline.and(extension(Flags::EXTENDABLE)).is_some();
         let deadline = deadline.map_or(Deadline::NEVER, |left| Deadline::after(now, left));
         let bytes = Budget::price(len as usize);
-        let call = (head.kind == Kind::Call).then_some(head.call);
+        let call = head.kind.is_answered().then_some(head.call);
         let on_way = self.time.saturating_sub(frame.written);
         let refusals = None;
         let in_ring = matches!(what, Payload::Here(_)) && len as usize > SHORT_BYTES;
@@ -254,7 +257,7 @@ impl World {
         }
         let there = buffer.map(|at| self.wire(peer, node).buffer(Use::Answers, at).copied());
         if there.is_some_and(|there| there.is_none_or(|there| there.is_back())) {
-            self.check.ended(waiter.id, Fate::Failed)?;
+            self.failed(waiter.id, frame.body)?;
             let answered = waiter.task.is_none().then_some((peer, call, 0));
             self.nodes[node].calls.answered.extend(answered);
             if let Some(task) = waiter.task {
@@ -279,7 +282,7 @@ impl World {
         self.counts.unread += u64::from(unread == Unread::Dropped);
         match result.filter(|_| unread != Unread::Dropped) {
             Some(id) => self.check.replied(waiter.id, id)?,
-            None => self.check.ended(waiter.id, Fate::Failed)?,
+            None => self.failed(waiter.id, frame.body)?,
         }
         let Some(task) = waiter.task else {
             let copied = if unread == Unread::Copied { bytes } else { 0 };
@@ -317,7 +320,10 @@ impl World {
                 return self.stop(node, task, Some(FailCode::Cancelled));
             }
             Cancelled::Kept(held) => held,
-            Cancelled::Gone => return Ok(()),
+            Cancelled::Gone => {
+                let ended = end.streams.handle_cancel(call);
+                return self.end_streams(ended);
+            }
         };
         if let Some(number) = held.granted {
             end.away.remove(&number);
@@ -353,7 +359,7 @@ impl World {
             held.1 += if of == peer { bytes } else { 0 };
         };
         for task in self.nodes[node].tasks.iter().flatten() {
-            let awaits = matches!(task.state, State::Calls { .. });
+            let awaits = matches!(task.state, State::Calls { .. } | State::Streams);
             let bytes = if awaits { 0 } else { task.bytes };
             add(if task.gone == Gone::Lost { usize::MAX } else { task.peer }, bytes);
         }

@@ -54,6 +54,7 @@ impl World {
         self.counts.crashes += 1;
         self.note(|| format!("{node} dies"));
         self.check.died(node);
+        self.flows_died(node);
         for peer in self.peers(node) {
             let Some(end) = &self.nodes[node].ends[peer] else { continue };
             let session = end.session;
@@ -131,6 +132,7 @@ impl World {
         if held != holds || left != 0 {
             return violated(format!("a lost session holds {held} bytes and {left} calls"))?;
         }
+        self.lose_flows(node, peer, session)?;
         self.nodes[node].ends[peer] = None;
         self.nodes[node].pressed = true;
         self.end_calls(node, peer, calls)

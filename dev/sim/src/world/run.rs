@@ -11,7 +11,7 @@ use upbeat_core::session::Charge;
 use super::lend::when;
 use super::{Fault, Gone, Held, Node, Open, Payload, State, Task, Waiter, World};
 use crate::check::{End as Fate, Id, violated};
-use crate::plan::{Ask, Behaviour, Need};
+use crate::plan::{Ask, Behaviour, Carries, Need};
 use crate::wire::{Body, Use};
 
 impl World {
@@ -54,6 +54,13 @@ impl World {
         self.note(|| format!("{node} runs {id} for {peer}"));
         self.check.accepted(id, node, session, held.on_way)?;
         let ask = self.asks[id as usize];
+        if ask.carries.operation().is_some() {
+            return self.start_operation(node, peer, held, (id, buffer));
+        }
+        if ask.carries == Carries::Argument && !self.open_argument(node, peer, held, id)? {
+            self.give_back(node, peer, buffer);
+            return Ok(());
+        }
         let lacks = ask.need != Need::Nothing && self.nodes[node].lock.holder.is_some();
         if lacks && let Some(code) = self.refusal(ask.need, held.refusals) {
             return self.send_back(node, peer, held, (id, buffer), code);
@@ -68,6 +75,9 @@ impl World {
             return Ok(());
         }
         let at = self.keep(node, peer, held, id, buffer)?;
+        if ask.carries == Carries::Argument {
+            self.flows.reads_in(ask.flow, at);
+        }
         if lacks { Ok(()) } else { self.begin(node, at) }
     }
 
@@ -81,10 +91,10 @@ impl World {
         buffer: Option<(Use, usize)>,
     ) -> Result<usize, Fault> {
         let ask = self.asks[id as usize];
-        let calls = matches!(ask.behaviour, Behaviour::Back { .. });
+        let calls = matches!(ask.behaviour, Behaviour::Back { .. } | Behaviour::Streams);
         // Who waits for another node lets go of what is lent to it: its caller may need it for what
         // is asked on its behalf.
-        let in_place = self.plan.in_place && !calls;
+        let in_place = self.plan.programs.in_place && !calls;
         if !in_place {
             self.give_back(node, peer, buffer);
         }
@@ -146,14 +156,17 @@ impl World {
         task.state = match ask.behaviour {
             Behaviour::Wait(time) => State::Until(now + time),
             Behaviour::Never => State::Never,
+            Behaviour::Streams => State::Streams,
             _ => State::Until(now),
         };
         self.check.started(id, self.time)?;
         if ask.need != Need::Nothing {
             self.nodes[node].lock.holder = Some(at);
         }
-        if let Behaviour::Back { to, depth } = ask.behaviour {
-            self.call_back(node, at, to, depth)?;
+        match ask.behaviour {
+            Behaviour::Back { to, depth } => self.call_back(node, at, to, depth)?,
+            Behaviour::Streams => self.charge(node, at, true),
+            _ => {}
         }
         Ok(())
     }
@@ -171,7 +184,7 @@ impl World {
     }
 
     /// A handler was polled, and waits: for the answer of another node, or for something here.
-    fn charge(&mut self, node: usize, at: usize, awaits_reply: bool) {
+    pub(super) fn charge(&mut self, node: usize, at: usize, awaits_reply: bool) {
         let Node { purse, tasks, .. } = &mut self.nodes[node];
         if let Some(task) = &mut tasks[at] {
             task.charge.polled(awaits_reply, &task.session, purse);
@@ -239,6 +252,7 @@ impl World {
     fn leave(&mut self, node: usize, at: usize) -> Result<(), Fault> {
         self.moved = true;
         self.close_lease(node, at)?;
+        self.leave_flow(node, at)?;
         let tasks = &mut self.nodes[node].tasks;
         let Some(mut task) = tasks[at].take() else { return Ok(()) };
         task.charge.release(&task.session, &self.nodes[node].purse);
@@ -293,20 +307,23 @@ impl World {
 
     /// Futures of the program come for their answers, or are dropped; of one session or of all.
     pub(super) fn collect(&mut self, node: usize, of: Option<usize>) -> Result<(), Fault> {
-        let mut answered = std::mem::take(&mut self.nodes[node].calls.answered);
-        let others = answered.extract_if(.., |(peer, ..)| of.is_some_and(|of| of != *peer));
-        self.nodes[node].calls.answered = others.collect();
-        for (peer, call, copied) in answered {
+        let is_it = |answered: &(usize, CallNumber, usize)| of.is_none_or(|of| of == answered.0);
+        while let Some(at) = self.nodes[node].calls.answered.iter().position(is_it) {
+            let (peer, call, copied) = self.nodes[node].calls.answered.remove(at);
             let polled = self.random.permille(700);
             let Some(end) = self.end(node, peer) else { continue };
             end.core.was_read(copied);
             let was_there = match polled {
-                true => end.core.calls().close(call).is_some(),
-                false => matches!(end.core.calls().abandon(call), Abandon::Answered(_)),
+                true => end.core.calls().close(call),
+                false => match end.core.calls().abandon(call) {
+                    Abandon::Answered(waiter) => Some(waiter),
+                    _ => None,
+                },
             };
-            if !was_there {
+            let Some(Waiter { id, .. }) = was_there else {
                 return violated(format!("{call} was answered, and its answer is not there"))?;
-            }
+            };
+            self.collected(node, (peer, call), id, polled)?;
         }
         Ok(())
     }
@@ -342,7 +359,7 @@ impl World {
     ) -> Result<(), Fault> {
         for (call, waiter, fate) in calls {
             self.nodes[node].calls.open.retain(|open| !(open.peer == peer && open.call == call));
-            self.check.ended(waiter.id, fate)?;
+            self.ended(node, waiter.id, fate)?;
             if let Some(task) = waiter.task {
                 self.resume(node, task)?;
             }

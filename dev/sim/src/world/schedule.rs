@@ -151,6 +151,7 @@ impl World {
         self.ask_for_more(node)?;
         self.offer(node)?;
         self.poll_woken(node)?;
+        self.poll_flows(node)?;
         self.pump_all(node);
         // Where nothing moved, all is as it was when it was checked last.
         let moved = self.moved;
@@ -328,6 +329,7 @@ impl World {
             ("bytes unread", end.core.unread()),
             ("room asked for", end.core.outbound().asking()),
             ("places away", end.away.len()),
+            ("streams", end.streams.len()),
         ];
         if let Some((what, many)) = left.iter().find(|(_, many)| *many > 0) {
             return violated(format!("node {node} is left with {many} {what} for {peer}"))?;

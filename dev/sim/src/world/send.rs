@@ -1,5 +1,6 @@
 //! What a node sends: requests in their order, by the way that flow control says, and what it owes.
 
+use upbeat_core::channel::Operation;
 use upbeat_core::channel::call::{Abandon, Deadline};
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, FailCode, Flags, Head, Placed};
@@ -12,7 +13,7 @@ use std::rc::Rc;
 use super::lend::Loan;
 use super::{Fault, Open, Out, Waiter, World};
 use crate::check::{End as Fate, Id, Terms, violated};
-use crate::plan::{Ask, Need};
+use crate::plan::{Ask, Carries, Need};
 use crate::wire::{Body, Frame, Use};
 
 /// The number of the method that is called: the programs of the world know one.
@@ -54,6 +55,7 @@ impl World {
         };
         let id = self.check.ask((node, ask.to), ask.oneway, self.plan.liar, terms);
         self.asks.push(ask);
+        self.open_flow(node, id);
         self.counts.requests += 1;
         self.note(|| format!("{node} asks {id} of {}: {ask:?}", ask.to));
         let now = self.clock(node);
@@ -76,11 +78,14 @@ impl World {
     ) -> Result<Option<CallNumber>, Fault> {
         let Attempt { id, task, deadline, dropped, travels, most, above, refusals } = attempt;
         let ask = self.asks[id as usize];
-        let Some(end) = self.end(node, ask.to) else {
+        let session = self.session_of(node, id);
+        let Some(end) =
+            self.end(node, ask.to).filter(|end| session.is_none_or(|it| it == end.session))
+        else {
             if ask.oneway {
                 self.check.excuse(id);
             } else {
-                self.check.ended(id, Fate::NotSent)?;
+                self.ended(node, id, Fate::NotSent)?;
             }
             return Ok(None);
         };
@@ -150,6 +155,9 @@ impl World {
 
     /// Answers a call of a peer's.
     pub(super) fn reply(&mut self, node: usize, peer: usize, call: CallNumber, id: Id) {
+        if self.asks[id as usize].carries == Carries::Result && !self.open_result(node, call, id) {
+            return self.owe(node, peer, Head::failed(call, 1), Body::Failure(FailCode::BadResult));
+        }
         let len = self.asks[id as usize].answer;
         let words = Head::reply(call, len).words();
         let frame = Frame { words, extensions: [0; 5], body: Body::Result(id), written: 0 };
@@ -291,9 +299,13 @@ impl World {
         }
         let inline = if buffer.is_some() { 0 } else { bytes };
         let len = flags.extension_bytes() + inline;
-        let head = match out.call {
-            Some(call) => Head::call(METHOD, call, len),
-            None => Head::oneway(METHOD, len),
+        let operation = self.asks[out.id as usize].carries.operation();
+        let head = match (out.call, operation) {
+            (Some(call), Some(operation)) => {
+                Head::operation(Operation::Stream(operation).code(), call, len)
+            }
+            (Some(call), None) => Head::call(METHOD, call, len),
+            (None, _) => Head::oneway(METHOD, len),
         };
         let body = if buffer.is_some() { Body::None } else { Body::Request(out.id) };
         Frame { words: head.with_flags(flags).words(), extensions, body, written: 0 }
@@ -329,14 +341,14 @@ impl World {
             self.check.given_up(waiter.id);
             self.owe(node, peer, Head::cancel(call), Body::Cancel(waiter.id));
             self.note(|| format!("{node} gives up {call}, which was sent to {peer}: {fate:?}"));
-            self.check.ended(waiter.id, fate)?;
+            self.ended(node, waiter.id, fate)?;
             return Ok(waiter.task);
         };
         let Some(waiter) = waiter else {
             return violated(format!("{call} is given up and not open"))?;
         };
         self.note(|| format!("{node} gives up {call}, which was not sent to {peer}: {fate:?}"));
-        self.check.ended(waiter.id, fate)?;
+        self.ended(node, waiter.id, fate)?;
         self.check.never(waiter.id)?;
         Ok(waiter.task)
     }

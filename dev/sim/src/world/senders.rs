@@ -158,7 +158,7 @@ impl World {
             buffer.into_iter().for_each(|at| self.wire(node, peer).unlend(Use::Requests, at));
             return Ok(self.lacks_slot(node, peer));
         }
-        self.check.written(out.id);
+        self.went(node, out.id);
         let Some(end) = self.end(node, peer) else { return Ok(Tried::Sent) };
         if in_ring {
             end.core.outbound().went_in_ring(bytes);
@@ -226,7 +226,7 @@ impl World {
             self.wire(node, peer).unlend(Use::Granted, buffer);
             return self.lacks_slot(node, peer);
         }
-        self.check.written(out.id);
+        self.went(node, out.id);
         let now = self.now();
         let Some(end) = self.end(node, peer) else { return Tried::Sent };
         let next = end.core.outbound().transferred(number, now);

@@ -1,5 +1,7 @@
 //! The writing end of a result: whether its reader waits for a batch, and what becomes of the stream then.
 
+use crate::mutant::{Mutant, mutated};
+
 /// A pull came before the answer to the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AskedAlready;
@@ -36,8 +38,12 @@ impl Demand {
     ///
     /// # Errors
     /// Where it has asked already, and the answer was not sent.
-    pub const fn handle_pull(&mut self) -> Result<(), AskedAlready> {
+    pub fn handle_pull(&mut self) -> Result<(), AskedAlready> {
         match self.0 {
+            _ if mutated(Mutant::DemandTwice) => {
+                self.0 = State::Asked;
+                Ok(())
+            }
             State::Idle => {
                 self.0 = State::Asked;
                 Ok(())
@@ -47,20 +53,23 @@ impl Demand {
     }
 
     /// The batch that was asked for is collected, and is the last or not. Returns whether the stream ends with it.
-    pub const fn batch_collected(&mut self, is_last: bool) -> bool {
+    pub fn batch_collected(&mut self, is_last: bool) -> bool {
         self.0 = State::Collected;
-        is_last
+        is_last && !mutated(Mutant::LastStays)
     }
 
     /// The batch was sent, or its reply was given up.
-    pub const fn answered(&mut self) {
+    pub fn answered(&mut self) {
+        if mutated(Mutant::DemandStays) {
+            return;
+        }
         self.0 = State::Idle;
     }
 
     /// The handler of the pull is dropped. Returns whether the stream ends: it was waiting for items, so its reader
     /// is gone.
-    pub const fn pull_dropped(&mut self) -> bool {
-        let is_left = matches!(self.0, State::Asked);
+    pub fn pull_dropped(&mut self) -> bool {
+        let is_left = matches!(self.0, State::Asked) && !mutated(Mutant::DemandKept);
         if is_left {
             self.0 = State::Idle;
         }

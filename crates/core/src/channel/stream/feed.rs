@@ -1,6 +1,7 @@
 //! The writing end of an argument: whether the next batch goes, and what its reader is told.
 
 use super::{CallerEnd, Control, Wanted};
+use crate::mutant::{Mutant, mutated};
 
 /// The state of an argument's writing end. Batches go one after another, each when the one before is answered.
 ///
@@ -29,8 +30,10 @@ impl Feed {
     }
 
     /// The push was answered. Returns whether the next batch is to be brought.
-    pub const fn handle_answer(&mut self, wanted: Wanted) -> bool {
-        self.is_over = self.is_last || matches!(wanted, Wanted::Nothing);
+    pub fn handle_answer(&mut self, wanted: Wanted) -> bool {
+        let is_last = self.is_last && !mutated(Mutant::FeedBehindEnd);
+        let is_unwanted = wanted == Wanted::Nothing && !mutated(Mutant::FeedUnwanted);
+        self.is_over = is_last || is_unwanted || mutated(Mutant::FeedStops);
         !self.is_over
     }
 }
@@ -38,6 +41,6 @@ impl Feed {
 impl CallerEnd for Feed {
     fn leave(&mut self) -> Option<Control> {
         let is_over = core::mem::replace(&mut self.is_over, true);
-        (!is_over).then_some(Control::Abandon)
+        (!is_over && !mutated(Mutant::AbandonUntold)).then_some(Control::Abandon)
     }
 }

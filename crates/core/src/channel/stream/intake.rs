@@ -1,5 +1,7 @@
 //! The reading end of an argument: how many batches wait there, and when its writer may bring the next.
 
+use crate::mutant::{Mutant, mutated};
+
 /// Batches that wait to be read: one is read while another comes.
 const BATCHES_MAX: usize = 2;
 
@@ -42,15 +44,15 @@ pub struct Intake {
 
 impl Intake {
     /// Returns whether a batch may come.
-    pub const fn has_room(&self) -> bool {
-        self.waiting < BATCHES_MAX
+    pub fn has_room(&self) -> bool {
+        self.waiting < BATCHES_MAX || mutated(Mutant::IntakeUnbounded)
     }
 
     /// A batch of so many items came, which is the last or not. Returns whether it is kept for a reader.
     ///
     /// # Errors
     /// Where its writer had no credit for it.
-    pub const fn handle_push(&mut self, items: usize, is_last: bool) -> Result<bool, NoCredit> {
+    pub fn handle_push(&mut self, items: usize, is_last: bool) -> Result<bool, NoCredit> {
         if !self.has_room() {
             return Err(NoCredit);
         }
@@ -61,14 +63,17 @@ impl Intake {
     }
 
     /// A batch was read to its end.
-    pub const fn read_batch(&mut self) {
+    pub fn read_batch(&mut self) {
+        if mutated(Mutant::IntakeUncounted) {
+            return;
+        }
         self.waiting = self.waiting.saturating_sub(1);
     }
 
     /// The writer is gone, or the session: no more will come. Returns whether the reader has to be told why, which
     /// it has not if the end is here already.
-    pub const fn break_off(&mut self) -> bool {
-        let is_news = !self.ended;
+    pub fn break_off(&mut self) -> bool {
+        let is_news = !self.ended && !mutated(Mutant::BreakUntold);
         self.ended = true;
         is_news
     }
@@ -80,11 +85,12 @@ impl Intake {
     }
 
     /// Returns the answer to the push that came last. None while it has to wait for the reader.
-    pub const fn answer(&self) -> Option<Wanted> {
+    pub fn answer(&self) -> Option<Wanted> {
         match self {
+            Intake { left: true, .. } if mutated(Mutant::IntakeLeft) => Some(Wanted::More),
             Intake { left: true, .. } => Some(Wanted::Nothing),
             Intake { ended: true, .. } => Some(Wanted::More),
-            _ if self.has_room() => Some(Wanted::More),
+            _ if self.has_room() || mutated(Mutant::IntakeEarly) => Some(Wanted::More),
             _ => None,
         }
     }

@@ -1,6 +1,7 @@
 //! The reading end of a result: when its reader asks for the next batch, and how far ahead of what is read.
 
 use super::{CallerEnd, Control};
+use crate::mutant::{Mutant, mutated};
 
 /// Batches that may wait while their reader reads the one before.
 pub const BATCHES_AHEAD: usize = 1;
@@ -32,8 +33,10 @@ pub struct Lookahead {
 
 impl Lookahead {
     /// Returns whether the next pull goes now. It is under way from then on.
-    pub const fn begin_pull(&mut self) -> bool {
-        let asks = !self.ended && !self.is_asked && self.waiting < BATCHES_AHEAD;
+    pub fn begin_pull(&mut self) -> bool {
+        let may = !self.is_asked || mutated(Mutant::PullTwice);
+        let has_room = self.waiting < BATCHES_AHEAD || mutated(Mutant::PullAhead);
+        let asks = !self.ended && may && has_room;
         self.is_asked |= asks;
         asks
     }
@@ -44,12 +47,12 @@ impl Lookahead {
     }
 
     /// The answer to the pull came: a batch, which is the last or not. Returns whether more will come.
-    pub const fn handle_batch(&mut self, is_last: bool) -> bool {
-        self.is_asked = false;
+    pub fn handle_batch(&mut self, is_last: bool) -> bool {
+        self.is_asked = mutated(Mutant::PullStays);
         self.waiting += 1;
         if is_last {
             self.ended = true;
-            self.tells = false;
+            self.tells &= mutated(Mutant::EndTold);
         }
         !self.ended
     }
@@ -61,7 +64,10 @@ impl Lookahead {
     }
 
     /// The reader begins to read the next of the batches that came.
-    pub const fn read_batch(&mut self) {
+    pub fn read_batch(&mut self) {
+        if mutated(Mutant::ReadUncounted) {
+            return;
+        }
         self.waiting = self.waiting.saturating_sub(1);
     }
 
@@ -74,6 +80,7 @@ impl Lookahead {
 
 impl CallerEnd for Lookahead {
     fn leave(&mut self) -> Option<Control> {
-        core::mem::take(&mut self.tells).then_some(Control::Stop)
+        let tells = core::mem::take(&mut self.tells) && !mutated(Mutant::StopUntold);
+        tells.then_some(Control::Stop)
     }
 }
