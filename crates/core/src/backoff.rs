@@ -69,6 +69,20 @@ pub fn connect_delay_ns(attempts: u32, random: u64) -> u64 {
     half + random % (half + 1)
 }
 
+/// Milliseconds that an attempt at one of several addresses of a host has, the last of them at most what is
+/// left: an equal share, and a second at least, so that a silent address leaves time for the others.
+///
+/// ```
+/// use upbeat_core::backoff::attempt_ms;
+///
+/// assert_eq!([attempt_ms(10_000, 4), attempt_ms(7_500, 3)], [2_500, 2_500]);
+/// assert_eq!([attempt_ms(3_000, 16), attempt_ms(300, 2), attempt_ms(300, 0)], [1_000, 300, 300]);
+/// ```
+pub fn attempt_ms(left_ms: u64, addresses: usize) -> u64 {
+    let share = left_ms / (addresses as u64).max(1);
+    share.max(left_ms.min(1_000))
+}
+
 /// A source of such numbers, from a seed: an xorshift.
 #[derive(Clone, Copy, Debug)]
 pub struct Jitter(u64);

@@ -18,6 +18,7 @@ extern crate alloc;
 pub mod limits;
 pub mod mutant;
 pub mod name;
+pub mod address;
 pub mod method;
 pub mod fault;
 pub mod bill;

@@ -232,6 +232,18 @@ pub const HANDSHAKE_SILENCE_MS_MAX: u64 = 100;
 /// queue, and tries again where the queue is full.
 pub const CONNECT_MS_MAX: u64 = 10_000;
 
+/// Milliseconds in which a peer on another host must have finished its handshake, once it is connected.
+pub const REMOTE_HANDSHAKE_MS_MAX: u64 = 5_000;
+
+/// Handshakes with peers on other hosts that a listening node keeps unfinished at a time.
+pub const REMOTE_PENDING_MAX: usize = 256;
+
+/// Milliseconds of silence after which one of those gives way to the next connection.
+pub const REMOTE_SILENCE_MS_MAX: u64 = 1_000;
+
+/// Milliseconds after which a peer on another host that does not answer is lost, where nobody says.
+pub const PEER_TIMEOUT_MS: u32 = 10_000;
+
 /// How long the handler of a one-way message goes on, as a task, when its sender is gone, where its method
 /// says nothing else.
 pub const ONEWAY_ORPHAN_MS: u64 = 10_000;
