@@ -11,10 +11,11 @@
 
 use crate::bell::Bell;
 use crate::heard::no_memory;
-use crate::stream::{Stream, Why};
+use crate::stream::{Pipe, Stream, Why};
 use rustix::io::Errno;
 use std::cell::Cell;
 use std::fmt;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use upbeat_core::hello::{Refusal, RefusalCode};
@@ -94,13 +95,31 @@ impl Carrier {
         old: Option<OwnedFd>,
         unshared: Option<Arc<str>>,
     ) -> Carrier {
-        let (stream, lanes) = Stream::new(socket, session as u64, peer.session);
+        Carrier {
+            unshared,
+            ..Carrier::over_pipe(Pipe::new(socket), session, peer, old, Kind::Stream)
+        }
+    }
+
+    /// A session with a node of another host, over a connection, with our number of the session.
+    pub(crate) fn over_network(pipe: Pipe, session: usize, peer: Peer) -> Carrier {
+        Carrier::over_pipe(pipe, session, peer, None, Kind::Tcp)
+    }
+
+    fn over_pipe(
+        pipe: Pipe,
+        session: usize,
+        peer: Peer,
+        old: Option<OwnedFd>,
+        kind: Kind,
+    ) -> Carrier {
+        let (stream, lanes) = Stream::new(pipe, session as u64, peer.session);
         let page = Region::heap(PAGE_WORDS);
         // Its peer is told by bytes on the socket, and so it never sleeps as far as this side knows.
         let _ = NodePage::new(page.clone(), peer.incarnation);
         let (page, rung) = (PeerPage::new(page), Cell::new(0));
         let way = Way::Stream { stream: Box::new(stream), old: Cell::new(old) };
-        Carrier { lanes, peer, kind: Kind::Stream, page, rung, way, unshared }
+        Carrier { lanes, peer, kind, page, rung, way, unshared: None }
     }
 
     /// Tells the peer of what was written, where the peer does not look by itself: notes it on its board,
@@ -368,6 +387,8 @@ pub enum Kind {
     Shared,
     /// A byte stream over a unix socket, between processes of one host that share no memory.
     Stream,
+    /// A byte stream over TCP, between hosts.
+    Tcp,
 }
 
 impl fmt::Display for Kind {
@@ -376,6 +397,7 @@ impl fmt::Display for Kind {
             Kind::Local => "local",
             Kind::Shared => "shared",
             Kind::Stream => "stream",
+            Kind::Tcp => "tcp",
         })
     }
 }
@@ -387,8 +409,10 @@ pub struct Peer {
     pub name: Option<NodeName>,
     /// The program that it belongs to, which is ours.
     pub program: ProgramName,
-    /// Its process as the kernel names it to us; None for one of another PID namespace.
+    /// Its process as the kernel names it to us; None for one of another PID namespace, or host.
     pub pid: Option<u32>,
+    /// Where it is, if it was reached over the network.
+    pub at: Option<SocketAddr>,
     /// Its incarnation.
     pub incarnation: u64,
     /// Its own number for the session.

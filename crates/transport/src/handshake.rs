@@ -28,7 +28,7 @@ use upbeat_memory::page::PeerPage;
 use upbeat_memory::region::Region;
 use upbeat_memory::segment::{self, Segment, Writers};
 
-pub(crate) use refusal::refuse;
+pub(crate) use refusal::{refusal_code, refuse};
 
 const _: () = assert!(LANE_BYTES == LANE_BYTES_FIRST);
 
@@ -136,7 +136,7 @@ impl Handshake {
         now_ms: u64,
     ) -> Result<Handshake, OpenError> {
         let (role, state) = (Role::Caller, State::Welcome);
-        let peer = Whom { name: Some(wanted.clone()), pid: None };
+        let peer = Whom { name: Some(wanted.clone()), ..Whom::default() };
         let handshake = Handshake::new(us, role, state, socket, peer, now_ms).checked()?;
         let card = &handshake.us.card;
         let hello = Hello {
@@ -309,7 +309,7 @@ impl Handshake {
             return Err(OpenError::WrongVersion { peer, ours, theirs });
         };
         if hello.program != self.us.card.program {
-            let (ours, theirs) = (self.us.card.program.clone(), hello.program);
+            let (ours, theirs) = (Box::new(self.us.card.program.clone()), Box::new(hello.program));
             return Err(OpenError::WrongProgram { peer, ours, theirs });
         }
         let Role::Listener { name, .. } = &self.role else {
@@ -439,6 +439,7 @@ impl Handshake {
             name: self.peer.name,
             program: self.us.card.program.name().clone(),
             pid: self.peer.pid,
+            at: None,
             incarnation: theirs.incarnation,
             session: theirs.session,
         };

@@ -68,7 +68,8 @@ pub(crate) fn knock(
     let lane = Region::heap(LANE_BYTES / WORD);
     let answer = Arc::<Answer>::default();
     let half = Half { side: us.clone(), lane: lane.clone() };
-    let peer = Whom { name: Some(wanted.clone()), pid: Some(std::process::id()) };
+    let pid = Some(std::process::id());
+    let peer = Whom { name: Some(wanted.clone()), pid, at: None };
     let knock = Knock { half, socket: theirs, stream: their_stream, answer: Arc::clone(&answer) };
     Ok((Call { us, lane, socket, stream, answer, peer, started_ms: now_ms }, knock))
 }
@@ -80,7 +81,8 @@ impl Knock {
 
     /// The node that knocks.
     pub(crate) fn peer(&self) -> Whom {
-        Whom { name: self.half.side.card.name.clone(), pid: Some(std::process::id()) }
+        let (name, pid) = (self.half.side.card.name.clone(), Some(std::process::id()));
+        Whom { name, pid, at: None }
     }
 
     /// The session stands, as far as we are concerned.
@@ -142,6 +144,7 @@ fn join(ours: Half, theirs: Half, socket: OwnedFd, stream: Option<OwnedFd>) -> C
         name: card.name.clone(),
         program: card.program.name().clone(),
         pid: Some(std::process::id()),
+        at: None,
         incarnation: card.incarnation,
         session: session as u64,
     };

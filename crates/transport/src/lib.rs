@@ -59,12 +59,18 @@ pub mod watch;
 
 mod handshake;
 
+mod greeting;
+
 mod knock;
 
 pub mod opening;
 
 mod claim;
 
+mod reserve;
+
 pub mod shared;
+
+pub mod remote;
 
 pub mod local;

@@ -118,7 +118,8 @@ pub fn connect(
         knock::knock(us, to, streams, now_ms)?
     };
     if inbox.card.program != *home.program() {
-        let (ours, theirs) = (home.program().clone(), inbox.card.program.clone());
+        let ours = Box::new(home.program().clone());
+        let theirs = Box::new(inbox.card.program.clone());
         return Err(OpenError::WrongProgram { peer: call.peer().clone(), ours, theirs });
     }
     let mut knocks = inbox.knocks();

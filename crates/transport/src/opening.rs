@@ -6,6 +6,7 @@
 
 use crate::carrier::Carrier;
 use crate::error::{OpenError, Whom};
+use crate::greeting::Greeting;
 use crate::handshake::{Handshake, Progress, Side};
 use crate::knock::{Call, Knock};
 use std::fmt;
@@ -32,6 +33,7 @@ pub struct Silence {
 
 enum Stage {
     Shared(Handshake),
+    Remote(Box<Greeting>),
     Call(Call),
     Knock(Knock, Side),
     Over,
@@ -49,6 +51,10 @@ pub enum Step {
 impl Opening {
     pub(crate) fn shared(handshake: Handshake) -> Opening {
         Opening { stage: Stage::Shared(handshake) }
+    }
+
+    pub(crate) fn remote(greeting: Greeting) -> Opening {
+        Opening { stage: Stage::Remote(Box::new(greeting)) }
     }
 
     pub(crate) fn call(call: Call) -> Opening {
@@ -73,6 +79,13 @@ impl Opening {
                     Ok(Step::Waiting)
                 }
             },
+            Stage::Remote(greeting) => match greeting.step(now_ms)? {
+                Progress::Done(carrier) => Ok(Step::Done(carrier)),
+                Progress::Waiting(greeting) => {
+                    self.stage = Stage::Remote(Box::new(greeting));
+                    Ok(Step::Waiting)
+                }
+            },
             Stage::Call(call) => match call.step(now_ms)? {
                 Progress::Done(carrier) => Ok(Step::Done(carrier)),
                 Progress::Waiting(call) => {
@@ -90,9 +103,20 @@ impl Opening {
     pub fn deadline_ms(&self) -> u64 {
         match &self.stage {
             Stage::Shared(handshake) => handshake.deadline_ms(),
+            Stage::Remote(greeting) => greeting.deadline_ms(),
             Stage::Call(call) => call.started_ms().saturating_add(HANDSHAKE_MS_MAX),
             Stage::Knock(..) | Stage::Over => 0,
         }
+    }
+
+    /// Whether it goes on when its descriptor takes bytes, too.
+    pub fn wants_output(&self) -> bool {
+        matches!(&self.stage, Stage::Remote(greeting) if greeting.wants_output())
+    }
+
+    /// Whether the peer is on another host, as far as this is known.
+    pub fn is_remote(&self) -> bool {
+        matches!(self.stage, Stage::Remote(_))
     }
 
     /// Since when the peer has been silent, and whether it has said anything before. A peer of this
@@ -103,6 +127,10 @@ impl Opening {
                 since_ms: handshake.heard_ms().unwrap_or(handshake.started_ms()),
                 spoke: handshake.heard_ms().is_some(),
             },
+            Stage::Remote(greeting) => Silence {
+                since_ms: greeting.heard_ms().unwrap_or(greeting.started_ms()),
+                spoke: greeting.heard_ms().is_some(),
+            },
             Stage::Call(call) => Silence { since_ms: call.started_ms(), spoke: true },
             Stage::Knock(..) | Stage::Over => Silence { since_ms: u64::MAX, spoke: true },
         }
@@ -112,6 +140,7 @@ impl Opening {
     pub fn peer(&self) -> Whom {
         match &self.stage {
             Stage::Shared(handshake) => handshake.peer().clone(),
+            Stage::Remote(greeting) => greeting.peer().clone(),
             Stage::Call(call) => call.peer().clone(),
             Stage::Knock(knock, _) => knock.peer(),
             Stage::Over => Whom::default(),
@@ -122,6 +151,7 @@ impl Opening {
     pub fn refuse(self, code: RefusalCode, text: &str) {
         match self.stage {
             Stage::Shared(handshake) => handshake.refuse(code, text),
+            Stage::Remote(greeting) => greeting.refuse(code, text),
             Stage::Knock(knock, _) => knock.refuse(code, text),
             Stage::Call(_) | Stage::Over => {}
         }
@@ -134,6 +164,7 @@ impl AsFd for Opening {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.stage {
             Stage::Shared(handshake) => handshake.as_fd(),
+            Stage::Remote(greeting) => greeting.as_fd(),
             Stage::Call(call) => call.as_fd(),
             Stage::Knock(knock, _) => knock.as_fd(),
             Stage::Over => panic!("the descriptor of an opening that has ended"),

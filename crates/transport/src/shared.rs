@@ -10,10 +10,9 @@ use crate::handshake::{Handshake, Side, refuse};
 use crate::home::Home;
 use crate::opening::Opening;
 use crate::place::{FileNames, Place};
-use rustix::fs::{CWD, Mode, OFlags};
+use crate::reserve::Reserve;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,8 +31,7 @@ pub struct Listener {
     path: PathBuf,
     /// The claim goes last: the name is free only when nobody answers under it.
     _claim: Claim,
-    /// A descriptor for nothing, to be closed when there is no other.
-    reserve: RefCell<Option<OwnedFd>>,
+    reserve: Reserve,
     /// One clone is held by every handshake under way.
     pending: Arc<()>,
 }
@@ -50,7 +48,7 @@ impl Listener {
         let claim = Claim::take(hall, &name)?;
         sweep(&claim.hall);
         let socket = listen(&claim)?;
-        let reserve = RefCell::new(Some(spare().map_err(failed("opening /"))?));
+        let reserve = Reserve::new().map_err(failed("opening /"))?;
         Ok(Listener { socket, name, path, _claim: claim, reserve, pending: Arc::new(()) })
     }
 
@@ -89,7 +87,7 @@ impl Listener {
             }
             other => other.map_err(OpenError::system("accepting a caller"))?,
         };
-        self.restock();
+        self.reserve.restock();
         let pending = Arc::clone(&self.pending);
         Handshake::answer(us, socket, self.name.clone(), pending, now_ms)
             .map(|handshake| Some(Opening::shared(handshake)))
@@ -101,20 +99,12 @@ impl Listener {
 
     /// Tells the next caller that there is no descriptor for it, by means of the one in reserve.
     fn turn_away(&self) {
-        self.reserve.replace(None);
-        if let Ok(socket) = self.accept_socket() {
-            let error = OpenError::Descriptors { limit: descriptor_limit() };
-            refuse(socket.as_fd(), RefusalCode::TooManyDescriptors, &error.to_string());
-        }
-        self.restock();
-    }
-
-    /// Opens the descriptor in reserve again, where another thread has taken its number.
-    fn restock(&self) {
-        let mut reserve = self.reserve.borrow_mut();
-        if reserve.is_none() {
-            *reserve = spare().ok();
-        }
+        self.reserve.lend(|| {
+            if let Ok(socket) = self.accept_socket() {
+                let error = OpenError::Descriptors { limit: descriptor_limit() };
+                refuse(socket.as_fd(), RefusalCode::TooManyDescriptors, &error.to_string());
+            }
+        });
     }
 }
 
@@ -198,10 +188,6 @@ fn listen(claim: &Claim) -> Result<OwnedFd, BindError> {
 fn socket() -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-}
-
-fn spare() -> Result<OwnedFd, Errno> {
-    rustix::fs::openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
 }
 
 fn failed(act: &'static str) -> impl Fn(Errno) -> BindError {

@@ -16,12 +16,13 @@ mod outgoing;
 use crate::heard::{BellFault, Drained, OwnSegment};
 use incoming::Incoming;
 use outgoing::Outgoing;
-use pipe::Pipe;
 use std::cell::{Cell, RefCell};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use upbeat_core::hello::{Record, Refusal};
 use upbeat_memory::lane::{LANE_BYTES, Lanes, Mirror};
 use upbeat_memory::region::{Region, WORD};
+
+pub(crate) use pipe::Pipe;
 
 /// Looks for the last words of a peer.
 const RESTS_MAX: usize = 1024;
@@ -48,12 +49,12 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// A stream over a connected socket, and the lanes that it mirrors.
-    pub(crate) fn new(socket: OwnedFd, ours: u64, theirs: u64) -> (Stream, Lanes) {
+    /// A stream over a pipe, and the lanes that it mirrors.
+    pub(crate) fn new(pipe: Pipe, ours: u64, theirs: u64) -> (Stream, Lanes) {
         let lane = || Region::heap(LANE_BYTES / WORD);
         let (mirror, lanes) = Mirror::new(lane(), ours, lane(), theirs);
         let stream = Stream {
-            pipe: Pipe::new(socket),
+            pipe,
             mirror,
             outgoing: RefCell::default(),
             incoming: RefCell::default(),

@@ -4,14 +4,20 @@
 mod common;
 
 use common::{Pair, Stand, frame, receive};
+use rustix::event::PollFlags;
 use upbeat_core::frame::Head;
-use upbeat_core::limits::{PENDING_HANDSHAKES_MAX, SESSIONS_PER_NODE_MAX};
+use upbeat_core::limits::{PENDING_HANDSHAKES_MAX, REMOTE_PENDING_MAX, SESSIONS_PER_NODE_MAX};
 use upbeat_transport::carrier::{Carrier, Kind, Rang};
 use upbeat_transport::error::OpenError;
 use upbeat_transport::opening::Step;
 
 /// Runs a case over every carrier.
 fn over_all(case: impl Fn(Kind)) {
+    over(&[Kind::Local, Kind::Shared, Kind::Stream, Kind::Tcp], case);
+}
+
+/// Runs a case over those on which a node is found by its name.
+fn over_names(case: impl Fn(Kind)) {
     over(&[Kind::Local, Kind::Shared, Kind::Stream], case);
 }
 
@@ -27,6 +33,9 @@ fn over(kinds: &[Kind], case: impl Fn(Kind)) {
 
 /// Whether the peer is gone, behind what it has sent.
 fn is_closed(carrier: &Carrier) -> bool {
+    if carrier.kind == Kind::Tcp {
+        common::wait(carrier, PollFlags::IN);
+    }
     carrier.drain().unwrap().closed || carrier.drain().unwrap().closed
 }
 
@@ -41,7 +50,9 @@ fn both_sides_know_each_other() {
         assert_eq!(near.peer.incarnation, stand.server.incarnation());
         assert_eq!(far.peer.incarnation, stand.client.incarnation());
         assert_eq!(near.page().incarnation(), stand.server.incarnation());
-        assert_eq!(near.peer.pid, Some(std::process::id()));
+        let pid = (kind != Kind::Tcp).then(std::process::id);
+        assert_eq!(near.peer.pid, pid);
+        assert_eq!(near.peer.at.is_some(), kind == Kind::Tcp);
         assert_eq!((near.kind, far.kind), (kind, kind));
     });
 }
@@ -172,6 +183,7 @@ fn a_node_that_does_not_answer_is_given_up() {
         let stand = Stand::new(kind, "mute");
         let before = common::descriptors();
         let mut opening = stand.connect(1, 10).unwrap();
+        assert!(matches!(opening.step(10), Ok(Step::Waiting)));
         let deadline = opening.deadline_ms();
         assert!(matches!(opening.step(deadline - 1), Ok(Step::Waiting)));
         let error = opening.step(deadline).err().unwrap();
@@ -190,7 +202,7 @@ fn a_node_that_does_not_answer_is_given_up() {
 
 #[test]
 fn nobody_is_there() {
-    over_all(|kind| {
+    over_names(|kind| {
         let stand = Stand::new(kind, "nobody");
         let nobody = "no/body".parse().unwrap();
         let error = stand.connect_to(&nobody, 1, 0).err().unwrap();
@@ -216,10 +228,11 @@ fn a_refusal_arrives_with_its_words() {
 fn the_crowd_at_the_door_is_bounded() {
     over_all(|kind| {
         let stand = Stand::new(kind, "crowd");
+        let most = if kind == Kind::Tcp { REMOTE_PENDING_MAX } else { PENDING_HANDSHAKES_MAX };
         let mut callers = Vec::new();
         let mut held = Vec::new();
         let mut full = 0;
-        for number in 0..PENDING_HANDSHAKES_MAX + 3 {
+        for number in 0..most + 3 {
             match stand.connect(number, 0) {
                 Ok(opening) => callers.push(opening),
                 Err(error) => {
@@ -233,11 +246,11 @@ fn the_crowd_at_the_door_is_bounded() {
             }
         }
         if kind == Kind::Local {
-            assert_eq!((callers.len(), full), (PENDING_HANDSHAKES_MAX, 3));
+            assert_eq!((callers.len(), full), (most, 3));
         } else {
             // The others wait in the queue, each for one that goes.
-            assert_eq!((held.len(), full), (PENDING_HANDSHAKES_MAX, 0));
-            for late in &mut callers[PENDING_HANDSHAKES_MAX..] {
+            assert_eq!((held.len(), full), (most, 0));
+            for late in &mut callers[most..] {
                 assert!(matches!(late.step(0), Ok(Step::Waiting)));
                 drop(held.remove(0));
                 let mut opening = stand.accept(100, 0).expect("there is room again");

@@ -84,7 +84,7 @@ fn another_program() {
         let mut near = shared::connect(&stand.place, &stranger, &stand.name, 1, 0).unwrap();
         let error = error_of(&mut stand.accept(1, 0).unwrap());
         let OpenError::WrongProgram { ours, theirs, .. } = &error else { panic!("{error}") };
-        assert_eq!((ours, theirs), (stand.server.program(), &other));
+        assert_eq!((&**ours, &**theirs), (stand.server.program(), &other));
         let error = error_of(&mut near);
         let OpenError::Refused { code, .. } = &error else { panic!("{error}") };
         assert_eq!(*code, RefusalCode::WrongProgram);

@@ -13,7 +13,11 @@ mod who;
 
 mod hot;
 
+mod door;
+
 mod sessions;
+
+mod arrivals;
 
 mod first_poll;
 
@@ -74,6 +78,7 @@ use upbeat_memory::pool::Key;
 use upbeat_memory::sync::{Fenced, fence_full};
 use upbeat_transport::home::Home;
 
+pub(crate) use door::Listeners;
 pub(crate) use driven::Enter;
 pub(crate) use leases::Lease;
 pub use polled::OverRun;

@@ -7,14 +7,16 @@ mod build;
 
 use std::convert::Infallible;
 use std::fmt;
+use upbeat_core::address::NodeAddressError;
 
 pub use build::BuildError;
+pub use upbeat_core::address::AddressError;
 pub use upbeat_core::bind::Clash;
 use upbeat_core::channel::call::Ending;
 pub use upbeat_core::fault::Rule;
 pub use upbeat_core::frame::FailCode;
 pub use upbeat_core::name::NameError;
-pub use upbeat_transport::error::{BindError, HomeError, OpenError, PlaceError};
+pub use upbeat_transport::error::{BindError, HomeError, OpenError, PlaceError, Unreached};
 
 /// Why a call has no result.
 ///
@@ -172,6 +174,11 @@ pub enum Why {
     /// The peer gave the session up because it lacks something.
     GivenUp {
         /// What it says.
+        text: String,
+    },
+    /// The connection to the peer's host broke, or nothing has come over it for too long.
+    Unreachable {
+        /// What the system says.
         text: String,
     },
     /// This process is a forked child of the one whose handle opened the session.
@@ -347,6 +354,9 @@ impl fmt::Display for Lost {
                 write!(f, "the session with {} was given up: in this process {text}", self.peer)
             }
             Why::GivenUp { text } => write!(f, "{} gave the session up: {text}", self.peer),
+            Why::Unreachable { text } => {
+                write!(f, "the connection to {} broke: {text}", self.peer)
+            }
             Why::Forked => write!(
                 f,
                 "a forked child cannot use its parent's session with {}: connect a handle of the \
@@ -382,6 +392,13 @@ impl std::error::Error for Lost {}
 pub enum ConnectError {
     /// That is no name for a node.
     Name(NameError),
+    /// That is no address of a host.
+    Address(AddressError),
+    /// The node is on another host, and nothing says how messages to it are to be protected.
+    Unprotected {
+        /// The node, and its address.
+        to: String,
+    },
     /// No session could be opened.
     Open(OpenError),
     /// The peer serves other services, not this one.
@@ -408,6 +425,12 @@ impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ConnectError::Name(error) => error.fmt(f),
+            ConnectError::Address(error) => error.fmt(f),
+            ConnectError::Unprotected { to } => write!(
+                f,
+                "messages to {to} would go over the network as they are: where that is safe, say so \
+                 by `insecure_plaintext()` on both sides"
+            ),
             ConnectError::Open(error) => error.fmt(f),
             ConnectError::NotServed { service, peer } => {
                 write!(f, "{peer} does not serve {service}")
@@ -423,3 +446,12 @@ impl fmt::Display for ConnectError {
 }
 
 impl std::error::Error for ConnectError {}
+
+impl From<NodeAddressError> for ConnectError {
+    fn from(error: NodeAddressError) -> ConnectError {
+        match error {
+            NodeAddressError::Name(error) => ConnectError::Name(error),
+            NodeAddressError::Address(error) => ConnectError::Address(error),
+        }
+    }
+}

@@ -28,6 +28,7 @@ mod lasting;
 
 mod caller;
 
+mod remote;
 mod side;
 
 mod awaited;
@@ -46,6 +47,7 @@ use crate::call::Until;
 use crate::carriers::Carriers;
 use crate::dispatch::Dispatcher;
 use crate::error::{BuildError, CallError, ConnectError, Lost, Why};
+use crate::remote::Remote;
 use crate::sampling::Pages;
 use crate::setup::{longest, place, program_id, sampling};
 use crate::wait::Waiting;
@@ -54,9 +56,10 @@ use lasting::now_ns;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use upbeat_core::address::NodeAddress;
 use upbeat_core::limits::TAKEN_BYTES_MAX;
 use upbeat_core::method::Signature;
-use upbeat_core::name::{NodeName, ProgramId};
+use upbeat_core::name::ProgramId;
 use upbeat_memory::fork::Process;
 use upbeat_transport::place::Place;
 
@@ -122,6 +125,7 @@ pub fn builder() -> HandleBuilder {
         longest: TAKEN_BYTES_MAX,
         shared_memory: None,
         sampling: None,
+        remote: Remote::default(),
     }
 }
 
@@ -135,6 +139,7 @@ pub struct HandleBuilder {
     longest: usize,
     shared_memory: Option<bool>,
     sampling: Option<u32>,
+    remote: Remote,
 }
 
 impl HandleBuilder {
@@ -295,14 +300,16 @@ impl HandleBuilder {
     /// # Ok(()) }
     /// ```
     pub fn connect<C: HandleClient>(self, name: &str) -> Result<C, HandleError> {
-        let name = NodeName::new(name).map_err(ConnectError::Name)?;
+        let to = NodeAddress::new(name).map_err(ConnectError::from)?;
         let program = program_id(self.program.as_deref())?;
         let place = Some(place(self.directory)?);
         let until = self.deadline.map(|after| Until::after(now_ns(), after));
         let (waiting, longest) = (self.waiting, self.longest);
         let carriers = Carriers::of(self.shared_memory);
-        let (sampling, pages) = (sampling(self.sampling)?, pages(&name, place.is_some()));
-        let target = Target { program, place, carriers, name, waiting, longest, sampling, pages };
+        let (sampling, pages) = (sampling(self.sampling)?, pages(&to, place.is_some()));
+        let remote = self.remote;
+        let target =
+            Target { program, place, carriers, to, remote, waiting, longest, sampling, pages };
         Ok(open(target, until)?)
     }
 }
@@ -313,7 +320,8 @@ pub(crate) struct Target {
     pub(crate) program: ProgramId,
     pub(crate) place: Option<Place>,
     pub(crate) carriers: Carriers,
-    pub(crate) name: NodeName,
+    pub(crate) to: NodeAddress,
+    pub(crate) remote: Remote,
     pub(crate) waiting: Waiting,
     /// Bytes of the longest result that is taken.
     pub(crate) longest: usize,
@@ -323,8 +331,8 @@ pub(crate) struct Target {
 }
 
 /// The page in which the samples of a handle are written down, whatever session they are of.
-pub(crate) fn pages(name: &NodeName, is_shared: bool) -> Arc<Mutex<Pages>> {
-    Arc::new(Mutex::new(Pages::new(format!("a handle of {name}"), is_shared)))
+pub(crate) fn pages(to: &NodeAddress, is_shared: bool) -> Arc<Mutex<Pages>> {
+    Arc::new(Mutex::new(Pages::new(format!("a handle of {to}"), is_shared)))
 }
 
 /// Connects to a target: until a time at most, if one is given.
@@ -376,7 +384,7 @@ impl Shared {
     fn check_process(&self) -> Result<(), CallError> {
         match self.made.is_this() {
             true => Ok(()),
-            false => Err(CallError::at_loss(false, forked(&self.target.name))),
+            false => Err(CallError::at_loss(false, forked(&self.target.to))),
         }
     }
 }
@@ -397,8 +405,8 @@ impl Drop for Shared {
 
 /// Returns why a forked child cannot use its parent's session with this node.
 #[cold]
-fn forked(name: &NodeName) -> Lost {
-    Lost { peer: name.to_string(), why: Why::Forked }
+fn forked(to: &NodeAddress) -> Lost {
+    Lost { peer: to.to_string(), why: Why::Forked }
 }
 
 /// Why a call has no session.

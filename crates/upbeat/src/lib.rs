@@ -134,6 +134,8 @@ mod driver;
 
 mod sampling;
 
+mod remote;
+
 mod carriers;
 
 mod stuck;

@@ -2,6 +2,8 @@
 
 mod builder;
 
+mod connecting;
+
 mod spawn;
 
 mod counts;
@@ -11,26 +13,22 @@ pub use spawn::spawn;
 
 use crate::client::{self, Client};
 use crate::compute::Compute;
-use crate::dispatch::{Connecting, Dispatcher, Enter};
+use crate::dispatch::{Dispatcher, Enter};
 use crate::driver::Cause;
 use crate::error::{BuildError, ConnectError};
 use crate::handle::{self, HandleClient, Target};
 use crate::service::{Methods, Serve};
-use crate::session::Session;
 use crate::statistics::{Collected, Statistics};
 use crate::time;
 use crate::wake::{MAIN, Wakeup};
 use std::cell::Cell;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use upbeat_core::limits::CONNECT_MS_MAX;
-use upbeat_core::name::NodeName;
-use upbeat_transport::error::OpenError;
-use upbeat_transport::home::Home;
+use upbeat_core::address::NodeAddress;
 
 /// How often a node that closes looks whether everything is answered.
 const CLOSING_LOOK: Duration = Duration::from_millis(1);
@@ -187,47 +185,9 @@ impl Node {
     /// # Ok(()) }
     /// ```
     pub async fn connect<C: Client>(&self, name: &str) -> Result<C, ConnectError> {
-        let name = NodeName::new(name).map_err(ConnectError::Name)?;
-        let session = self.open(&name).await?;
+        let to = NodeAddress::new(name)?;
+        let session = self.open(&to).await?;
         client::bind(&self.inner, session).await
-    }
-
-    async fn open(&self, name: &NodeName) -> Result<Rc<Session>, ConnectError> {
-        let inner = &self.inner;
-        let (began_ms, mut attempts) = (inner.now_ms(), 0);
-        loop {
-            if inner.is_closing() {
-                return Err(ConnectError::ShutDown);
-            }
-            if let Some(session) = inner.session_with(name) {
-                return Ok(session);
-            }
-            match self.try_open(name, began_ms).await {
-                Err(error) if error.is_busy() && inner.now_ms() < began_ms + CONNECT_MS_MAX => {
-                    attempts += 1;
-                    time::sleep(inner.connect_delay(attempts)).await;
-                }
-                opened => return opened.map_err(ConnectError::Open),
-            }
-        }
-    }
-
-    /// Tries to open a session once, or joins in where that has begun.
-    async fn try_open(&self, name: &NodeName, began_ms: u64) -> Result<Rc<Session>, OpenError> {
-        let call = |home: &Home, session, now_ms| {
-            let settings = &self.inner.settings;
-            let times = [now_ms, began_ms];
-            settings.carriers.connect(home, settings.place.as_ref(), name, session, times)
-        };
-        let connecting: Rc<Connecting> = self.inner.connect(name, call)?;
-        poll_fn(|context| match connecting.poll(context.waker()) {
-            Some(outcome) => Poll::Ready(outcome),
-            None => {
-                self.inner.life.drives.is_awaited(context.waker());
-                Poll::Pending
-            }
-        })
-        .await
     }
 
     /// A handle for other threads, to a node of the same program. It waits for the peer, so it is
@@ -247,13 +207,15 @@ impl Node {
     /// # Ok(()) }
     /// ```
     pub fn handle<C: HandleClient>(&self, name: &str) -> Result<C, ConnectError> {
-        let name = NodeName::new(name).map_err(ConnectError::Name)?;
+        let to = NodeAddress::new(name)?;
         let inner = &self.inner;
         let (program, place) = (inner.home.program().clone(), inner.settings.place.clone());
         let (waiting, longest) = (inner.settings.waiting, inner.settings.terms.longest);
         let carriers = inner.settings.carriers;
-        let (sampling, pages) = (inner.sampling().every(), handle::pages(&name, place.is_some()));
-        let target = Target { program, place, carriers, name, waiting, longest, sampling, pages };
+        let (sampling, pages) = (inner.sampling().every(), handle::pages(&to, place.is_some()));
+        let remote = inner.settings.remote.clone();
+        let target =
+            Target { program, place, carriers, to, remote, waiting, longest, sampling, pages };
         handle::open(target, None)
     }
 

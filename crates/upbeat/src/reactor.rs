@@ -19,6 +19,8 @@ pub(crate) enum Source {
     SharedArrivals,
     /// Somebody connects from this process.
     LocalArrivals,
+    /// Somebody connects from another host.
+    RemoteArrivals,
     /// The socket of a session, or of one that is being opened.
     Place(Key),
     /// A peer's process.
@@ -40,6 +42,7 @@ impl Source {
             Source::Process(pid) => 4 << 56 | u64::from(pid),
             Source::Application(id) => 5 << 56 | u64::from(id),
             Source::Alarm => 6 << 56,
+            Source::RemoteArrivals => 7 << 56,
         }
     }
 
@@ -52,6 +55,7 @@ impl Source {
             3 => Source::Place(key),
             4 => Source::Process(word as u32),
             5 => Source::Application(word as u32),
+            7 => Source::RemoteArrivals,
             _ => Source::Alarm,
         }
     }

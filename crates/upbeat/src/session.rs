@@ -31,6 +31,7 @@ use std::cell::{Cell, OnceCell, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
+use upbeat_core::address::NodeAddress;
 use upbeat_core::channel::call::Serving;
 use upbeat_core::fault::Rule;
 use upbeat_core::flow::ReplyBudget;
@@ -108,8 +109,8 @@ pub(crate) struct Session {
 pub(crate) struct Noted {
     /// Where the node keeps it.
     pub(crate) key: Cell<Option<Key>>,
-    /// Whether this node has opened it, at the socket or inbox of the peer's name.
-    pub(crate) ours: Cell<bool>,
+    /// As what this node has opened it, if it has: at the socket, inbox or address of the peer's.
+    pub(crate) opened_as: OnceCell<NodeAddress>,
     /// Whether the peer's process is watched for this session.
     pub(crate) watched: Cell<bool>,
     /// Whether the node looks at its lane each turn.
@@ -238,11 +239,11 @@ impl Session {
 
     /// The microseconds until the deadline that the open frame carries: of those that it had when it was
     /// written, what is left. This side may have been stopped, or busy, since then. A counter that is
-    /// ahead of ours takes nothing away.
+    /// ahead of ours takes nothing away, nor does another host's, which says nothing here.
     pub(crate) fn deadline_us(&self, head: &Head) -> Option<u64> {
         let word = |at: u32| self.carrier.lanes.reader().read_word(at as usize);
         let allowed = word(head.flags.offset_of(Flags::DEADLINE)?);
-        let made = head.flags.offset_of(Flags::MADE).map(word);
+        let made = head.flags.offset_of(Flags::MADE).map(word).filter(|_| !self.is_remote());
         let passed = made.map_or(0, |made| Ticks::since(made).nanoseconds() / 1000);
         Some(allowed.saturating_sub(passed))
     }
@@ -336,6 +337,9 @@ impl Session {
                     false => Ok(()),
                 }
             }
+            Err(BellFault::System { error, .. }) if self.is_remote() => {
+                Err(Box::new(Why::Unreachable { text: error.to_string() }))
+            }
             Err(BellFault::System { .. }) => Err(Box::new(Why::Died)),
             Err(BellFault::Descriptors { limit }) => Err(Box::new(Why::Descriptors { limit })),
             Err(fault) => Err(broken(&fault)),
@@ -404,14 +408,20 @@ impl Session {
     /// The peer in words.
     pub(crate) fn peer_text(&self) -> String {
         let peer = &self.carrier.peer;
-        let process = match peer.pid {
-            Some(pid) => format!("process {pid}"),
-            None => "a process of another PID namespace".to_owned(),
+        let process = match (peer.pid, peer.at) {
+            (Some(pid), _) => format!("process {pid}"),
+            (None, Some(at)) => at.to_string(),
+            (None, None) => "a process of another PID namespace".to_owned(),
         };
         match &peer.name {
             Some(name) => format!("{name} ({process})"),
             None => format!("a handle of {process}"),
         }
+    }
+
+    /// Whether the peer is on another host.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.carrier.peer.at.is_some()
     }
 
     /// Whether every call of the peer was answered and nothing waits to be sent.

@@ -8,10 +8,11 @@ fn every_piece_of_rust_in_the_readme_is_in_an_example() {
         include_str!("../examples/counter_server.rs"),
         include_str!("../examples/counter_client.rs"),
         include_str!("../examples/counter_handle.rs"),
+        include_str!("../examples/counter_hosts.rs"),
     ];
     let pieces: Vec<&str> =
         readme.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(pieces.len(), 6);
+    assert_eq!(pieces.len(), 8);
     for piece in pieces {
         let shown = examples.iter().any(|example| example.contains(piece));
         assert!(shown, "no example has:\n{piece}");

@@ -30,37 +30,44 @@ impl Handshake {
 
     /// Tells the peer why there is no session, where it can still be told.
     pub(super) fn tell(&self, error: &OpenError) {
-        let code = match error {
-            // It knows.
-            OpenError::Refused { .. } | OpenError::Closed { .. } => return,
-            OpenError::WrongUser { .. } => RefusalCode::WrongUser,
-            OpenError::WrongProgram { .. } => RefusalCode::WrongProgram,
-            OpenError::WrongVersion { .. } => RefusalCode::WrongVersion,
-            OpenError::WrongNode { .. } => RefusalCode::NoSuchNode,
-            OpenError::TooSlow { .. } => RefusalCode::TooSlow,
-            OpenError::Descriptors { .. } => RefusalCode::TooManyDescriptors,
-            OpenError::Protocol { .. }
-            | OpenError::Incarnation { .. }
-            | OpenError::Segment {
-                peer: Some(_),
-                error:
-                    SegmentError::Kind { .. }
-                    | SegmentError::Size { .. }
-                    | SegmentError::Holes { .. }
-                    | SegmentError::Seals { .. }
-                    | SegmentError::System { .. },
-                ..
-            } => RefusalCode::Malformed,
-            // The remaining failures are our own.
-            _ => RefusalCode::NoResources,
-        };
-        self.refuse(code, &error.to_string());
+        if let Some(code) = refusal_code(error) {
+            self.refuse(code, &error.to_string());
+        }
     }
 
     /// Sends a refusal, if the socket takes it.
     pub(crate) fn refuse(&self, code: RefusalCode, text: &str) {
         refuse(self.socket.as_fd(), code, text);
     }
+}
+
+/// What the peer of a handshake is told of its failure; nothing, where it knows.
+pub(crate) fn refusal_code(error: &OpenError) -> Option<RefusalCode> {
+    Some(match error {
+        OpenError::Refused { .. } | OpenError::Closed { .. } | OpenError::Unreached { .. } => {
+            return None;
+        }
+        OpenError::WrongUser { .. } => RefusalCode::WrongUser,
+        OpenError::WrongProgram { .. } => RefusalCode::WrongProgram,
+        OpenError::WrongVersion { .. } => RefusalCode::WrongVersion,
+        OpenError::WrongNode { .. } => RefusalCode::NoSuchNode,
+        OpenError::TooSlow { .. } => RefusalCode::TooSlow,
+        OpenError::Descriptors { .. } => RefusalCode::TooManyDescriptors,
+        OpenError::Protocol { .. }
+        | OpenError::Incarnation { .. }
+        | OpenError::Segment {
+            peer: Some(_),
+            error:
+                SegmentError::Kind { .. }
+                | SegmentError::Size { .. }
+                | SegmentError::Holes { .. }
+                | SegmentError::Seals { .. }
+                | SegmentError::System { .. },
+            ..
+        } => RefusalCode::Malformed,
+        // The remaining failures are our own.
+        _ => RefusalCode::NoResources,
+    })
 }
 
 /// Sends a refusal, if the socket takes it: whoever cannot be told sees the end of the connection.

@@ -57,6 +57,7 @@ impl Handshake {
             name: self.peer.name,
             program: self.us.card.program.name().clone(),
             pid: self.peer.pid,
+            at: None,
             incarnation,
             session,
         };

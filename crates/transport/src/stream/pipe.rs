@@ -6,17 +6,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use upbeat_memory::socket::{self, Span};
 
 /// A connected stream socket.
-pub(super) struct Pipe {
+pub(crate) struct Pipe {
     socket: OwnedFd,
 }
 
 impl Pipe {
-    pub(super) fn new(socket: OwnedFd) -> Pipe {
+    pub(crate) fn new(socket: OwnedFd) -> Pipe {
         Pipe { socket }
     }
 
     /// Sends bytes, and bytes of a region behind them: how many went. Never waits.
-    pub(super) fn send(&self, first: &[u8], then: Option<Span<'_>>) -> Result<usize, Errno> {
+    pub(crate) fn send(&self, first: &[u8], then: Option<Span<'_>>) -> Result<usize, Errno> {
         if let Some(then) = then {
             return socket::send(self.as_fd(), first, then);
         }
@@ -31,7 +31,7 @@ impl Pipe {
 
     /// Receives bytes into a region, and what does not fit there into `rest`: how many came, 0 at the end.
     /// Never waits.
-    pub(super) fn receive(&self, into: Option<Span<'_>>, rest: &mut [u8]) -> Result<usize, Errno> {
+    pub(crate) fn receive(&self, into: Option<Span<'_>>, rest: &mut [u8]) -> Result<usize, Errno> {
         if let Some(into) = into {
             return socket::receive(self.as_fd(), into, rest);
         }
@@ -44,7 +44,7 @@ impl Pipe {
     }
 
     /// Ends it for both sides, whoever else holds the socket.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         // A socket that is not connected any more is closed already.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }

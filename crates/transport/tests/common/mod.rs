@@ -1,6 +1,7 @@
 //! What the tests of this crate share: two nodes of one program, and how they meet.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::{IoSlice, IoSliceMut};
 use rustix::net::{
@@ -8,7 +9,8 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,7 +23,7 @@ use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
 use upbeat_transport::opening::{Opening, Step};
 use upbeat_transport::place::Place;
-use upbeat_transport::{local, shared};
+use upbeat_transport::{local, remote, shared};
 
 /// Keeps the tests of one file from running at once: descriptors are counted by process.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
@@ -74,7 +76,10 @@ pub(crate) struct Stand {
 enum Door {
     Local(local::Listener),
     Shared(shared::Listener),
+    Remote(remote::Listener),
 }
+
+pub(crate) const TERMS: remote::Terms = remote::Terms { peer_timeout_ms: 10_000 };
 
 pub(crate) struct Pair {
     pub(crate) near: Carrier,
@@ -89,7 +94,7 @@ impl Stand {
         let make = |name: NodeName| match kind {
             Kind::Local => Home::local(program("test"), Some(name)).unwrap(),
             Kind::Shared => Home::new(program("test"), Some(name)).unwrap(),
-            Kind::Stream => Home::without_memory(program("test"), Some(name)).unwrap(),
+            Kind::Stream | Kind::Tcp => Home::without_memory(program("test"), Some(name)).unwrap(),
         };
         let server = make(name.clone());
         let client = make("client".parse().unwrap());
@@ -98,6 +103,10 @@ impl Stand {
             Kind::Shared | Kind::Stream => {
                 Door::Shared(shared::Listener::bind(&place, &server).unwrap())
             }
+            Kind::Tcp => {
+                let any = (Ipv4Addr::LOCALHOST, 0).into();
+                Door::Remote(remote::Listener::bind(any, &server, TERMS).unwrap())
+            }
         };
         Stand { server, client, name, place, door, _directory: directory }
     }
@@ -105,7 +114,7 @@ impl Stand {
     pub(crate) fn listener(&self) -> &shared::Listener {
         match &self.door {
             Door::Shared(listener) => listener,
-            Door::Local(_) => panic!("a local stand"),
+            Door::Local(_) | Door::Remote(_) => panic!("another stand"),
         }
     }
 
@@ -119,9 +128,13 @@ impl Stand {
         session: usize,
         now_ms: u64,
     ) -> Result<Opening, OpenError> {
-        match self.door {
+        match &self.door {
             Door::Local(_) => local::connect(&self.client, name, session, now_ms),
             Door::Shared(_) => shared::connect(&self.place, &self.client, name, session, now_ms),
+            Door::Remote(listener) => {
+                let (at, times) = (listener.address(), [now_ms, now_ms + 1000]);
+                remote::connect(&self.client, name, at, session, times, TERMS)
+            }
         }
     }
 
@@ -133,10 +146,16 @@ impl Stand {
         match &self.door {
             Door::Local(listener) => listener.accept(&self.server, session, now_ms),
             Door::Shared(listener) => listener.accept(&self.server, session, now_ms),
+            Door::Remote(listener) => listener.accept(&self.server, session, now_ms),
         }
     }
 
     pub(crate) fn accept(&self, session: usize, now_ms: u64) -> Option<Opening> {
+        if let Door::Remote(listener) = &self.door
+            && !listener.is_full()
+        {
+            wait(listener, PollFlags::IN);
+        }
         self.try_accept(session, now_ms).unwrap()
     }
 
@@ -147,17 +166,35 @@ impl Stand {
     }
 }
 
+/// Waits until a socket over a network has something, or takes something, for a second at most.
+pub(crate) fn wait(socket: impl AsFd, flags: PollFlags) {
+    let second = Timespec { tv_sec: 1, tv_nsec: 0 };
+    poll(&mut [PollFd::new(&socket, flags)], Some(&second)).unwrap();
+}
+
+/// Takes a step of an opening, for which it waits if it is with another host.
+pub(crate) fn step(opening: &mut Opening) -> Result<Step, OpenError> {
+    if opening.is_remote() {
+        let flags = if opening.wants_output() { PollFlags::OUT } else { PollFlags::IN };
+        wait(opening.as_fd(), flags);
+    }
+    opening.step(0)
+}
+
 /// Takes steps in turn until both have ended.
 pub(crate) fn finish(caller: &mut Opening, listener: &mut Opening) -> Result<Pair, OpenError> {
     let (mut near, mut far) = (None, None);
     for _ in 0..10 {
+        if near.is_none() && caller.is_remote() && caller.wants_output() {
+            assert!(matches!(step(caller)?, Step::Waiting));
+        }
         if far.is_none()
-            && let Step::Done(carrier) = listener.step(0)?
+            && let Step::Done(carrier) = step(listener)?
         {
             far = Some(carrier);
         }
         if near.is_none()
-            && let Step::Done(carrier) = caller.step(0)?
+            && let Step::Done(carrier) = step(caller)?
         {
             near = Some(carrier);
         }
@@ -185,6 +222,9 @@ pub(crate) fn receive(carrier: &Carrier) -> Option<u64> {
     carrier.pump();
     if carrier.lanes.look().unwrap().is_none() {
         // What has come behind the last frame that was read.
+        if carrier.kind == Kind::Tcp {
+            wait(carrier, PollFlags::IN);
+        }
         carrier.pump();
         carrier.lanes.look().unwrap()?;
     }

@@ -338,7 +338,9 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         }
         // One with streams is never sampled, nor is an operation of a stream.
         let gives_streams = self.rare.as_ref().is_some_and(|rare| rare.gives_streams);
-        if A::STREAMS || A::OPERATION || gives_streams {
+        // The counters of two hosts' processors have nothing to do with each other.
+        let is_remote = self.route.bound().session.is_remote();
+        if A::STREAMS || A::OPERATION || gives_streams || is_remote {
             self.route.bound().node.sampling().put_off();
             return self.write_rarely(context, &mut Unsampled);
         }

@@ -1,23 +1,25 @@
 //! Sessions that come and go.
 
 use super::Dispatcher;
+use super::door::Door;
 use super::hot::Hot;
 use crate::carriers::Carriers;
 use crate::contain::contain;
 use crate::error::{Lost, Why};
 use crate::execution::Execution;
 use crate::reactor::Source;
+use crate::remote::Remote;
 use crate::session::{Session, Terms, Waiter};
 use crate::stuck;
 use crate::task::Cancelled;
 use crate::wait::Waiting;
 use crate::warning::memory_is_refused;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
+use upbeat_core::address::NodeAddress;
 use upbeat_core::backoff::connect_delay_ns;
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::Head;
@@ -30,7 +32,6 @@ use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
 use upbeat_transport::opening::{Opening, Step};
 use upbeat_transport::place::Place as SocketPlace;
-use upbeat_transport::watch::Watch;
 use upbeat_transport::{local, shared};
 
 /// Is called for every session that ends, with how it ended.
@@ -53,6 +54,8 @@ pub(crate) struct Settings {
     pub(crate) on_lost: Option<OnLost>,
     /// Which waits are reported.
     pub(crate) stuck: stuck::Terms,
+    /// On what terms it meets nodes of other hosts.
+    pub(crate) remote: Remote,
     /// How long the node is not driven before its futures are polled again.
     pub(crate) undriven_period: Duration,
 }
@@ -67,11 +70,13 @@ pub(super) enum Place {
 pub(super) struct Pending {
     pub(super) opening: Opening,
     pub(super) connecting: Option<Rc<Connecting>>,
+    /// Whether it goes on when the socket takes bytes.
+    pub(super) wants_output: bool,
 }
 
 /// What becomes of a connection that this node asked for, for everybody who asked.
 pub(crate) struct Connecting {
-    to: NodeName,
+    to: NodeAddress,
     outcome: OnceCell<Result<Rc<Session>, OpenError>>,
     wakers: RefCell<Vec<Waker>>,
 }
@@ -93,16 +98,6 @@ impl Connecting {
     }
 }
 
-/// Where others come in.
-#[derive(Default)]
-pub(super) struct Door {
-    pub(super) shared: Option<shared::Listener>,
-    pub(super) local: Option<local::Listener>,
-    pub(super) watch: Watch,
-    /// Whether others wait outside until a handshake has ended or gives way.
-    pub(super) crowded: bool,
-}
-
 /// The sessions of a node, and its door.
 pub(super) struct Peers {
     pub(super) places: RefCell<Pool<Place>>,
@@ -122,50 +117,6 @@ impl Default for Peers {
 }
 
 impl Dispatcher {
-    /// Opens the door under the node's name.
-    pub(crate) fn open_door(
-        &self,
-        shared: Option<shared::Listener>,
-        local: Option<local::Listener>,
-    ) -> std::io::Result<()> {
-        if let Some(listener) = &shared {
-            self.events.reactor.add(listener.as_fd(), Source::SharedArrivals)?;
-        }
-        if let Some(listener) = &local {
-            self.events.reactor.add(listener.as_fd(), Source::LocalArrivals)?;
-        }
-        let mut door = self.peers.door.borrow_mut();
-        door.shared = shared;
-        door.local = local;
-        Ok(())
-    }
-
-    /// Leaves those who connect from other processes in their queue, or looks at it again.
-    pub(super) fn crowd(&self, crowded: bool) {
-        let mut door = self.peers.door.borrow_mut();
-        if let Some(listener) = &door.shared
-            && door.crowded != crowded
-        {
-            match crowded {
-                true => self.events.reactor.remove(listener.as_fd()),
-                // It was there before, so there is room for it.
-                false => drop(self.events.reactor.add(listener.as_fd(), Source::SharedArrivals)),
-            }
-            door.crowded = crowded;
-        }
-    }
-
-    /// Shuts the door: nobody comes in any more, and the name is free.
-    pub(crate) fn shut_door(&self) {
-        let mut door = self.peers.door.borrow_mut();
-        if let Some(listener) = door.shared.take() {
-            self.events.reactor.remove(listener.as_fd());
-        }
-        if let Some(listener) = door.local.take() {
-            self.events.reactor.remove(listener.as_fd());
-        }
-    }
-
     pub(super) fn session(&self, key: Key) -> Option<Rc<Session>> {
         match self.peers.places.borrow().get(key)? {
             Place::Open(session) => Some(Rc::clone(session)),
@@ -185,17 +136,19 @@ impl Dispatcher {
             .collect()
     }
 
-    /// The open session with the node of this name, if there is one whose peer has that name for sure:
-    /// this node has opened it under that name, or the peer's process holds the name now.
-    pub(crate) fn session_with(&self, name: &NodeName) -> Option<Rc<Session>> {
+    /// The open session with a node, if there is one whose peer is that node for sure: this node has opened it
+    /// as the same, or the peer's process holds the name now.
+    pub(crate) fn session_with(&self, to: &NodeAddress) -> Option<Rc<Session>> {
+        let name = to.node();
         let mut sessions = self.sessions();
         let calls_itself = |session: &Rc<Session>| {
             session.carrier.peer.name.as_ref() == Some(name) && !session.ending.goodbye.get()
         };
         sessions.retain(calls_itself);
-        let ours = sessions.iter().find(|session| session.noted.ours.get());
-        ours.or_else(|| sessions.iter().find(|session| self.proves(&session.carrier, name)))
-            .cloned()
+        let ours = |session: &&Rc<Session>| session.noted.opened_as.get() == Some(to);
+        let proves =
+            |session: &&Rc<Session>| to.address().is_none() && self.proves(&session.carrier, name);
+        sessions.iter().find(ours).or_else(|| sessions.iter().find(proves)).cloned()
     }
 
     /// Whether a peer that calls itself so has the name.
@@ -208,6 +161,8 @@ impl Dispatcher {
                 peer.pid.is_some() && shared::process_of(place, program, name) == peer.pid
             }
             (Kind::Shared | Kind::Stream, None) => false,
+            // A node of another host has no name here.
+            (Kind::Tcp, _) => false,
         }
     }
 
@@ -221,7 +176,7 @@ impl Dispatcher {
     /// Begins to open a session that this node asks for, or joins in where that has begun.
     pub(crate) fn connect(
         self: &Rc<Self>,
-        to: &NodeName,
+        to: &NodeAddress,
         call: impl FnOnce(&Home, usize, u64) -> Result<Opening, OpenError>,
     ) -> Result<Rc<Connecting>, OpenError> {
         if let Some(connecting) = self.connecting(to) {
@@ -236,7 +191,7 @@ impl Dispatcher {
     }
 
     /// The connection to a node that is being opened.
-    fn connecting(&self, to: &NodeName) -> Option<Rc<Connecting>> {
+    fn connecting(&self, to: &NodeAddress) -> Option<Rc<Connecting>> {
         let places = self.peers.places.borrow();
         let connecting = places.iter().find_map(|(_, place)| match place {
             Place::Opening(pending) => {
@@ -263,7 +218,7 @@ impl Dispatcher {
             let Some(key) = places.next_key() else { return Err(full()) };
             let failed = |error| OpenError::System { act: "epoll_ctl", error };
             self.events.reactor.add(&opening, Source::Place(key)).map_err(failed)?;
-            let pending = Box::new(Pending { opening, connecting });
+            let pending = Box::new(Pending { opening, connecting, wants_output: false });
             if places.insert(Place::Opening(pending)).is_err() {
                 return Err(full());
             }
@@ -278,12 +233,19 @@ impl Dispatcher {
     pub(super) fn step(self: &Rc<Self>, key: Key) {
         let now = self.now_ms();
         let stepped = match self.peers.places.borrow_mut().get_mut(key) {
-            Some(Place::Opening(pending)) => pending.opening.step(now),
+            Some(Place::Opening(pending)) => {
+                let stepped = pending.opening.step(now);
+                if let Ok(Step::Waiting) = stepped {
+                    return self.await_opening(key, pending);
+                }
+                stepped
+            }
             _ => return,
         };
         let opened = match stepped {
             Ok(Step::Waiting) => return,
             Ok(Step::Done(carrier)) => {
+                self.events.reactor.change(&carrier, Source::Place(key), false);
                 self.poll_new_socket(Source::Place(key), &carrier).map(|()| {
                     let replies = self.flow.purse.replies().clone();
                     let roster = Arc::clone(&self.work.roster);
@@ -304,8 +266,10 @@ impl Dispatcher {
             Err(_) => self.peers.places.borrow_mut().remove(key),
         };
         if let Ok(session) = &opened {
-            if let Some(Place::Opening(pending)) = &place {
-                session.noted.ours.set(pending.connecting.is_some());
+            if let Some(Place::Opening(pending)) = &place
+                && let Some(connecting) = &pending.connecting
+            {
+                let _ = session.noted.opened_as.set(connecting.to.clone());
             }
             self.enter(key, session);
         }
@@ -313,6 +277,14 @@ impl Dispatcher {
             && let Some(connecting) = pending.connecting
         {
             connecting.end(opened);
+        }
+    }
+
+    /// Has the epoll wait for what an opening goes on with.
+    fn await_opening(&self, key: Key, pending: &mut Pending) {
+        let wants = pending.opening.wants_output();
+        if std::mem::replace(&mut pending.wants_output, wants) != wants {
+            self.events.reactor.change(&pending.opening, Source::Place(key), wants);
         }
     }
 

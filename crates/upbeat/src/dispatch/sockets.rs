@@ -1,9 +1,8 @@
 //! What comes over sockets: rings, ends, handshakes; and descriptors of the application.
 
-use super::{
-    Dispatcher,
-    sessions::{Door, Place},
-};
+use super::Dispatcher;
+use super::door::Outside;
+use super::sessions::Place;
 use crate::driver::{Driver, Main, answer, take_frames};
 use crate::error::Why;
 use crate::reactor::{Reactor, Source};
@@ -17,15 +16,8 @@ use std::rc::Rc;
 use std::task::Waker;
 use upbeat_core::bill::way::Manner;
 use upbeat_core::frame::{CallNumber, Head, Kind};
-use upbeat_core::hello::RefusalCode;
-use upbeat_core::limits::{
-    HANDSHAKE_SILENCE_MS_MAX, HELLO_MS_MAX, PENDING_HANDSHAKES_MAX, RING_SLOTS_MAX,
-    SESSIONS_PER_NODE_MAX,
-};
+use upbeat_core::limits::RING_SLOTS_MAX;
 use upbeat_memory::pool::Key;
-use upbeat_transport::error::OpenError;
-use upbeat_transport::home::Home;
-use upbeat_transport::opening::{Opening, Silence};
 
 /// The events that wake a node: descriptors and times.
 pub(crate) struct Events {
@@ -61,7 +53,8 @@ impl Dispatcher {
                     None => self.step(key),
                 },
                 Source::Process(pid) => self.process_ended(pid),
-                Source::SharedArrivals => self.shared_arrivals(),
+                Source::SharedArrivals => self.arrivals_outside(Outside::Processes),
+                Source::RemoteArrivals => self.arrivals_outside(Outside::Hosts),
                 Source::LocalArrivals => self.arrivals(|door, home, place, now| {
                     door.local.as_ref()?.accept(home, place, now).transpose()
                 }),
@@ -77,9 +70,7 @@ impl Dispatcher {
         if self.peers.openings.get() != 0 {
             self.check_openings();
         }
-        if self.peers.door.borrow().crowded {
-            self.make_way();
-        }
+        self.make_way();
         any
     }
 
@@ -124,85 +115,6 @@ impl Dispatcher {
         }
     }
 
-    /// Takes in who has come from other processes, as long as handshakes end or give way.
-    fn shared_arrivals(self: &Rc<Self>) {
-        self.arrivals(|door, home, place, now| {
-            door.shared.as_ref()?.accept(home, place, now).transpose()
-        });
-        if self.is_full() {
-            self.crowd(true);
-            self.make_way();
-        }
-    }
-
-    /// Whether as many handshakes of others are under way as may be.
-    fn is_full(&self) -> bool {
-        let door = self.peers.door.borrow();
-        door.shared.as_ref().is_some_and(|listener| listener.pending() >= PENDING_HANDSHAKES_MAX)
-    }
-
-    /// Others wait outside: has the handshakes give way whose peers are silent for too long, the longest
-    /// first that have never said anything, and lets the next in.
-    fn make_way(self: &Rc<Self>) {
-        let now = self.now_ms();
-        if self.is_full()
-            && let Some((at, key)) = self.next_to_give_way()
-            && at <= now
-        {
-            let place = self.peers.places.borrow_mut().remove(key);
-            if let Some(Place::Opening(pending)) = place {
-                self.peers.openings.set(self.peers.openings.get() - 1);
-                let text = format!(
-                    "{PENDING_HANDSHAKES_MAX} connections are being opened here, and this one has \
-                     said nothing for {} ms",
-                    now.saturating_sub(pending.opening.silence().since_ms)
-                );
-                pending.opening.refuse(RefusalCode::TooSlow, &text);
-            }
-        }
-        if !self.is_full() {
-            self.crowd(false);
-        }
-    }
-
-    /// The handshake of a caller that gives way next, and when: one that has said nothing before any
-    /// that has.
-    fn next_to_give_way(&self) -> Option<(u64, Key)> {
-        let places = self.peers.places.borrow();
-        let silent = places.iter().filter_map(|(key, place)| match place {
-            Place::Opening(pending) if pending.connecting.is_none() => {
-                let Silence { since_ms, spoke } = pending.opening.silence();
-                let most = if spoke { HANDSHAKE_SILENCE_MS_MAX } else { HELLO_MS_MAX };
-                Some((spoke, since_ms.saturating_add(most), key))
-            }
-            _ => None,
-        });
-        silent.min_by_key(|(spoke, at, _)| (*spoke, *at)).map(|(_, at, key)| (at, key))
-    }
-
-    /// Takes in who has come to the door.
-    fn arrivals(
-        self: &Rc<Self>,
-        accept: impl Fn(&Door, &Home, usize, u64) -> Option<Result<Opening, OpenError>>,
-    ) {
-        for _ in 0..PENDING_HANDSHAKES_MAX {
-            let place = self.next_place();
-            // Without a place here a caller is let in only to be told so.
-            let number = *place.as_ref().unwrap_or(&0);
-            let accepted = accept(&self.peers.door.borrow(), &self.home, number, self.now_ms());
-            match accepted {
-                Some(Ok(opening)) if place.is_err() => {
-                    let text = format!("{SESSIONS_PER_NODE_MAX} sessions are the most of a node");
-                    opening.refuse(RefusalCode::TooManySessions, &text);
-                }
-                // An opening that fails tells its peer, and concerns nobody else.
-                Some(Ok(opening)) => drop(self.begin(opening, None)),
-                Some(Err(OpenError::Descriptors { .. })) | None => return,
-                Some(Err(_)) => {}
-            }
-        }
-    }
-
     /// Ends handshakes whose time is over.
     fn check_openings(self: &Rc<Self>) {
         let now = self.now_ms();
@@ -223,8 +135,7 @@ impl Dispatcher {
         if self.peers.openings.get() == 0 {
             return None;
         }
-        let give_way = || self.next_to_give_way().map(|(at, _)| at.saturating_mul(1_000_000));
-        let give_way = self.peers.door.borrow().crowded.then(give_way).flatten();
+        let give_way = self.gives_way_at_ms().map(|at| at.saturating_mul(1_000_000));
         let places = self.peers.places.borrow();
         let deadlines = places.iter().filter_map(|(_, place)| match place {
             Place::Opening(pending) => Some(pending.opening.deadline_ms() * 1_000_000),

@@ -4,8 +4,9 @@ use crate::execution::UnknownExecution;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use std::fmt;
+use upbeat_core::address::AddressError;
 use upbeat_core::name::NameError;
-use upbeat_transport::error::{BindError, HomeError, PlaceError};
+use upbeat_transport::error::{BindError, HomeError, PlaceError, Unreached};
 
 /// Why there is no node.
 ///
@@ -25,8 +26,22 @@ pub enum BuildError {
     Home(HomeError),
     /// The directory of the sockets cannot be used.
     Place(PlaceError),
-    /// The name cannot be taken.
+    /// The name cannot be taken, or the node cannot listen.
     Bind(BindError),
+    /// That is no address to listen at.
+    Listen(AddressError),
+    /// The host of the address to listen at has no address.
+    ListenHost {
+        /// The address.
+        at: String,
+        /// What the system says.
+        why: Unreached,
+    },
+    /// The node is to listen for other hosts, and nothing says how messages are to be protected.
+    Unprotected {
+        /// The address.
+        at: String,
+    },
     /// `UPBEAT_SAMPLING` is no number.
     Sampling {
         /// What it is.
@@ -75,6 +90,13 @@ impl fmt::Display for BuildError {
             BuildError::Home(error) => error.fmt(f),
             BuildError::Place(error) => error.fmt(f),
             BuildError::Bind(error) => error.fmt(f),
+            BuildError::Listen(error) => error.fmt(f),
+            BuildError::ListenHost { at, why } => write!(f, "{at}: {why}"),
+            BuildError::Unprotected { at } => write!(
+                f,
+                "messages of other hosts would come to {at} over the network as they are: where that is \
+                 safe, say so by `insecure_plaintext()` on both sides"
+            ),
             BuildError::Sampling { text } => write!(
                 f,
                 "UPBEAT_SAMPLING is `{text}`: give the number of messages of which one is sampled \

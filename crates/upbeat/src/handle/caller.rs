@@ -4,6 +4,8 @@ mod frames;
 
 mod waiting;
 
+mod opening;
+
 use super::Target;
 use super::lasting::{Watch, now_ns};
 use crate::call::{MISSING, To, Until, request_head};
@@ -16,6 +18,7 @@ use crate::wait::{Pace, Ticker, Waiting};
 use crate::wake::MAIN;
 use crate::warning::memory_is_refused;
 use crate::wire::{Content, Input, Wire, WireError};
+use opening::wait_open;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -28,7 +31,6 @@ use upbeat_core::method::Signature;
 use upbeat_memory::sync::fence_full;
 use upbeat_memory::ticks::ticks;
 use upbeat_transport::home::Home;
-use waiting::wait_open;
 
 /// The things that a message waits for in a session. A caller that gives the message up must
 /// [withdraw](Caller::withdraw) them.
@@ -98,7 +100,11 @@ impl Caller {
         watch: Option<Arc<Watch>>,
         until: Option<Until>,
     ) -> Result<Caller, ConnectError> {
-        let home = target.carriers.home(target.program.clone(), None, target.place.is_some());
+        let program = target.program.clone();
+        let home = match target.to.address() {
+            Some(_) => Home::without_memory(program, None),
+            None => target.carriers.home(program, None, target.place.is_some()),
+        };
         let home = home.map_err(|error| ConnectError::Service { text: error.to_string() })?;
         let carrier = wait_open(target, &home, watch.as_deref(), until)?;
         drop(carrier.take_old_socket());
@@ -269,6 +275,10 @@ impl Caller {
     #[inline]
     fn sample_of(&self, wants: &mut Wants, way: &Way) -> Option<Box<Sample>> {
         if !self.sampling.is_due() && wants.sample.is_none() {
+            return None;
+        }
+        if self.session.is_remote() {
+            self.sampling.put_off();
             return None;
         }
         self.sampling.begin(wants.sample.take(), way)

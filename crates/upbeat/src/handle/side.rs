@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use upbeat_core::address::NodeAddress;
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::method::Signature;
-use upbeat_core::name::NodeName;
 use upbeat_memory::sync::fence_full;
 
 /// The sessions of a handle's asynchronous calls: the one that new calls use, and those that calls or streams
@@ -36,7 +36,7 @@ pub(crate) struct Side {
     /// Told when nobody holds the session any more.
     watch: Arc<Watch>,
     /// The node that is called.
-    name: NodeName,
+    to: NodeAddress,
 }
 
 /// How far a session is.
@@ -127,7 +127,7 @@ impl Finds for Arc<Side> {
                 let (sides, side) = (lock(&self.sides), Arc::clone(self));
                 Ok(Found { sides, side, _ended: None, before: None })
             }
-            false => Err(CallError::at_loss(false, forked(&self.name))),
+            false => Err(CallError::at_loss(false, forked(&self.to))),
         }
     }
 }
@@ -184,9 +184,9 @@ impl Side {
     fn start(shared: &Shared, number: u64) -> std::io::Result<Side> {
         let watch = Arc::new(Watch::new()?);
         let (target, service) = (shared.target.clone(), shared.service);
-        let (signatures, name) = (shared.signatures.clone(), target.name.clone());
+        let (signatures, to) = (shared.signatures.clone(), target.to.clone());
         let sides = Arc::clone(&shared.sides);
-        let side = Side { sides: Arc::clone(&sides), number, watch: Arc::clone(&watch), name };
+        let side = Side { sides: Arc::clone(&sides), number, watch: Arc::clone(&watch), to };
         let run = move || {
             let opened = open(&target, service, &signatures, &watch);
             if let Some(bell) = tell(&sides, number, opened) {
@@ -235,7 +235,7 @@ impl Side {
         take: impl FnOnce(&mut Input<'_>) -> Result<R, WireError>,
     ) -> Answer<R> {
         if !self.is_here() {
-            return Answer::Failed(Box::new(CallError::at_loss(true, forked(&self.name))));
+            return Answer::Failed(Box::new(CallError::at_loss(true, forked(&self.to))));
         }
         let answer = self.with(|caller| {
             caller.drain();

@@ -1,11 +1,14 @@
 //! What a node is made with.
 
+mod remote;
+
 use super::{End, Node};
 use crate::carriers::Carriers;
-use crate::dispatch::{Dispatcher, OnLost, Settings};
+use crate::dispatch::{Dispatcher, Listeners, OnLost, Settings};
 use crate::drives;
 use crate::error::{BuildError, Lost};
 use crate::execution::Execution;
+use crate::remote::Remote;
 use crate::session::Terms;
 use crate::setup::{
     conservative, execution, longest, place, program_id, sampling, statistics, stuck_after,
@@ -58,6 +61,7 @@ pub struct Builder {
     stuck: stuck::Terms,
     undriven_period: Duration,
     statistics: Option<Option<Report>>,
+    remote: Remote,
 }
 
 /// The bytes that a node holds of others' messages.
@@ -100,6 +104,7 @@ impl Builder {
             stuck: stuck::Terms::default(),
             undriven_period: drives::PERIOD,
             statistics: None,
+            remote: Remote::default(),
         }
     }
 
@@ -399,6 +404,7 @@ impl Builder {
             None => None,
         };
         let local = local::Listener::bind(&home).map_err(BuildError::Bind)?;
+        let remote = remote::listener(&self.remote, &home, self.local_only)?;
         let sampling = sampling(self.sampling)?;
         let stuck = stuck::Terms { after: stuck_after(self.stuck.after)?, ..self.stuck };
         let execution = execution(self.execution)?;
@@ -417,11 +423,12 @@ impl Builder {
             terms,
             on_lost,
             stuck,
+            remote: self.remote,
             undriven_period,
         };
         let inner = Dispatcher::new(home, settings, counters)?;
         sync::attach(&inner);
-        inner.open_door(shared, Some(local))?;
+        inner.open_door(Listeners { shared, local: Some(local), remote })?;
         let end = Rc::new(End { inner: Rc::clone(&inner), statistics });
         Ok(Node { inner, end })
     }

@@ -2,12 +2,10 @@
 //!
 //! Invariant: nobody waits longer than until the time that was given, nor for what nobody wants any more.
 
-use super::super::Target;
 use super::super::lasting::{Watch, events, now_ns};
 use super::{Caller, Wants};
-use crate::call::Until;
 use crate::dispatch::Dispatcher;
-use crate::error::{CallError, ConnectError, Why};
+use crate::error::{CallError, Why};
 use crate::reactor::timespec;
 use crate::session::Waiter;
 use crate::wait::{Idle, Pace, Waiting};
@@ -16,15 +14,11 @@ use crate::wire::{Input, WireError};
 use rustix::event::{PollFd, Timespec, poll};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::task::Waker;
-use std::time::{Duration, Instant};
-use upbeat_core::backoff::{Jitter, connect_delay_ns};
+
 use upbeat_core::frame::CallNumber;
-use upbeat_core::limits::{CALLS_PER_SESSION_MAX, CONNECT_MS_MAX};
+use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 use upbeat_memory::sync::{Fenced, fence_full};
 use upbeat_memory::ticks::{ticks, ticks_per_second};
-use upbeat_transport::carrier::Carrier;
-use upbeat_transport::home::Home;
-use upbeat_transport::opening::Step;
 
 /// A session that lay idle for this part of a second, 20 us, has its socket read before it is used. The
 /// read takes a hundredth of that time.
@@ -304,85 +298,9 @@ impl Caller {
     }
 }
 
-/// Opens a session, waiting in this thread. While the node is too busy to accept, this tries again.
-pub(super) fn wait_open(
-    target: &Target,
-    home: &Home,
-    watch: Option<&Watch>,
-    until: Option<Until>,
-) -> Result<Carrier, ConnectError> {
-    let (began, mut attempts) = (Instant::now(), 0);
-    let mut jitter = Jitter::new(home.incarnation());
-    loop {
-        let busy = match open_once(target, home, watch, until, began) {
-            Err(ConnectError::Open(error))
-                if error.is_busy() && milliseconds(began) < CONNECT_MS_MAX =>
-            {
-                error
-            }
-            opened => return opened,
-        };
-        attempts += 1;
-        let random;
-        (random, jitter) = jitter.next();
-        let delay = connect_delay_ns(attempts, random);
-        let left = until.map_or(u64::MAX, |until| until.left(now_ns()));
-        if left <= delay {
-            return Err(ConnectError::Open(busy));
-        }
-        match watch {
-            None => std::thread::sleep(Duration::from_nanos(delay)),
-            Some(watch) if watch.pause(&timespec(delay)) => return Err(dropped()),
-            Some(_) => {}
-        }
-    }
-}
-
-/// The handle was dropped while its thread connected.
-fn dropped() -> ConnectError {
-    let text = "the handle was dropped while it connected".into();
-    ConnectError::Call(CallError::NotConnected { text })
-}
-
-fn milliseconds(began: Instant) -> u64 {
-    began.elapsed().as_millis() as u64
-}
-
-/// Tries to open a session once. The time is counted from the first attempt on.
-fn open_once(
-    target: &Target,
-    home: &Home,
-    watch: Option<&Watch>,
-    until: Option<Until>,
-    began: Instant,
-) -> Result<Carrier, ConnectError> {
-    let now_ms = || milliseconds(began);
-    let (place, times) = (target.place.as_ref(), [now_ms(), 0]);
-    let opening = target.carriers.connect(home, place, &target.name, 0, times);
-    let mut opening = opening.map_err(ConnectError::Open)?;
-    loop {
-        let is_late = until.is_some_and(|until| until.is_over(now_ns()));
-        match opening.step(now_ms()) {
-            Ok(Step::Done(carrier)) => return Ok(carrier),
-            // Whatever else there is to say of it.
-            Ok(Step::Waiting) | Err(_) if is_late => {
-                return Err(ConnectError::Call(CallError::Deadline));
-            }
-            Err(error) => return Err(ConnectError::Open(error)),
-            Ok(Step::Waiting) => {
-                let late = opening.deadline_ms().saturating_sub(now_ms()).max(1) * 1_000_000;
-                let left = until.map_or(u64::MAX, |until| until.left(now_ns()));
-                if wait(opening.as_fd(), false, watch, Some(&timespec(late.min(left)))) {
-                    return Err(dropped());
-                }
-            }
-        }
-    }
-}
-
 /// Waits until the socket has something, or takes something if it is to be writable. True if nobody wants it any
 /// more.
-fn wait(
+pub(super) fn wait(
     socket: BorrowedFd<'_>,
     writable: bool,
     watch: Option<&Watch>,

@@ -1,0 +1,324 @@
+//! Why a session was not opened.
+
+use super::{PlaceError, Unreached, descriptor_limit, descriptors_text, out_of_descriptors};
+use rustix::io::Errno;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use upbeat_core::fault::Rule;
+use upbeat_core::hello::RefusalCode;
+use upbeat_core::name::{NodeName, ProgramId};
+use upbeat_memory::segment::SegmentError;
+
+/// Whom a handshake was with, as far as it is known.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Whom {
+    /// The node's name; a handle has none.
+    pub name: Option<NodeName>,
+    /// Its process, once it is known; one of another PID namespace has no number here.
+    pub pid: Option<u32>,
+    /// Where it is, if it was reached over the network.
+    pub at: Option<SocketAddr>,
+}
+
+impl fmt::Display for Whom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.name, self.pid, self.at) {
+            (Some(name), Some(pid), _) => write!(f, "node `{name}` (process {pid})"),
+            (Some(name), None, Some(at)) => write!(f, "node `{name}` at {at}"),
+            (Some(name), None, None) => write!(f, "node `{name}`"),
+            (None, Some(pid), _) => write!(f, "process {pid}"),
+            (None, None, Some(at)) => write!(f, "the peer at {at}"),
+            (None, None, None) => write!(f, "the peer"),
+        }
+    }
+}
+
+/// A session was not opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// There is no node of that name.
+    NoSuchNode {
+        /// The name.
+        name: NodeName,
+        /// Where its socket would be; None in the registry of the process.
+        path: Option<PathBuf>,
+        /// Whether a node had the name that has died since.
+        died: bool,
+    },
+    /// A session to other processes needs a home that was made for sharing.
+    LocalOnly,
+    /// The session's number is beyond the node's board.
+    Session {
+        /// The number.
+        session: usize,
+        /// Numbers must be below it.
+        limit: usize,
+    },
+    /// The peer runs as another user.
+    WrongUser {
+        /// Who it is.
+        peer: Whom,
+        /// Its user.
+        uid: u32,
+    },
+    /// The peer belongs to another program.
+    WrongProgram {
+        /// Who it is.
+        peer: Whom,
+        /// Our program.
+        ours: Box<ProgramId>,
+        /// Its program.
+        theirs: Box<ProgramId>,
+    },
+    /// The peer speaks another version of the protocol.
+    WrongVersion {
+        /// Who it is.
+        peer: Whom,
+        /// Our version.
+        ours: u16,
+        /// The newest of its versions.
+        theirs: u16,
+    },
+    /// The peer wanted a node that is not the one it reached.
+    WrongNode {
+        /// Who it is.
+        peer: Whom,
+        /// The node that was wanted.
+        wanted: NodeName,
+        /// The node that was reached.
+        reached: NodeName,
+    },
+    /// The peer refused.
+    Refused {
+        /// Who it is.
+        peer: Whom,
+        /// The kind of refusal.
+        code: RefusalCode,
+        /// The peer's words.
+        text: String,
+    },
+    /// The peer was silent for too long.
+    TooSlow {
+        /// Who it is.
+        peer: Whom,
+        /// How long was waited.
+        waited_ms: u64,
+    },
+    /// The peer closed the connection, or died, before the session stood.
+    Closed {
+        /// Who it was.
+        peer: Whom,
+    },
+    /// The process has no descriptor left.
+    Descriptors {
+        /// How many it may have.
+        limit: u64,
+    },
+    /// A segment of ours cannot be made, or one of the peer's cannot be used.
+    Segment {
+        /// The peer, or None where the segment is ours.
+        peer: Option<Whom>,
+        /// Which of the segments: `lane`, `node page`, `board`.
+        which: &'static str,
+        /// What is wrong with it.
+        error: SegmentError,
+    },
+    /// The peer broke a rule of the handshake.
+    Protocol {
+        /// Who it is.
+        peer: Whom,
+        /// The rule.
+        rule: Rule,
+    },
+    /// The peer's node page is not of the incarnation that it named.
+    Incarnation {
+        /// Who it is.
+        peer: Whom,
+        /// What it said.
+        said: u64,
+        /// What its page says.
+        page: u64,
+    },
+    /// The system refused.
+    System {
+        /// What was asked of it.
+        act: &'static str,
+        /// What it said.
+        error: Errno,
+    },
+    /// There is no connection to an address on the network.
+    Unreached {
+        /// The address.
+        at: String,
+        /// Why.
+        why: Unreached,
+    },
+    /// None of the addresses of a host has led to the node.
+    NoAddress {
+        /// The host and port.
+        at: String,
+        /// What became of each address.
+        tried: Vec<OpenError>,
+    },
+    /// The sockets' directory cannot be used.
+    Place(PlaceError),
+    /// The queue of connections at the node that was asked is full: it accepts none, or too few.
+    Backlog {
+        /// The node.
+        name: NodeName,
+    },
+    /// This node has as many sessions as a node may have.
+    Sessions {
+        /// How many that is.
+        limit: usize,
+    },
+}
+
+impl OpenError {
+    /// Whether the node that was asked was too busy, so that the next attempt may succeed.
+    pub fn is_busy(&self) -> bool {
+        match self {
+            OpenError::Backlog { .. } => true,
+            // We were silent for too long, which a caller is that finds no processor.
+            OpenError::Refused { code, .. } => *code == RefusalCode::TooSlow,
+            _ => false,
+        }
+    }
+
+    pub(crate) fn system(act: &'static str) -> impl Fn(Errno) -> OpenError {
+        move |error| match error {
+            // In flight counts too: the kernel says so in words of its own.
+            Errno::MFILE | Errno::TOOMANYREFS => {
+                OpenError::Descriptors { limit: descriptor_limit() }
+            }
+            error => OpenError::System { act, error },
+        }
+    }
+
+    pub(crate) fn segment(
+        peer: Option<Whom>,
+        which: &'static str,
+    ) -> impl FnOnce(SegmentError) -> OpenError {
+        move |error| match out_of_descriptors(&error) {
+            Some(limit) => OpenError::Descriptors { limit },
+            None => OpenError::Segment { peer, which, error },
+        }
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::NoSuchNode { .. }
+            | OpenError::LocalOnly
+            | OpenError::Session { .. }
+            | OpenError::Descriptors { .. }
+            | OpenError::Segment { peer: None, .. }
+            | OpenError::System { .. }
+            | OpenError::Unreached { .. }
+            | OpenError::NoAddress { .. }
+            | OpenError::Place(_)
+            | OpenError::Backlog { .. }
+            | OpenError::Sessions { .. } => self.fmt_ours(f),
+            _ => self.fmt_peer(f),
+        }
+    }
+}
+
+impl OpenError {
+    fn fmt_ours(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::NoSuchNode { name, path, died } => {
+                match died {
+                    true => write!(f, "node `{name}` was there but is dead")?,
+                    false => write!(f, "there is no node `{name}`")?,
+                }
+                match path {
+                    Some(path) => write!(f, ": nobody listens at {}", path.display())?,
+                    None => write!(f, " in this process")?,
+                }
+                write!(f, "; start it first, and see that it has the same program and user")
+            }
+            OpenError::LocalOnly => {
+                write!(f, "the node's memory is on the heap, where no other process can reach it")
+            }
+            OpenError::Session { session, limit } => {
+                write!(f, "session number {session}: a node has at most {limit} sessions")
+            }
+            OpenError::Descriptors { limit } => descriptors_text(f, *limit),
+            OpenError::Segment { which, error, .. } => write!(f, "our {which}: {error}"),
+            OpenError::System { act, error } => write!(f, "{act} failed: {error}"),
+            OpenError::Unreached { at, why } => write!(f, "{at}: {why}"),
+            OpenError::NoAddress { at, tried } => {
+                write!(f, "none of the {} addresses of {at} has led to the node", tried.len())?;
+                tried.iter().try_for_each(|error| write!(f, "; {error}"))
+            }
+            OpenError::Place(error) => write!(f, "{error}"),
+            OpenError::Backlog { name } => write!(
+                f,
+                "the queue of connections of node `{name}` is full: the node does not accept them, \
+                 or too few; see whether it hangs or is stopped, and try again"
+            ),
+            OpenError::Sessions { limit } => write!(
+                f,
+                "this node has {limit} sessions, the most that a node may have: drop clients that \
+                 are not needed, or use another node"
+            ),
+            _ => unreachable!("the peer's faults have their own text"),
+        }
+    }
+
+    fn fmt_peer(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::WrongUser { peer, uid } => write!(
+                f,
+                "{peer} runs as user {uid}, this process as user {}: a program's nodes run as one \
+                 user",
+                rustix::process::geteuid().as_raw()
+            ),
+            OpenError::WrongProgram { peer, ours, theirs } => write!(
+                f,
+                "{peer} belongs to program {theirs}, this node to program {ours}: start both as \
+                 one program"
+            ),
+            OpenError::WrongVersion { peer, ours, theirs } => write!(
+                f,
+                "{peer} speaks version {theirs} of the protocol, this node version {ours}: build \
+                 both with the same Upbeat"
+            ),
+            OpenError::WrongNode { peer, wanted, reached } => write!(
+                f,
+                "{peer} wants node `{wanted}` and has reached `{reached}`: a socket was moved"
+            ),
+            OpenError::Refused { peer, code, text } => write!(f, "{peer} refused ({code}): {text}"),
+            OpenError::TooSlow { peer, waited_ms } => write!(
+                f,
+                "{peer} has not answered for {waited_ms} ms: it is stopped, hangs, or is too busy"
+            ),
+            OpenError::Closed { peer } => {
+                write!(f, "{peer} closed the connection before the session stood: it may have died")
+            }
+            OpenError::Segment { peer: Some(peer), which, error } => {
+                write!(f, "the {which} of {peer}: {error}")
+            }
+            OpenError::Protocol { peer, rule } => write!(f, "{peer} broke a rule: {rule}"),
+            OpenError::Incarnation { peer, said, page } => write!(
+                f,
+                "{peer} called itself incarnation {said:#x}, its node page says {page:#x}"
+            ),
+            _ => unreachable!("our own failures have their own text"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl From<PlaceError> for OpenError {
+    fn from(error: PlaceError) -> OpenError {
+        match error {
+            PlaceError::Descriptors { limit } => OpenError::Descriptors { limit },
+            error => OpenError::Place(error),
+        }
+    }
+}

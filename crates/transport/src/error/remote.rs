@@ -1,0 +1,53 @@
+//! What can go wrong between hosts, in words for the user.
+
+use rustix::io::Errno;
+use std::fmt;
+
+/// Why there is no connection to an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unreached {
+    /// The host's name stands for no address.
+    NoSuchHost {
+        /// What the system says.
+        text: String,
+    },
+    /// Nobody listens at the port.
+    Refused,
+    /// Nothing has answered.
+    TimedOut {
+        /// How long was waited.
+        waited_ms: u64,
+    },
+    /// The network gave up.
+    Network(Errno),
+    /// Something answered that speaks another protocol.
+    NotUpbeat,
+}
+
+impl fmt::Display for Unreached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unreached::NoSuchHost { text } => {
+                write!(
+                    f,
+                    "the host's name was not resolved ({text}): see whether it is spelled right"
+                )
+            }
+            Unreached::Refused => write!(
+                f,
+                "the connection was refused: see whether the node runs and listens at this port"
+            ),
+            Unreached::TimedOut { waited_ms } => write!(
+                f,
+                "nothing has answered for {waited_ms} ms: see whether the host is up and no firewall \
+                 stands between"
+            ),
+            Unreached::Network(error) => write!(f, "the connection failed: {error}"),
+            Unreached::NotUpbeat => {
+                write!(f, "what answers is no node of Upbeat: see whether the port is right")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unreached {}

@@ -1,0 +1,396 @@
+//! One handshake over a connection to another host, in either role, as a state machine that readiness drives.
+//!
+//! The caller says who it is, whom it wants and its number of the session, the listener the same: one way
+//! there and one back, then frames follow. Records are those of `upbeat_core::hello`. Invariant: nothing
+//! behind the handshake is read here, a peer keeps no more than one record of memory busy, and what is
+//! no node of Upbeat is found out by its first bytes.
+
+use crate::carrier::{Carrier, Peer};
+use crate::error::{OpenError, Unreached, Whom};
+use crate::handshake::{Progress, Side, refusal_code};
+use crate::stream::Pipe;
+use rustix::io::Errno;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use upbeat_core::fault::Rule;
+use upbeat_core::hello::{
+    Hello, Parsed, Record, Refusal, RefusalCode, Streamed, VERSION_MAX, VERSION_MIN, Welcome,
+};
+use upbeat_core::limits::REMOTE_HANDSHAKE_MS_MAX;
+use upbeat_core::name::NodeName;
+
+/// Bytes that are read at first: a record's header.
+const HEADER_BYTES: usize = 16;
+
+/// A handshake under way.
+pub(crate) struct Greeting {
+    us: Side,
+    role: Role,
+    state: State,
+    pipe: Pipe,
+    peer: Whom,
+    at: SocketAddr,
+    /// The bytes of a record that have come.
+    read: Vec<u8>,
+    /// Bytes to be sent, as far as they were not.
+    write: Vec<u8>,
+    started_ms: u64,
+    /// When the connection has to stand.
+    until_ms: u64,
+    /// When the connection stood, or something came.
+    heard_ms: Option<u64>,
+}
+
+enum Role {
+    Caller {
+        wanted: NodeName,
+    },
+    Listener {
+        name: NodeName,
+        /// Counted by the listener for as long as this handshake is under way.
+        _pending: Arc<()>,
+    },
+}
+
+/// What is waited for.
+#[derive(Clone, Copy)]
+enum State {
+    /// The connection.
+    Connection,
+    Hello,
+    Welcome,
+    /// The peer's number of the session.
+    Number {
+        incarnation: u64,
+    },
+    /// That our last record is sent.
+    Sent {
+        incarnation: u64,
+        session: u64,
+    },
+}
+
+impl Greeting {
+    /// Calls a node over a connection that is being made, and has to stand at `until_ms`.
+    pub(crate) fn call(
+        us: Side,
+        pipe: Pipe,
+        wanted: &NodeName,
+        at: SocketAddr,
+        [now_ms, until_ms]: [u64; 2],
+    ) -> Greeting {
+        let role = Role::Caller { wanted: wanted.clone() };
+        let state = State::Connection;
+        Greeting { until_ms, ..Greeting::new(us, role, state, pipe, at, now_ms) }
+    }
+
+    /// Answers a caller whose connection was accepted.
+    pub(crate) fn answer(
+        us: Side,
+        pipe: Pipe,
+        name: &NodeName,
+        pending: Arc<()>,
+        at: SocketAddr,
+        now_ms: u64,
+    ) -> Greeting {
+        let role = Role::Listener { name: name.clone(), _pending: pending };
+        Greeting::new(us, role, State::Hello, pipe, at, now_ms)
+    }
+
+    fn new(
+        us: Side,
+        role: Role,
+        state: State,
+        pipe: Pipe,
+        at: SocketAddr,
+        now_ms: u64,
+    ) -> Greeting {
+        let name = match &role {
+            Role::Caller { wanted } => Some(wanted.clone()),
+            Role::Listener { .. } => None,
+        };
+        let peer = Whom { name, pid: None, at: Some(at) };
+        let (read, write) = (Vec::new(), Vec::new());
+        let (started_ms, until_ms, heard_ms) = (now_ms, now_ms, None);
+        Greeting { us, role, state, pipe, peer, at, read, write, started_ms, until_ms, heard_ms }
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
+    }
+
+    pub(crate) fn peer(&self) -> &Whom {
+        &self.peer
+    }
+
+    pub(crate) fn started_ms(&self) -> u64 {
+        self.started_ms
+    }
+
+    pub(crate) fn heard_ms(&self) -> Option<u64> {
+        self.heard_ms
+    }
+
+    /// When it is given up.
+    pub(crate) fn deadline_ms(&self) -> u64 {
+        match self.state {
+            State::Connection => self.until_ms,
+            _ => self.since_ms().saturating_add(REMOTE_HANDSHAKE_MS_MAX),
+        }
+    }
+
+    /// Since when the time of the handshake runs: a listener's peer may not gain time by sending in pieces.
+    fn since_ms(&self) -> u64 {
+        match self.role {
+            Role::Caller { .. } => self.heard_ms.unwrap_or(self.started_ms),
+            Role::Listener { .. } => self.started_ms,
+        }
+    }
+
+    /// Whether it goes on when the socket takes bytes.
+    pub(crate) fn wants_output(&self) -> bool {
+        matches!(self.state, State::Connection) || !self.write.is_empty()
+    }
+
+    /// Goes on as far as the connection allows. Ends with the session, or with an error, of which the peer
+    /// was told.
+    pub(crate) fn step(mut self, now_ms: u64) -> Result<Progress<Greeting>, OpenError> {
+        loop {
+            match self.advance(now_ms) {
+                Ok(Some(State::Sent { incarnation, session })) if self.write.is_empty() => {
+                    return Ok(Progress::Done(self.join(incarnation, session)));
+                }
+                Ok(Some(state)) => self.state = state,
+                Ok(None) if now_ms < self.deadline_ms() => return Ok(Progress::Waiting(self)),
+                outcome => {
+                    let error = outcome.err().unwrap_or_else(|| self.too_slow(now_ms));
+                    self.tell(&error);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn too_slow(&self, now_ms: u64) -> OpenError {
+        match self.state {
+            State::Connection => {
+                let waited_ms = now_ms.saturating_sub(self.started_ms);
+                self.unreached(Unreached::TimedOut { waited_ms })
+            }
+            _ => {
+                let waited_ms = now_ms.saturating_sub(self.since_ms());
+                OpenError::TooSlow { peer: self.peer.clone(), waited_ms }
+            }
+        }
+    }
+
+    fn unreached(&self, why: Unreached) -> OpenError {
+        OpenError::Unreached { at: self.at.to_string(), why }
+    }
+
+    /// Does what can be done: gives the next state, or None where that has to wait.
+    fn advance(&mut self, now_ms: u64) -> Result<Option<State>, OpenError> {
+        if let State::Connection = self.state {
+            if !self.is_connected()? {
+                return Ok(None);
+            }
+            self.heard_ms = Some(now_ms);
+            self.say_hello();
+            return Ok(Some(State::Welcome));
+        }
+        if !self.send()? {
+            return Ok(None);
+        }
+        if let State::Sent { .. } = self.state {
+            return Ok(Some(self.state));
+        }
+        let Some(record) = self.receive(now_ms)? else { return Ok(None) };
+        self.take(record).map(Some)
+    }
+
+    /// Whether the connection stands.
+    fn is_connected(&self) -> Result<bool, OpenError> {
+        let socket = self.pipe.as_fd();
+        match rustix::net::sockopt::socket_error(socket) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) | Err(error) => return Err(unreached(self.at)(error)),
+        }
+        match rustix::net::getpeername(socket) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOTCONN) => Ok(false),
+            Err(error) => Err(unreached(self.at)(error)),
+        }
+    }
+
+    fn say_hello(&mut self) {
+        let Role::Caller { wanted } = &self.role else { return };
+        let card = &self.us.card;
+        let hello = Hello {
+            version_min: VERSION_MIN,
+            version_max: VERSION_MAX,
+            program: card.program.clone(),
+            caller: card.name.clone(),
+            wanted: wanted.clone(),
+            incarnation: card.incarnation,
+            pid: std::process::id(),
+            memory: false,
+        };
+        Record::Hello(hello).write(&mut self.write);
+        Record::Joined(self.number()).write(&mut self.write);
+    }
+
+    fn number(&self) -> Streamed {
+        Streamed { session: self.us.session as u64 }
+    }
+
+    /// Sends what is to be sent. Returns whether all of it went.
+    fn send(&mut self) -> Result<bool, OpenError> {
+        while !self.write.is_empty() {
+            match self.pipe.send(&self.write, None) {
+                Ok(bytes) => drop(self.write.drain(..bytes)),
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => return Ok(false),
+                Err(Errno::PIPE | Errno::CONNRESET) => return Err(self.closed()),
+                Err(error) => return Err(self.unreached(Unreached::Network(error))),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes the next record, once it is whole. No byte behind it is read.
+    fn receive(&mut self, now_ms: u64) -> Result<Option<Record>, OpenError> {
+        loop {
+            let missing = match Record::parse(&self.read) {
+                Ok(Parsed::Complete(record, _)) => {
+                    self.read.clear();
+                    return Ok(Some(record));
+                }
+                Ok(Parsed::NeedMore(missing)) => missing,
+                Err(Rule::RecordMagic { .. }) => return Err(self.unreached(Unreached::NotUpbeat)),
+                Err(Rule::RecordVersion { seen, known }) => {
+                    let (peer, ours, theirs) = (self.peer.clone(), known, seen);
+                    return Err(OpenError::WrongVersion { peer, ours, theirs });
+                }
+                Err(rule) => return Err(self.broken(rule)),
+            };
+            let from = self.read.len();
+            let room = missing.max(HEADER_BYTES.saturating_sub(from));
+            self.read.resize(from + room, 0);
+            let received = self.pipe.receive(None, &mut self.read[from..]);
+            self.read.truncate(from + *received.as_ref().unwrap_or(&0));
+            match received {
+                Ok(0) | Err(Errno::CONNRESET | Errno::PIPE) => return Err(self.closed()),
+                Ok(_) => self.heard_ms = Some(now_ms),
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(error) => return Err(self.unreached(Unreached::Network(error))),
+            }
+        }
+    }
+
+    /// Does what a record asks for, where it may come.
+    fn take(&mut self, record: Record) -> Result<State, OpenError> {
+        match (self.state, record) {
+            (_, Record::Refusal(refusal)) => Err(OpenError::Refused {
+                peer: self.peer.clone(),
+                code: refusal.code(),
+                text: refusal.text().escape_debug().to_string(),
+            }),
+            (State::Hello, Record::Hello(hello)) => self.take_hello(hello),
+            (State::Number { incarnation }, Record::Joined(Streamed { session }))
+                if matches!(self.role, Role::Listener { .. }) =>
+            {
+                Record::Stream(self.number()).write(&mut self.write);
+                Ok(State::Sent { incarnation, session })
+            }
+            (State::Welcome, Record::Welcome(welcome)) => self.take_welcome(welcome),
+            (State::Number { incarnation }, Record::Stream(Streamed { session }))
+                if matches!(self.role, Role::Caller { .. }) =>
+            {
+                Ok(State::Sent { incarnation, session })
+            }
+            (_, record) => Err(self.broken(Rule::RecordOutOfPlace { kind: record.kind().name() })),
+        }
+    }
+
+    fn take_hello(&mut self, hello: Hello) -> Result<State, OpenError> {
+        self.peer.name = hello.caller.clone();
+        let peer = self.peer.clone();
+        let Some(version) = hello.version() else {
+            let (ours, theirs) = (VERSION_MAX, hello.version_max);
+            return Err(OpenError::WrongVersion { peer, ours, theirs });
+        };
+        if hello.program != self.us.card.program {
+            let (ours, theirs) = (Box::new(self.us.card.program.clone()), Box::new(hello.program));
+            return Err(OpenError::WrongProgram { peer, ours, theirs });
+        }
+        let Role::Listener { name, .. } = &self.role else {
+            return Err(self.broken(Rule::RecordOutOfPlace { kind: "hello" }));
+        };
+        if hello.wanted != *name {
+            let (wanted, reached) = (hello.wanted, name.clone());
+            return Err(OpenError::WrongNode { peer, wanted, reached });
+        }
+        let (node, incarnation) = (name.clone(), self.us.card.incarnation);
+        // It goes with the number of the session, once the caller's has come.
+        Record::Welcome(Welcome { node, incarnation, version }).write(&mut self.write);
+        Ok(State::Number { incarnation: hello.incarnation })
+    }
+
+    fn take_welcome(&self, welcome: Welcome) -> Result<State, OpenError> {
+        match &self.role {
+            Role::Caller { wanted } if *wanted != welcome.node => Err(OpenError::WrongNode {
+                peer: self.peer.clone(),
+                wanted: wanted.clone(),
+                reached: welcome.node,
+            }),
+            _ => Ok(State::Number { incarnation: welcome.incarnation }),
+        }
+    }
+
+    /// The session stands.
+    fn join(self, incarnation: u64, session: u64) -> Carrier {
+        let peer = Peer {
+            name: self.peer.name,
+            program: self.us.card.program.name().clone(),
+            pid: None,
+            at: Some(self.at),
+            incarnation,
+            session,
+        };
+        Carrier::over_network(self.pipe, self.us.session, peer)
+    }
+
+    fn closed(&self) -> OpenError {
+        OpenError::Closed { peer: self.peer.clone() }
+    }
+
+    fn broken(&self, rule: Rule) -> OpenError {
+        OpenError::Protocol { peer: self.peer.clone(), rule }
+    }
+
+    /// Tells the peer why there is no session, where it can still be told.
+    fn tell(&self, error: &OpenError) {
+        if let Some(code) = refusal_code(error) {
+            self.refuse(code, &error.to_string());
+        }
+    }
+
+    /// Sends a refusal, if the connection takes it.
+    pub(crate) fn refuse(&self, code: RefusalCode, text: &str) {
+        if !self.wants_output() {
+            let _ = self.pipe.send(&Record::Refusal(Refusal::new(code, text)).encode(), None);
+        }
+    }
+}
+
+/// What an attempt to connect has said.
+pub(crate) fn unreached(at: SocketAddr) -> impl Fn(Errno) -> OpenError {
+    move |error| {
+        let why = match error {
+            Errno::CONNREFUSED => Unreached::Refused,
+            Errno::MFILE | Errno::NFILE => return OpenError::system("connecting")(error),
+            error => Unreached::Network(error),
+        };
+        OpenError::Unreached { at: at.to_string(), why }
+    }
+}

@@ -1,0 +1,60 @@
+//! Sessions between hosts: the listener at a port, and the caller.
+//!
+//! Which host a name stands for is the runtime's to find out; here is one connection to one address. What is
+//! said on it before the first frame is `greeting`'s. Invariant: a connection is one session's alone, and
+//! whatever comes over it costs no other session anything.
+
+mod options;
+
+mod listener;
+
+use crate::error::OpenError;
+use crate::greeting::{Greeting, unreached};
+use crate::handshake::Side;
+use crate::home::Home;
+use crate::opening::Opening;
+use crate::stream::Pipe;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use upbeat_core::name::NodeName;
+
+pub use listener::Listener;
+
+/// How connections to other hosts behave.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Milliseconds after which a peer that does not answer is lost.
+    pub peer_timeout_ms: u32,
+}
+
+/// Calls the node `to` at an address, for our session of this number. The connection has to stand at
+/// `until_ms`.
+pub fn connect(
+    home: &Home,
+    to: &NodeName,
+    at: SocketAddr,
+    session: usize,
+    [now_ms, until_ms]: [u64; 2],
+    terms: Terms,
+) -> Result<Opening, OpenError> {
+    let us = Side::new(home.card(), session)?;
+    if !home.is_reachable() {
+        return Err(OpenError::LocalOnly);
+    }
+    let socket = socket(at).map_err(OpenError::system("making a socket"))?;
+    options::set(&socket, terms).map_err(OpenError::system("setting up a socket"))?;
+    match rustix::net::connect(&socket, &at) {
+        Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
+        Err(error) => return Err(unreached(at)(error)),
+    }
+    let greeting = Greeting::call(us, Pipe::new(socket), to, at, [now_ms, until_ms]);
+    Ok(Opening::remote(greeting))
+}
+
+fn socket(at: SocketAddr) -> Result<OwnedFd, Errno> {
+    let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(family, SocketType::STREAM, flags, None)
+}

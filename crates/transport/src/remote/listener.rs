@@ -1,0 +1,110 @@
+//! The socket at which nodes of other hosts call.
+
+use super::{Terms, options, socket};
+use crate::error::{BindError, OpenError, descriptor_limit};
+use crate::greeting::Greeting;
+use crate::handshake::Side;
+use crate::home::Home;
+use crate::opening::Opening;
+use crate::reserve::Reserve;
+use crate::stream::Pipe;
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, sockopt};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use upbeat_core::limits::REMOTE_PENDING_MAX;
+use upbeat_core::name::NodeName;
+
+/// Connections that may wait to be accepted, if the system allows as many.
+const BACKLOG: i32 = 4096;
+
+/// A node's port, at which nodes of other hosts call.
+pub struct Listener {
+    socket: OwnedFd,
+    name: NodeName,
+    at: SocketAddr,
+    terms: Terms,
+    reserve: Reserve,
+    /// One clone is held by every handshake under way.
+    pending: Arc<()>,
+}
+
+impl Listener {
+    /// Listens at an address, for the node of this home. Port 0 has the system choose one.
+    pub fn bind(at: SocketAddr, home: &Home, terms: Terms) -> Result<Listener, BindError> {
+        let name = home.name().ok_or(BindError::Unnamed)?.clone();
+        let failed = |error| match error {
+            Errno::MFILE => BindError::Descriptors { limit: descriptor_limit() },
+            error => BindError::Port { at, error },
+        };
+        let open = || {
+            let socket = socket(at)?;
+            // A port whose last owner has just died is free.
+            sockopt::set_socket_reuseaddr(&socket, true)?;
+            rustix::net::bind(&socket, &at)?;
+            rustix::net::listen(&socket, BACKLOG)?;
+            let bound = rustix::net::getsockname(&socket)?;
+            Ok((socket, SocketAddr::try_from(bound).unwrap_or(at), Reserve::new()?))
+        };
+        let (socket, at, reserve) = open().map_err(failed)?;
+        Ok(Listener { socket, name, at, terms, reserve, pending: Arc::new(()) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.at
+    }
+
+    /// Whether as many handshakes of this listener are under way as may be. The others wait in the
+    /// socket's queue until one of these has ended or was refused.
+    pub fn is_full(&self) -> bool {
+        Arc::strong_count(&self.pending) > REMOTE_PENDING_MAX
+    }
+
+    /// Accepts the next caller, for the session of this number; None if nobody calls, or if as many
+    /// handshakes are under way as may be.
+    ///
+    /// An error is one caller's; the next may be accepted at once. The exception is
+    /// [`OpenError::Descriptors`]: callers are turned away as long as the descriptor in reserve can be had
+    /// again, so leave the rest for the next turn.
+    pub fn accept(
+        &self,
+        home: &Home,
+        session: usize,
+        now_ms: u64,
+    ) -> Result<Option<Opening>, OpenError> {
+        let us = Side::new(home.card(), session)?;
+        if self.is_full() {
+            return Ok(None);
+        }
+        let socket = match self.accept_socket() {
+            Err(Errno::MFILE | Errno::NFILE) => {
+                self.reserve.lend(|| drop(self.accept_socket()));
+                return Err(OpenError::Descriptors { limit: descriptor_limit() });
+            }
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+            // Any other error is that of a connection which is gone again.
+            other => other.map_err(OpenError::system("accepting a caller"))?,
+        };
+        self.reserve.restock();
+        let system = OpenError::system;
+        let at = rustix::net::getpeername(&socket)
+            .and_then(|at| at.ok_or(Errno::NOTCONN)?.try_into())
+            .map_err(system("asking for the peer"))?;
+        options::set(&socket, self.terms).map_err(system("setting up a socket"))?;
+        let pending = Arc::clone(&self.pending);
+        let greeting = Greeting::answer(us, Pipe::new(socket), &self.name, pending, at, now_ms);
+        Ok(Some(Opening::remote(greeting)))
+    }
+
+    fn accept_socket(&self) -> Result<OwnedFd, Errno> {
+        rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,173 @@
+//! Who comes in: from this process, from other processes of this host, from other hosts.
+//!
+//! Invariant: as many handshakes of others are under way as may be and no more, and whoever keeps one busy and
+//! says nothing gives way to the next.
+
+use super::Dispatcher;
+use super::door::{Listeners, Outside};
+use super::sessions::{Pending, Place};
+use crate::reactor::Source;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use upbeat_core::hello::RefusalCode;
+use upbeat_core::limits::{PENDING_HANDSHAKES_MAX, SESSIONS_PER_NODE_MAX};
+use upbeat_memory::pool::Key;
+use upbeat_transport::error::OpenError;
+use upbeat_transport::home::Home;
+use upbeat_transport::opening::{Opening, Silence};
+
+impl Dispatcher {
+    /// Opens the door under the node's name.
+    pub(crate) fn open_door(&self, listeners: Listeners) -> std::io::Result<()> {
+        let reactor = &self.events.reactor;
+        for from in Outside::ALL {
+            listeners.outside(from).map_or(Ok(()), |socket| reactor.add(socket, from.source()))?;
+        }
+        if let Some(listener) = &listeners.local {
+            reactor.add(listener.as_fd(), Source::LocalArrivals)?;
+        }
+        self.peers.door.borrow_mut().listeners = listeners;
+        Ok(())
+    }
+
+    /// Shuts the door: nobody comes in any more, and the name is free.
+    pub(crate) fn shut_door(&self) {
+        let listeners = std::mem::take(&mut self.peers.door.borrow_mut().listeners);
+        for from in Outside::ALL {
+            listeners
+                .outside(from)
+                .into_iter()
+                .for_each(|socket| self.events.reactor.remove(socket));
+        }
+        if let Some(listener) = &listeners.local {
+            self.events.reactor.remove(listener.as_fd());
+        }
+    }
+
+    /// Where the node listens for other hosts.
+    pub(crate) fn listens_at(&self) -> Option<SocketAddr> {
+        self.peers.door.borrow().listeners.remote_address()
+    }
+
+    /// Leaves those who connect in their queue, or looks at it again.
+    fn crowd(&self, from: Outside, crowded: bool) {
+        let mut door = self.peers.door.borrow_mut();
+        if let Some(socket) = door.listeners.outside(from)
+            && door.crowded[from as usize] != crowded
+        {
+            match crowded {
+                true => self.events.reactor.remove(socket),
+                // It was there before, so there is room for it.
+                false => drop(self.events.reactor.add(socket, from.source())),
+            }
+            door.crowded[from as usize] = crowded;
+        }
+    }
+
+    fn is_full(&self, from: Outside) -> bool {
+        self.peers.door.borrow().listeners.is_full(from)
+    }
+
+    /// Takes in who has come from outside, as long as handshakes end or give way.
+    pub(super) fn arrivals_outside(self: &Rc<Self>, from: Outside) {
+        self.arrivals(|door, home, place, now| match from {
+            Outside::Processes => door.shared.as_ref()?.accept(home, place, now).transpose(),
+            Outside::Hosts => door.remote.as_ref()?.accept(home, place, now).transpose(),
+        });
+        if self.is_full(from) {
+            self.crowd(from, true);
+            self.make_way_from(from);
+        }
+    }
+
+    /// Lets in who waits outside, where handshakes have ended or give way.
+    pub(super) fn make_way(self: &Rc<Self>) {
+        for from in self.crowds() {
+            self.make_way_from(from);
+        }
+    }
+
+    /// From where others wait.
+    fn crowds(&self) -> impl Iterator<Item = Outside> + use<> {
+        let crowded = self.peers.door.borrow().crowded;
+        Outside::ALL.into_iter().filter(move |from| crowded[*from as usize])
+    }
+
+    /// Others wait outside: has the handshakes give way whose peers are silent for too long, the longest
+    /// first that have never said anything, and lets the next in.
+    fn make_way_from(self: &Rc<Self>, from: Outside) {
+        let now = self.now_ms();
+        let mut gives_way = self.is_full(from);
+        while gives_way
+            && let Some((at, key)) = self.next_to_give_way(from)
+            && at <= now
+        {
+            // Who waits on this host is there at once, so one handshake gives way for each.
+            gives_way = from == Outside::Hosts;
+            let place = self.peers.places.borrow_mut().remove(key);
+            if let Some(Place::Opening(pending)) = place {
+                self.peers.openings.set(self.peers.openings.get() - 1);
+                let text = format!(
+                    "{} connections are being opened here, and this one has said nothing for {} ms",
+                    from.most(),
+                    now.saturating_sub(pending.opening.silence().since_ms)
+                );
+                pending.opening.refuse(RefusalCode::TooSlow, &text);
+            }
+        }
+        if !self.is_full(from) {
+            self.crowd(from, false);
+        }
+    }
+
+    /// The handshake of a caller that gives way next, and when: one that has said nothing before any
+    /// that has.
+    fn next_to_give_way(&self, from: Outside) -> Option<(u64, Key)> {
+        let places = self.peers.places.borrow();
+        let silent = places.iter().filter_map(|(key, place)| match place {
+            Place::Opening(pending) if comes_from(pending, from) => {
+                let Silence { since_ms, spoke } = pending.opening.silence();
+                Some((spoke, since_ms.saturating_add(from.patience_ms(spoke)), key))
+            }
+            _ => None,
+        });
+        silent.min_by_key(|(spoke, at, _)| (*spoke, *at)).map(|(_, at, key)| (at, key))
+    }
+
+    /// When the next handshake gives way, if others wait.
+    pub(super) fn gives_way_at_ms(&self) -> Option<u64> {
+        self.crowds().filter_map(|from| self.next_to_give_way(from)).map(|(at, _)| at).min()
+    }
+
+    /// Takes in who has come to the door.
+    pub(super) fn arrivals(
+        self: &Rc<Self>,
+        accept: impl Fn(&Listeners, &Home, usize, u64) -> Option<Result<Opening, OpenError>>,
+    ) {
+        for _ in 0..PENDING_HANDSHAKES_MAX {
+            let place = self.next_place();
+            // Without a place here a caller is let in only to be told so.
+            let number = *place.as_ref().unwrap_or(&0);
+            let door = self.peers.door.borrow();
+            let accepted = accept(&door.listeners, &self.home, number, self.now_ms());
+            drop(door);
+            match accepted {
+                Some(Ok(opening)) if place.is_err() => {
+                    let text = format!("{SESSIONS_PER_NODE_MAX} sessions are the most of a node");
+                    opening.refuse(RefusalCode::TooManySessions, &text);
+                }
+                // An opening that fails tells its peer, and concerns nobody else.
+                Some(Ok(opening)) => drop(self.begin(opening, None)),
+                Some(Err(OpenError::Descriptors { .. })) | None => return,
+                Some(Err(_)) => {}
+            }
+        }
+    }
+}
+
+/// Whether a handshake is of a caller that comes from there.
+fn comes_from(pending: &Pending, from: Outside) -> bool {
+    let comes = if pending.opening.is_remote() { Outside::Hosts } else { Outside::Processes };
+    pending.connecting.is_none() && comes == from
+}

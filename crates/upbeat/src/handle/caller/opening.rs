@@ -1,0 +1,137 @@
+//! How a session of a handle is opened, waiting in this thread.
+//!
+//! Invariant: nobody waits longer than until the time that was given, nor for a handle that nobody wants.
+
+use super::super::Target;
+use super::super::lasting::{Watch, now_ns};
+use super::waiting::wait;
+use crate::call::Until;
+use crate::error::{CallError, ConnectError};
+use crate::reactor::timespec;
+use crate::remote;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+use upbeat_core::address::Address;
+use upbeat_core::backoff::{Jitter, attempt_ms, connect_delay_ns};
+use upbeat_core::limits::CONNECT_MS_MAX;
+use upbeat_transport::carrier::Carrier;
+use upbeat_transport::home::Home;
+use upbeat_transport::opening::{Opening, Step};
+
+/// A session that is to be opened.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    target: &'a Target,
+    home: &'a Home,
+    watch: Option<&'a Watch>,
+    /// When the thread gives up.
+    until: Option<Until>,
+    began: Instant,
+}
+
+/// Opens a session, waiting in this thread. While the node is too busy to accept, this tries again.
+pub(super) fn wait_open(
+    target: &Target,
+    home: &Home,
+    watch: Option<&Watch>,
+    until: Option<Until>,
+) -> Result<Carrier, ConnectError> {
+    if target.to.address().is_some() && !target.remote.plaintext {
+        return Err(ConnectError::Unprotected { to: target.to.to_string() });
+    }
+    let wanted = Wanted { target, home, watch, until, began: Instant::now() };
+    let (mut attempts, mut jitter) = (0, Jitter::new(home.incarnation()));
+    loop {
+        let opened = match target.to.address() {
+            None => wanted.open_by_name(),
+            Some(address) => wanted.open_at(address),
+        };
+        let busy = match opened {
+            Err(ConnectError::Open(error))
+                if error.is_busy() && wanted.passed_ms() < CONNECT_MS_MAX =>
+            {
+                error
+            }
+            opened => return opened,
+        };
+        attempts += 1;
+        let random;
+        (random, jitter) = jitter.next();
+        let delay = connect_delay_ns(attempts, random);
+        if wanted.left_ns() <= delay {
+            return Err(ConnectError::Open(busy));
+        }
+        match watch {
+            None => std::thread::sleep(Duration::from_nanos(delay)),
+            Some(watch) if watch.pause(&timespec(delay)) => return Err(dropped()),
+            Some(_) => {}
+        }
+    }
+}
+
+/// The handle was dropped while its thread connected.
+fn dropped() -> ConnectError {
+    let text = "the handle was dropped while it connected".into();
+    ConnectError::Call(CallError::NotConnected { text })
+}
+
+impl Wanted<'_> {
+    /// Milliseconds since the first attempt.
+    fn passed_ms(self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    /// What is left of the time that was given.
+    fn left_ns(self) -> u64 {
+        self.until.map_or(u64::MAX, |until| until.left(now_ns()))
+    }
+
+    /// Tries to open a session on this host once. The time is counted from the first attempt on.
+    fn open_by_name(self) -> Result<Carrier, ConnectError> {
+        let Target { place, carriers, to, .. } = self.target;
+        let times = [self.passed_ms(), 0];
+        let opening = carriers.connect(self.home, place.as_ref(), to.node(), 0, times);
+        self.finish(opening.map_err(ConnectError::Open)?)
+    }
+
+    /// Tries to open a session at each of the addresses that a host has.
+    fn open_at(self, address: &Address) -> Result<Carrier, ConnectError> {
+        let found = remote::resolve(address).map_err(ConnectError::Open)?;
+        let (mut tried, terms) = (Vec::new(), self.target.remote.terms());
+        for (index, at) in found.iter().enumerate() {
+            let now_ms = self.passed_ms();
+            let left_ms = CONNECT_MS_MAX.saturating_sub(now_ms).min(self.left_ns() / 1_000_000);
+            let times = [now_ms, now_ms + attempt_ms(left_ms, found.len() - index)];
+            let name = self.target.to.node();
+            let opening = upbeat_transport::remote::connect(self.home, name, *at, 0, times, terms);
+            match opening.map_err(ConnectError::Open).and_then(|opening| self.finish(opening)) {
+                Err(ConnectError::Open(error)) => tried.push(error),
+                opened => return opened,
+            }
+        }
+        Err(ConnectError::Open(remote::told(address, tried)))
+    }
+
+    /// Takes the steps of an opening, waiting for each.
+    fn finish(self, mut opening: Opening) -> Result<Carrier, ConnectError> {
+        loop {
+            let is_late = self.left_ns() == 0;
+            match opening.step(self.passed_ms()) {
+                Ok(Step::Done(carrier)) => return Ok(carrier),
+                // Whatever else there is to say of it.
+                Ok(Step::Waiting) | Err(_) if is_late => {
+                    return Err(ConnectError::Call(CallError::Deadline));
+                }
+                Err(error) => return Err(ConnectError::Open(error)),
+                Ok(Step::Waiting) => {
+                    let late_ms = opening.deadline_ms().saturating_sub(self.passed_ms()).max(1);
+                    let timeout = timespec((late_ms * 1_000_000).min(self.left_ns()));
+                    let writable = opening.wants_output();
+                    if wait(opening.as_fd(), writable, self.watch, Some(&timeout)) {
+                        return Err(dropped());
+                    }
+                }
+            }
+        }
+    }
+}

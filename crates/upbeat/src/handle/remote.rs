@@ -1,0 +1,53 @@
+//! What a handle is told of other hosts.
+
+use super::HandleBuilder;
+use crate::remote::peer_timeout;
+use std::time::Duration;
+
+impl HandleBuilder {
+    /// Permits messages to another host to go as they are, as
+    /// [`Builder::insecure_plaintext`](crate::Builder::insecure_plaintext) has it.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = upbeat::handle::builder().insecure_plaintext();
+    /// let counter: CounterHandle = builder.connect("counter@10.0.0.7:7411")?;
+    /// # Ok(()) }
+    /// ```
+    pub fn insecure_plaintext(mut self) -> HandleBuilder {
+        self.remote.plaintext = true;
+        self
+    }
+
+    /// After what time a node of another host is lost that does not answer, as
+    /// [`Builder::peer_timeout`](crate::Builder::peer_timeout) has it.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let builder = upbeat::handle::builder().insecure_plaintext();
+    /// let builder = builder.peer_timeout(Duration::from_secs(3));
+    /// let counter: CounterHandle = builder.connect("counter@10.0.0.7:7411")?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Panics
+    /// When it is less than a second.
+    pub fn peer_timeout(mut self, time: Duration) -> HandleBuilder {
+        self.remote.peer_timeout = Some(peer_timeout(time));
+        self
+    }
+}

@@ -1,0 +1,111 @@
+//! What a node is told of other hosts.
+
+use super::Builder;
+use crate::error::BuildError;
+use crate::remote::{Remote, peer_timeout, resolve};
+use std::time::Duration;
+use upbeat_core::address::Address;
+use upbeat_transport::error::{BindError, OpenError};
+use upbeat_transport::home::Home;
+use upbeat_transport::remote::Listener;
+
+/// The environment variable that says where a node listens for other hosts, where the application does not.
+const LISTEN_VARIABLE: &str = "UPBEAT_LISTEN";
+
+impl Builder {
+    /// Has nodes of other hosts reach the node at an address: `0.0.0.0:7411` for every IPv4 address of this
+    /// host, `[::]:7411` for IPv6 ones and IPv4 ones too, `localhost:7411` for this host alone. They
+    /// [connect](crate::Node::connect) to `name@host:7411`. Port 0 has the system choose one, which
+    /// [`Node::listens_at`](crate::Node::listens_at) tells. If nobody says, it is what the environment
+    /// variable `UPBEAT_LISTEN` says, else other hosts do not reach the node.
+    ///
+    /// Messages go over TCP as they are, which both sides have to permit: see
+    /// [`Builder::insecure_plaintext`].
+    ///
+    /// ```
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let directory = std::env::temp_dir().join(format!("upbeat-doc-listen-{}", std::process::id()));
+    /// let builder = upbeat::Node::builder("doc/listens").directory(&directory);
+    /// let node = builder.listen("127.0.0.1:0").insecure_plaintext().build()?;
+    /// println!("connect to doc/listens@{}", node.listens_at().expect("it listens"));
+    /// # drop(node);
+    /// # std::fs::remove_dir_all(directory)?;
+    /// # Ok(()) }
+    /// ```
+    pub fn listen(mut self, at: &str) -> Builder {
+        self.remote.listen = Some(at.to_owned());
+        self
+    }
+
+    /// Permits messages between hosts to go as they are: whoever is between the two can read and change them,
+    /// and whoever reaches the port can call. It is for networks where nobody else is.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let directory = std::env::temp_dir().join(format!("upbeat-doc-plaintext-{}", std::process::id()));
+    /// let builder = upbeat::Node::builder("doc/protected").directory(&directory);
+    /// let error = builder.listen("127.0.0.1:0").build().err().expect("an error");
+    /// assert!(error.to_string().contains("insecure_plaintext()"));
+    /// # std::fs::remove_dir_all(directory)?;
+    /// # Ok(()) }
+    /// ```
+    pub fn insecure_plaintext(mut self) -> Builder {
+        self.remote.plaintext = true;
+        self
+    }
+
+    /// After what time a node of another host is lost that does not answer: its host, or the network, is
+    /// down. 10 seconds if nobody says.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let builder = upbeat::Node::builder("doc/impatient").local_only();
+    /// let node = builder.peer_timeout(Duration::from_secs(3)).build()?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Panics
+    /// When it is less than a second.
+    pub fn peer_timeout(mut self, time: Duration) -> Builder {
+        self.remote.peer_timeout = Some(peer_timeout(time));
+        self
+    }
+}
+
+/// Listens for other hosts, if the application says so or the environment.
+pub(super) fn listener(
+    remote: &Remote,
+    home: &Home,
+    local_only: bool,
+) -> Result<Option<Listener>, BuildError> {
+    let of_environment = || std::env::var(LISTEN_VARIABLE).ok().filter(|_| !local_only);
+    let Some(text) = remote.listen.clone().or_else(of_environment) else { return Ok(None) };
+    if local_only {
+        return Err(BuildError::Bind(BindError::LocalOnly));
+    }
+    let address = Address::new(&text).map_err(BuildError::Listen)?;
+    if !remote.plaintext {
+        return Err(BuildError::Unprotected { at: text });
+    }
+    let found = resolve(&address).map_err(|error| match error {
+        OpenError::Unreached { at, why } => BuildError::ListenHost { at, why },
+        error => BuildError::System(std::io::Error::other(error)),
+    })?;
+    // Of several addresses of a name the first that is this host's.
+    let mut failed = BindError::Unnamed;
+    for at in found {
+        match Listener::bind(at, home, remote.terms()) {
+            Ok(listener) => return Ok(Some(listener)),
+            Err(error) => failed = error,
+        }
+    }
+    Err(BuildError::Bind(failed))
+}

@@ -1,0 +1,136 @@
+//! How a node connects to others: by their names on this host, or at their addresses.
+
+use super::Node;
+use crate::dispatch::{Connecting, Dispatcher};
+use crate::error::ConnectError;
+use crate::remote;
+use crate::session::Session;
+use crate::time;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+use upbeat_core::address::{Address, NodeAddress};
+use upbeat_core::backoff::attempt_ms;
+use upbeat_core::limits::CONNECT_MS_MAX;
+use upbeat_transport::error::{OpenError, Unreached};
+use upbeat_transport::home::Home;
+use upbeat_transport::opening::Opening;
+
+impl Node {
+    /// Where the node listens for other hosts, if it does.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/listens-not").local_only().build()?;
+    /// assert_eq!(node.listens_at(), None);
+    /// # Ok(()) }
+    /// ```
+    pub fn listens_at(&self) -> Option<SocketAddr> {
+        self.inner.listens_at()
+    }
+
+    /// The session with a node: one that stands, or a new one.
+    pub(super) async fn open(&self, to: &NodeAddress) -> Result<Rc<Session>, ConnectError> {
+        let inner = &self.inner;
+        if to.address().is_some() && !inner.settings.remote.plaintext {
+            return Err(ConnectError::Unprotected { to: to.to_string() });
+        }
+        let (began_ms, mut attempts) = (inner.now_ms(), 0);
+        loop {
+            if inner.is_closing() {
+                return Err(ConnectError::ShutDown);
+            }
+            if let Some(session) = inner.session_with(to) {
+                return Ok(session);
+            }
+            let opened = match to.address() {
+                None => self.open_by_name(to, began_ms).await,
+                Some(address) => self.open_at(to, address, began_ms + CONNECT_MS_MAX).await,
+            };
+            match opened {
+                Err(error) if error.is_busy() && inner.now_ms() < began_ms + CONNECT_MS_MAX => {
+                    attempts += 1;
+                    time::sleep(inner.connect_delay(attempts)).await;
+                }
+                opened => return opened.map_err(ConnectError::Open),
+            }
+        }
+    }
+
+    /// Tries to open a session on this host once.
+    async fn open_by_name(
+        &self,
+        to: &NodeAddress,
+        began_ms: u64,
+    ) -> Result<Rc<Session>, OpenError> {
+        let settings = &self.inner.settings;
+        let call = |home: &Home, session, now_ms| {
+            let (place, times) = (settings.place.as_ref(), [now_ms, began_ms]);
+            settings.carriers.connect(home, place, to.node(), session, times)
+        };
+        self.join(to, call).await
+    }
+
+    /// Tries to open a session at each of the addresses that a host has, until a time at most.
+    async fn open_at(
+        &self,
+        to: &NodeAddress,
+        address: &Address,
+        until_ms: u64,
+    ) -> Result<Rc<Session>, OpenError> {
+        let found = self.lookup(address, until_ms).await?;
+        let mut tried = Vec::new();
+        for (index, at) in found.iter().enumerate() {
+            let now_ms = self.inner.now_ms();
+            let share = attempt_ms(until_ms.saturating_sub(now_ms), found.len() - index);
+            match self.try_at(to, *at, now_ms + share).await {
+                Err(error) => tried.push(error),
+                opened => return opened,
+            }
+        }
+        Err(remote::told(address, tried))
+    }
+
+    async fn lookup(&self, address: &Address, until_ms: u64) -> Result<Vec<SocketAddr>, OpenError> {
+        let left_ms = until_ms.saturating_sub(self.inner.now_ms());
+        let looked_up = time::within(Duration::from_millis(left_ms), remote::lookup(address)).await;
+        looked_up.unwrap_or_else(|_| {
+            let why = Unreached::NoSuchHost { text: format!("no answer within {left_ms} ms") };
+            Err(OpenError::Unreached { at: address.to_string(), why })
+        })
+    }
+
+    async fn try_at(
+        &self,
+        to: &NodeAddress,
+        at: SocketAddr,
+        until_ms: u64,
+    ) -> Result<Rc<Session>, OpenError> {
+        let terms = self.inner.settings.remote.terms();
+        let call = |home: &Home, session, now_ms| {
+            let times = [now_ms, until_ms];
+            upbeat_transport::remote::connect(home, to.node(), at, session, times, terms)
+        };
+        self.join(to, call).await
+    }
+
+    /// Begins to open a session, or joins in where that has begun, and waits for it.
+    async fn join(
+        &self,
+        to: &NodeAddress,
+        call: impl FnOnce(&Home, usize, u64) -> Result<Opening, OpenError>,
+    ) -> Result<Rc<Session>, OpenError> {
+        let inner: &Rc<Dispatcher> = &self.inner;
+        let connecting: Rc<Connecting> = inner.connect(to, call)?;
+        poll_fn(|context| match connecting.poll(context.waker()) {
+            Some(outcome) => Poll::Ready(outcome),
+            None => {
+                inner.life.drives.is_awaited(context.waker());
+                Poll::Pending
+            }
+        })
+        .await
+    }
+}

@@ -1,0 +1,263 @@
+//! Nodes that meet over TCP: what works between two processes of a host works between hosts. Both sides are
+//! on this host here, with nothing in common but the network.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod strangers;
+
+mod wrong;
+
+use common::process::{Other, input_ends, part, say};
+use common::work::{WorkClient, WorkHandle, WorkServer, Worker};
+use common::{Directory, PROGRAM, Watchdog, alone, setting, soon};
+use rustix::process::Signal as Deadly;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use upbeat::{CallError, Counter, Lost, Node, Waiting};
+
+const MIB: usize = 1 << 20;
+
+/// The other process's parts. Without one this is a test of nothing.
+#[test]
+fn other() {
+    let Some((part, place)) = part() else { return };
+    let (program, rest) = part.split_once(' ').unwrap();
+    let (name, at) = rest.split_once(' ').unwrap();
+    let builder = Node::builder(name).program(program).directory(place);
+    let node = builder.listen(at).insecure_plaintext().build().unwrap();
+    let quit = input_ends();
+    node.serve(WorkServer::new(Worker::new(quit.clone())));
+    say(&format!("serving {}", node.listens_at().unwrap()));
+    node.block_on(quit);
+    node.shut_down(Duration::from_secs(1));
+}
+
+/// A server in another process, with sockets of its own.
+struct Server {
+    process: Other,
+    /// Where it listens: a host and a port.
+    at: String,
+    _directory: Directory,
+}
+
+impl Server {
+    fn start(name: &str) -> Server {
+        Server::of(PROGRAM, name, "127.0.0.1:0")
+    }
+
+    fn of(program: &str, name: &str, at: &str) -> Server {
+        let directory = Directory::new();
+        let mut process = Other::start(&format!("{program} {name} {at}"), &directory.path());
+        let at = process.expect("serving");
+        Server { process, at, _directory: directory }
+    }
+
+    /// What a client connects to.
+    fn named(&self, name: &str) -> String {
+        format!("{name}@{}", self.at)
+    }
+}
+
+fn client(directory: &Directory, waiting: Waiting) -> Node {
+    client_that(directory, |builder| builder.waiting(waiting))
+}
+
+fn client_that(
+    directory: &Directory,
+    with: impl FnOnce(upbeat::Builder) -> upbeat::Builder,
+) -> Node {
+    // The registry of this process is one for all tests.
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let name = format!("client/{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    let builder = Node::builder(&name).program(PROGRAM).directory(directory.path());
+    with(builder.insecure_plaintext()).build().unwrap()
+}
+
+fn handle(directory: &Directory) -> upbeat::handle::HandleBuilder {
+    upbeat::handle::builder().program(PROGRAM).directory(directory.path()).insecure_plaintext()
+}
+
+async fn connected(node: &Node, to: &str) -> WorkClient {
+    node.connect(to).await.unwrap()
+}
+
+/// What every session does: short and long values both ways, more than one at a time.
+async fn works(work: &WorkClient) {
+    assert_eq!(soon(work.add(2, 3)).await, Ok(5));
+    for bytes in [0, 100, 5_000, 60_000, 70_000, 3 * MIB] {
+        let sent: Vec<u8> = (0..bytes).map(|at| (at * 7 + bytes) as u8).collect();
+        assert_eq!(soon(work.bytes(sent.clone())).await, Ok(sent));
+    }
+}
+
+#[test]
+fn everything_works_however_a_side_waits() {
+    let _watchdog = Watchdog::new("over TCP", 120);
+    let _alone = alone();
+    let directory = Directory::new();
+    for at in ["127.0.0.1:0", "[::1]:0"] {
+        let mut server = Server::of(PROGRAM, "server", at);
+        let to = server.named("server");
+        for waiting in [Waiting::Adaptive, Waiting::Polling, Waiting::Sleeping] {
+            let node = client(&directory, waiting);
+            node.block_on(async {
+                let work = connected(&node, &to).await;
+                works(&work).await;
+                // The same session serves who connects again.
+                let again = connected(&node, &to).await;
+                assert_eq!(soon(again.add(1, 1)).await, Ok(2));
+            });
+            assert_eq!(node.counted(Counter::SessionsOpened), 1);
+
+            let work: WorkHandle = handle(&directory).waiting(waiting).connect(&to).unwrap();
+            let blocking = work.blocking();
+            assert_eq!(blocking.add(3, 4), Ok(7));
+            assert_eq!(blocking.bytes(vec![5; 2 * MIB]), Ok(vec![5; 2 * MIB]));
+            assert_eq!(common::block_on(work.add(4, 5)), Ok(9));
+            assert_eq!(common::block_on(work.bytes(vec![6; MIB])), Ok(vec![6; MIB]));
+        }
+        server.process.end();
+    }
+}
+
+/// A name has several addresses, of which one leads to the node.
+#[test]
+fn the_addresses_of_a_host_are_tried_in_turn() {
+    let _watchdog = Watchdog::new("several addresses", 60);
+    let _alone = alone();
+    let directory = Directory::new();
+    let node = client(&directory, Waiting::Adaptive);
+    for at in ["127.0.0.1:0", "[::1]:0"] {
+        let server = Server::of(PROGRAM, "server", at);
+        let port = server.at.rsplit_once(':').unwrap().1;
+        let to = format!("server@localhost:{port}");
+        let known = std::net::ToSocketAddrs::to_socket_addrs(&format!("localhost:{port}")).unwrap();
+        if !known.map(|known| known.to_string()).any(|known| known == server.at) {
+            eprintln!("left out: localhost does not stand for {at} here");
+            continue;
+        }
+        node.block_on(async { works(&connected(&node, &to).await).await });
+        let work: WorkHandle = handle(&directory).connect(&to).unwrap();
+        assert_eq!(work.blocking().add(3, 4), Ok(7));
+    }
+}
+
+/// A million calls go over one connection, where so many are asked for.
+#[test]
+fn calls_go_on_and_on() {
+    let _watchdog = Watchdog::new("many calls", 300);
+    let _alone = alone();
+    let directory = Directory::new();
+    let server = Server::start("server");
+    let node = client(&directory, Waiting::Adaptive);
+    let calls = setting("UPBEAT_STREAM_CALLS", 10_000);
+    node.block_on(async {
+        let work = connected(&node, &server.named("server")).await;
+        for number in 0..calls {
+            assert_eq!(work.add(number, 1).await, Ok(number + 1));
+        }
+        for number in 0..calls {
+            work.note(number + 1).await.unwrap();
+        }
+        assert_eq!(soon(work.noted()).await, Ok((calls, calls, 0)));
+        for _ in 0..calls / 1000 {
+            let open: Vec<_> = (0..100)
+                .map(|number| {
+                    let work = work.clone();
+                    node.spawn(async move { work.add(number, number).await })
+                })
+                .collect();
+            for (number, call) in (0..).zip(open) {
+                assert_eq!(call.await.unwrap(), Ok(2 * number));
+            }
+        }
+    });
+}
+
+#[test]
+fn deadlines_cancels_and_deaths_are_as_on_one_host() {
+    let _watchdog = Watchdog::new("ends of calls", 120);
+    let _alone = alone();
+    let directory = Directory::new();
+    let mut server = Server::start("server");
+    let lost = Rc::new(RefCell::new(Vec::<Lost>::new()));
+    let told = Rc::clone(&lost);
+    let node = client_that(&directory, |builder| {
+        builder.on_lost(move |lost| told.borrow_mut().push(lost.clone()))
+    });
+    node.block_on(async {
+        let work = connected(&node, &server.named("server")).await;
+        let late = work.forever().deadline(Duration::from_millis(50)).await;
+        assert_eq!(late, Err(CallError::Deadline));
+        assert_eq!(soon(work.nap(20, 7).deadline(Duration::from_secs(20))).await, Ok(7));
+        let cancelled = node.spawn({
+            let work = work.clone();
+            async move { work.forever().await }
+        });
+        while soon(work.waiting()).await.unwrap().0 == 0 {}
+        cancelled.cancel();
+        while soon(work.waiting()).await.unwrap().0 != 0 {}
+
+        let open = node.spawn({
+            let work = work.clone();
+            async move { work.forever().await }
+        });
+        while soon(work.waiting()).await.unwrap().0 == 0 {}
+        let began = Instant::now();
+        server.process.kill();
+        let Err(CallError::Unknown(ended)) = soon(open).await.unwrap() else {
+            panic!("it has run")
+        };
+        assert!(began.elapsed() < Duration::from_secs(5));
+        let text = ended.to_string();
+        assert!(text.starts_with(&format!("server ({})", server.at)), "{text}");
+        assert!(matches!(soon(work.add(1, 1)).await, Err(CallError::NotSent(_))));
+    });
+    assert_eq!(lost.borrow().len(), 1);
+}
+
+/// A peer that is stopped holds up its own session, and is not lost: its host answers.
+#[test]
+fn a_slow_peer_holds_up_its_own_session() {
+    let _watchdog = Watchdog::new("a slow peer", 120);
+    let _alone = alone();
+    let directory = Directory::new();
+    let (slow, server) = (Server::start("slow"), Server::start("server"));
+    let node = client(&directory, Waiting::Adaptive);
+    node.block_on(async {
+        let late = connected(&node, &slow.named("slow")).await;
+        let work = connected(&node, &server.named("server")).await;
+        assert_eq!(late.noted().await, Ok((0, 0, 0)));
+        slow.process.signal(Deadly::STOP);
+        let mut sent = 0;
+        while late.note(sent + 1).try_send().is_ok() {
+            sent += 1;
+            assert!(sent < 10_000_000, "it takes everything");
+        }
+        assert!(sent >= 50, "{sent}");
+        works(&work).await;
+        slow.process.signal(Deadly::CONT);
+        late.note(sent + 1).await.unwrap();
+        let (noted, ..) = soon(late.noted()).await.unwrap();
+        assert_eq!(noted, sent + 1, "each of them has come");
+    });
+}
+
+/// A node is found by its name on this host alone, whatever sessions there are with others of that name.
+#[test]
+fn a_name_without_an_address_is_one_of_this_host() {
+    let _watchdog = Watchdog::new("names", 60);
+    let _alone = alone();
+    let directory = Directory::new();
+    let server = Server::start("server");
+    let node = client(&directory, Waiting::Adaptive);
+    node.block_on(async {
+        let work = connected(&node, &server.named("server")).await;
+        assert_eq!(soon(work.add(1, 2)).await, Ok(3));
+        let error = node.connect::<WorkClient>("server").await.err().unwrap();
+        assert!(error.to_string().contains("there is no node `server`"), "{error}");
+    });
+}
