@@ -37,6 +37,7 @@ use crate::random::Random;
 use crate::wire::{Frame, Use, Wire};
 use flows::Flows;
 use lend::{Loan, Whose};
+use senders::Senders;
 
 /// What ends a session or a history.
 #[derive(Debug)]
@@ -120,6 +121,8 @@ struct Hints {
 /// The calls that a node has made.
 #[derive(Default)]
 struct Calls {
+    /// Before this time none of them ends by its time, and no handler goes on by itself.
+    due: u64,
     /// Those that are open, for their timers.
     open: Vec<Open>,
     /// Those that were refused and come again.
@@ -133,8 +136,9 @@ struct Calls {
 #[derive(Default)]
 struct Lock {
     holder: Option<usize>,
-    /// How many handlers have waited for it.
+    /// How many handlers have waited for it, and how many do.
     lacked: u64,
+    lacking: usize,
 }
 
 /// The side of a session that is a node of the world.
@@ -157,7 +161,7 @@ struct End {
     session: u64,
     core: Rc<Session<Simulated>>,
     /// Requests that have not gone.
-    senders: BTreeMap<Id, Out>,
+    senders: Senders,
     /// Which buffers they lack.
     lacked: [bool; 2],
     /// How often this side had nothing else to do.
@@ -405,7 +409,7 @@ impl End {
         End {
             session,
             core: Rc::new(Session::new(&terms, replies)),
-            senders: BTreeMap::new(),
+            senders: Senders::default(),
             lacked: [false; 2],
             rounds: 0,
             away: BTreeMap::new(),

@@ -96,6 +96,6 @@ fn passed_over(end: &End) -> Option<u64> {
         return None;
     }
     let (_, safe) = outbound.numbers();
-    let asked = end.senders.values().filter_map(|out| out.number);
+    let asked = end.senders.iter().filter_map(|out| out.number);
     asked.filter(|number| *number < safe && outbound.has_asked(*number)).min()
 }

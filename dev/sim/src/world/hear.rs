@@ -230,7 +230,7 @@ impl World {
         let buffer = placed.map(|placed| placed.index as usize);
         let lies = self.lies(node, peer);
         let Some(end) = self.end(node, peer) else { return Ok(()) };
-        if lies && end.senders.values().any(|out| out.call == Some(call)) {
+        if lies && end.senders.iter().any(|out| out.call == Some(call)) {
             let (index, generation) = (call.index(), call.generation());
             return Err(Rule::NotOpen { index, generation }.into());
         }
@@ -298,6 +298,7 @@ impl World {
             task.state = State::Until(until);
             task.answer = buffer.map(|buffer| (peer, buffer, session));
         }
+        self.nodes[node].calls.due_at(until);
         Ok(())
     }
 

@@ -117,7 +117,7 @@ impl World {
                 return violated("a request of no bytes waits")?;
             }
         }
-        let unsent: Vec<_> = end.senders.values().filter_map(|out| out.call).collect();
+        let unsent: Vec<_> = end.senders.iter().filter_map(|out| out.call).collect();
         let fate = |call| match Ending::of(!unsent.contains(&call)) {
             Ending::NotSent => Fate::NotSent,
             Ending::Unknown => Fate::Unknown,

@@ -102,7 +102,7 @@ impl World {
 
     /// The next that lacks it begins.
     pub(super) fn pass_lock(&mut self, node: usize) -> Result<(), Fault> {
-        while self.nodes[node].lock.holder.is_none() {
+        while self.nodes[node].lock.holder.is_none() && self.nodes[node].lock.lacking > 0 {
             let tasks = self.nodes[node].tasks.iter().enumerate();
             let lacking = tasks.filter_map(|(at, task)| match task.as_ref()?.state {
                 State::Lacks(turn) => Some((turn, at)),

@@ -95,6 +95,7 @@ impl World {
         let at = self.keep(node, peer, held, id, None)?;
         if let Some(task) = &mut self.nodes[node].tasks[at] {
             task.state = State::Streams;
+            self.nodes[node].lock.lacking -= 1;
         }
         self.charge(node, at, true);
         self.flows.all[flow].waits = Some(at);

@@ -9,10 +9,25 @@ use upbeat_core::orphan::is_too_late;
 use upbeat_core::session::Charge;
 
 use super::lend::when;
-use super::{Fault, Gone, Held, Node, Open, Payload, State, Task, Waiter, World};
+use super::{Calls, Fault, Gone, Held, Node, Open, Payload, State, Task, Waiter, World};
 use crate::check::{End as Fate, Id, violated};
 use crate::plan::{Ask, Behaviour, Carries, Need};
 use crate::wire::{Body, Use};
+
+/// When a handler goes on by itself.
+fn until(state: State) -> u64 {
+    match state {
+        State::Until(time) => time,
+        _ => u64::MAX,
+    }
+}
+
+impl Calls {
+    /// Something is due then.
+    pub(super) fn due_at(&mut self, time: u64) {
+        self.due = self.due.min(time);
+    }
+}
 
 impl World {
     /// Polls the handler of a request that was accepted.
@@ -99,6 +114,7 @@ impl World {
             self.give_back(node, peer, buffer);
         }
         self.nodes[node].lock.lacked += 1;
+        self.nodes[node].lock.lacking += 1;
         let state = State::Lacks(self.nodes[node].lock.lacked);
         let buffer = buffer.filter(|_| in_place);
         let Held { call, bytes, deadline: end, .. } = held;
@@ -153,12 +169,16 @@ impl World {
             return violated("a task begins that is no more")?;
         };
         let (id, ask) = (task.id, self.asks[task.id as usize]);
+        let lacked = matches!(task.state, State::Lacks(_));
         task.state = match ask.behaviour {
             Behaviour::Wait(time) => State::Until(now + time),
             Behaviour::Never => State::Never,
             Behaviour::Streams => State::Streams,
             _ => State::Until(now),
         };
+        let due = until(task.state);
+        self.nodes[node].lock.lacking -= usize::from(lacked);
+        self.nodes[node].calls.due_at(due);
         self.check.started(id, self.time)?;
         if ask.need != Need::Nothing {
             self.nodes[node].lock.holder = Some(at);
@@ -208,6 +228,7 @@ impl World {
             return violated("an answer comes to a task that is no more")?;
         };
         task.state = State::Until(0);
+        self.nodes[node].calls.due_at(0);
         self.charge(node, at, false);
         Ok(())
     }
@@ -255,6 +276,7 @@ impl World {
         self.leave_flow(node, at)?;
         let tasks = &mut self.nodes[node].tasks;
         let Some(mut task) = tasks[at].take() else { return Ok(()) };
+        self.nodes[node].lock.lacking -= usize::from(matches!(task.state, State::Lacks(_)));
         task.charge.release(&task.session, &self.nodes[node].purse);
         self.give_back(node, task.peer, task.buffer);
         if let Some((peer, buffer, session)) = task.answer
@@ -284,12 +306,17 @@ impl World {
         let is_done = |task: &Option<Task>| {
             task.as_ref().is_some_and(|it| matches!(it.state, State::Until(time) if time <= now))
         };
-        while let Some(at) = self.nodes[node].tasks.iter().position(is_done) {
-            self.finish(node, at)?;
+        if self.nodes[node].calls.due <= now {
+            while let Some(at) = self.nodes[node].tasks.iter().position(is_done) {
+                self.finish(node, at)?;
+            }
         }
         self.pass_lock(node)?;
         self.come_again(node)?;
         self.collect(node, None)?;
+        if self.nodes[node].calls.due > now {
+            return Ok(());
+        }
         let is_due = |open: &&Open| open.deadline.is_past(now) || open.dropped.is_past(now);
         while let Some(open) = self.nodes[node].calls.open.iter().find(is_due).copied() {
             let fate = if open.deadline.is_past(now) { Fate::Deadline } else { Fate::Dropped };
@@ -302,6 +329,10 @@ impl World {
                 self.resume(node, task)?;
             }
         }
+        let Node { tasks, calls, .. } = &mut self.nodes[node];
+        let tasks = tasks.iter().flatten().map(|task| until(task.state));
+        let open = calls.open.iter().map(|open| when(open.deadline.min(open.dropped)));
+        calls.due = tasks.chain(open).min().unwrap_or(u64::MAX);
         Ok(())
     }
 

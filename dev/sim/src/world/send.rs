@@ -10,7 +10,7 @@ use upbeat_core::session::Written;
 
 use std::rc::Rc;
 
-use super::lend::Loan;
+use super::lend::{Loan, when};
 use super::{Fault, Open, Out, Waiter, World};
 use crate::check::{End as Fate, Id, Terms, violated};
 use crate::plan::{Ask, Carries, Need};
@@ -96,21 +96,18 @@ impl World {
             }
         };
         let says = (ask.need == Need::Again).then_some(refusals);
-        end.senders.insert(
+        end.senders.insert(Out {
             id,
-            Out {
-                id,
-                call,
-                deadline: travels,
-                most,
-                refusals: says,
-                ticket: None,
-                number: None,
-                woken: None,
-                is_free: task.is_none(),
-                forgotten: false,
-            },
-        );
+            call,
+            deadline: travels,
+            most,
+            refusals: says,
+            ticket: None,
+            number: None,
+            woken: None,
+            is_free: task.is_none(),
+            forgotten: false,
+        });
         let session = end.session;
         self.check.queued(id, session)?;
         if let Some(call) = call {
@@ -118,6 +115,7 @@ impl World {
             let peer = ask.to;
             let open = Open { peer, call, deadline, dropped, refusals, most, loan };
             self.nodes[node].calls.open.push(open);
+            self.nodes[node].calls.due_at(when(deadline.min(dropped)));
         }
         let result = self.poll_sender(node, ask.to, id);
         match result {
@@ -322,9 +320,9 @@ impl World {
         self.nodes[node].calls.open.retain(|open| !(open.peer == peer && open.call == call));
         self.moved = true;
         let Some(end) = self.end(node, peer) else { return Ok(None) };
-        let unsent = end.senders.values().find(|out| out.call == Some(call)).copied();
+        let unsent = end.senders.iter().find(|out| out.call == Some(call)).copied();
         let waiter = if let Some(out) = unsent {
-            end.senders.remove(&out.id);
+            end.senders.remove(out.id);
             let waiter = end.core.calls().close(call);
             let mut next = Vec::new();
             if let Some(ticket) = out.ticket {

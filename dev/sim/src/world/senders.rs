@@ -20,6 +20,49 @@ enum Tried {
     Asked(u64),
 }
 
+/// The requests of a session that have not gone, by their numbers.
+#[derive(Default)]
+pub(super) struct Senders {
+    /// In order, and apart from the rest, so that one is found quickly.
+    ids: Vec<Id>,
+    outs: Vec<Out>,
+}
+
+impl Senders {
+    pub(super) fn get(&self, id: Id) -> Option<&Out> {
+        self.ids.binary_search(&id).ok().map(|at| &self.outs[at])
+    }
+
+    pub(super) fn get_mut(&mut self, id: Id) -> Option<&mut Out> {
+        self.ids.binary_search(&id).ok().map(|at| &mut self.outs[at])
+    }
+
+    pub(super) fn insert(&mut self, out: Out) {
+        match self.ids.binary_search(&out.id) {
+            Ok(at) => self.outs[at] = out,
+            Err(at) => {
+                self.ids.insert(at, out.id);
+                self.outs.insert(at, out);
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: Id) {
+        if let Ok(at) = self.ids.binary_search(&id) {
+            self.ids.remove(at);
+            self.outs.remove(at);
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Out> {
+        self.outs.iter()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ids.len()
+    }
+}
+
 impl World {
     /// The world's time in nanoseconds, which jumps for nobody.
     pub(super) fn now(&self) -> u64 {
@@ -31,7 +74,7 @@ impl World {
         let Some(end) = &mut self.nodes[node].ends[peer] else { return };
         let round = end.rounds;
         for id in &woken {
-            if let Some(out) = end.senders.get_mut(id) {
+            if let Some(out) = end.senders.get_mut(*id) {
                 out.woken.get_or_insert(round);
             }
         }
@@ -49,7 +92,7 @@ impl World {
         for _ in 0..self.nodes[node].woken.len() {
             let Some((peer, id)) = self.nodes[node].woken.pop_front() else { break };
             let Some(end) = &self.nodes[node].ends[peer] else { continue };
-            let Some(out) = end.senders.get(&id) else { continue };
+            let Some(out) = end.senders.get(id) else { continue };
             if out.forgotten {
                 continue;
             }
@@ -66,7 +109,7 @@ impl World {
     /// Polls a sender: it goes, or asks, or waits.
     pub(super) fn poll_sender(&mut self, node: usize, peer: usize, id: Id) -> Result<(), Fault> {
         let Some(end) = &mut self.nodes[node].ends[peer] else { return Ok(()) };
-        let Some(out) = end.senders.get_mut(&id) else { return Ok(()) };
+        let Some(out) = end.senders.get_mut(id) else { return Ok(()) };
         let woken = out.woken.take();
         let mut out = *out;
         if out.ticket.is_some_and(|ticket| !end.core.outbound().line().has(ticket)) {
@@ -101,14 +144,14 @@ impl World {
         let Some(end) = &mut self.nodes[node].ends[peer] else { return Ok(()) };
         let left = out.ticket.filter(|_| !matches!(tried, Tried::Full));
         match tried {
-            Tried::Sent => drop(end.senders.remove(&id)),
+            Tried::Sent => end.senders.remove(id),
             Tried::Asked(number) => (out.number, out.ticket) = (Some(number), None),
             Tried::Full if out.number.is_some() => {
                 end.core.outbound().wait_for_room(&id, |other| *other == id)
             }
             Tried::Full => out.ticket = Some(end.core.outbound().stand(out.ticket, &id)),
         }
-        if let Some(there) = end.senders.get_mut(&id) {
+        if let Some(there) = end.senders.get_mut(id) {
             *there = Out { forgotten, ..out };
         }
         let mut next = Vec::new();
@@ -298,13 +341,13 @@ impl World {
     pub(super) fn remember(&mut self, node: usize) -> Result<(), Fault> {
         for peer in self.peers(node) {
             let Some(end) = &mut self.nodes[node].ends[peer] else { continue };
-            if let Some(out) = end.senders.values().find(|out| !out.forgotten) {
+            if let Some(out) = end.senders.iter().find(|out| !out.forgotten) {
                 return violated(format!("nothing moves, and {out:?} waits to be sent to {peer}"))?;
             }
-            let forgotten: Vec<Id> = end.senders.keys().copied().collect();
+            let forgotten: Vec<Id> = end.senders.iter().map(|out| out.id).collect();
             for id in forgotten {
                 if let Some(end) = self.end(node, peer)
-                    && let Some(out) = end.senders.get_mut(&id)
+                    && let Some(out) = end.senders.get_mut(id)
                 {
                     out.forgotten = false;
                     self.moved = true;
