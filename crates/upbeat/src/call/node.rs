@@ -392,7 +392,7 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         let (rare, extensions) = (self.rare.as_ref(), self.extensions());
         let is_unsent = matches!(self.state, State::Unsent(_));
         let session = &self.route.bound().session;
-        session.take_turn(rare.and_then(|rare| rare.more.waits.standing.as_ref()));
+        session.take_turn(rare.and_then(|rare| rare.more.waits.admission()));
         let sent = self.write(context, extensions, stamps);
         self.route.bound().session.take_turn(None);
         if let (Ok(true), Some(rare)) = (&sent, &mut *self.rare) {

@@ -173,8 +173,8 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
         context: &mut Context<'_>,
         stamps: &mut impl Stamps,
     ) -> Poll<Result<(), CallError>> {
-        let standing = self.rare.as_ref().and_then(|rare| rare.waits.standing.as_ref());
-        self.route.bound().session.take_turn(standing);
+        let admission = self.rare.as_ref().and_then(|rare| rare.waits.admission());
+        self.route.bound().session.take_turn(admission);
         let sent = self.write(context, stamps);
         self.route.bound().session.take_turn(None);
         if sent.is_ready() {

@@ -1,42 +1,52 @@
-//! What a message does that has to wait for room: it stands in the session's queue, or asks.
+//! Messages of a node that wait until they may go.
 //!
-//! Either is a place, which is left when the message has gone or nobody wants it any more.
+//! `session::Admission` is the place of such a message. It is left when the message has gone or nobody wants it any
+//! more.
 
 use super::Bound;
 use crate::dispatch::Dispatcher;
 use crate::error::CallError;
 use crate::sample::Sample;
-use crate::session::{Grant, Line, Put, Session, Standing};
+use crate::session::{Admission, Put, Session};
 use std::rc::Rc;
 use std::task::Context;
-use upbeat_core::bill::Counter;
 
-/// What a message has that waits for room.
+/// The things that a message has that waits.
 #[derive(Default)]
 pub(super) struct Waits {
     pub(super) sample: Option<Box<Sample>>,
-    /// Its place in the queue.
-    pub(super) standing: Option<Standing>,
-    /// Where room was asked for, which is a place as well.
-    pub(super) asked: Option<Asked>,
+    place: Option<Place>,
 }
 
 impl Waits {
+    /// Returns the number under which room was asked for.
     pub(super) fn number(&self) -> Option<u64> {
-        self.asked.as_ref().map(|asked| asked.number)
+        self.admission()?.room()
+    }
+
+    /// Returns the place of the message.
+    pub(super) fn admission(&self) -> Option<&Admission> {
+        self.place.as_ref().map(|place| &place.admission)
     }
 }
 
-/// Room that was asked for. Dropped before the request has gone, it is wanted no more.
-pub(super) struct Asked {
+/// The place of a message. Dropped, it is withdrawn.
+struct Place {
     node: Rc<Dispatcher>,
     session: Rc<Session>,
-    number: u64,
+    admission: Admission,
 }
 
-impl Drop for Asked {
+impl Place {
+    fn new(bound: &Bound) -> Place {
+        let (node, session) = (Rc::clone(&bound.node), Rc::clone(&bound.session));
+        Place { node, session, admission: Admission::default() }
+    }
+}
+
+impl Drop for Place {
     fn drop(&mut self) {
-        if self.session.withdraw(self.number) {
+        if self.session.withdraw_admission(&mut self.admission) {
             self.node.sent(&self.session);
         }
     }
@@ -48,24 +58,22 @@ pub(super) fn still_asks(
     waits: &mut Waits,
     context: &mut Context<'_>,
 ) -> Result<bool, CallError> {
-    let Some(number) = waits.number() else { return Ok(false) };
     let Bound { node, session, .. } = bound;
+    let Some(place) = &mut waits.place else { return Ok(false) };
+    if place.admission.room().is_none() {
+        return Ok(false);
+    }
     if let Some(lost) = session.ended() {
         return Err(CallError::at_loss(false, lost.clone()));
     }
-    let grant = session.grant_of(number, context.waker());
-    if grant == Grant::Lost {
-        waits.asked = None;
-    }
-    if grant == Grant::Awaited {
+    let awaits = session.awaits_grant(&mut place.admission, context.waker());
+    if awaits {
         node.life.drives.is_awaited(context.waker());
-        return Ok(true);
     }
-    Ok(false)
+    Ok(awaits)
 }
 
-/// What is to be done with a message that was not sent: it stands in the queue, or asks for room, or
-/// there is an error.
+/// Has a message wait that was not sent, or says why it does not.
 #[cold]
 pub(super) fn not_sent(
     bound: &Bound,
@@ -74,42 +82,15 @@ pub(super) fn not_sent(
     context: &mut Context<'_>,
 ) -> Result<(), CallError> {
     let Bound { node, session, .. } = bound;
-    let put = match put {
-        Put::Ask(bytes) => match session.ask(bytes, context.waker()) {
-            Ok(number) => {
-                node.count(Counter::RoomAsked);
-                let (node, session) = (Rc::clone(node), Rc::clone(session));
-                waits.asked = Some(Asked { node, session, number });
-                waits.standing = None;
-                bound.node.sent(&bound.session);
-                bound.node.life.drives.is_awaited(context.waker());
-                return Ok(());
-            }
-            Err(put) => put,
-        },
-        put => put,
-    };
-    match put {
-        Put::Full => {
-            node.count(Counter::LaneFull);
-            match waits.asked {
-                // It has its place by its number, before those who stand in the queue.
-                Some(_) => session.wait_for_room(context.waker()),
-                None => session.stand(Line::Room, &mut waits.standing, context.waker()),
-            }
+    let place = waits.place.get_or_insert_with(|| Place::new(bound));
+    match session.wait(put, &mut place.admission, context.waker()) {
+        Ok(counter) => {
+            counter.into_iter().for_each(|counter| node.count(counter));
             node.sent(session);
             node.life.drives.is_awaited(context.waker());
             Ok(())
         }
-        Put::Numbers => {
-            // Room that was granted must not wait for a number: others wait behind it.
-            waits.asked = None;
-            session.stand(Line::Number, &mut waits.standing, context.waker());
-            node.sent(session);
-            node.life.drives.is_awaited(context.waker());
-            Ok(())
-        }
-        put => Err(not_waiting(node, session, put)),
+        Err(put) => Err(not_waiting(node, session, put)),
     }
 }
 

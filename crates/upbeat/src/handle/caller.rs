@@ -9,11 +9,11 @@ mod opening;
 use super::Target;
 use super::lasting::{Watch, now_ns};
 use crate::call::{MISSING, To, Until, request_head};
-use crate::client::{numbers, request};
+use crate::client::{self, numbers};
 use crate::error::{CallError, ConnectError, Lost, Why};
 use crate::sample::{Half, Sample, Stamps, Unsampled};
 use crate::sampling::{Book, Sampling};
-use crate::session::{Answer, Extensions, Grant, Line, Put, Session, Terms, Waiter};
+use crate::session::{Admission, Answer, Extensions, Put, Session, Terms, Waiter};
 use crate::wait::{Pace, Ticker, Waiting};
 use crate::wake::MAIN;
 use crate::warning::memory_is_refused;
@@ -32,24 +32,16 @@ use upbeat_memory::sync::fence_full;
 use upbeat_memory::ticks::ticks;
 use upbeat_transport::home::Home;
 
-/// The things that a message waits for in a session. A caller that gives the message up must
+/// The things that a message has that waits in a session. A caller that gives the message up must
 /// [withdraw](Caller::withdraw) them.
 #[derive(Default)]
 pub(crate) struct Wants {
-    /// The number under which room was asked for.
-    pub(super) room: Option<u64>,
-    /// The ticket of a call that waits for a number.
-    pub(super) number: Option<u64>,
+    pub(super) admission: Admission,
     /// The sample that goes with the message.
     sample: Option<Box<Sample>>,
 }
 
 impl Wants {
-    /// Whether there is something to withdraw.
-    pub(super) fn is_any(&self) -> bool {
-        self.room.is_some() || self.number.is_some()
-    }
-
     /// The message waits, and its sample with it.
     fn keep_sample(&mut self, mut sample: Box<Sample>) {
         sample.note(Happened::FULL);
@@ -137,7 +129,7 @@ impl Caller {
             watch,
             until: Cell::new(until),
         };
-        let request: BindRequest = request(service, signatures)?;
+        let request: BindRequest = client::request(service, signatures)?;
         let to = To::new(0, "bind");
         let answer = caller.ask(to, request.encode(), None, <Vec<u8> as Wire>::take);
         caller.until.set(None);
@@ -294,47 +286,51 @@ impl Caller {
         stamps: &mut impl Stamps,
     ) -> Result<Option<CallNumber>, CallError> {
         let number = if A::OPERATION { to.number } else { self.number(to)? };
-        let Some(call) = self.open_call(waiter, wants, waker) else { return Ok(None) };
-        stamps.at(Point::Opened);
-        let extensions = until.map_or(Extensions::NONE, |until| until.extensions(now_ns()));
-        let words = request_head::<A>(number, call).with_manner(stamps.manner()).words();
-        match self.put((words, arguments), extensions, wants, waker, stamps) {
-            Ok(()) => {
-                wants.room = None;
-                if let Some(term) = until.and_then(Until::term) {
-                    self.session.lend(call, term, None);
-                }
-                self.flush();
-                Ok(Some(call))
-            }
-            Err(put) => {
-                self.session.close_unsent(call);
-                self.refused(put, wants, waker).map(|()| None)
-            }
+        let mut extensions = until.map_or(Extensions::NONE, |until| until.extensions(now_ns()));
+        let sent = self.try_in_turn(wants, waker, |session, granted| {
+            let Some(call) = session.open_call(waiter) else { return Err(Put::Numbers) };
+            stamps.at(Point::Opened);
+            extensions.granted = granted;
+            let words = request_head::<A>(number, call).with_manner(stamps.manner()).words();
+            let sent = request(session, words, extensions, arguments, stamps);
+            sent.inspect_err(|_| session.close_unsent(call)).map(|()| call)
+        });
+        if let (Ok(Some(call)), Some(term)) = (&sent, until.and_then(Until::term)) {
+            self.session.lend(*call, term, None);
         }
+        sent
     }
 
-    /// Takes a number for a call. None if there is none: then the call stands in line for one.
+    /// Tries to send a message when it is its turn. None if it has to wait: then `waker` is woken when it may go.
     #[inline]
-    fn open_call(
+    fn try_in_turn<T>(
         &mut self,
-        waiter: Waiter,
         wants: &mut Wants,
         waker: &Waker,
-    ) -> Option<CallNumber> {
-        self.session.take_turn_at(wants.number);
-        let call = self.session.open_call(waiter);
-        self.session.take_turn_at(None);
-        match call {
-            Some(_) if wants.number.is_none() => {}
-            Some(_) => self.leave_line(wants),
-            None => {
-                // Room that was granted must not wait for a number: others wait behind it.
-                self.withdraw_room(wants);
-                wants.number = Some(self.session.stand_at(Line::Number, wants.number, waker));
+        send: impl FnOnce(&Session, Option<u64>) -> Result<T, Put>,
+    ) -> Result<Option<T>, CallError> {
+        let waits = wants.admission.is_any();
+        if waits {
+            if self.session.awaits_grant(&mut wants.admission, waker) {
+                return Ok(None);
             }
+            self.session.take_turn(Some(&wants.admission));
         }
-        call
+        let sent = send(&self.session, wants.admission.room());
+        if waits {
+            self.session.take_turn(None);
+        }
+        match sent {
+            Ok(sent) => {
+                if waits {
+                    self.session.withdraw_admission(&mut wants.admission);
+                }
+                // No turn ends here: what is not said now, nobody says later.
+                self.flush();
+                Ok(Some(sent))
+            }
+            Err(put) => self.refused(put, wants, waker).map(|()| None),
+        }
     }
 
     /// Sends a one-way message. False if there is no room now, as with a call.
@@ -366,58 +362,21 @@ impl Caller {
         stamps.at(Point::Opened);
         let manner = stamps.sample().map(|sample| sample.manner);
         let words = stamps.on_oneway(Head::oneway(number, 0).with_manner(manner).words());
-        match self.put((words, arguments), Extensions::NONE, wants, waker, stamps) {
-            Ok(()) => {
-                wants.room = None;
-                if let Some(sample) = stamps.sample().filter(|sample| sample.needs_frame()) {
-                    self.session.send_stamps(CallNumber::NONE, sample);
-                }
-                // No turn ends here: what is not said now, nobody says later.
-                self.flush();
-                Ok(true)
+        let sent = self.try_in_turn(wants, waker, |session, granted| {
+            let extensions = Extensions { granted, ..Extensions::NONE };
+            request(session, words, extensions, arguments, stamps)?;
+            if let Some(sample) = stamps.sample().filter(|sample| sample.needs_frame()) {
+                session.send_stamps(CallNumber::NONE, sample);
             }
-            Err(put) => self.refused(put, wants, waker).map(|()| false),
-        }
-    }
-
-    #[inline]
-    fn put<A: Content>(
-        &self,
-        (words, arguments): ([u64; 3], &A),
-        extensions: Extensions,
-        wants: &mut Wants,
-        waker: &Waker,
-        stamps: &mut impl Stamps,
-    ) -> Result<(), Put> {
-        let session = &self.session;
-        match wants.room.map(|number| session.grant_of(number, waker)) {
-            Some(Grant::Awaited) => return Err(Put::Full),
-            Some(Grant::Here) => {
-                let extensions = Extensions { granted: wants.room, ..extensions };
-                return session.request_granted(words, extensions, arguments, stamps);
-            }
-            Some(Grant::Lost) => wants.room = None,
-            None => {}
-        }
-        session.request(words, extensions, arguments, stamps)
+            Ok(())
+        });
+        sent.map(|sent| sent.is_some())
     }
 
     /// Gives up everything that a message waits for.
     pub(super) fn withdraw(&mut self, wants: &mut Wants) {
-        self.withdraw_room(wants);
-        self.leave_line(wants);
-    }
-
-    fn withdraw_room(&mut self, wants: &mut Wants) {
-        if wants.room.take().is_some_and(|number| self.session.withdraw(number)) {
+        if self.session.withdraw_admission(&mut wants.admission) {
             self.flush();
-        }
-    }
-
-    #[cold]
-    fn leave_line(&mut self, wants: &mut Wants) {
-        if let Some(ticket) = wants.number.take() {
-            self.session.leave(Line::Number, ticket);
         }
     }
 
@@ -433,26 +392,22 @@ impl Caller {
         self.session.flush(fence_full());
     }
 
+    /// Has a message wait that was not sent, or says why it does not.
     #[cold]
     fn refused(&mut self, put: Put, wants: &mut Wants, waker: &Waker) -> Result<(), CallError> {
-        let put = match put {
-            Put::Ask(bytes) => match self.session.ask(bytes, waker) {
-                Ok(number) => {
-                    wants.room = Some(number);
-                    self.flush();
-                    return Ok(());
-                }
-                Err(put) => put,
-            },
-            put => put,
-        };
-        match put {
-            Put::Full => Ok(()),
-            put => Err(put.into_error(|why| {
+        let waits = self.session.wait(put, &mut wants.admission, waker);
+        if let Err(put) = waits {
+            return Err(put.into_error(|why| {
                 self.end(*why);
                 self.session.lost()
-            })),
+            }));
         }
+        self.flush();
+        if self.session.carrier.lanes.wants_room() {
+            // Room that was made before the peer could see that somebody waits is announced by nobody.
+            self.session.settle(false);
+        }
+        Ok(())
     }
 
     /// Wakes those that wait for what an ended call has made free.
@@ -493,5 +448,20 @@ impl Caller {
     /// How the session ended, if it has.
     pub(super) fn ended(&self) -> Option<&Lost> {
         self.session.ended()
+    }
+}
+
+/// Writes a request, into the room that was granted if it has any.
+#[inline]
+fn request<A: Content>(
+    session: &Session,
+    words: [u64; 3],
+    extensions: Extensions,
+    arguments: &A,
+    stamps: &mut impl Stamps,
+) -> Result<(), Put> {
+    match extensions.granted {
+        None => session.request(words, extensions, arguments, stamps),
+        Some(_) => session.request_granted(words, extensions, arguments, stamps),
     }
 }

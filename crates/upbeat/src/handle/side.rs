@@ -158,15 +158,8 @@ impl Found<'_> {
         match &sent {
             Ok(Some(_)) => asked.iter_mut().for_each(Asked::has_gone),
             Ok(None) => {
-                let (room, number) = (wants.room, wants.number);
                 let waits = asked.get_or_insert_with(|| Asked::of(side));
                 (waits.wants, waits.place) = (wants, None);
-                // What asks for room is woken by the grant, what stands in line by the end of a call.
-                let waits_by_itself =
-                    || room.is_some_and(|number| caller.session.still_asks(number, waker));
-                if number.is_none() && !waits_by_itself() {
-                    wait_for_room(caller, waker);
-                }
             }
             Err(_) => {
                 // It goes no more, whenever its future is dropped.
@@ -308,7 +301,7 @@ impl Asked {
 
     /// Whether it has a place in the session that it would lose in another.
     pub(super) fn waits(&self) -> bool {
-        self.place.is_some() || self.wants.is_any()
+        self.place.is_some() || self.wants.admission.is_any()
     }
 
     /// The session.
@@ -345,13 +338,6 @@ fn take_back(caller: &Caller, head: Head) {
         caller.session.send_surely(head, Vec::new());
         caller.flush();
     }
-}
-
-fn wait_for_room(caller: &mut Caller, waker: &Waker) {
-    caller.session.wait_for_room(waker);
-    caller.flush();
-    // Room that was made before the peer could see that somebody waits is announced by nobody.
-    caller.session.settle(false);
 }
 
 impl Drop for Side {

@@ -155,11 +155,6 @@ impl Session {
         }
     }
 
-    /// Whether the request of this number still waits for room.
-    pub(crate) fn still_asks(&self, number: u64, waker: &Waker) -> bool {
-        matches!(self.grant_of(number, waker), Grant::Awaited)
-    }
-
     /// There is room: those that wait for it are woken.
     pub(super) fn room_came(&self) {
         self.core.outbound().room_came(now_ns(), Waker::wake_by_ref);

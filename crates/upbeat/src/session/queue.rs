@@ -1,48 +1,120 @@
-//! The session's lines of senders: those that wait for room, and calls that wait for a number.
+//! Messages that wait: for room, in a line or by a number under which it was asked for, and calls for a number.
 //!
 //! Who stands where, and who loses its turn, is decided in [`core::session`](upbeat_core::session); this
 //! wakes.
 
-use super::Session;
-use std::rc::Rc;
+use super::write::Put;
+use super::{Grant, Session};
 use std::task::Waker;
+use upbeat_core::bill::Counter;
 use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 
 /// The thing that the senders of a line wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+enum Line {
     /// Room in the lane or at the receiver.
     Room,
     /// A number for a call. A session has a fixed count of them.
     Number,
 }
 
-/// A sender's place in a line of a node's session, given up when it is dropped.
-pub(crate) struct Standing {
-    session: Rc<Session>,
-    line: Line,
-    ticket: u64,
+/// The place of a message that waits in a session. A sender that gives the message up, or has sent it, must
+/// [withdraw](Session::withdraw_admission) it.
+#[derive(Default)]
+pub(crate) struct Admission {
+    /// The number under which room was asked for.
+    room: Option<u64>,
+    /// The line in which the sender stands, and its ticket there.
+    place: Option<(Line, u64)>,
 }
 
-impl Drop for Standing {
-    fn drop(&mut self) {
-        self.session.leave(self.line, self.ticket);
+impl Admission {
+    /// Returns whether there is something to withdraw.
+    pub(crate) fn is_any(&self) -> bool {
+        self.room.is_some() || self.place.is_some()
+    }
+
+    /// Returns the number under which room was asked for.
+    pub(crate) fn room(&self) -> Option<u64> {
+        self.room
     }
 }
 
 impl Session {
-    /// Has a sender of a node wait in a line, at the place that it has there, or at a new one. A place
-    /// in the other line is given up.
-    pub(crate) fn stand(self: &Rc<Self>, line: Line, place: &mut Option<Standing>, waker: &Waker) {
-        let old = place.take_if(|place| place.line != line);
-        let ticket = self.stand_at(line, place.as_ref().map(|place| place.ticket), waker);
-        place.get_or_insert_with(|| Standing { session: Rc::clone(self), line, ticket });
-        drop(old);
+    /// Returns whether a message still waits for room that it has asked for; then the waker is woken when there is.
+    pub(crate) fn awaits_grant(&self, admission: &mut Admission, waker: &Waker) -> bool {
+        let grant = admission.room.map(|number| self.grant_of(number, waker));
+        if grant == Some(Grant::Lost) {
+            admission.room = None;
+        }
+        grant == Some(Grant::Awaited)
     }
 
-    /// Has a sender wait in a line. Returns its ticket, with which it must [leave](Session::leave).
-    pub(crate) fn stand_at(&self, line: Line, ticket: Option<u64>, waker: &Waker) -> u64 {
-        match line {
+    /// Returns whether a grant, or a number for a call, is still to come for a message of a thread that blocks.
+    pub(crate) fn still_waits(&self, admission: &mut Admission) -> bool {
+        let awaits_number = matches!(admission.place, Some((Line::Number, _)));
+        self.awaits_grant(admission, Waker::noop())
+            || awaits_number && self.calls_open() >= CALLS_PER_SESSION_MAX
+    }
+
+    /// Has a message wait that was not sent: it asks for room, or its sender stands in a line. Returns the counter of
+    /// that, if there is one. Fails where the message does not wait.
+    #[cold]
+    pub(crate) fn wait(
+        &self,
+        put: Put,
+        admission: &mut Admission,
+        waker: &Waker,
+    ) -> Result<Option<Counter>, Put> {
+        let put = match put {
+            Put::Ask(bytes) => match self.ask(bytes, waker) {
+                Ok(number) => {
+                    admission.room = Some(number);
+                    self.leave_line(admission);
+                    return Ok(Some(Counter::RoomAsked));
+                }
+                Err(put) => put,
+            },
+            put => put,
+        };
+        match put {
+            Put::Full => {
+                match admission.room {
+                    // It has its place by its number, before those who stand in the line.
+                    Some(_) => self.wait_for_room(waker),
+                    None => self.stand(Line::Room, admission, waker),
+                }
+                Ok(Some(Counter::LaneFull))
+            }
+            Put::Numbers => {
+                // Room that was granted must not wait for a number: others wait behind it.
+                self.withdraw_room(admission);
+                self.stand(Line::Number, admission, waker);
+                Ok(None)
+            }
+            put => Err(put),
+        }
+    }
+
+    /// Gives up everything that a message waits for. Returns whether the peer is told.
+    pub(crate) fn withdraw_admission(&self, admission: &mut Admission) -> bool {
+        let tells = self.withdraw_room(admission);
+        self.leave_line(admission);
+        tells
+    }
+
+    fn withdraw_room(&self, admission: &mut Admission) -> bool {
+        admission.room.take().is_some_and(|number| self.withdraw(number))
+    }
+
+    /// Has a sender wait in a line, at the place that it has there, or at a new one. A place in the other line is
+    /// given up.
+    fn stand(&self, line: Line, admission: &mut Admission, waker: &Waker) {
+        if admission.place.is_some_and(|(at, _)| at != line) {
+            self.leave_line(admission);
+        }
+        let ticket = admission.place.map(|(_, ticket)| ticket);
+        let ticket = match line {
             Line::Room => {
                 let ticket = self.core.outbound().stand(ticket, waker);
                 self.press();
@@ -52,27 +124,24 @@ impl Session {
                 self.pressed.set(true);
                 self.core.numbers().stand(ticket, waker)
             }
+        };
+        admission.place = Some((line, ticket));
+    }
+
+    fn leave_line(&self, admission: &mut Admission) {
+        match admission.place.take() {
+            Some((Line::Room, ticket)) => self.core.outbound().leave(ticket, Waker::wake),
+            Some((Line::Number, ticket)) => self.core.numbers().leave(ticket, Waker::wake),
+            None => {}
         }
     }
 
-    /// A sender waits no more.
-    pub(crate) fn leave(&self, line: Line, ticket: u64) {
-        match line {
-            Line::Room => self.core.outbound().leave(ticket, Waker::wake),
-            Line::Number => self.core.numbers().leave(ticket, Waker::wake),
-        }
-    }
-
-    /// Says which sender tries next, by its place in a line. Without a place, it is one that stands in no line.
-    pub(crate) fn take_turn(&self, place: Option<&Standing>) {
-        let ticket = |line| place.filter(|place| place.line == line).map(|place| place.ticket);
+    /// Says which sender tries next, by the place of its message. Without one, the sender stands in no line.
+    pub(crate) fn take_turn(&self, admission: Option<&Admission>) {
+        let place = admission.and_then(|admission| admission.place);
+        let ticket = |line| place.filter(|(at, _)| *at == line).map(|(_, ticket)| ticket);
         self.core.outbound().line().take_turn(ticket(Line::Room));
         self.core.numbers().take_turn(ticket(Line::Number));
-    }
-
-    /// Says which call that waits for a number tries next, by its ticket.
-    pub(crate) fn take_turn_at(&self, ticket: Option<u64>) {
-        self.core.numbers().take_turn(ticket);
     }
 
     /// Whether senders were woken that may not have responded yet: the session's owner must not

@@ -16,7 +16,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::task::Waker;
 
 use upbeat_core::frame::CallNumber;
-use upbeat_core::limits::CALLS_PER_SESSION_MAX;
 use upbeat_memory::sync::{Fenced, fence_full};
 use upbeat_memory::ticks::{ticks, ticks_per_second};
 
@@ -89,14 +88,12 @@ impl Caller {
     /// Waits until the peer has read something, or has room where that was asked for, or a call has ended
     /// where there was no number for one more, or the peer is gone.
     pub(super) fn wait_to_send(&mut self, wants: &mut Wants) -> Result<(), CallError> {
-        if !self.still_wants(wants) {
-            self.session.wait_for_room(Waker::noop());
-        }
-        self.flush();
         while self.session.ended().is_none() {
             self.drain();
             self.session.settle(false);
-            if !self.still_wants(wants) && !self.session.carrier.lanes.wants_room() {
+            if !self.session.still_waits(&mut wants.admission)
+                && !self.session.carrier.lanes.wants_room()
+            {
                 break;
             }
             if self.is_late() {
@@ -106,13 +103,6 @@ impl Caller {
             self.idle();
         }
         Ok(())
-    }
-
-    /// Whether a grant, or a number for a call, is still to come.
-    fn still_wants(&self, wants: &Wants) -> bool {
-        let asks = |number| self.session.still_asks(number, Waker::noop());
-        wants.room.is_some_and(asks)
-            || wants.number.is_some() && self.session.calls_open() >= CALLS_PER_SESSION_MAX
     }
 
     /// Sleeps until the peer rings.
