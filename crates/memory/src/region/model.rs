@@ -34,6 +34,25 @@ impl OwnWord {
     }
 }
 
+/// Three words in a row of a region.
+#[derive(Clone, Copy)]
+pub(crate) struct Three<'r> {
+    region: &'r Region,
+    at: usize,
+}
+
+impl Three<'_> {
+    /// Loads the first word, without order.
+    pub(crate) fn first(self) -> u64 {
+        self.region.load(self.at)
+    }
+
+    /// Loads the others, without order.
+    pub(crate) fn rest(self) -> (u64, u64) {
+        (self.region.load(self.at + 1), self.region.load(self.at + 2))
+    }
+}
+
 impl Region {
     /// Takes one word that this side writes, to store it often.
     #[must_use]
@@ -131,8 +150,8 @@ impl Region {
 
     /// # Safety
     /// As in life; here the bounds are checked.
-    pub(crate) unsafe fn load_two_in(&self, at: usize) -> (u64, u64) {
-        (self.load(at), self.load(at + 1))
+    pub(crate) unsafe fn three_in(&self, at: usize) -> Three<'_> {
+        Three { region: self, at }
     }
 
     /// # Safety

@@ -15,6 +15,24 @@ pub struct Region {
     _keep: Arc<Backing>,
 }
 
+/// Three words in a row of a region, whose bounds are known.
+#[derive(Clone, Copy)]
+pub(crate) struct Three<'r>([&'r AtomicU64; 3]);
+
+impl Three<'_> {
+    /// Loads the first word, without order.
+    #[inline(always)]
+    pub(crate) fn first(self) -> u64 {
+        self.0[0].load(Ordering::Relaxed)
+    }
+
+    /// Loads the others, without order.
+    #[inline(always)]
+    pub(crate) fn rest(self) -> (u64, u64) {
+        (self.0[1].load(Ordering::Relaxed), self.0[2].load(Ordering::Relaxed))
+    }
+}
+
 /// One word of a region, whose bounds were checked when it was taken.
 pub struct Word {
     at: NonNull<AtomicU64>,
@@ -195,20 +213,19 @@ impl Region {
         unsafe { self.word_in(at) }.store(value, Ordering::Relaxed);
     }
 
-    /// Loads two words that are known to be inside, without order.
+    /// Three words in a row that are known to be inside, to be loaded. The base of the region is read once for
+    /// them, although others may change the words.
     ///
     /// # Safety
-    /// `at` and the word behind it are below [`Region::words`].
+    /// `at` and the two words behind it are below [`Region::words`].
     #[inline(always)]
-    pub(crate) unsafe fn load_two_in(&self, at: usize) -> (u64, u64) {
-        debug_assert!(at + 1 < self.words);
-        // SAFETY: in bounds, as the caller says; aligned and alive as in `word_in`. The base is read
-        // once, although the words may be changed by others.
-        let (first, second) = unsafe {
+    pub(crate) unsafe fn three_in(&self, at: usize) -> Three<'_> {
+        debug_assert!(at + 2 < self.words);
+        // SAFETY: in bounds, as the caller says; aligned and alive as in `word_in`.
+        Three(unsafe {
             let first = self.base.add(at);
-            (first.as_ref(), first.add(1).as_ref())
-        };
-        (first.load(Ordering::Relaxed), second.load(Ordering::Relaxed))
+            [first.as_ref(), first.add(1).as_ref(), first.add(2).as_ref()]
+        })
     }
 
     /// Stores three words that are known to be inside of a writable region: the first one last, behind
@@ -219,11 +236,8 @@ impl Region {
     #[inline(always)]
     pub(crate) unsafe fn publish_three_in(&self, at: usize, words: [u64; 3]) {
         debug_assert!(at + 2 < self.words);
-        // SAFETY: as in `load_two_in`.
-        let [first, second, third] = unsafe {
-            let first = self.base.add(at);
-            [first.as_ref(), first.add(1).as_ref(), first.add(2).as_ref()]
-        };
+        // SAFETY: as the caller says.
+        let Three([first, second, third]) = unsafe { self.three_in(at) };
         second.store(words[1], Ordering::Relaxed);
         third.store(words[2], Ordering::Relaxed);
         first.store(words[0], Ordering::Release);

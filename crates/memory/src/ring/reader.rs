@@ -71,7 +71,9 @@ impl Reader {
     /// Looks for the next frame as [`Reader::look`] does, by a shorter way for a frame of one slot.
     #[inline(always)]
     pub fn look_short(&self) -> Look {
-        let first = self.first_word();
+        // SAFETY: the cursor stands at a slot of the ring. Nothing below goes on in another.
+        let words = unsafe { self.ring.head(self.next.word()) };
+        let first = words.first();
         // All bits fall away that the ring owns in a frame of one slot of this lap.
         let rest = (first & LOW) ^ self.next.mark();
         if rest & LAP != 0 {
@@ -83,12 +85,10 @@ impl Reader {
         }
         fence(Ordering::Acquire);
         let seen = self.span.replace(1) != 0;
-        let at = self.next.word();
         if !seen {
-            probe::head_loaded(at * WORD);
+            probe::head_loaded(self.next.word() * WORD);
         }
-        // SAFETY: as in `first_word`; a slot has more words than three.
-        let (second, third) = unsafe { self.ring.load_rest(at) };
+        let (second, third) = words.rest();
         Look::Short { kind: (rest >> KIND_SHIFT) as u8, head: [first, second, third] }
     }
 
@@ -141,8 +141,8 @@ impl Reader {
         if !seen {
             probe::head_loaded(at * WORD);
         }
-        // SAFETY: as in `first_word`; a slot has more words than three.
-        let (second, third) = unsafe { self.ring.load_rest(at) };
+        // SAFETY: as in `first_word`.
+        let (second, third) = unsafe { self.ring.head(at) }.rest();
         Ok(Some([first, second, third]))
     }
 

@@ -116,7 +116,7 @@ impl Bench {
         let rest = slots - self.writer.next.slot(&self.writer.ring) as u64;
         let need = u64::from(span) + u64::from(keep);
         let free = |known| slots - (self.writer.out() - known);
-        if span != 0 && u64::from(span) <= rest && need <= u64::from(self.writer.free.get()) {
+        if span != 0 && u64::from(span) <= rest && need <= self.writer.free.get() as u64 {
             return Ok(());
         }
         let most = self.writer.longest(keep);

@@ -1,7 +1,7 @@
 //! The words of a ring, and their exchange for a larger ring's.
 
 use super::{SLOT_WORDS, SLOTS_MAX};
-use crate::region::Region;
+use crate::region::{Region, Three};
 use std::cell::{Cell, UnsafeCell};
 
 /// The words of a ring. A lane that grows puts others in their place.
@@ -65,14 +65,14 @@ impl Ring {
         unsafe { self.region().load_in(at) }
     }
 
-    /// The words of a head behind its first.
+    /// The words of a head, to be loaded.
     ///
     /// # Safety
     /// `at` is the first word of one of the ring's slots.
     #[inline(always)]
-    pub(super) unsafe fn load_rest(&self, at: usize) -> (u64, u64) {
+    pub(super) unsafe fn head(&self, at: usize) -> Three<'_> {
         // SAFETY: a slot has more words than three.
-        unsafe { self.region().load_two_in(at + 1) }
+        unsafe { self.region().three_in(at) }
     }
 
     /// Stores a head, its first word last.

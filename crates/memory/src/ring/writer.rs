@@ -15,17 +15,20 @@ use std::mem::ManuallyDrop;
 /// the last lap; a writer that has more to say need not wait for each line in turn.
 const AHEAD: usize = 4;
 
+/// Fewer free slots than any message needs.
+const CLAIMED: i32 = -1;
+
 /// The writing side.
 pub struct Writer {
     pub(super) ring: Ring,
     pub(super) next: Cursor,
-    /// Slots that the reader is known to have left free.
-    pub(super) free: Cell<u32>,
+    /// Slots that the reader is known to have left free; [`CLAIMED`] while a message is being written, so
+    /// that one compare finds whether a message may be begun.
+    pub(super) free: Cell<i32>,
     /// Slots written, padding included.
     out: Cell<u64>,
     /// What had been written when this ring began: progress below it is of the rings before.
     floor: Cell<u64>,
-    claimed: Cell<bool>,
     /// Per slot, whether its first word may be payload of an earlier lap.
     dirty: UnsafeCell<Box<[Cell<bool>]>>,
     /// How many of them are.
@@ -43,10 +46,9 @@ impl Writer {
         let ring = Ring::new(region);
         Writer {
             next: Cursor::new(&ring, start),
-            free: Cell::new(ring.slots()),
+            free: Cell::new(ring.slots() as i32),
             out: Cell::new(0),
             floor: Cell::new(0),
-            claimed: Cell::new(false),
             dirty: UnsafeCell::new(clean(ring.slots())),
             dirty_slots: Cell::new(0),
             ring,
@@ -60,7 +62,7 @@ impl Writer {
     /// As [`Writer::new`], and when a message is being written.
     pub fn continue_in(&self, region: Region) {
         assert!(region.is_writable(), "a ring is written in a region of one's own");
-        assert!(!self.claimed.get(), "a ring is left between messages");
+        assert!(!self.is_claimed(), "a ring is left between messages");
         self.ring.replace(region);
         // SAFETY: no reference into the notes outlives the method that takes it.
         unsafe { *self.dirty.get() = clean(self.ring.slots()) };
@@ -68,7 +70,7 @@ impl Writer {
         self.next.restart(&self.ring);
         // Progress is counted over all rings of a lane. Until the reader has left the old ring it
         // says less than this, and that is no fault.
-        self.free.set(self.ring.slots());
+        self.free.set(self.ring.slots() as i32);
         self.floor.set(self.out.get());
     }
 
@@ -79,7 +81,7 @@ impl Writer {
 
     /// Whether a message is being written.
     pub fn is_claimed(&self) -> bool {
-        self.claimed.get()
+        self.free.get() == CLAIMED
     }
 
     /// Slots written so far, padding included.
@@ -107,18 +109,19 @@ impl Writer {
         keep: u32,
         progress: impl Fn() -> u64,
     ) -> Result<Claim<'_>, Refused> {
-        let need = u64::from(span) + u64::from(keep);
+        let need = i64::from(span) + i64::from(keep);
         // There is always one slot before the end of the ring.
         let leaves_ring = span != 1 && span.wrapping_sub(1) >= self.next.left();
-        if need > u64::from(self.free.get()) || leaves_ring || self.claimed.get() {
-            self.make_room(span, keep, progress)?;
+        let mut free = self.free.get();
+        if need > i64::from(free) || leaves_ring {
+            free = self.make_room(span, keep, progress)?;
         }
         if span > 1 {
             self.soil(span);
         }
-        self.claimed.set(true);
+        self.free.set(CLAIMED);
         probe::claimed(self.next.word() * WORD);
-        Ok(Claim { writer: self, span })
+        Ok(Claim { writer: self, span, free })
     }
 
     /// Notes that no head stands in these slots behind the first: whatever is written there, or
@@ -147,11 +150,12 @@ impl Writer {
         }
     }
 
-    /// The rare part of a claim: asks for progress, pads up to the end of the ring.
+    /// The rare part of a claim: asks for progress, pads up to the end of the ring. Returns the slots that are
+    /// then known to be free.
     #[cold]
     #[inline(never)]
-    fn make_room(&self, span: u32, keep: u32, progress: impl Fn() -> u64) -> Result<(), Refused> {
-        if self.claimed.get() {
+    fn make_room(&self, span: u32, keep: u32, progress: impl Fn() -> u64) -> Result<i32, Refused> {
+        if self.is_claimed() {
             return Err(Refused::Claimed);
         }
         let most = self.longest(keep);
@@ -160,23 +164,23 @@ impl Writer {
         }
         let rest = self.next.left();
         let pad = if span > rest { rest } else { 0 };
-        let need = u64::from(span) + u64::from(keep) + u64::from(pad);
-        if need > u64::from(self.free.get()) {
+        let need = i64::from(span) + i64::from(keep) + i64::from(pad);
+        if need > i64::from(self.free.get()) {
             // Nothing moves under us, should the question come back to this ring.
-            self.claimed.set(true);
+            let free = self.free.replace(CLAIMED);
             let now = progress();
-            self.claimed.set(false);
+            self.free.set(free);
             self.learn(now)?;
-            if need > u64::from(self.free.get()) {
+            if need > i64::from(self.free.get()) {
                 probe::refused();
                 return Err(Refused::Full);
             }
         }
         if pad != 0 {
             self.soil(pad);
-            self.publish([0, 0, 0], pad);
+            self.publish([0, 0, 0], pad, self.free.get());
         }
-        Ok(())
+        Ok(self.free.get())
     }
 
     /// Pads the rest of the ring, of `span` slots, as the writer of which this one is a copy has done.
@@ -188,17 +192,17 @@ impl Writer {
         }
         self.find_free(span, progress)?;
         self.soil(span);
-        self.publish([0, 0, 0], span);
+        self.publish([0, 0, 0], span, self.free.get());
         Ok(())
     }
 
     /// Sees that so many slots are known to be free, for a copy of what another writer was granted.
     #[cfg(not(loom))]
     pub(crate) fn find_free(&self, span: u32, progress: impl Fn() -> u64) -> Result<(), Refused> {
-        if span > self.free.get() {
+        if i64::from(span) > i64::from(self.free.get()) {
             self.learn(progress())?;
         }
-        if span > self.free.get() { Err(Refused::Full) } else { Ok(()) }
+        if i64::from(span) > i64::from(self.free.get()) { Err(Refused::Full) } else { Ok(()) }
     }
 
     /// Takes note of how far the reader is.
@@ -208,16 +212,18 @@ impl Writer {
         // What is written into those slots must stay behind the reads that emptied them.
         fence(Ordering::Acquire);
         let (slots, out) = (u64::from(self.ring.slots()), self.out.get());
-        let known = out - (slots - u64::from(self.free.get()));
+        let known = out - (slots - self.free.get() as u64);
         if now < known || now > out {
             return Err(Refused::Progress { now, known, out });
         }
-        self.free.set((slots - (out - now)) as u32);
+        self.free.set((slots - (out - now)) as i32);
         Ok(())
     }
 
+    /// Publishes a frame in slots of which `free` were free before. Nothing that is called here writes another.
     #[inline(always)]
-    fn publish(&self, head: [u64; 3], span: u32) {
+    fn publish(&self, head: [u64; 3], span: u32, free: i32) {
+        self.free.set(free - span as i32);
         let at = self.next.word();
         let owned = self.next.mark() + (u64::from(span - 1) << SPAN_SHIFT);
         let first = head[0] & !OWNED | owned;
@@ -225,10 +231,7 @@ impl Writer {
             1 => self.next.pass_one(&self.ring),
             span => self.next.pass(&self.ring, span),
         }
-        self.free.set(self.free.get() - span);
         self.out.set(self.out.get() + u64::from(span));
-        // What was written above is whole, and nothing that is called below writes a message.
-        self.claimed.set(false);
         if self.dirty_slots.get() != 0 {
             self.wipe_next();
         }
@@ -248,6 +251,8 @@ fn clean(slots: u32) -> Box<[Cell<bool>]> {
 pub struct Claim<'a> {
     writer: &'a Writer,
     span: u32,
+    /// Slots that were free before.
+    free: i32,
 }
 
 impl Claim<'_> {
@@ -295,7 +300,8 @@ impl Claim<'_> {
     pub fn commit(self, head: [u64; 3], payload: usize) {
         assert!(payload <= self.room() && head[0] & KIND != 0);
         // The claim ends by this, and not behind it.
-        ManuallyDrop::new(self).writer.publish(head, span_of(payload));
+        let claim = ManuallyDrop::new(self);
+        claim.writer.publish(head, span_of(payload), claim.free);
         probe::committed(payload);
     }
 }
@@ -303,7 +309,7 @@ impl Claim<'_> {
 impl Drop for Claim<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.writer.claimed.set(false);
+        self.writer.free.set(self.free);
     }
 }
 

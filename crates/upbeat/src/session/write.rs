@@ -373,16 +373,21 @@ impl Session {
     /// Claims slots of our lane.
     #[inline(always)]
     pub(super) fn slots(&self, span: u32, keep: u32) -> Result<Claim<'_>, Put> {
-        match self.carrier.lanes.claim(span, keep) {
+        let lanes = &self.carrier.lanes;
+        match lanes.claim(span, keep) {
             Ok(claim) => Ok(claim),
-            Err(refused) => self.slots_slowly(span, keep, refused),
+            // Claimed here, so that it is known here which writer has claimed.
+            Err(refused) => match self.make_way(span, keep, refused) {
+                Ok(()) => lanes.claim(span, keep).map_err(|_| Put::Full),
+                Err(put) => Err(put),
+            },
         }
     }
 
-    /// Has the lane grow if it is full too often, and claims slots of it.
+    /// Has the lane grow if it is full too often or too small, until slots can be claimed of it.
     #[cold]
     #[inline(never)]
-    fn slots_slowly(&self, span: u32, keep: u32, refused: Refused) -> Result<Claim<'_>, Put> {
+    fn make_way(&self, span: u32, keep: u32, refused: Refused) -> Result<(), Put> {
         let mut refused = refused;
         loop {
             match refused {
@@ -402,7 +407,7 @@ impl Session {
                 }
             }
             match self.carrier.lanes.claim(span, keep) {
-                Ok(claim) => return Ok(claim),
+                Ok(_) => return Ok(()),
                 Err(again) => refused = again,
             }
         }
