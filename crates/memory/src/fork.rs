@@ -55,6 +55,17 @@ impl Process {
         Process { value, word }
     }
 
+    /// A process that is never the one that runs.
+    ///
+    /// ```
+    /// use upbeat_memory::fork::Process;
+    /// assert!(!Process::none().is_this());
+    /// ```
+    #[must_use]
+    pub fn none() -> Process {
+        Process { value: u64::MAX, word: word() }
+    }
+
     /// Whether it is the one that runs, and no child that it has forked.
     #[inline]
     #[must_use]

@@ -16,6 +16,8 @@ pub mod pool;
 
 pub mod stage;
 
+pub mod held;
+
 #[cfg(not(loom))]
 pub mod waker;
 

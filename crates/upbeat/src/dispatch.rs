@@ -63,7 +63,6 @@ use crate::task::Tasks;
 use crate::wait::Pace;
 use crate::wake::{MAIN, Roster, TaskId};
 use crate::wire::Input;
-use std::cell::Cell;
 use std::mem::needs_drop;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -174,7 +173,7 @@ pub(crate) struct Dispatcher {
     work: woken::Work,
     run: polled::Run,
     /// Whether something was sent, so that promises are to be looked at.
-    unflushed: Cell<bool>,
+    unflushed: contract::Unflushed,
     /// Whether somebody may be waiting for room.
     pressed: pumped::Pressed,
     flow: promoted::Flow,
@@ -205,7 +204,7 @@ impl Dispatcher {
             served: requests::Served::default(),
             work: woken::Work::new(tasks, roster),
             run: polled::Run::default(),
-            unflushed: Cell::new(false),
+            unflushed: contract::Unflushed::default(),
             pressed: pumped::Pressed::default(),
             flow: promoted::Flow::new(promoted::Purse::new(settings.budget), jitter),
             contract: contract::Contract::default(),
@@ -216,18 +215,6 @@ impl Dispatcher {
             settings,
         };
         Ok(Rc::new(dispatcher))
-    }
-
-    /// Enters a method.
-    pub(crate) fn offer(&self, entry: Entry) {
-        match self.served.methods.try_borrow_mut() {
-            Ok(mut methods) => {
-                methods.push(entry);
-                self.may_over_run(methods.len());
-            }
-            // From a handler, which is one of them: entered when it is done.
-            Err(_) => self.served.offered.borrow_mut().push(entry),
-        }
     }
 
     /// Shows observers what was counted.
@@ -285,7 +272,7 @@ impl Dispatcher {
 
     /// Nobody drives the node from here on: its peers must ring.
     pub(crate) fn leave(self: &Rc<Self>) {
-        self.flush(&self.peers.hot.hold());
+        self.flush_all();
         self.rest_streams();
         self.home.page().withdraw();
         self.show_counters();
@@ -356,7 +343,7 @@ impl Dispatcher {
     /// Something was sent in this session, or waits for room in it.
     #[inline]
     pub(crate) fn sent(self: &Rc<Self>, session: &Rc<Session>) {
-        self.unflushed.set(true);
+        self.unflushed.sent();
         if !session.noted.hot.get() {
             self.heat(session);
         }
@@ -376,12 +363,13 @@ impl Dispatcher {
     /// was anything.
     #[inline]
     pub(crate) fn turn(self: &Rc<Self>, main: Main<'_>) -> bool {
-        let turn = || match self.waits.waited.get() {
-            true => {
-                self.waits.waited.set(false);
-                self.turn_resumed(main)
+        let turn = || {
+            if !self.home.page().is_promised()
+                && let Some(busy) = self.resume(main)
+            {
+                return busy;
             }
-            false => self.turn_once(1, main),
+            self.turn_once(1, main)
         };
         match catch_unwind(AssertUnwindSafe(turn)) {
             Ok(busy) => busy,
@@ -407,21 +395,45 @@ impl Dispatcher {
         if self.home.board().is_marked() {
             busy |= self.sweep();
         }
-        let hot = self.peers.hot.hold_again(hot);
-        if self.unflushed.get() {
+        if self.unflushed.is_sent_alone() {
             self.flush(&hot);
+            drop(hot);
+        } else {
+            drop(hot);
+            self.flush_all();
         }
-        drop(hot);
         if self.waits.ticker.turn() {
             busy |= self.tick_busy();
         }
         busy
     }
 
+    /// Looks at the promises of all to whom something was sent, with the list of sessions brought up to date.
+    #[cold]
+    #[inline(never)]
+    fn flush_all(&self) {
+        if !self.unflushed.is_any() {
+            return;
+        }
+        if self.peers.hot.is_stale() {
+            self.peers.hot.update();
+        }
+        self.flush(&self.peers.hot.hold());
+        self.note_stale();
+    }
+
+    /// The list of the sessions at which each turn looks has changed, or was to be changed while somebody held
+    /// it: then the end of the turn sees to it.
+    fn note_stale(&self) {
+        if self.peers.hot.is_stale() {
+            self.unflushed.stale();
+        }
+    }
+
     /// Looks at the promises of all to whom something was sent.
     #[inline]
     fn flush(&self, hot: &[Rc<Session>]) {
-        self.unflushed.set(false);
+        self.unflushed.clear();
         let fenced = fence_full();
         // Most nodes have one session, for which this is no loop.
         match hot {

@@ -29,11 +29,35 @@ const NOW: u64 = 1;
 pub(crate) struct Drives {
     /// How often the node was driven, above the bit that says whether it is driven now. Its thread alone
     /// writes it.
-    word: Arc<AtomicU64>,
+    word: Word,
     roster: Arc<Roster>,
     node: String,
     period: Duration,
     undriven: Cell<Option<Undriven>>,
+}
+
+/// The word of a node's drives.
+#[derive(Clone, Default)]
+pub(crate) struct Word(Arc<AtomicU64>);
+
+impl Word {
+    /// A drive begins.
+    #[inline]
+    pub(crate) fn begins(&self) {
+        self.advance(NOW);
+    }
+
+    /// A drive ends.
+    #[inline]
+    pub(crate) fn ends(&self) {
+        self.advance(NOW);
+    }
+
+    /// Only the node's thread stores the word, so this needs no exchange.
+    #[inline]
+    fn advance(&self, by: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+    }
 }
 
 /// Polls outside of drives since the last drive.
@@ -49,30 +73,17 @@ struct Undriven {
 impl Drives {
     pub(crate) fn new(roster: &Arc<Roster>, node: String, period: Duration) -> Drives {
         let (roster, undriven) = (Arc::clone(roster), Cell::new(None));
-        Drives { word: Arc::default(), roster, node, period, undriven }
+        Drives { word: Word::default(), roster, node, period, undriven }
     }
 
-    /// A drive begins.
-    #[inline]
-    pub(crate) fn begin(&self) {
-        self.advance(NOW);
-    }
-
-    /// A drive ends.
-    #[inline]
-    pub(crate) fn end(&self) {
-        self.advance(NOW);
+    /// Returns the word, for whoever drives the node.
+    pub(crate) fn word(&self) -> Word {
+        self.word.clone()
     }
 
     /// A loop of the application's own is about to wait for the node: that counts as a drive.
     pub(crate) fn waits_for_node(&self) {
-        self.advance(2 * NOW);
-    }
-
-    /// Only the node's thread stores the word, so this needs no exchange.
-    #[inline]
-    fn advance(&self, by: u64) {
-        self.word.store(self.word.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+        self.word.advance(2 * NOW);
     }
 
     /// A future of the node is pending, and has this waker.
@@ -82,7 +93,7 @@ impl Drives {
     /// since the first of these polls.
     #[inline]
     pub(crate) fn is_awaited(&self, waker: &Waker) {
-        let seen = self.word.load(Ordering::Relaxed);
+        let seen = self.word.0.load(Ordering::Relaxed);
         if seen & NOW == 0 {
             self.is_awaited_outside(seen, waker);
         }
@@ -106,7 +117,7 @@ impl Drives {
             self.roster.ring();
         }
         self.undriven.set(Some(undriven));
-        Watchdog::of_process().watch(&self.word, seen, self.period, waker);
+        Watchdog::of_process().watch(&self.word.0, seen, self.period, waker);
     }
 
     #[cold]

@@ -311,7 +311,6 @@ impl Node {
     /// ```
     pub fn turn(&self) -> bool {
         let _enter = Enter::new(&self.inner);
-        self.inner.home.page().promise();
         self.inner.turn(&mut |_| {})
     }
 

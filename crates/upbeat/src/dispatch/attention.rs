@@ -16,6 +16,7 @@ impl Dispatcher {
         if session.noted.key.get().is_some() && !session.noted.hot.replace(true) {
             session.carrier.set_attention(true);
             self.peers.hot.enter(session);
+            self.note_stale();
             if session.carrier.is_stream() {
                 self.find_streams();
             }
@@ -28,7 +29,7 @@ impl Dispatcher {
         for session in hot.iter() {
             session.tidy();
             if session.is_unflushed() {
-                self.unflushed.set(true);
+                self.unflushed.sent();
             }
         }
         if hot.len() <= HOT_ALWAYS {
@@ -58,6 +59,7 @@ impl Dispatcher {
         drop(hot);
         if cooled {
             self.peers.hot.left();
+            self.note_stale();
             if self.pressed.pumps() {
                 self.find_streams();
             }
@@ -126,7 +128,7 @@ impl Dispatcher {
         for session in self.peers.hot.hold().iter().filter(|session| session.is_pressed()) {
             replied |= session.settle(part);
             pressed |= session.is_pressed();
-            self.unflushed.set(true);
+            self.unflushed.sent();
         }
         self.flow.purse.set_replied(replied);
         self.pressed.set(pressed | replied);

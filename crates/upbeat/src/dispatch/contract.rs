@@ -25,6 +25,43 @@ pub(super) struct Contract {
     points: Cell<u32>,
 }
 
+/// Whether the end of a turn looks at the promises of peers.
+#[derive(Default)]
+pub(super) struct Unflushed(Cell<u8>);
+
+const SENT: u8 = 1;
+const STALE: u8 = 2;
+
+impl Unflushed {
+    /// Something may have been sent.
+    #[inline(always)]
+    pub(super) fn sent(&self) {
+        self.0.set(self.0.get() | SENT);
+    }
+
+    /// The list of the sessions to which it was sent is not up to date.
+    pub(super) fn stale(&self) {
+        self.0.set(self.0.get() | STALE);
+    }
+
+    #[inline(always)]
+    pub(super) fn clear(&self) {
+        self.0.set(0);
+    }
+
+    /// Whether something may have been sent, to sessions of a list that is up to date.
+    #[inline(always)]
+    pub(super) fn is_sent_alone(&self) -> bool {
+        self.0.get() == SENT
+    }
+
+    /// Whether the promises are to be looked at, or the list brought up to date.
+    #[inline(always)]
+    pub(super) fn is_any(&self) -> bool {
+        self.0.get() != 0
+    }
+}
+
 impl Contract {
     /// So many messages were taken out of a lane.
     #[inline(always)]

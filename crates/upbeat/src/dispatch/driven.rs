@@ -1,7 +1,7 @@
 //! Which node a thread is driving.
 
 use super::Dispatcher;
-use crate::drives::Drives;
+use crate::drives::{Drives, Word};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use upbeat_memory::fork::Process;
@@ -22,18 +22,25 @@ pub(crate) struct Life {
     made: Process,
     /// The number that the thread has given it; 0 before the first drive and behind its end.
     number: Cell<u32>,
+    /// The process in which it has a number: where it was made, or none without one. So that one question tells
+    /// whether it may be driven.
+    numbered: Cell<Process>,
     /// Whether it takes no more requests.
     pub(super) closing: Cell<bool>,
     /// Whether it has ended.
     ended: Cell<bool>,
     pub(crate) drives: Rc<Drives>,
+    /// What those count in.
+    drive: Word,
 }
 
 impl Life {
     /// Begins the life of a node of this process.
     pub(super) fn new(drives: Rc<Drives>) -> Life {
         let (closing, ended) = (Cell::new(false), Cell::new(false));
-        Life { made: Process::this(), number: Cell::new(0), closing, ended, drives }
+        let (number, numbered) = (Cell::new(0), Cell::new(Process::none()));
+        let drive = drives.word();
+        Life { made: Process::this(), number, numbered, closing, ended, drives, drive }
     }
 }
 
@@ -45,17 +52,14 @@ impl<'n> Enter<'n> {
     /// When the thread is inside a node already, or in a forked child of the node's process.
     #[inline]
     pub(crate) fn new(node: &'n Rc<Dispatcher>) -> Enter<'n> {
-        if !node.is_here() {
-            forked();
-        }
-        if node.life.number.get() == 0 {
+        if !node.life.numbered.get().is_this() {
             number(node);
         }
         let outer = DRIVEN.replace(node.life.number.get());
         if outer != 0 {
             nested(outer);
         }
-        node.life.drives.begin();
+        node.life.drive.begins();
         Enter(node)
     }
 }
@@ -64,7 +68,7 @@ impl Drop for Enter<'_> {
     #[inline]
     fn drop(&mut self) {
         DRIVEN.set(0);
-        self.0.life.drives.end();
+        self.0.life.drive.ends();
         if self.0.life.closing.get() {
             self.0.is_driven_no_more();
         }
@@ -72,9 +76,15 @@ impl Drop for Enter<'_> {
 }
 
 /// Gives a node its number, and keeps it.
+///
+/// # Panics
+/// In a forked child of the node's process.
 #[cold]
 #[inline(never)]
 fn number(node: &Rc<Dispatcher>) {
+    if !node.is_here() {
+        forked();
+    }
     NODES.with_borrow_mut(|nodes| {
         let free = nodes.iter().position(Option::is_none).unwrap_or_else(|| {
             nodes.push(None);
@@ -82,6 +92,7 @@ fn number(node: &Rc<Dispatcher>) {
         });
         nodes[free] = Some(Rc::clone(node));
         node.life.number.set(free as u32 + 1);
+        node.life.numbered.set(node.life.made);
     });
 }
 
@@ -116,6 +127,7 @@ impl Dispatcher {
             return;
         }
         let number = self.life.number.replace(0) as usize;
+        self.life.numbered.set(Process::none());
         // Where the thread ends, its nodes are gone already.
         let kept = NODES.try_with(|nodes| nodes.borrow_mut().get_mut(number - 1)?.take());
         drop(kept);

@@ -61,7 +61,7 @@ impl Dispatcher {
     pub(super) fn call(self: &Rc<Self>, session: &Rc<Session>, words: &[u64; 3]) {
         let (call, len) = (CallNumber::from_u64(words[1]), Head::len_in(words));
         let number = words[2] as u16;
-        let methods = self.served.methods.borrow();
+        let methods = self.served.methods.hold();
         let Some(entry) = methods.get(usize::from(number).wrapping_sub(1)) else {
             drop(methods);
             let oneway = call == CallNumber::NONE;
@@ -81,7 +81,7 @@ impl Dispatcher {
     #[inline(always)]
     pub(super) fn ran(&self) {
         self.run.running.set(Running::Nothing);
-        self.unflushed.set(true);
+        self.unflushed.sent();
     }
 }
 

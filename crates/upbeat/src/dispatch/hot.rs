@@ -5,13 +5,14 @@
 //! Invariant: from a session that was lost nothing more is read, also while it is still on the list.
 
 use crate::session::Session;
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use upbeat_memory::held::{Held, Holding};
 
 /// The list.
 #[derive(Default)]
 pub(super) struct Hot {
-    sessions: RefCell<Vec<Rc<Session>>>,
+    sessions: Held<Vec<Rc<Session>>>,
     /// Sessions that have become hot while the list was held.
     entering: RefCell<Vec<Rc<Session>>>,
     /// Whether the list lacks one of these, or has one that is not hot any more.
@@ -21,22 +22,13 @@ pub(super) struct Hot {
 impl Hot {
     /// Holds the list as it is.
     #[inline(always)]
-    pub(super) fn hold(&self) -> Ref<'_, Vec<Rc<Session>>> {
-        self.sessions.borrow()
+    pub(super) fn hold(&self) -> Holding<'_, Vec<Rc<Session>>> {
+        self.sessions.hold()
     }
 
-    /// Holds the list, brought up to date if it was not.
-    #[inline(always)]
-    pub(super) fn hold_again<'h>(
-        &'h self,
-        held: Ref<'h, Vec<Rc<Session>>>,
-    ) -> Ref<'h, Vec<Rc<Session>>> {
-        if !self.is_stale.get() {
-            return held;
-        }
-        drop(held);
-        self.update();
-        self.hold()
+    /// Whether the list is not up to date, because somebody holds it.
+    pub(super) fn is_stale(&self) -> bool {
+        self.is_stale.get()
     }
 
     /// Whether there is such a session, also of those that the list lacks.
@@ -61,12 +53,13 @@ impl Hot {
     /// Brings the list up to date, unless somebody holds it.
     #[cold]
     #[inline(never)]
-    fn update(&self) {
-        let Ok(mut sessions) = self.sessions.try_borrow_mut() else { return };
+    pub(super) fn update(&self) {
+        let Ok(mut sessions) = self.sessions.replace(Vec::new()) else { return };
         sessions.append(&mut self.entering.borrow_mut());
         self.is_stale.set(false);
         let left: Vec<_> = sessions.extract_if(.., |session| !session.noted.hot.get()).collect();
-        drop(sessions);
+        // Nobody can have held the empty list that stood there meanwhile.
+        let _empty = self.sessions.replace(sessions);
         // What its end drops may be the application's, and ask for the list.
         drop(left);
     }

@@ -38,7 +38,7 @@ impl Dispatcher {
                 self.count(Counter::RefusedHere);
             }
         }
-        self.unflushed.set(true);
+        self.unflushed.sent();
         while self.step_places(session) {}
         self.await_turn(session);
         Ok(())
@@ -78,7 +78,7 @@ impl Dispatcher {
         if kind == Kind::Operation {
             return self.operation_came(session, head, request, running);
         }
-        let methods = self.served.methods.borrow();
+        let methods = self.served.methods.hold();
         let Some(entry) = methods.get(usize::from(head.method).wrapping_sub(1)) else {
             drop(methods);
             return self.request_slowly(session, head, request);

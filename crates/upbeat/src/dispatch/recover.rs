@@ -17,7 +17,7 @@ impl Dispatcher {
     pub(super) fn recover(self: &Rc<Self>, panic: Box<dyn Any + Send>) {
         let text = panic_text(&*panic);
         self.count(Counter::Panics);
-        self.unflushed.set(true);
+        self.unflushed.sent();
         self.forget_budget();
         self.unbound();
         self.keep_ready();

@@ -13,17 +13,36 @@ use upbeat_core::bind::{BIND, BindRequest, Offered, bind};
 use upbeat_core::channel::Operation;
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 use upbeat_core::session;
+use upbeat_memory::held::Held;
 
 /// The methods that a node serves, and the streams that are open.
 #[derive(Default)]
 pub(super) struct Served {
-    pub(super) methods: RefCell<Vec<Entry>>,
+    pub(super) methods: Held<Vec<Entry>>,
     /// Methods that a running handler has entered.
     pub(super) offered: RefCell<Vec<Entry>>,
     pub(super) streams: Streams,
 }
 
 impl Dispatcher {
+    /// Enters a method; one that a handler offers, when that is done.
+    pub(crate) fn offer(&self, entry: Entry) {
+        self.served.offered.borrow_mut().push(entry);
+        self.enter_offered();
+    }
+
+    /// Enters the methods that were offered, unless one of those that are entered runs.
+    fn enter_offered(&self) {
+        if self.served.offered.borrow().is_empty() {
+            return;
+        }
+        let Ok(mut methods) = self.served.methods.replace(Vec::new()) else { return };
+        methods.append(&mut self.served.offered.borrow_mut());
+        self.may_over_run(methods.len());
+        // Nobody can have held the empty table that stood there meanwhile.
+        let _empty = self.served.methods.replace(methods);
+    }
+
     /// A request that the common path does not take.
     #[cold]
     #[inline(never)]
@@ -33,10 +52,8 @@ impl Dispatcher {
         head: &Head,
         request: Request<'_>,
     ) {
-        self.unflushed.set(true);
-        if !self.served.offered.borrow().is_empty() {
-            self.served.methods.borrow_mut().append(&mut self.served.offered.borrow_mut());
-        }
+        self.unflushed.sent();
+        self.enter_offered();
         let (code, text) = if self.life.closing.get() {
             (FailCode::Closing, String::new())
         } else if head.method == BIND && head.kind == Kind::Call {
@@ -57,7 +74,7 @@ impl Dispatcher {
         request: Request<'_>,
         running: Running,
     ) {
-        self.unflushed.set(true);
+        self.unflushed.sent();
         let method = match Operation::from_code(head.method) {
             Some(Operation::Stream(operation)) => self.served.streams.method(operation),
             None => None,
@@ -86,7 +103,7 @@ impl Dispatcher {
             Ok(request) => request,
             Err(text) => return session.fail(call, FailCode::BadArguments, &text),
         };
-        let methods = self.served.methods.borrow();
+        let methods = self.served.methods.hold();
         let offered: Vec<Offered<'_>> = methods
             .iter()
             .zip(1..)

@@ -73,7 +73,7 @@ impl Dispatcher {
             sample.note(Happened::BUSY_THERE);
         }
         sample.at(Point::CheckedThere);
-        let methods = self.served.methods.borrow();
+        let methods = self.served.methods.hold();
         let entry = methods.get(usize::from(head.method).wrapping_sub(1));
         let (Some(entry), true) = (entry, self.may_accept(session, &head)) else {
             // What is refused, or waits for its turn, is no longer sampled.

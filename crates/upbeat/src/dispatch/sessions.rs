@@ -325,6 +325,7 @@ impl Dispatcher {
         session.leave_lane();
         if session.noted.hot.take() {
             self.peers.hot.left();
+            self.note_stale();
         }
         if session.carrier.is_stream() {
             self.find_streams();
@@ -399,7 +400,8 @@ impl Dispatcher {
 
     /// Drops every service, whose own end may use the node.
     fn forget_methods(&self) {
-        self.served.methods.take().into_iter().for_each(|entry| contain(|| drop(entry)));
+        let methods = self.served.methods.replace(Vec::new()).unwrap_or_default();
+        methods.into_iter().for_each(|entry| contain(|| drop(entry)));
     }
 
     /// Whether nothing that was accepted is still to be answered.

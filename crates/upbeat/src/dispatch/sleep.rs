@@ -33,7 +33,8 @@ pub(super) struct Waits {
     pub(super) looks: Cell<u32>,
     /// And how often if it had no streams to pump.
     pub(super) pump_looks: Cell<u32>,
-    /// Whether a loop of the application's own may have waited for the descriptor.
+    /// Whether a loop of the application's own may have waited for the descriptor. Then the promise does not
+    /// stand.
     pub(super) waited: Cell<bool>,
 }
 
@@ -220,6 +221,14 @@ impl Dispatcher {
         self.show_counters();
         // Without an alarm the loop may not wait for what happens at a time.
         self.events.reactor.set_alarm(self.next_timer()).is_ok()
+    }
+
+    /// Gives the promise again that was taken back, and turns behind such a wait; None behind anything else.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn resume(self: &Rc<Self>, main: Main<'_>) -> Option<bool> {
+        self.home.page().promise();
+        self.waits.waited.take().then(|| self.turn_resumed(main))
     }
 
     /// Sees to what such a loop was woken by, and turns. Gives whether there was anything: the

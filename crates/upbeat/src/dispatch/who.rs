@@ -24,7 +24,7 @@ impl Dispatcher {
 
     /// The handler of the method of this number.
     fn handler_of(&self, method: u16) -> Who {
-        let methods = self.served.methods.borrow();
+        let methods = self.served.methods.hold();
         match methods.get(usize::from(method).wrapping_sub(1)) {
             Some(entry) => Who::Handler { service: entry.service, method: entry.name },
             None => Who::Other,

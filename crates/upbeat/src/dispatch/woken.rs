@@ -77,7 +77,7 @@ impl Dispatcher {
             task.poll(&mut Context::from_waker(waker)).is_ready()
         });
         self.run.current.set(NOBODY);
-        self.unflushed.set(true);
+        self.unflushed.sent();
         if !done {
             return polled.waits(&self.work.tasks, id);
         }
@@ -88,7 +88,7 @@ impl Dispatcher {
     /// Polls tasks that are ready: what has come as a task at once, and a few of the others.
     #[inline(never)]
     pub(super) fn run_woken(self: &Rc<Self>, main: Main<'_>) {
-        self.unflushed.set(true);
+        self.unflushed.sent();
         if self.run.polled.was_late() {
             self.look_between(main);
         }
@@ -133,10 +133,8 @@ impl Dispatcher {
         for session in hot.iter() {
             self.drain(session, main);
         }
-        let hot = self.peers.hot.hold_again(hot);
-        if self.unflushed.get() {
-            self.flush(&hot);
-        }
+        drop(hot);
+        self.flush_all();
     }
 
     /// Puts those that were woken behind those that are ready.
@@ -158,7 +156,7 @@ impl Dispatcher {
         let any = self.work.tasks.end(task, why);
         if any {
             self.pressed.set(true);
-            self.unflushed.set(true);
+            self.unflushed.sent();
         }
         any
     }

@@ -1,0 +1,123 @@
+//! A value that is read where it lies, and replaced while nobody reads it.
+//!
+//! Its holders are counted, and a count that goes up and down is all that holding costs: nothing is asked, for a
+//! value that is held is never changed. Invariant: while somebody holds it, the value stays what and where it is.
+
+use std::cell::{Cell, UnsafeCell};
+use std::fmt;
+use std::mem;
+use std::ops::Deref;
+
+/// A value that is replaced only while nobody holds it.
+///
+/// ```
+/// use upbeat_memory::held::Held;
+///
+/// let names = Held::new(vec!["ada"]);
+/// let held = names.hold();
+/// assert_eq!(names.replace(vec!["grace"]), Err(vec!["grace"]));
+/// assert_eq!(*held, ["ada"]);
+/// drop(held);
+/// assert_eq!(names.replace(vec!["grace"]), Ok(vec!["ada"]));
+/// assert_eq!(*names.hold(), ["grace"]);
+/// ```
+#[derive(Default)]
+pub struct Held<T> {
+    value: UnsafeCell<T>,
+    /// How many hold it. A holder that is leaked counts for ever.
+    holders: Cell<u64>,
+}
+
+impl<T> Held<T> {
+    /// A value that nobody holds.
+    pub const fn new(value: T) -> Held<T> {
+        Held { value: UnsafeCell::new(value), holders: Cell::new(0) }
+    }
+
+    /// Holds the value as it is.
+    #[inline(always)]
+    pub fn hold(&self) -> Holding<'_, T> {
+        // Nobody counts to 2^64 by ones.
+        self.holders.set(self.holders.get().wrapping_add(1));
+        Holding(self)
+    }
+
+    /// Puts another value in, and gives back what was there; or the other one, while somebody holds the value.
+    pub fn replace(&self, other: T) -> Result<T, T> {
+        if self.holders.get() != 0 {
+            return Err(other);
+        }
+        // SAFETY: references to the value are given out by holders alone, and there is none. This thread alone
+        // has the value, as `UnsafeCell` is not `Sync`, and moving values calls nothing.
+        Ok(unsafe { mem::replace(&mut *self.value.get(), other) })
+    }
+}
+
+impl<T> fmt::Debug for Held<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").field("holders", &self.holders.get()).finish_non_exhaustive()
+    }
+}
+
+/// While it stands, the value is not replaced.
+#[derive(Debug)]
+pub struct Holding<'h, T>(&'h Held<T>);
+
+impl<T> Deref for Holding<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: the value is changed by `replace` alone, which refuses while this holder is counted.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> Drop for Holding<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.holders.set(self.0.holders.get().wrapping_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::rc::Rc;
+
+    #[test]
+    fn a_value_is_replaced_when_its_last_holder_is_gone() {
+        let held = Held::new(Rc::new(1));
+        let (first, second) = (held.hold(), held.hold());
+        assert_eq!(held.replace(Rc::new(2)), Err(Rc::new(2)));
+        drop(first);
+        assert_eq!(held.replace(Rc::new(2)), Err(Rc::new(2)));
+        assert_eq!((**second, Rc::strong_count(&second)), (1, 1));
+        drop(second);
+        let old = held.replace(Rc::new(2)).unwrap();
+        assert_eq!((*old, **held.hold(), Rc::strong_count(&old)), (1, 2, 1));
+    }
+
+    #[test]
+    fn what_is_dropped_may_hold_the_value_that_took_its_place() {
+        struct Looks(Rc<Held<Option<Looks>>>, Rc<Cell<bool>>);
+        impl Drop for Looks {
+            fn drop(&mut self) {
+                self.1.set(self.0.hold().is_none());
+            }
+        }
+        let (held, seen) = (Rc::new(Held::new(None)), Rc::new(Cell::new(false)));
+        let looks = Looks(Rc::clone(&held), Rc::clone(&seen));
+        assert!(held.replace(Some(looks)).is_ok_and(|old| old.is_none()));
+        drop(held.replace(None));
+        assert!(seen.get());
+    }
+
+    #[test]
+    fn a_leaked_holder_keeps_the_value() {
+        let held = Held::new(1);
+        mem::forget(held.hold());
+        assert_eq!(held.replace(2), Err(2));
+        assert_eq!(*held.hold(), 1);
+    }
+}
