@@ -18,6 +18,8 @@ pub mod stage;
 
 pub mod held;
 
+pub mod seat;
+
 #[cfg(not(loom))]
 pub mod waker;
 

@@ -16,6 +16,8 @@ mod counted;
 
 mod promoted;
 
+mod slot;
+
 pub use rules::{Needs, Rule, Rules, Series, Turn, needs};
 
 use crate::dispatch::{Dispatcher, Entry, Lease, Method, NodeSession, Request};
@@ -24,26 +26,25 @@ use crate::sample::{Names, Reason, Sample, Stamps, Timed, Unsampled};
 use crate::session::Session;
 use crate::statistics::{Collected, Tally};
 use crate::task::Live;
-use crate::wake::{Roster, Wakeup};
+use crate::wake::Roster;
 use crate::warning::warn_of;
 use crate::wire::{Attaching, Incoming, Input, MessageContext, Wire, WireError, signature_text};
 use counted::Tallied;
 use promoted::{Asker, Promoted};
 use ruled::Ruled;
-use std::cell::Cell;
+use slot::{Beside, Spare, vacant};
 use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::Point;
 use upbeat_core::flow::Budget;
 use upbeat_core::frame::{CallNumber, FailCode, Kind};
 use upbeat_core::limits::HANDLER_BUDGET_NS;
 use upbeat_core::orphan::is_too_late;
+use upbeat_memory::seat::Taken;
 use upbeat_memory::ticks::Ticks;
-use upbeat_memory::waker::Counted;
 
 /// A service that a node can serve: what `#[upbeat::service]` makes of a trait.
 #[diagnostic::on_unimplemented(
@@ -77,7 +78,7 @@ impl Methods<'_> {
         R: Wire,
         F: Future<Output = R> + 'static,
     {
-        self.enter::<A, R, F>(name, rule, make, false);
+        self.enter::<A, R, F, false>(name, rule, make);
     }
 
     /// Enters a one-way method.
@@ -86,7 +87,7 @@ impl Methods<'_> {
         A: Incoming,
         F: Future<Output = ()> + 'static,
     {
-        self.enter::<A, (), F>(name, rule, make, true);
+        self.enter::<A, (), F, true>(name, rule, make);
     }
 
     /// The line in which handlers wait that run one after another.
@@ -94,23 +95,21 @@ impl Methods<'_> {
         Series::new(self.service)
     }
 
-    fn enter<A, R, F>(
+    fn enter<A, R, F, const ONEWAY: bool>(
         &mut self,
         name: &'static str,
         rule: Rule,
         make: impl Fn(A) -> F + 'static,
-        oneway: bool,
     ) where
         A: Incoming,
         R: Wire,
         F: Future<Output = R> + 'static,
     {
         let tally = self.statistics.enter((self.service, name));
-        let served = Served {
+        let served = Served::<A, R, _, F, ONEWAY> {
             make,
-            oneway,
             kept: Rc::new(Kept {
-                spare: Cell::new(Some(Slot::new(self.roster))),
+                spare: Spare::new(vacant(self.roster)),
                 names: (self.service, name),
                 budget: Ticks::from_nanoseconds(rule.budget_ns.unwrap_or(HANDLER_BUDGET_NS)).0,
                 outlives_ns: rule.outlives_ns,
@@ -132,15 +131,14 @@ impl Methods<'_> {
             Some(tally) => Box::new(Tallied { method, tally }),
         };
         let service = self.service;
-        let text = signature_text::<A::Owned, R>(service, name, oneway);
+        let text = signature_text::<A::Owned, R>(service, name, ONEWAY);
         (self.enter)(Entry { service, name, text, method });
     }
 }
 
-/// A method of a service that is served.
-struct Served<A: Incoming, R, M, F> {
+/// A method of a service that is served; whether it is one-way is known by its type.
+struct Served<A: Incoming, R, M, F, const ONEWAY: bool> {
     make: M,
-    oneway: bool,
     kept: Rc<Kept<F>>,
     /// Memory for its arguments by reference.
     arguments: A::Kept,
@@ -150,7 +148,7 @@ struct Served<A: Incoming, R, M, F> {
 /// What a method keeps for its handlers.
 struct Kept<F> {
     /// A slot, while no handler is in it.
-    spare: Cell<Option<Box<Slot<F>>>>,
+    spare: Spare<F>,
     names: Names,
     /// Ticks that a handler may run without a pause.
     budget: u64,
@@ -168,25 +166,7 @@ impl<F> Kept<F> {
     }
 }
 
-/// Room for a handler's future, pinned for ever, and its waker. A handler that has to wait is a task where
-/// it is: the slot itself.
-struct Slot<F> {
-    future: Pin<Box<Option<F>>>,
-    wakeup: Counted<Wakeup>,
-    waker: Waker,
-    /// What is known of the task, as long as the handler is one.
-    task: Option<Promoted<F>>,
-}
-
-impl<F> Slot<F> {
-    fn new(roster: &Arc<Roster>) -> Box<Slot<F>> {
-        let wakeup = Wakeup::unnamed(roster);
-        let waker = wakeup.waker();
-        Box::new(Slot { future: Box::pin(None), wakeup, waker, task: None })
-    }
-}
-
-impl<A, R, M, F> Method for Served<A, R, M, F>
+impl<A, R, M, F, const ONEWAY: bool> Method for Served<A, R, M, F, ONEWAY>
 where
     A: Incoming,
     R: Wire,
@@ -239,12 +219,12 @@ struct From<'a> {
 /// A handler that has to wait, and what is known of its message.
 struct Lost<'a, F> {
     from: From<'a>,
-    slot: Box<Slot<F>>,
+    slot: Taken<F, Beside<F>>,
     sample: Option<Box<Sample>>,
 }
 
-const ONEWAY: &str = "the method is one-way";
-const CALLED: &str = "the method is called, not one-way";
+const IS_ONEWAY: &str = "the method is one-way";
+const IS_CALLED: &str = "the method is called, not one-way";
 
 /// Where a message comes from or goes to.
 type Way<'a> = (&'a Rc<Dispatcher>, &'a Rc<Session>, CallNumber);
@@ -331,7 +311,7 @@ fn refuse(session: &Session, call: CallNumber, text: &str) {
     }
 }
 
-impl<A, R, M, F> Served<A, R, M, F>
+impl<A, R, M, F, const ONEWAY: bool> Served<A, R, M, F, ONEWAY>
 where
     A: Incoming,
     R: Wire,
@@ -348,8 +328,8 @@ where
         call: CallNumber,
         len: u32,
     ) -> Option<(From<'a>, A)> {
-        if self.oneway != (call == CallNumber::NONE) {
-            refuse(session, call, if self.oneway { ONEWAY } else { CALLED });
+        if ONEWAY != (call == CallNumber::NONE) {
+            refuse(session, call, if ONEWAY { IS_ONEWAY } else { IS_CALLED });
             return None;
         }
         let (end, lease, refusals, bytes) = (None, None, None, len as usize);
@@ -370,15 +350,15 @@ where
         stamps: &mut impl Stamps,
     ) -> Option<(From<'a>, A)> {
         let Request { kind, call, deadline_us, refusals, mut payload, .. } = request;
-        match (kind, self.oneway) {
+        match (kind, ONEWAY) {
             (Kind::Call | Kind::Operation, false) | (Kind::Oneway, true) => {}
             (_, true) => {
-                refuse(session, call, ONEWAY);
+                refuse(session, call, IS_ONEWAY);
                 return None;
             }
             (_, false) => return None,
         }
-        if is_too_late(deadline_us) && !self.oneway {
+        if is_too_late(deadline_us) && !ONEWAY {
             session.fail(call, FailCode::Deadline, "");
             return None;
         }
@@ -405,10 +385,9 @@ where
 
     /// A slot with the handler of these arguments.
     #[inline(always)]
-    fn fill(&self, node: &Dispatcher, arguments: A) -> Box<Slot<F>> {
-        let mut slot = self.kept.spare.take().unwrap_or_else(|| Slot::new(node.roster()));
-        slot.future.set(Some((self.make)(arguments)));
-        slot
+    fn fill(&self, node: &Dispatcher, arguments: A) -> Taken<F, Beside<F>> {
+        let slot = self.kept.spare.take().unwrap_or_else(|| vacant(node.roster()));
+        slot.take((self.make)(arguments))
     }
 
     /// Runs a handler where its message lies, and looks at its time if it has a budget. One that has
@@ -424,8 +403,7 @@ where
     ) {
         let From { node, session, call, .. } = from;
         let mut slot = self.fill(node, arguments);
-        let Slot { future, waker, .. } = &mut *slot;
-        let Some(running) = future.as_mut().as_pin_mut() else { return };
+        let (running, Beside { waker, .. }) = slot.parts();
         match budget {
             None => node.polls(),
             Some(budget) => node.polls_within(budget),
@@ -449,12 +427,11 @@ where
                     node.forget_name();
                 }
                 stamps.at(Point::Finished);
-                if !self.oneway {
+                if !ONEWAY {
                     reply((node, session, call), &result, stamps);
                 }
                 node.count(Counter::HandlersInline);
-                slot.future.set(None);
-                self.kept.spare.set(Some(slot));
+                self.kept.spare.keep(slot.vacate());
                 if let Some(sample) = stamps.sample() {
                     node.served(session, call, self.kept.names, sample);
                 }
@@ -481,20 +458,20 @@ where
     #[inline]
     fn task(&self, lost: Lost<'_, F>, waits: (Reason, Option<Arc<str>>)) -> Live {
         let Lost { from, mut slot, sample } = lost;
+        let beside = slot.parts().1;
         let From { node, session, call, end, lease, bytes, .. } = from;
         let charge = node.charge(session, Budget::price(bytes));
         let (kept, session) = (Rc::clone(&self.kept), Rc::clone(session));
-        let asker = if self.oneway { Asker::Oneway } else { Asker::Call(call) };
+        let asker = if ONEWAY { Asker::Oneway } else { Asker::Call(call) };
         let billed = sample.map(|sample| {
-            slot.wakeup.ask();
+            beside.wakeup.ask();
             let timed = Timed::new(sample, waits);
             Box::new(timed)
         });
-        let wakeup = slot.wakeup.clone();
+        let wakeup = beside.wakeup.clone();
         let (node, lease, ran) = (Rc::clone(node), lease.cloned(), 0);
         let task = Promoted { kept, session, asker, charge, node, end, lease, ran, billed };
-        slot.task = Some(task);
-        let task: Pin<Box<Slot<F>>> = Pin::new(slot);
-        Live { task, wakeup }
+        beside.task = Some(task);
+        Live { task: slot.into_seat(), wakeup }
     }
 }

@@ -5,7 +5,7 @@
 //! polled in place like that of any task, and nothing is allocated for it. Invariant: a place that was
 //! taken for a handler is filled when the handler becomes a task, and else free again behind its poll.
 
-use super::{Current, Dispatcher, NO_WAKER, NOBODY};
+use super::{Current, Dispatcher, NO_WAKER, NOBODY, Running};
 use crate::task::Live;
 use crate::wake::TaskId;
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use std::task::Waker;
 
 /// The handler that is polled for the first time.
 pub(super) struct FirstPoll {
-    /// What its waker points to; nothing that a waker points to if there is no such handler.
+    /// What its waker points to; while no handler runs, what that of the last one did.
     waker: Cell<*const ()>,
     /// The task that it is about to become, if it has asked for a name.
     named: Cell<Option<TaskId>>,
@@ -36,14 +36,14 @@ impl Dispatcher {
     /// It was polled. Returns whether it has a name: where it is done, that is to be forgotten.
     #[inline(always)]
     pub(crate) fn has_polled_first(&self) -> bool {
-        self.run.first_poll.waker.set((&raw const NO_WAKER).cast());
         self.run.first_poll.named.get().is_some()
     }
 
     /// The name of the handler that is polled for the first time, if this is its waker and there is room
     /// for one more task.
     pub(super) fn name_handler(&self, waker: &Waker) -> Option<TaskId> {
-        if !ptr::eq(waker.data(), self.run.first_poll.waker.get()) {
+        let is_handler = matches!(self.run.running.get(), Running::Handler(..) | Running::Kept(..));
+        if !is_handler || !ptr::eq(waker.data(), self.run.first_poll.waker.get()) {
             return None;
         }
         let task = self.work.tasks.reserve()?;
@@ -57,7 +57,6 @@ impl Dispatcher {
     #[cold]
     #[inline(never)]
     pub(crate) fn forget_name(&self) {
-        self.run.first_poll.waker.set((&raw const NO_WAKER).cast());
         if let Some(task) = self.run.first_poll.named.take() {
             self.run.current.set(NOBODY);
             self.work.tasks.release(task);

@@ -2,7 +2,8 @@
 //!
 //! Invariant: a handler's call is answered when the handler ends or is cancelled, and no more then.
 
-use super::{From, Kept, Served, Slot, reply};
+use super::slot::{Beside, Slot};
+use super::{From, Kept, Served, reply};
 use crate::contain::contain;
 use crate::dispatch::{Charge, Dispatcher, Lease};
 use crate::sample::{Stamps, Timed, Unsampled};
@@ -79,8 +80,8 @@ impl<F> Promoted<F> {
 
 impl<R: Wire, F: Future<Output = R> + 'static> Task for Slot<F> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let Slot { future, wakeup, task, .. } = &mut *self;
-        let (Some(this), Some(future)) = (task, future.as_mut().as_pin_mut()) else {
+        let (future, Beside { wakeup, task, .. }) = self.as_mut().parts();
+        let (Some(this), Some(future)) = (task, future) else {
             return Poll::Pending;
         };
         if let Some(billed) = &mut this.billed {
@@ -127,7 +128,7 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Slot<F> {
     }
 
     fn caller(&self) -> Option<Caller> {
-        let this = self.task.as_ref()?;
+        let this = self.beside().task.as_ref()?;
         let call = match this.asker {
             Asker::Call(call) => Some(call),
             Asker::Oneway => None,
@@ -137,7 +138,8 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Slot<F> {
     }
 
     fn outlives(mut self: Pin<&mut Self>, why: Cancelled) -> bool {
-        let Slot { wakeup, task: Some(this), .. } = &mut *self else { return false };
+        let (_, Beside { wakeup, task, .. }) = self.as_mut().parts();
+        let Some(this) = task else { return false };
         let call = match this.asker {
             Asker::Call(call) => call,
             Asker::Oneway if why == Cancelled::Lost => return this.leave(wakeup.task()),
@@ -163,8 +165,8 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Slot<F> {
     }
 
     fn cancel(mut self: Pin<&mut Self>, why: Cancelled) {
-        contain(|| self.future.set(None));
-        let Some(this) = &mut self.task else { return };
+        contain(|| self.as_mut().clear());
+        let Some(this) = &mut self.as_mut().parts().1.task else { return };
         this.node.orphaned(why, this.ran);
         this.kept.count(why.counter());
         let call = match this.asker {
@@ -182,21 +184,21 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Slot<F> {
     }
 
     fn done(self: Pin<Box<Self>>) {
-        let mut slot = Pin::into_inner(self);
-        slot.future.set(None);
-        slot.wakeup.unname();
-        let Some(this) = slot.task.take() else { return };
+        let mut slot = self.vacate();
+        let Beside { wakeup, task, .. } = slot.beside();
+        wakeup.unname();
+        let Some(this) = task.take() else { return };
         this.kept.tally.iter().for_each(|tally| tally.ran(this.ran));
         // The slot serves again, unless another stands ready.
         let other = this.kept.spare.take();
-        this.kept.spare.set(other.or(Some(slot)));
+        this.kept.spare.keep(other.unwrap_or(slot));
     }
 }
 
-impl<A: Incoming, R, M, F> Served<A, R, M, F> {
+impl<A: Incoming, R, M, F, const ONEWAY: bool> Served<A, R, M, F, ONEWAY> {
     /// Returns the call that a handler answers, if it answers one, and when its time is over.
     #[inline(always)]
     pub(super) fn asks(&self, from: From<'_>) -> (Option<CallNumber>, Option<u64>) {
-        ((!self.oneway).then_some(from.call), from.end)
+        ((!ONEWAY).then_some(from.call), from.end)
     }
 }

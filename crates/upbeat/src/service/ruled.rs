@@ -3,7 +3,8 @@
 //!
 //! Invariant: what stands here is entered in place of the common way, which it leaves as it is.
 
-use super::{From, Lost, Rule, Served, Slot};
+use super::slot::Beside;
+use super::{From, Lost, Rule, Served};
 use crate::dispatch::{Dispatcher, Method, Request};
 use crate::execution::{Execution, Luck};
 use crate::sample::{Reason, Sample, Stamps, Unsampled};
@@ -14,10 +15,11 @@ use std::rc::Rc;
 use upbeat_core::backoff::is_refusable;
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::{CallNumber, FailCode};
+use upbeat_memory::seat::Taken;
 
 /// A method with a rule of its own.
-pub(super) struct Ruled<A: Incoming, R, M, F> {
-    served: Served<A, R, M, F>,
+pub(super) struct Ruled<A: Incoming, R, M, F, const ONEWAY: bool> {
+    served: Served<A, R, M, F, ONEWAY>,
     execution: Execution,
     /// Ticks to which handlers are held where they first run, if the method says it.
     budget: Option<u64>,
@@ -25,7 +27,7 @@ pub(super) struct Ruled<A: Incoming, R, M, F> {
     luck: Luck,
 }
 
-impl<A, R, M, F> Ruled<A, R, M, F>
+impl<A, R, M, F, const ONEWAY: bool> Ruled<A, R, M, F, ONEWAY>
 where
     A: Incoming,
     R: Wire,
@@ -33,10 +35,10 @@ where
     F: Future<Output = R> + 'static,
 {
     pub(super) fn new(
-        served: Served<A, R, M, F>,
+        served: Served<A, R, M, F, ONEWAY>,
         execution: Execution,
         rule: Rule,
-    ) -> Ruled<A, R, M, F> {
+    ) -> Ruled<A, R, M, F, ONEWAY> {
         let budget = rule.budget_ns.map(|_| served.kept.budget);
         Ruled { served, execution, budget, luck: Luck::default() }
     }
@@ -98,10 +100,10 @@ where
     }
 
     /// Drops a handler. Its slot serves again.
-    fn give_up(&self, node: &Dispatcher, mut slot: Box<Slot<F>>) {
-        slot.future.set(None);
+    fn give_up(&self, node: &Dispatcher, slot: Taken<F, Beside<F>>) {
+        let slot = slot.vacate();
         node.forget_name();
-        self.served.kept.spare.set(Some(slot));
+        self.served.kept.spare.keep(slot);
     }
 
     /// A handler may not wait: it is ended here, and its caller told what it would have waited for.
@@ -119,7 +121,7 @@ where
     }
 }
 
-impl<A, R, M, F> Method for Ruled<A, R, M, F>
+impl<A, R, M, F, const ONEWAY: bool> Method for Ruled<A, R, M, F, ONEWAY>
 where
     A: Incoming,
     R: Wire,

@@ -1,0 +1,275 @@
+//! A seat: kept memory in which futures run one after another, each where it begins.
+//!
+//! While a future is polled for the first time its place is known by its type, [`Vacant`] or [`Taken`], so that
+//! nothing is written or asked about it. One that has to wait stays where it is: its [`Seat`] notes from then on
+//! whether there is a future. Invariant: a future is not moved from the moment at which it can be polled until it
+//! is dropped, where it lies, and memory in which one lies is not used for another before.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::marker::PhantomPinned;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::pin::Pin;
+use std::ptr;
+
+/// Memory for a future of type `F`, with something beside it that stays.
+pub struct Seat<F, X> {
+    /// In a cell, so that a shared reference to the seat says nothing of what the future refers to in itself.
+    future: UnsafeCell<MaybeUninit<F>>,
+    /// Whether there is a future that nobody else answers for.
+    holds: bool,
+    beside: X,
+    _pinned: PhantomPinned,
+}
+
+/// A seat without a future.
+///
+/// ```
+/// use std::future::Future;
+/// use std::task::{Context, Poll, Waker};
+/// use upbeat_memory::seat::Vacant;
+///
+/// let answer = |n| async move { 6 * n };
+/// let mut seat = Vacant::new("beside it");
+/// let mut context = Context::from_waker(Waker::noop());
+/// for n in [7, 8] {
+///     let mut taken = seat.take(answer(n));
+///     assert_eq!(taken.parts().0.poll(&mut context), Poll::Ready(6 * n));
+///     seat = taken.vacate();
+/// }
+/// ```
+pub struct Vacant<F, X>(Pin<Box<Seat<F, X>>>);
+
+/// A seat with a future, which is dropped with it. The seat itself knows nothing of that.
+pub struct Taken<F, X>(Pin<Box<Seat<F, X>>>);
+
+impl<F, X> Vacant<F, X> {
+    /// A seat in new memory.
+    pub fn new(beside: X) -> Vacant<F, X> {
+        let future = UnsafeCell::new(MaybeUninit::uninit());
+        Vacant(Box::pin(Seat { future, holds: false, beside, _pinned: PhantomPinned }))
+    }
+
+    /// Puts a future in.
+    #[inline(always)]
+    pub fn take(mut self, future: F) -> Taken<F, X> {
+        // SAFETY: there is no future that this could move or overwrite, as the type says.
+        unsafe { self.0.as_mut().get_unchecked_mut() }.future.get_mut().write(future);
+        Taken(self.0)
+    }
+
+    /// What is beside.
+    pub fn beside(&mut self) -> &mut X {
+        self.0.as_mut().parts().1
+    }
+}
+
+impl<F, X> Taken<F, X> {
+    /// The future, to be polled, and what is beside it.
+    #[inline(always)]
+    pub fn parts(&mut self) -> (Pin<&mut F>, &mut X) {
+        // SAFETY: nothing is moved: the future is pinned where it lies, and is reached in no other way.
+        let seat = unsafe { self.0.as_mut().get_unchecked_mut() };
+        // SAFETY: `take` has put a future in, and whatever drops it takes `self`.
+        let future = unsafe { seat.future.get_mut().assume_init_mut() };
+        // SAFETY: as above. What is beside is never pinned.
+        (unsafe { Pin::new_unchecked(future) }, &mut seat.beside)
+    }
+
+    /// Drops the future. The seat serves again, unless that panics.
+    #[inline(always)]
+    pub fn vacate(self) -> Vacant<F, X> {
+        let mut seat = self.into_inner();
+        // SAFETY: `take` has put a future in, and `self` is no more, which would drop it as well.
+        unsafe { seat.as_mut().drop_future() };
+        Vacant(seat)
+    }
+
+    /// The seat, which answers for the future from now on.
+    pub fn into_seat(self) -> Pin<Box<Seat<F, X>>> {
+        let mut seat = self.into_inner();
+        // SAFETY: nothing is moved.
+        unsafe { seat.as_mut().get_unchecked_mut() }.holds = true;
+        seat
+    }
+
+    /// The seat, with a future for which nobody answers.
+    #[inline(always)]
+    fn into_inner(self) -> Pin<Box<Seat<F, X>>> {
+        let taken = ManuallyDrop::new(self);
+        // SAFETY: what is read here is not used or dropped there any more.
+        unsafe { ptr::read(&raw const taken.0) }
+    }
+}
+
+impl<F, X> Drop for Taken<F, X> {
+    fn drop(&mut self) {
+        // SAFETY: `take` has put a future in, and nobody comes after this.
+        unsafe { self.0.as_mut().drop_future() };
+    }
+}
+
+impl<F, X> Seat<F, X> {
+    /// The future, to be polled, if there is one, and what is beside it.
+    #[inline]
+    pub fn parts(self: Pin<&mut Self>) -> (Option<Pin<&mut F>>, &mut X) {
+        // SAFETY: as in `Taken::parts`.
+        let seat = unsafe { self.get_unchecked_mut() };
+        // SAFETY: it is noted that there is a future, which is pinned where it lies.
+        let future = seat
+            .holds
+            .then(|| unsafe { Pin::new_unchecked(seat.future.get_mut().assume_init_mut()) });
+        (future, &mut seat.beside)
+    }
+
+    /// What is beside.
+    pub const fn beside(&self) -> &X {
+        &self.beside
+    }
+
+    /// Drops the future, if there is one.
+    pub fn clear(mut self: Pin<&mut Self>) {
+        // SAFETY: nothing is moved. The note is changed first: a future that panics is not dropped again.
+        let holds = unsafe { &mut self.as_mut().get_unchecked_mut().holds };
+        if std::mem::take(holds) {
+            // SAFETY: it was noted that there is one, and is no more.
+            unsafe { self.drop_future() };
+        }
+    }
+
+    /// Drops the future, if there is one. The seat serves again, unless that panics.
+    pub fn vacate(mut self: Pin<Box<Self>>) -> Vacant<F, X> {
+        self.as_mut().clear();
+        Vacant(self)
+    }
+
+    /// # Safety
+    /// There is a future, and nobody uses or drops it after this.
+    #[inline(always)]
+    unsafe fn drop_future(self: Pin<&mut Self>) {
+        // SAFETY: the future is dropped where it lies, once, as the caller says.
+        unsafe { self.get_unchecked_mut().future.get_mut().assume_init_drop() };
+    }
+}
+
+impl<F, X> Drop for Seat<F, X> {
+    fn drop(&mut self) {
+        // SAFETY: a seat is only ever made pinned, and its future is dropped where it lies.
+        unsafe { Pin::new_unchecked(self) }.clear();
+    }
+}
+
+impl<F, X> fmt::Debug for Seat<F, X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seat").field("holds", &self.holds).finish_non_exhaustive()
+    }
+}
+
+impl<F, X> fmt::Debug for Vacant<F, X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Vacant")
+    }
+}
+
+impl<F, X> fmt::Debug for Taken<F, X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Taken")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::future::{Future, poll_fn};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::rc::Rc;
+    use std::task::{Context, Poll, Waker};
+
+    fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    /// Counts its drops, the first of which may panic.
+    struct Counts(Rc<Cell<u32>>, bool);
+
+    impl Drop for Counts {
+        fn drop(&mut self) {
+            self.0.set(self.0.get() + 1);
+            assert!(!self.1, "it panics when dropped");
+        }
+    }
+
+    /// A future that refers to itself over a wait, and is ready when polled the second time.
+    async fn refers(counts: Counts, first_is_ready: bool) -> u32 {
+        let (words, mut waits) = ([1, 2, 3], !first_is_ready);
+        let second = &words[1];
+        poll_fn(|_| match std::mem::take(&mut waits) {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        })
+        .await;
+        let _counts = counts;
+        *second
+    }
+
+    #[test]
+    fn futures_run_one_after_another_and_each_is_dropped_once() {
+        let dropped = Rc::new(Cell::new(0));
+        let mut seat = Vacant::new(0);
+        for n in 1..4 {
+            let mut taken = seat.take(refers(Counts(Rc::clone(&dropped), false), true));
+            let (future, beside) = taken.parts();
+            *beside += 1;
+            assert_eq!(poll(future), Poll::Ready(2));
+            seat = taken.vacate();
+            assert_eq!((*seat.beside(), dropped.get()), (n, n));
+        }
+        // One that was never polled.
+        drop(seat.take(refers(Counts(Rc::clone(&dropped), false), true)));
+        assert_eq!(dropped.get(), 4);
+    }
+
+    #[test]
+    fn a_future_that_waits_stays_where_it_is() {
+        let dropped = Rc::new(Cell::new(0));
+        let mut taken =
+            Vacant::new("beside").take(refers(Counts(Rc::clone(&dropped), false), false));
+        assert_eq!(poll(taken.parts().0), Poll::Pending);
+        let mut seat = taken.into_seat();
+        assert_eq!(*seat.beside(), "beside");
+        assert_eq!(seat.as_mut().parts().0.map(poll), Some(Poll::Ready(2)));
+        let vacant = seat.vacate();
+        assert_eq!(dropped.get(), 1);
+        let mut taken = vacant.take(refers(Counts(Rc::clone(&dropped), false), false));
+        assert_eq!(poll(taken.parts().0), Poll::Pending);
+        let mut seat = taken.into_seat();
+        seat.as_mut().clear();
+        assert_eq!((dropped.get(), seat.as_mut().parts().0.is_none()), (2, true));
+        drop(seat);
+        assert_eq!(dropped.get(), 2);
+    }
+
+    #[test]
+    fn a_seat_is_dropped_with_the_future_that_waits_in_it() {
+        let dropped = Rc::new(Cell::new(0));
+        let taken = Vacant::new(()).take(refers(Counts(Rc::clone(&dropped), false), false));
+        drop(taken.into_seat());
+        assert_eq!(dropped.get(), 1);
+    }
+
+    #[test]
+    fn a_future_that_panics_when_dropped_is_not_dropped_again_and_its_seat_is_freed() {
+        let panics = |way: &dyn Fn(Taken<Counts, Counts>)| {
+            let (future, beside) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+            let taken = Vacant::new(Counts(Rc::clone(&beside), false))
+                .take(Counts(Rc::clone(&future), true));
+            assert!(catch_unwind(AssertUnwindSafe(|| way(taken))).is_err());
+            assert_eq!((future.get(), beside.get()), (1, 1));
+        };
+        panics(&|taken| drop(taken.vacate()));
+        panics(&drop);
+        panics(&|taken| drop(taken.into_seat()));
+        panics(&|taken| drop(taken.into_seat().vacate()));
+    }
+}
