@@ -49,7 +49,7 @@ pub trait Side {
     /// A frame that waits to be written.
     type Frame;
     /// The waiter of an open call.
-    type Caller: Copy;
+    type Caller: Copy + Default;
     /// A handler that has become a task.
     type Task: Copy;
 
@@ -154,7 +154,7 @@ pub enum Unread {
 pub struct Session<S: Side> {
     outbound: Outbound<S::Sender>,
     inbound: Inbound<S::Request>,
-    calls: RefCell<CallTable<S::Caller>>,
+    calls: CallTable<S::Caller>,
     /// Calls that wait for a number, in order.
     numbers: Line<S::Sender>,
     serving: RefCell<Serving<S::Task>>,
@@ -175,7 +175,7 @@ impl<S: Side> Session<S> {
         Session {
             outbound: Outbound::new(terms.outbound),
             inbound: Inbound::new(terms.inbound, share, terms.unshown, S::copied),
-            calls: RefCell::new(CallTable::new()),
+            calls: CallTable::new(),
             numbers: Line::new(),
             serving: RefCell::new(Serving::new()),
             owed: RefCell::new(Owed::new(terms.share, terms.ahead)),
@@ -201,8 +201,8 @@ impl<S: Side> Session<S> {
 
     /// Returns the open calls of this side.
     #[inline(always)]
-    pub fn calls(&self) -> RefMut<'_, CallTable<S::Caller>> {
-        self.calls.borrow_mut()
+    pub const fn calls(&self) -> &CallTable<S::Caller> {
+        &self.calls
     }
 
     /// Returns the handlers of the peer's requests that have become tasks.
@@ -228,7 +228,7 @@ impl<S: Side> Session<S> {
         if self.numbers.stands() && !self.may_open() {
             return None;
         }
-        self.calls.borrow_mut().open(caller).ok()
+        self.calls.open(caller).ok()
     }
 
     /// Whether no other call that waits for a number comes first. The end of a session keeps none waiting.
@@ -450,7 +450,7 @@ impl<S: Side> Session<S> {
         if mutated(Mutant::LostKeepsCalls) {
             return Vec::new();
         }
-        self.calls.borrow_mut().drain().collect()
+        self.calls.drain().collect()
     }
 
     /// Returns the handlers of calls of the peer, whose session has ended. They are ended, or go on

@@ -219,7 +219,7 @@ enum Payload {
 }
 
 /// Who waits for an answer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Waiter {
     id: Id,
     task: Option<usize>,
@@ -356,7 +356,7 @@ impl World {
 
     /// Who waits for the answer of an open call.
     fn waiter(&self, node: usize, peer: usize, call: CallNumber) -> Option<Waiter> {
-        self.nodes[node].ends[peer].as_ref()?.core.calls().waiter_mut(call).copied()
+        self.nodes[node].ends[peer].as_ref()?.core.calls().waiter(call)
     }
 
     fn lies(&self, node: usize, peer: usize) -> bool {

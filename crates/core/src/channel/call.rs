@@ -12,7 +12,9 @@
 
 mod serving;
 
-use alloc::vec::Vec;
+use alloc::boxed::Box;
+use core::array;
+use core::cell::{Cell, OnceCell};
 use core::fmt;
 
 use crate::fault::Rule;
@@ -25,33 +27,48 @@ pub use self::serving::Serving;
 /// No place: the end of the free list.
 const NIL: u32 = u32::MAX;
 
-/// The open calls of one side of a session.
+/// Places that a table has from the beginning.
+const FIRST: usize = 64;
+/// Runs of further places, each twice as long as the one before.
+const RUNS: usize = (CALLS_PER_SESSION_MAX / FIRST).ilog2() as usize;
+
+const _: () = assert!(FIRST << RUNS == CALLS_PER_SESSION_MAX);
+
+/// The open calls of one side of a session. Its places are cells that stay where they are, so that nobody borrows
+/// the table.
 ///
 /// ```
 /// use upbeat_core::channel::call::{Answered, CallTable};
 ///
-/// let mut calls = CallTable::new();
+/// let calls = CallTable::new();
 /// let number = calls.open("the future that waits").unwrap();
 /// assert!(matches!(calls.answer(number), Ok(Answered::Waiting(_))));
 /// assert!(calls.answer(number).is_err());
 /// assert_eq!(calls.close(number), Some("the future that waits"));
 /// ```
-#[derive(Debug)]
 pub struct CallTable<W> {
-    entries: Vec<Entry<W>>,
+    first: [Entry<W>; FIRST],
+    further: [OnceCell<Box<[Entry<W>]>>; RUNS],
+    /// Places that have been used.
+    used: Cell<u32>,
     /// The place that was freed last, whose line is the warmest.
-    free: u32,
-    len: u32,
+    free: Cell<u32>,
+    len: Cell<u32>,
 }
 
-#[derive(Debug)]
 struct Entry<W> {
     /// The number of an open call that has no answer, so that one compare finds it. Otherwise the generation
     /// of the call that is here, or was here last, and instead of the place's own index the state below, or,
-    /// of a free place, the next free one.
-    number: CallNumber,
+    /// of a free place, the next free one. A place that was never used has no generation.
+    number: Cell<CallNumber>,
     /// Of a call that is open, or of the last one that was.
-    waiter: W,
+    waiter: Cell<W>,
+}
+
+impl<W: Default> Default for Entry<W> {
+    fn default() -> Entry<W> {
+        Entry { number: Cell::new(CallNumber::new(NIL, 0)), waiter: Cell::default() }
+    }
 }
 
 /// The states of a place that is taken and waits for no answer. They are above every place's index.
@@ -62,9 +79,9 @@ const _: () = assert!((CALLS_PER_SESSION_MAX as u64) < ANSWERED as u64);
 
 /// An accepted answer.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Answered<'a, W> {
+pub enum Answered<W> {
     /// To this waiter, whose call stays in the table until it is closed.
-    Waiting(&'a mut W),
+    Waiting(W),
     /// To a call that was abandoned; its place is free again.
     Abandoned,
 }
@@ -124,76 +141,120 @@ impl Ending {
     }
 }
 
-impl<W: Copy> CallTable<W> {
+impl<W: Copy + Default> CallTable<W> {
     /// A table without calls. It allocates when it grows, never in the steady state.
-    pub const fn new() -> CallTable<W> {
-        CallTable { entries: Vec::new(), free: NIL, len: 0 }
+    pub fn new() -> CallTable<W> {
+        CallTable {
+            first: array::from_fn(|_| Entry::default()),
+            further: [const { OnceCell::new() }; RUNS],
+            used: Cell::new(0),
+            free: Cell::new(NIL),
+            len: Cell::new(0),
+        }
     }
 
     /// Calls that take a place: waiting, answered and not closed, abandoned and not answered.
     #[inline]
     pub const fn len(&self) -> usize {
-        self.len as usize
+        self.len.get() as usize
     }
 
     /// Whether no call takes a place.
     #[inline]
     pub const fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len.get() == 0
     }
 
-    /// Opens a call for `waiter`. The waiter is dropped if the table is full.
-    #[inline]
-    pub fn open(&mut self, waiter: W) -> Result<CallNumber, TableFull> {
-        let index = self.free;
-        // The end of the free list is beyond every place, so one check serves both.
-        let Some(entry) = self.entries.get_mut(index as usize) else {
-            return self.open_new(waiter);
-        };
-        self.free = entry.state();
-        self.len += 1;
-        let generation = match mutated(Mutant::GenerationReused) {
-            true => entry.number.generation(),
-            false => next_generation(entry.number.generation()),
-        };
-        *entry = Entry { number: CallNumber::new(index, generation), waiter };
-        Ok(entry.number)
+    /// The place of this index, if it has been made.
+    #[inline(always)]
+    fn entry(&self, index: u32) -> Option<&Entry<W>> {
+        match self.first.get(index as usize) {
+            None => self.entry_beyond(index),
+            first => first,
+        }
     }
 
     #[cold]
     #[inline(never)]
-    fn open_new(&mut self, waiter: W) -> Result<CallNumber, TableFull> {
-        let index = self.entries.len();
-        if index >= CALLS_PER_SESSION_MAX {
-            return Err(TableFull);
+    fn entry_beyond(&self, index: u32) -> Option<&Entry<W>> {
+        let (run, at) = beyond(index)?;
+        self.further.get(run)?.get()?.get(at)
+    }
+
+    /// Opens a call for `waiter`.
+    ///
+    /// # Errors
+    /// When the table is full.
+    #[inline(always)]
+    pub fn open(&self, waiter: W) -> Result<CallNumber, TableFull> {
+        let index = self.free.get();
+        // The end of the free list is beyond every place, so one check serves both.
+        match self.first.get(index as usize) {
+            Some(entry) => Ok(self.reopen(entry, index, waiter)),
+            None => self.open_beyond(index, waiter),
         }
-        let number = CallNumber::new(index as u32, 1);
-        self.entries.push(Entry { number, waiter });
-        self.len += 1;
+    }
+
+    /// Opens a call in a place that was free.
+    #[inline(always)]
+    fn reopen(&self, entry: &Entry<W>, index: u32, waiter: W) -> CallNumber {
+        self.free.set(entry.state());
+        self.len.set(self.len.get() + 1);
+        let generation = match mutated(Mutant::GenerationReused) {
+            true => entry.number.get().generation(),
+            false => next_generation(entry.number.get().generation()),
+        };
+        let number = CallNumber::new(index, generation);
+        entry.number.set(number);
+        entry.waiter.set(waiter);
+        number
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn open_beyond(&self, index: u32, waiter: W) -> Result<CallNumber, TableFull> {
+        match self.entry_beyond(index) {
+            Some(entry) => Ok(self.reopen(entry, index, waiter)),
+            None => self.open_new(waiter),
+        }
+    }
+
+    /// Opens a call in a place that was never used.
+    #[cold]
+    fn open_new(&self, waiter: W) -> Result<CallNumber, TableFull> {
+        let index = self.used.get();
+        if let Some((run, _)) = beyond(index) {
+            let made = || (0..FIRST << run).map(|_| Entry::default()).collect();
+            self.further.get(run).ok_or(TableFull)?.get_or_init(made);
+        }
+        let entry = self.entry(index).ok_or(TableFull)?;
+        let number = CallNumber::new(index, 1);
+        entry.number.set(number);
+        entry.waiter.set(waiter);
+        self.used.set(index + 1);
+        self.len.set(self.len.get() + 1);
         Ok(number)
     }
 
     /// Takes the answer to a call, once. The waiter stays in the table until [`Self::close`].
     #[inline]
-    pub fn answer(&mut self, call: CallNumber) -> Result<Answered<'_, W>, Rule> {
-        let Some(entry) = self.entries.get_mut(call.index() as usize) else {
+    pub fn answer(&self, call: CallNumber) -> Result<Answered<W>, Rule> {
+        let Some(entry) = self.entry(call.index()) else {
             return Err(not_open(call));
         };
         if entry.awaits(call) {
             if !mutated(Mutant::AnswerTwice) {
                 entry.set_state(ANSWERED);
             }
-            return Ok(Answered::Waiting(&mut entry.waiter));
+            return Ok(Answered::Waiting(entry.waiter.get()));
         }
-        if entry.number.generation() != call.generation() {
+        if entry.number.get().generation() != call.generation() {
             return Err(entry.refusal(call));
         }
         match entry.state() {
             ABANDONED if mutated(Mutant::AbandonedStays) => Ok(Answered::Abandoned),
             ABANDONED => {
-                entry.set_state(self.free);
-                self.free = call.index();
-                self.len -= 1;
+                self.free(entry, call.index());
                 Ok(Answered::Abandoned)
             }
             _ => Err(entry.refusal(call)),
@@ -203,11 +264,11 @@ impl<W: Copy> CallTable<W> {
     /// Takes the answer to a call, once, and closes it: [`Self::answer`] and [`Self::close`] in
     /// one step, for a waiter that reads the answer where it lies. `None` if it was abandoned.
     #[inline]
-    pub fn take(&mut self, call: CallNumber) -> Result<Option<W>, Rule> {
-        let Some(entry) = self.entries.get_mut(call.index() as usize) else {
+    pub fn take(&self, call: CallNumber) -> Result<Option<W>, Rule> {
+        let Some(entry) = self.entry(call.index()) else {
             return Err(not_open(call));
         };
-        let is_other = entry.number.generation() != call.generation();
+        let is_other = entry.number.get().generation() != call.generation();
         if is_other && !mutated(Mutant::GenerationUnchecked)
             || entry.state() != call.index() && entry.state() != ABANDONED
         {
@@ -216,7 +277,7 @@ impl<W: Copy> CallTable<W> {
         if entry.state() == ABANDONED && mutated(Mutant::AbandonedStays) {
             return Ok(None);
         }
-        Ok(self.release(call.index()))
+        Ok(self.release(entry, call.index()))
     }
 
     /// Closes a call that was answered, or whose frame was never sent, and gives back its waiter.
@@ -224,30 +285,30 @@ impl<W: Copy> CallTable<W> {
     /// A call whose frame was sent and is not answered must be abandoned instead: its answer would
     /// be held against the peer. `None` if there is no such call, or it was abandoned.
     #[inline]
-    pub fn close(&mut self, call: CallNumber) -> Option<W> {
-        self.waiter_mut(call)?;
-        self.release(call.index())
+    pub fn close(&self, call: CallNumber) -> Option<W> {
+        let entry = self.open_entry(call)?;
+        self.release(entry, call.index())
     }
 
     /// Gives up a call whose frame was sent. What to do next is in the answer.
     #[inline]
-    pub fn abandon(&mut self, call: CallNumber) -> Abandon<W> {
-        let Some(entry) = self.entries.get_mut(call.index() as usize) else {
+    pub fn abandon(&self, call: CallNumber) -> Abandon<W> {
+        let Some(entry) = self.entry(call.index()) else {
             return Abandon::Gone;
         };
-        let waiter = entry.waiter;
+        let waiter = entry.waiter.get();
         if entry.awaits(call) {
             entry.set_state(ABANDONED);
             if mutated(Mutant::AbandonFrees) {
-                self.release(call.index());
+                self.release(entry, call.index());
             }
             return Abandon::Cancel(waiter);
         }
         match entry.state() {
-            ANSWERED if entry.number.generation() == call.generation() => {
+            ANSWERED if entry.number.get().generation() == call.generation() => {
                 entry.set_state(ABANDONED);
                 if !mutated(Mutant::AnsweredStays) {
-                    self.release(call.index());
+                    self.release(entry, call.index());
                 }
                 Abandon::Answered(waiter)
             }
@@ -258,67 +319,98 @@ impl<W: Copy> CallTable<W> {
     /// Returns the waiter of a call that is open and has no answer.
     #[inline(always)]
     pub fn waiting(&self, call: CallNumber) -> Option<W> {
-        let entry = self.entries.get(call.index() as usize)?;
-        entry.awaits(call).then_some(entry.waiter)
+        let entry = self.entry(call.index())?;
+        entry.awaits(call).then(|| entry.waiter.get())
     }
 
     /// Takes the answer of a call that is open and has none, and closes it: [`Self::take`] where it is
     /// known that the call [waits](Self::waiting). Returns who waited.
     #[inline(always)]
-    pub fn close_waiting(&mut self, call: CallNumber) -> Option<W> {
-        let entry = self.entries.get_mut(call.index() as usize)?;
+    pub fn close_waiting(&self, call: CallNumber) -> Option<W> {
+        let entry = self.entry(call.index())?;
         if !entry.awaits(call) {
             return None;
         }
-        entry.set_state(self.free);
-        self.free = call.index();
-        self.len -= 1;
-        Some(entry.waiter)
+        self.free(entry, call.index());
+        Some(entry.waiter.get())
     }
 
-    /// The waiter of a call that is open or answered, and neither closed nor abandoned.
+    /// Returns the waiter of a call that is open or answered, and neither closed nor abandoned.
     #[inline]
-    pub fn waiter_mut(&mut self, call: CallNumber) -> Option<&mut W> {
-        let entry = self.entries.get_mut(call.index() as usize)?;
+    pub fn waiter(&self, call: CallNumber) -> Option<W> {
+        Some(self.open_entry(call)?.waiter.get())
+    }
+
+    /// Puts another waiter in the place of that of a call that is open or answered, and neither closed nor
+    /// abandoned. Returns that one.
+    #[inline]
+    pub fn exchange(&self, call: CallNumber, waiter: W) -> Option<W> {
+        Some(self.open_entry(call)?.waiter.replace(waiter))
+    }
+
+    #[inline]
+    fn open_entry(&self, call: CallNumber) -> Option<&Entry<W>> {
+        let entry = self.entry(call.index())?;
         let is_open = entry.state() == call.index() || entry.state() == ANSWERED;
-        (is_open && entry.number.generation() == call.generation()).then_some(&mut entry.waiter)
+        (is_open && entry.number.get().generation() == call.generation()).then_some(entry)
     }
 
     /// Ends every call that has no answer, because none can come any more, and yields the waiters.
     ///
     /// Abandoned calls end silently; answered ones stay until they are closed. Calls that were not
     /// reached when the iterator is dropped stay open.
-    pub fn drain(&mut self) -> impl Iterator<Item = (CallNumber, W)> + '_ {
+    pub fn drain(&self) -> impl Iterator<Item = (CallNumber, W)> + '_ {
         let mut index = 0;
         core::iter::from_fn(move || {
-            loop {
-                let entry = self.entries.get(index as usize)?;
-                let call = CallNumber::new(index, entry.number.generation());
+            while index < self.used.get() {
+                let entry = self.entry(index)?;
+                let call = CallNumber::new(index, entry.number.get().generation());
                 let ends = entry.awaits(call) || entry.state() == ABANDONED;
                 index += 1;
                 if mutated(Mutant::DrainForgets) && index == 2 {
                     continue;
                 }
-                if ends && let Some(waiter) = self.release(call.index()) {
+                if ends && let Some(waiter) = self.release(entry, call.index()) {
                     return Some((call, waiter));
                 }
             }
+            None
         })
     }
 
-    /// Frees a place that is taken.
+    /// Frees a place that is taken. Returns who waits there, unless the call was abandoned.
     #[inline]
-    fn release(&mut self, index: u32) -> Option<W> {
-        let entry = &mut self.entries[index as usize];
+    fn release(&self, entry: &Entry<W>, index: u32) -> Option<W> {
         let old = entry.state();
-        entry.set_state(self.free);
-        self.free = index;
-        self.len -= 1;
-        (old == index || old == ANSWERED).then_some(entry.waiter)
+        self.free(entry, index);
+        (old == index || old == ANSWERED).then(|| entry.waiter.get())
+    }
+
+    #[inline(always)]
+    fn free(&self, entry: &Entry<W>, index: u32) {
+        entry.set_state(self.free.replace(index));
+        self.len.set(self.len.get() - 1);
     }
 }
 
-impl<W: Copy> Default for CallTable<W> {
+/// Where a place stands that is none of the first: its run, and where in that. None if it is one of those.
+#[inline]
+const fn beyond(index: u32) -> Option<(usize, usize)> {
+    let index = index as usize;
+    if index < FIRST {
+        return None;
+    }
+    let run = (index / FIRST).ilog2() as usize;
+    Some((run, index - (FIRST << run)))
+}
+
+impl<W> fmt::Debug for CallTable<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallTable").field("len", &self.len.get()).finish_non_exhaustive()
+    }
+}
+
+impl<W: Copy + Default> Default for CallTable<W> {
     fn default() -> CallTable<W> {
         CallTable::new()
     }
@@ -328,28 +420,29 @@ impl<W> Entry<W> {
     /// Whether the call is here, open and without an answer.
     #[inline(always)]
     fn awaits(&self, call: CallNumber) -> bool {
-        self.number == call
+        self.number.get() == call
     }
 
     /// One of the states, or the index of this place or of the next free one.
     #[inline(always)]
     fn state(&self) -> u32 {
-        self.number.index()
+        self.number.get().index()
     }
 
     #[inline(always)]
-    fn set_state(&mut self, state: u32) {
-        self.number = CallNumber::new(state, self.number.generation());
+    fn set_state(&self, state: u32) {
+        self.number.set(CallNumber::new(state, self.number.get().generation()));
     }
 
     /// The rule that an answer to `call` breaks here.
     #[cold]
     fn refusal(&self, call: CallNumber) -> Rule {
         let (index, generation) = (call.index(), call.generation());
-        let open = self.number.generation();
+        let open = self.number.get().generation();
         let is_free = self.state() != index && !matches!(self.state(), ANSWERED | ABANDONED);
         match open == generation {
             _ if is_free => not_open(call),
+            false if open == 0 => not_open(call),
             true => Rule::AnsweredTwice { index, generation },
             false => Rule::StaleGeneration { index, seen: generation, open },
         }

@@ -154,7 +154,7 @@ impl Session {
 
     /// Whether the reply of an open call is kept. None if the call is not open.
     fn is_answered(&self, call: CallNumber) -> Option<bool> {
-        let task = *self.core.calls().waiter_mut(call)?;
+        let task = self.core.calls().waiter(call)?;
         let others = self.answers.others.borrow();
         let other = others.0.get(call.index() as usize).and_then(Option::as_ref);
         Some(task == NO_TASK && !matches!(other, Some(Other::Waker(_))))
@@ -162,16 +162,15 @@ impl Session {
 
     /// Has an open call wait for somebody, or keep something. Returns who waited for it.
     fn change(&self, call: CallNumber, to: Result<Waiter, Other>) -> Option<Waiter> {
-        let mut calls = self.core.calls();
-        let entry = calls.waiter_mut(call)?;
+        let waits = self.core.calls().waiter(call)?;
         let mut others = self.answers.others.borrow_mut();
-        let was = others.take_waiter(call, *entry);
+        let was = others.take_waiter(call, waits);
         let (task, other) = match to {
             Ok(Waiter::Task(task)) => (task, None),
             Ok(Waiter::Waker(waker)) => (NO_TASK, Some(Other::Waker(waker))),
             Err(other) => (NO_TASK, Some(other)),
         };
-        *entry = task;
+        self.core.calls().exchange(call, task);
         if let Some(other) = other {
             others.put(call, other);
         }
@@ -222,9 +221,7 @@ impl Session {
 
     #[inline(always)]
     fn task_that_waits(&self, call: CallNumber) -> Option<TaskId> {
-        // To change, although it does not: that costs less than to count who looks.
-        let calls = self.core.calls();
-        calls.waiting(call).filter(|task| *task != NO_TASK)
+        self.core.calls().waiting(call).filter(|task| *task != NO_TASK)
     }
 
     /// Copies the answer that was not taken where it lay. Gives whether there was one.
@@ -255,12 +252,7 @@ impl Session {
     #[cold]
     #[inline(never)]
     fn keep(&self, call: CallNumber, kind: Kind, body: Body) -> Result<Option<Waiter>, Fault> {
-        // The table is not borrowed while the reply is kept.
-        let is_wanted = match self.core.calls().answer(call).map_err(misbehaved)? {
-            Answered::Abandoned => false,
-            Answered::Waiting(_) => true,
-        };
-        if !is_wanted {
+        if self.core.calls().answer(call).map_err(misbehaved)? == Answered::Abandoned {
             return Ok(None);
         }
         self.set_stashed(call);

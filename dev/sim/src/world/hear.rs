@@ -238,10 +238,10 @@ impl World {
         // later.
         let refused = frame.body == Body::Failure(FailCode::Refused);
         let core = Rc::clone(&end.core);
-        let waiter = core.calls().waiter_mut(call).copied();
+        let waiter = core.calls().waiter(call);
         let answered = match waiter {
             Some(Waiter { task: None, .. }) if !refused => match core.calls().answer(call)? {
-                Answered::Waiting(waiter) => Some(*waiter),
+                Answered::Waiting(waiter) => Some(waiter),
                 Answered::Abandoned => None,
             },
             _ => core.calls().take(call)?,

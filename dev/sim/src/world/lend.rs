@@ -255,7 +255,7 @@ impl World {
         };
         let step = loan.loan.told(wanted, end);
         let Some(end) = self.end(node, peer) else { return Ok(()) };
-        let Some(&mut Waiter { id, .. }) = end.core.calls().waiter_mut(call) else { return Ok(()) };
+        let Some(Waiter { id, .. }) = end.core.calls().waiter(call) else { return Ok(()) };
         self.settled_with(node, (peer, call), id, step)
     }
 
