@@ -47,6 +47,12 @@ mod packet;
 
 pub mod home;
 
+#[cfg(feature = "tls")]
+pub mod identity;
+
+#[cfg(feature = "tls")]
+pub mod tls;
+
 mod heard;
 
 mod bell;

@@ -1,0 +1,109 @@
+//! The file of an identity: certificates and a private key in PEM form, for their owner alone.
+//!
+//! [`super::Identity`] checks what the certificates say. Invariant: a file to which other users have rights is not
+//! read.
+
+use super::error::Flaw;
+use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
+use rustls_pki_types::pem::{PemObject, SectionKind};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Bytes of the longest file that is read.
+const FILE_BYTES_MAX: usize = 256 << 10;
+/// Rights of group and others in a mode.
+const STRANGERS: u32 = 0o077;
+
+/// What a file of certificates and a private key holds.
+#[derive(Debug)]
+pub struct Bundle {
+    /// The certificates, in their order.
+    pub certificates: Vec<CertificateDer<'static>>,
+    /// The private keys.
+    pub keys: Vec<PrivateKeyDer<'static>>,
+    /// Which file it was.
+    stamp: Stamp,
+}
+
+/// Identifies a version of a file: its number, its length, the time when it was last written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    device: u64,
+    number: u64,
+    bytes: i64,
+    written: (i64, i64),
+}
+
+impl Stamp {
+    /// Returns the stamp of the file that is at this path now.
+    pub(super) fn of(path: &Path) -> Result<Stamp, Flaw> {
+        rustix::fs::stat(path).map(Stamp::new).map_err(system("reading"))
+    }
+
+    fn new(stat: Stat) -> Stamp {
+        Stamp {
+            device: stat.st_dev,
+            number: stat.st_ino,
+            bytes: stat.st_size,
+            written: (stat.st_mtime, stat.st_mtime_nsec as i64),
+        }
+    }
+}
+
+impl Bundle {
+    /// Reads a file of PEM sections. Text between them, and sections of other kinds, are passed over.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is not its owner's alone, is too long, or has a section that is cut or
+    /// damaged.
+    pub fn read(path: &Path) -> Result<Bundle, Flaw> {
+        // A pipe would hold the program up before it is seen to be none.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file =
+            rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(system("opening"))?;
+        let stat = rustix::fs::fstat(&file).map_err(system("looking at"))?;
+        let ours = rustix::process::geteuid().as_raw();
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(Flaw::NoFile);
+        }
+        if stat.st_uid != ours {
+            return Err(Flaw::Owner { uid: stat.st_uid, ours });
+        }
+        if stat.st_mode & STRANGERS != 0 {
+            return Err(Flaw::Mode { mode: stat.st_mode });
+        }
+        let mut text = Vec::new();
+        let read = File::from(file).take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut text);
+        read.map_err(|error| system("reading")(errno(&error)))?;
+        if text.len() > FILE_BYTES_MAX {
+            return Err(Flaw::TooLong { max: FILE_BYTES_MAX });
+        }
+        Bundle::parse(&text, Stamp::new(stat))
+    }
+
+    fn parse(text: &[u8], stamp: Stamp) -> Result<Bundle, Flaw> {
+        let mut bundle = Bundle { certificates: Vec::new(), keys: Vec::new(), stamp };
+        for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(text) {
+            let (kind, der) = section.map_err(|error| Flaw::Pem { reason: error.to_string() })?;
+            match kind {
+                SectionKind::Certificate => bundle.certificates.push(der.into()),
+                kind => bundle.keys.extend(PrivateKeyDer::from_pem(kind, der)),
+            }
+        }
+        Ok(bundle)
+    }
+
+    pub(super) fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+}
+
+fn system(act: &'static str) -> impl Fn(rustix::io::Errno) -> Flaw {
+    move |error| Flaw::System { act, error }
+}
+
+fn errno(error: &io::Error) -> rustix::io::Errno {
+    rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO)
+}

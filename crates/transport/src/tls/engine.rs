@@ -1,0 +1,197 @@
+//! What rustls does for a connection: ciphertext in, plaintext out, and what follows from errors.
+//!
+//! Invariant: ciphertext that is not sent, and input that is not taken, are bounded by a few records.
+
+use super::error::TlsError;
+use super::socket::Raw;
+use rustix::io::Errno;
+use rustls::Connection;
+use std::io::{BufRead, Write};
+use std::os::fd::BorrowedFd;
+use upbeat_memory::socket::Span;
+
+/// Bytes of the longest plaintext in a record of TLS.
+pub(super) const RECORD_BYTES: usize = 16 << 10;
+
+/// The kinds of records with which a peer may begin: an alert, and the handshake.
+const BEGINNINGS: [u8; 2] = [21, 22];
+/// The first byte of a version in a record, of all versions of TLS.
+const VERSION: u8 = 3;
+
+/// Where plaintext goes: bytes of a region, and behind them bytes of this side.
+pub(super) struct Room<'a> {
+    into: Option<Span<'a>>,
+    rest: &'a mut [u8],
+    pub(super) filled: usize,
+}
+
+impl<'a> Room<'a> {
+    pub(super) fn new(into: Option<Span<'a>>, rest: &'a mut [u8]) -> Room<'a> {
+        Room { into, rest, filled: 0 }
+    }
+
+    /// Bytes that there is still room for.
+    pub(super) fn left(&self) -> usize {
+        self.into.map_or(0, |into| into.bytes) + self.rest.len() - self.filled
+    }
+
+    /// Takes as many of the bytes as there is room for: how many.
+    fn put(&mut self, bytes: &[u8]) -> usize {
+        let bytes = &bytes[..bytes.len().min(self.left())];
+        let (mut at, mut left) = (self.filled, bytes);
+        if let Some(Span { region, at: start, bytes }) = self.into {
+            let (first, rest) = left.split_at(left.len().min(bytes.saturating_sub(at)));
+            if !first.is_empty() {
+                region.write(start + at, first);
+            }
+            at = (at + first.len()).saturating_sub(bytes);
+            left = rest;
+        }
+        self.rest[at..at + left.len()].copy_from_slice(left);
+        self.filled += bytes.len();
+        bytes.len()
+    }
+}
+
+/// A connection of rustls, and what has come for it.
+pub(super) struct Engine {
+    pub(super) tls: Connection,
+    /// Ciphertext behind plaintext that the owner has not taken yet.
+    undecrypted: Vec<u8>,
+    /// How many of the first two bytes, which say whether the peer speaks TLS, have come.
+    seen: usize,
+    /// Why the connection cannot go on.
+    pub(super) fault: Option<TlsError>,
+    /// The socket takes nothing more: what the peer has sent is still to be read.
+    pub(super) deaf: bool,
+    /// The socket has nothing more.
+    pub(super) ended: bool,
+    /// The peer has said that it ends the connection.
+    pub(super) closed: bool,
+}
+
+impl Engine {
+    pub(super) fn new(mut tls: Connection) -> Engine {
+        // `Secured::send` bounds what it gives to rustls.
+        tls.set_buffer_limit(None);
+        Engine {
+            tls,
+            undecrypted: Vec::new(),
+            seen: 0,
+            fault: None,
+            deaf: false,
+            ended: false,
+            closed: false,
+        }
+    }
+
+    /// Sends ciphertext that waits, as far as the socket takes it. False if some still waits.
+    pub(super) fn flush(&mut self, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
+        while self.tls.wants_write() {
+            if self.deaf {
+                return Err(Errno::PIPE);
+            }
+            if let Err(error) = self.tls.write_tls(&mut Raw(socket)) {
+                match Errno::from_io_error(&error).unwrap_or(Errno::IO) {
+                    Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM => return Ok(false),
+                    error => {
+                        self.deaf = true;
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Encrypts plaintext.
+    pub(super) fn encrypt(&mut self, plaintext: &[u8]) -> Result<(), TlsError> {
+        match self.tls.writer().write(plaintext) {
+            Ok(bytes) if bytes == plaintext.len() => Ok(()),
+            // The key is worn out, and the peer has not answered the update.
+            _ => Err(self.fail(TlsError::Broken { reason: "it takes no more data".into() })),
+        }
+    }
+
+    /// Decrypts input, and moves the plaintext to `room`. Input for which `room` is too small is kept.
+    pub(super) fn decrypt(&mut self, mut come: &[u8], room: &mut Room<'_>) -> Result<(), TlsError> {
+        self.look(come)?;
+        while !come.is_empty() {
+            match self.tls.read_tls(&mut come) {
+                // Input behind the peer's close_notify is dropped.
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                // rustls takes no more before its plaintext is taken.
+                Err(_) if self.give(room) => continue,
+                Err(_) if self.has_plaintext() => break,
+                Err(error) => {
+                    return Err(self.fail(TlsError::Broken { reason: error.to_string() }));
+                }
+            }
+            if let Err(error) = self.tls.process_new_packets() {
+                self.give(room);
+                return Err(self.fail(error.into()));
+            }
+            self.give(room);
+        }
+        self.undecrypted.extend_from_slice(come);
+        Ok(())
+    }
+
+    /// Moves plaintext to `room`, and decrypts input that was kept for want of room.
+    pub(super) fn take(&mut self, room: &mut Room<'_>) -> Result<(), TlsError> {
+        self.give(room);
+        if !self.undecrypted.is_empty() && room.left() != 0 {
+            let come = std::mem::take(&mut self.undecrypted);
+            self.decrypt(&come, room)?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether there is plaintext that the owner has not taken.
+    pub(super) fn has_plaintext(&mut self) -> bool {
+        self.tls.reader().fill_buf().is_ok_and(|chunk| !chunk.is_empty())
+    }
+
+    /// Moves plaintext to `room`. Returns whether any was moved.
+    fn give(&mut self, room: &mut Room<'_>) -> bool {
+        let before = room.filled;
+        let mut reader = self.tls.reader();
+        while room.left() != 0 {
+            match reader.fill_buf() {
+                Ok([]) => {
+                    self.closed = true;
+                    break;
+                }
+                Ok(chunk) => {
+                    let bytes = room.put(chunk);
+                    reader.consume(bytes);
+                }
+                Err(_) => break,
+            }
+        }
+        room.filled != before
+    }
+
+    /// Checks the first two bytes: a peer that speaks plaintext gets an error of its own.
+    fn look(&mut self, come: &[u8]) -> Result<(), TlsError> {
+        let is_tls = match (self.seen, come) {
+            (0, [kind, VERSION, ..] | [kind]) => BEGINNINGS.contains(kind),
+            (0, [_, ..]) => false,
+            (1, [version, ..]) => *version == VERSION,
+            _ => true,
+        };
+        self.seen = (self.seen + come.len()).min(2);
+        if is_tls { Ok(()) } else { Err(self.fail(TlsError::PlaintextPeer)) }
+    }
+
+    /// Keeps the reason why the connection cannot go on: the first one counts.
+    pub(super) fn fail(&mut self, error: TlsError) -> TlsError {
+        self.fault.get_or_insert(error).clone()
+    }
+}
+
+/// Returns whether these are the first bytes of a peer that speaks TLS.
+pub(super) fn is_tls(first: &[u8]) -> bool {
+    matches!(first, [kind, VERSION, ..] if BEGINNINGS.contains(kind))
+}

@@ -1,0 +1,136 @@
+//! The file of an identity: what it must hold, and who may read it.
+#![cfg(feature = "tls")]
+
+mod secure;
+
+use secure::{Authority, Issued, Scratch, self_signed};
+use std::time::{Duration, SystemTime};
+use upbeat_transport::identity::{Flaw, Identity, IdentityError, Untrusted};
+
+const HOUR: i64 = 3600;
+
+fn pem(parts: &[&str]) -> String {
+    parts.concat()
+}
+
+#[test]
+fn an_identity_says_who_it_is_and_for_how_long() {
+    let (scratch, authority) = (Scratch::new(), Authority::new());
+    let uris = ["upbeat://demo/counter", "upbeat://demo/worker/*"];
+    let identity = scratch.identity(&format!("a note\n{}", authority.text(&uris)));
+    assert_eq!(identity.program().as_str(), "demo");
+    let names = identity.names();
+    assert!(names.covers(Some(&"worker/3".parse().unwrap())) && names.covers(None));
+    assert!(!names.covers(Some(&"desk".parse().unwrap())));
+    let left = identity.expires_in(SystemTime::now());
+    assert!((3_500..=3_600).contains(&left.as_secs()), "{left:?}");
+    let later = SystemTime::now() + Duration::from_secs(2 * HOUR as u64);
+    assert_eq!(identity.expires_in(later), Duration::ZERO);
+    assert!(format!("{identity:?}").contains("counter"));
+    fn shared_by_threads<T: Clone + Send + Sync>(_: &T) {}
+    shared_by_threads(&identity);
+}
+
+#[test]
+fn a_file_to_which_others_have_rights_is_refused() {
+    let (scratch, authority) = (Scratch::new(), Authority::new());
+    let text = authority.text(&["upbeat://demo/counter"]);
+    for mode in [0o640, 0o604, 0o660, 0o644] {
+        let path = scratch.write("open.pem", &text, mode);
+        let error = Identity::load(&path).unwrap_err();
+        assert!(matches!(error.flaw, Flaw::Mode { mode: found } if found & 0o777 == mode));
+        let shown = error.to_string();
+        assert!(shown.contains(&format!("chmod 600 {}", path.display())), "{shown}");
+    }
+    for mode in [0o600, 0o400] {
+        Identity::load(scratch.write("closed.pem", &text, mode)).unwrap();
+    }
+    let missing = Identity::load(scratch.0.join("missing.pem")).unwrap_err();
+    assert!(missing.to_string().contains("missing.pem failed: No such file"), "{missing}");
+    assert_eq!(Identity::load(&scratch.0).unwrap_err().flaw, Flaw::NoFile);
+}
+
+#[test]
+fn a_file_in_which_something_is_missing_is_refused() {
+    let (scratch, authority) = (Scratch::new(), Authority::new());
+    let Issued { certificate, key } = authority.issue(&["upbeat://demo/counter"], -HOUR, HOUR);
+    let other = Authority::new();
+    let (ca, leaf, key) = (authority.0.pem(), certificate.pem(), key.serialize_pem());
+    let nameless = authority.issue(&["https://example"], -HOUR, HOUR);
+    let expired = authority.issue(&["upbeat://demo/counter"], -2 * HOUR, -HOUR);
+    let early = authority.issue(&["upbeat://demo/counter"], HOUR, 2 * HOUR);
+    let of = |issued: &Issued| pem(&[&ca, &issued.certificate.pem(), &issued.key.serialize_pem()]);
+    let load = |text: &str| {
+        let error: IdentityError = Identity::load(scratch.write("a.pem", text, 0o600)).unwrap_err();
+        assert!(error.to_string().contains("a.pem"), "{error}");
+        error.flaw
+    };
+    assert_eq!(load(""), Flaw::NoAuthority);
+    assert_eq!(load(&pem(&[&leaf, &key])), Flaw::NoAuthority);
+    assert_eq!(load(&pem(&[&ca, &key])), Flaw::NoCertificate);
+    assert_eq!(load(&pem(&[&ca, &leaf])), Flaw::Keys { count: 0 });
+    assert_eq!(load(&pem(&[&ca, &leaf, &key, &key])), Flaw::Keys { count: 2 });
+    let stranger = expired.key.serialize_pem();
+    assert_eq!(load(&pem(&[&ca, &leaf, &stranger])), Flaw::OtherKey);
+    let stranger = Flaw::Untrusted(Untrusted::OtherAuthority);
+    assert_eq!(load(&pem(&[&other.0.pem(), &leaf, &key])), stranger);
+    assert!(matches!(load(&of(&nameless)), Flaw::Names(_)));
+    assert!(matches!(load(&of(&expired)), Flaw::Untrusted(Untrusted::Expired { .. })));
+    assert!(matches!(load(&of(&early)), Flaw::Untrusted(Untrusted::NotYetValid { .. })));
+    // What is signed by its own key is taken for an authority.
+    let alone = self_signed(&["upbeat://demo/counter"]);
+    let alone = pem(&[&alone.certificate.pem(), &alone.key.serialize_pem()]);
+    assert_eq!(load(&alone), Flaw::NoCertificate);
+    let half = &leaf[..leaf.len() / 2];
+    assert_eq!(load(&pem(&[&ca, half, "\n", &key])), Flaw::NoCertificate);
+    assert!(matches!(load(&pem(&[&ca, &key, half])), Flaw::Pem { .. }));
+    assert!(matches!(load(&leaf.replacen("MII", "?II", 1)), Flaw::Pem { .. }));
+    let damaged = "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n";
+    assert!(matches!(load(&pem(&[&ca, damaged, &key])), Flaw::Certificate { .. }));
+    assert!(matches!(load(&"x".repeat(300 << 10)), Flaw::TooLong { .. }));
+    // In any order.
+    Identity::load(scratch.write("a.pem", &pem(&[&key, &leaf, &ca]), 0o600)).unwrap();
+}
+
+#[test]
+fn any_bytes_in_a_certificate_are_refused_or_read() {
+    let (scratch, authority) = (Scratch::new(), Authority::new());
+    let issued = authority.issue(&["upbeat://demo/counter"], -HOUR, HOUR);
+    let der = issued.certificate.der().to_vec();
+    for at in 0..der.len() {
+        let mut damaged = der.clone();
+        damaged[at] ^= 0x81;
+        // A name, a time or a signature that is another: no panic is what counts.
+        let _ = upbeat_transport::identity::Certificate::parse(&damaged);
+        let cut = upbeat_transport::identity::Certificate::parse(&der[..at]);
+        assert!(cut.is_err(), "cut after {at} bytes");
+    }
+    drop(scratch);
+}
+
+#[test]
+fn a_file_that_is_replaced_is_loaded_again() {
+    let (scratch, authority) = (Scratch::new(), Authority::new());
+    let text = authority.text(&["upbeat://demo/counter"]);
+    let path = scratch.write("node.pem", &text, 0o600);
+    let identity = Identity::load(&path).unwrap();
+    let clone = identity.clone();
+    assert_eq!(identity.reload(), Ok(false));
+
+    let new = scratch.write("new.pem", &authority.text(&["upbeat://demo/desk"]), 0o600);
+    std::fs::rename(new, &path).unwrap();
+    assert_eq!(identity.reload(), Ok(true));
+    assert!(clone.names().covers(Some(&"desk".parse().unwrap())), "clones share it");
+    assert_eq!(clone.reload(), Ok(false));
+
+    // What is wrong leaves it as it was.
+    scratch.write("node.pem", &authority.text(&["upbeat://other/desk"]), 0o600);
+    let error = identity.reload().unwrap_err();
+    assert!(matches!(error.flaw, Flaw::OtherProgram { .. }), "{error}");
+    scratch.write("node.pem", "nothing", 0o600);
+    assert_eq!(identity.reload().unwrap_err().flaw, Flaw::NoAuthority);
+    std::fs::remove_file(&path).unwrap();
+    assert!(matches!(identity.reload().unwrap_err().flaw, Flaw::System { .. }));
+    assert_eq!(identity.program().as_str(), "demo");
+    assert!(identity.names().covers(Some(&"desk".parse().unwrap())));
+}

@@ -1,0 +1,157 @@
+//! Authorities and identities of tests, and connections under TLS over a socket pair.
+
+#![allow(dead_code)]
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, SanType, date_time_ymd,
+};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use std::fs::Permissions;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use upbeat_transport::identity::Identity;
+use upbeat_transport::tls::{Secured, Shake, TlsError};
+
+const HOUR: i64 = 3600;
+
+/// A directory of a test's own, which goes with it.
+pub(crate) struct Scratch(pub(crate) PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Scratch {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("upbeat-tls-{}-{count}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+
+    /// Writes a file with this mode.
+    pub(crate) fn write(&self, name: &str, text: &str, mode: u32) -> PathBuf {
+        let path = self.0.join(name);
+        let _ = std::fs::remove_file(&path);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    /// Loads an identity from these sections.
+    pub(crate) fn identity(&self, text: &str) -> Identity {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("{}.pem", COUNT.fetch_add(1, Ordering::Relaxed));
+        Identity::load(self.write(&name, text, 0o600)).unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a certificate is issued with.
+pub(crate) struct Issued {
+    pub(crate) certificate: rcgen::Certificate,
+    pub(crate) key: KeyPair,
+}
+
+/// An authority.
+pub(crate) struct Authority(pub(crate) CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    pub(crate) fn new() -> Authority {
+        let mut params = params(&[], -HOUR, 24 * HOUR);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "the authority of tests");
+        Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    /// Issues a certificate that is valid from so many seconds before now until so many after.
+    pub(crate) fn issue(&self, uris: &[&str], from: i64, until: i64) -> Issued {
+        let key = KeyPair::generate().unwrap();
+        let certificate = params(uris, from, until).signed_by(&key, &self.0).unwrap();
+        Issued { certificate, key }
+    }
+
+    /// The text of an identity for these names.
+    pub(crate) fn text(&self, uris: &[&str]) -> String {
+        let Issued { certificate, key } = self.issue(uris, -HOUR, HOUR);
+        [self.0.pem(), certificate.pem(), key.serialize_pem()].concat()
+    }
+}
+
+/// A certificate that its own key has signed.
+pub(crate) fn self_signed(uris: &[&str]) -> Issued {
+    let key = KeyPair::generate().unwrap();
+    Issued { certificate: params(uris, -HOUR, HOUR).self_signed(&key).unwrap(), key }
+}
+
+fn params(uris: &[&str], from: i64, until: i64) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    let uri = |uri: &&str| SanType::URI((*uri).try_into().unwrap());
+    params.subject_alt_names = uris.iter().map(uri).collect();
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let at = |offset: i64| {
+        date_time_ymd(1970, 1, 1) + Duration::from_secs(now.checked_add_signed(offset).unwrap())
+    };
+    (params.not_before, params.not_after) = (at(from), at(until));
+    params
+}
+
+pub(crate) fn pair() -> (OwnedFd, OwnedFd) {
+    socket_pair(SocketType::STREAM)
+}
+
+/// A pair of sockets that keep writes apart.
+pub(crate) fn packets() -> (OwnedFd, OwnedFd) {
+    socket_pair(SocketType::SEQPACKET)
+}
+
+fn socket_pair(kind: SocketType) -> (OwnedFd, OwnedFd) {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None).unwrap()
+}
+
+/// A pair of sockets that take little.
+pub(crate) fn tight_pair() -> (OwnedFd, OwnedFd) {
+    let (one, other) = pair();
+    for socket in [&one, &other] {
+        sockopt::set_socket_send_buffer_size(socket, 1).unwrap();
+    }
+    (one, other)
+}
+
+/// A client and a server that have not shaken hands.
+pub(crate) fn strangers(client: &Identity, server: &Identity) -> (Secured, Secured) {
+    let (one, other) = pair();
+    (Secured::client(one, client).unwrap(), Secured::server(other, server).unwrap())
+}
+
+/// Goes on with both handshakes until each has ended or waits for the other.
+pub(crate) fn shake(client: &Secured, server: &Secured) -> [Result<Shake, TlsError>; 2] {
+    let mut last = [client.handshake(), server.handshake()];
+    for _ in 0..100 {
+        let next = [client.handshake(), server.handshake()];
+        if next == last && !next.contains(&Ok(Shake::WantsWrite)) {
+            return next;
+        }
+        last = next;
+    }
+    panic!("the handshake does not end: {last:?}");
+}
+
+/// Two nodes of one program, `counter` and a handle, that have shaken hands.
+pub(crate) fn connected() -> (Secured, Secured) {
+    let (scratch, authority) = (Scratch::new(), Authority::new());
+    let server = scratch.identity(&authority.text(&["upbeat://demo/counter"]));
+    let client = scratch.identity(&authority.text(&["upbeat://demo"]));
+    let (client, server) = strangers(&client, &server);
+    assert_eq!(shake(&client, &server), [Ok(Shake::Done), Ok(Shake::Done)]);
+    (client, server)
+}
