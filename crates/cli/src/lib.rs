@@ -1,5 +1,6 @@
 //! The `upbeat` command. `demo` shows a program of three nodes; `bench` measures what this machine
-//! charges, and what Upbeat adds to it; `bill` says where the time of a running program went.
+//! charges, and what Upbeat adds to it; `bill` says where the time of a running program went; `keys` makes
+//! the certificates by which nodes of several hosts know each other.
 //!
 //! Each subcommand is a module with its arguments and a `run`; this file only picks one. It is a
 //! library so that `dev/bench` measures with the machinery of `bench`; what is public is what
@@ -10,6 +11,7 @@
 pub mod bench;
 mod demo;
 mod bill;
+mod keys;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -31,6 +33,8 @@ enum Command {
     Bench(bench::Arguments),
     /// Show where the time of a running program's calls and messages went.
     Bill(bill::Arguments),
+    /// Make the certificates by which a program's nodes on several hosts know each other.
+    Keys(keys::Arguments),
     /// The second process of `bench`, which `bench` starts itself.
     #[command(hide = true)]
     BenchPeer(bench::pair::PeerArguments),
@@ -47,6 +51,7 @@ pub fn main() -> ExitCode {
             .map_err(|error| format!("node `{}`: {error}", arguments.node())),
         Command::Bench(arguments) => bench::run(&arguments).map_err(|error| error.to_string()),
         Command::Bill(arguments) => bill::run(&arguments).map_err(|error| error.to_string()),
+        Command::Keys(arguments) => keys::run(&arguments).map_err(|error| error.to_string()),
         Command::BenchPeer(arguments) => {
             bench::run_peer(&arguments).map_err(|error| format!("the second process: {error}"))
         }

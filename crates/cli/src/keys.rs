@@ -1,0 +1,159 @@
+//! `upbeat keys`: a program's private authority, and the identities of its nodes.
+//!
+//! The authority is a file of a certificate and its key, needed only where identities are issued. An
+//! identity is a file of its own ([`upbeat_transport::identity`]). Files are made whole under another name,
+//! for their owner alone, and take their place once they are found to be good.
+
+mod error;
+mod target;
+mod authority;
+mod issue;
+mod show;
+
+use clap::{Args, Subcommand};
+use error::KeysError;
+use std::path::PathBuf;
+use upbeat_core::name::ProgramName;
+use upbeat_transport::identity::Pattern;
+
+const EXAMPLES: &str = "\
+Examples:
+  upbeat keys init --program demo                             the authority, once
+  upbeat keys issue --program demo counter -o counter.pem     the identity of node `counter`
+  upbeat keys issue --program demo 'worker/*' -o worker.pem   of all nodes below `worker/`
+  upbeat keys issue --program demo --handle -o handle.pem     of handles, which have no name
+  upbeat keys show counter.pem                                names, authority, validity
+
+Copy each identity to the host of its node (`install -m 600`), and start the node with
+UPBEAT_IDENTITY=counter.pem. The authority stays where it is.";
+
+/// What `upbeat keys` is told.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What `upbeat keys` can do.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make the private authority of a program
+    #[command(after_help = EXAMPLES)]
+    Init(InitArguments),
+    /// Issue the identity of nodes, signed by the authority
+    #[command(after_help = EXAMPLES)]
+    Issue(IssueArguments),
+    /// Show what an identity or an authority says
+    #[command(after_help = EXAMPLES)]
+    Show(ShowArguments),
+}
+
+/// Of which program, and where its authority is.
+#[derive(Debug, Args)]
+struct Whose {
+    /// The program; without it UPBEAT_PROGRAM, else `default`
+    #[arg(long, value_name = "NAME")]
+    program: Option<ProgramName>,
+
+    /// The directory of the authority; without it `upbeat` in $XDG_CONFIG_HOME or ~/.config
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// What `upbeat keys init` is told.
+#[derive(Debug, Args)]
+struct InitArguments {
+    #[command(flatten)]
+    whose: Whose,
+
+    /// For how many days it is valid
+    #[arg(long, value_name = "N", default_value_t = 3650, value_parser = days())]
+    days: u32,
+
+    /// Take the place of an authority that is there: what it has issued is worth nothing then
+    #[arg(long)]
+    force: bool,
+}
+
+/// What `upbeat keys issue` is told.
+#[derive(Debug, Args)]
+struct IssueArguments {
+    /// Nodes that may use the identity: `counter`, `worker/*`, or `*` for all
+    #[arg(value_name = "NODE", required_unless_present = "handle", conflicts_with = "handle")]
+    nodes: Vec<Pattern>,
+
+    /// Issue it for handles alone, which have no name
+    #[arg(long)]
+    handle: bool,
+
+    #[command(flatten)]
+    whose: Whose,
+
+    /// For how many days it is valid: nothing revokes it before
+    #[arg(long, value_name = "N", default_value_t = 90, value_parser = days())]
+    days: u32,
+
+    /// The file of the identity
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+
+    /// Take the place of a file that is there
+    #[arg(long)]
+    force: bool,
+}
+
+/// What `upbeat keys show` is told.
+#[derive(Debug, Args)]
+struct ShowArguments {
+    /// The file of an identity or of an authority
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+fn days() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=36_500)
+}
+
+/// `upbeat keys`.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), KeysError> {
+    match &arguments.command {
+        Command::Init(arguments) => {
+            let InitArguments { whose, days, force } = arguments;
+            authority::init(&whose.program()?, &whose.directory()?, *days, *force)
+        }
+        Command::Issue(arguments) => {
+            let IssueArguments { nodes, whose, days, output, force, .. } = arguments;
+            let authority = authority::path(&whose.program()?, &whose.directory()?);
+            let names = issue::names(whose.program()?, nodes)?;
+            issue::issue(&authority, &names, *days, output, *force)
+        }
+        Command::Show(arguments) => show::show(&arguments.file, arguments.json),
+    }
+}
+
+impl Whose {
+    fn program(&self) -> Result<ProgramName, KeysError> {
+        if let Some(program) = &self.program {
+            return Ok(program.clone());
+        }
+        let program = std::env::var("UPBEAT_PROGRAM").unwrap_or_else(|_| "default".into());
+        program.parse().map_err(KeysError::Program)
+    }
+
+    fn directory(&self) -> Result<PathBuf, KeysError> {
+        if let Some(directory) = &self.dir {
+            return Ok(directory.clone());
+        }
+        let of = |variable| std::env::var_os(variable).map(PathBuf::from);
+        let absolute = |path: &PathBuf| path.is_absolute();
+        let config = of("XDG_CONFIG_HOME").filter(absolute);
+        let config =
+            config.or_else(|| of("HOME").filter(absolute).map(|home| home.join(".config")));
+        config.map(|config| config.join("upbeat")).ok_or(KeysError::NoHome)
+    }
+}

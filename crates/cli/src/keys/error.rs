@@ -1,0 +1,130 @@
+//! Why keys cannot be made or shown.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use upbeat_core::name::NameError;
+use upbeat_transport::identity::{Flaw, IdentityError, Moment};
+
+/// Why keys cannot be made or shown.
+#[derive(Debug)]
+pub(crate) enum KeysError {
+    /// The environment's program has no name that a program can have.
+    Program(NameError),
+    /// There is no directory of this user for the authority.
+    NoHome,
+    /// A file is there already.
+    Exists(PathBuf),
+    /// A path names something that is no plain file.
+    NoFile(PathBuf),
+    /// The directory for a file is none, or nothing can be made in it.
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// A file cannot be written.
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// A node is named whose name no node can have with this program.
+    Names(String),
+    /// There is no authority.
+    NoAuthority {
+        /// Where it would be.
+        path: PathBuf,
+        /// Its program.
+        program: String,
+    },
+    /// The file of the authority cannot be used.
+    Authority {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The authority has expired.
+    Expired {
+        /// The file.
+        path: PathBuf,
+        /// When.
+        at: Moment,
+    },
+    /// What was made is no identity.
+    Identity(IdentityError),
+    /// A file that is to be shown cannot be read.
+    Read(IdentityError),
+    /// A key or a certificate cannot be made.
+    Make(String),
+    /// The results cannot be written.
+    Output(io::Error),
+}
+
+impl KeysError {
+    /// For `map_err`: the file at `path` has this flaw.
+    pub(crate) fn read(path: &std::path::Path) -> impl Fn(Flaw) -> KeysError {
+        move |flaw| KeysError::Read(IdentityError { path: path.into(), flaw })
+    }
+}
+
+impl From<rcgen::Error> for KeysError {
+    fn from(error: rcgen::Error) -> KeysError {
+        KeysError::Make(error.to_string())
+    }
+}
+
+impl fmt::Display for KeysError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeysError::Program(error) => write!(f, "UPBEAT_PROGRAM: {error}"),
+            KeysError::NoHome => write!(
+                f,
+                "there is no place for the authority: neither XDG_CONFIG_HOME nor HOME is set; name a \
+                 directory with --dir"
+            ),
+            KeysError::Exists(path) => {
+                let path = path.display();
+                write!(f, "{path} is there already: name another file, or replace it with --force")
+            }
+            KeysError::NoFile(path) => {
+                write!(f, "{} is no plain file: name another path", path.display())
+            }
+            KeysError::Directory { path, error } => write!(
+                f,
+                "nothing can be written in {}: {error}; name a directory that is there and yours",
+                path.display()
+            ),
+            KeysError::Write { path, error } => {
+                write!(f, "{} cannot be written: {error}", path.display())
+            }
+            KeysError::Names(reason) => write!(f, "{reason}"),
+            KeysError::NoAuthority { path, program } => write!(
+                f,
+                "program `{program}` has no authority at {}: make one with `upbeat keys init --program \
+                 {program}`, or name its directory with --dir",
+                path.display()
+            ),
+            KeysError::Authority { path, reason } => write!(
+                f,
+                "{} is no authority that can be used: {reason}; `upbeat keys init` makes one",
+                path.display()
+            ),
+            KeysError::Expired { path, at } => write!(
+                f,
+                "the authority at {} has expired at {at}: make another with `upbeat keys init --force`, \
+                 and issue all identities anew",
+                path.display()
+            ),
+            KeysError::Identity(error) => write!(f, "what was made cannot be used: {error}"),
+            KeysError::Read(error) => write!(f, "{error}"),
+            KeysError::Make(reason) => write!(f, "a certificate cannot be made: {reason}"),
+            KeysError::Output(error) => write!(f, "the results cannot be written: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for KeysError {}
