@@ -8,7 +8,7 @@ mod threads;
 mod crowd;
 mod circle;
 
-use crate::bench::control::{Control, Done, Job, Offer};
+use crate::bench::control::{Control, Job, Offer};
 use crate::bench::error::BenchError;
 use crate::bench::flight;
 use crate::bench::ground::{self, Ground};
@@ -17,7 +17,7 @@ use crate::bench::pair::{Pair, Server};
 use crate::bench::pin::Cpus;
 use crate::bench::report::Row;
 use crate::bench::rounds::{Floor, Rate, Subject};
-use crate::bench::socket::{answer, ask};
+use crate::bench::socket::{self, answer, ask};
 use crate::bench::timing::{Round, Shape, Work};
 use circle::Circle;
 use crowd::Crowd;
@@ -43,15 +43,24 @@ enum Kind {
     /// Many calls at once.
     Flight(Policy),
     /// One message after another over a bare socket, both sides reading until there is something.
-    Socket,
+    Socket(Bare),
     /// One call after another, from a node of another process that shares no memory.
     Stream(Payload, Policy),
+    /// One call after another, from a node that knows the other by its address.
+    Tcp(Payload, Policy),
     /// One call after another, from a thread that has no node.
     Handle(Waits),
     /// One call after another, to a node with many idle sessions.
     Crowd,
     /// So many nodes in a ring, each calling the next.
     Circle(usize, Policy),
+}
+
+/// Which bare socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bare {
+    Unix,
+    Tcp,
 }
 
 /// A case: what is measured, and its path.
@@ -87,7 +96,10 @@ fn cases() -> Vec<Case> {
         add(path, about, Kind::Flight(policy));
     }
     let about = "round trip of 8 bytes over a unix stream socket, both sides reading until there is something";
-    add("unix/polling".to_owned(), about.to_owned(), Kind::Socket);
+    add("unix/polling".to_owned(), about.to_owned(), Kind::Socket(Bare::Unix));
+    let about =
+        "round trip of 8 bytes over TCP on this host, both sides reading until there is something";
+    add("tcp/polling".to_owned(), about.to_owned(), Kind::Socket(Bare::Tcp));
     for (payload, policy) in [
         (Payload::Null, Policy::Polling),
         (Payload::KiB1, Policy::Polling),
@@ -97,6 +109,8 @@ fn cases() -> Vec<Case> {
         let (size, what, word) = (payload.word(), payload.about(), policy.word());
         let about = format!("{what} to another process over a byte stream, both {word}");
         add(format!("{size}/stream/{word}"), about, Kind::Stream(payload, policy));
+        let about = format!("{what} to another process over TCP on this host, both {word}");
+        add(format!("{size}/tcp/{word}"), about, Kind::Tcp(payload, policy));
     }
     let about = "call of nothing from a blocking handle, in a thread that has no node";
     add("null/shared/handle".to_owned(), about.to_owned(), Kind::Handle(Waits::Blocking));
@@ -124,12 +138,12 @@ pub(crate) fn subjects(
     pair: &Pair,
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<Box<dyn Subject>>, BenchError> {
-    let Done = pair.control().receive()?;
-    let [socket] = ground::receive(pair.control())?;
+    let addresses: Vec<String> = pair.control().receive()?;
+    let [unix, tcp] = ground::receive(pair.control())?;
     let all = cases();
     let baselines: Vec<String> =
         all.iter().filter(|case| wanted(&case.path)).filter_map(baseline).collect();
-    let stage = Rc::new(Stage::new(pair, socket));
+    let stage = Rc::new(Stage::new(pair, [unix, tcp], addresses));
     let mut subjects: Vec<Box<dyn Subject>> = Vec::new();
     for case in all {
         if wanted(&case.path) || baselines.contains(&case.path) {
@@ -148,6 +162,7 @@ fn baseline(case: &Case) -> Option<String> {
         Kind::Handle(Waits::Blocking) | Kind::Crowd | Kind::Flight(Policy::Polling) => of_polling(),
         Kind::Handle(Waits::InTokio) => Some("null/shared/handle".to_owned()),
         Kind::Stream(_, Policy::Polling) => Some("unix/polling".to_owned()),
+        Kind::Tcp(_, Policy::Polling) => Some("tcp/polling".to_owned()),
         Kind::Circle(8, policy) => Some(format!("ring2/shared/{}", policy.word())),
         _ => None,
     }
@@ -161,49 +176,59 @@ struct Stage {
     callers: RefCell<HashMap<&'static str, Rc<plain::Shared>>>,
     /// Those that share no memory, by policy.
     apart: RefCell<HashMap<&'static str, Rc<plain::Shared>>>,
-    /// A bare stream to the second process.
-    socket: OwnedFd,
+    /// Those over TCP, by policy.
+    far: RefCell<HashMap<&'static str, Rc<plain::Shared>>>,
+    /// Bare streams to the second process: a unix socket, and TCP.
+    sockets: [OwnedFd; 2],
+    /// Where the second process's nodes listen, by policy.
+    addresses: Vec<String>,
     locals: RefCell<HashMap<&'static str, Rc<plain::Local>>>,
 }
 
 impl Stage {
-    fn new(pair: &Pair, socket: OwnedFd) -> Stage {
+    fn new(pair: &Pair, sockets: [OwnedFd; 2], addresses: Vec<String>) -> Stage {
         Stage {
             scratch: pair.scratch().to_owned(),
             cpus: pair.cpus,
             callers: RefCell::default(),
             apart: RefCell::default(),
-            socket,
+            far: RefCell::default(),
+            sockets,
+            addresses,
             locals: RefCell::default(),
         }
     }
 
     fn shared(&self, policy: Policy) -> Result<Rc<plain::Shared>, BenchError> {
-        if let Some(shared) = self.callers.borrow().get(policy.word()) {
-            return Ok(Rc::clone(shared));
-        }
-        let shared = Rc::new(plain::Shared::new(&self.scratch, policy)?);
-        self.callers.borrow_mut().insert(policy.word(), Rc::clone(&shared));
-        Ok(shared)
+        kept(&self.callers, policy, || plain::Shared::new(&self.scratch, policy))
     }
 
     fn apart(&self, policy: Policy) -> Result<Rc<plain::Shared>, BenchError> {
-        if let Some(apart) = self.apart.borrow().get(policy.word()) {
-            return Ok(Rc::clone(apart));
-        }
-        let apart = Rc::new(plain::Shared::apart(&self.scratch, policy)?);
-        self.apart.borrow_mut().insert(policy.word(), Rc::clone(&apart));
-        Ok(apart)
+        kept(&self.apart, policy, || plain::Shared::apart(&self.scratch, policy))
+    }
+
+    fn far(&self, policy: Policy) -> Result<Rc<plain::Shared>, BenchError> {
+        let at = &self.addresses[policy as usize];
+        kept(&self.far, policy, || plain::Shared::far(&self.scratch, at, policy))
     }
 
     fn local(&self, policy: Policy) -> Result<Rc<plain::Local>, BenchError> {
-        if let Some(local) = self.locals.borrow().get(policy.word()) {
-            return Ok(Rc::clone(local));
-        }
-        let local = Rc::new(plain::Local::new(policy, self.cpus.server)?);
-        self.locals.borrow_mut().insert(policy.word(), Rc::clone(&local));
-        Ok(local)
+        kept(&self.locals, policy, || plain::Local::new(policy, self.cpus.server))
     }
+}
+
+/// What is kept for a policy, made if it is not there yet.
+fn kept<T>(
+    all: &RefCell<HashMap<&'static str, Rc<T>>>,
+    policy: Policy,
+    make: impl FnOnce() -> Result<T, BenchError>,
+) -> Result<Rc<T>, BenchError> {
+    if let Some(one) = all.borrow().get(policy.word()) {
+        return Ok(Rc::clone(one));
+    }
+    let one = Rc::new(make()?);
+    all.borrow_mut().insert(policy.word(), Rc::clone(&one));
+    Ok(one)
 }
 
 /// What a subject works with, once it has begun.
@@ -232,7 +257,8 @@ impl CallSubject {
                 Doing::Shared(self.stage.shared(policy)?)
             }
             Kind::Stream(_, policy) => Doing::Shared(self.stage.apart(policy)?),
-            Kind::Socket => Doing::Socket,
+            Kind::Tcp(_, policy) => Doing::Shared(self.stage.far(policy)?),
+            Kind::Socket(_) => Doing::Socket,
             Kind::Local(_, policy) => Doing::Local(self.stage.local(policy)?),
             Kind::Handle(waits) => Doing::Handle(HandleCalls::new(scratch, waits)),
             Kind::Crowd => Doing::Crowd(Crowd::new(scratch, pair.peer_pid())?),
@@ -261,6 +287,7 @@ impl Subject for CallSubject {
             Kind::Circle(..) => Floor::Nothing,
             Kind::Shared(_, Policy::Sleeping | Policy::Adaptive)
             | Kind::Stream(_, Policy::Sleeping | Policy::Adaptive)
+            | Kind::Tcp(_, Policy::Sleeping | Policy::Adaptive)
             | Kind::Local(_, Policy::Sleeping | Policy::Adaptive) => Floor::Eventfds,
             _ => Floor::Lines,
         }
@@ -288,10 +315,14 @@ impl Subject for CallSubject {
             return local.round(payload, work);
         }
         pair.round(Job::Case(self.case.path.clone()), work, |ground| match (doing, kind) {
-            (Doing::Shared(shared), Kind::Shared(payload, _) | Kind::Stream(payload, _)) => {
-                shared.round(payload, work)
+            (
+                Doing::Shared(shared),
+                Kind::Shared(payload, _) | Kind::Stream(payload, _) | Kind::Tcp(payload, _),
+            ) => shared.round(payload, work),
+            (Doing::Socket, Kind::Socket(bare)) => {
+                ask(&stage.sockets[bare as usize], work, RecvFlags::DONTWAIT)
             }
-            (Doing::Socket, _) => ask(&stage.socket, work, RecvFlags::DONTWAIT),
+            (Doing::Socket, _) => Err(BenchError::protocol("a socket beside others")),
             (Doing::Shared(shared), _) => shared.flight(work),
             (Doing::Handle(handle), _) => handle.round(work),
             (Doing::Crowd(crowd), _) => crowd.round(work),
@@ -311,8 +342,8 @@ impl Subject for CallSubject {
 pub(crate) struct CallServer {
     hosts: HashMap<&'static str, Host>,
     crowded: Host,
-    /// A bare stream to the first process.
-    socket: OwnedFd,
+    /// Bare streams to the first process: a unix socket, and TCP.
+    sockets: [OwnedFd; 2],
     circles: HashMap<String, Circle>,
     scratch: PathBuf,
     cpus: Cpus,
@@ -326,19 +357,23 @@ pub(crate) fn server(
     cpus: Cpus,
 ) -> Result<CallServer, BenchError> {
     crowd::allow_descriptors()?;
-    let mut hosts = HashMap::new();
+    let (mut hosts, mut addresses) = (HashMap::new(), Vec::new());
     for policy in Policy::ALL {
-        let host = Host::new(&host_name(policy), Some(scratch), policy, Some(ground))?;
+        let host = Host::listening(&host_name(policy), scratch, policy, Some(ground))?;
+        addresses.extend(host.node.listens_at().map(|at| at.to_string()));
         hosts.insert(policy.word(), host);
     }
     let crowded = Host::new(crowd::HOST, Some(scratch), Policy::Polling, None)?;
-    let (socket, theirs) =
+    let (unix, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
             .map_err(BenchError::system("socketpair"))?;
-    control.send(&Done)?;
-    control.send_with(&Offer { segments: Vec::new() }, &[theirs.as_fd()])?;
+    let (tcp, their_tcp) = socket::tcp_pair()?;
+    control.send(&addresses)?;
+    let sockets = [theirs.as_fd(), their_tcp.as_fd()];
+    control.send_with(&Offer { segments: Vec::new() }, &sockets)?;
+    let sockets = [unix, tcp];
     let (circles, scratch) = (HashMap::new(), scratch.to_owned());
-    Ok(CallServer { hosts, crowded, socket, circles, scratch, cpus })
+    Ok(CallServer { hosts, crowded, sockets, circles, scratch, cpus })
 }
 
 impl Server for CallServer {
@@ -346,8 +381,11 @@ impl Server for CallServer {
         let unknown = || BenchError::protocol(format!("no call `{case}` needs a second process"));
         let kind = cases().into_iter().find(|one| one.path == case).map(|one| one.kind);
         match kind.ok_or_else(unknown)? {
-            Kind::Socket => answer(&self.socket, work, RecvFlags::DONTWAIT)?,
-            Kind::Shared(_, policy) | Kind::Stream(_, policy) | Kind::Flight(policy) => {
+            Kind::Socket(bare) => answer(&self.sockets[bare as usize], work, RecvFlags::DONTWAIT)?,
+            Kind::Shared(_, policy)
+            | Kind::Stream(_, policy)
+            | Kind::Tcp(_, policy)
+            | Kind::Flight(policy) => {
                 self.hosts.get(policy.word()).ok_or_else(unknown)?.round();
             }
             Kind::Handle(_) => {
@@ -389,6 +427,9 @@ mod tests {
             "1KiB-reference/shared/polling",
             "1KiB-vec/shared/polling",
             "4KiB/shared/polling",
+            "null/stream/polling",
+            "null/tcp/polling",
+            "null/tcp/sleeping",
             "null/shared/polling/64",
             "null/shared/handle",
             "null/shared/awaited",

@@ -125,6 +125,18 @@ impl Host {
         Ok(Host::of(node(name, directory, policy)?, ground))
     }
 
+    /// The same, which listens at a port of this host.
+    pub(crate) fn listening(
+        name: &str,
+        directory: &Path,
+        policy: Policy,
+        ground: Option<&Ground>,
+    ) -> Result<Host, BenchError> {
+        let builder = builder(name, Some(directory), policy).listen("127.0.0.1:0");
+        let node = builder.insecure_plaintext().build().map_err(refused("a node"))?;
+        Ok(Host::of(node, ground))
+    }
+
     /// The same, which sends so.
     pub fn flowing(
         name: &str,
@@ -174,6 +186,17 @@ impl Caller {
         policy: Policy,
     ) -> Result<Caller, BenchError> {
         let builder = builder(name, Some(directory), policy).shared_memory(false);
+        Ok(Caller::of(builder.build().map_err(refused("a node"))?, peer))
+    }
+
+    /// The same, which calls its peer at an address.
+    pub(crate) fn far(
+        name: &str,
+        peer: &str,
+        directory: &Path,
+        policy: Policy,
+    ) -> Result<Caller, BenchError> {
+        let builder = builder(name, Some(directory), policy).insecure_plaintext();
         Ok(Caller::of(builder.build().map_err(refused("a node"))?, peer))
     }
 

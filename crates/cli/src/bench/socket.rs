@@ -5,9 +5,29 @@ use crate::bench::timing::{Round, Work};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 
 /// Bytes of a message.
 const MESSAGE: usize = 8;
+
+/// Both ends of a TCP connection on this host, which sends small messages at once.
+pub(crate) fn tcp_pair() -> Result<(OwnedFd, OwnedFd), BenchError> {
+    let failed = |act| {
+        move |error: std::io::Error| BenchError::System {
+            act,
+            error: Errno::from_io_error(&error).unwrap_or(Errno::IO),
+        }
+    };
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed("bind"))?;
+    let at = listener.local_addr().map_err(failed("getsockname"))?;
+    let near = TcpStream::connect(at).map_err(failed("connect"))?;
+    let (far, _) = listener.accept().map_err(failed("accept"))?;
+    for end in [&near, &far] {
+        end.set_nodelay(true).map_err(failed("setsockopt"))?;
+    }
+    Ok((near.into(), far.into()))
+}
 
 /// Our side of round trips of a few bytes.
 pub(crate) fn ask(socket: impl AsFd, work: Work, flags: RecvFlags) -> Result<Round, BenchError> {
