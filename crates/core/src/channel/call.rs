@@ -10,6 +10,7 @@
 //! The invariant: a call is answered at most once, and an answer to an earlier use of a number is
 //! never taken for one to a later use.
 
+mod ending;
 mod serving;
 
 use alloc::boxed::Box;
@@ -22,6 +23,7 @@ use crate::frame::CallNumber;
 use crate::limits::CALLS_PER_SESSION_MAX;
 use crate::mutant::{Mutant, mutated};
 
+pub use self::ending::Ending;
 pub use self::serving::Serving;
 
 /// No place: the end of the free list.
@@ -112,34 +114,6 @@ impl fmt::Display for TableFull {
 }
 
 impl core::error::Error for TableFull {}
-
-/// How a call ends that has no reply when its session is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// It was never sent, so it has not run.
-    NotSent,
-    /// It was sent, so it may have run.
-    Unknown,
-}
-
-impl Ending {
-    /// Returns how a call ends that was sent or not.
-    ///
-    /// ```
-    /// use upbeat_core::channel::call::Ending;
-    ///
-    /// assert_eq!(Ending::of(true), Ending::Unknown);
-    /// assert_eq!(Ending::of(false), Ending::NotSent);
-    /// ```
-    pub fn of(is_sent: bool) -> Ending {
-        match is_sent {
-            true if mutated(Mutant::SentToldUnsent) => Ending::NotSent,
-            false if mutated(Mutant::UnsentToldUnknown) => Ending::Unknown,
-            true => Ending::Unknown,
-            false => Ending::NotSent,
-        }
-    }
-}
 
 impl<W: Copy + Default> CallTable<W> {
     /// A table without calls. It allocates when it grows, never in the steady state.

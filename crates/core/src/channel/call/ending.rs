@@ -1,0 +1,31 @@
+//! What a call is told whose session is lost.
+
+use crate::mutant::{Mutant, mutated};
+
+/// How a call ends that has no reply when its session is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It was never sent, so it has not run.
+    NotSent,
+    /// It was sent, so it may have run.
+    Unknown,
+}
+
+impl Ending {
+    /// Returns how a call ends that was sent or not.
+    ///
+    /// ```
+    /// use upbeat_core::channel::call::Ending;
+    ///
+    /// assert_eq!(Ending::of(true), Ending::Unknown);
+    /// assert_eq!(Ending::of(false), Ending::NotSent);
+    /// ```
+    pub fn of(is_sent: bool) -> Ending {
+        match is_sent {
+            true if mutated(Mutant::SentToldUnsent) => Ending::NotSent,
+            false if mutated(Mutant::UnsentToldUnknown) => Ending::Unknown,
+            true => Ending::Unknown,
+            false => Ending::NotSent,
+        }
+    }
+}
