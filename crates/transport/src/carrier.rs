@@ -97,13 +97,14 @@ impl Carrier {
     ) -> Carrier {
         Carrier {
             unshared,
-            ..Carrier::over_pipe(Pipe::new(socket), session, peer, old, Kind::Stream)
+            ..Carrier::over_pipe(Pipe::Plain(socket), session, peer, old, Kind::Stream)
         }
     }
 
     /// A session with a node of another host, over a connection, with our number of the session.
     pub(crate) fn over_network(pipe: Pipe, session: usize, peer: Peer) -> Carrier {
-        Carrier::over_pipe(pipe, session, peer, None, Kind::Tcp)
+        let kind = if pipe.is_plain() { Kind::Tcp } else { Kind::Tls };
+        Carrier::over_pipe(pipe, session, peer, None, kind)
     }
 
     fn over_pipe(
@@ -387,8 +388,10 @@ pub enum Kind {
     Shared,
     /// A byte stream over a unix socket, between processes of one host that share no memory.
     Stream,
-    /// A byte stream over TCP, between hosts.
+    /// A byte stream over TCP as it is, between hosts.
     Tcp,
+    /// A byte stream under TLS, between hosts.
+    Tls,
 }
 
 impl fmt::Display for Kind {
@@ -398,6 +401,7 @@ impl fmt::Display for Kind {
             Kind::Shared => "shared",
             Kind::Stream => "stream",
             Kind::Tcp => "tcp",
+            Kind::Tls => "tls",
         })
     }
 }

@@ -8,7 +8,9 @@
 use crate::carrier::{Carrier, Peer};
 use crate::error::{OpenError, Unreached, Whom};
 use crate::handshake::{Progress, Side, refusal_code};
+use crate::identity::Untrusted;
 use crate::stream::Pipe;
+use crate::tls::{PLAINTEXT_ALERT, Shake, TlsError, plaintext_meets};
 use rustix::io::Errno;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -40,6 +42,8 @@ pub(crate) struct Greeting {
     until_ms: u64,
     /// When the connection stood, or something came.
     heard_ms: Option<u64>,
+    /// Whether the handshake of TLS waits until the socket takes more.
+    shakes: bool,
 }
 
 enum Role {
@@ -58,6 +62,8 @@ enum Role {
 enum State {
     /// The connection.
     Connection,
+    /// Agreement on TLS, if there is to be any.
+    Agreement,
     Hello,
     Welcome,
     /// The peer's number of the session.
@@ -95,7 +101,7 @@ impl Greeting {
         now_ms: u64,
     ) -> Greeting {
         let role = Role::Listener { name: name.clone(), _pending: pending };
-        Greeting::new(us, role, State::Hello, pipe, at, now_ms)
+        Greeting::new(us, role, State::Agreement, pipe, at, now_ms)
     }
 
     fn new(
@@ -113,7 +119,21 @@ impl Greeting {
         let peer = Whom { name, pid: None, at: Some(at) };
         let (read, write) = (Vec::new(), Vec::new());
         let (started_ms, until_ms, heard_ms) = (now_ms, now_ms, None);
-        Greeting { us, role, state, pipe, peer, at, read, write, started_ms, until_ms, heard_ms }
+        let shakes = false;
+        Greeting {
+            us,
+            role,
+            state,
+            pipe,
+            peer,
+            at,
+            read,
+            write,
+            started_ms,
+            until_ms,
+            heard_ms,
+            shakes,
+        }
     }
 
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
@@ -150,7 +170,8 @@ impl Greeting {
 
     /// Whether it goes on when the socket takes bytes.
     pub(crate) fn wants_output(&self) -> bool {
-        matches!(self.state, State::Connection) || !self.write.is_empty()
+        let waits = self.shakes || !self.write.is_empty() || self.pipe.has_output();
+        matches!(self.state, State::Connection) || waits
     }
 
     /// Goes on as far as the connection allows. Ends with the session, or with an error, of which the peer
@@ -196,8 +217,10 @@ impl Greeting {
                 return Ok(None);
             }
             self.heard_ms = Some(now_ms);
-            self.say_hello();
-            return Ok(Some(State::Welcome));
+            return Ok(Some(State::Agreement));
+        }
+        if let State::Agreement = self.state {
+            return self.agree();
         }
         if !self.send()? {
             return Ok(None);
@@ -207,6 +230,45 @@ impl Greeting {
         }
         let Some(record) = self.receive(now_ms)? else { return Ok(None) };
         self.take(record).map(Some)
+    }
+
+    /// Goes on with the handshake of TLS. What the peer's certificate is for is compared before anything is said.
+    fn agree(&mut self) -> Result<Option<State>, OpenError> {
+        let shaken = self.pipe.shake().map_err(|why| self.no_agreement(why))?;
+        self.shakes = shaken == Shake::WantsWrite;
+        if shaken != Shake::Done {
+            return Ok(None);
+        }
+        match &self.role {
+            Role::Listener { .. } => Ok(Some(State::Hello)),
+            Role::Caller { wanted } => {
+                self.check(Some(wanted))?;
+                self.say_hello();
+                Ok(Some(State::Welcome))
+            }
+        }
+    }
+
+    /// Compares what the peer says to be with its certificate, if it had to show one.
+    fn check(&self, name: Option<&NodeName>) -> Result<(), OpenError> {
+        let checked = self.pipe.check(self.us.card.program.name(), name);
+        checked.map_err(|why: Untrusted| self.no_agreement(TlsError::Untrusted(why)))
+    }
+
+    fn no_agreement(&self, why: TlsError) -> OpenError {
+        OpenError::Tls { peer: self.peer.clone(), why: Box::new(why) }
+    }
+
+    /// What came is no record: says what it is.
+    #[cold]
+    fn strange(&self) -> OpenError {
+        match plaintext_meets(&self.read) {
+            Some(why) if self.pipe.is_plain() => {
+                let _ = self.pipe.send(&PLAINTEXT_ALERT, None);
+                self.no_agreement(why)
+            }
+            _ => self.unreached(Unreached::NotUpbeat),
+        }
     }
 
     /// Whether the connection stands.
@@ -254,7 +316,8 @@ impl Greeting {
                 Err(error) => return Err(self.unreached(Unreached::Network(error))),
             }
         }
-        Ok(true)
+        self.pipe.flush();
+        Ok(!self.pipe.has_output())
     }
 
     /// Takes the next record, once it is whole. No byte behind it is read.
@@ -266,7 +329,7 @@ impl Greeting {
                     return Ok(Some(record));
                 }
                 Ok(Parsed::NeedMore(missing)) => missing,
-                Err(Rule::RecordMagic { .. }) => return Err(self.unreached(Unreached::NotUpbeat)),
+                Err(Rule::RecordMagic { .. }) => return Err(self.strange()),
                 Err(Rule::RecordVersion { seen, known }) => {
                     let (peer, ours, theirs) = (self.peer.clone(), known, seen);
                     return Err(OpenError::WrongVersion { peer, ours, theirs });
@@ -331,6 +394,7 @@ impl Greeting {
             return Err(OpenError::WrongNode { peer, wanted, reached });
         }
         let (node, incarnation) = (name.clone(), self.us.card.incarnation);
+        self.check(hello.caller.as_ref())?;
         // It goes with the number of the session, once the caller's has come.
         Record::Welcome(Welcome { node, incarnation, version }).write(&mut self.write);
         Ok(State::Number { incarnation: hello.incarnation })

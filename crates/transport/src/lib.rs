@@ -39,6 +39,10 @@
 //! above it in this list.
 #![forbid(unsafe_code)]
 
+pub mod identity;
+
+pub mod tls;
+
 pub mod error;
 
 pub mod place;
@@ -46,12 +50,6 @@ pub mod place;
 mod packet;
 
 pub mod home;
-
-#[cfg(feature = "tls")]
-pub mod identity;
-
-#[cfg(feature = "tls")]
-pub mod tls;
 
 mod heard;
 

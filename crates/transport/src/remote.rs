@@ -8,12 +8,14 @@ mod options;
 
 mod listener;
 
-use crate::error::OpenError;
+use crate::error::{OpenError, Whom};
 use crate::greeting::{Greeting, unreached};
 use crate::handshake::Side;
 use crate::home::Home;
+use crate::identity::Identity;
 use crate::opening::Opening;
 use crate::stream::Pipe;
+use crate::tls::{Secured, TlsError};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::net::SocketAddr;
@@ -23,8 +25,10 @@ use upbeat_core::name::NodeName;
 pub use listener::Listener;
 
 /// How connections to other hosts behave.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Terms {
+    /// What this side shows, and whom it trusts: connections are under TLS. None has bytes go as they are.
+    pub identity: Option<Identity>,
     /// Milliseconds after which a peer that does not answer is lost.
     pub peer_timeout_ms: u32,
 }
@@ -37,7 +41,7 @@ pub fn connect(
     at: SocketAddr,
     session: usize,
     [now_ms, until_ms]: [u64; 2],
-    terms: Terms,
+    terms: &Terms,
 ) -> Result<Opening, OpenError> {
     let us = Side::new(home.card(), session)?;
     if !home.is_reachable() {
@@ -49,8 +53,24 @@ pub fn connect(
         Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
         Err(error) => return Err(unreached(at)(error)),
     }
-    let greeting = Greeting::call(us, Pipe::new(socket), to, at, [now_ms, until_ms]);
+    let peer = || Whom { name: Some(to.clone()), pid: None, at: Some(at) };
+    let pipe = match &terms.identity {
+        None => Pipe::Plain(socket),
+        Some(identity) => secured(Secured::client(socket, identity), peer)?,
+    };
+    let greeting = Greeting::call(us, pipe, to, at, [now_ms, until_ms]);
     Ok(Opening::remote(greeting))
+}
+
+/// A pipe under TLS, if what the identity says can be used.
+fn secured(
+    made: Result<Secured, TlsError>,
+    peer: impl FnOnce() -> Whom,
+) -> Result<Pipe, OpenError> {
+    match made {
+        Ok(secured) => Ok(Pipe::Tls(Box::new(secured))),
+        Err(why) => Err(OpenError::Tls { peer: peer(), why: Box::new(why) }),
+    }
 }
 
 fn socket(at: SocketAddr) -> Result<OwnedFd, Errno> {

@@ -86,7 +86,8 @@ impl Stream {
     pub(crate) fn pump(&self, lanes: &Lanes) -> bool {
         self.push(Why::Turn);
         let read = lanes.reader().taken();
-        if self.read.replace(read) != read {
+        // What lies in the pipe wakes nobody: it is taken in at once.
+        if self.read.replace(read) != read && !self.pipe.has_input() {
             return false;
         }
         self.pull()
@@ -131,7 +132,7 @@ impl Stream {
 
     /// Whether something waits until the pipe takes it.
     pub(crate) fn has_output(&self) -> bool {
-        self.outgoing.borrow().has_output()
+        self.outgoing.borrow().has_output() || self.pipe.has_output()
     }
 
     /// The owner has nothing to do: gives back memory that lies idle.

@@ -13,7 +13,7 @@ use upbeat_transport::opening::Step;
 
 /// Runs a case over every carrier.
 fn over_all(case: impl Fn(Kind)) {
-    over(&[Kind::Local, Kind::Shared, Kind::Stream, Kind::Tcp], case);
+    over(&[Kind::Local, Kind::Shared, Kind::Stream, Kind::Tcp, Kind::Tls], case);
 }
 
 /// Runs a case over those on which a node is found by its name.
@@ -33,7 +33,7 @@ fn over(kinds: &[Kind], case: impl Fn(Kind)) {
 
 /// Whether the peer is gone, behind what it has sent.
 fn is_closed(carrier: &Carrier) -> bool {
-    if carrier.kind == Kind::Tcp {
+    if carrier.peer.at.is_some() {
         common::wait(carrier, PollFlags::IN);
     }
     carrier.drain().unwrap().closed || carrier.drain().unwrap().closed
@@ -50,9 +50,10 @@ fn both_sides_know_each_other() {
         assert_eq!(near.peer.incarnation, stand.server.incarnation());
         assert_eq!(far.peer.incarnation, stand.client.incarnation());
         assert_eq!(near.page().incarnation(), stand.server.incarnation());
-        let pid = (kind != Kind::Tcp).then(std::process::id);
+        let is_remote = matches!(kind, Kind::Tcp | Kind::Tls);
+        let pid = (!is_remote).then(std::process::id);
         assert_eq!(near.peer.pid, pid);
-        assert_eq!(near.peer.at.is_some(), kind == Kind::Tcp);
+        assert_eq!(near.peer.at.is_some(), is_remote);
         assert_eq!((near.kind, far.kind), (kind, kind));
     });
 }
@@ -193,7 +194,9 @@ fn a_node_that_does_not_answer_is_given_up() {
         let pair = stand.accept(2, 3000).map(|mut opening| opening.step(3000));
         match pair {
             Some(Ok(Step::Done(carrier))) => assert!(is_closed(&carrier)),
-            Some(Err(OpenError::Closed { .. } | OpenError::Refused { .. })) => {}
+            Some(Err(
+                OpenError::Closed { .. } | OpenError::Refused { .. } | OpenError::Tls { .. },
+            )) => {}
             other => panic!("{kind}: {}", other.is_some()),
         }
         assert_eq!(common::descriptors(), before);
@@ -213,7 +216,8 @@ fn nobody_is_there() {
 
 #[test]
 fn a_refusal_arrives_with_its_words() {
-    over_all(|kind| {
+    // Under TLS there are no words before the peer is known.
+    over(&[Kind::Local, Kind::Shared, Kind::Stream, Kind::Tcp], |kind| {
         let stand = Stand::new(kind, "refusal");
         let mut near = stand.connect(1, 0).unwrap();
         let far = stand.accept(2, 0).unwrap();
@@ -228,7 +232,8 @@ fn a_refusal_arrives_with_its_words() {
 fn the_crowd_at_the_door_is_bounded() {
     over_all(|kind| {
         let stand = Stand::new(kind, "crowd");
-        let most = if kind == Kind::Tcp { REMOTE_PENDING_MAX } else { PENDING_HANDSHAKES_MAX };
+        let is_remote = matches!(kind, Kind::Tcp | Kind::Tls);
+        let most = if is_remote { REMOTE_PENDING_MAX } else { PENDING_HANDSHAKES_MAX };
         let mut callers = Vec::new();
         let mut held = Vec::new();
         let mut full = 0;

@@ -1,5 +1,4 @@
 //! The file of an identity: what it must hold, and who may read it.
-#![cfg(feature = "tls")]
 
 mod secure;
 

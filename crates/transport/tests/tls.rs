@@ -1,5 +1,4 @@
 //! Sessions under TLS: who is refused and with which error, and bytes in pieces of any size.
-#![cfg(feature = "tls")]
 
 mod secure;
 

@@ -1,5 +1,4 @@
 //! A connection under TLS that is cut, or damaged, at any byte of what is sent.
-#![cfg(feature = "tls")]
 
 mod secure;
 

@@ -1,5 +1,6 @@
 //! The counter between hosts. On one of them: `cargo run --release -p upbeat --example counter_hosts`; on another:
 //! `cargo run --release -p upbeat --example counter_hosts counter@db1.example:7411`, with the first one's name.
+//! `UPBEAT_IDENTITY` names the file that `upbeat keys issue` has made for each.
 #![forbid(unsafe_code)]
 
 mod counter;
@@ -40,7 +41,7 @@ fn main() {
 }
 
 fn serve() -> Result<(), Box<dyn std::error::Error>> {
-    let node = Node::builder("counter").listen("0.0.0.0:7411").insecure_plaintext().build()?;
+    let node = Node::builder("counter").listen("0.0.0.0:7411").build()?;
     node.serve(CounterServer::new(Count::default()));
     println!("node `counter` serves at port 7411 until ctrl-c");
     node.block_on(upbeat::ctrl_c())?;
@@ -49,8 +50,7 @@ fn serve() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn call(to: &str) -> Result<(), Box<dyn std::error::Error>> {
-    let name = format!("client/{}", std::process::id());
-    let node = Node::builder(&name).insecure_plaintext().build()?;
+    let node = Node::builder(&format!("client/{}", std::process::id())).build()?;
     node.block_on(async {
         let counter: CounterClient = node.connect(to).await?;
         println!("the count is {}", counter.add(1).await?);

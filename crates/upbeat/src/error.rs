@@ -17,6 +17,8 @@ pub use upbeat_core::fault::Rule;
 pub use upbeat_core::frame::FailCode;
 pub use upbeat_core::name::NameError;
 pub use upbeat_transport::error::{BindError, HomeError, OpenError, PlaceError, Unreached};
+pub use upbeat_transport::identity::{IdentityError, Untrusted};
+pub use upbeat_transport::tls::{Distrust, TlsError};
 
 /// Why a call has no result.
 ///
@@ -428,8 +430,9 @@ impl fmt::Display for ConnectError {
             ConnectError::Address(error) => error.fmt(f),
             ConnectError::Unprotected { to } => write!(
                 f,
-                "messages to {to} would go over the network as they are: where that is safe, say so \
-                 by `insecure_plaintext()` on both sides"
+                "messages to {to} would go over the network as they are: give this side an identity \
+                 (`upbeat keys issue`), or, where the network is safe, say so by \
+                 `insecure_plaintext()` on both sides"
             ),
             ConnectError::Open(error) => error.fmt(f),
             ConnectError::NotServed { service, peer } => {

@@ -307,7 +307,7 @@ impl HandleBuilder {
         let (waiting, longest) = (self.waiting, self.longest);
         let carriers = Carriers::of(self.shared_memory);
         let (sampling, pages) = (sampling(self.sampling)?, pages(&to, place.is_some()));
-        let remote = self.remote;
+        let remote = self.remote.settled(program.name(), None)?;
         let target =
             Target { program, place, carriers, to, remote, waiting, longest, sampling, pages };
         Ok(open(target, until)?)

@@ -188,6 +188,7 @@ pub use time::{Elapsed, Late, NotExtended, extend, sleep, time_left, within};
 pub use upbeat_core::bill::{self, Counter};
 pub use upbeat_core::quote;
 pub use upbeat_macros::{Wire, service};
+pub use upbeat_transport::identity::Identity;
 pub use wait::Waiting;
 pub use wake::{Priority, Start};
 pub use wire::{InPlace, Wire};

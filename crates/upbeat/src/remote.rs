@@ -4,15 +4,20 @@
 //! threads for are under way at a time, and nothing is sent over a network unprotected that was not said to be
 //! safe there.
 
+use crate::error::BuildError;
+use crate::warning::warn;
 use std::collections::VecDeque;
+use std::fmt::Arguments;
 use std::future::poll_fn;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 use upbeat_core::address::Address;
 use upbeat_core::limits::PEER_TIMEOUT_MS;
+use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_transport::error::{OpenError, Unreached};
+use upbeat_transport::identity::Identity;
 use upbeat_transport::remote::Terms;
 
 /// Addresses of a host that are tried.
@@ -23,19 +28,108 @@ const LOOKUPS_MAX: usize = 8;
 /// On what terms a node, or a handle, meets nodes of other hosts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Remote {
+    /// What the node shows to others, and whom it trusts: messages go under TLS.
+    pub(crate) identity: Option<Identity>,
     /// Where the node listens.
     pub(crate) listen: Option<String>,
     /// Whether messages may go as they are.
     pub(crate) plaintext: bool,
     /// After what time a peer that does not answer is lost.
     pub(crate) peer_timeout: Option<Duration>,
+    /// When the identity's file was last looked at.
+    looked: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Remote {
-    /// How its connections behave.
+    /// What the application says, or the environment, once it was seen that this fits the node, or the handle,
+    /// which has no name.
+    pub(crate) fn settled(
+        mut self,
+        program: &ProgramName,
+        name: Option<&NodeName>,
+    ) -> Result<Remote, BuildError> {
+        if self.identity.is_some() && self.plaintext {
+            return Err(BuildError::Protection);
+        }
+        if !self.plaintext
+            && self.identity.is_none()
+            && let Some(path) = std::env::var_os(IDENTITY_VARIABLE)
+        {
+            self.identity = Some(Identity::load(path).map_err(BuildError::Identity)?);
+        }
+        if let Some(identity) = &self.identity
+            && (identity.program() != program || !identity.names().covers(name))
+        {
+            let (path, names) = (identity.path().to_owned(), identity.names().to_string());
+            let wanted = match name {
+                Some(name) => format!("node `{name}` of program `{program}`"),
+                None => format!("handles of program `{program}`"),
+            };
+            return Err(BuildError::OtherIdentity { path, names, wanted });
+        }
+        self.refresh();
+        Ok(self)
+    }
+
+    /// Whether nothing says how messages are to be protected.
+    pub(crate) fn is_unprotected(&self) -> bool {
+        self.identity.is_none() && !self.plaintext
+    }
+
+    /// How its connections behave. An identity whose file was replaced is loaded again.
     pub(crate) fn terms(&self) -> Terms {
+        self.refresh();
         let milliseconds = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
-        Terms { peer_timeout_ms: self.peer_timeout.map_or(PEER_TIMEOUT_MS, milliseconds) }
+        let peer_timeout_ms = self.peer_timeout.map_or(PEER_TIMEOUT_MS, milliseconds);
+        Terms { identity: self.identity.clone(), peer_timeout_ms }
+    }
+
+    /// Loads an identity again whose file was replaced, and warns if it expires soon. Looks once in a while.
+    pub(crate) fn refresh(&self) {
+        let Some(identity) = &self.identity else { return };
+        if !is_due(&self.looked, REFRESH) {
+            return;
+        }
+        if let Err(error) = identity.reload() {
+            return warn_daily(format_args!("the identity was not replaced: {error}"));
+        }
+        let left = identity.expires_in(SystemTime::now());
+        let when = match left.as_secs() / DAY.as_secs() {
+            _ if left >= SOON => return,
+            _ if left.is_zero() => "has expired".to_owned(),
+            0 => "expires in less than a day".to_owned(),
+            days => format!("expires in {days} days"),
+        };
+        let path = identity.path().display();
+        let advice = "issue it anew with `upbeat keys issue --force`";
+        warn_daily(format_args!("the identity {path} {when}: {advice}"));
+    }
+}
+
+/// The environment variable that says which identity a node or a handle has, where the application does not.
+const IDENTITY_VARIABLE: &str = "UPBEAT_IDENTITY";
+
+/// Between two looks at the file of an identity.
+const REFRESH: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// An identity that is valid for less is warned of.
+const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+
+static WARNED: Mutex<Option<Instant>> = Mutex::new(None);
+
+/// Whether so much time has passed since this last said so.
+fn is_due(last: &Mutex<Option<Instant>>, period: Duration) -> bool {
+    let mut last = lock(last);
+    let is_due = last.is_none_or(|last| last.elapsed() >= period);
+    if is_due {
+        *last = Some(Instant::now());
+    }
+    is_due
+}
+
+fn warn_daily(text: Arguments<'_>) {
+    if is_due(&WARNED, DAY) {
+        warn(text);
     }
 }
 

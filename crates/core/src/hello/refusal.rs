@@ -35,11 +35,13 @@ pub enum RefusalCode {
     WrongUser = 9,
     /// The listener lacks memory or another resource for the session.
     NoResources = 10,
+    /// The caller's certificate is not for what it says to be.
+    NotTrusted = 11,
 }
 
 impl RefusalCode {
     /// Every code.
-    pub const ALL: [RefusalCode; 10] = [
+    pub const ALL: [RefusalCode; 11] = [
         RefusalCode::WrongProgram,
         RefusalCode::WrongVersion,
         RefusalCode::NoSuchNode,
@@ -50,6 +52,7 @@ impl RefusalCode {
         RefusalCode::TooSlow,
         RefusalCode::WrongUser,
         RefusalCode::NoResources,
+        RefusalCode::NotTrusted,
     ];
 
     /// The code of a byte, if there is one.
@@ -70,6 +73,7 @@ impl RefusalCode {
             RefusalCode::TooSlow => "the handshake took too long",
             RefusalCode::WrongUser => "it belongs to another user",
             RefusalCode::NoResources => "it lacks a resource",
+            RefusalCode::NotTrusted => "it does not trust this side",
         }
     }
 }

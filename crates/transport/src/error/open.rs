@@ -1,6 +1,7 @@
 //! Why a session was not opened.
 
 use super::{PlaceError, Unreached, descriptor_limit, descriptors_text, out_of_descriptors};
+use crate::tls::TlsError;
 use rustix::io::Errno;
 use std::fmt;
 use std::net::SocketAddr;
@@ -88,6 +89,13 @@ pub enum OpenError {
         wanted: NodeName,
         /// The node that was reached.
         reached: NodeName,
+    },
+    /// There is no agreement on TLS with the peer: one of both is not trusted, or speaks something else.
+    Tls {
+        /// Who it is.
+        peer: Whom,
+        /// Why.
+        why: Box<TlsError>,
     },
     /// The peer refused.
     Refused {
@@ -291,6 +299,7 @@ impl OpenError {
                 f,
                 "{peer} wants node `{wanted}` and has reached `{reached}`: a socket was moved"
             ),
+            OpenError::Tls { peer, why } => write!(f, "{peer}: {why}"),
             OpenError::Refused { peer, code, text } => write!(f, "{peer} refused ({code}): {text}"),
             OpenError::TooSlow { peer, waited_ms } => write!(
                 f,

@@ -3,6 +3,7 @@
 use super::{Handshake, RECORDS_MAX};
 use crate::error::OpenError;
 use crate::packet::{self, Buffer, Received};
+use crate::tls::TlsError;
 use std::os::fd::{AsFd, BorrowedFd};
 use upbeat_core::hello::{Record, Refusal, RefusalCode};
 use upbeat_memory::segment::SegmentError;
@@ -44,6 +45,8 @@ impl Handshake {
 /// What the peer of a handshake is told of its failure; nothing, where it knows.
 pub(crate) fn refusal_code(error: &OpenError) -> Option<RefusalCode> {
     Some(match error {
+        OpenError::Tls { why, .. } if **why == TlsError::TlsPeer => return None,
+        OpenError::Tls { .. } => RefusalCode::NotTrusted,
         OpenError::Refused { .. } | OpenError::Closed { .. } | OpenError::Unreached { .. } => {
             return None;
         }

@@ -1,13 +1,14 @@
 //! The socket at which nodes of other hosts call.
 
-use super::{Terms, options, socket};
-use crate::error::{BindError, OpenError, descriptor_limit};
+use super::{Terms, options, secured, socket};
+use crate::error::{BindError, OpenError, Whom, descriptor_limit};
 use crate::greeting::Greeting;
 use crate::handshake::Side;
 use crate::home::Home;
 use crate::opening::Opening;
 use crate::reserve::Reserve;
 use crate::stream::Pipe;
+use crate::tls::Secured;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, sockopt};
 use std::net::SocketAddr;
@@ -92,9 +93,14 @@ impl Listener {
         let at = rustix::net::getpeername(&socket)
             .and_then(|at| at.ok_or(Errno::NOTCONN)?.try_into())
             .map_err(system("asking for the peer"))?;
-        options::set(&socket, self.terms).map_err(system("setting up a socket"))?;
+        options::set(&socket, &self.terms).map_err(system("setting up a socket"))?;
+        let peer = || Whom { at: Some(at), ..Whom::default() };
+        let pipe = match &self.terms.identity {
+            None => Pipe::Plain(socket),
+            Some(identity) => secured(Secured::server(socket, identity), peer)?,
+        };
         let pending = Arc::clone(&self.pending);
-        let greeting = Greeting::answer(us, Pipe::new(socket), &self.name, pending, at, now_ms);
+        let greeting = Greeting::answer(us, pipe, &self.name, pending, at, now_ms);
         Ok(Some(Opening::remote(greeting)))
     }
 

@@ -11,7 +11,7 @@ const PROBES: u32 = 4;
 
 /// Has small messages go at once, and a peer that does not answer lost in time: one that owes an
 /// acknowledgement by the user timeout, one that owes nothing by probes.
-pub(super) fn set(socket: impl AsFd, terms: Terms) -> Result<(), Errno> {
+pub(super) fn set(socket: impl AsFd, terms: &Terms) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(&socket, true)?;
     sockopt::set_socket_keepalive(&socket, true)?;
     // The system counts these in seconds. The first part of the time passes before the first probe.

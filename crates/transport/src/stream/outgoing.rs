@@ -115,6 +115,7 @@ impl Outgoing {
         why: Why,
     ) -> bool {
         self.goes_on = false;
+        pipe.flush();
         for _ in 0..ROUNDS_MAX {
             if self.broken {
                 return false;

@@ -1,28 +1,32 @@
 //! What bytes of a stream go through: they arrive in order, in pieces of any size, or not at all.
 
+use crate::identity::Untrusted;
+use crate::tls::{Secured, Shake, TlsError};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_memory::socket::{self, Span};
 
-/// A connected stream socket.
-pub(crate) struct Pipe {
-    socket: OwnedFd,
+/// A connected stream socket: bytes go as they are, or under TLS.
+pub(crate) enum Pipe {
+    Plain(OwnedFd),
+    Tls(Box<Secured>),
 }
 
 impl Pipe {
-    pub(crate) fn new(socket: OwnedFd) -> Pipe {
-        Pipe { socket }
-    }
-
     /// Sends bytes, and bytes of a region behind them: how many went. Never waits.
     pub(crate) fn send(&self, first: &[u8], then: Option<Span<'_>>) -> Result<usize, Errno> {
+        let socket = match self {
+            Pipe::Plain(socket) => socket,
+            Pipe::Tls(secured) => return secured.send(first, then),
+        };
         if let Some(then) = then {
-            return socket::send(self.as_fd(), first, then);
+            return socket::send(socket.as_fd(), first, then);
         }
         loop {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            match rustix::net::send(&self.socket, first, flags) {
+            match rustix::net::send(socket, first, flags) {
                 Err(Errno::INTR) => {}
                 sent => return sent,
             }
@@ -32,26 +36,80 @@ impl Pipe {
     /// Receives bytes into a region, and what does not fit there into `rest`: how many came, 0 at the end.
     /// Never waits.
     pub(crate) fn receive(&self, into: Option<Span<'_>>, rest: &mut [u8]) -> Result<usize, Errno> {
+        let socket = match self {
+            Pipe::Plain(socket) => socket,
+            Pipe::Tls(secured) => return secured.receive(into, rest),
+        };
         if let Some(into) = into {
-            return socket::receive(self.as_fd(), into, rest);
+            return socket::receive(socket.as_fd(), into, rest);
         }
         loop {
-            match rustix::net::recv(&self.socket, &mut *rest, RecvFlags::DONTWAIT) {
+            match rustix::net::recv(socket, &mut *rest, RecvFlags::DONTWAIT) {
                 Err(Errno::INTR) => {}
                 received => return received.map(|(bytes, _)| bytes),
             }
         }
     }
 
+    /// Goes on with the handshake that comes before all else, if there is one.
+    pub(crate) fn shake(&self) -> Result<Shake, TlsError> {
+        match self {
+            Pipe::Plain(_) => Ok(Shake::Done),
+            Pipe::Tls(secured) => secured.handshake(),
+        }
+    }
+
+    /// Compares what the peer says to be with its certificate, if it had to show one.
+    pub(crate) fn check(
+        &self,
+        program: &ProgramName,
+        node: Option<&NodeName>,
+    ) -> Result<(), Untrusted> {
+        match self {
+            Pipe::Plain(_) => Ok(()),
+            Pipe::Tls(secured) => secured.check(program, node),
+        }
+    }
+
+    /// Sends what was taken and has not gone. A connection that is broken says so when it is read.
+    pub(crate) fn flush(&self) {
+        if let Pipe::Tls(secured) = self {
+            let _ = secured.flush();
+        }
+    }
+
+    /// Whether something that was taken has not gone.
+    pub(crate) fn has_output(&self) -> bool {
+        matches!(self, Pipe::Tls(secured) if secured.has_output())
+    }
+
+    /// Whether something has come that its socket does not tell of any more.
+    pub(crate) fn has_input(&self) -> bool {
+        matches!(self, Pipe::Tls(secured) if secured.has_input())
+    }
+
+    /// Whether bytes go as they are.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self, Pipe::Plain(_))
+    }
+
     /// Ends it for both sides, whoever else holds the socket.
     pub(crate) fn close(&self) {
-        // A socket that is not connected any more is closed already.
-        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        match self {
+            // A socket that is not connected any more is closed already.
+            Pipe::Plain(socket) => {
+                let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+            }
+            Pipe::Tls(secured) => secured.close(),
+        }
     }
 }
 
 impl AsFd for Pipe {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        match self {
+            Pipe::Plain(socket) => socket.as_fd(),
+            Pipe::Tls(secured) => secured.as_fd(),
+        }
     }
 }

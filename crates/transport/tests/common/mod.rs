@@ -1,6 +1,9 @@
 //! What the tests of this crate share: two nodes of one program, and how they meet.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+#[path = "../secure/mod.rs"]
+pub(crate) mod secure;
+
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::{IoSlice, IoSliceMut};
@@ -21,6 +24,7 @@ use upbeat_memory::sync::fence_full;
 use upbeat_transport::carrier::{Carrier, Kind};
 use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
+use upbeat_transport::identity::Identity;
 use upbeat_transport::opening::{Opening, Step};
 use upbeat_transport::place::Place;
 use upbeat_transport::{local, remote, shared};
@@ -70,6 +74,7 @@ pub(crate) struct Stand {
     pub(crate) name: NodeName,
     pub(crate) place: Place,
     door: Door,
+    identity: Option<Identity>,
     _directory: Directory,
 }
 
@@ -79,7 +84,10 @@ enum Door {
     Remote(remote::Listener),
 }
 
-pub(crate) const TERMS: remote::Terms = remote::Terms { peer_timeout_ms: 10_000 };
+/// Terms of connections, under TLS by the identity if there is one.
+pub(crate) fn terms(identity: Option<Identity>) -> remote::Terms {
+    remote::Terms { identity, peer_timeout_ms: 10_000 }
+}
 
 pub(crate) struct Pair {
     pub(crate) near: Carrier,
@@ -94,21 +102,25 @@ impl Stand {
         let make = |name: NodeName| match kind {
             Kind::Local => Home::local(program("test"), Some(name)).unwrap(),
             Kind::Shared => Home::new(program("test"), Some(name)).unwrap(),
-            Kind::Stream | Kind::Tcp => Home::without_memory(program("test"), Some(name)).unwrap(),
+            Kind::Stream | Kind::Tcp | Kind::Tls => {
+                Home::without_memory(program("test"), Some(name)).unwrap()
+            }
         };
         let server = make(name.clone());
         let client = make("client".parse().unwrap());
+        let identity = (kind == Kind::Tls).then(|| secure::of_program("test"));
         let door = match kind {
             Kind::Local => Door::Local(local::Listener::bind(&server).unwrap()),
             Kind::Shared | Kind::Stream => {
                 Door::Shared(shared::Listener::bind(&place, &server).unwrap())
             }
-            Kind::Tcp => {
+            Kind::Tcp | Kind::Tls => {
                 let any = (Ipv4Addr::LOCALHOST, 0).into();
-                Door::Remote(remote::Listener::bind(any, &server, TERMS).unwrap())
+                let terms = terms(identity.clone());
+                Door::Remote(remote::Listener::bind(any, &server, terms).unwrap())
             }
         };
-        Stand { server, client, name, place, door, _directory: directory }
+        Stand { server, client, name, place, door, identity, _directory: directory }
     }
 
     pub(crate) fn listener(&self) -> &shared::Listener {
@@ -133,7 +145,8 @@ impl Stand {
             Door::Shared(_) => shared::connect(&self.place, &self.client, name, session, now_ms),
             Door::Remote(listener) => {
                 let (at, times) = (listener.address(), [now_ms, now_ms + 1000]);
-                remote::connect(&self.client, name, at, session, times, TERMS)
+                let terms = terms(self.identity.clone());
+                remote::connect(&self.client, name, at, session, times, &terms)
             }
         }
     }
@@ -184,7 +197,7 @@ pub(crate) fn step(opening: &mut Opening) -> Result<Step, OpenError> {
 /// Takes steps in turn until both have ended.
 pub(crate) fn finish(caller: &mut Opening, listener: &mut Opening) -> Result<Pair, OpenError> {
     let (mut near, mut far) = (None, None);
-    for _ in 0..10 {
+    for _ in 0..20 {
         if near.is_none() && caller.is_remote() && caller.wants_output() {
             assert!(matches!(step(caller)?, Step::Waiting));
         }
@@ -222,7 +235,7 @@ pub(crate) fn receive(carrier: &Carrier) -> Option<u64> {
     carrier.pump();
     if carrier.lanes.look().unwrap().is_none() {
         // What has come behind the last frame that was read.
-        if carrier.kind == Kind::Tcp {
+        if carrier.peer.at.is_some() {
             wait(carrier, PollFlags::IN);
         }
         carrier.pump();

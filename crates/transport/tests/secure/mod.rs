@@ -104,6 +104,12 @@ fn params(uris: &[&str], from: i64, until: i64) -> CertificateParams {
     params
 }
 
+/// An identity for every node and handle of a program, by an authority of its own.
+pub(crate) fn of_program(program: &str) -> Identity {
+    let scratch = Scratch::new();
+    scratch.identity(&Authority::new().text(&[&format!("upbeat://{program}/*")]))
+}
+
 pub(crate) fn pair() -> (OwnedFd, OwnedFd) {
     socket_pair(SocketType::STREAM)
 }

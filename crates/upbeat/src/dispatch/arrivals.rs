@@ -71,6 +71,9 @@ impl Dispatcher {
 
     /// Takes in who has come from outside, as long as handshakes end or give way.
     pub(super) fn arrivals_outside(self: &Rc<Self>, from: Outside) {
+        if from == Outside::Hosts {
+            self.settings.remote.refresh();
+        }
         self.arrivals(|door, home, place, now| match from {
             Outside::Processes => door.shared.as_ref()?.accept(home, place, now).transpose(),
             Outside::Hosts => door.remote.as_ref()?.accept(home, place, now).transpose(),

@@ -162,7 +162,7 @@ impl Dispatcher {
             }
             (Kind::Shared | Kind::Stream, None) => false,
             // A node of another host has no name here.
-            (Kind::Tcp, _) => false,
+            (Kind::Tcp | Kind::Tls, _) => false,
         }
     }
 

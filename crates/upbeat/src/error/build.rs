@@ -4,9 +4,11 @@ use crate::execution::UnknownExecution;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use std::fmt;
+use std::path::PathBuf;
 use upbeat_core::address::AddressError;
 use upbeat_core::name::NameError;
 use upbeat_transport::error::{BindError, HomeError, PlaceError, Unreached};
+use upbeat_transport::identity::IdentityError;
 
 /// Why there is no node.
 ///
@@ -37,6 +39,19 @@ pub enum BuildError {
         /// What the system says.
         why: Unreached,
     },
+    /// The identity cannot be used.
+    Identity(IdentityError),
+    /// The identity is another's.
+    OtherIdentity {
+        /// Its file.
+        path: PathBuf,
+        /// What it names.
+        names: String,
+        /// For whom it should be.
+        wanted: String,
+    },
+    /// There is an identity, and messages are to go as they are: one of both.
+    Protection,
     /// The node is to listen for other hosts, and nothing says how messages are to be protected.
     Unprotected {
         /// The address.
@@ -92,10 +107,22 @@ impl fmt::Display for BuildError {
             BuildError::Bind(error) => error.fmt(f),
             BuildError::Listen(error) => error.fmt(f),
             BuildError::ListenHost { at, why } => write!(f, "{at}: {why}"),
+            BuildError::Identity(error) => error.fmt(f),
+            BuildError::OtherIdentity { path, names, wanted } => write!(
+                f,
+                "the identity {} is for {names}, and not for {wanted}: issue one with `upbeat keys issue`",
+                path.display()
+            ),
+            BuildError::Protection => write!(
+                f,
+                "a node with an identity sends nothing as it is: leave out `identity` or \
+                 `insecure_plaintext()`"
+            ),
             BuildError::Unprotected { at } => write!(
                 f,
-                "messages of other hosts would come to {at} over the network as they are: where that is \
-                 safe, say so by `insecure_plaintext()` on both sides"
+                "messages of other hosts would come to {at} over the network as they are: give the node an \
+                 identity (`upbeat keys issue`), or, where the network is safe, say so by \
+                 `insecure_plaintext()` on both sides"
             ),
             BuildError::Sampling { text } => write!(
                 f,

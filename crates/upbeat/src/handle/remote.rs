@@ -3,8 +3,30 @@
 use super::HandleBuilder;
 use crate::remote::peer_timeout;
 use std::time::Duration;
+use upbeat_transport::identity::Identity;
 
 impl HandleBuilder {
+    /// Has messages to another host go under TLS, as [`Builder::identity`](crate::Builder::identity) has it. A
+    /// handle has no name, and may use any identity of its program.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let identity = upbeat::Identity::load("client.pem")?;
+    /// let builder = upbeat::handle::builder().identity(identity);
+    /// let counter: CounterHandle = builder.connect("counter@10.0.0.7:7411")?;
+    /// # Ok(()) }
+    /// ```
+    pub fn identity(mut self, identity: Identity) -> HandleBuilder {
+        self.remote.identity = Some(identity);
+        self
+    }
+
     /// Permits messages to another host to go as they are, as
     /// [`Builder::insecure_plaintext`](crate::Builder::insecure_plaintext) has it.
     ///

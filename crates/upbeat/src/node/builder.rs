@@ -387,6 +387,7 @@ impl Builder {
     pub fn build(self) -> Result<Node, BuildError> {
         let name = NodeName::new(&self.name).map_err(BuildError::Name)?;
         let program = program_id(self.program.as_deref())?;
+        let remote = self.remote.settled(program.name(), Some(&name))?;
         let carriers = Carriers::of(self.shared_memory);
         let home = carriers.home(program, Some(name), !self.local_only);
         let home = home.map_err(BuildError::Home)?;
@@ -404,7 +405,7 @@ impl Builder {
             None => None,
         };
         let local = local::Listener::bind(&home).map_err(BuildError::Bind)?;
-        let remote = remote::listener(&self.remote, &home, self.local_only)?;
+        let listener = remote::listener(&remote, &home, self.local_only)?;
         let sampling = sampling(self.sampling)?;
         let stuck = stuck::Terms { after: stuck_after(self.stuck.after)?, ..self.stuck };
         let execution = execution(self.execution)?;
@@ -423,12 +424,12 @@ impl Builder {
             terms,
             on_lost,
             stuck,
-            remote: self.remote,
+            remote,
             undriven_period,
         };
         let inner = Dispatcher::new(home, settings, counters)?;
         sync::attach(&inner);
-        inner.open_door(Listeners { shared, local: Some(local), remote })?;
+        inner.open_door(Listeners { shared, local: Some(local), remote: listener })?;
         let end = Rc::new(End { inner: Rc::clone(&inner), statistics });
         Ok(Node { inner, end })
     }

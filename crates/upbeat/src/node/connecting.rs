@@ -34,7 +34,7 @@ impl Node {
     /// The session with a node: one that stands, or a new one.
     pub(super) async fn open(&self, to: &NodeAddress) -> Result<Rc<Session>, ConnectError> {
         let inner = &self.inner;
-        if to.address().is_some() && !inner.settings.remote.plaintext {
+        if to.address().is_some() && inner.settings.remote.is_unprotected() {
             return Err(ConnectError::Unprotected { to: to.to_string() });
         }
         let (began_ms, mut attempts) = (inner.now_ms(), 0);
@@ -111,7 +111,7 @@ impl Node {
         let terms = self.inner.settings.remote.terms();
         let call = |home: &Home, session, now_ms| {
             let times = [now_ms, until_ms];
-            upbeat_transport::remote::connect(home, to.node(), at, session, times, terms)
+            upbeat_transport::remote::connect(home, to.node(), at, session, times, &terms)
         };
         self.join(to, call).await
     }

@@ -6,6 +6,8 @@ mod common;
 
 mod strangers;
 
+mod trust;
+
 mod wrong;
 
 use common::process::{Other, input_ends, part, say};
@@ -16,7 +18,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use upbeat::{CallError, Counter, Lost, Node, Waiting};
+use upbeat::{CallError, Counter, Identity, Lost, Node, Waiting};
 
 const MIB: usize = 1 << 20;
 
@@ -24,15 +26,22 @@ const MIB: usize = 1 << 20;
 #[test]
 fn other() {
     let Some((part, place)) = part() else { return };
-    let (program, rest) = part.split_once(' ').unwrap();
-    let (name, at) = rest.split_once(' ').unwrap();
-    let builder = Node::builder(name).program(program).directory(place);
-    let node = builder.listen(at).insecure_plaintext().build().unwrap();
+    let [program, name, at, identity] = part.split(' ').collect::<Vec<_>>().try_into().unwrap();
+    let builder = Node::builder(name).program(program).directory(place).listen(at);
+    let node = protected(builder, identity).build().unwrap();
     let quit = input_ends();
     node.serve(WorkServer::new(Worker::new(quit.clone())));
     say(&format!("serving {}", node.listens_at().unwrap()));
     node.block_on(quit);
     node.shut_down(Duration::from_secs(1));
+}
+
+/// A builder whose messages go under TLS by the identity in this file, or as they are without one.
+fn protected(builder: upbeat::Builder, identity: &str) -> upbeat::Builder {
+    match identity {
+        "" => builder.insecure_plaintext(),
+        path => builder.identity(Identity::load(path).unwrap()),
+    }
 }
 
 /// A server in another process, with sockets of its own.
@@ -49,8 +58,14 @@ impl Server {
     }
 
     fn of(program: &str, name: &str, at: &str) -> Server {
+        Server::with(program, name, at, "")
+    }
+
+    /// One with the identity in this file, if there is one.
+    fn with(program: &str, name: &str, at: &str, identity: &str) -> Server {
         let directory = Directory::new();
-        let mut process = Other::start(&format!("{program} {name} {at}"), &directory.path());
+        let part = format!("{program} {name} {at} {identity}");
+        let mut process = Other::start(&part, &directory.path());
         let at = process.expect("serving");
         Server { process, at, _directory: directory }
     }
@@ -69,11 +84,15 @@ fn client_that(
     directory: &Directory,
     with: impl FnOnce(upbeat::Builder) -> upbeat::Builder,
 ) -> Node {
+    with(unprotected(directory).insecure_plaintext()).build().unwrap()
+}
+
+/// A client's builder that does not say yet how messages are protected.
+fn unprotected(directory: &Directory) -> upbeat::Builder {
     // The registry of this process is one for all tests.
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let name = format!("client/{}", COUNT.fetch_add(1, Ordering::Relaxed));
-    let builder = Node::builder(&name).program(PROGRAM).directory(directory.path());
-    with(builder.insecure_plaintext()).build().unwrap()
+    Node::builder(&name).program(PROGRAM).directory(directory.path())
 }
 
 fn handle(directory: &Directory) -> upbeat::handle::HandleBuilder {

@@ -36,7 +36,7 @@ pub(super) fn wait_open(
     watch: Option<&Watch>,
     until: Option<Until>,
 ) -> Result<Carrier, ConnectError> {
-    if target.to.address().is_some() && !target.remote.plaintext {
+    if target.to.address().is_some() && target.remote.is_unprotected() {
         return Err(ConnectError::Unprotected { to: target.to.to_string() });
     }
     let wanted = Wanted { target, home, watch, until, began: Instant::now() };
@@ -103,7 +103,7 @@ impl Wanted<'_> {
             let left_ms = CONNECT_MS_MAX.saturating_sub(now_ms).min(self.left_ns() / 1_000_000);
             let times = [now_ms, now_ms + attempt_ms(left_ms, found.len() - index)];
             let name = self.target.to.node();
-            let opening = upbeat_transport::remote::connect(self.home, name, *at, 0, times, terms);
+            let opening = upbeat_transport::remote::connect(self.home, name, *at, 0, times, &terms);
             match opening.map_err(ConnectError::Open).and_then(|opening| self.finish(opening)) {
                 Err(ConnectError::Open(error)) => tried.push(error),
                 opened => return opened,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use upbeat_core::address::Address;
 use upbeat_transport::error::{BindError, OpenError};
 use upbeat_transport::home::Home;
+use upbeat_transport::identity::Identity;
 use upbeat_transport::remote::Listener;
 
 /// The environment variable that says where a node listens for other hosts, where the application does not.
@@ -19,8 +20,8 @@ impl Builder {
     /// [`Node::listens_at`](crate::Node::listens_at) tells. If nobody says, it is what the environment
     /// variable `UPBEAT_LISTEN` says, else other hosts do not reach the node.
     ///
-    /// Messages go over TCP as they are, which both sides have to permit: see
-    /// [`Builder::insecure_plaintext`].
+    /// Messages go under TLS, by the node's [identity](Builder::identity), or as they are where both sides
+    /// [permit it](Builder::insecure_plaintext).
     ///
     /// ```
     /// # #[upbeat::service]
@@ -40,6 +41,25 @@ impl Builder {
     /// ```
     pub fn listen(mut self, at: &str) -> Builder {
         self.remote.listen = Some(at.to_owned());
+        self
+    }
+
+    /// Has messages between hosts go under TLS 1.3, by an identity that `upbeat keys issue` has made: both
+    /// sides show a certificate of the program's own authority, and each checks the other's before a frame is
+    /// read. It has to be for this program and this node. If its file is replaced while the node runs, new
+    /// connections use what it holds then. If nobody says, it is the file that the environment variable
+    /// `UPBEAT_IDENTITY` names.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use upbeat::{Identity, Node};
+    ///
+    /// let builder = Node::builder("counter").listen("0.0.0.0:7411");
+    /// let node = builder.identity(Identity::load("counter.pem")?).build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn identity(mut self, identity: Identity) -> Builder {
+        self.remote.identity = Some(identity);
         self
     }
 
@@ -92,7 +112,7 @@ pub(super) fn listener(
         return Err(BuildError::Bind(BindError::LocalOnly));
     }
     let address = Address::new(&text).map_err(BuildError::Listen)?;
-    if !remote.plaintext {
+    if remote.is_unprotected() {
         return Err(BuildError::Unprotected { at: text });
     }
     let found = resolve(&address).map_err(|error| match error {

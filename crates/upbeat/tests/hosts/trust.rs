@@ -1,0 +1,181 @@
+//! Sessions under TLS: everything works as without, and a peer that is not trusted is told why before anything else.
+
+use crate::common::work::{WorkClient, WorkHandle};
+use crate::common::{self, Directory, PROGRAM, Watchdog, alone};
+use crate::{MIB, Server, connected, unprotected, works};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, SanType, date_time_ymd,
+};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use upbeat::{BuildError, Identity, Node, Waiting};
+
+const HOUR: i64 = 3600;
+
+/// An authority, and where it writes identities.
+struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    directory: Directory,
+}
+
+impl Authority {
+    fn new() -> Authority {
+        let mut params = params(&[]);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "the authority of tests");
+        let key = KeyPair::generate().unwrap();
+        let directory = Directory::new();
+        std::fs::create_dir_all(directory.path()).unwrap();
+        Authority { issuer: CertifiedIssuer::self_signed(params, key).unwrap(), directory }
+    }
+
+    /// Writes an identity for a name, such as `test/counter`, into a file of its own.
+    fn issue(&self, file: &str, name: &str) -> String {
+        let path = self.directory.path().join(file).to_str().unwrap().to_owned();
+        self.replace(&path, name);
+        path
+    }
+
+    /// Puts an identity for a name in the place of a file.
+    fn replace(&self, path: &str, name: &str) {
+        let key = KeyPair::generate().unwrap();
+        let params = params(&[&format!("upbeat://{name}")]);
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let text = [self.issuer.pem(), certificate.pem(), key.serialize_pem()].concat();
+        let next = format!("{path}.next");
+        std::fs::write(&next, text).unwrap();
+        std::fs::set_permissions(&next, Permissions::from_mode(0o600)).unwrap();
+        std::fs::rename(next, path).unwrap();
+    }
+}
+
+/// What a certificate says that is valid from an hour before now until an hour after.
+fn params(uris: &[&str]) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    let uri = |uri: &&str| SanType::URI((*uri).try_into().unwrap());
+    params.subject_alt_names = uris.iter().map(uri).collect();
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let at = |offset: i64| {
+        date_time_ymd(1970, 1, 1) + Duration::from_secs(now.checked_add_signed(offset).unwrap())
+    };
+    (params.not_before, params.not_after) = (at(-HOUR), at(HOUR));
+    params
+}
+
+fn identity(path: &str) -> Identity {
+    Identity::load(path).unwrap()
+}
+
+#[test]
+fn everything_works_under_tls() {
+    let _watchdog = Watchdog::new("under TLS", 120);
+    let _alone = alone();
+    let (directory, authority) = (Directory::new(), Authority::new());
+    let counter = authority.issue("server.pem", "test/server");
+    let own = authority.issue("client.pem", "test/client/*");
+    let handles = authority.issue("handle.pem", "test");
+    let mut server = Server::with(PROGRAM, "server", "127.0.0.1:0", &counter);
+    let to = server.named("server");
+    for waiting in [Waiting::Adaptive, Waiting::Polling, Waiting::Sleeping] {
+        let node = unprotected(&directory).waiting(waiting).identity(identity(&own));
+        let node = node.build().unwrap();
+        node.block_on(async {
+            let work = connected(&node, &to).await;
+            works(&work).await;
+            for number in 0..2000 {
+                assert_eq!(work.add(number, 1).await, Ok(number + 1));
+                work.note(number + 1).await.unwrap();
+            }
+        });
+        let handle = upbeat::handle::builder().program(PROGRAM).directory(directory.path());
+        let handle = handle.waiting(waiting).identity(identity(&handles));
+        let work: WorkHandle = handle.connect(&to).unwrap();
+        let blocking = work.blocking();
+        assert_eq!(blocking.add(3, 4), Ok(7));
+        assert_eq!(blocking.bytes(vec![5; 2 * MIB]), Ok(vec![5; 2 * MIB]));
+        assert_eq!(common::block_on(work.add(4, 5)), Ok(9));
+        assert_eq!(common::block_on(work.bytes(vec![6; MIB])), Ok(vec![6; MIB]));
+    }
+    server.process.end();
+}
+
+/// Each case is told by its name and address. The other cases are those of the transport's own tests.
+#[test]
+fn who_is_not_trusted_is_told_why() {
+    let _watchdog = Watchdog::new("distrust", 120);
+    let _alone = alone();
+    let (directory, authority, others) = (Directory::new(), Authority::new(), Authority::new());
+    let own = authority.issue("client.pem", "test/client/*");
+    let check = |to: &str, own: Option<&str>, words: &str| {
+        let builder = unprotected(&directory);
+        let node = match own {
+            Some(path) => builder.identity(identity(path)).build().unwrap(),
+            None => builder.insecure_plaintext().build().unwrap(),
+        };
+        let error = node.block_on(async { node.connect::<WorkClient>(to).await.err().unwrap() });
+        assert!(error.to_string().contains(words), "{words}: {error}");
+        assert!(error.to_string().contains(to.split_once('@').unwrap().1), "{error}");
+    };
+    let good = authority.issue("server.pem", "test/server");
+    let server = Server::with(PROGRAM, "server", "127.0.0.1:0", &good);
+    let to = server.named("server");
+    let stranger = others.issue("stranger.pem", "test/client/*");
+    check(&to, Some(&stranger), "authority");
+    check(&to, None, "the peer speaks TLS");
+    let plain = Server::start("server");
+    check(&plain.named("server"), Some(&own), "the peer speaks plaintext");
+    // The certificate is for the node that is reached, and not for the one that is wanted.
+    let other = server.named("other");
+    check(&other, Some(&own), "other");
+    // Nobody is built with another's identity.
+    let node = Node::builder("other").program(PROGRAM).directory(directory.path());
+    let refused = node.identity(identity(&good)).build().err().unwrap();
+    assert!(matches!(refused, BuildError::OtherIdentity { .. }), "{refused}");
+    // The server still serves whom it trusts.
+    let node = unprotected(&directory).identity(identity(&own)).build().unwrap();
+    node.block_on(async { works(&connected(&node, &to).await).await });
+}
+
+/// An identity whose file is replaced is used by the connections that come after it.
+#[test]
+fn an_identity_is_replaced_while_the_node_runs() {
+    let _watchdog = Watchdog::new("replacement", 120);
+    let _alone = alone();
+    let (directory, authority, next) = (Directory::new(), Authority::new(), Authority::new());
+    let file = authority.issue("server.pem", "test/server");
+    let old = authority.issue("client.pem", "test/client/*");
+    let new = next.issue("client.pem", "test/client/*");
+    let server = Server::with(PROGRAM, "server", "127.0.0.1:0", &file);
+    let to = server.named("server");
+    let node = unprotected(&directory).identity(identity(&old)).build().unwrap();
+    node.block_on(async {
+        let work = connected(&node, &to).await;
+        next.replace(&file, "test/server");
+        // What stands goes on.
+        works(&work).await;
+    });
+    // The node looks at the file once a second.
+    let begun = Instant::now();
+    loop {
+        let node = unprotected(&directory).identity(identity(&new)).build().unwrap();
+        let connected = node.block_on(async { node.connect::<WorkClient>(&to).await.map(drop) });
+        match connected {
+            Ok(()) => break,
+            Err(error) => assert!(begun.elapsed() < Duration::from_secs(30), "{error}"),
+        }
+    }
+}
+
+#[test]
+fn an_identity_and_plain_messages_are_not_asked_for_together() {
+    let _alone = alone();
+    let (directory, authority) = (Directory::new(), Authority::new());
+    let own = authority.issue("client.pem", "test/client/*");
+    let builder = unprotected(&directory).identity(identity(&own)).insecure_plaintext();
+    let error = builder.build().err().unwrap();
+    assert!(matches!(error, BuildError::Protection), "{error}");
+}
