@@ -125,13 +125,19 @@ impl Dispatcher {
         next
     }
 
-    /// Looks at the lanes before a task is run, behind whoever has used up his time.
+    /// Takes over what has come, over streams too, before the next task is polled: the task before it has used up
+    /// its budget.
     #[cold]
     #[inline(never)]
     fn look_between(self: &Rc<Self>, main: Main<'_>) {
+        if self.pressed.pumps() {
+            self.pump(1);
+        }
         let hot = self.peers.hot.hold();
         for session in hot.iter() {
             self.drain(session, main);
+            // Without this the next look would only send, and leave what has come until the look after it.
+            session.carrier.was_read();
         }
         drop(hot);
         self.flush_all();
