@@ -16,7 +16,7 @@ mod mill;
 mod rounds;
 
 use common::server::KINDS;
-use common::{Random, Watchdog, alone, setting};
+use common::{Random, Watchdog, alone, over_streams, setting};
 use mill::{BUDGET, Stand, State};
 use rounds::{Tally, Worker};
 use std::time::Duration;
@@ -37,6 +37,13 @@ const PRIVATE_KIB: u64 = 2 << 10;
 /// Rings and buffers are bounded, and touched when they are first needed: two rings of 2 MiB, buffers of
 /// the usual lengths for requests, granted ones and answers, and of 100 KiB for the same.
 const SHARED_KIB: u64 = 48 << 10;
+
+/// Returns in how many windows, of calls or of sessions, the memory of a server may grow beyond its bound, but for the
+/// last. Over byte streams rings and buffers lie on the heap. They are bounded, but in one window 4 MiB of a ring that
+/// grows late look like a leak. A leak grows in every window.
+fn windows() -> u64 {
+    if over_streams() { 4 } else { 1 }
+}
 
 /// Each of the nodes that may share a process has a page of samples from its first one on.
 const SAMPLED: u64 = 3;
@@ -63,18 +70,29 @@ fn calls_that_are_dropped_at_any_moment_leave_nothing_and_do_nothing_more() {
         stand.fill();
         stand.fill_buffers();
         let few = stand.drop_calls(0, drops / 10, &mut random);
-        let before = stand.states();
-        let many = stand.drop_calls(few.rounds, drops - drops / 10, &mut random);
-        let after = stand.states();
-        println!("{few:?}\n{before:?}\n{many:?}\n{after:?}");
-        assert!(few.dropped + many.dropped >= drops && many.returned > 0);
-        for (before, after) in before.iter().zip(&after) {
-            after.is_at_rest();
-            assert!(after.dropped() > before.dropped());
-            assert!(after.live_bytes <= before.live_bytes + LIVE_BYTES);
-            assert!(after.private_kib <= before.private_kib + PRIVATE_KIB);
-            assert!(after.shared_kib <= SHARED_KIB);
-            assert!(after.descriptors <= before.descriptors + SAMPLED);
+        let first = stand.states();
+        let (mut before, mut rounds) = (first.clone(), few.rounds);
+        println!("{few:?}\n{first:?}");
+        for window in 1.. {
+            let many = stand.drop_calls(rounds, drops - drops / 10, &mut random);
+            let after = stand.states();
+            println!("{many:?}\n{after:?}");
+            assert!(few.dropped + many.dropped >= drops && many.returned > 0);
+            for (first, (before, after)) in first.iter().zip(before.iter().zip(&after)) {
+                after.is_at_rest();
+                assert!(after.dropped() > before.dropped());
+                assert!(after.shared_kib <= SHARED_KIB);
+                assert!(after.descriptors <= first.descriptors + SAMPLED);
+            }
+            let grown = before.iter().zip(&after).any(|(before, after)| {
+                after.live_bytes > before.live_bytes + LIVE_BYTES
+                    || after.private_kib > before.private_kib + PRIVATE_KIB
+            });
+            if !grown {
+                break;
+            }
+            assert!(window < windows(), "memory grew in each window:\n{before:?}\n{after:?}");
+            (before, rounds) = (after, many.rounds);
         }
         stand.fill();
         stand.has_met_everything();
