@@ -51,7 +51,7 @@ pub trait Side {
     /// The waiter of an open call.
     type Caller: Copy + Default;
     /// A handler that has become a task.
-    type Task: Copy;
+    type Task: Copy + Default;
 
     /// Returns how many bytes of a request that waits lay in the ring and were copied.
     fn copied(request: &Self::Request) -> usize;

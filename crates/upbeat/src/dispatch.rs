@@ -19,8 +19,6 @@ mod sessions;
 
 mod arrivals;
 
-mod first_poll;
-
 mod frames;
 
 mod attention;
@@ -61,7 +59,7 @@ use crate::sampling::{Book, Pages, Sampling};
 use crate::session::{Session, Waiter};
 use crate::task::Tasks;
 use crate::wait::Pace;
-use crate::wake::{MAIN, Roster, TaskId};
+use crate::wake::{Current, MAIN, NOBODY, Roster, TaskId};
 use crate::wire::Input;
 use std::mem::needs_drop;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -127,13 +125,6 @@ pub(crate) struct Entry {
     pub(crate) method: Box<dyn Method>,
 }
 
-/// Which future is being polled.
-#[derive(Clone, Copy)]
-struct Current {
-    task: TaskId,
-    waker: *const (),
-}
-
 /// What is being run of others than the main future. Of a task [`Current`] says it.
 #[derive(Clone, Copy)]
 enum Running {
@@ -157,11 +148,6 @@ impl Running {
         }
     }
 }
-
-/// What no waker points to. A waker that does nothing has no data, so none does not stand for nobody.
-static NO_WAKER: u8 = 0;
-
-const NOBODY: Current = Current { task: 0, waker: (&raw const NO_WAKER).cast() };
 
 /// A node's inside.
 pub(crate) struct Dispatcher {
@@ -329,9 +315,6 @@ impl Dispatcher {
 
     #[cold]
     fn other_waiter(&self, context: &Context<'_>) -> Waiter {
-        if let Some(task) = self.name_handler(context.waker()) {
-            return Waiter::Task(task);
-        }
         // Another executor polls the call.
         if !self.is_here() {
             driven::forked();

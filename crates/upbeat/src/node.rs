@@ -157,9 +157,9 @@ impl Node {
     /// ```
     pub fn serve<S: Serve>(&self, service: S) {
         let mut enter = |entry| self.inner.offer(entry);
-        let (roster, execution) = (self.inner.roster(), self.inner.settings.execution);
+        let (node, execution) = (&*self.inner, self.inner.settings.execution);
         let (enter, statistics) = (&mut enter, &self.end.statistics);
-        let methods = Methods { service: S::SERVICE, enter, roster, execution, statistics };
+        let methods = Methods { service: S::SERVICE, enter, node, execution, statistics };
         service.methods(&mut { methods });
     }
 

@@ -234,16 +234,18 @@ impl From<Awaited> for Reason {
 
 impl Reason {
     /// What counts the handlers that it made tasks.
-    pub(crate) fn counter(self) -> Counter {
-        match self {
-            Reason::Lock => Counter::PromotedByLock,
-            Reason::Condition => Counter::PromotedByCondition,
-            Reason::Full => Counter::PromotedByFull,
-            Reason::Budget => Counter::PromotedByBudget,
-            Reason::Call => Counter::PromotedByCall,
-            Reason::Timer => Counter::PromotedByTimer,
-            Reason::Other => Counter::PromotedByOther,
-        }
+    #[inline(always)]
+    pub(crate) const fn counter(self) -> Counter {
+        const COUNTERS: [Counter; 7] = [
+            Counter::PromotedByLock,
+            Counter::PromotedByCondition,
+            Counter::PromotedByFull,
+            Counter::PromotedByBudget,
+            Counter::PromotedByCall,
+            Counter::PromotedByTimer,
+            Counter::PromotedByOther,
+        ];
+        COUNTERS[self as usize]
     }
 
     /// What a handler would have waited for, in words; the lock by its name, if it has one.

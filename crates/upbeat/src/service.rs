@@ -10,11 +10,11 @@
 
 mod rules;
 
+mod promoted;
+
 mod ruled;
 
 mod counted;
-
-mod promoted;
 
 mod slot;
 
@@ -22,24 +22,19 @@ pub use rules::{Needs, Rule, Rules, Series, Turn, needs};
 
 use crate::dispatch::{Dispatcher, Entry, Lease, Method, NodeSession, Request};
 use crate::execution::Execution;
-use crate::sample::{Names, Reason, Sample, Stamps, Timed, Unsampled};
+use crate::sample::{Names, Sample, Stamps, Unsampled};
 use crate::session::Session;
 use crate::statistics::{Collected, Tally};
-use crate::task::Live;
-use crate::wake::Roster;
 use crate::warning::warn_of;
 use crate::wire::{Attaching, Incoming, Input, MessageContext, Wire, WireError, signature_text};
 use counted::Tallied;
-use promoted::{Asker, Promoted};
 use ruled::Ruled;
 use slot::{Beside, Spare, vacant};
 use std::future::Future;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::way::Point;
-use upbeat_core::flow::Budget;
 use upbeat_core::frame::{CallNumber, FailCode, Kind};
 use upbeat_core::limits::HANDLER_BUDGET_NS;
 use upbeat_core::orphan::is_too_late;
@@ -63,7 +58,7 @@ pub trait Serve {
 pub struct Methods<'a> {
     pub(crate) service: &'static str,
     pub(crate) enter: &'a mut dyn FnMut(Entry),
-    pub(crate) roster: &'a Arc<Roster>,
+    pub(crate) node: &'a Dispatcher,
     /// How handlers are run whose methods do not say it.
     pub(crate) execution: Execution,
     /// Where it is counted what they are called for.
@@ -109,7 +104,7 @@ impl Methods<'_> {
         let served = Served::<A, R, _, F, ONEWAY> {
             make,
             kept: Rc::new(Kept {
-                spare: Spare::new(vacant(self.roster)),
+                spare: Spare::new(vacant(self.node)),
                 names: (self.service, name),
                 budget: Ticks::from_nanoseconds(rule.budget_ns.unwrap_or(HANDLER_BUDGET_NS)).0,
                 outlives_ns: rule.outlives_ns,
@@ -386,7 +381,7 @@ where
     /// A slot with the handler of these arguments.
     #[inline(always)]
     fn fill(&self, node: &Dispatcher, arguments: A) -> Taken<F, Beside<F>> {
-        let slot = self.kept.spare.take().unwrap_or_else(|| vacant(node.roster()));
+        let slot = self.kept.spare.take().unwrap_or_else(|| vacant(node));
         slot.take((self.make)(arguments))
     }
 
@@ -403,29 +398,26 @@ where
     ) {
         let From { node, session, call, .. } = from;
         let mut slot = self.fill(node, arguments);
-        let (running, Beside { waker, .. }) = slot.parts();
+        let (running, Beside { waker, reserved, .. }) = slot.parts();
         match budget {
             None => node.polls(),
             Some(budget) => node.polls_within(budget),
         }
         from.end.into_iter().for_each(|end| node.bound_by(end, from.lease));
-        node.polls_first(waker);
+        node.polls_first(reserved.current());
         let polled = running.poll(&mut Context::from_waker(waker));
-        let is_named = node.has_polled_first();
+        node.has_polled_first();
         stamps.at(Point::Ran);
         if from.end.is_some() {
             node.unbound();
         }
         if budget.is_some() {
-            node.has_polled(self.kept.names);
+            node.has_polled(&self.kept.names);
         } else if let Some(sample) = stamps.sample() {
-            node.has_polled_sampled(self.kept.names, sample);
+            node.has_polled_sampled(&self.kept.names, sample);
         }
         match polled {
             Poll::Ready(result) => {
-                if is_named {
-                    node.forget_name();
-                }
                 stamps.at(Point::Finished);
                 if !ONEWAY {
                     reply((node, session, call), &result, stamps);
@@ -442,36 +434,5 @@ where
                 lost(Lost { from, slot, sample });
             }
         }
-    }
-
-    /// The bet is lost: the slot becomes the task.
-    #[cold]
-    #[inline(never)]
-    fn promote(&self, lost: Lost<'_, F>) {
-        let waits = lost.from.node.waited_for();
-        let (from, reason) = (lost.from, waits.0);
-        self.kept.count(reason.counter());
-        from.node.promote(from.session, self.task(lost, waits), self.asks(from), reason);
-    }
-
-    /// What becomes of a handler that waits for this, or has not begun.
-    #[inline]
-    fn task(&self, lost: Lost<'_, F>, waits: (Reason, Option<Arc<str>>)) -> Live {
-        let Lost { from, mut slot, sample } = lost;
-        let beside = slot.parts().1;
-        let From { node, session, call, end, lease, bytes, .. } = from;
-        let charge = node.charge(session, Budget::price(bytes));
-        let (kept, session) = (Rc::clone(&self.kept), Rc::clone(session));
-        let asker = if ONEWAY { Asker::Oneway } else { Asker::Call(call) };
-        let billed = sample.map(|sample| {
-            beside.wakeup.ask();
-            let timed = Timed::new(sample, waits);
-            Box::new(timed)
-        });
-        let wakeup = beside.wakeup.clone();
-        let (node, lease, ran) = (Rc::clone(node), lease.cloned(), 0);
-        let task = Promoted { kept, session, asker, charge, node, end, lease, ran, billed };
-        beside.task = Some(task);
-        Live { task: slot.into_seat(), wakeup }
     }
 }

@@ -6,6 +6,8 @@
 //! wakes them to `wake`. Invariant: an end that somebody waits for is told once; after it nothing of the
 //! future is left.
 
+mod place;
+
 mod slots;
 
 mod table;
@@ -16,12 +18,14 @@ mod children;
 
 mod scope;
 
+pub(crate) use place::Reserved;
 pub use scope::{Child, Scope, TryScope, all, race, scope, try_all, try_scope};
 pub(crate) use slots::{Live, Slots};
 pub(crate) use spawned::Began;
 pub use spawned::{JoinHandle, TaskEnded};
 pub(crate) use table::Tasks;
 
+use crate::wake::{TaskId, Wakeup};
 use std::any::Any;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -29,6 +33,7 @@ use std::task::{Context, Poll};
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::CallNumber;
 use upbeat_memory::pool::Key;
+use upbeat_memory::waker::Counted;
 
 /// Whose request has become a task; no call for a one-way message.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +45,7 @@ pub(crate) struct Caller {
 /// What the dispatcher polls.
 pub(crate) trait Task {
     /// Goes on until the next wait. Ready when it is done with.
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()>;
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Done>;
 
     /// Whose request it was, if it is a handler that has become a task.
     fn caller(&self) -> Option<Caller> {
@@ -55,8 +60,8 @@ pub(crate) trait Task {
     /// Ends it before it is done: drops its future and says so to who waits for it.
     fn cancel(self: Pin<&mut Self>, why: Cancelled);
 
-    /// It has ended: gives back what can serve again.
-    fn done(self: Pin<Box<Self>>) {}
+    /// It was a handler and has ended: gives back what can serve again. The next task of its place has this name.
+    fn done(self: Pin<Box<Self>>, _wakeup: Counted<Wakeup>, _next: TaskId) {}
 
     /// Whether it was spawned and has ended, and its outcome is still here.
     fn has_ended(&self) -> bool {
@@ -67,6 +72,15 @@ pub(crate) trait Task {
     fn spawned(self: Pin<&mut Self>) -> Option<Pin<&mut dyn Spawned>> {
         None
     }
+}
+
+/// What a task was that is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Done {
+    /// A handler: its slot goes back to its method.
+    Handler,
+    /// The application's: its outcome lies there until it is joined.
+    Spawned,
 }
 
 /// A task that the application has spawned.
@@ -94,8 +108,6 @@ pub(crate) enum Cancelled {
     Deadline,
     /// The caller was lost, or the node ends.
     Lost,
-    /// The node has no room for it.
-    NoRoom,
     /// It panicked.
     Panicked,
 }
@@ -106,7 +118,6 @@ impl Cancelled {
         match self {
             Cancelled::ByCaller | Cancelled::Lost => Counter::OrphansEnded,
             Cancelled::Deadline => Counter::OrphansExpired,
-            Cancelled::NoRoom => Counter::TasksRefused,
             Cancelled::Panicked => Counter::Panics,
         }
     }

@@ -50,11 +50,37 @@ pub(crate) fn name(place: Key, priority: Priority) -> TaskId {
     u64::from(place.generation) << GENERATION_SHIFT | low
 }
 
+/// Whether the place that a task is named by is one of the first so many, which are a power of two.
+#[inline]
+pub(crate) const fn is_below(task: TaskId, places: u32) -> bool {
+    task & INDEX & !(places as u64 - 1) == 0
+}
+
+/// Names the next task of a task's place.
+#[inline]
+pub(crate) fn next(task: TaskId) -> TaskId {
+    task.wrapping_add(1 << GENERATION_SHIFT)
+}
+
 /// The place that a task is named by.
 #[inline]
 pub(crate) fn place(task: TaskId) -> Key {
     Key { index: (task & INDEX) as u32, generation: (task >> GENERATION_SHIFT) as u32 }
 }
+
+/// Which future is being polled.
+#[derive(Clone, Copy)]
+pub(crate) struct Current {
+    pub(crate) task: TaskId,
+    /// What its waker points to.
+    pub(crate) waker: *const (),
+}
+
+/// What no waker points to. A waker that does nothing has no data, so none does not stand for nobody.
+static NO_WAKER: u8 = 0;
+
+/// No future is being polled.
+pub(crate) const NOBODY: Current = Current { task: 0, waker: (&raw const NO_WAKER).cast() };
 
 /// Where those that were woken are written down.
 pub(crate) trait Roll: Send + Sync + 'static {
@@ -290,6 +316,7 @@ impl Wakeup {
     }
 
     /// The future has become this task. What woke it before is made up for.
+    #[inline]
     pub(crate) fn name(&self, task: TaskId) {
         if self.rename(task) & QUEUED != 0 {
             self.roll.push(task);
@@ -326,10 +353,12 @@ impl<R: Roll> Wakeup<R> {
         (self.word.load(Ordering::Relaxed) ^ task) >> GENERATION_SHIFT == 0
     }
 
-    /// Changes whose it is. Gives the word as it was.
+    /// Makes what is nobody's a task's. Gives the word as it was.
     #[inline]
     fn rename(&self, task: TaskId) -> u64 {
-        self.word.fetch_xor(self.task() ^ task, Ordering::SeqCst)
+        debug_assert_eq!(self.task(), NO_TASK, "it has a name");
+        // The flags stand beside the name, and there is one instruction that adds and gives what was there.
+        self.word.fetch_add(task.wrapping_sub(NO_TASK), Ordering::SeqCst)
     }
 
     /// The future has become this task, and is on its way to be polled.
@@ -339,10 +368,10 @@ impl<R: Roll> Wakeup<R> {
         self.rename(task);
     }
 
-    /// The future is no task any more.
+    /// The future is no task any more. What has woken it meanwhile is forgotten.
+    #[inline]
     pub(crate) fn unname(&self) {
-        self.rename(NO_TASK);
-        self.word.fetch_and(!(ALONE | ASKED), Ordering::Relaxed);
+        self.word.swap(NO_TASK, Ordering::SeqCst);
     }
 
     /// Asks when the task is woken next.

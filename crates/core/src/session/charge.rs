@@ -22,40 +22,43 @@ impl Charge {
     }
 
     /// Returns the bytes that are held now.
+    #[inline]
     pub const fn held(&self) -> u64 {
         if self.held { self.bytes } else { 0 }
     }
 
     /// The handler was polled and is not done: it waits for a reply of another node, or for something
     /// here, which it is charged for whatever the budgets say.
-    #[inline]
+    #[inline(always)]
     pub fn polled<S: Side>(&mut self, awaits_reply: bool, session: &Session<S>, purse: &Purse) {
         if awaits_reply && !mutated(Mutant::WaitingCounted) {
             self.release(session, purse);
         } else if !self.held {
-            self.hold(session, purse);
+            self.held = true;
+            hold(self.bytes, session, purse);
         }
-    }
-
-    fn hold<S: Side>(&mut self, session: &Session<S>, purse: &Purse) {
-        self.held = true;
-        purse.with(|budget| {
-            session.inbound().with_share(|share| budget.charge(share, self.bytes));
-        });
-        session.look_clear(purse);
     }
 
     /// Gives back the bytes that are held.
-    #[inline]
+    #[inline(always)]
     pub fn release<S: Side>(&mut self, session: &Session<S>, purse: &Purse) {
         if core::mem::take(&mut self.held) {
-            self.give_back(session, purse);
+            give_back(self.bytes, session, purse);
         }
     }
+}
 
-    fn give_back<S: Side>(&self, session: &Session<S>, purse: &Purse) {
-        purse.with(|budget| {
-            session.inbound().with_share(|share| budget.release(share, self.bytes));
-        });
-    }
+#[inline(never)]
+fn hold<S: Side>(bytes: u64, session: &Session<S>, purse: &Purse) {
+    purse.with(|budget| {
+        session.inbound().with_share(|share| budget.charge(share, bytes));
+    });
+    session.look_clear(purse);
+}
+
+#[inline(never)]
+fn give_back<S: Side>(bytes: u64, session: &Session<S>, purse: &Purse) {
+    purse.with(|budget| {
+        session.inbound().with_share(|share| budget.release(share, bytes));
+    });
 }

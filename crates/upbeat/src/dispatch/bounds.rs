@@ -55,7 +55,7 @@ impl Dispatcher {
     /// A handler that had run so many ticks as a task was ended before it was done.
     pub(crate) fn orphaned(&self, why: Cancelled, ran: u64) {
         // Those are counted where they are found.
-        if matches!(why, Cancelled::NoRoom | Cancelled::Panicked) {
+        if why == Cancelled::Panicked {
             return;
         }
         self.count(why.counter());

@@ -6,10 +6,10 @@
 //! neither waits nor asks costs one store here.
 
 use super::bounds::Bound;
-use super::first_poll::FirstPoll;
 use super::leases::Leases;
-use super::{Current, Dispatcher, NOBODY, Running};
+use super::{Dispatcher, Running};
 use crate::sample::{Names, Reason, Sample};
+use crate::wake::{Current, NOBODY};
 use crate::warning::{may_warn_of, warn_of};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -28,7 +28,6 @@ pub(super) struct Run {
     pub(super) current: Cell<Current>,
     /// What is being run, should it panic.
     pub(super) running: Cell<Running>,
-    pub(super) first_poll: FirstPoll,
     pub(super) polled: Polled,
     pub(super) bound: Bound,
     pub(super) leases: Leases,
@@ -39,7 +38,6 @@ impl Default for Run {
         Run {
             current: Cell::new(NOBODY),
             running: Cell::new(Running::Nothing),
-            first_poll: FirstPoll::default(),
             polled: Polled::default(),
             bound: Bound::default(),
             leases: Leases::default(),
@@ -118,8 +116,14 @@ impl Polled {
         self.note.set(Note { reason: Reason::Call, answer: true, checkpoints: 0 });
     }
 
+    #[inline(always)]
     pub(super) fn answer_awaited(&self) -> bool {
         self.note.get().answer
+    }
+
+    #[inline(always)]
+    pub(super) fn reason(&self) -> Reason {
+        self.note.get().reason
     }
 
     /// Whether somebody is late.
@@ -185,6 +189,18 @@ pub struct OverRun {
 }
 
 impl Dispatcher {
+    /// A handler is polled for the first time next. It has its name already, under which it waits.
+    #[inline(always)]
+    pub(crate) fn polls_first(&self, handler: Current) {
+        self.run.current.set(handler);
+    }
+
+    /// A handler was polled for the first time.
+    #[inline(always)]
+    pub(crate) fn has_polled_first(&self) {
+        self.run.current.set(NOBODY);
+    }
+
     /// A handler or a task is polled next: what it waits for it says itself.
     #[inline(always)]
     pub(crate) fn polls(&self) {
@@ -192,6 +208,7 @@ impl Dispatcher {
     }
 
     /// The same of a handler that has so many ticks, from now.
+    #[inline(always)]
     pub(crate) fn polls_within(&self, budget: u64) {
         let now = ticks();
         let polled = &self.run.polled;
@@ -204,7 +221,8 @@ impl Dispatcher {
 
     /// It was polled: holds it against its budget. Those after it have their own. Gives for how many
     /// ticks it ran.
-    pub(crate) fn has_polled(&self, names: Names) -> u64 {
+    #[inline(always)]
+    pub(crate) fn has_polled(&self, names: &Names) -> u64 {
         let polled = &self.run.polled;
         let budget = polled.budget.replace(polled.usual);
         let ran = ticks().saturating_sub(polled.began.get());
@@ -219,7 +237,7 @@ impl Dispatcher {
 
     /// A handler was polled whose message is sampled.
     #[cold]
-    pub(crate) fn has_polled_sampled(&self, names: Names, sample: &Sample) {
+    pub(crate) fn has_polled_sampled(&self, names: &Names, sample: &Sample) {
         let at = |point| sample.taken.at(point);
         if let (Some(decoded), Some(ran)) = (at(Point::Decoded), at(Point::Ran)) {
             self.hold_against(names, ran.saturating_sub(decoded), self.run.polled.usual);
@@ -227,7 +245,7 @@ impl Dispatcher {
     }
 
     #[inline]
-    fn hold_against(&self, names: Names, ran: u64, budget: u64) {
+    fn hold_against(&self, names: &Names, ran: u64, budget: u64) {
         // One that asks and makes way is over by the time between two checkpoints.
         if ran > budget + budget / 4 {
             self.over_ran(names, ran, budget);
@@ -246,7 +264,8 @@ impl Dispatcher {
     /// A handler has run beyond its budget.
     #[cold]
     #[inline(never)]
-    fn over_ran(&self, names: Names, ran: u64, budget: u64) {
+    fn over_ran(&self, names: &Names, ran: u64, budget: u64) {
+        let names = *names;
         self.count(Counter::OverRuns);
         let mut over_runs = self.run.polled.over_runs.borrow_mut();
         let first = OverRuns { count: 0, longest: 0, budget };

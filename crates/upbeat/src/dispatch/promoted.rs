@@ -4,16 +4,19 @@ use super::Dispatcher;
 use crate::error::Why;
 use crate::sample::Reason;
 use crate::session::Session;
-use crate::task::{Cancelled, Live};
-use crate::wake::{Priority, TaskId};
+use crate::task::{Cancelled, Live, Reserved};
+use crate::wake::{Priority, TaskId, Wakeup};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::task::Waker;
 use upbeat_core::backoff::Jitter;
 use upbeat_core::bill::Counter;
+use upbeat_core::fault::Rule;
 use upbeat_core::flow::{self, ReplyBudget};
 use upbeat_core::frame::CallNumber;
 use upbeat_core::session::{self, Expiries};
+use upbeat_memory::waker::Counted;
 
 /// The budgets of a node.
 pub(super) struct Purse {
@@ -57,22 +60,55 @@ impl Purse {
     }
 }
 
-/// The bytes that an accepted request holds until its handler is dropped.
+/// What an accepted request is served with: its node and its session, and the bytes that it holds of their budgets
+/// until its handler is dropped.
 pub(crate) struct Charge {
-    purse: Rc<Purse>,
-    session: Rc<Session>,
+    pub(crate) node: Rc<Dispatcher>,
+    pub(crate) session: Rc<Session>,
     charge: session::Charge,
 }
 
+impl Charge {
+    /// Takes room for a request of so many bytes that goes on as a task. Its handler was polled.
+    #[inline(always)]
+    pub(crate) fn new(node: &Rc<Dispatcher>, session: &Rc<Session>, bytes: u64) -> Charge {
+        let mut charge = session::Charge::new(bytes);
+        let awaits_reply = node.run.polled.answer_awaited();
+        session.charge(&mut charge, awaits_reply, node.flow.purse.requests());
+        if charge.held() != 0 {
+            node.close_if_full();
+        }
+        Charge { node: Rc::clone(node), session: Rc::clone(session), charge }
+    }
+
+    /// The handler that holds this was polled, and waits on: for an answer, or for something here.
+    #[inline]
+    pub(crate) fn again(&mut self) {
+        let Charge { node, session, charge } = self;
+        let awaits_reply = node.run.polled.answer_awaited();
+        session.charge(charge, awaits_reply, node.flow.purse.requests());
+        node.close_if_full();
+        node.press_if_freed();
+    }
+
+    #[inline(never)]
+    fn give_back(&mut self) {
+        self.session.release(&mut self.charge, self.node.flow.purse.requests());
+    }
+}
+
 impl Drop for Charge {
+    #[inline(always)]
     fn drop(&mut self) {
-        self.session.release(&mut self.charge, self.purse.requests());
+        if self.charge.held() != 0 {
+            self.give_back();
+        }
     }
 }
 
 /// The flow of requests: the purse that they are charged to, and those that wait.
 pub(super) struct Flow {
-    pub(super) purse: Rc<Purse>,
+    pub(super) purse: Purse,
     pub(super) expiries: RefCell<Expiries<TaskId>>,
     /// Sessions in which requests wait to be accepted.
     pub(super) waiting: RefCell<VecDeque<Rc<Session>>>,
@@ -84,28 +120,11 @@ impl Flow {
     /// Makes the flow of a node where nothing waits yet.
     pub(super) fn new(purse: Purse, jitter: Jitter) -> Flow {
         let (expiries, waiting) = (RefCell::default(), RefCell::default());
-        Flow { purse: Rc::new(purse), expiries, waiting, jitter: Cell::new(jitter) }
+        Flow { purse, expiries, waiting, jitter: Cell::new(jitter) }
     }
 }
 
 impl Dispatcher {
-    /// Takes room for a request of so many bytes that goes on as a task. Its handler was polled.
-    pub(crate) fn charge(&self, session: &Rc<Session>, bytes: u64) -> Charge {
-        let (purse, session) = (Rc::clone(&self.flow.purse), Rc::clone(session));
-        let mut charge = Charge { purse, session, charge: session::Charge::new(bytes) };
-        self.charge_again(&mut charge);
-        charge
-    }
-
-    /// The handler that holds this was polled, and waits on: for an answer, or for something here.
-    #[inline]
-    pub(crate) fn charge_again(&self, charge: &mut Charge) {
-        let awaits_reply = self.run.polled.answer_awaited();
-        charge.session.charge(&mut charge.charge, awaits_reply, self.flow.purse.requests());
-        self.close_if_full();
-        self.press_if_freed();
-    }
-
     /// If a handler has given bytes back, requests that wait are looked at.
     #[inline]
     pub(super) fn press_if_freed(&self) {
@@ -130,65 +149,61 @@ impl Dispatcher {
         }
     }
 
-    /// A handler has to wait: it goes on as a task, until a deadline if its caller set one.
-    #[cold]
-    pub(crate) fn promote(
-        self: &Rc<Self>,
-        session: &Rc<Session>,
-        live: Live,
-        (call, end): (Option<CallNumber>, Option<u64>),
-        reason: Reason,
-    ) {
-        if session.ended().is_some() {
-            return self.forget_name();
-        }
+    /// Reserves a place for the handlers of a slot, and makes their waker.
+    pub(crate) fn reserve(&self) -> (Reserved, Waker) {
+        Reserved::new(&self.work.tasks, &self.work.roster)
+    }
+
+    /// Gives the handler of a slot, which becomes a task, its name and what wakes it. None where there are too
+    /// many tasks.
+    #[inline(always)]
+    pub(crate) fn name_handler(
+        &self,
+        reserved: &mut Reserved,
+    ) -> Option<(TaskId, Counted<Wakeup>)> {
+        if self.work.tasks.is_full() { None } else { reserved.take() }
+    }
+
+    /// What the handler that was polled waits for, as far as it said.
+    #[inline(always)]
+    pub(crate) fn reason(&self) -> Reason {
+        self.run.polled.reason()
+    }
+
+    /// The handler that was polled goes on as a task.
+    #[inline(always)]
+    pub(crate) fn loses_bet(&self, session: &Session) {
+        let reason = self.reason();
         self.count(reason.counter());
         if reason == Reason::Budget {
             session.stop_short();
         }
-        self.take_in(session, live, call, end);
     }
 
     /// A request is run as a task at once, or begins anew as one: in front of the tasks that want to
-    /// run, or behind them.
-    pub(crate) fn start(
-        self: &Rc<Self>,
-        session: &Rc<Session>,
-        live: Live,
-        (call, end): (Option<CallNumber>, Option<u64>),
-        why: Counter,
-        in_front: bool,
-    ) {
-        if session.ended().is_some() {
-            return self.forget_name();
+    /// run, or behind them; until a deadline if its caller set one.
+    pub(crate) fn start(&self, task: TaskId, end: Option<u64>, in_front: bool) {
+        if let Some(end) = end {
+            self.expire(task, end);
         }
-        self.count(why);
-        if let Some(id) = self.take_in(session, live, call, end) {
-            if in_front {
-                self.work.front.borrow_mut().push_back(id);
-            } else {
-                self.work.ready.borrow_mut().push(id);
-            }
-            self.work.roster.keep(Priority::Normal);
+        if in_front {
+            self.work.front.borrow_mut().push_back(task);
+        } else {
+            self.work.ready.borrow_mut().push(task);
         }
+        self.work.roster.keep(Priority::Normal);
     }
 
-    /// Takes in a handler as a task, of a call or of a one-way message, until a deadline if its caller set one.
+    /// Takes in a handler as a task of this name, of a call or of a one-way message. False if the peer breaks a
+    /// rule.
     #[inline(always)]
-    fn take_in(
+    pub(crate) fn take_in(
         self: &Rc<Self>,
         session: &Rc<Session>,
-        live: Live,
+        (id, live): (TaskId, Live),
         call: Option<CallNumber>,
-        end: Option<u64>,
-    ) -> Option<TaskId> {
-        let id = match self.take_name(live) {
-            Ok(id) => id,
-            Err(mut live) => {
-                live.task.as_mut().cancel(Cancelled::NoRoom);
-                return None;
-            }
-        };
+    ) -> bool {
+        self.work.tasks.fill(id, live);
         self.note_handler(id);
         let entered = match call {
             Some(call) => session.serving().insert(call, id),
@@ -197,19 +212,26 @@ impl Dispatcher {
                 Ok(())
             }
         };
-        if let Err(rule) = entered {
-            self.work.tasks.abandon(id);
-            self.lose(session, Why::Misbehaved(rule));
-            return None;
+        match entered {
+            Ok(()) => true,
+            Err(rule) => {
+                self.misbehaved(session, id, rule);
+                false
+            }
         }
-        if let Some(end) = end {
-            self.expire(id, end);
-        }
-        Some(id)
+    }
+
+    /// The peer has used a number twice, of which one is this task's.
+    #[cold]
+    #[inline(never)]
+    fn misbehaved(self: &Rc<Self>, session: &Rc<Session>, task: TaskId, rule: Rule) {
+        self.work.tasks.abandon(task);
+        self.lose(session, Why::Misbehaved(rule));
     }
 
     /// Ends a handler's task then.
-    fn expire(&self, task: TaskId, at: u64) {
+    #[cold]
+    pub(crate) fn expire(&self, task: TaskId, at: u64) {
         let (tasks, lives) = (self.work.tasks.len(), |task| self.work.tasks.has(task));
         self.flow.expiries.borrow_mut().expire(task, at, tasks, lives);
     }

@@ -1,9 +1,10 @@
 //! What a panic costs: the call, or the task, that it came from, and nothing else.
 
-use super::{Dispatcher, NOBODY, Running};
+use super::{Dispatcher, Running};
 use crate::contain::{drop_payload, take_contained};
 use crate::session::Session;
 use crate::task::Caller;
+use crate::wake::NOBODY;
 use std::any::Any;
 use std::panic::resume_unwind;
 use std::rc::Rc;
@@ -24,7 +25,6 @@ impl Dispatcher {
         let running = self.running();
         self.run.running.set(Running::Nothing);
         self.run.current.set(NOBODY);
-        self.forget_name();
         let open = self.open_frame();
         let hand = open.as_ref().and_then(|session| session.noted.key.get());
         let caller = match running {

@@ -32,14 +32,21 @@ impl Dispatcher {
     }
 
     /// The handler that is being run is this task from now on.
+    #[inline(always)]
     pub(super) fn note_handler(&self, id: TaskId) {
         if self.settings.stuck.after.is_some() {
-            let mut handlers = self.work.handlers.borrow_mut();
-            // Tasks that have ended leave their entries behind.
-            if handlers.len() > 64 && handlers.len() > 2 * self.work.tasks.len() {
-                handlers.retain(|task, _| self.work.tasks.has(*task));
-            }
-            handlers.insert(id, self.who());
+            self.remember_handler(id);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn remember_handler(&self, id: TaskId) {
+        let mut handlers = self.work.handlers.borrow_mut();
+        // Tasks that have ended leave their entries behind.
+        if handlers.len() > 64 && handlers.len() > 2 * self.work.tasks.len() {
+            handlers.retain(|task, _| self.work.tasks.has(*task));
+        }
+        handlers.insert(id, self.who());
     }
 }

@@ -4,15 +4,15 @@
 //! are. Invariant: as long as a task is ready the roster says so, and the node does not sleep.
 
 use super::who::Handlers;
-use super::{Cause, Current, Dispatcher, Main, NOBODY};
+use super::{Cause, Dispatcher, Main};
 use crate::task::{Began, Cancelled, JoinHandle, Tasks};
-use crate::wake::{MAIN, Priority, Ready, Roster, Start, TaskId};
+use crate::wake::{Current, MAIN, NOBODY, Priority, Ready, Roster, Start, TaskId};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Context;
+use std::task::{Context, Poll};
 use upbeat_core::bill::Counter;
 
 /// The most tasks that are polled between two looks at the lanes.
@@ -74,14 +74,14 @@ impl Dispatcher {
         let task = live.task.as_mut();
         let done = live.wakeup.lend(|waker| {
             self.run.current.set(Current { task: id, waker: waker.data() });
-            task.poll(&mut Context::from_waker(waker)).is_ready()
+            task.poll(&mut Context::from_waker(waker))
         });
         self.run.current.set(NOBODY);
         self.unflushed.sent();
-        if !done {
+        let Poll::Ready(what) = done else {
             return polled.waits(&self.work.tasks, id);
-        }
-        polled.done(&self.work.tasks, id);
+        };
+        polled.done(what, &self.work.tasks, id);
         self.press_if_freed();
     }
 

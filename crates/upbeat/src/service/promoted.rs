@@ -3,21 +3,25 @@
 //! Invariant: a handler's call is answered when the handler ends or is cancelled, and no more then.
 
 use super::slot::{Beside, Slot};
-use super::{From, Kept, Served, reply};
+use super::{From, Lost, Served, Way, reply};
 use crate::contain::contain;
 use crate::dispatch::{Charge, Dispatcher, Lease};
-use crate::sample::{Stamps, Timed, Unsampled};
+use crate::sample::{Names, Reason, Sample, Stamps, Timed, Unsampled};
 use crate::session::Session;
-use crate::task::{Caller, Cancelled, Task};
-use crate::wake::TaskId;
+use crate::task::{Caller, Cancelled, Done, Live, Task};
+use crate::wake::{TaskId, Wakeup};
 use crate::wire::{Incoming, Wire};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use upbeat_core::bill::Counter;
+use upbeat_core::flow::Budget;
 use upbeat_core::frame::{CallNumber, FailCode};
 use upbeat_core::orphan::{goes_on_until, oneway_goes_on_until};
+use upbeat_memory::seat::Taken;
+use upbeat_memory::waker::Counted;
 
 /// Who waits for a handler's end.
 #[derive(Clone, Copy)]
@@ -32,99 +36,177 @@ pub(super) enum Asker {
 }
 
 /// What is known of a handler that has become a task.
-pub(super) struct Promoted<F> {
-    pub(super) kept: Rc<Kept<F>>,
-    pub(super) session: Rc<Session>,
-    pub(super) asker: Asker,
+pub(super) struct Promoted {
+    /// With its node and its session.
     pub(super) charge: Charge,
-    pub(super) node: Rc<Dispatcher>,
+    pub(super) asker: Asker,
+    /// Ticks for which it has been polled as a task.
+    pub(super) ran: u64,
+}
+
+/// What few handlers have that have become tasks.
+#[derive(Default)]
+pub(super) struct Rare {
     /// When its time is over, if its caller has bounded it.
     pub(super) end: Option<u64>,
     /// Where that may be extended.
-    pub(super) lease: Option<Rc<Lease>>,
-    /// Ticks for which it has been polled as a task.
-    pub(super) ran: u64,
+    lease: Option<Rc<Lease>>,
     /// What is to be billed, if its message is sampled.
-    pub(super) billed: Option<Box<Timed>>,
+    billed: Option<Billed>,
 }
 
-impl<F> Promoted<F> {
-    /// The handler is done.
-    #[inline]
-    fn end<R: Wire>(&self, result: &R, stamps: &mut impl Stamps) {
-        match self.asker {
-            Asker::Call(call) => {
-                self.session.serving().remove(call);
-                reply((&self.node, &self.session, call), result, stamps);
-            }
-            Asker::Oneway => self.session.end_oneway(),
-            Asker::Gone => self.node.ran_in_vain(self.ran),
-            Asker::Left => {}
+struct Billed {
+    timed: Timed,
+    /// Says when the task was woken.
+    wakeup: Counted<Wakeup>,
+}
+
+impl Rare {
+    /// The handler is polled next.
+    #[cold]
+    fn begin_poll(&mut self, node: &Dispatcher) {
+        if let Some(Billed { timed, wakeup }) = &mut self.billed {
+            timed.resumed(wakeup.woken());
+        }
+        if let Some(lease) = &self.lease {
+            self.end = Some(lease.end());
+        }
+        self.end.into_iter().for_each(|end| node.bound_by(end, self.lease.as_ref()));
+    }
+
+    /// The handler was polled.
+    #[cold]
+    fn end_poll(&self, node: &Dispatcher) {
+        if self.end.is_some() {
+            node.unbound();
+        }
+    }
+
+    /// The handler waits.
+    #[cold]
+    fn waits(&mut self, node: &Dispatcher) {
+        if let Some(Billed { timed, wakeup }) = &mut self.billed {
+            timed.paused(node.waited_for());
+            wakeup.ask();
         }
     }
 }
 
-impl<F> Promoted<F> {
+impl Promoted {
+    /// The handler is done.
+    #[inline(always)]
+    fn end<R: Wire>(&self, result: &R, stamps: &mut impl Stamps) {
+        let Charge { node, session, .. } = &self.charge;
+        let Asker::Call(call) = self.asker else { return self.end_unasked() };
+        session.serving().remove(call);
+        reply((node, session, call), result, stamps);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_unasked(&self) {
+        match self.asker {
+            Asker::Oneway => self.charge.session.end_oneway(),
+            Asker::Gone => self.charge.node.ran_in_vain(self.ran),
+            Asker::Call(_) | Asker::Left => {}
+        }
+    }
+
+    /// The same of one whose message is sampled.
+    #[cold]
+    #[inline(never)]
+    fn end_billed<R: Wire>(&self, result: &R, names: Names, timed: Timed) {
+        let Charge { node, session, .. } = &self.charge;
+        let mut sample = timed.finished();
+        self.end(result, &mut *sample);
+        let call = match self.asker {
+            Asker::Call(call) => call,
+            Asker::Oneway | Asker::Gone | Asker::Left => CallNumber::NONE,
+        };
+        node.served(session, call, names, &mut sample);
+    }
+}
+
+impl<F> Beside<F> {
+    /// Notes what is rare of a handler that waits for this.
+    #[inline(always)]
+    pub(super) fn notes_rare(
+        &mut self,
+        from: From<'_>,
+        sample: Option<Box<Sample>>,
+        waits: impl FnOnce() -> (Reason, Option<Arc<str>>),
+    ) {
+        let From { end, lease, .. } = from;
+        if end.is_none() && lease.is_none() && sample.is_none() {
+            return;
+        }
+        let billed = sample.zip(self.reserved.wakeup()).map(|(sample, wakeup)| {
+            wakeup.ask();
+            Billed { timed: Timed::new(sample, waits()), wakeup: wakeup.clone() }
+        });
+        self.rare = Some(Box::new(Rare { end, lease: lease.cloned(), billed }));
+    }
+
+    /// When the time of the task is over, if it is bounded.
+    fn bound(&self) -> Option<u64> {
+        self.rare.as_ref()?.end
+    }
+
+    /// The task goes on without its caller, until then at most.
+    fn leave_alone(&mut self, asker: Asker, until: u64) -> bool {
+        let Beside { task: Some(this), kept: Some(kept), rare, reserved, .. } = self else {
+            return false;
+        };
+        kept.count(Counter::OrphansLeft);
+        this.asker = asker;
+        rare.get_or_insert_default().end = Some(until);
+        this.charge.node.leave_alone(reserved.current().task, until);
+        true
+    }
+
     /// The sender of its one-way message is gone: the task goes on, until a time at most.
     #[cold]
-    fn leave(&mut self, task: TaskId) -> bool {
-        let until = oneway_goes_on_until(self.kept.outlives_ns, self.node.now_ns());
-        let until = self.end.map_or(until, |end| until.min(end));
-        self.kept.count(Counter::OrphansLeft);
-        self.asker = Asker::Left;
-        self.end = Some(until);
-        self.node.leave_alone(task, until);
-        true
+    fn leave(&mut self) -> bool {
+        let Beside { task: Some(this), kept: Some(kept), .. } = self else { return false };
+        let until = oneway_goes_on_until(kept.outlives_ns, this.charge.node.now_ns());
+        let until = self.bound().map_or(until, |end| until.min(end));
+        self.leave_alone(Asker::Left, until)
     }
 }
 
 impl<R: Wire, F: Future<Output = R> + 'static> Task for Slot<F> {
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let (future, Beside { wakeup, task, .. }) = self.as_mut().parts();
-        let (Some(this), Some(future)) = (task, future) else {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Done> {
+        let (Some(future), beside) = self.as_mut().parts() else { return Poll::Pending };
+        let Beside { task: Some(this), kept: Some(kept), rare, .. } = beside else {
             return Poll::Pending;
         };
-        if let Some(billed) = &mut this.billed {
-            billed.resumed(wakeup.woken());
+        this.charge.node.polls_within(kept.budget);
+        if let Some(rare) = rare {
+            rare.begin_poll(&this.charge.node);
         }
-        this.node.polls_within(this.kept.budget);
-        if let Some(lease) = &this.lease {
-            this.end = Some(lease.end());
-        }
-        this.end.into_iter().for_each(|end| this.node.bound_by(end, this.lease.as_ref()));
         let polled = future.poll(context);
-        if this.end.is_some() {
-            this.node.unbound();
+        if let Some(rare) = rare {
+            rare.end_poll(&this.charge.node);
         }
-        this.ran += this.node.has_polled(this.kept.names);
+        this.ran += this.charge.node.has_polled(&kept.names);
         let Poll::Ready(result) = polled else {
-            this.node.charge_again(&mut this.charge);
-            if let Some(billed) = &mut this.billed {
-                billed.paused(this.node.waited_for());
-                wakeup.ask();
+            this.charge.again();
+            if let Some(rare) = rare {
+                rare.waits(&this.charge.node);
             }
             // Its session has ended while it was polled.
-            if matches!(this.asker, Asker::Oneway) && this.session.ended().is_some() {
-                this.leave(wakeup.task());
+            if matches!(this.asker, Asker::Oneway) && this.charge.session.ended().is_some() {
+                beside.leave();
             }
             return Poll::Pending;
         };
-        let asker = this.asker;
-        match this.billed.take() {
+        match rare.as_mut().and_then(|rare| rare.billed.take()) {
             None => this.end(&result, &mut Unsampled),
-            Some(billed) => {
-                let mut sample = billed.finished();
-                this.end(&result, &mut *sample);
-                let call = match asker {
-                    Asker::Call(call) => call,
-                    Asker::Oneway | Asker::Gone | Asker::Left => CallNumber::NONE,
-                };
-                this.node.served(&this.session, call, this.kept.names, &mut sample);
-            }
+            Some(billed) => this.end_billed(&result, kept.names, billed.timed),
         }
         // The call has its reply: if the result panics when it is dropped, no second reply is sent.
         this.asker = Asker::Gone;
-        Poll::Ready(())
+        Poll::Ready(Done::Handler)
     }
 
     fn caller(&self) -> Option<Caller> {
@@ -134,71 +216,138 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Slot<F> {
             Asker::Oneway => None,
             Asker::Gone | Asker::Left => return None,
         };
-        Some(Caller { session: this.session.noted.key.get(), call })
+        Some(Caller { session: this.charge.session.noted.key.get(), call })
     }
 
     fn outlives(mut self: Pin<&mut Self>, why: Cancelled) -> bool {
-        let (_, Beside { wakeup, task, .. }) = self.as_mut().parts();
-        let Some(this) = task else { return false };
+        let beside = self.as_mut().parts().1;
+        let end = beside.bound();
+        let Beside { task: Some(this), kept: Some(kept), rare, .. } = beside else {
+            return false;
+        };
+        let Charge { node, session, .. } = &this.charge;
         let call = match this.asker {
             Asker::Call(call) => call,
-            Asker::Oneway if why == Cancelled::Lost => return this.leave(wakeup.task()),
+            Asker::Oneway if why == Cancelled::Lost => return beside.leave(),
             _ => return false,
         };
-        let until = goes_on_until(this.kept.outlives_ns, this.node.now_ns(), this.end);
-        let Some(until) = until else { return false };
+        let Some(until) = goes_on_until(kept.outlives_ns, node.now_ns(), end) else { return false };
         match why {
             // Its number is free for another call.
             Cancelled::ByCaller => {
-                this.session.serving().remove(call);
-                this.session.fail(call, FailCode::Cancelled, "");
+                session.serving().remove(call);
+                session.fail(call, FailCode::Cancelled, "");
             }
-            Cancelled::Lost if !this.node.is_closing() => {}
+            Cancelled::Lost if !node.is_closing() => {}
             _ => return false,
         }
-        this.kept.count(Counter::OrphansLeft);
-        this.asker = Asker::Gone;
-        this.lease.take().into_iter().for_each(|lease| lease.close());
-        this.end = Some(until);
-        this.node.leave_alone(wakeup.task(), until);
-        true
+        let lease = rare.as_mut().and_then(|rare| rare.lease.take());
+        lease.into_iter().for_each(|lease| lease.close());
+        beside.leave_alone(Asker::Gone, until)
     }
 
     fn cancel(mut self: Pin<&mut Self>, why: Cancelled) {
         contain(|| self.as_mut().clear());
-        let Some(this) = &mut self.as_mut().parts().1.task else { return };
-        this.node.orphaned(why, this.ran);
-        this.kept.count(why.counter());
+        let beside = self.as_mut().parts().1;
+        let Beside { task: Some(this), kept: Some(kept), .. } = beside else { return };
+        let Charge { node, session, .. } = &this.charge;
+        node.orphaned(why, this.ran);
+        kept.count(why.counter());
         let call = match this.asker {
             Asker::Call(call) => call,
-            Asker::Oneway => return this.session.end_oneway(),
+            Asker::Oneway => return session.end_oneway(),
             Asker::Gone | Asker::Left => return,
         };
-        this.session.serving().remove(call);
+        session.serving().remove(call);
         match why {
-            Cancelled::ByCaller => this.session.fail(call, FailCode::Cancelled, ""),
-            Cancelled::Deadline => this.session.fail(call, FailCode::Deadline, ""),
-            Cancelled::NoRoom => this.session.fail(call, FailCode::Overloaded, ""),
+            Cancelled::ByCaller => session.fail(call, FailCode::Cancelled, ""),
+            Cancelled::Deadline => session.fail(call, FailCode::Deadline, ""),
             Cancelled::Lost | Cancelled::Panicked => {}
         }
     }
 
-    fn done(self: Pin<Box<Self>>) {
+    fn done(mut self: Pin<Box<Self>>, wakeup: Counted<Wakeup>, next: TaskId) {
+        self.as_mut().parts().1.reserved.put_back(wakeup, next);
         let mut slot = self.vacate();
-        let Beside { wakeup, task, .. } = slot.beside();
-        wakeup.unname();
-        let Some(this) = task.take() else { return };
-        this.kept.tally.iter().for_each(|tally| tally.ran(this.ran));
-        // The slot serves again, unless another stands ready.
-        let other = this.kept.spare.take();
-        this.kept.spare.keep(other.unwrap_or(slot));
+        let Beside { task, kept, rare, .. } = slot.beside();
+        let ran = task.take().map_or(0, |this| this.ran);
+        if rare.is_some() {
+            *rare = None;
+        }
+        let Some(kept) = kept.take() else { return };
+        kept.tally.iter().for_each(|tally| tally.ran(ran));
+        // The slot serves again, in place of another that stands ready.
+        drop(kept.spare.take());
+        kept.spare.keep(slot);
     }
 }
 
-impl<A: Incoming, R, M, F, const ONEWAY: bool> Served<A, R, M, F, ONEWAY> {
-    /// Returns the call that a handler answers, if it answers one, and when its time is over.
+impl<A, R, M, F, const ONEWAY: bool> Served<A, R, M, F, ONEWAY>
+where
+    A: Incoming,
+    R: Wire,
+    F: Future<Output = R> + 'static,
+{
+    /// The bet is lost: the slot becomes the task. Of a plain message nothing is known that is rare.
     #[inline(always)]
-    pub(super) fn asks(&self, from: From<'_>) -> (Option<CallNumber>, Option<u64>) {
-        ((!ONEWAY).then_some(from.call), from.end)
+    pub(super) fn promote(&self, lost: Lost<'_, F>) {
+        let Lost { from, mut slot, sample } = lost;
+        let From { node, session, call, bytes, end, .. } = from;
+        slot.parts().1.notes_rare(from, sample, || node.waited_for());
+        let task = self.promote_slot(node, session, call, bytes, slot);
+        if let (Some(end), Some(task)) = (end, task) {
+            node.expire(task, end);
+        }
+    }
+
+    #[inline(never)]
+    fn promote_slot(
+        &self,
+        node: &Rc<Dispatcher>,
+        session: &Rc<Session>,
+        call: CallNumber,
+        bytes: usize,
+        slot: Taken<F, Beside<F>>,
+    ) -> Option<TaskId> {
+        self.kept.count(node.reason().counter());
+        if session.ended().is_some() {
+            return None;
+        }
+        node.loses_bet(session);
+        self.become_task((node, session, call), bytes, slot)
+    }
+
+    /// Makes a handler that waits, or has not begun, the task of its slot. None where there is no room for one
+    /// more, and then its caller is told, or where the peer breaks a rule.
+    #[inline(always)]
+    pub(super) fn become_task(
+        &self,
+        (node, session, call): Way<'_>,
+        bytes: usize,
+        mut slot: Taken<F, Beside<F>>,
+    ) -> Option<TaskId> {
+        let beside = slot.parts().1;
+        let Some((id, wakeup)) = node.name_handler(&mut beside.reserved) else {
+            self.refuse_task(node, session, call);
+            return None;
+        };
+        let asker = if ONEWAY { Asker::Oneway } else { Asker::Call(call) };
+        let charge = Charge::new(node, session, Budget::price(bytes));
+        beside.task = Some(Promoted { charge, asker, ran: 0 });
+        beside.kept = Some(Rc::clone(&self.kept));
+        let task: Pin<Box<Slot<F>>> = slot.into_seat();
+        let call = (!ONEWAY).then_some(call);
+        node.take_in(session, (id, Live { task, wakeup }), call).then_some(id)
+    }
+
+    /// A handler is ended that would be one task too many.
+    #[cold]
+    #[inline(never)]
+    fn refuse_task(&self, node: &Dispatcher, session: &Session, call: CallNumber) {
+        node.count(Counter::TasksRefused);
+        self.kept.count(Counter::TasksRefused);
+        if !ONEWAY {
+            session.fail(call, FailCode::Overloaded, "");
+        }
     }
 }

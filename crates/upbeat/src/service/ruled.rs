@@ -12,6 +12,7 @@ use crate::session::Session;
 use crate::wire::{Incoming, Wire};
 use std::future::Future;
 use std::rc::Rc;
+use std::sync::Arc;
 use upbeat_core::backoff::is_refusable;
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::{CallNumber, FailCode};
@@ -66,15 +67,34 @@ where
 
     /// A task from the beginning.
     fn start(&self, from: From<'_>, arguments: A, stamps: &mut impl Stamps, in_front: bool) {
-        let From { node, session, .. } = from;
+        let From { node, .. } = from;
         let slot = self.served.fill(node, arguments);
         // Nothing of what was polled before is this one's.
         node.polls();
         let sample = stamps.sample().map(|sample| Box::new(sample.clone()));
-        let task = self.served.task(Lost { from, slot, sample }, (Reason::Other, None));
-        self.served.kept.count(Counter::StartedAsTasks);
-        let asks = self.served.asks(from);
-        node.start(session, task, asks, Counter::StartedAsTasks, in_front);
+        let waits = (Reason::Other, None);
+        self.start_slot(Lost { from, slot, sample }, waits, Counter::StartedAsTasks, in_front);
+    }
+
+    /// Starts the handler in a slot as a task.
+    fn start_slot(
+        &self,
+        lost: Lost<'_, F>,
+        waits: (Reason, Option<Arc<str>>),
+        why: Counter,
+        in_front: bool,
+    ) {
+        let Lost { from, mut slot, sample } = lost;
+        let From { node, session, call, bytes, end, .. } = from;
+        self.served.kept.count(why);
+        if session.ended().is_some() {
+            return;
+        }
+        node.count(why);
+        slot.parts().1.notes_rare(from, sample, || waits);
+        if let Some(task) = self.served.become_task((node, session, call), bytes, slot) {
+            node.start(task, end, in_front);
+        }
     }
 
     /// A handler has to wait: it goes on as a task. One that has not begun for want of what it needs
@@ -87,23 +107,18 @@ where
         }
         let waits = node.waited_for();
         if !refusals.is_some_and(is_refusable) {
-            let reason = waits.0;
-            self.served.kept.count(reason.counter());
-            let asks = self.served.asks(lost.from);
-            let task = self.served.task(lost, waits);
-            return node.start(session, task, asks, reason.counter(), false);
+            let why = waits.0.counter();
+            return self.start_slot(lost, waits, why, false);
         }
-        self.give_up(node, lost.slot);
+        self.give_up(lost.slot);
         node.count(Counter::HandlersRefused);
         self.served.kept.count(Counter::HandlersRefused);
         session.fail(call, FailCode::Refused, &waits.0.text(waits.1.as_deref()));
     }
 
     /// Drops a handler. Its slot serves again.
-    fn give_up(&self, node: &Dispatcher, slot: Taken<F, Beside<F>>) {
-        let slot = slot.vacate();
-        node.forget_name();
-        self.served.kept.spare.keep(slot);
+    fn give_up(&self, slot: Taken<F, Beside<F>>) {
+        self.served.kept.spare.keep(slot.vacate());
     }
 
     /// A handler may not wait: it is ended here, and its caller told what it would have waited for.
@@ -112,7 +127,7 @@ where
         let Lost { from: From { node, session, call, .. }, slot, .. } = lost;
         node.lacked_needs();
         let (reason, lock) = node.waited_for();
-        self.give_up(node, slot);
+        self.give_up(slot);
         node.count(Counter::HandlersEnded);
         self.served.kept.count(Counter::HandlersEnded);
         if call != CallNumber::NONE {

@@ -2,16 +2,18 @@
 //!
 //! Invariant: a slot is kept only while no handler is in it.
 
-use super::promoted::Promoted;
-use crate::wake::{Roster, Wakeup};
+use super::Kept;
+use super::promoted::{Promoted, Rare};
+use crate::dispatch::Dispatcher;
+use crate::task::Reserved;
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::task::Waker;
 use upbeat_memory::seat::{Seat, Vacant};
-use upbeat_memory::waker::Counted;
 
-/// Room for a handler's future, and its waker. A handler that has to wait is a task where it is: the slot itself.
+/// Room for a handler's future, its waker, and a place among the tasks. A handler that has to wait is a task where
+/// it is: the slot itself.
 pub(super) type Slot<F> = Seat<F, Beside<F>>;
 
 /// A slot in which no handler is.
@@ -19,17 +21,22 @@ pub(super) type Empty<F> = Vacant<F, Beside<F>>;
 
 /// What stands in a slot beside the future.
 pub(super) struct Beside<F> {
-    pub(super) wakeup: Counted<Wakeup>,
     pub(super) waker: Waker,
+    pub(super) reserved: Reserved,
     /// What is known of the task, as long as the handler is one.
-    pub(super) task: Option<Promoted<F>>,
+    pub(super) task: Option<Promoted>,
+    /// Where the slot serves again. None while no handler in it is a task.
+    pub(super) kept: Option<Rc<Kept<F>>>,
+    /// What few tasks have.
+    pub(super) rare: Option<Box<Rare>>,
 }
 
 /// A new slot.
-pub(super) fn vacant<F>(roster: &Arc<Roster>) -> Empty<F> {
-    let wakeup = Wakeup::unnamed(roster);
-    let waker = wakeup.waker();
-    Vacant::new(Beside { wakeup, waker, task: None })
+#[cold]
+#[inline(never)]
+pub(super) fn vacant<F>(node: &Dispatcher) -> Empty<F> {
+    let (reserved, waker) = node.reserve();
+    Vacant::new(Beside { waker, reserved, task: None, kept: None, rare: None })
 }
 
 /// A slot that is kept for the next handler, if there is one.

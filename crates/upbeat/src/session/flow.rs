@@ -273,13 +273,13 @@ impl Session {
 
     /// A handler that has become a task was polled, and waits: for a reply of another node, or for
     /// something here.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn charge(&self, charge: &mut Charge, awaits_reply: bool, purse: &Purse) {
         charge.polled(awaits_reply, &self.core, purse);
     }
 
     /// Such a handler holds no bytes any more.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(&self, charge: &mut Charge, purse: &Purse) {
         charge.release(&self.core, purse);
     }

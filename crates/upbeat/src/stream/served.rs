@@ -23,11 +23,11 @@ pub(super) fn serve(node: &Rc<Dispatcher>) {
     node.serve_streams(|| {
         let mut entries: Vec<Entry> = Vec::new();
         let mut enter = |entry| entries.push(entry);
-        let (roster, execution) = (node.roster(), Execution::Orpc);
+        let execution = Execution::Orpc;
         // What an application's own methods are called for is counted, not what goes on for them.
         let statistics = &Collected::new(None);
         let (service, enter) = ("stream", &mut enter);
-        let mut methods = Methods { service, enter, roster, execution, statistics };
+        let mut methods = Methods { service, enter, node, execution, statistics };
         let rule = Rules::NONE.of("");
         methods.call::<Pull, Sent, _>("pull", rule, Pull::run);
         methods.call::<Push, bool, _>("push", rule, Push::run);

@@ -1,6 +1,6 @@
 //! Tasks that the application spawns, the slots that they leave, and who waits for them.
 
-use super::{Cancelled, Live, Slots, Spawned, Task, Tasks};
+use super::{Cancelled, Done, Live, Slots, Spawned, Task, Tasks};
 use crate::wake::{Priority, Roster, TaskId, Wakeup};
 use std::any::Any;
 use std::fmt;
@@ -51,17 +51,19 @@ impl Tasks {
 }
 
 impl<F: Future + 'static> Task for Slot<F> {
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Done> {
         // Who was woken though it has ended has nothing to do.
         let Some(future) = self.as_mut().future() else { return Poll::Pending };
-        future.poll(context).map(|value| self.end(Ok(value)))
+        future.poll(context).map(|value| {
+            self.end(Ok(value));
+            Done::Spawned
+        })
     }
 
     fn cancel(self: Pin<&mut Self>, why: Cancelled) {
         self.end(Err(match why {
             Cancelled::ByCaller | Cancelled::Deadline => TaskEnded::Cancelled,
             Cancelled::Lost => TaskEnded::ShutDown,
-            Cancelled::NoRoom => TaskEnded::Full,
             Cancelled::Panicked => TaskEnded::Panicked,
         }));
     }

@@ -10,7 +10,7 @@ use super::slots::{Live, Spares};
 use super::{Caller, Cancelled};
 use crate::contain::contain;
 use crate::drives::Drives;
-use crate::wake::{self, NO_TASK, Priority, TaskId, Wakeup};
+use crate::wake::{self, NO_TASK, Priority, TaskId};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::mem::forget;
 use std::rc::Rc;
@@ -150,14 +150,15 @@ impl Tasks {
 
     #[inline(always)]
     fn block(&self, id: TaskId) -> Option<&Block> {
-        match wake::place(id).index as usize / BLOCK {
-            0 => Some(&self.first),
-            number => self.block_beyond(number),
+        match wake::is_below(id, BLOCK as u32) {
+            true => Some(&self.first),
+            false => self.block_beyond(id),
         }
     }
 
     #[inline(never)]
-    fn block_beyond(&self, number: usize) -> Option<&Block> {
+    fn block_beyond(&self, id: TaskId) -> Option<&Block> {
+        let number = wake::place(id).index as usize / BLOCK;
         self.shelves.get(number / SHELF)?.get()?[number % SHELF].get().map(|block| &**block)
     }
 
@@ -184,57 +185,46 @@ impl Tasks {
         blocks.flat_map(|block| &block.places)
     }
 
-    /// Takes a task in, and wakes it if it was woken before. Gives it back where there are too
-    /// many.
-    pub(crate) fn insert(&self, live: Live) -> Result<TaskId, Live> {
-        self.enter(live, Priority::Normal, Wakeup::name)
-    }
-
-    /// Takes a task in that is ready.
+    /// Takes a task in that is ready. Gives it back where there are too many.
     pub(crate) fn insert_ready(&self, live: Live, priority: Priority) -> Result<TaskId, Live> {
-        self.enter(live, priority, Wakeup::name_ready)
+        let place = if self.is_full() { None } else { self.take_place(priority) };
+        let Some((block, id)) = place else { return Err(live) };
+        live.wakeup.name_ready(id);
+        self.enter(block, id, live);
+        Ok(id)
     }
 
-    /// Takes a place for a handler that may become a task, so that it can be named before. None where
-    /// there are too many.
-    pub(crate) fn reserve(&self) -> Option<TaskId> {
+    /// Takes a place for the handlers of a slot, of which the first that becomes a task has the name that is
+    /// given. None where all places are taken.
+    pub(super) fn reserve(&self) -> Option<TaskId> {
         self.take_place(Priority::Normal).map(|(_, id)| id)
     }
 
-    /// The handler for which a place was taken has become its task.
+    /// Takes in a handler that has become the task of its place, and wakes it if it was woken before.
+    #[inline(always)]
     pub(crate) fn fill(&self, id: TaskId, live: Live) {
         live.wakeup.name(id);
         if let Some(block) = self.block(id) {
-            // What was there is a note that says nothing.
-            forget(block.place(id).replace(Place::Waits(live)));
+            self.enter(block, id, live);
         }
     }
 
-    /// The handler for which a place was taken does not become a task.
-    pub(crate) fn release(&self, id: TaskId) {
+    /// The place of this task, or of the next, is reserved no more.
+    pub(super) fn release(&self, id: TaskId) {
         if let Some(block) = self.block(id) {
-            self.live.set(self.live.get() - 1);
             self.free(block.place(id), id);
         }
     }
 
-    fn enter(
-        &self,
-        live: Live,
-        priority: Priority,
-        name: impl FnOnce(&Wakeup, TaskId),
-    ) -> Result<TaskId, Live> {
-        let Some((block, id)) = self.take_place(priority) else { return Err(live) };
-        name(&live.wakeup, id);
+    #[inline(always)]
+    fn enter(&self, block: &Block, id: TaskId, live: Live) {
+        self.live.set(self.live.get() + 1);
+        // What was there is a note that says nothing.
         forget(block.place(id).replace(Place::Waits(live)));
-        Ok(id)
     }
 
-    /// Takes a place that is free, for a task of the name that it gives. None where there are too many.
+    /// Takes a place that is free, for a task of the name that it gives. None where all are taken.
     fn take_place(&self, priority: Priority) -> Option<(&Block, TaskId)> {
-        if self.is_full() {
-            return None;
-        }
         if self.free.get() == NONE {
             self.grow()?;
         }
@@ -248,7 +238,6 @@ impl Tasks {
         };
         forget(place.replace(Place::Vacant(generation, POLLED)));
         self.free.set(next);
-        self.live.set(self.live.get() + 1);
         Some((block, wake::name(Key { index, generation }, priority)))
     }
 

@@ -5,6 +5,7 @@ mod common;
 
 mod ends;
 mod many;
+mod nested;
 mod order;
 
 use common::{Watchdog, alone};
@@ -63,6 +64,10 @@ impl Gate {
     fn open(&self) {
         self.0.open.set(true);
         self.wake();
+    }
+
+    fn shut(&self) {
+        self.0.open.set(false);
     }
 
     /// Wakes those that wait, for nothing if it is not open.

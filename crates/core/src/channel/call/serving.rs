@@ -26,12 +26,23 @@ use crate::mutant::{Mutant, mutated};
 #[derive(Debug)]
 pub struct Serving<K> {
     /// By the index of the call's number.
-    pub(super) calls: Vec<Option<(u32, K)>>,
+    pub(super) calls: Vec<Entry<K>>,
     len: u32,
     oneways: u32,
 }
 
-impl<K> Serving<K> {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry<K> {
+    /// The number of the call that is served, so that one compare finds it; [`VACANT`] if there is none.
+    call: CallNumber,
+    /// Of the call that is served, or of the last one that was.
+    task: K,
+}
+
+/// The number of no call: its index is beyond every table.
+const VACANT: CallNumber = CallNumber::new(u32::MAX, 0);
+
+impl<K: Copy + Default> Serving<K> {
     /// A table without calls.
     pub const fn new() -> Serving<K> {
         Serving { calls: Vec::new(), len: 0, oneways: 0 }
@@ -51,27 +62,31 @@ impl<K> Serving<K> {
 
     /// Enters a call that became a task. The peer breaks a rule if its number is in use or beyond
     /// every table.
+    #[inline(always)]
     pub fn insert(&mut self, call: CallNumber, task: K) -> Result<(), Rule> {
-        let (index, generation) = (call.index(), call.generation());
-        let place = index as usize;
-        if place >= CALLS_PER_SESSION_MAX {
-            return Err(Rule::TooManyCalls { index, max: CALLS_PER_SESSION_MAX as u32 });
+        match self.calls.get_mut(call.index() as usize) {
+            Some(entry) if entry.call == VACANT && !mutated(Mutant::ServingForgotten) => {
+                *entry = Entry { call, task };
+                self.len += 1;
+                Ok(())
+            }
+            _ => self.insert_rarely(call, task),
         }
+    }
+
+    /// Enters a call where the table is too short, or the number is in use.
+    #[cold]
+    #[inline(never)]
+    fn insert_rarely(&mut self, call: CallNumber, task: K) -> Result<(), Rule> {
         if mutated(Mutant::ServingForgotten) {
             return Ok(());
         }
-        if place >= self.calls.len() {
-            self.calls.resize_with(place + 1, || None);
-        }
-        if mutated(Mutant::DuplicateServed) && self.calls[place].is_some() {
+        if self.calls.len() > call.index() as usize && mutated(Mutant::DuplicateServed) {
             return Ok(());
         }
-        if self.calls[place].is_some() {
-            return Err(Rule::DuplicateCall { index, generation });
-        }
-        self.calls[place] = Some((generation, task));
-        self.len += 1;
-        Ok(())
+        self.admits(call)?;
+        self.calls.resize(call.index() as usize + 1, Entry { call: VACANT, task: K::default() });
+        self.insert(call, task)
     }
 
     /// Whether a call of this number may begin: the check of [`Self::insert`] without entering.
@@ -82,7 +97,7 @@ impl<K> Serving<K> {
             return Err(Rule::TooManyCalls { index, max: CALLS_PER_SESSION_MAX as u32 });
         }
         match self.calls.get(index as usize) {
-            Some(Some(_)) if !mutated(Mutant::DuplicateServed) => {
+            Some(entry) if entry.call != VACANT && !mutated(Mutant::DuplicateServed) => {
                 Err(Rule::DuplicateCall { index, generation })
             }
             _ => Ok(()),
@@ -92,28 +107,30 @@ impl<K> Serving<K> {
     /// The task of a call, for a cancel. `None` is no fault: the answer may have crossed it.
     pub fn task_mut(&mut self, call: CallNumber) -> Option<&mut K> {
         match self.calls.get_mut(call.index() as usize)? {
-            Some((generation, task)) if *generation == call.generation() => Some(task),
+            entry if entry.call == call => Some(&mut entry.task),
             _ => None,
         }
     }
 
     /// Removes a call because it is being answered.
+    #[inline(always)]
     pub fn remove(&mut self, call: CallNumber) -> Option<K> {
-        self.task_mut(call)?;
-        if mutated(Mutant::ServingStays) {
-            return None;
+        match self.calls.get_mut(call.index() as usize)? {
+            entry if entry.call == call && !mutated(Mutant::ServingStays) => {
+                entry.call = VACANT;
+                self.len -= 1;
+                Some(entry.task)
+            }
+            _ => None,
         }
-        self.len -= 1;
-        self.calls[call.index() as usize].take().map(|(_, task)| task)
     }
 
     /// Removes every call, because the session is lost or closes.
     pub fn drain(&mut self) -> impl Iterator<Item = (CallNumber, K)> + '_ {
         let Serving { calls, len, .. } = self;
-        (0u32..).zip(calls.iter_mut()).filter_map(move |(index, place)| {
-            let (generation, task) = place.take()?;
+        calls.iter_mut().filter(|entry| entry.call != VACANT).map(move |entry| {
             *len -= 1;
-            Some((CallNumber::new(index, generation), task))
+            (core::mem::replace(&mut entry.call, VACANT), entry.task)
         })
     }
 
@@ -140,7 +157,7 @@ impl<K> Serving<K> {
     }
 }
 
-impl<K> Default for Serving<K> {
+impl<K: Copy + Default> Default for Serving<K> {
     fn default() -> Serving<K> {
         Serving::new()
     }

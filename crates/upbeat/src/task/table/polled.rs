@@ -2,8 +2,8 @@
 
 use super::{Live, POLLED, Place, Tasks, Vacant};
 use crate::contain::contain;
-use crate::task::Cancelled;
-use crate::wake::TaskId;
+use crate::task::{Cancelled, Done};
+use crate::wake::{self, TaskId};
 use std::cell::Cell;
 use std::mem::forget;
 use std::task::Waker;
@@ -61,17 +61,24 @@ impl Polled<'_> {
 
     /// It is done.
     #[inline(never)]
-    pub(crate) fn done(mut self, tasks: &Tasks, id: TaskId) {
-        let Some(mut live) = self.live.take() else { return };
+    pub(crate) fn done(mut self, what: Done, tasks: &Tasks, id: TaskId) {
+        let Some(live) = self.live.take() else { return };
+        let place = self.place;
+        forget(self);
         tasks.live.set(tasks.live.get() - 1);
-        if live.task.as_mut().spawned().is_some() {
-            return Polled::spawned_done(self.place, live, tasks, id);
+        match what {
+            Done::Handler => {
+                let (Live { task, wakeup }, next) = (live, wake::next(id));
+                // What was there is a note that says nothing. The place stays the slot's.
+                forget(place.replace(Place::Vacant(wake::place(next).generation, POLLED)));
+                task.done(wakeup, next);
+            }
+            Done::Spawned => Polled::spawned_done(place, live, tasks, id),
         }
-        tasks.free(self.place, id);
-        live.task.done();
     }
 
     /// A task that the application has spawned is done.
+    #[inline(never)]
     fn spawned_done(place: &Cell<Place>, live: Live, tasks: &Tasks, id: TaskId) {
         let was = place.replace(Place::Vacant(0, POLLED));
         let alone = matches!(was, Place::Vacant(_, Vacant::Polled { alone: true, .. }));
@@ -96,10 +103,10 @@ impl Polled<'_> {
 
     /// It is ended before it is done.
     pub(super) fn cancel(mut self, tasks: &Tasks, id: TaskId, why: Cancelled) {
-        if let Some(live) = &mut self.live {
-            contain(|| live.task.as_mut().cancel(why));
-        }
-        self.done(tasks, id);
+        let Some(live) = &mut self.live else { return };
+        contain(|| live.task.as_mut().cancel(why));
+        let is_spawned = live.task.as_mut().spawned().is_some();
+        self.done(if is_spawned { Done::Spawned } else { Done::Handler }, tasks, id);
     }
 }
 
