@@ -10,13 +10,15 @@
 
 mod rules;
 
+mod waiting;
+
+mod slot;
+
 mod promoted;
 
 mod ruled;
 
 mod counted;
-
-mod slot;
 
 pub use rules::{Needs, Rule, Rules, Series, Turn, needs};
 

@@ -3,9 +3,10 @@
 //! Invariant: a handler's call is answered when the handler ends or is cancelled, and no more then.
 
 use super::slot::{Beside, Slot};
+use super::waiting::{Asker, Billed, Promoted, Rare};
 use super::{From, Lost, Served, Way, reply};
 use crate::contain::contain;
-use crate::dispatch::{Charge, Dispatcher, Lease};
+use crate::dispatch::{Charge, Dispatcher};
 use crate::sample::{Names, Reason, Sample, Stamps, Timed, Unsampled};
 use crate::session::Session;
 use crate::task::{Caller, Cancelled, Done, Live, Task};
@@ -22,75 +23,6 @@ use upbeat_core::frame::{CallNumber, FailCode};
 use upbeat_core::orphan::{goes_on_until, oneway_goes_on_until};
 use upbeat_memory::seat::Taken;
 use upbeat_memory::waker::Counted;
-
-/// Who waits for a handler's end.
-#[derive(Clone, Copy)]
-pub(super) enum Asker {
-    Call(CallNumber),
-    /// Nobody, but its session counts it.
-    Oneway,
-    /// Nobody any more.
-    Gone,
-    /// Nobody: it is a one-way message's, whose sender is gone.
-    Left,
-}
-
-/// What is known of a handler that has become a task.
-pub(super) struct Promoted {
-    /// With its node and its session.
-    pub(super) charge: Charge,
-    pub(super) asker: Asker,
-    /// Ticks for which it has been polled as a task.
-    pub(super) ran: u64,
-}
-
-/// What few handlers have that have become tasks.
-#[derive(Default)]
-pub(super) struct Rare {
-    /// When its time is over, if its caller has bounded it.
-    pub(super) end: Option<u64>,
-    /// Where that may be extended.
-    lease: Option<Rc<Lease>>,
-    /// What is to be billed, if its message is sampled.
-    billed: Option<Billed>,
-}
-
-struct Billed {
-    timed: Timed,
-    /// Says when the task was woken.
-    wakeup: Counted<Wakeup>,
-}
-
-impl Rare {
-    /// The handler is polled next.
-    #[cold]
-    fn begin_poll(&mut self, node: &Dispatcher) {
-        if let Some(Billed { timed, wakeup }) = &mut self.billed {
-            timed.resumed(wakeup.woken());
-        }
-        if let Some(lease) = &self.lease {
-            self.end = Some(lease.end());
-        }
-        self.end.into_iter().for_each(|end| node.bound_by(end, self.lease.as_ref()));
-    }
-
-    /// The handler was polled.
-    #[cold]
-    fn end_poll(&self, node: &Dispatcher) {
-        if self.end.is_some() {
-            node.unbound();
-        }
-    }
-
-    /// The handler waits.
-    #[cold]
-    fn waits(&mut self, node: &Dispatcher) {
-        if let Some(Billed { timed, wakeup }) = &mut self.billed {
-            timed.paused(node.waited_for());
-            wakeup.ask();
-        }
-    }
-}
 
 impl Promoted {
     /// The handler is done.

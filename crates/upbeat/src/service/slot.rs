@@ -3,7 +3,7 @@
 //! Invariant: a slot is kept only while no handler is in it.
 
 use super::Kept;
-use super::promoted::{Promoted, Rare};
+use super::waiting::{Promoted, Rare};
 use crate::dispatch::Dispatcher;
 use crate::task::Reserved;
 use std::cell::Cell;
@@ -52,12 +52,19 @@ impl<F> Spare<F> {
         self.0.take().map(ManuallyDrop::into_inner)
     }
 
-    /// Keeps a slot where none is kept: whoever had the last one brings it back. It is not asked whether there is
-    /// another, which would be left in memory.
+    /// Keeps a slot. There is another one already where a task of the method has ended within a handler.
     #[inline(always)]
     pub(super) fn keep(&self, slot: Empty<F>) {
-        self.0.set(Some(ManuallyDrop::new(slot)));
+        if let Some(other) = self.0.replace(Some(ManuallyDrop::new(slot))) {
+            let_go(other);
+        }
     }
+}
+
+#[cold]
+#[inline(never)]
+fn let_go<F>(slot: ManuallyDrop<Empty<F>>) {
+    drop(ManuallyDrop::into_inner(slot));
 }
 
 impl<F> Drop for Spare<F> {
