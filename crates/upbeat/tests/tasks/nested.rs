@@ -1,6 +1,6 @@
 //! Handlers that call: what waits for whom when a slot serves one handler after another.
 
-use super::{ALLOCATOR, Alone, Gate, local, settle};
+use super::{Alone, Gate, local, settle};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -166,31 +166,6 @@ fn connected<C: 'static>(
         nodes.iter().for_each(settle);
     }
     connected.take().expect("a client")
-}
-
-#[test]
-fn nested_calls_allocate_nothing_in_the_steady_state() {
-    const WARM: u64 = 500;
-    const COUNTED: u64 = 300;
-    let three = Three::new(["nested/cost/near", "nested/cost/between", "nested/cost/far"]);
-    let (near, done) = (Rc::clone(&three.near), Rc::new(Cell::new(0)));
-    let count = Rc::clone(&done);
-    drop(three.nodes[0].spawn(async move {
-        loop {
-            count.set(near.relay().await.expect("a reply"));
-        }
-    }));
-    let turn_until = |calls: u64| {
-        while done.get() < calls {
-            three.nodes.iter().for_each(|node| {
-                node.turn();
-            });
-        }
-    };
-    turn_until(WARM);
-    let before = ALLOCATOR.allocations();
-    turn_until(WARM + COUNTED);
-    assert_eq!(ALLOCATOR.allocations() - before, 0, "in {COUNTED} nested calls");
 }
 
 #[test]
