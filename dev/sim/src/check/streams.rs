@@ -69,6 +69,11 @@ impl Streams {
         self.all.len() - 1
     }
 
+    /// Whether one of its nodes lies.
+    pub(crate) fn lies(&self, at: usize) -> bool {
+        self.all[at].lies
+    }
+
     /// Its writer is there.
     pub(crate) fn writes(&mut self, at: usize) {
         self.all[at].writer.is_there = true;
