@@ -312,8 +312,7 @@ impl Greeting {
             match self.pipe.send(&self.write, None) {
                 Ok(bytes) => drop(self.write.drain(..bytes)),
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => return Ok(false),
-                Err(Errno::PIPE | Errno::CONNRESET) => return Err(self.closed()),
-                Err(error) => return Err(self.unreached(Unreached::Network(error))),
+                Err(error) => return Err(self.broke(error)),
             }
         }
         self.pipe.flush();
@@ -342,10 +341,10 @@ impl Greeting {
             let received = self.pipe.receive(None, &mut self.read[from..]);
             self.read.truncate(from + *received.as_ref().unwrap_or(&0));
             match received {
-                Ok(0) | Err(Errno::CONNRESET | Errno::PIPE) => return Err(self.closed()),
+                Ok(0) => return Err(self.closed()),
                 Ok(_) => self.heard_ms = Some(now_ms),
                 Err(Errno::AGAIN) => return Ok(None),
-                Err(error) => return Err(self.unreached(Unreached::Network(error))),
+                Err(error) => return Err(self.broke(error)),
             }
         }
     }
@@ -422,6 +421,16 @@ impl Greeting {
             session,
         };
         Carrier::over_network(self.pipe, self.us.session, peer)
+    }
+
+    /// The connection cannot go on: says why, as far as that is known.
+    #[cold]
+    fn broke(&self, error: Errno) -> OpenError {
+        match (self.pipe.fault(), error) {
+            (Some(TlsError::Cut), _) | (None, Errno::PIPE | Errno::CONNRESET) => self.closed(),
+            (Some(why), _) => self.no_agreement(why),
+            (None, error) => self.unreached(Unreached::Network(error)),
+        }
     }
 
     fn closed(&self) -> OpenError {

@@ -88,6 +88,14 @@ impl Pipe {
         matches!(self, Pipe::Tls(secured) if secured.has_input())
     }
 
+    /// Why TLS cannot go on, if it cannot.
+    pub(crate) fn fault(&self) -> Option<TlsError> {
+        match self {
+            Pipe::Plain(_) => None,
+            Pipe::Tls(secured) => secured.fault(),
+        }
+    }
+
     /// Whether bytes go as they are.
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self, Pipe::Plain(_))

@@ -43,12 +43,16 @@ impl Authority {
         let key = KeyPair::generate().unwrap();
         let params = params(&[&format!("upbeat://{name}")]);
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        let text = [self.issuer.pem(), certificate.pem(), key.serialize_pem()].concat();
-        let next = format!("{path}.next");
-        std::fs::write(&next, text).unwrap();
-        std::fs::set_permissions(&next, Permissions::from_mode(0o600)).unwrap();
-        std::fs::rename(next, path).unwrap();
+        write(path, &[self.issuer.pem(), certificate.pem(), key.serialize_pem()].concat());
     }
+}
+
+/// Puts a file of this text in the place of another.
+fn write(path: &str, text: &str) {
+    let next = format!("{path}.next");
+    std::fs::write(&next, text).unwrap();
+    std::fs::set_permissions(&next, Permissions::from_mode(0o600)).unwrap();
+    std::fs::rename(next, path).unwrap();
 }
 
 /// What a certificate says that is valid from an hour before now until an hour after.
@@ -125,6 +129,10 @@ fn who_is_not_trusted_is_told_why() {
     let to = server.named("server");
     let stranger = others.issue("stranger.pem", "test/client/*");
     check(&to, Some(&stranger), "authority");
+    // It trusts the node's authority as well, and is not trusted itself.
+    let text = std::fs::read_to_string(&stranger).unwrap();
+    write(&stranger, &[authority.issuer.pem(), text].concat());
+    check(&to, Some(&stranger), "does not trust this node's certificate");
     check(&to, None, "the peer speaks TLS");
     let plain = Server::start("server");
     check(&plain.named("server"), Some(&own), "the peer speaks plaintext");
