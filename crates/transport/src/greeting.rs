@@ -7,7 +7,7 @@
 
 use crate::carrier::{Carrier, Peer};
 use crate::error::{OpenError, Unreached, Whom};
-use crate::handshake::{Progress, Side, refusal_code};
+use crate::handshake::{Progress, Side, check_welcome, refusal_code, refused};
 use crate::identity::Untrusted;
 use crate::stream::Pipe;
 use crate::tls::{PLAINTEXT_ALERT, Shake, TlsError, plaintext_meets};
@@ -16,14 +16,9 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use upbeat_core::fault::Rule;
-use upbeat_core::hello::{
-    Hello, Parsed, Record, Refusal, RefusalCode, Streamed, VERSION_MAX, VERSION_MIN, Welcome,
-};
+use upbeat_core::hello::{Hello, Parsed, Record, Refusal, RefusalCode, Streamed};
 use upbeat_core::limits::REMOTE_HANDSHAKE_MS_MAX;
 use upbeat_core::name::NodeName;
-
-/// Bytes that are read at first: a record's header.
-const HEADER_BYTES: usize = 16;
 
 /// A handshake under way.
 pub(crate) struct Greeting {
@@ -38,12 +33,8 @@ pub(crate) struct Greeting {
     /// Bytes to be sent, as far as they were not.
     write: Vec<u8>,
     started_ms: u64,
-    /// When the connection has to stand.
-    until_ms: u64,
     /// When the connection stood, or something came.
     heard_ms: Option<u64>,
-    /// Whether the handshake of TLS waits until the socket takes more.
-    shakes: bool,
 }
 
 enum Role {
@@ -60,8 +51,10 @@ enum Role {
 /// What is waited for.
 #[derive(Clone, Copy)]
 enum State {
-    /// The connection.
-    Connection,
+    /// The connection, which has to stand at this time.
+    Connection {
+        until_ms: u64,
+    },
     /// Agreement on TLS, if there is to be any.
     Agreement,
     Hello,
@@ -87,8 +80,7 @@ impl Greeting {
         [now_ms, until_ms]: [u64; 2],
     ) -> Greeting {
         let role = Role::Caller { wanted: wanted.clone() };
-        let state = State::Connection;
-        Greeting { until_ms, ..Greeting::new(us, role, state, pipe, at, now_ms) }
+        Greeting::new(us, role, State::Connection { until_ms }, pipe, at, now_ms)
     }
 
     /// Answers a caller whose connection was accepted.
@@ -118,22 +110,8 @@ impl Greeting {
         };
         let peer = Whom { name, pid: None, at: Some(at) };
         let (read, write) = (Vec::new(), Vec::new());
-        let (started_ms, until_ms, heard_ms) = (now_ms, now_ms, None);
-        let shakes = false;
-        Greeting {
-            us,
-            role,
-            state,
-            pipe,
-            peer,
-            at,
-            read,
-            write,
-            started_ms,
-            until_ms,
-            heard_ms,
-            shakes,
-        }
+        let (started_ms, heard_ms) = (now_ms, None);
+        Greeting { us, role, state, pipe, peer, at, read, write, started_ms, heard_ms }
     }
 
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
@@ -155,7 +133,7 @@ impl Greeting {
     /// When it is given up.
     pub(crate) fn deadline_ms(&self) -> u64 {
         match self.state {
-            State::Connection => self.until_ms,
+            State::Connection { until_ms } => until_ms,
             _ => self.since_ms().saturating_add(REMOTE_HANDSHAKE_MS_MAX),
         }
     }
@@ -170,8 +148,8 @@ impl Greeting {
 
     /// Whether it goes on when the socket takes bytes.
     pub(crate) fn wants_output(&self) -> bool {
-        let waits = self.shakes || !self.write.is_empty() || self.pipe.has_output();
-        matches!(self.state, State::Connection) || waits
+        let connects = matches!(self.state, State::Connection { .. });
+        connects || !self.write.is_empty() || self.pipe.has_output()
     }
 
     /// Goes on as far as the connection allows. Ends with the session, or with an error, of which the peer
@@ -195,7 +173,7 @@ impl Greeting {
 
     fn too_slow(&self, now_ms: u64) -> OpenError {
         match self.state {
-            State::Connection => {
+            State::Connection { .. } => {
                 let waited_ms = now_ms.saturating_sub(self.started_ms);
                 self.unreached(Unreached::TimedOut { waited_ms })
             }
@@ -212,7 +190,7 @@ impl Greeting {
 
     /// Does what can be done: gives the next state, or None where that has to wait.
     fn advance(&mut self, now_ms: u64) -> Result<Option<State>, OpenError> {
-        if let State::Connection = self.state {
+        if let State::Connection { .. } = self.state {
             if !self.is_connected()? {
                 return Ok(None);
             }
@@ -235,18 +213,14 @@ impl Greeting {
     /// Goes on with the handshake of TLS. What the peer's certificate is for is compared before anything is said.
     fn agree(&mut self) -> Result<Option<State>, OpenError> {
         let shaken = self.pipe.shake().map_err(|why| self.no_agreement(why))?;
-        self.shakes = shaken == Shake::WantsWrite;
         if shaken != Shake::Done {
             return Ok(None);
         }
-        match &self.role {
-            Role::Listener { .. } => Ok(Some(State::Hello)),
-            Role::Caller { wanted } => {
-                self.check(Some(wanted))?;
-                self.say_hello();
-                Ok(Some(State::Welcome))
-            }
-        }
+        let Role::Caller { wanted } = &self.role else { return Ok(Some(State::Hello)) };
+        self.check(Some(wanted))?;
+        Record::Hello(self.us.hello(wanted, false)).write(&mut self.write);
+        Record::Joined(self.number()).write(&mut self.write);
+        Ok(Some(State::Welcome))
     }
 
     /// Compares what the peer says to be with its certificate, if it had to show one.
@@ -285,23 +259,6 @@ impl Greeting {
         }
     }
 
-    fn say_hello(&mut self) {
-        let Role::Caller { wanted } = &self.role else { return };
-        let card = &self.us.card;
-        let hello = Hello {
-            version_min: VERSION_MIN,
-            version_max: VERSION_MAX,
-            program: card.program.clone(),
-            caller: card.name.clone(),
-            wanted: wanted.clone(),
-            incarnation: card.incarnation,
-            pid: std::process::id(),
-            memory: false,
-        };
-        Record::Hello(hello).write(&mut self.write);
-        Record::Joined(self.number()).write(&mut self.write);
-    }
-
     fn number(&self) -> Streamed {
         Streamed { session: self.us.session as u64 }
     }
@@ -336,8 +293,7 @@ impl Greeting {
                 Err(rule) => return Err(self.broken(rule)),
             };
             let from = self.read.len();
-            let room = missing.max(HEADER_BYTES.saturating_sub(from));
-            self.read.resize(from + room, 0);
+            self.read.resize(from + missing, 0);
             let received = self.pipe.receive(None, &mut self.read[from..]);
             self.read.truncate(from + *received.as_ref().unwrap_or(&0));
             match received {
@@ -352,19 +308,18 @@ impl Greeting {
     /// Does what a record asks for, where it may come.
     fn take(&mut self, record: Record) -> Result<State, OpenError> {
         match (self.state, record) {
-            (_, Record::Refusal(refusal)) => Err(OpenError::Refused {
-                peer: self.peer.clone(),
-                code: refusal.code(),
-                text: refusal.text().escape_debug().to_string(),
-            }),
-            (State::Hello, Record::Hello(hello)) => self.take_hello(hello),
+            (_, Record::Refusal(refusal)) => Err(refused(&self.peer, &refusal)),
+            (State::Hello, Record::Hello(hello)) => self.take_hello(&hello),
             (State::Number { incarnation }, Record::Joined(Streamed { session }))
                 if matches!(self.role, Role::Listener { .. }) =>
             {
                 Record::Stream(self.number()).write(&mut self.write);
                 Ok(State::Sent { incarnation, session })
             }
-            (State::Welcome, Record::Welcome(welcome)) => self.take_welcome(welcome),
+            (State::Welcome, Record::Welcome(welcome)) => {
+                check_welcome(&welcome, &self.peer)?;
+                Ok(State::Number { incarnation: welcome.incarnation })
+            }
             (State::Number { incarnation }, Record::Stream(Streamed { session }))
                 if matches!(self.role, Role::Caller { .. }) =>
             {
@@ -374,40 +329,16 @@ impl Greeting {
         }
     }
 
-    fn take_hello(&mut self, hello: Hello) -> Result<State, OpenError> {
+    fn take_hello(&mut self, hello: &Hello) -> Result<State, OpenError> {
         self.peer.name = hello.caller.clone();
-        let peer = self.peer.clone();
-        let Some(version) = hello.version() else {
-            let (ours, theirs) = (VERSION_MAX, hello.version_max);
-            return Err(OpenError::WrongVersion { peer, ours, theirs });
-        };
-        if hello.program != self.us.card.program {
-            let (ours, theirs) = (Box::new(self.us.card.program.clone()), Box::new(hello.program));
-            return Err(OpenError::WrongProgram { peer, ours, theirs });
-        }
         let Role::Listener { name, .. } = &self.role else {
             return Err(self.broken(Rule::RecordOutOfPlace { kind: "hello" }));
         };
-        if hello.wanted != *name {
-            let (wanted, reached) = (hello.wanted, name.clone());
-            return Err(OpenError::WrongNode { peer, wanted, reached });
-        }
-        let (node, incarnation) = (name.clone(), self.us.card.incarnation);
+        let welcome = self.us.welcome(name, hello, &self.peer)?;
         self.check(hello.caller.as_ref())?;
         // It goes with the number of the session, once the caller's has come.
-        Record::Welcome(Welcome { node, incarnation, version }).write(&mut self.write);
+        Record::Welcome(welcome).write(&mut self.write);
         Ok(State::Number { incarnation: hello.incarnation })
-    }
-
-    fn take_welcome(&self, welcome: Welcome) -> Result<State, OpenError> {
-        match &self.role {
-            Role::Caller { wanted } if *wanted != welcome.node => Err(OpenError::WrongNode {
-                peer: self.peer.clone(),
-                wanted: wanted.clone(),
-                reached: welcome.node,
-            }),
-            _ => Ok(State::Number { incarnation: welcome.incarnation }),
-        }
     }
 
     /// The session stands.

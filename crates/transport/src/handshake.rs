@@ -5,6 +5,8 @@
 //! and seals were checked, one packet is kept at a time, and whichever way a handshake ends, its
 //! descriptors are closed, but for the socket of a session that stands.
 
+mod checks;
+
 mod refusal;
 
 mod streamed;
@@ -16,7 +18,7 @@ use crate::packet::{self, Buffer, Received};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use upbeat_core::fault::Rule;
-use upbeat_core::hello::{Hello, Passed, Record, Segments, VERSION_MAX, VERSION_MIN, Welcome};
+use upbeat_core::hello::{Hello, Passed, Record, Segments, Welcome};
 use upbeat_core::limits::{
     BOARD_BYTES, CONNECT_MS_MAX, HANDSHAKE_MS_MAX, LANE_BYTES_FIRST, SESSIONS_PER_NODE_MAX,
 };
@@ -28,6 +30,7 @@ use upbeat_memory::page::PeerPage;
 use upbeat_memory::region::Region;
 use upbeat_memory::segment::{self, Segment, Writers};
 
+pub(crate) use checks::{check_welcome, refused};
 pub(crate) use refusal::{refusal_code, refuse};
 
 const _: () = assert!(LANE_BYTES == LANE_BYTES_FIRST);
@@ -138,17 +141,7 @@ impl Handshake {
         let (role, state) = (Role::Caller, State::Welcome);
         let peer = Whom { name: Some(wanted.clone()), ..Whom::default() };
         let handshake = Handshake::new(us, role, state, socket, peer, now_ms).checked()?;
-        let card = &handshake.us.card;
-        let hello = Hello {
-            version_min: VERSION_MIN,
-            version_max: VERSION_MAX,
-            program: card.program.clone(),
-            caller: card.name.clone(),
-            wanted: wanted.clone(),
-            incarnation: card.incarnation,
-            pid: std::process::id(),
-            memory: card.shares(),
-        };
+        let hello = handshake.us.hello(wanted, handshake.us.card.shares());
         handshake.send(&Record::Hello(hello), &[])?;
         Ok(handshake)
     }
@@ -274,7 +267,7 @@ impl Handshake {
     /// Does what a record asks for, where it may come.
     fn take(&mut self, record: Record, descriptors: Vec<OwnedFd>) -> Result<Taken, OpenError> {
         match (std::mem::replace(&mut self.state, State::Nothing), record) {
-            (_, Record::Refusal(refusal)) => Err(self.refused(&refusal)),
+            (_, Record::Refusal(refusal)) => Err(refused(&self.peer, &refusal)),
             (State::Hello, Record::Hello(hello)) => self.take_hello(hello),
             (State::Welcome, Record::Welcome(welcome)) => self.take_welcome(welcome),
             (State::Segments { incarnation, ours }, Record::Segments(segments)) => {
@@ -303,24 +296,11 @@ impl Handshake {
 
     fn take_hello(&mut self, hello: Hello) -> Result<Taken, OpenError> {
         self.peer.name = hello.caller.clone();
-        let peer = self.peer.clone();
-        let Some(version) = hello.version() else {
-            let (ours, theirs) = (VERSION_MAX, hello.version_max);
-            return Err(OpenError::WrongVersion { peer, ours, theirs });
-        };
-        if hello.program != self.us.card.program {
-            let (ours, theirs) = (Box::new(self.us.card.program.clone()), Box::new(hello.program));
-            return Err(OpenError::WrongProgram { peer, ours, theirs });
-        }
         let Role::Listener { name, .. } = &self.role else {
             return Err(self.broken(Rule::RecordOutOfPlace { kind: "hello" }));
         };
-        if hello.wanted != *name {
-            let (wanted, reached) = (hello.wanted, name.clone());
-            return Err(OpenError::WrongNode { peer, wanted, reached });
-        }
-        let incarnation = self.us.card.incarnation;
-        self.send(&Record::Welcome(Welcome { node: name.clone(), incarnation, version }), &[])?;
+        let welcome = self.us.welcome(name, &hello, &self.peer)?;
+        self.send(&Record::Welcome(welcome), &[])?;
         let incarnation = hello.incarnation;
         if hello.memory && self.us.card.shares() {
             match self.lane() {
@@ -345,18 +325,9 @@ impl Handshake {
     }
 
     fn take_welcome(&self, welcome: Welcome) -> Result<Taken, OpenError> {
-        // Whoever is called by another name than it listens under has been moved.
-        match &self.peer.name {
-            Some(wanted) if *wanted != welcome.node => Err(OpenError::WrongNode {
-                peer: self.peer.clone(),
-                wanted: wanted.clone(),
-                reached: welcome.node,
-            }),
-            _ => {
-                let (incarnation, ours) = (welcome.incarnation, None);
-                Ok(Taken::Next(State::Segments { incarnation, ours }))
-            }
-        }
+        check_welcome(&welcome, &self.peer)?;
+        let (incarnation, ours) = (welcome.incarnation, None);
+        Ok(Taken::Next(State::Segments { incarnation, ours }))
     }
 
     /// The caller answers with its own segments; the listener, which has sent them before, says

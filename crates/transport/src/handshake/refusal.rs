@@ -1,5 +1,6 @@
 //! Refusals of a handshake: those that this side sends, and the one with which the peer has closed.
 
+use super::checks::refused;
 use super::{Handshake, RECORDS_MAX};
 use crate::error::OpenError;
 use crate::packet::{self, Buffer, Received};
@@ -15,18 +16,10 @@ impl Handshake {
             let received = packet::receive(self.socket.as_fd(), buffer).ok()?;
             let Received::Packet { bytes, .. } = received else { return None };
             if let Ok(Record::Refusal(refusal)) = Record::decode(&buffer[..bytes]) {
-                return Some(self.refused(&refusal));
+                return Some(refused(&self.peer, &refusal));
             }
         }
         None
-    }
-
-    pub(super) fn refused(&self, refusal: &Refusal) -> OpenError {
-        OpenError::Refused {
-            peer: self.peer.clone(),
-            code: refusal.code(),
-            text: refusal.text().escape_debug().to_string(),
-        }
     }
 
     /// Tells the peer why there is no session, where it can still be told.

@@ -1,0 +1,65 @@
+//! What both handshakes say and compare: of processes of one host, and of hosts.
+
+use super::Side;
+use crate::error::{OpenError, Whom};
+use upbeat_core::hello::{Hello, Refusal, VERSION_MAX, VERSION_MIN, Welcome};
+use upbeat_core::name::NodeName;
+
+impl Side {
+    /// Makes the hello of a caller that wants this node.
+    pub(crate) fn hello(&self, wanted: &NodeName, memory: bool) -> Hello {
+        let card = &self.card;
+        Hello {
+            version_min: VERSION_MIN,
+            version_max: VERSION_MAX,
+            program: card.program.clone(),
+            caller: card.name.clone(),
+            wanted: wanted.clone(),
+            incarnation: card.incarnation,
+            pid: std::process::id(),
+            memory,
+        }
+    }
+
+    /// Compares a caller's hello with this side, which listens under a name. Gives the answer.
+    pub(crate) fn welcome(
+        &self,
+        name: &NodeName,
+        hello: &Hello,
+        peer: &Whom,
+    ) -> Result<Welcome, OpenError> {
+        let (card, peer) = (&self.card, || peer.clone());
+        let Some(version) = hello.version() else {
+            let (ours, theirs) = (VERSION_MAX, hello.version_max);
+            return Err(OpenError::WrongVersion { peer: peer(), ours, theirs });
+        };
+        if hello.program != card.program {
+            let (ours, theirs) = (card.program.clone().into(), hello.program.clone().into());
+            return Err(OpenError::WrongProgram { peer: peer(), ours, theirs });
+        }
+        if hello.wanted != *name {
+            let (wanted, reached) = (hello.wanted.clone(), name.clone());
+            return Err(OpenError::WrongNode { peer: peer(), wanted, reached });
+        }
+        Ok(Welcome { node: name.clone(), incarnation: card.incarnation, version })
+    }
+}
+
+/// Compares the name of the node that has answered with the one that was wanted: a node that is called by another
+/// name than it listens under has been moved.
+pub(crate) fn check_welcome(welcome: &Welcome, peer: &Whom) -> Result<(), OpenError> {
+    match &peer.name {
+        Some(wanted) if *wanted != welcome.node => Err(OpenError::WrongNode {
+            peer: peer.clone(),
+            wanted: wanted.clone(),
+            reached: welcome.node.clone(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The error of a side that was refused.
+pub(crate) fn refused(peer: &Whom, refusal: &Refusal) -> OpenError {
+    let text = refusal.text().escape_debug().to_string();
+    OpenError::Refused { peer: peer.clone(), code: refusal.code(), text }
+}
