@@ -3,7 +3,7 @@
 use super::Node;
 use crate::dispatch::{Connecting, Dispatcher};
 use crate::error::ConnectError;
-use crate::remote;
+use crate::remote::{self, Attempts};
 use crate::session::Session;
 use crate::time;
 use std::future::poll_fn;
@@ -12,7 +12,6 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 use upbeat_core::address::{Address, NodeAddress};
-use upbeat_core::backoff::attempt_ms;
 use upbeat_core::limits::CONNECT_MS_MAX;
 use upbeat_transport::error::{OpenError, Unreached};
 use upbeat_transport::home::Home;
@@ -80,17 +79,14 @@ impl Node {
         address: &Address,
         until_ms: u64,
     ) -> Result<Rc<Session>, OpenError> {
-        let found = self.lookup(address, until_ms).await?;
-        let mut tried = Vec::new();
-        for (index, at) in found.iter().enumerate() {
-            let now_ms = self.inner.now_ms();
-            let share = attempt_ms(until_ms.saturating_sub(now_ms), found.len() - index);
-            match self.try_at(to, *at, now_ms + share).await {
-                Err(error) => tried.push(error),
+        let mut attempts = Attempts::new(self.lookup(address, until_ms).await?);
+        while let Some((at, until_ms)) = attempts.next(self.inner.now_ms(), until_ms) {
+            match self.try_at(to, at, until_ms).await {
+                Err(error) => attempts.failed(error),
                 opened => return opened,
             }
         }
-        Err(remote::told(address, tried))
+        Err(attempts.into_error(address))
     }
 
     async fn lookup(&self, address: &Address, until_ms: u64) -> Result<Vec<SocketAddr>, OpenError> {

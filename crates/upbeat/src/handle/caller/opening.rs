@@ -8,11 +8,11 @@ use super::waiting::wait;
 use crate::call::Until;
 use crate::error::{CallError, ConnectError};
 use crate::reactor::timespec;
-use crate::remote;
+use crate::remote::{Attempts, resolve};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use upbeat_core::address::Address;
-use upbeat_core::backoff::{Jitter, attempt_ms, connect_delay_ns};
+use upbeat_core::backoff::{Jitter, connect_delay_ns};
 use upbeat_core::limits::CONNECT_MS_MAX;
 use upbeat_transport::carrier::Carrier;
 use upbeat_transport::home::Home;
@@ -96,20 +96,21 @@ impl Wanted<'_> {
 
     /// Tries to open a session at each of the addresses that a host has.
     fn open_at(self, address: &Address) -> Result<Carrier, ConnectError> {
-        let found = remote::resolve(address).map_err(ConnectError::Open)?;
-        let (mut tried, terms) = (Vec::new(), self.target.remote.terms());
-        for (index, at) in found.iter().enumerate() {
+        let mut attempts = Attempts::new(resolve(address).map_err(ConnectError::Open)?);
+        let (name, terms) = (self.target.to.node(), self.target.remote.terms());
+        loop {
             let now_ms = self.passed_ms();
-            let left_ms = CONNECT_MS_MAX.saturating_sub(now_ms).min(self.left_ns() / 1_000_000);
-            let times = [now_ms, now_ms + attempt_ms(left_ms, found.len() - index)];
-            let name = self.target.to.node();
-            let opening = upbeat_transport::remote::connect(self.home, name, *at, 0, times, &terms);
+            let end_ms = CONNECT_MS_MAX.min(now_ms.saturating_add(self.left_ns() / 1_000_000));
+            let Some((at, until_ms)) = attempts.next(now_ms, end_ms) else {
+                return Err(ConnectError::Open(attempts.into_error(address)));
+            };
+            let times = [now_ms, until_ms];
+            let opening = upbeat_transport::remote::connect(self.home, name, at, 0, times, &terms);
             match opening.map_err(ConnectError::Open).and_then(|opening| self.finish(opening)) {
-                Err(ConnectError::Open(error)) => tried.push(error),
+                Err(ConnectError::Open(error)) => attempts.failed(error),
                 opened => return opened,
             }
         }
-        Err(ConnectError::Open(remote::told(address, tried)))
     }
 
     /// Takes the steps of an opening, waiting for each.

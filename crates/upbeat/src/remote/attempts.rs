@@ -1,0 +1,38 @@
+//! Attempts to connect at the addresses that a host has, one after another.
+
+use std::net::SocketAddr;
+use std::vec::IntoIter;
+use upbeat_core::address::Address;
+use upbeat_core::backoff::attempt_ms;
+use upbeat_transport::error::OpenError;
+
+/// The addresses that were not tried yet, and the errors of those that were.
+pub(crate) struct Attempts {
+    addresses: IntoIter<SocketAddr>,
+    failed: Vec<OpenError>,
+}
+
+impl Attempts {
+    pub(crate) fn new(addresses: Vec<SocketAddr>) -> Attempts {
+        Attempts { addresses: addresses.into_iter(), failed: Vec::new() }
+    }
+
+    /// Returns the address that is tried next, and until when: each has its share of the time that is left.
+    pub(crate) fn next(&mut self, now_ms: u64, until_ms: u64) -> Option<(SocketAddr, u64)> {
+        let share = attempt_ms(until_ms.saturating_sub(now_ms), self.addresses.len());
+        Some((self.addresses.next()?, now_ms + share))
+    }
+
+    /// Notes that the last attempt has failed.
+    pub(crate) fn failed(&mut self, error: OpenError) {
+        self.failed.push(error);
+    }
+
+    /// Returns the error of the only attempt, or of all of them.
+    pub(crate) fn into_error(mut self, address: &Address) -> OpenError {
+        match self.failed.len() {
+            1 => self.failed.remove(0),
+            _ => OpenError::NoAddress { at: address.to_string(), tried: self.failed },
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The addresses of hosts, which the system is asked for.
+//!
+//! The system waits for others, so a node has threads ask it. Invariant: no more than [`LOOKUPS_MAX`] threads do so
+//! at a time, and each ends when nobody waits for it.
+
+use super::lock;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+use upbeat_core::address::Address;
+use upbeat_transport::error::{OpenError, Unreached};
+
+/// Addresses of a host that are tried.
+const ADDRESSES_MAX: usize = 16;
+/// Threads that look up names at a time.
+const LOOKUPS_MAX: usize = 8;
+
+/// What has become of a lookup.
+#[derive(Default)]
+struct Lookup {
+    found: Option<Result<Vec<SocketAddr>, OpenError>>,
+    waker: Option<Waker>,
+}
+
+/// A lookup that a thread does.
+type Job = (Address, Arc<Mutex<Lookup>>);
+
+/// The threads that look up, and what waits for them.
+struct Lookups {
+    threads: usize,
+    waiting: VecDeque<Job>,
+}
+
+static LOOKUPS: Mutex<Lookups> = Mutex::new(Lookups { threads: 0, waiting: VecDeque::new() });
+
+/// The addresses of a host, which a thread looks up unless the host was given as one.
+pub(crate) async fn lookup(address: &Address) -> Result<Vec<SocketAddr>, OpenError> {
+    if address.ip().is_some() {
+        return resolve(address);
+    }
+    let lookup = Arc::<Mutex<Lookup>>::default();
+    begin((address.clone(), Arc::clone(&lookup)))?;
+    poll_fn(|context| {
+        let mut lookup = lock(&lookup);
+        match lookup.found.take() {
+            Some(found) => Poll::Ready(found),
+            None => {
+                lookup.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
+
+/// Has a thread do a lookup: a new one, or one that is busy, next.
+fn begin(job: Job) -> Result<(), OpenError> {
+    let mut lookups = lock(&LOOKUPS);
+    if lookups.threads == LOOKUPS_MAX {
+        lookups.waiting.push_back(job);
+        return Ok(());
+    }
+    let failed = |error: std::io::Error| not_found(&job.0, &error);
+    let builder = std::thread::Builder::new().name("upbeat-lookup".into());
+    let first = (job.0.clone(), Arc::clone(&job.1));
+    builder.spawn(move || work(first)).map_err(failed)?;
+    lookups.threads += 1;
+    Ok(())
+}
+
+/// Does lookups until none waits.
+fn work(first: Job) {
+    let mut next = Some(first);
+    while let Some((address, lookup)) = next {
+        // Whoever has asked may have gone meanwhile.
+        if Arc::strong_count(&lookup) > 1 {
+            let found = resolve(&address);
+            let mut lookup = lock(&lookup);
+            lookup.found = Some(found);
+            if let Some(waker) = lookup.waker.take() {
+                waker.wake();
+            }
+        }
+        let mut lookups = lock(&LOOKUPS);
+        next = lookups.waiting.pop_front();
+        if next.is_none() {
+            lookups.threads -= 1;
+        }
+    }
+}
+
+/// The addresses of a host, in the order in which they are to be tried. This waits for the system.
+pub(crate) fn resolve(address: &Address) -> Result<Vec<SocketAddr>, OpenError> {
+    if let Some(ip) = address.ip() {
+        return Ok(vec![SocketAddr::new(ip, address.port())]);
+    }
+    let found = (address.host(), address.port()).to_socket_addrs();
+    let mut addresses = Vec::new();
+    for found in found.map_err(|error| not_found(address, &error))? {
+        if !addresses.contains(&found) && addresses.len() < ADDRESSES_MAX {
+            addresses.push(found);
+        }
+    }
+    match addresses.is_empty() {
+        false => Ok(addresses),
+        true => Err(unknown(address, "it has no address".to_owned())),
+    }
+}
+
+fn not_found(address: &Address, error: &std::io::Error) -> OpenError {
+    unknown(address, error.to_string())
+}
+
+fn unknown(address: &Address, text: String) -> OpenError {
+    OpenError::Unreached { at: address.to_string(), why: Unreached::NoSuchHost { text } }
+}
