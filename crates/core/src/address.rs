@@ -1,7 +1,7 @@
 //! Addresses of nodes on other hosts: `db1.example:7411`, `10.0.0.7:7411`, `[fe80::7]:7411`; and whom a caller
 //! wants: `counter`, or `counter@db1.example:7411`.
 //!
-//! What a host's name stands for is the system's to say, when a session is opened. The invariant: an address
+//! The runtime asks the system for the IP addresses of a host when it opens a session. The invariant: an address
 //! has a port, and a host that is an IP address or well formed as a name of the DNS.
 
 use crate::name::{NameError, NodeName};
@@ -178,12 +178,12 @@ impl fmt::Display for NodeAddress {
     }
 }
 
-/// What is wrong with the address of a node.
+/// The text is no address of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeAddressError {
     /// Its node has no name of a node.
     Name(NameError),
-    /// What stands behind the `@` is no address.
+    /// The text behind the `@` is no address.
     Address(AddressError),
 }
 

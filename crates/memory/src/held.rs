@@ -37,7 +37,7 @@ impl<T> Held<T> {
     /// Holds the value as it is.
     #[inline(always)]
     pub fn hold(&self) -> Holding<'_, T> {
-        // Nobody counts to 2^64 by ones.
+        // A count that grows by ones does not reach 2^64.
         self.holders.set(self.holders.get().wrapping_add(1));
         Holding(self)
     }

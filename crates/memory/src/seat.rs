@@ -58,7 +58,7 @@ impl<F, X> Vacant<F, X> {
         Taken(self.0)
     }
 
-    /// What is beside.
+    /// Returns the value that stands beside the future.
     pub fn beside(&mut self) -> &mut X {
         self.0.as_mut().parts().1
     }
@@ -122,7 +122,7 @@ impl<F, X> Seat<F, X> {
         (future, &mut seat.beside)
     }
 
-    /// What is beside.
+    /// Returns the value that stands beside the future.
     pub const fn beside(&self) -> &X {
         &self.beside
     }

@@ -217,7 +217,7 @@ impl Stage {
     }
 }
 
-/// What is kept for a policy, made if it is not there yet.
+/// Returns the node that calls by this policy, and makes it at the first use.
 fn kept<T>(
     all: &RefCell<HashMap<&'static str, Rc<T>>>,
     policy: Policy,

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use upbeat_core::name::ProgramName;
 use upbeat_transport::identity::{Bundle, Certificate, Flaw, Moment, Names};
 
-/// What is issued is valid from so long ago on: clocks differ.
+/// A certificate is valid from so long before its issue on, because the clocks of hosts differ.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(3600);
 const DAY_SECONDS: u64 = 86_400;
 
@@ -86,7 +86,7 @@ pub(crate) fn load(path: &Path, program: &ProgramName) -> Result<Authority, Keys
     Ok(Authority { issuer: Issuer::new(params, key), pem, certificate })
 }
 
-/// What the certificates of all authorities of a program have in common.
+/// Returns the parameters that the certificates of all authorities of a program share.
 fn params(program: &ProgramName) -> Result<CertificateParams, KeysError> {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();

@@ -54,7 +54,7 @@ pub(crate) enum KeysError {
         /// When.
         at: Moment,
     },
-    /// What was made is no identity.
+    /// The file that was made cannot be loaded as an identity.
     Identity(IdentityError),
     /// A file that is to be shown cannot be read.
     Read(IdentityError),

@@ -1,4 +1,4 @@
-//! What the file of an identity or of an authority says, whether it is trusted or not.
+//! `upbeat keys show` prints what the file of an identity or of an authority contains, trusted or not.
 
 use super::error::KeysError;
 use serde_json::{Value, json};

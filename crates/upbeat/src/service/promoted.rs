@@ -208,8 +208,6 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Slot<F> {
         }
         let Some(kept) = kept.take() else { return };
         kept.tally.iter().for_each(|tally| tally.ran(ran));
-        // The slot serves again, in place of another that stands ready.
-        drop(kept.spare.take());
         kept.spare.keep(slot);
     }
 }

@@ -1,4 +1,4 @@
-//! What a call is told whose session is lost.
+//! How a call ends when its session is lost before its reply has come.
 
 use crate::mutant::{Mutant, mutated};
 
