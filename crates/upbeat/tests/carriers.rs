@@ -5,7 +5,7 @@
 mod common;
 
 use common::process::{Other, input_ends, part, say};
-use common::work::{WorkClient, WorkHandle, WorkServer, Worker};
+use common::work::{WorkClient, WorkHandle, WorkServer, Worker, handle_works, works};
 use common::{Directory, PROGRAM, Watchdog, alone, setting, soon};
 use rustix::process::Signal as Deadly;
 use std::path::Path;
@@ -54,15 +54,6 @@ async fn connected(node: &Node, name: &str) -> WorkClient {
     node.connect(name).await.unwrap()
 }
 
-/// What every session does: short and long values both ways, more than one at a time.
-async fn works(work: &WorkClient) {
-    assert_eq!(soon(work.add(2, 3)).await, Ok(5));
-    for bytes in [0, 100, 5_000, 60_000, 70_000, 3 * MIB] {
-        let sent: Vec<u8> = (0..bytes).map(|at| (at * 7 + bytes) as u8).collect();
-        assert_eq!(soon(work.bytes(sent.clone())).await, Ok(sent));
-    }
-}
-
 /// Whether a process maps memory of lanes.
 fn maps_lanes(pid: u32) -> bool {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
@@ -87,11 +78,7 @@ fn sides_that_may_not_share_memory_do_without() {
             let builder = upbeat::handle::builder().program(PROGRAM).directory(&place);
             let builder = builder.waiting(waiting).shared_memory(shared);
             let work: WorkHandle = builder.connect("server").unwrap();
-            let blocking = work.blocking();
-            assert_eq!(blocking.add(3, 4), Ok(7));
-            assert_eq!(blocking.bytes(vec![5; 2 * MIB]), Ok(vec![5; 2 * MIB]));
-            assert_eq!(common::block_on(work.add(4, 5)), Ok(9));
-            assert_eq!(common::block_on(work.bytes(vec![6; MIB])), Ok(vec![6; MIB]));
+            handle_works(&work);
         }
         assert!(!maps_lanes(server.child.id()) && !maps_lanes(std::process::id()));
         server.end();

@@ -1,6 +1,6 @@
 //! The service of the tests.
 
-use super::Signal;
+use super::{Signal, block_on, soon};
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -315,4 +315,24 @@ impl Work for Worker {
     async fn quit(&self) {
         self.quit.give();
     }
+}
+
+const MIB: usize = 1 << 20;
+
+/// Does what every session does: short and long values both ways.
+pub(crate) async fn works(work: &WorkClient) {
+    assert_eq!(soon(work.add(2, 3)).await, Ok(5));
+    for bytes in [0, 100, 5_000, 60_000, 70_000, 3 * MIB] {
+        let sent: Vec<u8> = (0..bytes).map(|at| (at * 7 + bytes) as u8).collect();
+        assert_eq!(soon(work.bytes(sent.clone())).await, Ok(sent));
+    }
+}
+
+/// Does the same through a handle, whose calls block or are awaited.
+pub(crate) fn handle_works(work: &WorkHandle) {
+    let blocking = work.blocking();
+    assert_eq!(blocking.add(3, 4), Ok(7));
+    assert_eq!(blocking.bytes(vec![5; 2 * MIB]), Ok(vec![5; 2 * MIB]));
+    assert_eq!(block_on(work.add(4, 5)), Ok(9));
+    assert_eq!(block_on(work.bytes(vec![6; MIB])), Ok(vec![6; MIB]));
 }

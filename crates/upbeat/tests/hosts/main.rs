@@ -4,6 +4,10 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+/// Authorities and identities, as the transport's tests make them.
+#[path = "../../../transport/tests/secure/mod.rs"]
+mod secure;
+
 mod strangers;
 
 mod trust;
@@ -11,7 +15,7 @@ mod trust;
 mod wrong;
 
 use common::process::{Other, input_ends, part, say};
-use common::work::{WorkClient, WorkHandle, WorkServer, Worker};
+use common::work::{WorkClient, WorkHandle, WorkServer, Worker, handle_works, works};
 use common::{Directory, PROGRAM, Watchdog, alone, setting, soon};
 use rustix::process::Signal as Deadly;
 use std::cell::RefCell;
@@ -19,8 +23,6 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Counter, Identity, Lost, Node, Waiting};
-
-const MIB: usize = 1 << 20;
 
 /// The other process's parts. Without one this is a test of nothing.
 #[test]
@@ -103,15 +105,6 @@ async fn connected(node: &Node, to: &str) -> WorkClient {
     node.connect(to).await.unwrap()
 }
 
-/// What every session does: short and long values both ways, more than one at a time.
-async fn works(work: &WorkClient) {
-    assert_eq!(soon(work.add(2, 3)).await, Ok(5));
-    for bytes in [0, 100, 5_000, 60_000, 70_000, 3 * MIB] {
-        let sent: Vec<u8> = (0..bytes).map(|at| (at * 7 + bytes) as u8).collect();
-        assert_eq!(soon(work.bytes(sent.clone())).await, Ok(sent));
-    }
-}
-
 #[test]
 fn everything_works_however_a_side_waits() {
     let _watchdog = Watchdog::new("over TCP", 120);
@@ -132,11 +125,7 @@ fn everything_works_however_a_side_waits() {
             assert_eq!(node.counted(Counter::SessionsOpened), 1);
 
             let work: WorkHandle = handle(&directory).waiting(waiting).connect(&to).unwrap();
-            let blocking = work.blocking();
-            assert_eq!(blocking.add(3, 4), Ok(7));
-            assert_eq!(blocking.bytes(vec![5; 2 * MIB]), Ok(vec![5; 2 * MIB]));
-            assert_eq!(common::block_on(work.add(4, 5)), Ok(9));
-            assert_eq!(common::block_on(work.bytes(vec![6; MIB])), Ok(vec![6; MIB]));
+            handle_works(&work);
         }
         server.process.end();
     }

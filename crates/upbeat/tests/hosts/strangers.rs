@@ -1,7 +1,8 @@
 //! Whatever comes to a node's port costs its own connection, and nobody else anything.
 
+use crate::common::work::works;
 use crate::common::{Directory, Watchdog, alone, soon};
-use crate::{Server, client, connected, works};
+use crate::{Server, client, connected};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};

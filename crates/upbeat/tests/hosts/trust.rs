@@ -1,34 +1,24 @@
 //! Sessions under TLS: everything works as without, and a peer that is not trusted is told why before anything else.
 
-use crate::common::work::{WorkClient, WorkHandle};
-use crate::common::{self, Directory, PROGRAM, Watchdog, alone};
-use crate::{MIB, Server, connected, unprotected, works};
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, SanType, date_time_ymd,
-};
+use crate::common::work::{WorkClient, WorkHandle, handle_works, works};
+use crate::common::{Directory, PROGRAM, Watchdog, alone};
+use crate::{Server, connected, secure, unprotected};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use upbeat::{BuildError, Identity, Node, Waiting};
-
-const HOUR: i64 = 3600;
 
 /// An authority, and where it writes identities.
 struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
+    issuer: secure::Authority,
     directory: Directory,
 }
 
 impl Authority {
     fn new() -> Authority {
-        let mut params = params(&[]);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, "the authority of tests");
-        let key = KeyPair::generate().unwrap();
         let directory = Directory::new();
         std::fs::create_dir_all(directory.path()).unwrap();
-        Authority { issuer: CertifiedIssuer::self_signed(params, key).unwrap(), directory }
+        Authority { issuer: secure::Authority::new(), directory }
     }
 
     /// Writes an identity for a name, such as `test/counter`, into a file of its own.
@@ -40,10 +30,7 @@ impl Authority {
 
     /// Puts an identity for a name in the place of a file.
     fn replace(&self, path: &str, name: &str) {
-        let key = KeyPair::generate().unwrap();
-        let params = params(&[&format!("upbeat://{name}")]);
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        write(path, &[self.issuer.pem(), certificate.pem(), key.serialize_pem()].concat());
+        write(path, &self.issuer.text(&[&format!("upbeat://{name}")]));
     }
 }
 
@@ -53,21 +40,6 @@ fn write(path: &str, text: &str) {
     std::fs::write(&next, text).unwrap();
     std::fs::set_permissions(&next, Permissions::from_mode(0o600)).unwrap();
     std::fs::rename(next, path).unwrap();
-}
-
-/// What a certificate says that is valid from an hour before now until an hour after.
-fn params(uris: &[&str]) -> CertificateParams {
-    let mut params = CertificateParams::default();
-    let uri = |uri: &&str| SanType::URI((*uri).try_into().unwrap());
-    params.subject_alt_names = uris.iter().map(uri).collect();
-    params.extended_key_usages =
-        vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let at = |offset: i64| {
-        date_time_ymd(1970, 1, 1) + Duration::from_secs(now.checked_add_signed(offset).unwrap())
-    };
-    (params.not_before, params.not_after) = (at(-HOUR), at(HOUR));
-    params
 }
 
 fn identity(path: &str) -> Identity {
@@ -98,11 +70,7 @@ fn everything_works_under_tls() {
         let handle = upbeat::handle::builder().program(PROGRAM).directory(directory.path());
         let handle = handle.waiting(waiting).identity(identity(&handles));
         let work: WorkHandle = handle.connect(&to).unwrap();
-        let blocking = work.blocking();
-        assert_eq!(blocking.add(3, 4), Ok(7));
-        assert_eq!(blocking.bytes(vec![5; 2 * MIB]), Ok(vec![5; 2 * MIB]));
-        assert_eq!(common::block_on(work.add(4, 5)), Ok(9));
-        assert_eq!(common::block_on(work.bytes(vec![6; MIB])), Ok(vec![6; MIB]));
+        handle_works(&work);
     }
     server.process.end();
 }
@@ -131,7 +99,7 @@ fn who_is_not_trusted_is_told_why() {
     check(&to, Some(&stranger), "authority");
     // It trusts the node's authority as well, and is not trusted itself.
     let text = std::fs::read_to_string(&stranger).unwrap();
-    write(&stranger, &[authority.issuer.pem(), text].concat());
+    write(&stranger, &[authority.issuer.0.pem(), text].concat());
     check(&to, Some(&stranger), "does not trust this node's certificate");
     check(&to, None, "the peer speaks TLS");
     let plain = Server::start("server");
