@@ -2,9 +2,10 @@
 
 use crate::common::process::{Other, end_with_input, input_ends, say};
 use crate::common::work::{WorkClient, WorkServer, Worker};
-use crate::common::{Directory, PROGRAM, Watchdog, node};
+use crate::common::{Directory, PROGRAM, Watchdog, node, soon};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use upbeat::{Lost, Node, Waiting};
 
 const ELSEWHERE: &str = "a process of another PID namespace";
@@ -84,6 +85,17 @@ fn take_name(place: &Path) {
     say(&format!("taken {}", taken.err().expect("another node has the name")));
 }
 
+/// Waits until both clients stand in a call that does not end.
+fn both_wait(place: &Path) {
+    let node = node("client/parent", place, Waiting::Adaptive);
+    node.block_on(soon(async {
+        let work: WorkClient = node.connect("server").await.unwrap();
+        while work.waiting().await.unwrap().0 != 2 {
+            upbeat::sleep(Duration::from_millis(1)).await;
+        }
+    }));
+}
+
 #[test]
 fn two_pid_namespaces_communicate() {
     if !may_unshare() {
@@ -112,6 +124,7 @@ fn two_pid_namespaces_communicate() {
         assert_eq!(client.expect("answered"), "5");
         client
     });
+    both_wait(&place);
     server.kill();
     for client in &mut clients {
         let lost = client.expect("lost");
