@@ -3,7 +3,7 @@
 
 use crate::common::process::{Other, input_ends, say};
 use crate::common::server::{KINDS, Kind, Server};
-use crate::common::{Directory, Signal, Watchdog, node, soon, until};
+use crate::common::{BEGINS, Directory, Signal, Watchdog, node, soon, until};
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::future::pending;
@@ -64,8 +64,6 @@ trait Arsenal {
     async fn computes(&self);
     /// Handlers that stand here.
     async fn standing(&self) -> u64;
-    /// Handlers that have ever stood here.
-    async fn begun(&self) -> u64;
     async fn panics(&self) -> u64;
     async fn nap(&self, ms: u64, value: u64) -> u64;
 }
@@ -74,7 +72,6 @@ trait Arsenal {
 struct Depot {
     node: RefCell<Option<Node>>,
     standing: Rc<Cell<u64>>,
-    begun: Cell<u64>,
 }
 
 struct Standing(Rc<Cell<u64>>);
@@ -88,7 +85,6 @@ impl Drop for Standing {
 impl Depot {
     fn stand(&self) -> Standing {
         self.standing.set(self.standing.get() + 1);
-        self.begun.set(self.begun.get() + 1);
         Standing(Rc::clone(&self.standing))
     }
 
@@ -168,10 +164,6 @@ impl Arsenal for Depot {
         self.standing.get()
     }
 
-    async fn begun(&self) -> u64 {
-        self.begun.get()
-    }
-
     async fn panics(&self) -> u64 {
         self.node().counted(Counter::Panics)
     }
@@ -238,23 +230,6 @@ async fn standing(arsenal: &ArsenalClient, count: u64) {
     .await;
 }
 
-/// Makes a call whose deadline passes while its handler stands. A short deadline may pass on a busy machine
-/// before the handler begins: then the call is made again, with a longer one.
-async fn late<F>(arsenal: &ArsenalClient, call: impl Fn(Duration) -> F)
-where
-    F: Future<Output = Result<(), CallError>>,
-{
-    let before = arsenal.begun().await.unwrap();
-    for ms in [20, 200, 2_000, 20_000] {
-        assert_eq!(call(Duration::from_millis(ms)).await, Err(CallError::Deadline));
-        standing(arsenal, 0).await;
-        if arsenal.begun().await.unwrap() != before {
-            return;
-        }
-    }
-    panic!("the handler does not begin within its deadline");
-}
-
 /// Waits until so many panics were counted there; more are wrong.
 async fn panicked(arsenal: &ArsenalClient, count: u64) {
     soon(async {
@@ -276,7 +251,9 @@ fn a_handler_that_is_dropped_where_it_waits() {
             let beside = arsenal.clone();
             let beside = stand.node.spawn(async move { beside.nap(50, 3).await });
             // At its deadline.
-            late(&arsenal, |within| arsenal.hold(Bomb::there()).deadline(within)).await;
+            let call = arsenal.hold(Bomb::there()).deadline(BEGINS);
+            assert_eq!(call.await, Err(CallError::Deadline));
+            standing(&arsenal, 0).await;
             panicked(&arsenal, 1).await;
             // By its caller.
             let mut call = Box::pin(arsenal.hold(Bomb::there()));
@@ -285,8 +262,10 @@ fn a_handler_that_is_dropped_where_it_waits() {
             drop(call);
             panicked(&arsenal, 2).await;
             // Three more bombs lie in a scope. None of them finds the thread panicking.
-            late(&arsenal, |within| arsenal.hold_in_scope().deadline(within)).await;
+            let call = arsenal.hold_in_scope().deadline(BEGINS);
+            assert_eq!(call.await, Err(CallError::Deadline));
             panicked(&arsenal, 5).await;
+            standing(&arsenal, 0).await;
             assert_eq!(beside.await.unwrap(), Ok(3));
         });
         // With its caller's node.

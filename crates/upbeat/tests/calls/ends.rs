@@ -2,7 +2,7 @@
 
 use crate::common::server::{KINDS, Kind, Stand};
 use crate::common::work::WorkClient;
-use crate::common::{Watchdog, first, yield_now};
+use crate::common::{BEGINS, Watchdog, first, yield_now};
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Counter, Node, Waiting, Why, within};
 use upbeat_core::frame::FailCode;
@@ -109,7 +109,7 @@ fn the_callee_ends_by_itself_at_the_deadline() {
     let other = crate::common::node("asks", &stand.place, Waiting::Sleeping);
     for (at_once, ended) in [(false, 1), (true, 2)] {
         // The caller's node is not driven, so it cannot be the one that ends the call.
-        let call = work.forever().deadline(Duration::from_millis(20));
+        let call = work.forever().deadline(BEGINS);
         let call = if at_once { call.try_send().unwrap() } else { call };
         let mut call = Box::pin(call);
         stand.node.block_on(std::future::poll_fn(|context| {

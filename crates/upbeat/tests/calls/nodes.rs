@@ -2,7 +2,7 @@
 
 use crate::common::server::{KINDS, Kind, Stand};
 use crate::common::work::{WorkClient, WorkServer, Worker};
-use crate::common::{Directory, Signal, Watchdog, node, yield_now};
+use crate::common::{BEGINS, Directory, Signal, Watchdog, node, yield_now};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::cell::Cell;
 use std::os::fd::AsFd;
@@ -205,7 +205,7 @@ fn a_turn_in_which_the_application_ran_says_so() {
         let pair = Pair::new("deadline");
         let work = pair.work.clone();
         drop(pair.client.spawn(async move {
-            let _ = work.nap(60_000, 1).deadline(Duration::from_millis(20)).await;
+            let _ = work.nap(60_000, 1).deadline(BEGINS).await;
         }));
         while pair.client.turn() {}
         // It may be over before the handler was seen to stand.

@@ -1,6 +1,6 @@
 //! What a node tells of its methods: what they were called for, and what became of that.
 
-use crate::common::{Directory, Signal, Watchdog, first, node};
+use crate::common::{BEGINS, Directory, Signal, Watchdog, first, node};
 use std::cell::Cell;
 use std::process::Command;
 use std::rc::Rc;
@@ -131,9 +131,9 @@ fn told(ends: impl FnOnce(Node) + Send + 'static) -> (Receiver<Statistics>, Stri
         let waits = client.spawn(async move { one.locks().await });
         other.locks().await.unwrap();
         waits.await.unwrap().unwrap();
-        let given_up = first(fates.stays(), upbeat::sleep(Duration::from_millis(20))).await;
+        let given_up = first(fates.stays(), upbeat::sleep(BEGINS)).await;
         assert!(given_up.is_err());
-        let late = fates.stays().deadline(Duration::from_millis(20)).await;
+        let late = fates.stays().deadline(BEGINS).await;
         assert_eq!(late, Err(CallError::Deadline));
         assert!(matches!(fates.never_waits().await, Err(CallError::Failed { .. })));
         fates.asked().await.unwrap();
