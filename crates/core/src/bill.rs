@@ -161,6 +161,7 @@ listed! {
         TasksInKeptSlots "tasks in kept slots" "Spawned tasks that started in the slot of one that had ended: live stacks."
         TasksInNewSlots "tasks in new slots" "Spawned tasks for which no slot of one that had ended was there."
         TasksRefused "tasks refused" "Tasks that were not begun because the node had too many."
+        CallersTurnedAway "callers turned away" "Connections of other hosts that were refused or gave way: too many of their address, or too slow a handshake."
     }
 }
 

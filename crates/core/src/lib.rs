@@ -35,5 +35,6 @@ pub mod channel;
 pub mod term;
 pub mod lease;
 pub mod backoff;
+pub mod gate;
 pub mod orphan;
 pub mod session;

@@ -241,6 +241,24 @@ pub const REMOTE_PENDING_MAX: usize = 256;
 /// Milliseconds of silence after which one of those gives way to the next connection.
 pub const REMOTE_SILENCE_MS_MAX: u64 = 1_000;
 
+/// Handshakes of those that callers of one address have under way before one of theirs gives way, and sooner,
+/// where others wait.
+pub const REMOTE_PENDING_SHARE: usize = REMOTE_PENDING_MAX / 4;
+
+/// Milliseconds without a first byte after which such a handshake gives way: an honest caller's greeting is on
+/// its way when the connection is accepted.
+pub const CROWD_HELLO_MS_MAX: u64 = 100;
+
+/// Milliseconds after which such a handshake gives way that goes on: some three times there and back.
+pub const CROWD_AGE_MS_MAX: u64 = 500;
+
+/// Connections from other hosts that a node accepts a second, unless it is told otherwise: a handshake under
+/// TLS takes a processor about a millisecond.
+pub const ACCEPTS_PER_SECOND: u32 = 1_000;
+
+/// Sessions that callers of one address may have with a node, unless it is told otherwise.
+pub const SESSIONS_PER_ADDRESS: usize = 4_096;
+
 /// Milliseconds after which a peer on another host that does not answer is lost, where nobody says.
 pub const PEER_TIMEOUT_MS: u32 = 10_000;
 

@@ -10,6 +10,7 @@ use crate::greeting::Greeting;
 use crate::handshake::{Handshake, Progress, Side};
 use crate::knock::{Call, Knock};
 use std::fmt;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::HANDSHAKE_MS_MAX;
@@ -22,13 +23,13 @@ pub struct Opening {
     stage: Stage,
 }
 
-/// How long the peer of an opening has been silent.
+/// Since when an opening has been under way, on the clock of its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Silence {
-    /// Since when, on the clock of the steps.
-    pub since_ms: u64,
-    /// Whether it has said anything before.
-    pub spoke: bool,
+pub struct UnderWay {
+    /// When it began.
+    pub began_ms: u64,
+    /// When the peer last said something, if it has said anything.
+    pub heard_ms: Option<u64>,
 }
 
 enum Stage {
@@ -119,20 +120,22 @@ impl Opening {
         matches!(self.stage, Stage::Remote(_))
     }
 
-    /// Since when the peer has been silent, and whether it has said anything before. A peer of this
-    /// process says everything at once.
-    pub fn silence(&self) -> Silence {
+    /// Returns since when it has been under way. A peer of this process says everything at once.
+    pub fn under_way(&self) -> UnderWay {
+        let (began_ms, heard_ms) = match &self.stage {
+            Stage::Shared(handshake) => (handshake.started_ms(), handshake.heard_ms()),
+            Stage::Remote(greeting) => (greeting.started_ms(), greeting.heard_ms()),
+            Stage::Call(call) => (call.started_ms(), Some(call.started_ms())),
+            Stage::Knock(..) | Stage::Over => (u64::MAX, Some(u64::MAX)),
+        };
+        UnderWay { began_ms, heard_ms }
+    }
+
+    /// Returns the address of a peer on another host.
+    pub fn peer_at(&self) -> Option<SocketAddr> {
         match &self.stage {
-            Stage::Shared(handshake) => Silence {
-                since_ms: handshake.heard_ms().unwrap_or(handshake.started_ms()),
-                spoke: handshake.heard_ms().is_some(),
-            },
-            Stage::Remote(greeting) => Silence {
-                since_ms: greeting.heard_ms().unwrap_or(greeting.started_ms()),
-                spoke: greeting.heard_ms().is_some(),
-            },
-            Stage::Call(call) => Silence { since_ms: call.started_ms(), spoke: true },
-            Stage::Knock(..) | Stage::Over => Silence { since_ms: u64::MAX, spoke: true },
+            Stage::Remote(greeting) => greeting.peer().at,
+            _ => None,
         }
     }
 

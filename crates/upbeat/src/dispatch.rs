@@ -186,7 +186,7 @@ impl Dispatcher {
         let tasks = Tasks::new(Rc::clone(&drives));
         let dispatcher = Dispatcher {
             life: driven::Life::new(drives),
-            peers: sessions::Peers::default(),
+            peers: sessions::Peers::new(settings.remote.gate),
             served: requests::Served::default(),
             work: woken::Work::new(tasks, roster),
             run: polled::Run::default(),

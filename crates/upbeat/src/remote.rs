@@ -11,6 +11,7 @@ use crate::warning::warn;
 use std::fmt::Arguments;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
+use upbeat_core::gate;
 use upbeat_core::limits::PEER_TIMEOUT_MS;
 use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_transport::identity::Identity;
@@ -42,6 +43,8 @@ pub(crate) struct Remote {
     pub(crate) plaintext: bool,
     /// After what time a peer that does not answer is lost.
     pub(crate) peer_timeout: Option<Duration>,
+    /// What callers of other hosts may take of a node that listens.
+    pub(crate) gate: gate::Terms,
     /// When the identity's file was last looked at.
     looked: Arc<Mutex<Option<Instant>>>,
 }

@@ -37,11 +37,13 @@ pub enum RefusalCode {
     NoResources = 10,
     /// The caller's certificate is not for what it says to be.
     NotTrusted = 11,
+    /// The listener has as many sessions with callers of this address as it may have.
+    TooManyOfAddress = 12,
 }
 
 impl RefusalCode {
     /// Every code.
-    pub const ALL: [RefusalCode; 11] = [
+    pub const ALL: [RefusalCode; 12] = [
         RefusalCode::WrongProgram,
         RefusalCode::WrongVersion,
         RefusalCode::NoSuchNode,
@@ -53,6 +55,7 @@ impl RefusalCode {
         RefusalCode::WrongUser,
         RefusalCode::NoResources,
         RefusalCode::NotTrusted,
+        RefusalCode::TooManyOfAddress,
     ];
 
     /// The code of a byte, if there is one.
@@ -74,6 +77,9 @@ impl RefusalCode {
             RefusalCode::WrongUser => "it belongs to another user",
             RefusalCode::NoResources => "it lacks a resource",
             RefusalCode::NotTrusted => "it does not trust this side",
+            RefusalCode::TooManyOfAddress => {
+                "it has too many sessions with callers of this address"
+            }
         }
     }
 }

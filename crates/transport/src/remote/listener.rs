@@ -14,7 +14,6 @@ use rustix::net::{SocketFlags, sockopt};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use upbeat_core::limits::REMOTE_PENDING_MAX;
 use upbeat_core::name::NodeName;
 
 /// Connections that may wait to be accepted, if the system allows as many.
@@ -57,14 +56,13 @@ impl Listener {
         self.at
     }
 
-    /// Whether as many handshakes of this listener are under way as may be. The others wait in the
-    /// socket's queue until one of these has ended or was refused.
-    pub fn is_full(&self) -> bool {
-        Arc::strong_count(&self.pending) > REMOTE_PENDING_MAX
+    /// Returns the number of handshakes of this listener that are under way. How many may be is the owner's to
+    /// say, who leaves the others in the socket's queue.
+    pub fn pending(&self) -> usize {
+        Arc::strong_count(&self.pending) - 1
     }
 
-    /// Accepts the next caller, for the session of this number; None if nobody calls, or if as many
-    /// handshakes are under way as may be.
+    /// Accepts the next caller, for the session of this number; None if nobody calls.
     ///
     /// An error is one caller's; the next may be accepted at once. The exception is
     /// [`OpenError::Descriptors`]: callers are turned away as long as the descriptor in reserve can be had
@@ -76,9 +74,6 @@ impl Listener {
         now_ms: u64,
     ) -> Result<Option<Opening>, OpenError> {
         let us = Side::new(home.card(), session)?;
-        if self.is_full() {
-            return Ok(None);
-        }
         let socket = match self.accept_socket() {
             Err(Errno::MFILE | Errno::NFILE) => {
                 self.reserve.lend(|| drop(self.accept_socket()));

@@ -164,9 +164,7 @@ impl Stand {
     }
 
     pub(crate) fn accept(&self, session: usize, now_ms: u64) -> Option<Opening> {
-        if let Door::Remote(listener) = &self.door
-            && !listener.is_full()
-        {
+        if let Door::Remote(listener) = &self.door {
             wait(listener, PollFlags::IN);
         }
         self.try_accept(session, now_ms).unwrap()

@@ -1,21 +1,24 @@
 //! Who comes in: from this process, from other processes of this host, from other hosts.
 //!
-//! Invariant: as many handshakes of others are under way as may be and no more, and whoever keeps one busy and
-//! says nothing gives way to the next.
+//! What may be accepted, and which handshake gives way to the next caller, `core::gate` decides. Invariant: as
+//! many handshakes of others are under way as may be and no more.
 
 use super::Dispatcher;
 use super::door::{Listeners, Outside};
 use super::sessions::{Pending, Place};
 use crate::reactor::Source;
+use crate::warning::warn;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::rc::Rc;
+use upbeat_core::bill::Counter;
+use upbeat_core::gate::{Handshake, Prefix};
 use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::{PENDING_HANDSHAKES_MAX, SESSIONS_PER_NODE_MAX};
 use upbeat_memory::pool::Key;
 use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
-use upbeat_transport::opening::{Opening, Silence};
+use upbeat_transport::opening::{Opening, UnderWay};
 
 impl Dispatcher {
     /// Opens the door under the node's name.
@@ -76,12 +79,23 @@ impl Dispatcher {
         }
         self.arrivals(|door, home, place, now| match from {
             Outside::Processes => door.shared.as_ref()?.accept(home, place, now).transpose(),
+            Outside::Hosts if self.opens_at_ns().is_some() || door.is_full(from) => None,
             Outside::Hosts => door.remote.as_ref()?.accept(home, place, now).transpose(),
         });
-        if self.is_full(from) {
+        if self.is_full(from) || self.is_shut(from) {
             self.crowd(from, true);
             self.make_way_from(from);
         }
+    }
+
+    /// Returns the time at which the gate opens for callers of other hosts, if that is later than now.
+    fn opens_at_ns(&self) -> Option<u64> {
+        self.peers.gate.borrow_mut().opens_at(self.now_ns())
+    }
+
+    /// Whether callers wait until the gate opens.
+    fn is_shut(&self, from: Outside) -> bool {
+        from == Outside::Hosts && self.opens_at_ns().is_some()
     }
 
     /// Lets in who waits outside, where handshakes have ended or give way.
@@ -110,37 +124,44 @@ impl Dispatcher {
             gives_way = from == Outside::Hosts;
             let place = self.peers.places.borrow_mut().remove(key);
             if let Some(Place::Opening(pending)) = place {
-                self.peers.openings.set(self.peers.openings.get() - 1);
+                self.peers.openings.borrow_mut().remove(&key);
                 let text = format!(
-                    "{} connections are being opened here, and this one has said nothing for {} ms",
-                    from.most(),
-                    now.saturating_sub(pending.opening.silence().since_ms)
+                    "{} connections are being opened here, and this one was not ready after {} ms",
+                    from.crowd().handshakes_max(),
+                    now.saturating_sub(pending.opening.under_way().began_ms)
                 );
                 pending.opening.refuse(RefusalCode::TooSlow, &text);
+                if from == Outside::Hosts {
+                    self.count(Counter::CallersTurnedAway);
+                }
             }
         }
-        if !self.is_full(from) {
+        if !self.is_full(from) && !self.is_shut(from) {
             self.crowd(from, false);
         }
     }
 
-    /// The handshake of a caller that gives way next, and when: one that has said nothing before any
-    /// that has.
+    /// Returns the handshake of a caller that gives way next, and when.
     fn next_to_give_way(&self, from: Outside) -> Option<(u64, Key)> {
-        let places = self.peers.places.borrow();
-        let silent = places.iter().filter_map(|(key, place)| match place {
-            Place::Opening(pending) if comes_from(pending, from) => {
-                let Silence { since_ms, spoke } = pending.opening.silence();
-                Some((spoke, since_ms.saturating_add(from.patience_ms(spoke)), key))
+        let (places, openings) = (self.peers.places.borrow(), self.peers.openings.borrow());
+        let under_way = openings.iter().filter_map(|key| match places.get(*key) {
+            Some(Place::Opening(pending)) if comes_from(pending, from) => {
+                let UnderWay { began_ms, heard_ms } = pending.opening.under_way();
+                Some(Handshake { key: *key, from: caller(&pending.opening), began_ms, heard_ms })
             }
             _ => None,
         });
-        silent.min_by_key(|(spoke, at, _)| (*spoke, *at)).map(|(_, at, key)| (at, key))
+        from.crowd().gives_way(under_way)
     }
 
-    /// When the next handshake gives way, if others wait.
-    pub(super) fn gives_way_at_ms(&self) -> Option<u64> {
-        self.crowds().filter_map(|from| self.next_to_give_way(from)).map(|(at, _)| at).min()
+    /// Returns when callers who wait outside have their next turn, if any wait: the gate opens, or a handshake
+    /// gives way.
+    pub(super) fn makes_way_at_ns(&self) -> Option<u64> {
+        let next = self.crowds().filter_map(|from| match self.is_full(from) {
+            true => self.next_to_give_way(from).map(|(at, _)| at.saturating_mul(1_000_000)),
+            false => self.opens_at_ns().filter(|_| from == Outside::Hosts),
+        });
+        next.min()
     }
 
     /// Takes in who has come to the door.
@@ -156,17 +177,52 @@ impl Dispatcher {
             let accepted = accept(&door.listeners, &self.home, number, self.now_ms());
             drop(door);
             match accepted {
-                Some(Ok(opening)) if place.is_err() => {
-                    let text = format!("{SESSIONS_PER_NODE_MAX} sessions are the most of a node");
-                    opening.refuse(RefusalCode::TooManySessions, &text);
-                }
-                // An opening that fails tells its peer, and concerns nobody else.
-                Some(Ok(opening)) => drop(self.begin(opening, None)),
+                Some(Ok(opening)) => self.let_in(opening, place.is_ok()),
                 Some(Err(OpenError::Descriptors { .. })) | None => return,
                 Some(Err(_)) => {}
             }
         }
     }
+
+    /// Begins the handshake of a caller whose connection was accepted, if it may have a session.
+    fn let_in(self: &Rc<Self>, opening: Opening, has_place: bool) {
+        let from = caller(&opening);
+        if from.is_some() {
+            // It was asked before whether one more may be accepted.
+            let _ = self.peers.gate.borrow_mut().accept(self.now_ns());
+        }
+        match from.filter(|from| !self.peers.gate.borrow().admits(*from)) {
+            Some(from) => self.turn_away(opening, from),
+            None if !has_place => {
+                let text = format!("{SESSIONS_PER_NODE_MAX} sessions are the most of a node");
+                opening.refuse(RefusalCode::TooManySessions, &text);
+            }
+            // An opening that fails tells its peer, and concerns nobody else.
+            None => drop(self.begin(opening, None)),
+        }
+    }
+
+    /// Refuses a caller of whose address there are sessions enough, and warns the owner the first time.
+    #[cold]
+    fn turn_away(&self, opening: Opening, from: Prefix) {
+        let most = self.peers.gate.borrow().terms().sessions_per_address;
+        let text =
+            format!("{most} sessions are open with callers of {from}, the most of an address");
+        opening.refuse(RefusalCode::TooManyOfAddress, &text);
+        self.count(Counter::CallersTurnedAway);
+        if !self.peers.warned.replace(true) {
+            let name = self.home.name().map(ToString::to_string).unwrap_or_default();
+            warn(format_args!(
+                "node `{name}` turns callers away: {text}; `Builder::sessions_per_address` allows more. \
+                 This is said once; the counter `callers turned away` goes on"
+            ));
+        }
+    }
+}
+
+/// Returns where the caller of a handshake is, if it is on another host.
+fn caller(opening: &Opening) -> Option<Prefix> {
+    opening.peer_at().map(|at| Prefix::of(at.ip()))
 }
 
 /// Whether a handshake is of a caller that comes from there.

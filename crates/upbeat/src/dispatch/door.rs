@@ -1,12 +1,10 @@
-//! Where others come in: the listeners of a node, and how many may be on their way through each.
+//! Where others come in: the listeners of a node, and what `core::gate` decides of their callers.
 
 use crate::reactor::Source;
+use crate::session::Session;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use upbeat_core::limits::{
-    HANDSHAKE_SILENCE_MS_MAX, HELLO_MS_MAX, PENDING_HANDSHAKES_MAX, REMOTE_PENDING_MAX,
-    REMOTE_SILENCE_MS_MAX,
-};
+use upbeat_core::gate::{Crowd, Prefix};
 use upbeat_transport::watch::Watch;
 use upbeat_transport::{local, remote, shared};
 
@@ -29,21 +27,11 @@ impl Outside {
         }
     }
 
-    /// How many handshakes may be under way.
-    pub(super) fn most(self) -> usize {
+    /// What decides which handshakes give way.
+    pub(super) fn crowd(self) -> Crowd {
         match self {
-            Outside::Processes => PENDING_HANDSHAKES_MAX,
-            Outside::Hosts => REMOTE_PENDING_MAX,
-        }
-    }
-
-    /// For how many milliseconds a peer may be silent while others wait.
-    pub(super) fn patience_ms(self, spoke: bool) -> u64 {
-        match (self, spoke) {
-            (Outside::Processes, false) => HELLO_MS_MAX,
-            (Outside::Processes, true) => HANDSHAKE_SILENCE_MS_MAX,
-            (Outside::Hosts, false) => REMOTE_SILENCE_MS_MAX / 2,
-            (Outside::Hosts, true) => REMOTE_SILENCE_MS_MAX,
+            Outside::Processes => Crowd::Processes,
+            Outside::Hosts => Crowd::Hosts,
         }
     }
 }
@@ -65,12 +53,11 @@ impl Listeners {
     }
 
     pub(super) fn is_full(&self, from: Outside) -> bool {
-        match from {
-            Outside::Processes => {
-                self.shared.as_ref().is_some_and(|listener| listener.pending() >= from.most())
-            }
-            Outside::Hosts => self.remote.as_ref().is_some_and(remote::Listener::is_full),
-        }
+        let pending = match from {
+            Outside::Processes => self.shared.as_ref().map(shared::Listener::pending),
+            Outside::Hosts => self.remote.as_ref().map(remote::Listener::pending),
+        };
+        pending.is_some_and(|pending| pending >= from.crowd().handshakes_max())
     }
 }
 
@@ -79,8 +66,14 @@ impl Listeners {
 pub(super) struct Door {
     pub(super) listeners: Listeners,
     pub(super) watch: Watch,
-    /// Whether others wait outside until a handshake has ended or gives way.
+    /// Whether others wait outside until a handshake has ended or gives way, or until the gate opens.
     pub(super) crowded: [bool; 2],
+}
+
+/// Returns where the caller of a session is that was accepted from another host.
+pub(super) fn caller_of(session: &Session) -> Option<Prefix> {
+    let at = session.carrier.peer.at.filter(|_| session.noted.opened_as.get().is_none());
+    at.map(|at| Prefix::of(at.ip()))
 }
 
 impl Listeners {

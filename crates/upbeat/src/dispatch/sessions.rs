@@ -1,7 +1,7 @@
 //! Sessions that come and go.
 
 use super::Dispatcher;
-use super::door::Door;
+use super::door::{Door, caller_of};
 use super::hot::Hot;
 use crate::carriers::Carriers;
 use crate::contain::contain;
@@ -15,6 +15,7 @@ use crate::task::Cancelled;
 use crate::wait::Waiting;
 use crate::warning::memory_is_refused;
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
@@ -23,6 +24,7 @@ use upbeat_core::address::NodeAddress;
 use upbeat_core::backoff::connect_delay_ns;
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::Head;
+use upbeat_core::gate::{self, Gate};
 use upbeat_core::limits::SESSIONS_PER_NODE_MAX;
 use upbeat_core::name::NodeName;
 use upbeat_memory::page::State;
@@ -104,15 +106,25 @@ pub(super) struct Peers {
     /// Those that a turn looks at.
     pub(super) hot: Hot,
     /// Handshakes under way.
-    pub(super) openings: Cell<usize>,
+    pub(super) openings: RefCell<BTreeSet<Key>>,
     pub(super) door: RefCell<Door>,
+    /// What callers of other hosts may take.
+    pub(super) gate: RefCell<Gate>,
+    /// Whether the owner was warned of callers that were turned away.
+    pub(super) warned: Cell<bool>,
 }
 
-impl Default for Peers {
-    fn default() -> Peers {
-        let places = RefCell::new(Pool::new(SESSIONS_PER_NODE_MAX as u32));
-        let (openings, door) = (Cell::new(0), RefCell::default());
-        Peers { places, hot: Hot::default(), openings, door }
+impl Peers {
+    /// Returns the peers of a node that begins now.
+    pub(super) fn new(terms: gate::Terms) -> Peers {
+        Peers {
+            places: RefCell::new(Pool::new(SESSIONS_PER_NODE_MAX as u32)),
+            hot: Hot::default(),
+            openings: RefCell::default(),
+            door: RefCell::default(),
+            gate: RefCell::new(Gate::new(terms, 0)),
+            warned: Cell::new(false),
+        }
     }
 }
 
@@ -192,8 +204,8 @@ impl Dispatcher {
 
     /// The connection to a node that is being opened.
     fn connecting(&self, to: &NodeAddress) -> Option<Rc<Connecting>> {
-        let places = self.peers.places.borrow();
-        let connecting = places.iter().find_map(|(_, place)| match place {
+        let (places, openings) = (self.peers.places.borrow(), self.peers.openings.borrow());
+        let connecting = openings.iter().find_map(|key| match places.get(*key)? {
             Place::Opening(pending) => {
                 pending.connecting.as_ref().filter(|connecting| connecting.to == *to)
             }
@@ -224,7 +236,7 @@ impl Dispatcher {
             }
             key
         };
-        self.peers.openings.set(self.peers.openings.get() + 1);
+        self.peers.openings.borrow_mut().insert(key);
         self.step(key);
         Ok(())
     }
@@ -255,7 +267,7 @@ impl Dispatcher {
             }
             Err(error) => Err(error),
         };
-        self.peers.openings.set(self.peers.openings.get() - 1);
+        self.peers.openings.borrow_mut().remove(&key);
         // The socket stays where it is in the epoll; one that is closed has left it.
         let place = match &opened {
             Ok(session) => {
@@ -303,6 +315,9 @@ impl Dispatcher {
                 }
             }
         }
+        if let Some(from) = caller_of(session) {
+            self.peers.gate.borrow_mut().opened(from);
+        }
         self.count(Counter::SessionsOpened);
         self.heat(session);
     }
@@ -322,6 +337,9 @@ impl Dispatcher {
             self.count(Counter::PeerFaults);
         }
         self.peers.places.borrow_mut().remove(key);
+        if let Some(from) = caller_of(session) {
+            self.peers.gate.borrow_mut().closed(from);
+        }
         session.leave_lane();
         if session.noted.hot.take() {
             self.peers.hot.left();

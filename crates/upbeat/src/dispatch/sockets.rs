@@ -67,7 +67,7 @@ impl Dispatcher {
             }
         }
         self.events.sources.set(sources);
-        if self.peers.openings.get() != 0 {
+        if !self.peers.openings.borrow().is_empty() {
             self.check_openings();
         }
         self.make_way();
@@ -119,12 +119,12 @@ impl Dispatcher {
     fn check_openings(self: &Rc<Self>) {
         let now = self.now_ms();
         let late: Vec<Key> = {
-            let places = self.peers.places.borrow();
-            let late = places.iter().filter_map(|(key, place)| match place {
-                Place::Opening(pending) if pending.opening.deadline_ms() <= now => Some(key),
-                _ => None,
-            });
-            late.collect()
+            let (places, openings) = (self.peers.places.borrow(), self.peers.openings.borrow());
+            let is_late = |key: &&Key| match places.get(**key) {
+                Some(Place::Opening(pending)) => pending.opening.deadline_ms() <= now,
+                _ => false,
+            };
+            openings.iter().filter(is_late).copied().collect()
         };
         for key in late {
             self.step(key);
@@ -132,16 +132,13 @@ impl Dispatcher {
     }
 
     pub(super) fn next_opening_deadline(&self) -> Option<u64> {
-        if self.peers.openings.get() == 0 {
-            return None;
-        }
-        let give_way = self.gives_way_at_ms().map(|at| at.saturating_mul(1_000_000));
-        let places = self.peers.places.borrow();
-        let deadlines = places.iter().filter_map(|(_, place)| match place {
+        let makes_way = self.makes_way_at_ns();
+        let (places, openings) = (self.peers.places.borrow(), self.peers.openings.borrow());
+        let deadlines = openings.iter().filter_map(|key| match places.get(*key)? {
             Place::Opening(pending) => Some(pending.opening.deadline_ms() * 1_000_000),
             Place::Open(_) => None,
         });
-        deadlines.chain(give_way).min()
+        deadlines.chain(makes_way).min()
     }
 
     pub(crate) fn now_ms(&self) -> u64 {

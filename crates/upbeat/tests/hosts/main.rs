@@ -8,6 +8,8 @@ mod common;
 #[path = "../../../transport/tests/secure/mod.rs"]
 mod secure;
 
+mod bounds;
+
 mod strangers;
 
 mod trust;

@@ -98,6 +98,44 @@ impl Builder {
         self.remote.peer_timeout = Some(peer_timeout(time));
         self
     }
+
+    /// How many sessions nodes and handles of one address may have with this node, as a listener: an IPv4
+    /// address, or the first 64 bits of an IPv6 address. 4,096 if nobody says. Further callers are told so, the
+    /// node warns once on standard error, and the counter `callers turned away` counts them.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = upbeat::Node::builder("doc/public").local_only();
+    /// let node = builder.sessions_per_address(16).build()?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Panics
+    /// When it is 0.
+    pub fn sessions_per_address(mut self, sessions: usize) -> Builder {
+        assert!(sessions > 0, "a node that permits no sessions need not listen");
+        self.remote.gate.sessions_per_address = sessions;
+        self
+    }
+
+    /// How many connections of other hosts the node accepts a second, and as many at once after a pause. The
+    /// others wait in the system's queue. 1,000 if nobody says: a handshake under TLS takes a processor about a
+    /// millisecond.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = upbeat::Node::builder("doc/calm").local_only();
+    /// let node = builder.accepts_per_second(100).build()?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Panics
+    /// When it is 0.
+    pub fn accepts_per_second(mut self, connections: u32) -> Builder {
+        assert!(connections > 0, "a node that accepts no connections need not listen");
+        self.remote.gate.accepts_per_second = connections;
+        self
+    }
 }
 
 /// Listens for other hosts, if the application says so or the environment.

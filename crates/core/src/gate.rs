@@ -1,0 +1,241 @@
+//! Which callers a listening node accepts, how fast, and which unfinished handshake makes room for the next.
+//!
+//! A [`Gate`] bounds how many connections a node accepts a second and how many sessions the callers of one
+//! address have. A [`Crowd`] bounds the handshakes under way, and names the one that gives way. The runtime
+//! accepts connections, refuses callers and keeps the clock; here are the decisions. The invariant: a gate
+//! never accepts more in any stretch of time than its rate allows and one second's worth besides, and callers
+//! of an address who hold up others lose their handshakes before the others do.
+
+use crate::limits::{
+    ACCEPTS_PER_SECOND, CROWD_AGE_MS_MAX, CROWD_HELLO_MS_MAX, HANDSHAKE_SILENCE_MS_MAX,
+    HELLO_MS_MAX, PENDING_HANDSHAKES_MAX, REMOTE_PENDING_MAX, REMOTE_PENDING_SHARE,
+    REMOTE_SILENCE_MS_MAX, SESSIONS_PER_ADDRESS,
+};
+use alloc::collections::BTreeMap;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// The part of an address that counts as one caller: an IPv4 address, or the network of an IPv6 address, whose
+/// last 64 bits a host chooses by itself.
+///
+/// ```
+/// use upbeat_core::gate::Prefix;
+///
+/// let of = |text: &str| Prefix::of(text.parse().unwrap());
+/// assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+/// assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:2"));
+/// assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Prefix {
+    /// An IPv4 address, also one that is written as an IPv6 address.
+    V4(Ipv4Addr),
+    /// The first 64 bits of an IPv6 address.
+    V6(u64),
+}
+
+impl Prefix {
+    /// Returns the prefix of an address.
+    pub fn of(address: IpAddr) -> Prefix {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Prefix::V4(address),
+            IpAddr::V6(address) => Prefix::V6((address.to_bits() >> 64) as u64),
+        }
+    }
+}
+
+impl core::fmt::Display for Prefix {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Prefix::V4(address) => write!(f, "{address}"),
+            Prefix::V6(bits) => write!(f, "{}/64", Ipv6Addr::from_bits(u128::from(*bits) << 64)),
+        }
+    }
+}
+
+/// The bounds of a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Connections that are accepted a second.
+    pub accepts_per_second: u32,
+    /// Sessions that callers of one [`Prefix`] have at a time.
+    pub sessions_per_address: usize,
+}
+
+impl Default for Terms {
+    fn default() -> Terms {
+        Terms { accepts_per_second: ACCEPTS_PER_SECOND, sessions_per_address: SESSIONS_PER_ADDRESS }
+    }
+}
+
+/// The bounds of one listening node, and what its callers have taken of them.
+///
+/// ```
+/// use std::net::IpAddr;
+/// use upbeat_core::gate::{Gate, Prefix, Terms};
+///
+/// let mut gate = Gate::new(Terms { accepts_per_second: 2, sessions_per_address: 1 }, 0);
+/// assert!(gate.accept(0).is_ok() && gate.accept(0).is_ok());
+/// assert_eq!(gate.accept(0), Err(500_000_000), "the time of the next");
+///
+/// let caller = Prefix::of(IpAddr::from([10, 0, 0, 1]));
+/// assert!(gate.admits(caller));
+/// gate.opened(caller);
+/// assert!(!gate.admits(caller));
+/// gate.closed(caller);
+/// assert!(gate.admits(caller));
+/// ```
+#[derive(Debug)]
+pub struct Gate {
+    terms: Terms,
+    /// Nanoseconds' worth of connections that may be accepted now: each takes the time between two.
+    saved_ns: u64,
+    /// When that was reckoned.
+    at_ns: u64,
+    sessions: BTreeMap<Prefix, usize>,
+}
+
+impl Gate {
+    /// Returns the gate of a node that begins to listen now.
+    pub fn new(terms: Terms, now_ns: u64) -> Gate {
+        Gate { terms, saved_ns: SECOND_NS, at_ns: now_ns, sessions: BTreeMap::new() }
+    }
+
+    /// Returns its bounds.
+    pub fn terms(&self) -> Terms {
+        self.terms
+    }
+
+    /// Has one connection accepted now, or returns the time from which on it may be.
+    pub fn accept(&mut self, now_ns: u64) -> Result<(), u64> {
+        match self.opens_at(now_ns) {
+            None => {
+                self.saved_ns -= self.each_ns();
+                Ok(())
+            }
+            Some(at_ns) => Err(at_ns),
+        }
+    }
+
+    /// Returns the time from which on the next connection may be accepted, if that is later than now.
+    pub fn opens_at(&mut self, now_ns: u64) -> Option<u64> {
+        let passed_ns = now_ns.saturating_sub(self.at_ns);
+        self.saved_ns = self.saved_ns.saturating_add(passed_ns).min(SECOND_NS);
+        self.at_ns = self.at_ns.max(now_ns);
+        let lacking_ns = self.each_ns().saturating_sub(self.saved_ns);
+        (lacking_ns > 0).then(|| self.at_ns.saturating_add(lacking_ns))
+    }
+
+    /// Returns the nanoseconds between two connections.
+    fn each_ns(&self) -> u64 {
+        SECOND_NS.div_ceil(u64::from(self.terms.accepts_per_second.max(1)))
+    }
+
+    /// Whether callers of this address may have one session more.
+    pub fn admits(&self, from: Prefix) -> bool {
+        self.sessions_of(from) < self.terms.sessions_per_address
+    }
+
+    /// Returns the number of open sessions that callers of this address have.
+    pub fn sessions_of(&self, from: Prefix) -> usize {
+        self.sessions.get(&from).copied().unwrap_or(0)
+    }
+
+    /// Counts a session of a caller that was accepted.
+    pub fn opened(&mut self, from: Prefix) {
+        *self.sessions.entry(from).or_default() += 1;
+    }
+
+    /// Counts the end of such a session.
+    pub fn closed(&mut self, from: Prefix) {
+        if let Some(open) = self.sessions.get_mut(&from) {
+            *open -= 1;
+            if *open == 0 {
+                self.sessions.remove(&from);
+            }
+        }
+    }
+}
+
+/// A handshake under way, as a [`Crowd`] sees it. Times are of one clock, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handshake<K> {
+    /// What the runtime calls it.
+    pub key: K,
+    /// Where the caller is; none of a caller of this host.
+    pub from: Option<Prefix>,
+    /// When it was accepted.
+    pub began_ms: u64,
+    /// When the caller last said something, if it has said anything.
+    pub heard_ms: Option<u64>,
+}
+
+/// The bounds of the handshakes that are under way at a listening socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crowd {
+    /// Of callers of this host.
+    Processes,
+    /// Of callers of other hosts.
+    Hosts,
+}
+
+impl Crowd {
+    /// Returns the number of handshakes that may be under way. Further callers wait.
+    pub const fn handshakes_max(self) -> usize {
+        match self {
+            Crowd::Processes => PENDING_HANDSHAKES_MAX,
+            Crowd::Hosts => REMOTE_PENDING_MAX,
+        }
+    }
+
+    /// Returns the handshake that gives way to the next caller, and the time from which on it does: the oldest of
+    /// those that have said nothing, before any that has.
+    ///
+    /// Where one address has more than its share under way, one of that address gives way, and sooner: a caller
+    /// that sends a byte now and then has no more time there than one that is slow.
+    pub fn gives_way<K: Copy>(
+        self,
+        under_way: impl Iterator<Item = Handshake<K>> + Clone,
+    ) -> Option<(u64, K)> {
+        let most = most_under_way(under_way.clone());
+        let of_most = |handshake: &Handshake<K>| most.is_none() || handshake.from == most;
+        let leaves = |handshake: Handshake<K>| {
+            let at_ms = handshake.began_ms.max(handshake.heard_ms.unwrap_or(0));
+            let at_ms = match (most, handshake.heard_ms) {
+                (Some(_), None) => handshake.began_ms.saturating_add(CROWD_HELLO_MS_MAX),
+                (Some(_), Some(_)) => handshake.began_ms.saturating_add(CROWD_AGE_MS_MAX),
+                (None, heard) => at_ms.saturating_add(self.patience_ms(heard.is_some())),
+            };
+            (handshake.heard_ms.is_some(), at_ms, handshake.key)
+        };
+        under_way
+            .filter(of_most)
+            .map(leaves)
+            .min_by_key(|(spoke, at_ms, _)| (*spoke, *at_ms))
+            .map(|(_, at_ms, key)| (at_ms, key))
+    }
+
+    /// Returns for how many milliseconds a caller may be silent while others wait.
+    const fn patience_ms(self, spoke: bool) -> u64 {
+        match (self, spoke) {
+            (Crowd::Processes, false) => HELLO_MS_MAX,
+            (Crowd::Processes, true) => HANDSHAKE_SILENCE_MS_MAX,
+            (Crowd::Hosts, false) => REMOTE_SILENCE_MS_MAX / 2,
+            (Crowd::Hosts, true) => REMOTE_SILENCE_MS_MAX,
+        }
+    }
+}
+
+/// Returns the address with the most handshakes under way, if it has more than its share.
+fn most_under_way<K>(under_way: impl Iterator<Item = Handshake<K>>) -> Option<Prefix> {
+    let mut counts = BTreeMap::<Prefix, usize>::new();
+    for from in under_way.filter_map(|handshake| handshake.from) {
+        *counts.entry(from).or_default() += 1;
+    }
+    let most = counts.into_iter().max_by_key(|(_, count)| *count);
+    most.filter(|(_, count)| *count > REMOTE_PENDING_SHARE).map(|(from, _)| from)
+}
+
+#[cfg(test)]
+mod tests;

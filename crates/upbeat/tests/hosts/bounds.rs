@@ -1,0 +1,102 @@
+//! What callers of other hosts may take of a node: how many connect at once, and how many sessions one address has.
+
+use crate::client_that;
+use crate::common::work::{WorkClient, WorkServer, Worker};
+use crate::common::{Directory, PROGRAM, Signal, Watchdog, alone, soon};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+use upbeat::{Builder, Counter, Node};
+
+/// Has a node with these bounds serve on another thread while a test runs, which gets its address. Returns how
+/// many callers it turned away.
+fn beside(
+    name: &'static str,
+    with: impl FnOnce(Builder) -> Builder + Send + 'static,
+    test: impl FnOnce(&str),
+) -> u64 {
+    let (tell, told) = channel();
+    let (quit, quits) = channel::<()>();
+    let directory = Directory::new();
+    let place = directory.path();
+    let server = thread::spawn(move || {
+        let builder = Node::builder(name).program(PROGRAM).directory(place);
+        let node = with(builder.listen("127.0.0.1:0").insecure_plaintext()).build().unwrap();
+        node.serve(WorkServer::new(Worker::new(Signal::default())));
+        tell.send(node.listens_at().unwrap().to_string()).unwrap();
+        while quits.try_recv().is_err() {
+            node.block_on(upbeat::sleep(Duration::from_millis(5)));
+        }
+        node.counted(Counter::CallersTurnedAway)
+    });
+    test(&told.recv().unwrap());
+    quit.send(()).unwrap();
+    server.join().unwrap()
+}
+
+/// Callers of one address have as many sessions as the node permits. The next is told, and gets in once one of
+/// them is gone.
+#[test]
+fn an_address_has_as_many_sessions_as_it_may() {
+    let _watchdog = Watchdog::new("sessions of an address", 60);
+    let _alone = alone();
+    let directory = Directory::new();
+    let turned_away = beside(
+        "bounded",
+        |builder| builder.sessions_per_address(2),
+        |at| {
+            let to = format!("bounded@{at}");
+            let client = || client_that(&directory, |builder| builder.shared_memory(false));
+            let nodes = [client(), client(), client()];
+            let connect = |node: &Node| {
+                node.block_on(async {
+                    let work: WorkClient = node.connect(&to).await?;
+                    assert_eq!(soon(work.add(1, 2)).await, Ok(3));
+                    Ok::<_, upbeat::ConnectError>(())
+                })
+            };
+            let [first, second, third] = &nodes;
+            connect(first).unwrap();
+            connect(second).unwrap();
+            let error = connect(third).unwrap_err().to_string();
+            for words in ["too many sessions with callers of this address", "127.0.0.1", at] {
+                assert!(error.contains(words), "{error}");
+            }
+            // A session that stands goes on.
+            connect(first).unwrap();
+            let [first, _second, third] = nodes;
+            drop(first);
+            let begun = Instant::now();
+            while let Err(error) = connect(&third) {
+                assert!(begun.elapsed() < Duration::from_secs(20), "{error}");
+            }
+        },
+    );
+    assert!(turned_away >= 1, "the owner sees it counted");
+}
+
+/// Connections are accepted at the rate that the node permits, and wait until then.
+#[test]
+fn connections_are_accepted_at_a_rate() {
+    let _watchdog = Watchdog::new("rate", 60);
+    let _alone = alone();
+    let begun = Instant::now();
+    beside(
+        "calm",
+        |builder| builder.accepts_per_second(20),
+        |at| {
+            let callers: Vec<TcpStream> =
+                (0..30).map(|_| TcpStream::connect(at).unwrap()).collect();
+            for mut caller in callers {
+                caller.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+                // Who was accepted is told that this is no greeting, or finds the connection closed.
+                let _ = caller.read_to_end(&mut Vec::new());
+            }
+            // Twenty at once, and ten at twenty a second.
+            let took = begun.elapsed();
+            assert!(took >= Duration::from_millis(450), "{took:?}");
+        },
+    );
+}
