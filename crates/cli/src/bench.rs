@@ -29,6 +29,7 @@ pub mod hosts;
 pub mod flight;
 mod call;
 mod oneway;
+mod tcp;
 
 use clap::Args;
 use error::BenchError;
@@ -55,6 +56,7 @@ Examples:
   upbeat bench limits                what this machine charges
   upbeat bench call/null             calls of nothing, of every kind
   upbeat bench call oneway           calls by their size, one-way messages, streams
+  upbeat bench tcp                   over TCP and TLS on this host, beside bare sockets
   upbeat bench line unix --pin 2,3   some cases, on two CPUs of your choice
   upbeat bench --json > today.jsonl  for a program
 
@@ -98,6 +100,17 @@ const SUITE: Suite = Suite {
             },
             full: Bench::schedule(10, 12_000),
             quick: Bench::schedule(5, 3_000),
+            tell: tell_rows,
+            notes: report::NOTES,
+        },
+        Bench {
+            name: tcp::BENCH,
+            about: "what calls and messages cost over TCP and TLS, and what bare sockets cost",
+            list: tcp::list,
+            subjects: tcp::subjects,
+            serve: |cpus, scratch| pair::serve(cpus, |control, _| tcp::server(control, scratch)),
+            full: Bench::schedule(10, 60_000),
+            quick: Bench::schedule(3, 6_000),
             tell: tell_rows,
             notes: report::NOTES,
         },

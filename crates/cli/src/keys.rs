@@ -12,9 +12,9 @@ mod show;
 
 use clap::{Args, Subcommand};
 use error::KeysError;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use upbeat_core::name::ProgramName;
-use upbeat_transport::identity::Pattern;
+use upbeat_transport::identity::{Identity, Pattern};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -117,6 +117,19 @@ struct ShowArguments {
 
 fn days() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=36_500)
+}
+
+/// Makes an authority of a program and an identity of these nodes, in a directory that will not last.
+pub(crate) fn temporary(
+    program: ProgramName,
+    nodes: Pattern,
+    directory: &Path,
+) -> Result<Identity, KeysError> {
+    const DAYS: u32 = 90;
+    authority::make(&program, directory, DAYS, false)?;
+    let authority = authority::path(&program, directory);
+    let names = issue::names(program, &[nodes])?;
+    Ok(issue::make(&authority, &names, DAYS, &directory.join("identity.pem"), false)?.0)
 }
 
 /// `upbeat keys`.

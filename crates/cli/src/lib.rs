@@ -8,10 +8,10 @@
 
 #![forbid(unsafe_code)]
 
+mod keys;
 pub mod bench;
 mod demo;
 mod bill;
-mod keys;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -68,6 +68,26 @@ fn calls_of_every_kind_are_measured_against_their_floors() {
 }
 
 #[test]
+fn calls_over_tcp_and_tls_are_measured_beside_bare_connections() {
+    if !two_cpus() {
+        return;
+    }
+    let rows = rows(&UPBEAT.briefly(&["tcp", "--json"]));
+    rows.iter().for_each(check);
+    assert!(rows.iter().all(|row| row["bench"] == "tcp"), "no case of another benchmark");
+    let listed = text(&UPBEAT.run(&["tcp", "--list"]).stdout);
+    for case in
+        listed.lines().filter_map(|line| line.split_whitespace().next()?.strip_prefix("tcp/"))
+    {
+        let row = rows.iter().find(|row| row["case"] == case);
+        let row = row.unwrap_or_else(|| panic!("{case} is missing"));
+        assert!(case.contains("/bare-") || has_baseline(row, &rows), "{row}");
+        assert!(!case.starts_with("1MiB") || number(row, "gigabytes_per_second") > 0.0, "{row}");
+        assert!(!case.starts_with("oneway") || number(row, "per_second") > 0.0, "{row}");
+    }
+}
+
+#[test]
 fn a_table_has_a_line_for_the_case_that_was_asked_for() {
     if !two_cpus() {
         return;

@@ -17,7 +17,7 @@ use crate::bench::pair::{Pair, Server};
 use crate::bench::pin::Cpus;
 use crate::bench::report::Row;
 use crate::bench::rounds::{Floor, Rate, Subject};
-use crate::bench::socket::{self, answer, ask};
+use crate::bench::socket::{answer, ask};
 use crate::bench::timing::{Round, Shape, Work};
 use circle::Circle;
 use crowd::Crowd;
@@ -42,25 +42,16 @@ enum Kind {
     Local(Payload, Policy),
     /// Many calls at once.
     Flight(Policy),
-    /// One message after another over a bare socket, both sides reading until there is something.
-    Socket(Bare),
+    /// One message after another over a bare unix socket, both sides reading until there is something.
+    Socket,
     /// One call after another, from a node of another process that shares no memory.
     Stream(Payload, Policy),
-    /// One call after another, from a node that knows the other by its address.
-    Tcp(Payload, Policy),
     /// One call after another, from a thread that has no node.
     Handle(Waits),
     /// One call after another, to a node with many idle sessions.
     Crowd,
     /// So many nodes in a ring, each calling the next.
     Circle(usize, Policy),
-}
-
-/// Which bare socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Bare {
-    Unix,
-    Tcp,
 }
 
 /// A case: what is measured, and its path.
@@ -96,10 +87,7 @@ fn cases() -> Vec<Case> {
         add(path, about, Kind::Flight(policy));
     }
     let about = "round trip of 8 bytes over a unix stream socket, both sides reading until there is something";
-    add("unix/polling".to_owned(), about.to_owned(), Kind::Socket(Bare::Unix));
-    let about =
-        "round trip of 8 bytes over TCP on this host, both sides reading until there is something";
-    add("tcp/polling".to_owned(), about.to_owned(), Kind::Socket(Bare::Tcp));
+    add("unix/polling".to_owned(), about.to_owned(), Kind::Socket);
     for (payload, policy) in [
         (Payload::Null, Policy::Polling),
         (Payload::KiB1, Policy::Polling),
@@ -109,8 +97,6 @@ fn cases() -> Vec<Case> {
         let (size, what, word) = (payload.word(), payload.about(), policy.word());
         let about = format!("{what} to another process over a byte stream, both {word}");
         add(format!("{size}/stream/{word}"), about, Kind::Stream(payload, policy));
-        let about = format!("{what} to another process over TCP on this host, both {word}");
-        add(format!("{size}/tcp/{word}"), about, Kind::Tcp(payload, policy));
     }
     let about = "call of nothing from a blocking handle, in a thread that has no node";
     add("null/shared/handle".to_owned(), about.to_owned(), Kind::Handle(Waits::Blocking));
@@ -138,12 +124,11 @@ pub(crate) fn subjects(
     pair: &Pair,
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<Box<dyn Subject>>, BenchError> {
-    let addresses: Vec<String> = pair.control().receive()?;
-    let [unix, tcp] = ground::receive(pair.control())?;
+    let [socket] = ground::receive(pair.control())?;
     let all = cases();
     let baselines: Vec<String> =
         all.iter().filter(|case| wanted(&case.path)).filter_map(baseline).collect();
-    let stage = Rc::new(Stage::new(pair, [unix, tcp], addresses));
+    let stage = Rc::new(Stage::new(pair, socket));
     let mut subjects: Vec<Box<dyn Subject>> = Vec::new();
     for case in all {
         if wanted(&case.path) || baselines.contains(&case.path) {
@@ -162,7 +147,6 @@ fn baseline(case: &Case) -> Option<String> {
         Kind::Handle(Waits::Blocking) | Kind::Crowd | Kind::Flight(Policy::Polling) => of_polling(),
         Kind::Handle(Waits::InTokio) => Some("null/shared/handle".to_owned()),
         Kind::Stream(_, Policy::Polling) => Some("unix/polling".to_owned()),
-        Kind::Tcp(_, Policy::Polling) => Some("tcp/polling".to_owned()),
         Kind::Circle(8, policy) => Some(format!("ring2/shared/{}", policy.word())),
         _ => None,
     }
@@ -176,25 +160,19 @@ struct Stage {
     callers: RefCell<HashMap<&'static str, Rc<plain::Shared>>>,
     /// Those that share no memory, by policy.
     apart: RefCell<HashMap<&'static str, Rc<plain::Shared>>>,
-    /// Those over TCP, by policy.
-    far: RefCell<HashMap<&'static str, Rc<plain::Shared>>>,
-    /// Bare streams to the second process: a unix socket, and TCP.
-    sockets: [OwnedFd; 2],
-    /// Where the second process's nodes listen, by policy.
-    addresses: Vec<String>,
+    /// A bare stream to the second process.
+    socket: OwnedFd,
     locals: RefCell<HashMap<&'static str, Rc<plain::Local>>>,
 }
 
 impl Stage {
-    fn new(pair: &Pair, sockets: [OwnedFd; 2], addresses: Vec<String>) -> Stage {
+    fn new(pair: &Pair, socket: OwnedFd) -> Stage {
         Stage {
             scratch: pair.scratch().to_owned(),
             cpus: pair.cpus,
             callers: RefCell::default(),
             apart: RefCell::default(),
-            far: RefCell::default(),
-            sockets,
-            addresses,
+            socket,
             locals: RefCell::default(),
         }
     }
@@ -205,11 +183,6 @@ impl Stage {
 
     fn apart(&self, policy: Policy) -> Result<Rc<plain::Shared>, BenchError> {
         kept(&self.apart, policy, || plain::Shared::apart(&self.scratch, policy))
-    }
-
-    fn far(&self, policy: Policy) -> Result<Rc<plain::Shared>, BenchError> {
-        let at = &self.addresses[policy as usize];
-        kept(&self.far, policy, || plain::Shared::far(&self.scratch, at, policy))
     }
 
     fn local(&self, policy: Policy) -> Result<Rc<plain::Local>, BenchError> {
@@ -257,8 +230,7 @@ impl CallSubject {
                 Doing::Shared(self.stage.shared(policy)?)
             }
             Kind::Stream(_, policy) => Doing::Shared(self.stage.apart(policy)?),
-            Kind::Tcp(_, policy) => Doing::Shared(self.stage.far(policy)?),
-            Kind::Socket(_) => Doing::Socket,
+            Kind::Socket => Doing::Socket,
             Kind::Local(_, policy) => Doing::Local(self.stage.local(policy)?),
             Kind::Handle(waits) => Doing::Handle(HandleCalls::new(scratch, waits)),
             Kind::Crowd => Doing::Crowd(Crowd::new(scratch, pair.peer_pid())?),
@@ -287,7 +259,6 @@ impl Subject for CallSubject {
             Kind::Circle(..) => Floor::Nothing,
             Kind::Shared(_, Policy::Sleeping | Policy::Adaptive)
             | Kind::Stream(_, Policy::Sleeping | Policy::Adaptive)
-            | Kind::Tcp(_, Policy::Sleeping | Policy::Adaptive)
             | Kind::Local(_, Policy::Sleeping | Policy::Adaptive) => Floor::Eventfds,
             _ => Floor::Lines,
         }
@@ -315,14 +286,10 @@ impl Subject for CallSubject {
             return local.round(payload, work);
         }
         pair.round(Job::Case(self.case.path.clone()), work, |ground| match (doing, kind) {
-            (
-                Doing::Shared(shared),
-                Kind::Shared(payload, _) | Kind::Stream(payload, _) | Kind::Tcp(payload, _),
-            ) => shared.round(payload, work),
-            (Doing::Socket, Kind::Socket(bare)) => {
-                ask(&stage.sockets[bare as usize], work, RecvFlags::DONTWAIT)
+            (Doing::Shared(shared), Kind::Shared(payload, _) | Kind::Stream(payload, _)) => {
+                shared.round(payload, work)
             }
-            (Doing::Socket, _) => Err(BenchError::protocol("a socket beside others")),
+            (Doing::Socket, _) => ask(&stage.socket, work, RecvFlags::DONTWAIT),
             (Doing::Shared(shared), _) => shared.flight(work),
             (Doing::Handle(handle), _) => handle.round(work),
             (Doing::Crowd(crowd), _) => crowd.round(work),
@@ -342,8 +309,8 @@ impl Subject for CallSubject {
 pub(crate) struct CallServer {
     hosts: HashMap<&'static str, Host>,
     crowded: Host,
-    /// Bare streams to the first process: a unix socket, and TCP.
-    sockets: [OwnedFd; 2],
+    /// A bare stream to the first process.
+    socket: OwnedFd,
     circles: HashMap<String, Circle>,
     scratch: PathBuf,
     cpus: Cpus,
@@ -357,23 +324,18 @@ pub(crate) fn server(
     cpus: Cpus,
 ) -> Result<CallServer, BenchError> {
     crowd::allow_descriptors()?;
-    let (mut hosts, mut addresses) = (HashMap::new(), Vec::new());
+    let mut hosts = HashMap::new();
     for policy in Policy::ALL {
-        let host = Host::listening(&host_name(policy), scratch, policy, Some(ground))?;
-        addresses.extend(host.node.listens_at().map(|at| at.to_string()));
+        let host = Host::new(&host_name(policy), Some(scratch), policy, Some(ground))?;
         hosts.insert(policy.word(), host);
     }
     let crowded = Host::new(crowd::HOST, Some(scratch), Policy::Polling, None)?;
-    let (unix, theirs) =
+    let (socket, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
             .map_err(BenchError::system("socketpair"))?;
-    let (tcp, their_tcp) = socket::tcp_pair()?;
-    control.send(&addresses)?;
-    let sockets = [theirs.as_fd(), their_tcp.as_fd()];
-    control.send_with(&Offer { segments: Vec::new() }, &sockets)?;
-    let sockets = [unix, tcp];
+    control.send_with(&Offer { segments: Vec::new() }, &[theirs.as_fd()])?;
     let (circles, scratch) = (HashMap::new(), scratch.to_owned());
-    Ok(CallServer { hosts, crowded, sockets, circles, scratch, cpus })
+    Ok(CallServer { hosts, crowded, socket, circles, scratch, cpus })
 }
 
 impl Server for CallServer {
@@ -381,11 +343,8 @@ impl Server for CallServer {
         let unknown = || BenchError::protocol(format!("no call `{case}` needs a second process"));
         let kind = cases().into_iter().find(|one| one.path == case).map(|one| one.kind);
         match kind.ok_or_else(unknown)? {
-            Kind::Socket(bare) => answer(&self.sockets[bare as usize], work, RecvFlags::DONTWAIT)?,
-            Kind::Shared(_, policy)
-            | Kind::Stream(_, policy)
-            | Kind::Tcp(_, policy)
-            | Kind::Flight(policy) => {
+            Kind::Socket => answer(&self.socket, work, RecvFlags::DONTWAIT)?,
+            Kind::Shared(_, policy) | Kind::Stream(_, policy) | Kind::Flight(policy) => {
                 self.hosts.get(policy.word()).ok_or_else(unknown)?.round();
             }
             Kind::Handle(_) => {
@@ -428,8 +387,6 @@ mod tests {
             "1KiB-vec/shared/polling",
             "4KiB/shared/polling",
             "null/stream/polling",
-            "null/tcp/polling",
-            "null/tcp/sleeping",
             "null/shared/polling/64",
             "null/shared/handle",
             "null/shared/awaited",

@@ -1,6 +1,6 @@
 //! The service that calls and messages are measured with.
 
-use crate::bench::message::{Lying, Message};
+use crate::bench::message::{Lying, Message, add_up};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::hint::black_box;
@@ -41,6 +41,9 @@ pub trait Echo {
     /// A message of any number of bytes.
     #[oneway]
     async fn land(&self, message: Message);
+    /// The same, whose bytes are added up.
+    #[oneway]
+    async fn sum(&self, message: Message);
     /// The same, read where it lies. One that does not lie with its sender is not counted.
     #[oneway]
     async fn lie(&self, message: Lying);
@@ -127,6 +130,12 @@ impl Echo for EchoService {
 
     async fn land(&self, message: Message) {
         black_box(message.bytes());
+        self.hits.set(self.hits.get() + 1);
+    }
+
+    #[method(budget = "10s")]
+    async fn sum(&self, message: Message) {
+        black_box(add_up(0, message.bytes()));
         self.hits.set(self.hits.get() + 1);
     }
 

@@ -12,10 +12,10 @@ use crate::bench::timing::{Round, Work};
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use upbeat::{Builder, CallError, Node, Waiting};
+use upbeat::{Builder, CallError, Identity, Node, Waiting};
 
 /// The program that all nodes of a benchmark belong to.
-const PROGRAM: &str = "upbeat-bench";
+pub(crate) const PROGRAM: &str = "upbeat-bench";
 
 /// How the nodes of a case wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +106,14 @@ pub fn builder(name: &str, directory: Option<&Path>, policy: Policy) -> Builder 
     }
 }
 
+/// Has what goes between hosts go under TLS if there is an identity, else as it is.
+fn secured(builder: Builder, identity: Option<&Identity>) -> Builder {
+    match identity {
+        Some(identity) => builder.identity(identity.clone()),
+        None => builder.insecure_plaintext(),
+    }
+}
+
 /// A node that serves.
 pub struct Host {
     /// The node.
@@ -125,16 +133,16 @@ impl Host {
         Ok(Host::of(node(name, directory, policy)?, ground))
     }
 
-    /// The same, which listens at a port of this host.
+    /// The same, which listens at a port of this host: by TLS if there is an identity.
     pub(crate) fn listening(
         name: &str,
         directory: &Path,
         policy: Policy,
-        ground: Option<&Ground>,
+        identity: Option<&Identity>,
     ) -> Result<Host, BenchError> {
         let builder = builder(name, Some(directory), policy).listen("127.0.0.1:0");
-        let node = builder.insecure_plaintext().build().map_err(refused("a node"))?;
-        Ok(Host::of(node, ground))
+        let node = secured(builder, identity).build().map_err(refused("a node"))?;
+        Ok(Host::of(node, None))
     }
 
     /// The same, which sends so.
@@ -189,15 +197,18 @@ impl Caller {
         Ok(Caller::of(builder.build().map_err(refused("a node"))?, peer))
     }
 
-    /// The same, which calls its peer at an address.
+    /// The same, which calls its peer at an address: by TLS if there is an identity. In a directory
+    /// of its own it finds no node of this host but over the network.
     pub(crate) fn far(
         name: &str,
         peer: &str,
         directory: &Path,
         policy: Policy,
+        identity: Option<&Identity>,
     ) -> Result<Caller, BenchError> {
-        let builder = builder(name, Some(directory), policy).insecure_plaintext();
-        Ok(Caller::of(builder.build().map_err(refused("a node"))?, peer))
+        let builder = builder(name, Some(directory), policy).shared_memory(false);
+        let node = secured(builder, identity).build().map_err(refused("a node"))?;
+        Ok(Caller::of(node, peer))
     }
 
     /// The same, which sends so.

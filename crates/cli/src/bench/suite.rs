@@ -116,12 +116,25 @@ impl Suite {
             all.extend((bench.list)().into_iter().map(|(case, _)| (bench.name, case)));
         }
         let means_something = |name: &String| {
-            all.iter().any(|(bench, case)| is_wanted(std::slice::from_ref(name), bench, case))
+            let name = std::slice::from_ref(name);
+            all.iter().any(|(bench, case)| self.is_wanted(name, bench, case))
         };
         match names.iter().find(|name| !means_something(name)) {
             Some(name) => Err(self.unknown(name)),
             None => Ok(()),
         }
+    }
+
+    /// Whether a case is meant by one of the names; all are when there are none. The name of a benchmark
+    /// means no cases of others that begin so.
+    fn is_wanted(&self, names: &[String], bench: &str, case: &str) -> bool {
+        let begins = |path: &str, name: &str| {
+            path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let is_bench = |name: &str| self.benches.iter().any(|bench| bench.name == name);
+        let path = format!("{bench}/{case}");
+        let means = |name: &String| begins(&path, name) || !is_bench(name) && begins(case, name);
+        names.is_empty() || names.iter().any(means)
     }
 
     fn unknown(&self, name: &str) -> BenchError {
@@ -151,7 +164,7 @@ impl Chosen<'_> {
 
     /// Whether a case is meant by one of the names.
     pub fn wants(&self, bench: &Bench, case: &str) -> bool {
-        is_wanted(&self.names, bench.name, case)
+        self.suite.is_wanted(&self.names, bench.name, case)
     }
 
     /// Whether any case of a benchmark is meant.
@@ -213,15 +226,6 @@ impl Chosen<'_> {
     }
 }
 
-/// Whether a case is meant by one of the names; all are when there are none.
-fn is_wanted(names: &[String], bench: &str, case: &str) -> bool {
-    let begins = |path: &str, name: &str| {
-        path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    let path = format!("{bench}/{case}");
-    names.is_empty() || names.iter().any(|name| begins(&path, name) || begins(case, name))
-}
-
 /// A reader that has seen enough, like `head`, is no fault.
 fn unless_closed(error: std::io::Error) -> Result<(), BenchError> {
     match error.kind() {
@@ -258,7 +262,7 @@ fn print(
 
 #[cfg(test)]
 mod tests {
-    use super::{Bench, Choice, Suite, Wanted, is_wanted, tell_rows};
+    use super::{Bench, Choice, Suite, Wanted, tell_rows};
     use clap::{Args, Command, FromArgMatches};
     use std::time::Duration;
 
@@ -301,11 +305,15 @@ mod tests {
 
     #[test]
     fn a_name_means_a_benchmark_a_case_or_its_first_words() {
-        let wanted = |name: &str| is_wanted(&[name.to_owned()], "limits", "line/paced/2");
+        let tcp = Bench { name: "tcp", ..LIMITS };
+        let suite = Suite { command: "upbeat bench", benches: Box::leak(Box::new([LIMITS, tcp])) };
+        let wanted = |name: &str| suite.is_wanted(&[name.to_owned()], "limits", "line/paced/2");
         assert!(wanted("limits") && wanted("limits/line") && wanted("limits/line/paced/2"));
         assert!(wanted("line") && wanted("line/paced"));
         assert!(!wanted("lin") && !wanted("line/tight") && !wanted("paced") && !wanted("call"));
-        assert!(is_wanted(&[], "limits", "line/paced/2"));
+        assert!(suite.is_wanted(&[], "limits", "line/paced/2"));
+        let tcp = |bench| suite.is_wanted(&["tcp".to_owned()], bench, "tcp/polling");
+        assert!(tcp("tcp") && !tcp("limits"), "a benchmark of that name");
     }
 
     #[test]

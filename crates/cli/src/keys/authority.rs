@@ -36,6 +36,20 @@ pub(crate) fn init(
     days: u32,
     force: bool,
 ) -> Result<(), KeysError> {
+    let certificate = make(program, directory, days, force)?.certificate;
+    println!("the authority of program `{program}` is in {}", path(program, directory).display());
+    println!("valid until {}, SHA-256 {}", certificate.valid().end, certificate.fingerprint());
+    println!("issue an identity: upbeat keys issue --program {program} NODE -o NODE.pem");
+    Ok(())
+}
+
+/// Makes an authority in a directory.
+pub(crate) fn make(
+    program: &ProgramName,
+    directory: &Path,
+    days: u32,
+    force: bool,
+) -> Result<Authority, KeysError> {
     let made = DirBuilder::new().mode(0o700).recursive(true).create(directory);
     made.map_err(|error| KeysError::Directory { path: directory.into(), error })?;
     let path = path(program, directory);
@@ -50,12 +64,7 @@ pub(crate) fn init(
     );
     let text = [&*head, &certificate.pem(), &key.serialize_pem()].concat();
     target.write(&text, |unborn| load(unborn, program).map(drop))?;
-    let authority = load(&path, program)?;
-    let certificate = authority.certificate;
-    println!("the authority of program `{program}` is in {}", path.display());
-    println!("valid until {}, SHA-256 {}", certificate.valid().end, certificate.fingerprint());
-    println!("issue an identity: upbeat keys issue --program {program} NODE -o NODE.pem");
-    Ok(())
+    load(&path, program)
 }
 
 /// Loads an authority to sign with.

@@ -1,6 +1,6 @@
 //! The identity of nodes: a certificate that the authority signs, and its key.
 
-use super::authority::{alternative, load, valid_for};
+use super::authority::{Authority, alternative, load, valid_for};
 use super::error::KeysError;
 use super::target::Target;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
@@ -35,6 +35,21 @@ pub(crate) fn issue(
     output: &Path,
     force: bool,
 ) -> Result<(), KeysError> {
+    let (identity, authority) = make(authority, names, days, output, force)?;
+    let left = identity.expires_in(SystemTime::now()).as_secs();
+    println!("the identity of {names} is in {}", output.display());
+    println!("valid for {} days, authority {}", days_of(left), authority.certificate.fingerprint());
+    Ok(())
+}
+
+/// Makes an identity, and returns it with the authority that has signed it.
+pub(crate) fn make(
+    authority: &Path,
+    names: &Names,
+    days: u32,
+    output: &Path,
+    force: bool,
+) -> Result<(Identity, Authority), KeysError> {
     let target = Target::open(output, force)?;
     let authority = load(authority, names.program())?;
     let key = KeyPair::generate()?;
@@ -64,10 +79,7 @@ pub(crate) fn issue(
         }
     })?;
     let identity = Identity::load(output).map_err(KeysError::Identity)?;
-    let left = identity.expires_in(SystemTime::now()).as_secs();
-    println!("the identity of {names} is in {}", output.display());
-    println!("valid for {} days, authority {}", days_of(left), authority.certificate.fingerprint());
-    Ok(())
+    Ok((identity, authority))
 }
 
 /// Whole days, to the nearest.

@@ -112,13 +112,6 @@ impl Shared {
         Ok(Shared { caller })
     }
 
-    /// The same, over TCP to where the other node listens.
-    pub(super) fn far(scratch: &Path, at: &str, policy: Policy) -> Result<Shared, BenchError> {
-        let name = format!("bench-far/{}", policy.word());
-        let peer = format!("{}@{at}", host_name(policy));
-        Ok(Shared { caller: Caller::far(&name, &peer, scratch, policy)? })
-    }
-
     /// A round of calls, one after another.
     pub(super) fn round(&self, payload: Payload, work: Work) -> Result<Round, BenchError> {
         self.caller.round(async |client| payload.calls(client, work).await)
