@@ -8,7 +8,7 @@
 mod mirror;
 
 #[cfg(not(loom))]
-pub use mirror::{Came, Mirror, Shown};
+pub use mirror::{AgainFault, Came, Mirror, Shown};
 
 use crate::page::NodePage;
 use crate::probe::{Count, Watched};

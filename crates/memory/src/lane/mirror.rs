@@ -4,14 +4,26 @@
 //! ship what was written, and writes what was shipped here into the replica, by the ring's own writer: the
 //! same spans, the same padding, the same counts on both sides. So the peer's credit is checked by the ring,
 //! and the count of slots that the peer shows is the true reader's. How frames become bytes is decided
-//! elsewhere. Invariant: the replica holds nothing that its peer was not allowed to write.
+//! elsewhere.
+//!
+//! A connection may be lost and the session go on over another. Our ring still has every frame that the peer does
+//! not say to have read, so a mirror can go back and ship frames [again](Mirror::again): also in a
+//! ring that the lane has left, which is kept until the peer has read it.
+//!
+//! Invariant: the replica holds nothing that its peer was not allowed to write, and what is shipped again begins
+//! with a frame, or with padding, as it was shipped before.
 
 use super::{
     ACCEPTED, HEAD_LINES, IN, LINE_WORDS, Lanes, RETURNS, SLABS_MAX, WANTS_ROOM, first_slot,
 };
-use crate::region::Region;
-use crate::ring::{Claim, Reader, Refused, RingFault, Writer};
+use crate::region::{Region, WORD};
+use crate::ring::{Claim, Reader, Refused, RingFault, SLOT, Writer};
 use crate::sync::{Ordering, fence};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt;
+
+const BITS: usize = u64::BITS as usize;
 
 /// Both lanes of a session, as they are shipped.
 pub struct Mirror {
@@ -20,7 +32,73 @@ pub struct Mirror {
     /// Where shipping stands in our lane.
     reader: Reader,
     writer: Writer,
+    /// The rings of our lane from which something may have to be shipped again; the last is being shipped.
+    rings: RefCell<VecDeque<Shipped>>,
 }
+
+/// A ring of our lane, as far as it was shipped.
+struct Shipped {
+    region: Region,
+    /// The slot at which it began, when so many slots of the lane were shipped.
+    start: u32,
+    base: u64,
+    /// A bit for each slot: whether a frame, or padding, begins there.
+    heads: Box<[u64]>,
+}
+
+impl Shipped {
+    fn new(region: Region, start: u32, base: u64) -> Shipped {
+        let slots = (region.words() * WORD / SLOT).max(1);
+        let heads = vec![0; slots.div_ceil(BITS)].into_boxed_slice();
+        Shipped { start: start % slots as u32, region, base, heads }
+    }
+
+    /// Notes that a frame of so many slots begins at this slot, and none within it.
+    fn note(&mut self, slot: usize, span: usize) {
+        let mut set = |slot: usize, bit: u64| {
+            let word = &mut self.heads[slot / BITS];
+            *word = *word & !(1 << (slot % BITS)) | bit << (slot % BITS);
+        };
+        set(slot, 1);
+        (slot + 1..slot + span).for_each(|inner| set(inner, 0));
+    }
+
+    /// Whether a frame begins at this position of the lane, of those that lie in the ring.
+    fn begins(&self, position: u64) -> bool {
+        let slots = (self.region.words() * WORD / SLOT) as u64;
+        let slot = ((u64::from(self.start) + position - self.base) % slots) as usize;
+        self.heads[slot / BITS] >> (slot % BITS) & 1 == 1
+    }
+}
+
+/// Why nothing is shipped again from a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgainFault {
+    /// It is ahead of what was shipped.
+    Ahead {
+        /// Slots that were shipped.
+        shipped: u64,
+    },
+    /// It is behind what the peer has said to have read.
+    Behind {
+        /// Slots that the peer has read.
+        taken: u64,
+    },
+    /// It lies within a frame.
+    Within,
+}
+
+impl fmt::Display for AgainFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AgainFault::Ahead { shipped } => write!(f, "only {shipped} slots were shipped"),
+            AgainFault::Behind { taken } => write!(f, "{taken} slots were read already"),
+            AgainFault::Within => f.write_str("no frame begins there"),
+        }
+    }
+}
+
+impl std::error::Error for AgainFault {}
 
 /// Words of a lane's header that its owner shows the other side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,19 +138,22 @@ impl Mirror {
             let head = HEAD_LINES * LINE_WORDS;
             lane.part(head, lane.words() - head)
         };
-        let reader = Reader::new(ring(&ours), first_slot(our_session));
+        let start = first_slot(our_session);
+        let reader = Reader::new(ring(&ours), start);
+        let rings = RefCell::new(VecDeque::from([Shipped::new(ring(&ours), start, 0)]));
         let writer = Writer::new(ring(&replica), first_slot(their_session));
         let lanes = Lanes::new(ours.clone(), our_session, replica.read_only(), their_session);
-        (Mirror { ours, replica, reader, writer }, lanes)
+        (Mirror { ours, replica, reader, writer, rings }, lanes)
     }
 
     /// Looks for what comes next in our lane.
     pub fn look(&self) -> Result<Came, RingFault> {
-        let before = self.reader.taken();
+        let (before, slot) = (self.reader.taken(), self.reader.slot());
         let found = self.reader.look()?;
         let padding = self.reader.taken() - before;
         Ok(match found {
             _ if padding != 0 => {
+                self.note(slot, padding);
                 // The frame behind it is found again.
                 self.reader.put_back();
                 Came::Padding(padding as u32)
@@ -110,7 +191,16 @@ impl Mirror {
 
     /// It was shipped.
     pub fn pass(&self) {
+        let (before, slot) = (self.reader.taken(), self.reader.slot());
         self.reader.advance();
+        self.note(slot, self.reader.taken() - before);
+    }
+
+    /// Notes that something of so many slots begins at this slot of the ring that is being shipped.
+    fn note(&self, slot: usize, span: u64) {
+        if let Some(ring) = self.rings.borrow_mut().back_mut() {
+            ring.note(slot, span as usize);
+        }
     }
 
     /// Slots of our lane that were shipped, padding included: the peer has read no more.
@@ -123,7 +213,36 @@ impl Mirror {
     /// # Panics
     /// As [`Reader::continue_in`].
     pub fn ship_from(&self, region: Region) {
-        self.reader.continue_in(region);
+        self.reader.continue_in(region.clone());
+        self.rings.borrow_mut().push_back(Shipped::new(region, 0, self.shipped()));
+    }
+
+    /// Slots of the peer's lane that were written here, padding included: the peer goes on behind them if it has
+    /// to ship anything again. It is where a frame begins, or will begin.
+    pub fn received(&self) -> u64 {
+        self.writer.out()
+    }
+
+    /// Goes back to this position of our lane, up to which the peer has received everything: what lies behind it
+    /// is shipped again, from the segment in which the lane went on there.
+    pub fn again(&self, position: u64) -> Result<(), AgainFault> {
+        let (shipped, taken) = (self.shipped(), self.peer_shown().taken);
+        if position > shipped {
+            return Err(AgainFault::Ahead { shipped });
+        }
+        if position < taken {
+            return Err(AgainFault::Behind { taken });
+        }
+        let mut rings = self.rings.borrow_mut();
+        // The first ring begins where nothing was shipped, or with what the peer has not read.
+        let at = rings.iter().rposition(|ring| ring.base <= position).unwrap_or(0);
+        let ring = &rings[at];
+        if position != shipped && !ring.begins(position) {
+            return Err(AgainFault::Within);
+        }
+        self.reader.stand(ring.region.clone(), ring.start, ring.base, position);
+        rings.truncate(at + 1);
+        Ok(())
     }
 
     /// What we show the peer.
@@ -150,8 +269,12 @@ impl Mirror {
         Shown { taken, accepted, wants_room: self.replica.load(WANTS_ROOM) != 0 }
     }
 
-    /// Takes over what the peer shows.
+    /// Takes over what the peer shows. A ring that it has read to its end is not kept.
     pub fn show(&self, shown: Shown) {
+        let mut rings = self.rings.borrow_mut();
+        while rings.get(1).is_some_and(|next| next.base <= shown.taken) {
+            rings.pop_front();
+        }
         self.replica.publish(ACCEPTED, shown.accepted);
         self.replica.publish(WANTS_ROOM, u64::from(shown.wants_room));
         self.replica.publish(IN, shown.taken);
@@ -192,3 +315,6 @@ impl Mirror {
         self.writer.continue_in(region);
     }
 }
+
+#[cfg(test)]
+mod tests;

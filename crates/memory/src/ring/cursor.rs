@@ -33,6 +33,16 @@ impl Cursor {
         }
     }
 
+    /// Stands where a cursor stands that began at slot `start` of this ring and has passed so many slots.
+    #[cfg(not(loom))]
+    pub(super) fn stand(&self, ring: &Ring, start: u32, passed: u64) {
+        let at = u64::from(start % ring.slots()) + passed;
+        let (lap, slot) = (at / u64::from(ring.slots()), (at % u64::from(ring.slots())) as u32);
+        self.word.set(slot as usize * SLOT_WORDS);
+        self.left.set(ring.slots() - slot);
+        self.mark.set(marked(FIRST_LAP + lap % LAST_LAP));
+    }
+
     /// Goes to the first slot of a ring that replaces the one before.
     pub(super) fn restart(&self, ring: &Ring) {
         self.word.set(0);

@@ -45,6 +45,27 @@ impl Reader {
         self.span.set(0);
     }
 
+    /// Goes back to where it stood when it had consumed so many slots, in a ring that it began at slot
+    /// `start`, when it had consumed `base` slots. The caller knows that a frame begins there, and that its
+    /// writer has not reused the slots since.
+    ///
+    /// # Panics
+    /// As [`Reader::new`], and when that ring began later.
+    #[cfg(not(loom))]
+    pub fn stand(&self, region: Region, start: u32, base: u64, position: u64) {
+        assert!(base <= position, "slot {position} of a ring that began at slot {base}");
+        self.ring.replace(region);
+        self.next.stand(&self.ring, start, position - base);
+        self.span.set(0);
+        self.taken.set(position);
+    }
+
+    /// The index in its ring of the slot that comes next.
+    #[cfg(not(loom))]
+    pub(crate) fn slot(&self) -> usize {
+        self.next.slot(&self.ring)
+    }
+
     /// Finds no frame from now on, whatever the writer writes.
     pub fn close(&self) {
         self.next.close();

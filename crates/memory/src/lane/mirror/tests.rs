@@ -1,0 +1,253 @@
+//! A lane that is shipped again, from wherever its peer is.
+
+use super::super::LANE_BYTES;
+use super::*;
+use crate::ring::span_of;
+use proptest::prelude::*;
+
+/// What was shipped: padding, or a frame with its payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Item {
+    Padding(u32),
+    Frame([u64; 3], Vec<u8>),
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A frame with so many bytes is written, if there is room.
+    Write(usize),
+    /// The lane goes on in a larger segment.
+    Grow,
+    /// So many items are shipped.
+    Ship(usize),
+    /// Of what was shipped, the peer receives so many items, and reads so many frames.
+    Receive(usize),
+    Read(usize),
+    /// The connection breaks, and the session goes on over another.
+    Break,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => (0..300usize).prop_map(Step::Write),
+        2 => (300..5000usize).prop_map(Step::Write),
+        1 => Just(Step::Grow),
+        4 => (1..12usize).prop_map(Step::Ship),
+        4 => (1..12usize).prop_map(Step::Receive),
+        4 => (1..12usize).prop_map(Step::Read),
+        2 => Just(Step::Break),
+    ];
+    prop::collection::vec(step, 1..if cfg!(miri) { 20 } else { 200 })
+}
+
+const GROWN: u64 = 0x700;
+
+/// Our lane with its mirror, the mirror of the peer, and what lies between.
+struct World {
+    near: (Mirror, Lanes),
+    far: (Mirror, Lanes),
+    /// The segments in which our lane goes on, and the peer's replicas of them.
+    grown: Vec<(Region, Region)>,
+    /// All that was ever shipped, with the position at which it begins.
+    log: Vec<(u64, Item)>,
+    /// How much of it is shipped now, was received, was read.
+    shipped: usize,
+    received: usize,
+    read: usize,
+    written: u64,
+}
+
+impl World {
+    fn new(session: u64) -> World {
+        let heap = || Region::heap(LANE_BYTES / WORD);
+        World {
+            near: Mirror::new(heap(), session, heap(), 8),
+            far: Mirror::new(heap(), 8, heap(), session),
+            grown: Vec::new(),
+            log: Vec::new(),
+            shipped: 0,
+            received: 0,
+            read: 0,
+            written: 0,
+        }
+    }
+
+    fn write(&mut self, len: usize) {
+        let lanes = &self.near.1;
+        let Ok(mut claim) = lanes.claim(span_of(len), 1) else { return };
+        let bytes: Vec<u8> = (0..len).map(|at| (self.written as usize * 7 + at) as u8).collect();
+        claim.write(0, &bytes);
+        claim.commit([0x100 | (len as u64) << 32, self.written, !self.written], len);
+        self.written += 1;
+    }
+
+    fn grow(&mut self) {
+        let lanes = &self.near.1;
+        let Some((generation, bytes)) = lanes.next_growth() else { return };
+        let Ok(claim) = lanes.claim(1, 0) else { return };
+        claim.commit([GROWN, generation.into(), 0], 0);
+        let heap = || Region::heap(bytes / WORD);
+        self.grown.push((heap(), heap()));
+        lanes.grow_writer(self.grown[generation as usize - 1].0.clone());
+    }
+
+    /// Ships what comes next: as it was shipped before, if it was.
+    fn ship(&mut self) -> bool {
+        let (mirror, position) = (&self.near.0, self.near.0.shipped());
+        let item = match mirror.look().unwrap() {
+            Came::Nothing => return false,
+            Came::Padding(span) => Item::Padding(span),
+            Came::Frame(words) => {
+                let len = (words[0] >> 32) as usize;
+                let mut bytes = vec![0; len];
+                mirror.read(0, &mut bytes);
+                mirror.pass();
+                if words[0] & 0xff00 == GROWN {
+                    mirror.ship_from(self.grown[words[1] as usize - 1].0.clone());
+                }
+                Item::Frame([words[0] & !0xff, words[1], words[2]], bytes)
+            }
+        };
+        match self.log.get(self.shipped) {
+            Some(before) => assert_eq!(*before, (position, item), "shipped again"),
+            None => self.log.push((position, item)),
+        }
+        self.shipped += 1;
+        true
+    }
+
+    fn receive(&mut self) {
+        let (mirror, _) = &self.far;
+        if self.received == self.shipped {
+            return;
+        }
+        let (position, item) = &self.log[self.received];
+        assert_eq!(mirror.received(), *position);
+        match item {
+            Item::Padding(span) => mirror.pad(*span).unwrap(),
+            Item::Frame(words, bytes) => {
+                let mut claim = mirror.claim(span_of(bytes.len())).unwrap();
+                claim.write(0, bytes);
+                claim.commit(*words, bytes.len());
+                if words[0] & 0xff00 == GROWN {
+                    mirror.grow(self.grown[words[1] as usize - 1].1.clone());
+                }
+            }
+        }
+        self.received += 1;
+    }
+
+    fn read(&mut self) {
+        let lanes = &self.far.1;
+        let Some(words) = lanes.look().unwrap() else { return };
+        let frames = self.log.iter().filter_map(|(_, item)| match item {
+            Item::Frame(words, bytes) => Some((words, bytes)),
+            Item::Padding(_) => None,
+        });
+        let (expected, bytes) = frames.clone().nth(self.read).unwrap();
+        let mut payload = vec![0; bytes.len()];
+        lanes.reader().read(0, &mut payload);
+        assert_eq!(
+            (words[0] >> 32, &words[1..], &payload),
+            (expected[0] >> 32, &expected[1..], bytes)
+        );
+        lanes.reader().advance();
+        if words[0] & 0xff00 == GROWN {
+            lanes.grow_reader(self.grown[words[1] as usize - 1].1.read_only());
+        }
+        lanes.publish_progress();
+        self.near.0.show(Shown { taken: self.far.0.shown().taken, ..Shown::default() });
+        self.read += 1;
+    }
+
+    fn go_on_from(&mut self, position: u64) {
+        self.near.0.again(position).unwrap();
+        assert_eq!(self.near.0.shipped(), position);
+        self.shipped = self.log.iter().filter(|(at, _)| *at < position).count();
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Write(len) => self.write(*len),
+            Step::Grow => self.grow(),
+            Step::Ship(many) => (0..*many).for_each(|_| _ = self.ship()),
+            Step::Receive(many) => (0..*many).for_each(|_| self.receive()),
+            Step::Read(many) => (0..*many).for_each(|_| self.read()),
+            Step::Break => self.go_on_from(self.far.0.received()),
+        }
+    }
+
+    /// From each place at which something begins that was not read, everything is shipped again; from
+    /// every other place nothing is.
+    fn check_every_position(&mut self) {
+        let mirror = &self.near.0;
+        let (shipped, taken) = (mirror.shipped(), mirror.peer_shown().taken);
+        assert_eq!(mirror.again(shipped + 1), Err(AgainFault::Ahead { shipped }));
+        if let Some(behind) = taken.checked_sub(1) {
+            assert_eq!(mirror.again(behind), Err(AgainFault::Behind { taken }));
+        }
+        let begins: Vec<u64> = self.log.iter().map(|(at, _)| *at).chain([shipped]).collect();
+        for position in taken..=shipped {
+            if begins.contains(&position) {
+                self.go_on_from(position);
+                while self.near.0.shipped() < shipped {
+                    assert!(self.ship());
+                }
+            } else {
+                assert_eq!(self.near.0.again(position), Err(AgainFault::Within));
+                assert_eq!(self.near.0.shipped(), shipped);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 60 }))]
+
+    /// Wherever the peer is when a connection breaks, it gets the same frames, padding and bytes again, once.
+    #[test]
+    fn a_lane_is_shipped_again_as_it_was(session in 0..60u64, steps in steps()) {
+        let mut world = World::new(session);
+        for (at, step) in steps.iter().enumerate() {
+            world.step(step);
+            if at % 16 == 0 {
+                world.check_every_position();
+            }
+        }
+        world.check_every_position();
+        world.step(&Step::Break);
+        loop {
+            let before = (world.shipped, world.received, world.read);
+            world.ship();
+            world.receive();
+            world.read();
+            if (world.shipped, world.received, world.read) == before {
+                break;
+            }
+        }
+        let written = world.written as usize + world.grown.len();
+        prop_assert_eq!(world.read, written, "each frame was read once");
+    }
+}
+
+/// The laps of a ring are counted from 1 to 255 and round again.
+#[test]
+fn a_ring_is_shipped_again_in_any_lap() {
+    if cfg!(miri) {
+        return;
+    }
+    let mut world = World::new(3);
+    for _ in 0..600 {
+        for _ in 0..20 {
+            world.write(200);
+            world.ship();
+            world.ship();
+        }
+        world.check_every_position();
+        world.step(&Step::Break);
+        world.step(&Step::Ship(50));
+        world.step(&Step::Receive(50));
+        world.step(&Step::Read(50));
+    }
+    assert!(world.near.0.shipped() > 300 * 60, "more laps than have numbers");
+}
