@@ -174,6 +174,25 @@ pub enum Rule {
         /// The slots that it takes.
         span: u32,
     },
+    /// A peer that goes on over another connection says to have received more than was sent.
+    ResumeAhead {
+        /// The slots that it says to have received.
+        seen: u64,
+        /// How many were sent.
+        shipped: u64,
+    },
+    /// A peer that goes on over another connection says to have received less than it has read.
+    ResumeBehind {
+        /// The slots that it says to have received.
+        seen: u64,
+        /// How many it has said to have read.
+        acknowledged: u64,
+    },
+    /// A peer that goes on over another connection says to have received a part of a frame.
+    ResumeWithin {
+        /// The slots that it says to have received.
+        seen: u64,
+    },
     /// More segments than lanes and slabs have use for, or one that no frame can name.
     StraySegment {
         /// Its generation.

@@ -5,7 +5,7 @@
 //! the lane's header that have changed, the bytes of buffers ahead of the frames that name them. So the slots
 //! of both rings have the same numbers, and the count of slots that a side has read is the true reader's: a
 //! sender keeps each frame in its ring until that count has passed it, which is all that another connection
-//! would need to go on from there.
+//! needs to go on from there: what is announced again then is a [`Ledger`]'s.
 //!
 //! ```text
 //! frame      its head in three words, the lap 0, then its payload
@@ -22,11 +22,16 @@
 //!            word 2   bytes of the whole payload, of which these are a part
 //!            then these bytes
 //! refusal    word 0   byte 1  0x83      bytes 4-7  bytes that follow: a refusal's record
+//! end        word 0   byte 1  0x84
 //! ```
 //!
 //! All bytes that are not named are 0, and words are little-endian. Reading and writing sockets, and what a
 //! frame says, is decided elsewhere. The invariant: whatever the bytes are, [`parse`] gives a record within
 //! its bounds or the [`Rule`] that they break, and never waits for more than the head of one record.
+
+mod ledger;
+
+pub use self::ledger::Ledger;
 
 use crate::fault::Rule;
 use crate::frame::Kind;
@@ -46,6 +51,7 @@ const PROGRESS: u8 = 0x80;
 const SEGMENT: u8 = 0x81;
 const BUFFER: u8 = 0x82;
 const REFUSAL: u8 = 0x83;
+const END: u8 = 0x84;
 
 const TAKEN: u64 = 1 << SPAN_SHIFT;
 const ACCEPTED: u64 = 2 << SPAN_SHIFT;
@@ -87,6 +93,8 @@ pub enum Head {
         /// The bytes of its record.
         bytes: u32,
     },
+    /// The sender ends the session. A connection that ends without this is broken.
+    End,
 }
 
 /// Bytes of a buffer of the sender's.
@@ -233,6 +241,11 @@ pub fn write_refusal(bytes: u32, out: &mut Vec<u8>) {
     push(out, u64::from(REFUSAL) << KIND_SHIFT | u64::from(bytes) << LEN_SHIFT);
 }
 
+/// Appends the end.
+pub fn write_end(out: &mut Vec<u8>) {
+    push(out, u64::from(END) << KIND_SHIFT);
+}
+
 /// The head of the record at the front of the bytes that have come so far, and how many bytes it takes; or
 /// the rule that they break.
 #[inline]
@@ -309,6 +322,10 @@ fn parse_rare(first: u64, bytes: &[u8]) -> Result<Parsed<Head>, Rule> {
                 return Err(Rule::RecordTooLong { len: bytes, max: HELLO_BYTES_MAX as u32 });
             }
             Ok(Parsed::Complete(Head::Refusal { bytes }, WORD))
+        }
+        END => {
+            zero(first & !(0xff << KIND_SHIFT))?;
+            Ok(Parsed::Complete(Head::End, WORD))
         }
         kind => Err(Rule::RecordKind { kind }),
     }

@@ -9,6 +9,8 @@
 //! be [pumped](Carrier::pump). Invariant: nothing here blocks, whatever the peer has done to the socket,
 //! and a segment is mapped only after it was checked.
 
+mod again;
+
 use crate::bell::Bell;
 use crate::heard::no_memory;
 use crate::stream::{Pipe, Stream, Why};
@@ -16,7 +18,7 @@ use rustix::io::Errno;
 use std::cell::Cell;
 use std::fmt;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use upbeat_core::hello::{Refusal, RefusalCode};
 use upbeat_core::name::{NodeName, ProgramName};
@@ -31,6 +33,8 @@ use upbeat_memory::sync::{Fenced, fence_full};
 
 pub use crate::bell::{PACKETS_PER_DRAIN_MAX, Rang};
 pub use crate::heard::{BellFault, Drained, OwnSegment, Segment};
+pub use crate::stream::Connection;
+pub use again::Socket;
 
 /// One side of an open session.
 pub struct Carrier {
@@ -360,16 +364,6 @@ impl Carrier {
         match &self.way {
             Way::Lanes { note, .. } => Some(note),
             Way::Stream { .. } => None,
-        }
-    }
-}
-
-/// The session's socket, which becomes readable when something has come, or when the peer is gone.
-impl AsFd for Carrier {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.way {
-            Way::Lanes { bell, .. } => bell.as_fd(),
-            Way::Stream { stream, .. } => stream.as_fd(),
         }
     }
 }

@@ -47,6 +47,10 @@ pub struct Drained {
     pub refusal: Option<Refusal>,
     /// The peer has closed, or is gone.
     pub closed: bool,
+    /// The connection is broken, and the session waits for another: it is [resumable] and was not closed.
+    ///
+    /// [resumable]: crate::carrier::Carrier::set_resumable
+    pub suspended: bool,
     /// The bound was reached and there may be more.
     pub more: bool,
 }

@@ -16,12 +16,13 @@ mod outgoing;
 use crate::heard::{BellFault, Drained, OwnSegment};
 use incoming::Incoming;
 use outgoing::Outgoing;
-use std::cell::{Cell, RefCell};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::cell::{Cell, Ref, RefCell};
+use upbeat_core::fault::Rule;
 use upbeat_core::hello::{Record, Refusal};
 use upbeat_memory::lane::{LANE_BYTES, Lanes, Mirror};
 use upbeat_memory::region::{Region, WORD};
 
+pub use pipe::Connection;
 pub(crate) use pipe::Pipe;
 
 /// Looks for the last words of a peer.
@@ -38,7 +39,8 @@ pub(crate) enum Why {
 
 /// One side of a byte stream.
 pub(crate) struct Stream {
-    pipe: Pipe,
+    /// None while the session is suspended.
+    pipe: RefCell<Option<Pipe>>,
     mirror: Mirror,
     outgoing: RefCell<Outgoing>,
     incoming: RefCell<Incoming>,
@@ -54,7 +56,7 @@ impl Stream {
         let lane = || Region::heap(LANE_BYTES / WORD);
         let (mirror, lanes) = Mirror::new(lane(), ours, lane(), theirs);
         let stream = Stream {
-            pipe,
+            pipe: RefCell::new(Some(pipe)),
             mirror,
             outgoing: RefCell::default(),
             incoming: RefCell::default(),
@@ -64,11 +66,15 @@ impl Stream {
         (stream, lanes)
     }
 
-    /// Sends what is to be sent, as far as the pipe takes it. False if the peer is gone.
+    /// Sends what is to be sent, as far as the pipe takes it; nothing while the session is suspended. False if the
+    /// peer is gone.
     pub(crate) fn push(&self, why: Why) -> bool {
         let (mut incoming, mut outgoing) = (self.incoming.borrow_mut(), self.outgoing.borrow_mut());
         outgoing.heard(incoming.heard());
-        outgoing.push(&self.pipe, &self.mirror, incoming.slabs(), why)
+        match &*self.pipe.borrow() {
+            Some(pipe) => outgoing.push(pipe, &self.mirror, incoming.slabs(), why),
+            None => true,
+        }
     }
 
     /// Our side found no room: asks the peer to show what there is.
@@ -87,7 +93,7 @@ impl Stream {
         self.push(Why::Turn);
         let read = lanes.reader().taken();
         // What lies in the pipe wakes nobody: it is taken in at once.
-        if self.read.replace(read) != read && !self.pipe.has_input() {
+        if self.read.replace(read) != read && !self.has_input() {
             return false;
         }
         self.pull()
@@ -95,7 +101,9 @@ impl Stream {
 
     /// Takes in what has come. Returns whether anything has.
     fn pull(&self) -> bool {
-        let came = self.incoming.borrow_mut().pull(&self.pipe, &self.mirror);
+        let pipe = self.pipe.borrow();
+        let Some(pipe) = &*pipe else { return false };
+        let came = self.incoming.borrow_mut().pull(pipe, &self.mirror);
         if came {
             self.fresh.set(true);
         }
@@ -112,9 +120,18 @@ impl Stream {
         }
     }
 
+    fn has_input(&self) -> bool {
+        self.pipe.borrow().as_ref().is_some_and(Pipe::has_input)
+    }
+
     /// Whether [`Stream::drain`] has something to say but what lies in the lane.
     pub(crate) fn has_ended(&self) -> bool {
-        self.incoming.borrow().has_ended()
+        self.incoming.borrow().has_ended() || self.is_broken()
+    }
+
+    /// Whether the connection is broken, as sending has found, of a session that outlives that.
+    fn is_broken(&self) -> bool {
+        self.incoming.borrow().is_resumable() && self.outgoing.borrow().is_broken()
     }
 
     /// Whether something has come since this was last asked.
@@ -122,17 +139,73 @@ impl Stream {
         self.fresh.take()
     }
 
-    /// Takes in what has come, and says what it was.
+    /// Takes in what has come, and says what it was. Where the connection is broken and the session resumable, it
+    /// is suspended.
     pub(crate) fn drain(&self) -> Result<Drained, BellFault> {
+        self.take_all();
+        let is_broken = self.has_ended() && !self.incoming.borrow().is_over();
+        if is_broken {
+            self.let_go();
+        }
+        let drained = self.incoming.borrow_mut().drained()?;
+        Ok(Drained { suspended: self.is_suspended(), ..drained })
+    }
+
+    /// Takes in all that has come. The end may stand behind it.
+    fn take_all(&self) {
+        let pipe = self.pipe.borrow();
+        let Some(pipe) = &*pipe else { return };
         let mut incoming = self.incoming.borrow_mut();
-        // The end may stand behind what has come.
-        while incoming.pull(&self.pipe, &self.mirror) && !incoming.has_ended() {}
-        incoming.drained()
+        while incoming.pull(pipe, &self.mirror) && !incoming.has_ended() {}
+    }
+
+    /// Whether the session outlives a connection that breaks.
+    pub(crate) fn set_resumable(&self, resumable: bool) {
+        self.incoming.borrow_mut().set_resumable(resumable);
+    }
+
+    /// Whether there is no connection, and the session waits for another.
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.pipe.borrow().is_none()
+    }
+
+    /// Lets go of the connection, once what has come over it was taken in, unless the session has ended by that.
+    pub(crate) fn suspend(&self) {
+        self.take_all();
+        if !self.incoming.borrow().is_over() {
+            self.let_go();
+        }
+    }
+
+    fn let_go(&self) {
+        if let Some(pipe) = self.pipe.take() {
+            // Others may have duplicates of its descriptor.
+            pipe.close();
+        }
+        self.incoming.borrow_mut().forget();
+        self.outgoing.borrow_mut().forget();
+        self.read.set(u64::MAX);
+    }
+
+    /// Slots of the peer's lane that have come.
+    pub(crate) fn position(&self) -> u64 {
+        self.mirror.received()
+    }
+
+    /// Goes on over another pipe with a peer that has received so many slots of our lane.
+    pub(crate) fn resume(&self, pipe: Pipe, theirs: u64) -> Result<(), Rule> {
+        assert!(self.is_suspended(), "a session goes on over another connection while one stands");
+        self.outgoing.borrow_mut().again(theirs, &self.mirror)?;
+        *self.pipe.borrow_mut() = Some(pipe);
+        self.push(Why::Rest);
+        Ok(())
     }
 
     /// Whether something waits until the pipe takes it.
     pub(crate) fn has_output(&self) -> bool {
-        self.outgoing.borrow().has_output() || self.pipe.has_output()
+        let pipe = self.pipe.borrow();
+        let Some(pipe) = &*pipe else { return false };
+        self.outgoing.borrow().has_output() || pipe.has_output()
     }
 
     /// The owner has nothing to do: gives back memory that lies idle.
@@ -153,18 +226,23 @@ impl Stream {
 
     /// Tells the peer why this side gives the session up, behind what was encoded before.
     pub(crate) fn refuse(&self, refusal: Refusal) {
-        self.outgoing.borrow_mut().refuse(&Record::Refusal(refusal).encode());
+        if !self.is_suspended() {
+            self.outgoing.borrow_mut().refuse(&Record::Refusal(refusal).encode());
+        }
     }
 
     /// Ends it for both sides. What was written and the pipe takes at once still arrives.
     pub(crate) fn close(&self) {
+        self.set_resumable(false);
         self.push(Why::Turn);
-        self.pipe.close();
+        if let Some(pipe) = &*self.pipe.borrow() {
+            self.outgoing.borrow_mut().end(pipe);
+            pipe.close();
+        }
     }
-}
 
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.pipe.as_fd()
+    /// The pipe, for its socket.
+    pub(crate) fn pipe(&self) -> Option<Ref<'_, Pipe>> {
+        Ref::filter_map(self.pipe.borrow(), Option::as_ref).ok()
     }
 }

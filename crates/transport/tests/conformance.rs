@@ -34,7 +34,7 @@ fn over(kinds: &[Kind], case: impl Fn(Kind)) {
 /// Whether the peer is gone, behind what it has sent.
 fn is_closed(carrier: &Carrier) -> bool {
     if carrier.peer.at.is_some() {
-        common::wait(carrier, PollFlags::IN);
+        common::wait(carrier.socket().unwrap(), PollFlags::IN);
     }
     carrier.drain().unwrap().closed || carrier.drain().unwrap().closed
 }
@@ -104,13 +104,13 @@ fn rings_are_heard_and_a_deaf_peer_blocks_nobody() {
         assert_eq!((drained.bells, drained.closed, drained.more), (2, false, false));
 
         // The descriptor is shared with the peer's idea of it, or not; the call does not care.
-        rustix::io::ioctl_fionbio(&near, false).unwrap();
+        rustix::io::ioctl_fionbio(near.socket().unwrap(), false).unwrap();
         let rung = (0..100_000).take_while(|_| near.ring() == Rang::Rung).count();
         assert_eq!(near.ring(), Rang::Unheard);
         let drained = far.drain().unwrap();
         assert_eq!((drained.bells, drained.more), (rung, false), "{kind}");
         assert_eq!(near.ring(), Rang::Rung);
-        rustix::io::ioctl_fionbio(&far, false).unwrap();
+        rustix::io::ioctl_fionbio(far.socket().unwrap(), false).unwrap();
         assert_eq!(far.drain().unwrap().bells, 1);
         assert_eq!(far.drain().unwrap().bells, 0);
     });

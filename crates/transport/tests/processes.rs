@@ -124,7 +124,7 @@ fn connect(place: &Place, home: &Home, to: &str) -> Result<Carrier, OpenError> {
 /// Answers each frame with the next number until the session ends.
 fn echo(carrier: &Carrier) {
     loop {
-        wait(carrier.as_fd());
+        wait(carrier.socket().unwrap().as_fd());
         let closed = carrier.drain().unwrap().closed;
         while let Some(number) = receive(carrier) {
             frame(carrier, number + 1);
@@ -166,7 +166,7 @@ fn other() {
         "caller with heir" => {
             let (place, home) = (Place::at(path).unwrap(), home("caller"));
             let carrier = connect(&place, &home, "node").unwrap();
-            rustix::io::fcntl_setfd(&carrier, FdFlags::empty()).unwrap();
+            rustix::io::fcntl_setfd(carrier.socket().unwrap(), FdFlags::empty()).unwrap();
             heir();
             linger();
         }
@@ -271,7 +271,7 @@ fn a_node_that_is_killed_in_a_session() {
     for number in 0..100 {
         frame(&carrier, number);
         carrier.ring();
-        wait(carrier.as_fd());
+        wait(carrier.socket().unwrap().as_fd());
         carrier.drain().unwrap();
         // A ring may be for the frame before; the next one is on its way then.
         while let Some(answer) = receive(&carrier) {
@@ -280,7 +280,7 @@ fn a_node_that_is_killed_in_a_session() {
     }
     other.kill();
     loop {
-        wait(carrier.as_fd());
+        wait(carrier.socket().unwrap().as_fd());
         if carrier.drain().unwrap().closed {
             break;
         }
@@ -349,7 +349,7 @@ fn a_heir_of_the_socket_hides_the_end_and_the_watch_sees_it() {
     assert!(watch.unwatch(other.pid()));
 
     kill(&heir);
-    wait(carrier.as_fd());
+    wait(carrier.socket().unwrap().as_fd());
     assert!(carrier.drain().unwrap().closed);
 }
 

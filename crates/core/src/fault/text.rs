@@ -131,6 +131,21 @@ impl Rule {
                 let name = kind_name(kind);
                 write!(f, "out of place: a {name} (kind {kind}) {state}")
             }
+            _ => self.fmt_resumed(f),
+        }
+    }
+
+    fn fmt_resumed(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Rule::ResumeAhead { seen, shipped } => {
+                write!(f, "resumed ahead: {seen} slots received of {shipped} sent")
+            }
+            Rule::ResumeBehind { seen, acknowledged } => {
+                write!(f, "resumed behind: {seen} slots received, {acknowledged} of them read")
+            }
+            Rule::ResumeWithin { seen } => {
+                write!(f, "resumed within a frame: no frame begins behind slot {seen}")
+            }
             _ => unreachable!("the rules on records have their own text"),
         }
     }

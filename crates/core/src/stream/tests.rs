@@ -45,6 +45,7 @@ fn samples() -> Vec<(Head, Vec<u8>)> {
     add(Head::Segment(segment), &|out| write_segment(segment, out));
     add(Head::Buffer(chunk), &|out| write_chunk(chunk, out));
     add(Head::Refusal { bytes: 99 }, &|out| write_refusal(99, out));
+    add(Head::End, &write_end);
     samples
 }
 
@@ -79,7 +80,7 @@ fn what_is_out_of_its_bounds_is_refused() {
     };
     let kind = |kind: u8| u64::from(kind) << KIND_SHIFT;
     assert_eq!(of(&[kind(0x7f)]), Rule::RecordKind { kind: 0x7f });
-    assert_eq!(of(&[kind(0x84)]), Rule::RecordKind { kind: 0x84 });
+    assert_eq!(of(&[kind(0x85)]), Rule::RecordKind { kind: 0x85 });
     // A call in two slots that needs one, or in none.
     for span in [0, 2, 0xffff] {
         let words = [kind(1) | span << SPAN_SHIFT | 8 << LEN_SHIFT, 0, 0];
@@ -91,6 +92,7 @@ fn what_is_out_of_its_bounds_is_refused() {
     assert!(matches!(of(&[kind(1) | 1 << SPAN_SHIFT | 1, 0, 0]), Rule::ReservedBits { .. }));
     assert!(matches!(of(&[kind(PROGRESS) | 1 << 24]), Rule::ReservedBits { .. }));
     assert!(matches!(of(&[1 << 40]), Rule::ReservedBits { .. }));
+    assert!(matches!(of(&[kind(END) | 1 << 32]), Rule::ReservedBits { .. }));
     let segment = [kind(SEGMENT) | 1 << LEN_SHIFT, 1 << 33];
     assert!(matches!(of(&segment), Rule::SegmentSize { .. }));
     let chunk = [kind(BUFFER) | (CHUNK_BYTES_MAX as u64 + 1) << LEN_SHIFT, 0, 1 << 29];

@@ -5,13 +5,16 @@
 //! for bytes that came, and is bounded by what the owner reads. Invariant: a record that breaks a
 //! rule changes nothing, and nothing behind it is looked at.
 
+mod again;
+
 use super::pipe::Pipe;
-use crate::heard::{BellFault, Drained, Segment};
+use crate::heard::{BellFault, Segment};
+use again::Ending;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::Kind;
-use upbeat_core::hello::{self, Parsed, Record, Refusal};
+use upbeat_core::hello::{self, Parsed, Record};
 use upbeat_core::limits::{
     LONG_BYTES_MAX, PENDING_SEGMENTS_MAX, SLAB_GENERATION, SLABS_MAX, TAKEN_BYTES_MAX,
 };
@@ -54,9 +57,7 @@ pub(super) struct Incoming {
     /// Bytes that slabs may take.
     taken: usize,
     heard: Heard,
-    refusal: Option<Refusal>,
-    closed: bool,
-    fault: Option<BellFault>,
+    ending: Ending,
 }
 
 /// What the peer has said of progress.
@@ -114,9 +115,7 @@ impl Default for Incoming {
             longest: TAKEN_BYTES_MAX,
             taken: 0,
             heard: Heard::default(),
-            refusal: None,
-            closed: false,
-            fault: None,
+            ending: Ending::default(),
         }
     }
 }
@@ -137,26 +136,11 @@ impl Incoming {
         self.longest = longest;
     }
 
-    /// Whether the session is to end.
-    pub(super) fn has_ended(&self) -> bool {
-        self.closed || self.fault.is_some() || self.refusal.is_some()
-    }
-
     /// Nothing has come for a while: gives back what a burst has taken.
     pub(super) fn shrink(&mut self) {
         if self.start == self.end && self.buffer.len() > READ_BYTES {
             self.buffer = Vec::new();
         }
-    }
-
-    /// What was taken in but frames.
-    pub(super) fn drained(&mut self) -> Result<Drained, BellFault> {
-        if let Some(fault) = self.fault {
-            return Err(fault);
-        }
-        let segments = std::mem::take(&mut self.named);
-        let refusal = self.refusal.take();
-        Ok(Drained { bells: 0, segments, refusal, closed: self.closed, more: false })
     }
 
     /// Takes in what has come. Returns whether anything has.
@@ -168,18 +152,16 @@ impl Incoming {
             }
             match self.read(pipe) {
                 Ok(Read::Nothing) => return came,
-                Ok(Read::End) => self.closed = true,
+                Ok(Read::End) => self.ending.cut(None),
                 Ok(Read::Came { all }) => {
                     if let Err(rule) = self.take(mirror) {
-                        self.fault = Some(BellFault::Rule(rule));
+                        self.ending.fail(BellFault::Rule(rule));
                     }
                     if !all {
                         return true;
                     }
                 }
-                Err(error) => {
-                    self.fault = Some(BellFault::System { act: "recvmsg", error });
-                }
+                Err(error) => self.ending.cut(Some(error)),
             }
             came = true;
         }
@@ -266,12 +248,16 @@ impl Incoming {
                 Head::Refusal { bytes: body } => {
                     let Some(record) = bytes.get(len..len + body as usize) else { return Ok(()) };
                     match Record::decode(record)? {
-                        Record::Refusal(refusal) => self.refusal = Some(refusal),
+                        Record::Refusal(refusal) => self.ending.refuse(refusal),
                         other => {
                             let kind = other.kind().name();
                             return Err(Rule::RecordOutOfPlace { kind });
                         }
                     }
+                    return Ok(());
+                }
+                Head::End => {
+                    self.ending.close();
                     return Ok(());
                 }
             }

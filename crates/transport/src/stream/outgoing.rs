@@ -4,6 +4,8 @@
 //! The bytes of a buffer go from where they lie, for nobody writes there before the peer gives it back.
 //! Invariant: no more than [`STREAM_OUT_BYTES`] and one frame are encoded and not sent.
 
+mod again;
+
 use super::Why;
 use super::incoming::{Heard, PeerSlabs};
 use super::pipe::Pipe;
@@ -11,8 +13,8 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use upbeat_core::frame::{Flags, Head, Kind, Placed};
 use upbeat_core::hello::Segment;
-use upbeat_core::limits::{CHUNK_BYTES_MAX, SLAB_GENERATION, SLABS_MAX, STREAM_OUT_BYTES};
-use upbeat_core::stream::{self, Chunk, Progress};
+use upbeat_core::limits::{CHUNK_BYTES_MAX, SLABS_MAX, STREAM_OUT_BYTES};
+use upbeat_core::stream::{self, Chunk, Ledger, Progress};
 use upbeat_memory::lane::{Came, Mirror, Shown};
 use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::socket::Span;
@@ -38,15 +40,13 @@ pub(super) struct Outgoing {
     lent: Option<Lent>,
     /// Whether the last push ended before all was encoded, though the pipe would have taken more.
     goes_on: bool,
-    /// What the peer was shown.
-    shown: Shown,
-    returned: [u64; SLABS_MAX],
-    /// Segments of ours that no frame has named yet.
-    segments: VecDeque<(u32, Region)>,
-    /// Our slabs, by their numbers, with the bytes of a buffer.
-    slabs: Vec<Option<(Region, usize)>>,
-    /// Slabs that were ever announced.
-    announced: u32,
+    told: Told,
+    /// Segments of ours that no frame has named yet; without their memory where nobody needs it any more.
+    segments: VecDeque<(Segment, Option<Region>)>,
+    /// Those that frames have named which the peer may not have got.
+    ledger: Ledger<Option<Region>>,
+    /// Our slabs, by their numbers.
+    slabs: Vec<Option<OwnSlab>>,
     /// Whether our side found no room, and has not asked since the peer last showed what there is.
     asks: bool,
     asked: bool,
@@ -55,6 +55,23 @@ pub(super) struct Outgoing {
     peer_waits: bool,
     /// The peer is gone.
     broken: bool,
+}
+
+/// What the peer was shown.
+#[derive(Default)]
+struct Told {
+    header: Shown,
+    returned: [u64; SLABS_MAX],
+    /// Whether it may have seen anything else: then all is shown, also words that are 0.
+    stale: bool,
+}
+
+/// A slab of ours.
+struct OwnSlab {
+    region: Region,
+    /// Bytes of a buffer.
+    each: usize,
+    generation: u32,
 }
 
 /// Bytes of a region.
@@ -71,11 +88,6 @@ struct Lent {
 }
 
 impl Outgoing {
-    /// A segment that a frame will name.
-    pub(super) fn segment(&mut self, generation: u32, region: Region) {
-        self.segments.push_back((generation, region));
-    }
-
     /// Our side found no room: the peer is asked to show what there is.
     pub(super) fn ask(&mut self) {
         self.asks = true;
@@ -104,6 +116,20 @@ impl Outgoing {
             stream::write_refusal(record.len() as u32, &mut self.encoded);
             self.encoded.extend_from_slice(record);
         }
+    }
+
+    /// Says that the session ends, behind what is encoded, if the pipe takes that.
+    pub(super) fn end(&mut self, pipe: &Pipe) {
+        if self.bulk.is_none() {
+            stream::write_end(&mut self.encoded);
+            // A peer that cannot be told sees the end of the connection.
+            let _ = pipe.send(&self.encoded[self.sent..], None);
+        }
+    }
+
+    /// Whether bytes could not be sent, for the connection is broken.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken
     }
 
     /// Encodes and sends, as far as the pipe takes it. False if the peer is gone.
@@ -201,7 +227,7 @@ impl Outgoing {
         let Placed { slab, index, len } = *placed;
         let left = len.saturating_sub(*done);
         let lender = self.slabs.get(usize::from(slab)).and_then(Option::as_ref);
-        let Some((region, each)) = lender.filter(|_| left != 0) else { return false };
+        let Some(OwnSlab { region, each, .. }) = lender.filter(|_| left != 0) else { return false };
         let (index, bytes) = (u32::from(index), left.min(CHUNK_BYTES_MAX as u32));
         let chunk = Chunk { slab, index, at: *done, bytes, whole: len };
         stream::write_chunk(chunk, &mut self.encoded);
@@ -216,24 +242,20 @@ impl Outgoing {
         let mut goes_on = None;
         match Kind::from_byte((words[0] >> 8) as u8) {
             Some(Kind::Switch) => {
-                goes_on = self.named((words[1] >> 32) as u32);
+                goes_on = self.named((words[1] >> 32) as u32, mirror);
             }
             Some(Kind::Slab) => {
                 let number = words[1] as u32 as usize;
                 let each = mirror.read_word(0) as u32 as usize;
-                let region = self.named(SLAB_GENERATION.wrapping_add(self.announced));
-                self.announced = self.announced.wrapping_add(1);
+                let generation = self.ledger.next_slab();
+                let region = self.named(generation, mirror);
                 if number < SLABS_MAX {
                     let most = self.slabs.len().max(number + 1);
                     self.slabs.resize_with(most, || None);
-                    self.slabs[number] = region.map(|region| (region, each));
+                    self.slabs[number] = region.map(|region| OwnSlab { region, each, generation });
                 }
             }
-            Some(Kind::Retire) => {
-                if let Some(slab) = self.slabs.get_mut(words[1] as u32 as usize) {
-                    *slab = None;
-                }
-            }
+            Some(Kind::Retire) => self.retired(words[1] as u32 as usize),
             _ => {}
         }
         stream::write_frame(words, &mut self.encoded);
@@ -249,15 +271,6 @@ impl Outgoing {
         }
     }
 
-    /// The segment that the next frame names: its record goes right before that.
-    fn named(&mut self, generation: u32) -> Option<Region> {
-        let at = self.segments.iter().position(|(other, _)| *other == generation)?;
-        let (generation, region) = self.segments.remove(at)?;
-        let bytes = (region.words() * WORD) as u32;
-        stream::write_segment(Segment { generation, bytes }, &mut self.encoded);
-        Some(region)
-    }
-
     /// What the peer is to be shown now, if it is due.
     fn progress(
         &mut self,
@@ -266,21 +279,23 @@ impl Outgoing {
         why: Why,
         frames: bool,
     ) -> Option<Progress> {
-        let now = mirror.shown();
-        let peer_waits = mirror.peer_shown().wants_room;
-        let read = now.taken.wrapping_sub(self.shown.taken);
-        let accepted = now.accepted.wrapping_sub(self.shown.accepted);
+        let (now, peer) = (mirror.shown(), mirror.peer_shown());
+        self.ledger.acknowledged(peer.taken);
+        let (told, peer_waits) = (&mut self.told, peer.wants_room);
+        let read = now.taken.wrapping_sub(told.header.taken);
+        let accepted = now.accepted.wrapping_sub(told.header.accepted);
         let part = u64::from(mirror.slots()) / RING_PART;
         let asks = self.asks && !self.asked;
-        let mut due = now.wants_room != self.shown.wants_room
+        let mut due = now.wants_room != told.header.wants_room
+            || told.stale
             || asks
             || self.owes
             || read >= if frames { part / 2 } else { part }
             || accepted >= ACCEPTED_UNSHOWN_MAX
             || peer_waits && (read != 0 || accepted != 0);
-        let mut back = 0u32;
+        let mut back = if told.stale { u32::MAX } else { 0 };
         for (number, buffers) in slabs.buffers() {
-            let returned = mirror.returned(number) ^ self.returned[number];
+            let returned = mirror.returned(number) ^ told.returned[number];
             if returned != 0 {
                 back |= 1 << number;
                 due |=
@@ -296,16 +311,16 @@ impl Outgoing {
         self.asked |= asks;
         self.asks = false;
         if std::mem::take(&mut self.owes) {
-            mirror.show(Shown { wants_room: self.peer_waits, ..mirror.peer_shown() });
+            mirror.show(Shown { wants_room: self.peer_waits, ..peer });
         }
         progress.taken = (read != 0).then_some(now.taken);
         progress.accepted = (accepted != 0).then_some(now.accepted);
         for number in (0..SLABS_MAX).filter(|number| back >> number & 1 == 1) {
             let returned = mirror.returned(number);
-            self.returned[number] = returned;
+            told.returned[number] = returned;
             progress.give_back(number, returned);
         }
-        self.shown = now;
+        (told.header, told.stale) = (now, false);
         Some(progress)
     }
 }

@@ -113,6 +113,29 @@ impl Pipe {
     }
 }
 
+/// A connection to a peer over which its session may [go on](crate::carrier::Carrier::resume).
+pub struct Connection(pub(crate) Pipe);
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// A connected stream socket, over which bytes go as they are.
+impl From<OwnedFd> for Connection {
+    fn from(socket: OwnedFd) -> Connection {
+        Connection(Pipe::Plain(socket))
+    }
+}
+
+/// A connection under TLS, whose handshake is done.
+impl From<Secured> for Connection {
+    fn from(secured: Secured) -> Connection {
+        Connection(Pipe::Tls(Box::new(secured)))
+    }
+}
+
 impl AsFd for Pipe {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {

@@ -234,7 +234,7 @@ pub(crate) fn receive(carrier: &Carrier) -> Option<u64> {
     if carrier.lanes.look().unwrap().is_none() {
         // What has come behind the last frame that was read.
         if carrier.peer.at.is_some() {
-            wait(carrier, PollFlags::IN);
+            wait(carrier.socket().unwrap(), PollFlags::IN);
         }
         carrier.pump();
         carrier.lanes.look().unwrap()?;

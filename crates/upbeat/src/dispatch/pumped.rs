@@ -9,7 +9,6 @@ use super::{Dispatcher, Main};
 use crate::reactor::Source;
 use crate::session::Session;
 use std::cell::Cell;
-use std::os::fd::AsFd;
 use std::rc::Rc;
 use upbeat_transport::carrier::Carrier;
 use upbeat_transport::error::OpenError;
@@ -133,7 +132,9 @@ impl Dispatcher {
         let Some(key) = session.noted.key.get() else { return };
         let waits = session.carrier.has_output();
         if waits != session.noted.awaits_output.replace(waits) {
-            self.events.reactor.change(session.carrier.as_fd(), Source::Place(key), waits);
+            if let Some(socket) = session.carrier.socket() {
+                self.events.reactor.change(socket, Source::Place(key), waits);
+            }
         }
     }
 
@@ -146,6 +147,7 @@ impl Dispatcher {
         let Some(old) = carrier.take_old_socket() else { return Ok(()) };
         self.events.reactor.remove(&old);
         let failed = |error| OpenError::System { act: "epoll_ctl", error };
-        self.events.reactor.add(carrier, source).map_err(failed)
+        let Some(socket) = carrier.socket() else { return Ok(()) };
+        self.events.reactor.add(socket, source).map_err(failed)
     }
 }

@@ -257,7 +257,9 @@ impl Dispatcher {
         let opened = match stepped {
             Ok(Step::Waiting) => return,
             Ok(Step::Done(carrier)) => {
-                self.events.reactor.change(&carrier, Source::Place(key), false);
+                if let Some(socket) = carrier.socket() {
+                    self.events.reactor.change(socket, Source::Place(key), false);
+                }
                 self.poll_new_socket(Source::Place(key), &carrier).map(|()| {
                     let replies = self.flow.purse.replies().clone();
                     let roster = Arc::clone(&self.work.roster);
@@ -349,7 +351,9 @@ impl Dispatcher {
             self.find_streams();
         }
         let carrier = &session.carrier;
-        self.events.reactor.remove(carrier);
+        if let Some(socket) = carrier.socket() {
+            self.events.reactor.remove(socket);
+        }
         session.close(&why);
         if session.noted.watched.take()
             && let Some(pid) = carrier.peer.pid

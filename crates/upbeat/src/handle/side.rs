@@ -362,7 +362,10 @@ fn open(
     let caller = Caller::open(target, service, signatures, Some(Arc::clone(watch)), None);
     let mut caller = caller.map_err(not_connected)?;
     caller.looks_as(target.waiting);
-    let bell = caller.session.carrier.as_fd().try_clone_to_owned();
+    let bell = match caller.session.carrier.socket() {
+        Some(socket) => socket.as_fd().try_clone_to_owned(),
+        None => Err(std::io::ErrorKind::NotConnected.into()),
+    };
     let bell = bell.map_err(|error| CallError::NotConnected {
         text: BuildError::from(error).to_string().into(),
     })?;

@@ -111,11 +111,14 @@ impl Caller {
         if self.noted.rung.take() && !self.session.carrier.is_stream() {
             self.hear();
         }
-        if self.may_sleep() {
-            let bell = self.session.carrier.as_fd();
+        if self.may_sleep()
+            && let Some(bell) = self.session.carrier.socket()
+        {
             let left = self.until.get().map(|until| timespec(until.left(now_ns())));
             let writable = self.session.carrier.has_output();
-            if wait(bell, writable, self.watch.as_deref(), left.as_ref()) {
+            let unwanted = wait(bell.as_fd(), writable, self.watch.as_deref(), left.as_ref());
+            drop(bell);
+            if unwanted {
                 self.end(Why::Closed);
             }
             self.noted.rung.set(true);

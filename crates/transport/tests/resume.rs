@@ -1,0 +1,381 @@
+//! Sessions that outlive their connection: it is cut after any byte, and the session goes on over another.
+
+mod common;
+#[path = "resume/end.rs"]
+mod end;
+#[path = "resume/wire.rs"]
+mod wire;
+
+use common::{Pair, Stand};
+use end::{End, Op};
+use upbeat_core::fault::Rule;
+use upbeat_core::hello::RefusalCode;
+use upbeat_core::stream::write_padding;
+use upbeat_transport::carrier::{BellFault, Carrier, Connection, Kind};
+use wire::{Random, Wire};
+
+/// Rounds after which a session that has not come to its end never does.
+const ROUNDS_MAX: usize = 20_000;
+
+/// Two carriers of one session, without a connection.
+fn suspended() -> (Stand, Pair) {
+    let stand = Stand::new(Kind::Tcp, "resumed");
+    let pair = stand.pair(1, 2);
+    for carrier in [&pair.near, &pair.far] {
+        carrier.set_resumable(true);
+        carrier.suspend();
+        assert!(carrier.is_suspended() && carrier.socket().is_none());
+        assert!(carrier.drain().unwrap().suspended);
+    }
+    (stand, pair)
+}
+
+/// A session, its connection, and how that one is cut.
+struct World {
+    ends: [End; 2],
+    wire: Option<Wire>,
+    tls: bool,
+    cuts: usize,
+    _stand: Stand,
+}
+
+impl World {
+    fn new(scripts: [Vec<Op>; 2], tls: bool) -> World {
+        let (stand, Pair { near, far }) = suspended();
+        let [first, second] = scripts;
+        let ends = [End::new(near, first), End::new(far, second)];
+        World { ends, wire: None, tls, cuts: 0, _stand: stand }
+    }
+
+    /// Both sides go on over a connection that is cut once so many bytes have gone either way.
+    fn connect(&mut self, budget: [usize; 2]) {
+        let (wire, connections) = Wire::new(budget, self.tls);
+        let positions = [0, 1].map(|side| self.ends[side].carrier.position());
+        for (side, connection) in connections.into_iter().enumerate() {
+            let carrier = &self.ends[side].carrier;
+            carrier.resume(connection, positions[1 - side]).unwrap();
+            assert!(!carrier.is_suspended() && carrier.socket().is_some());
+        }
+        self.wire = Some(wire);
+    }
+
+    /// The connection breaks: both sides find that, each in its way.
+    fn cut(&mut self, random: &mut Random) {
+        self.cuts += 1;
+        self.wire = None;
+        for end in &mut self.ends {
+            match random.below(4) {
+                0 => end.carrier.suspend(),
+                1 => end.carrier.rest(),
+                2 => _ = end.carrier.pump(),
+                _ => {}
+            }
+            // The end stands behind what has come, and sending may have found it first.
+            for _ in 0..3 {
+                let drained = end.hear();
+                assert!(!drained.closed && drained.refusal.is_none());
+            }
+            assert!(end.carrier.is_suspended(), "the connection is gone");
+            assert!(!end.carrier.has_output());
+            let position = end.carrier.position();
+            end.write(random, 5);
+            end.carrier.rest();
+            assert_eq!(end.carrier.position(), position);
+        }
+        if random.below(4) == 0 {
+            // One side goes on, and the new connection breaks before the other one does.
+            let [one, other] = &self.ends;
+            let (_, [connection, _]) = Wire::new([0, 0], false);
+            one.carrier.resume(connection, other.carrier.position()).unwrap();
+            one.carrier.pump();
+            assert!(one.carrier.drain().unwrap().suspended);
+        }
+    }
+
+    fn round(&mut self, random: &mut Random) {
+        let [one, other] = &mut self.ends;
+        one.round(other, random);
+        other.round(one, random);
+        if let Some(wire) = &mut self.wire
+            && wire.forward()
+        {
+            self.cut(random);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        let [one, other] = &self.ends;
+        one.is_done(other) && other.is_done(one)
+    }
+
+    /// Goes on until everything has come, over connections that are cut after as many bytes as is said.
+    fn run(&mut self, random: &mut Random, mut budget: impl FnMut(&mut Random) -> [usize; 2]) {
+        for _ in 0..ROUNDS_MAX {
+            if self.wire.is_none() {
+                let budget = budget(random);
+                self.connect(budget);
+            }
+            self.round(random);
+            if self.is_done() {
+                return;
+            }
+        }
+        panic!("it goes on for ever: {:?}", self.ends);
+    }
+}
+
+/// Frames of every kind, so many.
+fn script(random: &mut Random, many: usize) -> Vec<Op> {
+    let mut script = vec![Op::Slab { each: 64, count: 1 }];
+    for _ in 0..many {
+        script.push(match random.below(40) {
+            0..=14 => Op::Frame(random.below(100) as usize),
+            15..=19 => Op::Frame(random.below(4000) as usize),
+            20 => Op::Frame(random.below(70_000) as usize),
+            21..=32 => Op::Placed(random.below(6000) as usize),
+            33..=35 => Op::Slab { each: 8 << random.below(11), count: 1 + random.below(3) as u32 },
+            36..=37 => Op::Retire,
+            _ => Op::Grow,
+        });
+    }
+    script
+}
+
+fn seeds(default: u64) -> u64 {
+    std::env::var("UPBEAT_CUTS").map_or(default, |text| text.parse().unwrap())
+}
+
+/// Bytes of the longest frame, and of what is said whenever a session goes on.
+const LONGEST_BYTES: u64 = 80_000;
+
+fn cut_at_random(seed: u64, tls: bool, many: usize) -> usize {
+    let mut random = Random::new(seed);
+    let scripts = [script(&mut random, many), script(&mut random, many)];
+    let mut world = World::new(scripts, tls);
+    let most = [1_000, 5_000, 40_000][random.below(3) as usize];
+    world.run(&mut random, |random| {
+        // A frame whose bytes do not fit a connection comes over none.
+        let more = if random.below(8) == 0 { LONGEST_BYTES } else { 0 };
+        [0, 1].map(|_| (random.below(most) + more) as usize)
+    });
+    world.cuts
+}
+
+#[test]
+fn every_frame_comes_once_however_often_the_connection_is_cut() {
+    let _alone = common::alone();
+    let cuts: usize = (0..seeds(60)).map(|seed| cut_at_random(seed, false, 150)).sum();
+    println!("{cuts} cuts");
+    assert!(cuts > 100);
+}
+
+#[test]
+fn every_frame_comes_once_under_tls() {
+    let _alone = common::alone();
+    let cuts: usize = (0..seeds(60).div_ceil(20)).map(|seed| cut_at_random(seed, true, 60)).sum();
+    println!("{cuts} cuts");
+    assert!(cuts > 3);
+}
+
+/// One connection after the other is cut behind each byte that goes over it, either way.
+#[test]
+fn a_connection_may_be_cut_after_any_byte() {
+    let _alone = common::alone();
+    let ops = || {
+        vec![
+            Op::Frame(8),
+            Op::Slab { each: 64, count: 1 },
+            Op::Placed(40),
+            Op::Frame(300),
+            Op::Placed(64),
+            Op::Grow,
+            Op::Frame(8),
+            Op::Placed(9),
+            Op::Retire,
+            Op::Slab { each: 128, count: 2 },
+            Op::Placed(100),
+            Op::Frame(200),
+        ]
+    };
+    let step = if std::env::var_os("UPBEAT_CUTS").is_some() { 1 } else { 7 };
+    let mut cut = 0;
+    loop {
+        let mut random = Random::new(cut as u64);
+        let mut world = World::new([ops(), ops()], false);
+        let mut connections = 0;
+        world.run(&mut random, |_| {
+            connections += 1;
+            match connections {
+                1 => [cut, usize::MAX],
+                2 => [usize::MAX, cut],
+                _ => [usize::MAX; 2],
+            }
+        });
+        if world.cuts == 0 {
+            break;
+        }
+        cut += step;
+    }
+    assert!(cut > 1000, "{cut} bytes go over a connection");
+}
+
+/// Has a side write frames, of which the other one receives all and reads the first.
+fn with_frames() -> (Stand, Pair) {
+    let (stand, pair) = suspended();
+    let (mut wire, [near, far]) = Wire::new([usize::MAX; 2], false);
+    pair.near.resume(near, 0).unwrap();
+    pair.far.resume(far, 0).unwrap();
+    for bytes in [8, 500, 200] {
+        let claim = pair.near.lanes.claim((24 + bytes as u32).div_ceil(128), 0).unwrap();
+        claim.commit([2 << 8 | (bytes as u64) << 32, 0, 0], bytes);
+    }
+    pair.near.pump();
+    wire.forward();
+    pair.far.drain().unwrap();
+    assert_eq!(pair.far.position(), 8);
+    assert!(pair.far.lanes.look().unwrap().is_some());
+    pair.far.lanes.reader().advance();
+    pair.far.lanes.publish_progress();
+    // The question has the peer show how far it is.
+    pair.near.found_no_room();
+    pair.near.pump();
+    wire.forward();
+    pair.far.drain().unwrap();
+    pair.far.rest();
+    wire.forward();
+    pair.near.drain().unwrap();
+    pair.near.suspend();
+    (stand, pair)
+}
+
+#[test]
+fn a_position_where_the_peer_cannot_be_is_refused() {
+    let _alone = common::alone();
+    let (_stand, Pair { near, far }) = with_frames();
+    let resume = |position| {
+        let (_wire, [connection, _]) = Wire::new([0, 0], false);
+        near.resume(connection, position)
+    };
+    let within = |seen| Err(Rule::ResumeWithin { seen });
+    assert_eq!(resume(0), Err(Rule::ResumeBehind { seen: 0, acknowledged: 1 }));
+    for position in [2, 3, 4, 5, 7] {
+        assert_eq!(resume(position), within(position));
+    }
+    for position in [9, u64::MAX] {
+        assert_eq!(resume(position), Err(Rule::ResumeAhead { seen: position, shipped: 8 }));
+    }
+    assert!(near.is_suspended(), "nothing has happened");
+    far.suspend();
+    assert_eq!(resume(far.position()), Ok(()));
+    assert!(!near.is_suspended());
+}
+
+/// A carrier of a resumable session, and the other side's, over a connection.
+fn connected() -> (Stand, Pair, Wire) {
+    let (stand, pair) = suspended();
+    let (wire, [near, far]) = Wire::new([usize::MAX; 2], false);
+    pair.near.resume(near, 0).unwrap();
+    pair.far.resume(far, 0).unwrap();
+    (stand, pair, wire)
+}
+
+#[test]
+fn a_session_that_was_ended_never_goes_on() {
+    let _alone = common::alone();
+    let closed = |carrier: &Carrier| {
+        let drained = carrier.drain().unwrap();
+        assert!(!drained.suspended && !carrier.is_suspended());
+        drained.closed
+    };
+    // By its word.
+    let (_stand, Pair { near, far }, mut wire) = connected();
+    near.close();
+    wire.forward();
+    drop(wire);
+    assert!(closed(&far));
+    // What it does itself is no break either.
+    assert!(closed(&near));
+    far.suspend();
+    assert!(!far.is_suspended());
+
+    // By a refusal.
+    let (_stand, Pair { near, far }, mut wire) = connected();
+    near.refuse(RefusalCode::NoResources, "so it is");
+    near.close();
+    wire.forward();
+    drop(wire);
+    assert_eq!(far.drain().unwrap().refusal.unwrap().text(), "so it is");
+    assert!(closed(&far));
+
+    // By a broken rule.
+    let (_stand, Pair { near: _near, far }, mut wire) = connected();
+    wire.forward();
+    let mut padding = Vec::new();
+    write_padding(7, &mut padding);
+    wire.say(1, &padding);
+    drop(wire);
+    assert!(matches!(far.drain(), Err(BellFault::Rule(Rule::SpanBeyondRing { .. }))));
+    assert!(!far.is_suspended());
+}
+
+#[test]
+fn a_session_that_is_not_resumable_ends_with_its_connection() {
+    let _alone = common::alone();
+    let (_stand, Pair { near, far }, wire) = connected();
+    far.set_resumable(false);
+    drop(wire);
+    far.was_read();
+    assert!(far.pump().ended);
+    let drained = far.drain().unwrap();
+    assert!(drained.closed && !drained.suspended && !far.is_suspended());
+    near.was_read();
+    assert!(near.pump().ended);
+    assert!(near.drain().unwrap().suspended && near.is_suspended());
+}
+
+/// A side that only sends finds the break as well.
+#[test]
+fn a_break_is_found_by_sending() {
+    let _alone = common::alone();
+    let (_stand, Pair { near, far: _far }, wire) = connected();
+    drop(wire);
+    common::frame(&near, 1);
+    assert!(near.pump().ended);
+    let drained = near.drain().unwrap();
+    assert!(drained.suspended && !drained.closed);
+    // Nothing more is found, and what is written stays.
+    common::frame(&near, 2);
+    assert!(!near.pump().ended && !near.has_output());
+    assert!(near.drain().unwrap().suspended);
+    let (_wire, [connection, _]) = Wire::new([0, 0], false);
+    near.resume(connection, 0).unwrap();
+}
+
+/// What comes before the break counts, though nobody has looked at it.
+#[test]
+fn what_has_come_before_the_break_is_taken_in() {
+    let _alone = common::alone();
+    let (_stand, Pair { near, far }, mut wire) = connected();
+    (1..=3).for_each(|number| common::frame(&near, number));
+    wire.forward();
+    drop(wire);
+    assert!(far.drain().unwrap().suspended);
+    assert_eq!(far.position(), 3);
+    for number in 1..=3 {
+        let mut bytes = [0; 8];
+        assert!(far.lanes.look().unwrap().is_some());
+        far.lanes.reader().read(0, &mut bytes);
+        assert_eq!(u64::from_le_bytes(bytes), number);
+        far.lanes.reader().advance();
+    }
+}
+
+#[test]
+#[should_panic(expected = "while one stands")]
+fn a_connection_that_stands_is_not_replaced() {
+    let _alone = common::alone();
+    let (_stand, Pair { near, .. }, _wire) = connected();
+    let (_other, connections): (Wire, [Connection; 2]) = Wire::new([0, 0], false);
+    let [connection, _] = connections;
+    let _ = near.resume(connection, 0);
+}

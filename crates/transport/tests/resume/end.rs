@@ -1,0 +1,306 @@
+//! One side of a session: what it writes, and what it has to read.
+
+use super::wire::Random;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use upbeat_core::frame::{Flags, Head, Kind, Placed};
+use upbeat_core::limits::SLAB_GENERATION;
+use upbeat_memory::ring::span_of;
+use upbeat_memory::slab::{Borrowed, Loan, Slab};
+use upbeat_transport::carrier::{Carrier, Drained, Segment};
+
+/// What is to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    /// A frame with so many bytes, or as many as the ring takes.
+    Frame(usize),
+    /// A frame whose bytes lie in a buffer: so many, or as many as a free buffer takes.
+    Placed(usize),
+    /// The lane goes on in a larger segment.
+    Grow,
+    /// A slab of buffers of so many bytes.
+    Slab { each: usize, count: u32 },
+    /// The oldest slab that is idle is given up.
+    Retire,
+}
+
+/// What was written.
+#[derive(Debug)]
+enum Sent {
+    Frame(Vec<u8>),
+    Placed(Vec<u8>),
+    Control(Kind),
+}
+
+const SLABS_AT_ONCE: usize = 6;
+
+pub(crate) struct End {
+    pub(crate) carrier: Carrier,
+    script: VecDeque<Op>,
+    /// What was written and the peer has not read.
+    sent: VecDeque<Sent>,
+    written: u64,
+    slabs: Vec<Option<Slab>>,
+    /// Slabs that were ever made.
+    made: u32,
+    read: u64,
+    segments: Vec<Segment>,
+    borrowed: Vec<Option<Arc<Borrowed>>>,
+    announced: u32,
+    loans: Vec<Loan>,
+}
+
+impl fmt::Debug for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (written, read) = (self.written, self.read);
+        let next = self.script.front();
+        let idle: Vec<_> = (0..self.slabs.len()).map(|number| self.is_idle(number)).collect();
+        let position = self.carrier.position();
+        write!(
+            f,
+            "written {written}, read {read}, next {next:?}, unread {}, position {position}, \
+             slabs idle {idle:?}, loans {}, suspended {}",
+            self.sent.len(),
+            self.loans.len(),
+            self.carrier.is_suspended(),
+        )
+    }
+}
+
+impl End {
+    pub(crate) fn new(carrier: Carrier, script: Vec<Op>) -> End {
+        End {
+            carrier,
+            script: script.into(),
+            sent: VecDeque::new(),
+            written: 0,
+            slabs: Vec::new(),
+            made: 0,
+            read: 0,
+            segments: Vec::new(),
+            borrowed: Vec::new(),
+            announced: 0,
+            loans: Vec::new(),
+        }
+    }
+
+    /// Writes, reads, gives buffers back, and sees to the connection.
+    pub(crate) fn round(&mut self, peer: &mut End, random: &mut Random) {
+        let many = random.below(4);
+        self.write(random, many);
+        match random.below(3) {
+            0 => self.carrier.rest(),
+            _ => {
+                if self.carrier.pump().ended {
+                    let drained = self.hear();
+                    assert!(drained.suspended && !drained.closed);
+                }
+            }
+        }
+        for _ in 0..random.below(4) {
+            self.read(peer);
+        }
+        if !self.loans.is_empty() && random.below(2) == 0 {
+            let at = random.below(self.loans.len() as u64) as usize;
+            drop(self.loans.swap_remove(at));
+        }
+        self.carrier.was_read();
+    }
+
+    pub(crate) fn write(&mut self, random: &mut Random, many: u64) {
+        for _ in 0..many {
+            let Some(op) = self.script.front().copied() else { return };
+            let written = match op {
+                Op::Frame(len) => self.frame(len, random),
+                Op::Placed(len) => self.placed(len, random),
+                Op::Grow => self.grow(),
+                Op::Slab { each, count } => self.slab(each, count),
+                Op::Retire => self.retire(),
+            };
+            let lanes = &self.carrier.lanes;
+            if written.is_none() {
+                lanes.set_wants_room(true);
+                return self.carrier.found_no_room();
+            }
+            if lanes.wants_room() {
+                lanes.set_wants_room(false);
+            }
+            self.script.pop_front();
+            self.written += 1;
+        }
+    }
+
+    fn frame(&mut self, len: usize, random: &mut Random) -> Option<()> {
+        let lanes = &self.carrier.lanes;
+        let len = len.min(lanes.writer().longest(1) as usize * 128 - 24).min(64 << 10);
+        let mut claim = lanes.claim(span_of(len), 1).ok()?;
+        let bytes = content(len, random);
+        claim.write(0, &bytes);
+        claim.commit(Head::oneway(1, len as u32).words(), len);
+        self.sent.push_back(Sent::Frame(bytes));
+        Some(())
+    }
+
+    fn placed(&mut self, len: usize, random: &mut Random) -> Option<()> {
+        let lanes = &self.carrier.lanes;
+        if self.slabs.iter().all(Option::is_none) {
+            return Some(());
+        }
+        let numbered = self.slabs.iter().enumerate();
+        let free = numbered.filter_map(|(number, slab)| Some((number, slab.as_ref()?)));
+        let mut free = free.filter_map(|(number, slab)| {
+            Some((number, slab.claim(|| lanes.peer_returned(number))?))
+        });
+        let (number, mut buffer) = free.next()?;
+        let mut claim = lanes.claim(1, 1).ok()?;
+        let bytes = content(len.min(buffer.room()), random);
+        buffer.write(0, &bytes);
+        let (index, len) = (buffer.lend() as u16, bytes.len() as u32);
+        let placed = Placed { slab: number as u16, index, len };
+        claim.write_word(0, placed.as_u64());
+        claim.commit(Head::oneway(1, 8).with_flags(Flags::PLACED).words(), 8);
+        self.sent.push_back(Sent::Placed(bytes));
+        Some(())
+    }
+
+    fn grow(&mut self) -> Option<()> {
+        let lanes = &self.carrier.lanes;
+        let Some((generation, bytes)) = lanes.next_growth() else { return Some(()) };
+        let claim = lanes.claim(1, 0).ok()?;
+        let segment = self.carrier.make_segment("grown", bytes).unwrap();
+        self.carrier.send_segment(generation.into(), &segment).unwrap();
+        claim.commit(Head::switch(generation.into()).words(), 0);
+        lanes.grow_writer(segment.into_region());
+        self.sent.push_back(Sent::Control(Kind::Switch));
+        Some(())
+    }
+
+    fn slab(&mut self, each: usize, count: u32) -> Option<()> {
+        let lanes = &self.carrier.lanes;
+        let number = self.slabs.iter().position(Option::is_none).unwrap_or(self.slabs.len());
+        if number == SLABS_AT_ONCE {
+            return Some(());
+        }
+        let mut claim = lanes.claim(1, 1).ok()?;
+        let segment = self.carrier.make_segment("slab", each * count as usize).unwrap();
+        self.carrier.send_segment(SLAB_GENERATION + self.made, &segment).unwrap();
+        self.made += 1;
+        claim.write_word(0, each as u64 | u64::from(count) << 32);
+        claim.commit(Head::slab(number as u32).words(), 8);
+        let returned = lanes.peer_returned(number);
+        let slab = Some(Slab::new(segment.into_region(), each, count, returned));
+        match self.slabs.get_mut(number) {
+            Some(place) => *place = slab,
+            None => self.slabs.push(slab),
+        }
+        self.sent.push_back(Sent::Control(Kind::Slab));
+        Some(())
+    }
+
+    fn retire(&mut self) -> Option<()> {
+        let lanes = &self.carrier.lanes;
+        let count = self.slabs.len();
+        let idle = |number: &usize| self.slabs[*number].is_some() && self.is_idle(*number);
+        let Some(number) = (0..count).find(idle) else { return Some(()) };
+        let claim = lanes.claim(1, 1).ok()?;
+        claim.commit(Head::retire(number as u32).words(), 0);
+        self.slabs[number] = None;
+        self.sent.push_back(Sent::Control(Kind::Retire));
+        Some(())
+    }
+
+    /// Whether all buffers of a slab have come back.
+    fn is_idle(&self, number: usize) -> bool {
+        let returned = self.carrier.lanes.peer_returned(number);
+        self.slabs[number].as_ref().is_none_or(|slab| slab.is_idle(returned))
+    }
+
+    /// Reads the next frame of the peer's, if it has come.
+    fn read(&mut self, peer: &mut End) {
+        let Some(words) = self.carrier.lanes.look().unwrap() else { return };
+        let head = Head::parse(words).unwrap();
+        let sent = peer.sent.pop_front().expect("nothing comes twice");
+        let reader = self.carrier.lanes.reader();
+        match (head.kind, sent) {
+            (Kind::Oneway, Sent::Frame(bytes)) => {
+                assert_eq!(head.flags.offset_of(Flags::PLACED), None);
+                let mut came = vec![0; (words[0] >> 32) as usize];
+                reader.read(0, &mut came);
+                assert!(came == bytes, "a frame of {} bytes", bytes.len());
+                reader.advance();
+            }
+            (Kind::Oneway, Sent::Placed(bytes)) => {
+                assert_eq!(head.flags.offset_of(Flags::PLACED), Some(0));
+                let Placed { slab, index, len } = Placed::from_u64(reader.read_word(0));
+                let slab = self.borrowed[usize::from(slab)].as_ref().unwrap();
+                let loan = slab.take(index.into(), len as usize).unwrap();
+                let mut came = vec![0; len as usize];
+                loan.read(0, &mut came);
+                assert!(came == bytes, "{} bytes in a buffer", bytes.len());
+                self.loans.push(loan);
+                reader.advance();
+            }
+            (kind, Sent::Control(other)) if kind == other => self.control(words, kind),
+            (kind, sent) => panic!("{kind:?} in place of {sent:?}"),
+        }
+        self.read += 1;
+        self.carrier.lanes.publish_progress();
+        self.carrier.lanes.publish_accepted(self.read);
+    }
+
+    fn control(&mut self, words: [u64; 3], kind: Kind) {
+        let number = words[1] as u32 as usize;
+        match kind {
+            Kind::Switch => {
+                let region = self.segment((words[1] >> 32) as u32).open().unwrap();
+                self.carrier.lanes.reader().advance();
+                return self.carrier.lanes.grow_reader(region);
+            }
+            Kind::Slab => {
+                let shape = self.carrier.lanes.reader().read_word(0);
+                let region = self.segment(SLAB_GENERATION + self.announced).open().unwrap();
+                self.announced += 1;
+                let (each, count) = (shape as u32 as usize, (shape >> 32) as u32);
+                let returns = self.carrier.lanes.returns_for(number);
+                let slab = Some(Arc::new(Borrowed::new(region, each, count, returns)));
+                match self.borrowed.get_mut(number) {
+                    Some(place) => *place = slab,
+                    None => self.borrowed.push(slab),
+                }
+            }
+            _ => assert_eq!(self.borrowed[number].take().unwrap().held(), 0),
+        }
+        self.carrier.lanes.reader().advance();
+    }
+
+    fn segment(&mut self, generation: u32) -> Segment {
+        let is_it = |segment: &Segment| segment.generation == generation;
+        if !self.segments.iter().any(is_it) {
+            self.hear();
+        }
+        let at = self.segments.iter().position(is_it).expect("a segment comes before its frame");
+        self.segments.remove(at)
+    }
+
+    /// Takes what has come but frames.
+    pub(crate) fn hear(&mut self) -> Drained {
+        let mut drained = self.carrier.drain().unwrap();
+        self.segments.append(&mut drained.segments);
+        drained
+    }
+
+    /// Whether everything was written, read by the peer, and given back.
+    pub(crate) fn is_done(&self, peer: &End) -> bool {
+        self.script.is_empty()
+            && self.sent.is_empty()
+            && peer.loans.is_empty()
+            && (0..self.slabs.len()).all(|number| self.is_idle(number))
+            && self.carrier.lanes.peer_accepted() <= peer.read
+    }
+}
+
+fn content(len: usize, random: &mut Random) -> Vec<u8> {
+    let from = random.below(u64::MAX);
+    (0..len as u64).map(|at| (from.wrapping_add(at.wrapping_mul(from | 1)) >> 24) as u8).collect()
+}
