@@ -131,10 +131,10 @@ impl Dispatcher {
     fn await_output(&self, session: &Session) {
         let Some(key) = session.noted.key.get() else { return };
         let waits = session.carrier.has_output();
-        if waits != session.noted.awaits_output.replace(waits) {
-            if let Some(socket) = session.carrier.socket() {
-                self.events.reactor.change(socket, Source::Place(key), waits);
-            }
+        if waits != session.noted.awaits_output.replace(waits)
+            && let Some(socket) = session.carrier.socket()
+        {
+            self.events.reactor.change(socket, Source::Place(key), waits);
         }
     }
 
