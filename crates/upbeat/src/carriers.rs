@@ -1,8 +1,13 @@
 //! What carries the sessions of a node or a handle, as the application says it or the environment.
 
-use upbeat_core::name::{NodeName, ProgramId};
+use crate::error::BuildError;
+use crate::remote::Remote;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::{Ipv4Addr, SocketAddr};
+use upbeat_core::name::{NodeName, ProgramId, ProgramName};
 use upbeat_transport::error::{HomeError, OpenError};
 use upbeat_transport::home::Home;
+use upbeat_transport::identity::Identity;
 use upbeat_transport::opening::Opening;
 use upbeat_transport::place::Place;
 use upbeat_transport::{local, shared};
@@ -24,7 +29,15 @@ pub(crate) enum Carriers {
     Streams,
     /// Shared memory, within a process too.
     Memory,
+    /// TCP through the loopback interface, within a process too.
+    Tcp,
+    /// The same under TLS.
+    Tls,
 }
+
+/// Ports of tests: below those that the system gives to connections.
+const PORT_MIN: u16 = 10_000;
+const PORTS: u16 = 20_000;
 
 impl Carriers {
     /// What the application says, or the environment.
@@ -32,6 +45,8 @@ impl Carriers {
         match std::env::var(CARRIER_VARIABLE).as_deref() {
             Ok("stream") => return Carriers::Streams,
             Ok("shared") => return Carriers::Memory,
+            Ok("tcp") => return Carriers::Tcp,
+            Ok("tls") => return Carriers::Tls,
             _ => {}
         }
         let of_environment = || std::env::var_os(MEMORY_VARIABLE).is_none_or(|text| text != "0");
@@ -52,11 +67,46 @@ impl Carriers {
             (_, false, name) => Home::local(program, name)?,
             (Carriers::Any | Carriers::Memory, true, None) => Home::of_handle(program)?,
             (Carriers::Any | Carriers::Memory, true, name) => Home::new(program, name)?,
-            (Carriers::NoMemory | Carriers::Streams, true, name) => {
-                Home::without_memory(program, name)?
-            }
+            (_, true, name) => Home::without_memory(program, name)?,
         };
         Ok(if self == Carriers::Streams { home.over_streams_alone() } else { home })
+    }
+
+    /// Returns the terms on which nodes of other hosts are met. Where a test has every session go over a network,
+    /// a node listens at the address that follows from its name, and messages go as they are, or under TLS by the
+    /// identity that lies beside the directory of the sockets.
+    pub(crate) fn terms(
+        self,
+        mut remote: Remote,
+        place: Option<&Place>,
+        program: &ProgramName,
+        name: Option<&NodeName>,
+    ) -> Result<Remote, BuildError> {
+        let (Carriers::Tcp | Carriers::Tls, Some(place)) = (self, place) else { return Ok(remote) };
+        if let (None, Some(name)) = (&remote.listen, name) {
+            let at = loopback(place, program, name, std::process::id());
+            remote.listen = Some(at.to_string());
+        }
+        if remote.is_unprotected() {
+            remote.plaintext = self == Carriers::Tcp;
+        }
+        if remote.is_unprotected() {
+            let path = place.directory().with_extension("pem");
+            remote.identity = Some(Identity::load(path).map_err(BuildError::Identity)?);
+        }
+        Ok(remote)
+    }
+
+    /// Returns the address of a node of this host, where a test has every session go over a network.
+    pub(crate) fn address(
+        self,
+        place: Option<&Place>,
+        program: &ProgramName,
+        name: &NodeName,
+    ) -> Option<SocketAddr> {
+        let (Carriers::Tcp | Carriers::Tls, Some(place)) = (self, place) else { return None };
+        let pid = shared::process_of(place, program, name)?;
+        Some(loopback(place, program, name, pid))
     }
 
     /// Calls a node: of this process first, if it may be met there.
@@ -78,4 +128,16 @@ impl Carriers {
             (_, here) => here,
         }
     }
+}
+
+/// Returns the address of the node of a name and a process. Addresses of different nodes differ: one of 2^38 is
+/// chosen by a hash, which is the same in every process of a build.
+fn loopback(place: &Place, program: &ProgramName, name: &NodeName, pid: u32) -> SocketAddr {
+    let mut hasher = DefaultHasher::new();
+    (place.socket_path(program, name), pid).hash(&mut hasher);
+    let [a, b, c, ports @ ..] = hasher.finish().to_be_bytes();
+    let port = PORT_MIN + u16::from_be_bytes([ports[0], ports[1]]) % PORTS;
+    // Neither the address that everybody uses nor those of networks and broadcasts.
+    let ip = Ipv4Addr::new(127, a.max(1), b, c.clamp(1, 254));
+    SocketAddr::from((ip, port))
 }

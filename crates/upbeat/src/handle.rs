@@ -307,7 +307,8 @@ impl HandleBuilder {
         let (waiting, longest) = (self.waiting, self.longest);
         let carriers = Carriers::of(self.shared_memory);
         let (sampling, pages) = (sampling(self.sampling)?, pages(&to, place.is_some()));
-        let remote = self.remote.settled(program.name(), None)?;
+        let remote = carriers.terms(self.remote, place.as_ref(), program.name(), None)?;
+        let remote = remote.settled(program.name(), None)?;
         let target =
             Target { program, place, carriers, to, remote, waiting, longest, sampling, pages };
         Ok(open(target, until)?)

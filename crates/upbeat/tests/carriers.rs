@@ -85,6 +85,34 @@ fn sides_that_may_not_share_memory_do_without() {
     }
 }
 
+/// What a run is asked for by `UPBEAT_TEST_CARRIER` it has: of a peer at an address, errors name that.
+#[test]
+fn sessions_go_over_what_the_environment_asks_for() {
+    let _watchdog = Watchdog::new("a carrier of the environment", 60);
+    let _alone = alone();
+    let directory = Directory::new();
+    let place = directory.path();
+    let mut server = start("usual server", &place);
+    let node = client(&place, Waiting::Adaptive);
+    let handle = upbeat::handle::builder().program(PROGRAM).directory(&place);
+    let handle: WorkHandle = handle.connect("server").unwrap();
+    node.block_on(async {
+        let work = connected(&node, "server").await;
+        let of_node = node.spawn({
+            let work = work.clone();
+            async move { work.forever().await }
+        });
+        let of_handle = node.spawn(async move { handle.forever().await });
+        while soon(work.waiting()).await.unwrap().0 < 2 {}
+        assert_eq!(maps_lanes(server.child.id()), !common::over_streams());
+        server.kill();
+        for ended in [soon(of_node).await, soon(of_handle).await] {
+            let text = ended.unwrap().unwrap_err().to_string();
+            assert_eq!(text.contains("(127."), common::over_network(), "{text}");
+        }
+    });
+}
+
 /// A million calls go over one stream, where so many are asked for.
 #[test]
 fn calls_go_on_and_on() {
@@ -196,6 +224,9 @@ fn resident() -> u64 {
 /// Two containers with nothing in common but the directory of the sockets.
 #[test]
 fn containers_that_share_a_socket_alone_communicate() {
+    if !common::on_one_host("the containers share a socket") {
+        return;
+    }
     let flags = ["-m", "-i", "-p", "-u", "-f", "--kill-child=SIGKILL"];
     let mut tried = Command::new("unshare");
     let tried = tried.args(flags).arg("true").stderr(Stdio::null()).status();

@@ -17,6 +17,7 @@ use upbeat_transport::identity::Identity;
 use upbeat_transport::tls::{Secured, Shake, TlsError};
 
 const HOUR: i64 = 3600;
+const MONTH: i64 = 30 * 24 * HOUR;
 
 /// A directory of a test's own, which goes with it.
 pub(crate) struct Scratch(pub(crate) PathBuf);
@@ -64,7 +65,7 @@ pub(crate) struct Authority(pub(crate) CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
     pub(crate) fn new() -> Authority {
-        let mut params = params(&[], -HOUR, 24 * HOUR);
+        let mut params = params(&[], -HOUR, MONTH);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, "the authority of tests");
         Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
@@ -79,7 +80,15 @@ impl Authority {
 
     /// The text of an identity for these names.
     pub(crate) fn text(&self, uris: &[&str]) -> String {
-        let Issued { certificate, key } = self.issue(uris, -HOUR, HOUR);
+        self.text_of(self.issue(uris, -HOUR, HOUR))
+    }
+
+    /// The text of an identity for these names that is valid for so long that no node warns of its end.
+    pub(crate) fn lasting(&self, uris: &[&str]) -> String {
+        self.text_of(self.issue(uris, -HOUR, MONTH))
+    }
+
+    fn text_of(&self, Issued { certificate, key }: Issued) -> String {
         [self.0.pem(), certificate.pem(), key.serialize_pem()].concat()
     }
 }

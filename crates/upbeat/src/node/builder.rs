@@ -387,12 +387,13 @@ impl Builder {
     pub fn build(self) -> Result<Node, BuildError> {
         let name = NodeName::new(&self.name).map_err(BuildError::Name)?;
         let program = program_id(self.program.as_deref())?;
-        let remote = self.remote.settled(program.name(), Some(&name))?;
+        let place = if self.local_only { None } else { Some(place(self.directory)?) };
         let carriers = Carriers::of(self.shared_memory);
+        let remote = carriers.terms(self.remote, place.as_ref(), program.name(), Some(&name))?;
+        let remote = remote.settled(program.name(), Some(&name))?;
         let home = carriers.home(program, Some(name), !self.local_only);
         let home = home.map_err(BuildError::Home)?;
         home.unshared().into_iter().for_each(memory_is_refused);
-        let place = if self.local_only { None } else { Some(place(self.directory)?) };
         let counters = match Counters::create(Counter::COUNT, &self.name, home.incarnation()) {
             // Nobody can look at them then.
             Err(error) if error.is_refused() => {

@@ -65,6 +65,10 @@ impl Node {
         began_ms: u64,
     ) -> Result<Rc<Session>, OpenError> {
         let settings = &self.inner.settings;
+        let program = self.inner.home.program().name();
+        if let Some(at) = settings.carriers.address(settings.place.as_ref(), program, to.node()) {
+            return self.try_at(to, at, began_ms + CONNECT_MS_MAX).await;
+        }
         let call = |home: &Home, session, now_ms| {
             let (place, times) = (settings.place.as_ref(), [now_ms, began_ms]);
             settings.carriers.connect(home, place, to.node(), session, times)

@@ -2,7 +2,7 @@
 
 use crate::common::server::{KINDS, Kind, Stand};
 use crate::common::work::{Division, WorkClient, WorkHandle};
-use crate::common::{PROGRAM, Watchdog, block_on, until};
+use crate::common::{PROGRAM, Watchdog, block_on, on_one_host, until};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
@@ -14,6 +14,8 @@ use upbeat_core::bill::way::{CALL, Happened, Manner, ONEWAY, Point, WAYS};
 use upbeat_memory::samples::{Record, SamplesView, observe};
 use upbeat_memory::ticks::ticks_per_second;
 
+/// Why none of these tests is one of sessions over a network.
+const UNSAMPLED: &str = "messages between hosts are not sampled";
 const LONG: Duration = Duration::from_secs(20);
 
 /// A record, with its texts instead of their numbers.
@@ -88,6 +90,9 @@ impl Stand {
 
 #[test]
 fn every_sampled_call_is_written_down_at_its_caller_until_none_is_wanted() {
+    if !on_one_host(UNSAMPLED) {
+        return;
+    }
     let _watchdog = Watchdog::new("samples of calls", 120);
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
@@ -126,6 +131,9 @@ fn every_sampled_call_is_written_down_at_its_caller_until_none_is_wanted() {
 
 #[test]
 fn one_way_messages_are_written_down_at_their_receiver() {
+    if !on_one_host(UNSAMPLED) {
+        return;
+    }
     let _watchdog = Watchdog::new("samples of one-way messages", 120);
     for kind in KINDS {
         let mut stand = Stand::new(kind, Waiting::Adaptive);
@@ -170,6 +178,9 @@ fn one_way_messages_are_written_down_at_their_receiver() {
 
 #[test]
 fn promoted_handlers_say_what_they_waited_for() {
+    if !on_one_host(UNSAMPLED) {
+        return;
+    }
     let _watchdog = Watchdog::new("samples of promoted handlers", 120);
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
@@ -229,6 +240,9 @@ fn promoted_handlers_say_what_they_waited_for() {
 
 #[test]
 fn calls_that_fail_or_are_given_up_are_lost_and_harm_no_others() {
+    if !on_one_host(UNSAMPLED) {
+        return;
+    }
     let _watchdog = Watchdog::new("samples of failures", 120);
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
@@ -264,6 +278,9 @@ fn calls_that_fail_or_are_given_up_are_lost_and_harm_no_others() {
 /// sessions of the handle; its one-way messages by their receiver.
 #[test]
 fn messages_of_handles_are_written_down() {
+    if !on_one_host(UNSAMPLED) {
+        return;
+    }
     let _watchdog = Watchdog::new("samples of handles", 120);
     const CALLS: u64 = 400;
     for kind in KINDS {
@@ -337,6 +354,9 @@ impl<F: Future + Unpin> Future for Elsewhere<F> {
 
 #[test]
 fn an_answer_that_was_copied_says_so() {
+    if !on_one_host(UNSAMPLED) {
+        return;
+    }
     let _watchdog = Watchdog::new("samples of copied answers", 60);
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
@@ -357,6 +377,9 @@ fn an_answer_that_was_copied_says_so() {
 
 #[test]
 fn one_in_so_many_is_sampled() {
+    if !on_one_host(UNSAMPLED) {
+        return;
+    }
     let _watchdog = Watchdog::new("one in so many", 60);
     let stand = Stand::new(Kind::Shared, Waiting::Adaptive);
     stand.node.block_on(async {

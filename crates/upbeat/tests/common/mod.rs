@@ -3,11 +3,16 @@
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
 pub(crate) mod process;
+/// Authorities and identities, as the transport's tests make them.
+#[path = "../../../transport/tests/secure/mod.rs"]
+pub(crate) mod secure;
 pub(crate) mod server;
 pub(crate) mod work;
 
+use std::fs::File;
 use std::future::Future;
 use std::io::{Write, stderr};
+use std::os::unix::fs::OpenOptionsExt;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -81,7 +86,11 @@ impl Directory {
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 made => {
                     made.unwrap();
-                    return Directory(path);
+                    let directory = Directory(path);
+                    if carrier() == "tls" {
+                        directory.identify();
+                    }
+                    return directory;
                 }
             }
         }
@@ -89,6 +98,15 @@ impl Directory {
 
     pub(crate) fn path(&self) -> PathBuf {
         self.0.join("sockets")
+    }
+
+    /// Writes the identity by which the nodes and handles of this directory meet under TLS.
+    fn identify(&self) {
+        let path = self.path().with_extension("pem");
+        let text = secure::Authority::new().lasting(&[&format!("upbeat://{PROGRAM}/*")]);
+        let mut options = File::options();
+        let mut file = options.write(true).create_new(true).mode(0o600).open(path).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
     }
 }
 
@@ -231,9 +249,38 @@ impl Random {
     }
 }
 
-/// Whether every session of this run goes over a byte stream.
+/// What carries every session of this run, if it is said.
+fn carrier() -> String {
+    std::env::var("UPBEAT_TEST_CARRIER").unwrap_or_default()
+}
+
+/// Whether every session of this run goes over a byte stream: on this host, or over a network.
 pub(crate) fn over_streams() -> bool {
-    std::env::var("UPBEAT_TEST_CARRIER").is_ok_and(|carrier| carrier == "stream")
+    carrier() == "stream" || over_network()
+}
+
+/// Whether every session of this run goes over TCP, or under TLS.
+pub(crate) fn over_network() -> bool {
+    matches!(&*carrier(), "tcp" | "tls")
+}
+
+/// Whether nothing of this run is encrypted, which takes memory of its own; where it is, what is left out is said
+/// aloud.
+pub(crate) fn in_plaintext(what: &str) -> bool {
+    let in_plaintext = carrier() != "tls";
+    if !in_plaintext {
+        println!("left out under TLS: {what}");
+    }
+    in_plaintext
+}
+
+/// Whether nodes of this run meet as nodes of one host do, which is what a test is about; where not, what is left
+/// out is said aloud.
+pub(crate) fn on_one_host(what: &str) -> bool {
+    if over_network() {
+        println!("left out over a network: {what}");
+    }
+    !over_network()
 }
 
 /// Whether sessions of this run share memory, which is what a test is about; where not, what is left out is

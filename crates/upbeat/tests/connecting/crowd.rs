@@ -110,7 +110,7 @@ fn crowd(number: usize, place: &Path) {
                 called.fetch_add(u64::from(sum.is_ok()), Ordering::Relaxed);
                 begin.wait();
             };
-            std::thread::Builder::new().stack_size(128 << 10).spawn(run).unwrap()
+            std::thread::Builder::new().stack_size(512 << 10).spawn(run).unwrap()
         })
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());

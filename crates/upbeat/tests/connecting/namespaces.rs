@@ -2,7 +2,7 @@
 
 use crate::common::process::{Other, end_with_input, input_ends, say};
 use crate::common::work::{WorkClient, WorkServer, Worker};
-use crate::common::{Directory, PROGRAM, Watchdog, node, soon};
+use crate::common::{Directory, PROGRAM, Watchdog, node, on_one_host, soon};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -98,7 +98,7 @@ fn both_wait(place: &Path) {
 
 #[test]
 fn two_pid_namespaces_communicate() {
-    if !may_unshare() {
+    if !on_one_host("the namespaces have sockets in common") || !may_unshare() {
         return;
     }
     let _watchdog = Watchdog::new("PID namespaces", 120);
@@ -135,7 +135,7 @@ fn two_pid_namespaces_communicate() {
 /// From a namespace its parent's processes have no number; the parent sees all.
 #[test]
 fn a_pid_namespace_and_its_parent_communicate() {
-    if !may_unshare() {
+    if !on_one_host("the namespaces have sockets in common") || !may_unshare() {
         return;
     }
     let _watchdog = Watchdog::new("a PID namespace and its parent", 120);

@@ -4,10 +4,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-/// Authorities and identities, as the transport's tests make them.
-#[path = "../../../transport/tests/secure/mod.rs"]
-mod secure;
-
 mod bounds;
 
 mod strangers;
@@ -18,7 +14,7 @@ mod wrong;
 
 use common::process::{Other, input_ends, part, say};
 use common::work::{WorkClient, WorkHandle, WorkServer, Worker, handle_works, works};
-use common::{Directory, PROGRAM, Watchdog, alone, setting, soon};
+use common::{Directory, PROGRAM, Watchdog, alone, secure, setting, soon};
 use rustix::process::Signal as Deadly;
 use std::cell::RefCell;
 use std::rc::Rc;

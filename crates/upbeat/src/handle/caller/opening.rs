@@ -9,6 +9,7 @@ use crate::call::Until;
 use crate::error::{CallError, ConnectError};
 use crate::reactor::timespec;
 use crate::remote::{Attempts, resolve};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use upbeat_core::address::Address;
@@ -88,7 +89,10 @@ impl Wanted<'_> {
 
     /// Tries to open a session on this host once. The time is counted from the first attempt on.
     fn open_by_name(self) -> Result<Carrier, ConnectError> {
-        let Target { place, carriers, to, .. } = self.target;
+        let Target { place, carriers, to, program, .. } = self.target;
+        if let Some(at) = carriers.address(place.as_ref(), program.name(), to.node()) {
+            return self.try_at(at, CONNECT_MS_MAX);
+        }
         let times = [self.passed_ms(), 0];
         let opening = carriers.connect(self.home, place.as_ref(), to.node(), 0, times);
         self.finish(opening.map_err(ConnectError::Open)?)
@@ -97,20 +101,25 @@ impl Wanted<'_> {
     /// Tries to open a session at each of the addresses that a host has.
     fn open_at(self, address: &Address) -> Result<Carrier, ConnectError> {
         let mut attempts = Attempts::new(resolve(address).map_err(ConnectError::Open)?);
-        let (name, terms) = (self.target.to.node(), self.target.remote.terms());
         loop {
             let now_ms = self.passed_ms();
             let end_ms = CONNECT_MS_MAX.min(now_ms.saturating_add(self.left_ns() / 1_000_000));
             let Some((at, until_ms)) = attempts.next(now_ms, end_ms) else {
                 return Err(ConnectError::Open(attempts.into_error(address)));
             };
-            let times = [now_ms, until_ms];
-            let opening = upbeat_transport::remote::connect(self.home, name, at, 0, times, &terms);
-            match opening.map_err(ConnectError::Open).and_then(|opening| self.finish(opening)) {
+            match self.try_at(at, until_ms) {
                 Err(ConnectError::Open(error)) => attempts.failed(error),
                 opened => return opened,
             }
         }
+    }
+
+    /// Tries to open a session at one address, until a time at most.
+    fn try_at(self, at: SocketAddr, until_ms: u64) -> Result<Carrier, ConnectError> {
+        let (name, terms) = (self.target.to.node(), self.target.remote.terms());
+        let times = [self.passed_ms(), until_ms];
+        let opening = upbeat_transport::remote::connect(self.home, name, at, 0, times, &terms);
+        self.finish(opening.map_err(ConnectError::Open)?)
     }
 
     /// Takes the steps of an opening, waiting for each.
