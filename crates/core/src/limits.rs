@@ -182,6 +182,10 @@ pub const BOARD_HEADER_BYTES: usize = LINE_BYTES;
 /// Sessions of one node: the bytes of its board behind its header, one each.
 pub const SESSIONS_PER_NODE_MAX: usize = BOARD_BYTES - BOARD_HEADER_BYTES;
 
+/// Sessions of one node with nodes of other hosts, which have no byte on the board: each takes a descriptor, of
+/// which a process has fewer.
+pub const REMOTE_SESSIONS_MAX: usize = (1 << 16) - SESSIONS_PER_NODE_MAX;
+
 /// Bytes of the name of a node, such as `worker/3`. A socket path must hold it.
 pub const NAME_BYTES_MAX: usize = 64;
 

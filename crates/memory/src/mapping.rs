@@ -1,4 +1,4 @@
-//! Pages of a file mapped into this process.
+//! Pages mapped into this process: of a file, or zeroed ones of its own.
 //!
 //! What is mapped, and whether it is safe to, is decided by whoever maps.
 
@@ -46,6 +46,20 @@ impl Mapping {
         Ok(mapping)
     }
 
+    /// Maps zeroed pages of this process's own, which take memory as they are touched.
+    pub(crate) fn own(bytes: usize) -> Result<Mapping, Unmapped> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
+        let base = unsafe {
+            rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, access, MapFlags::PRIVATE)
+        };
+        let base = base.map_err(|error| Unmapped { act: "mmap", error })?;
+        match NonNull::new(base.cast::<u8>()) {
+            Some(base) => Ok(Mapping { base, bytes, writable: true, made: Process::this() }),
+            None => Err(Unmapped { act: "mmap", error: Errno::FAULT }),
+        }
+    }
+
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.base
     }
@@ -65,8 +79,8 @@ impl Drop for Mapping {
         if !self.made.is_this() {
             return;
         }
-        // SAFETY: the range was mapped by `new`, and no region is left that points into it.
-        // A failure would mean that the range was never mapped, which `new` rules out.
+        // SAFETY: the range was mapped by `new` or `own`, and no region is left that points into it.
+        // A failure would mean that the range was never mapped, which both rule out.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }

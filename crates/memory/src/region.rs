@@ -38,7 +38,7 @@ pub(crate) enum Backing {
     Heap(#[allow(dead_code)] Arc<[AtomicU64]>),
     /// Words on this process's heap that came from the system as zeros.
     Zeroed(#[allow(dead_code)] crate::fresh::Zeroed),
-    /// A mapping of a shared segment.
+    /// A mapping of a shared segment, or of pages of this process's own.
     Mapped(#[allow(dead_code)] crate::mapping::Mapping),
 }
 

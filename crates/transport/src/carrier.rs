@@ -90,35 +90,25 @@ impl Carrier {
         Carrier { lanes, peer, kind, page, rung: Cell::new(0), way, unshared: None }
     }
 
-    /// A session over a byte stream: over a connected stream socket, with our number of the session.
+    /// A session over a byte stream: over a connected stream socket.
     /// The socket of the handshake is closed when nobody polls it any more.
     pub(crate) fn over_stream(
         socket: OwnedFd,
-        session: usize,
         peer: Peer,
         old: Option<OwnedFd>,
         unshared: Option<Arc<str>>,
     ) -> Carrier {
-        Carrier {
-            unshared,
-            ..Carrier::over_pipe(Pipe::Plain(socket), session, peer, old, Kind::Stream)
-        }
+        Carrier { unshared, ..Carrier::over_pipe(Pipe::Plain(socket), peer, old, Kind::Stream) }
     }
 
-    /// A session with a node of another host, over a connection, with our number of the session.
-    pub(crate) fn over_network(pipe: Pipe, session: usize, peer: Peer) -> Carrier {
+    /// A session with a node of another host, over a connection.
+    pub(crate) fn over_network(pipe: Pipe, peer: Peer) -> Carrier {
         let kind = if pipe.is_plain() { Kind::Tcp } else { Kind::Tls };
-        Carrier::over_pipe(pipe, session, peer, None, kind)
+        Carrier::over_pipe(pipe, peer, None, kind)
     }
 
-    fn over_pipe(
-        pipe: Pipe,
-        session: usize,
-        peer: Peer,
-        old: Option<OwnedFd>,
-        kind: Kind,
-    ) -> Carrier {
-        let (stream, lanes) = Stream::new(pipe, session as u64, peer.session);
+    fn over_pipe(pipe: Pipe, peer: Peer, old: Option<OwnedFd>, kind: Kind) -> Carrier {
+        let (stream, lanes) = Stream::new(pipe);
         let page = Region::heap(PAGE_WORDS);
         // Its peer is told by bytes on the socket, and so it never sleeps as far as this side knows.
         let _ = NodePage::new(page.clone(), peer.incarnation);
@@ -223,6 +213,13 @@ impl Carrier {
     pub fn rest(&self) {
         if let Way::Stream { stream, .. } = &self.way {
             stream.rest();
+        }
+    }
+
+    /// Over a stream to which nothing has happened for a while: the same, and gives back memory that lies idle.
+    pub fn cool(&self) {
+        if let Way::Stream { stream, .. } = &self.way {
+            stream.cool();
         }
     }
 

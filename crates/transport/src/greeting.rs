@@ -351,7 +351,7 @@ impl Greeting {
             incarnation,
             session,
         };
-        Carrier::over_network(self.pipe, self.us.session, peer)
+        Carrier::over_network(self.pipe, peer)
     }
 
     /// The connection cannot go on: says why, as far as that is known.

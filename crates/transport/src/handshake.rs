@@ -20,7 +20,8 @@ use std::sync::Arc;
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::{Hello, Passed, Record, Segments, Welcome};
 use upbeat_core::limits::{
-    BOARD_BYTES, CONNECT_MS_MAX, HANDSHAKE_MS_MAX, LANE_BYTES_FIRST, SESSIONS_PER_NODE_MAX,
+    BOARD_BYTES, CONNECT_MS_MAX, HANDSHAKE_MS_MAX, LANE_BYTES_FIRST, REMOTE_SESSIONS_MAX,
+    SESSIONS_PER_NODE_MAX,
 };
 use upbeat_core::name::NodeName;
 use upbeat_memory::board::Note;
@@ -42,13 +43,21 @@ const RECORDS_MAX: usize = 4;
 #[derive(Clone)]
 pub(crate) struct Side {
     pub(crate) card: Arc<Card>,
-    /// The number of the session, and its byte on the board.
+    /// The number of the session, and its byte on the board if the peer is on this host.
     pub(crate) session: usize,
 }
 
 impl Side {
     pub(crate) fn new(card: &Arc<Card>, session: usize) -> Result<Side, OpenError> {
-        let limit = SESSIONS_PER_NODE_MAX;
+        Side::below(SESSIONS_PER_NODE_MAX, card, session)
+    }
+
+    /// A session with a node of another host, which has no byte on the board.
+    pub(crate) fn remote(card: &Arc<Card>, session: usize) -> Result<Side, OpenError> {
+        Side::below(SESSIONS_PER_NODE_MAX + REMOTE_SESSIONS_MAX, card, session)
+    }
+
+    fn below(limit: usize, card: &Arc<Card>, session: usize) -> Result<Side, OpenError> {
         match session < limit {
             true => Ok(Side { card: Arc::clone(card), session }),
             false => Err(OpenError::Session { session, limit }),

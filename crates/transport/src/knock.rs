@@ -149,7 +149,7 @@ fn join(ours: Half, theirs: Half, socket: OwnedFd, stream: Option<OwnedFd>) -> C
         session: session as u64,
     };
     match stream {
-        Some(stream) => Carrier::over_stream(stream, ours.side.session, peer, Some(socket), None),
+        Some(stream) => Carrier::over_stream(stream, peer, Some(socket), None),
         None => {
             let (us, them) = (ours.side.session as u64, session as u64);
             let lanes = Lanes::new(ours.lane, us, theirs.lane, them);

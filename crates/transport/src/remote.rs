@@ -43,7 +43,7 @@ pub fn connect(
     [now_ms, until_ms]: [u64; 2],
     terms: &Terms,
 ) -> Result<Opening, OpenError> {
-    let us = Side::new(home.card(), session)?;
+    let us = Side::remote(home.card(), session)?;
     if !home.is_reachable() {
         return Err(OpenError::LocalOnly);
     }

@@ -14,7 +14,7 @@ mod incoming;
 mod outgoing;
 
 use crate::heard::{BellFault, Drained, OwnSegment};
-use incoming::Incoming;
+use incoming::{Incoming, READ_BYTES};
 use outgoing::Outgoing;
 use std::cell::{Cell, Ref, RefCell};
 use upbeat_core::fault::Rule;
@@ -52,9 +52,10 @@ pub(crate) struct Stream {
 
 impl Stream {
     /// A stream over a pipe, and the lanes that it mirrors.
-    pub(crate) fn new(pipe: Pipe, ours: u64, theirs: u64) -> (Stream, Lanes) {
-        let lane = || Region::heap(LANE_BYTES / WORD);
-        let (mirror, lanes) = Mirror::new(lane(), ours, lane(), theirs);
+    pub(crate) fn new(pipe: Pipe) -> (Stream, Lanes) {
+        let lane = || Region::pages(LANE_BYTES / WORD);
+        // A ring begins beside its lane's header, and not where its number says: an idle lane then has one page.
+        let (mirror, lanes) = Mirror::new(lane(), 0, lane(), 0);
         let stream = Stream {
             pipe: RefCell::new(Some(pipe)),
             mirror,
@@ -211,7 +212,14 @@ impl Stream {
     /// The owner has nothing to do: gives back memory that lies idle.
     pub(crate) fn rest(&self) {
         self.push(Why::Rest);
-        self.incoming.borrow_mut().shrink();
+        self.incoming.borrow_mut().shrink(READ_BYTES);
+    }
+
+    /// Nothing has come for a while: gives back all memory that lies idle.
+    pub(crate) fn cool(&self) {
+        self.push(Why::Rest);
+        self.outgoing.borrow_mut().shrink();
+        self.incoming.borrow_mut().shrink(0);
     }
 
     /// Ships a segment ahead of the frame that will name it.

@@ -6,7 +6,7 @@ mod common;
 use common::{Pair, Stand, frame, receive};
 use rustix::event::PollFlags;
 use upbeat_core::frame::Head;
-use upbeat_core::limits::{PENDING_HANDSHAKES_MAX, SESSIONS_PER_NODE_MAX};
+use upbeat_core::limits::{PENDING_HANDSHAKES_MAX, REMOTE_SESSIONS_MAX, SESSIONS_PER_NODE_MAX};
 use upbeat_transport::carrier::{Carrier, Kind, Rang};
 use upbeat_transport::error::OpenError;
 use upbeat_transport::opening::Step;
@@ -268,7 +268,11 @@ fn the_crowd_at_the_door_is_bounded() {
 #[test]
 fn a_session_number_beyond_the_board_is_refused() {
     over_all(|kind| {
-        let error = Stand::new(kind, "number").connect(SESSIONS_PER_NODE_MAX, 0).err().unwrap();
+        let most = match kind {
+            Kind::Tcp | Kind::Tls => SESSIONS_PER_NODE_MAX + REMOTE_SESSIONS_MAX,
+            _ => SESSIONS_PER_NODE_MAX,
+        };
+        let error = Stand::new(kind, "number").connect(most, 0).err().unwrap();
         assert!(matches!(error, OpenError::Session { .. }), "{error}");
     });
 }

@@ -15,6 +15,8 @@ mod hot;
 
 mod door;
 
+mod table;
+
 mod sessions;
 
 mod arrivals;
@@ -82,6 +84,7 @@ pub use polled::OverRun;
 pub(crate) use promoted::Charge;
 pub(crate) use sessions::{Connecting, OnLost, Settings};
 pub(crate) use streams::{Inlet, Methods as StreamMethods, NodeSession, Outlet};
+pub(crate) use table::Whose;
 
 /// What the dispatcher does with a request.
 pub(crate) trait Method {

@@ -61,6 +61,7 @@ fn the_bounds_are_those_of_the_code() {
         ("SLAB_GENERATION", limits::SLAB_GENERATION as usize),
         ("CALLS_PER_SESSION_MAX", limits::CALLS_PER_SESSION_MAX),
         ("SESSIONS_PER_NODE_MAX", limits::SESSIONS_PER_NODE_MAX),
+        ("REMOTE_SESSIONS_MAX", limits::REMOTE_SESSIONS_MAX),
         ("BOARD_HEADER_BYTES", limits::BOARD_HEADER_BYTES),
         ("METHODS_PER_SESSION_MAX", limits::METHODS_PER_SESSION_MAX),
         ("METHODS_PER_SERVICE_MAX", limits::METHODS_PER_SERVICE_MAX),

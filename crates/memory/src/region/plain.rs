@@ -2,7 +2,7 @@
 
 use super::{Arc, AtomicU64, Backing, Ordering, WORD};
 use crate::sync::AtomicU8;
-use crate::{copy, fresh};
+use crate::{copy, fresh, mapping};
 use std::ptr::NonNull;
 use zerocopy::FromBytes;
 
@@ -92,6 +92,15 @@ impl Region {
         let zeroed = fresh::Zeroed::new(words)?;
         let base = zeroed.base();
         Some(Region { base, words, writable: true, _keep: Arc::new(Backing::Zeroed(zeroed)) })
+    }
+
+    /// Makes a zeroed region of `words` words in pages of its own, of which each takes memory once it is touched.
+    /// On the heap, where the system maps no more.
+    #[must_use]
+    pub fn pages(words: usize) -> Region {
+        let Ok(mapping) = mapping::Mapping::own(words * WORD) else { return Region::heap(words) };
+        let base = mapping.base().cast();
+        Region { base, words, writable: true, _keep: Arc::new(Backing::Mapped(mapping)) }
     }
 
     /// Where `bytes` bytes lie from byte `at` on, for the kernel to read.

@@ -61,6 +61,6 @@ impl Handshake {
             incarnation,
             session,
         };
-        Carrier::over_stream(socket, self.us.session, peer, Some(self.socket), self.unshared)
+        Carrier::over_stream(socket, peer, Some(self.socket), self.unshared)
     }
 }

@@ -73,7 +73,7 @@ impl Listener {
         session: usize,
         now_ms: u64,
     ) -> Result<Option<Opening>, OpenError> {
-        let us = Side::new(home.card(), session)?;
+        let us = Side::remote(home.card(), session)?;
         let socket = match self.accept_socket() {
             Err(Errno::MFILE | Errno::NFILE) => {
                 self.reserve.lend(|| drop(self.accept_socket()));

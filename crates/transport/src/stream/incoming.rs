@@ -26,7 +26,7 @@ use upbeat_memory::slab::is_slab;
 use upbeat_memory::socket::Span;
 
 /// Bytes that are read at once: as a session begins, and where much comes.
-const READ_BYTES: usize = 8 << 10;
+pub(super) const READ_BYTES: usize = 8 << 10;
 const READ_BYTES_MAX: usize = 64 << 10;
 /// Reads before others have their turn.
 const READS_MAX: usize = 16;
@@ -136,9 +136,9 @@ impl Incoming {
         self.longest = longest;
     }
 
-    /// Nothing has come for a while: gives back what a burst has taken.
-    pub(super) fn shrink(&mut self) {
-        if self.start == self.end && self.buffer.len() > READ_BYTES {
+    /// Nothing has come for a while: gives back what a burst has taken, beyond so many bytes.
+    pub(super) fn shrink(&mut self, keep: usize) {
+        if self.start == self.end && self.buffer.len() > keep {
             self.buffer = Vec::new();
         }
     }

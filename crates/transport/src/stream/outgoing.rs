@@ -105,6 +105,13 @@ impl Outgoing {
         !self.broken && (self.is_encoded() || self.goes_on)
     }
 
+    /// Nothing has gone for a while: gives back what was encoded and has gone.
+    pub(super) fn shrink(&mut self) {
+        if !self.is_encoded() {
+            (self.encoded, self.sent) = (Vec::new(), 0);
+        }
+    }
+
     /// Whether something is encoded that was not sent.
     fn is_encoded(&self) -> bool {
         self.sent < self.encoded.len() || self.bulk.is_some()

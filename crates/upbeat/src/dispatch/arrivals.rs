@@ -6,6 +6,7 @@
 use super::Dispatcher;
 use super::door::{Listeners, Outside};
 use super::sessions::{Pending, Place};
+use super::table::Whose;
 use crate::reactor::Source;
 use crate::warning::warn;
 use std::net::SocketAddr;
@@ -14,7 +15,7 @@ use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_core::gate::{Handshake, Prefix};
 use upbeat_core::hello::RefusalCode;
-use upbeat_core::limits::{PENDING_HANDSHAKES_MAX, SESSIONS_PER_NODE_MAX};
+use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
 use upbeat_memory::pool::Key;
 use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
@@ -77,7 +78,8 @@ impl Dispatcher {
         if from == Outside::Hosts {
             self.settings.remote.refresh();
         }
-        self.arrivals(|door, home, place, now| match from {
+        let whose = if from == Outside::Hosts { Whose::Remote } else { Whose::Here };
+        self.arrivals(whose, |door, home, place, now| match from {
             Outside::Processes => door.shared.as_ref()?.accept(home, place, now).transpose(),
             Outside::Hosts if self.opens_at_ns().is_some() || door.is_full(from) => None,
             Outside::Hosts => door.remote.as_ref()?.accept(home, place, now).transpose(),
@@ -167,17 +169,18 @@ impl Dispatcher {
     /// Takes in who has come to the door.
     pub(super) fn arrivals(
         self: &Rc<Self>,
+        whose: Whose,
         accept: impl Fn(&Listeners, &Home, usize, u64) -> Option<Result<Opening, OpenError>>,
     ) {
         for _ in 0..PENDING_HANDSHAKES_MAX {
-            let place = self.next_place();
+            let place = self.next_place(whose);
             // Without a place here a caller is let in only to be told so.
             let number = *place.as_ref().unwrap_or(&0);
             let door = self.peers.door.borrow();
             let accepted = accept(&door.listeners, &self.home, number, self.now_ms());
             drop(door);
             match accepted {
-                Some(Ok(opening)) => self.let_in(opening, place.is_ok()),
+                Some(Ok(opening)) => self.let_in(opening, whose, place.is_ok()),
                 Some(Err(OpenError::Descriptors { .. })) | None => return,
                 Some(Err(_)) => {}
             }
@@ -185,7 +188,7 @@ impl Dispatcher {
     }
 
     /// Begins the handshake of a caller whose connection was accepted, if it may have a session.
-    fn let_in(self: &Rc<Self>, opening: Opening, has_place: bool) {
+    fn let_in(self: &Rc<Self>, opening: Opening, whose: Whose, has_place: bool) {
         let from = caller(&opening);
         if from.is_some() {
             // It was asked before whether one more may be accepted.
@@ -194,7 +197,7 @@ impl Dispatcher {
         match from.filter(|from| !self.peers.gate.borrow().admits(*from)) {
             Some(from) => self.turn_away(opening, from),
             None if !has_place => {
-                let text = format!("{SESSIONS_PER_NODE_MAX} sessions are the most of a node");
+                let text = format!("{} sessions are the most of a node", whose.most());
                 opening.refuse(RefusalCode::TooManySessions, &text);
             }
             // An opening that fails tells its peer, and concerns nobody else.

@@ -1,6 +1,6 @@
 //! Which lanes are looked at each turn, and how the others are found.
 
-use super::{Dispatcher, sessions::Place};
+use super::{Dispatcher, sessions::Place, table::Whose};
 use crate::session::Session;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
@@ -48,8 +48,9 @@ impl Dispatcher {
             if !idle {
                 continue;
             }
+            session.carrier.cool();
             session.carrier.set_attention(false);
-            if session.has_frame() {
+            if session.has_frame() || session.carrier.has_output() {
                 session.carrier.set_attention(true);
                 continue;
             }
@@ -71,10 +72,8 @@ impl Dispatcher {
     pub(super) fn sweep(&self) -> bool {
         let mut noted = Vec::new();
         let places = self.peers.places.borrow();
-        self.home.board().sweep(places.capacity(), |index| {
-            if let Some(Place::Open(session)) =
-                places.key_at(index as u32).and_then(|key| places.get(key))
-            {
+        self.home.board().sweep(Whose::Here.most(), |index| {
+            if let Some(Place::Open(session)) = places.on_board(index) {
                 noted.push(Rc::clone(session));
             }
         });
@@ -85,14 +84,15 @@ impl Dispatcher {
         !noted.is_empty()
     }
 
-    /// Looks at every lane, for a note that was lost.
+    /// Looks at every lane of peers of this host, for a note that was lost. Nothing comes of others but through
+    /// their sockets.
     pub(super) fn sweep_all(&self) {
         self.count(Counter::Sweeps);
         // A list of none takes no memory: nothing is allocated in the steady state.
         let places = self.peers.places.borrow();
         let cold: Vec<_> = places
-            .iter()
-            .filter_map(|(_, place)| match place {
+            .here()
+            .filter_map(|place| match place {
                 Place::Open(session) if !session.noted.hot.get() && session.has_frame() => {
                     Some(Rc::clone(session))
                 }

@@ -3,6 +3,7 @@
 use super::Dispatcher;
 use super::door::{Door, caller_of};
 use super::hot::Hot;
+use super::table::{Table, Whose};
 use crate::carriers::Carriers;
 use crate::contain::contain;
 use crate::error::{Lost, Why};
@@ -25,10 +26,9 @@ use upbeat_core::backoff::connect_delay_ns;
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::Head;
 use upbeat_core::gate::{self, Gate};
-use upbeat_core::limits::SESSIONS_PER_NODE_MAX;
 use upbeat_core::name::NodeName;
 use upbeat_memory::page::State;
-use upbeat_memory::pool::{Key, Pool};
+use upbeat_memory::pool::Key;
 use upbeat_transport::carrier::{Carrier, Kind};
 use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
@@ -102,7 +102,7 @@ impl Connecting {
 
 /// The sessions of a node, and its door.
 pub(super) struct Peers {
-    pub(super) places: RefCell<Pool<Place>>,
+    pub(super) places: RefCell<Table<Place>>,
     /// Those that a turn looks at.
     pub(super) hot: Hot,
     /// Handshakes under way.
@@ -118,7 +118,7 @@ impl Peers {
     /// Returns the peers of a node that begins now.
     pub(super) fn new(terms: gate::Terms) -> Peers {
         Peers {
-            places: RefCell::new(Pool::new(SESSIONS_PER_NODE_MAX as u32)),
+            places: RefCell::default(),
             hot: Hot::default(),
             openings: RefCell::default(),
             door: RefCell::default(),
@@ -141,7 +141,7 @@ impl Dispatcher {
         let places = self.peers.places.borrow();
         places
             .iter()
-            .filter_map(|(_, place)| match place {
+            .filter_map(|place| match place {
                 Place::Open(session) => Some(Rc::clone(session)),
                 Place::Opening(_) => None,
             })
@@ -152,15 +152,22 @@ impl Dispatcher {
     /// as the same, or the peer's process holds the name now.
     pub(crate) fn session_with(&self, to: &NodeAddress) -> Option<Rc<Session>> {
         let name = to.node();
-        let mut sessions = self.sessions();
-        let calls_itself = |session: &Rc<Session>| {
-            session.carrier.peer.name.as_ref() == Some(name) && !session.ending.goodbye.get()
+        let places = self.peers.places.borrow();
+        let sessions = || {
+            places.iter().filter_map(|place| match place {
+                Place::Open(session)
+                    if session.carrier.peer.name.as_ref() == Some(name)
+                        && !session.ending.goodbye.get() =>
+                {
+                    Some(session)
+                }
+                _ => None,
+            })
         };
-        sessions.retain(calls_itself);
         let ours = |session: &&Rc<Session>| session.noted.opened_as.get() == Some(to);
         let proves =
             |session: &&Rc<Session>| to.address().is_none() && self.proves(&session.carrier, name);
-        sessions.iter().find(ours).or_else(|| sessions.iter().find(proves)).cloned()
+        sessions().find(ours).or_else(|| sessions().find(proves)).cloned()
     }
 
     /// Whether a peer that calls itself so has the name.
@@ -189,12 +196,13 @@ impl Dispatcher {
     pub(crate) fn connect(
         self: &Rc<Self>,
         to: &NodeAddress,
+        whose: Whose,
         call: impl FnOnce(&Home, usize, u64) -> Result<Opening, OpenError>,
     ) -> Result<Rc<Connecting>, OpenError> {
         if let Some(connecting) = self.connecting(to) {
             return Ok(connecting);
         }
-        let place = self.next_place()?;
+        let place = self.next_place(whose)?;
         let opening = call(&self.home, place, self.now_ms())?;
         let (outcome, wakers) = (OnceCell::new(), RefCell::default());
         let connecting = Rc::new(Connecting { to: to.clone(), outcome, wakers });
@@ -215,8 +223,9 @@ impl Dispatcher {
     }
 
     /// The number that the next session will have.
-    pub(super) fn next_place(&self) -> Result<usize, OpenError> {
-        self.peers.places.borrow().next_key().map(|key| key.index as usize).ok_or_else(full)
+    pub(super) fn next_place(&self, whose: Whose) -> Result<usize, OpenError> {
+        let key = self.peers.places.borrow().next_key(whose);
+        key.map(|key| key.index as usize).ok_or_else(|| full(whose))
     }
 
     /// Takes in an opening that was made for the next number.
@@ -227,13 +236,13 @@ impl Dispatcher {
     ) -> Result<(), OpenError> {
         let key = {
             let mut places = self.peers.places.borrow_mut();
-            let Some(key) = places.next_key() else { return Err(full()) };
+            let whose = if opening.is_remote() { Whose::Remote } else { Whose::Here };
+            let Some(key) = places.next_key(whose) else { return Err(full(whose)) };
             let failed = |error| OpenError::System { act: "epoll_ctl", error };
             self.events.reactor.add(&opening, Source::Place(key)).map_err(failed)?;
             let pending = Box::new(Pending { opening, connecting, wants_output: false });
-            if places.insert(Place::Opening(pending)).is_err() {
-                return Err(full());
-            }
+            // It has the key that was next.
+            let _ = places.insert(whose, Place::Opening(pending));
             key
         };
         self.peers.openings.borrow_mut().insert(key);
@@ -432,6 +441,6 @@ impl Dispatcher {
     }
 }
 
-fn full() -> OpenError {
-    OpenError::Sessions { limit: SESSIONS_PER_NODE_MAX }
+fn full(whose: Whose) -> OpenError {
+    OpenError::Sessions { limit: whose.most() }
 }

@@ -3,6 +3,7 @@
 use super::Dispatcher;
 use super::door::Outside;
 use super::sessions::Place;
+use super::table::Whose;
 use crate::driver::{Driver, Main, answer, take_frames};
 use crate::error::Why;
 use crate::reactor::{Reactor, Source};
@@ -55,7 +56,7 @@ impl Dispatcher {
                 Source::Process(pid) => self.process_ended(pid),
                 Source::SharedArrivals => self.arrivals_outside(Outside::Processes),
                 Source::RemoteArrivals => self.arrivals_outside(Outside::Hosts),
-                Source::LocalArrivals => self.arrivals(|door, home, place, now| {
+                Source::LocalArrivals => self.arrivals(Whose::Here, |door, home, place, now| {
                     door.local.as_ref()?.accept(home, place, now).transpose()
                 }),
                 Source::Application(id) => {

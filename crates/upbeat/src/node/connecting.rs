@@ -1,7 +1,7 @@
 //! How a node connects to others: by their names on this host, or at their addresses.
 
 use super::Node;
-use crate::dispatch::{Connecting, Dispatcher};
+use crate::dispatch::{Connecting, Dispatcher, Whose};
 use crate::error::ConnectError;
 use crate::remote::{self, Attempts};
 use crate::session::Session;
@@ -73,7 +73,7 @@ impl Node {
             let (place, times) = (settings.place.as_ref(), [now_ms, began_ms]);
             settings.carriers.connect(home, place, to.node(), session, times)
         };
-        self.join(to, call).await
+        self.join(to, Whose::Here, call).await
     }
 
     /// Tries to open a session at each of the addresses that a host has, until a time at most.
@@ -113,17 +113,18 @@ impl Node {
             let times = [now_ms, until_ms];
             upbeat_transport::remote::connect(home, to.node(), at, session, times, &terms)
         };
-        self.join(to, call).await
+        self.join(to, Whose::Remote, call).await
     }
 
     /// Begins to open a session, or joins in where that has begun, and waits for it.
     async fn join(
         &self,
         to: &NodeAddress,
+        whose: Whose,
         call: impl FnOnce(&Home, usize, u64) -> Result<Opening, OpenError>,
     ) -> Result<Rc<Session>, OpenError> {
         let inner: &Rc<Dispatcher> = &self.inner;
-        let connecting: Rc<Connecting> = inner.connect(to, call)?;
+        let connecting: Rc<Connecting> = inner.connect(to, whose, call)?;
         poll_fn(|context| match connecting.poll(context.waker()) {
             Some(outcome) => Poll::Ready(outcome),
             None => {

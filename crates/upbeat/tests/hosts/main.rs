@@ -6,6 +6,8 @@ mod common;
 
 mod bounds;
 
+mod idle;
+
 mod strangers;
 
 mod trust;
@@ -26,6 +28,9 @@ use upbeat::{CallError, Counter, Identity, Lost, Node, Waiting};
 #[test]
 fn other() {
     let Some((part, place)) = part() else { return };
+    if let Some(words) = part.strip_prefix("idle") {
+        return idle::play(words.trim_start());
+    }
     let [program, name, at, identity] = part.split(' ').collect::<Vec<_>>().try_into().unwrap();
     let builder = Node::builder(name).program(program).directory(place).listen(at);
     let node = protected(builder, identity).build().unwrap();
