@@ -1,0 +1,274 @@
+//! Every parser of bytes that a peer or a user writes, against bytes near to good ones.
+//!
+//! A seeded mutator changes good inputs: bits, bytes, words at their bounds, lengths, parts of other inputs. So many
+//! inputs as `UPBEAT_FUZZ_INPUTS` says are parsed. What is parsed stays within its bounds and is written again as
+//! the bytes that it came from; all else breaks a rule, and nothing panics.
+
+use std::time::Instant;
+use upbeat_core::address::{Address, NodeAddress};
+use upbeat_core::bill::taken::Taken;
+use upbeat_core::bind::{BindReply, BindRequest};
+use upbeat_core::fault::Rule;
+use upbeat_core::frame::{Failure, Head};
+use upbeat_core::hello::{
+    Hello, Parsed, Record, Refusal, RefusalCode, Segment, Segments, Streamed, VERSION_MAX, Welcome,
+};
+use upbeat_core::limits::{CHUNK_BYTES_MAX, HELLO_BYTES_MAX, IN_RING_BYTES_MAX, MESSAGE_BYTES_MAX};
+use upbeat_core::name::{NodeName, ProgramId, ProgramName};
+use upbeat_core::signal::Signals;
+use upbeat_core::stream::{self, Chunk, PROGRESS_BYTES_MAX};
+
+/// A generator of numbers that follow from a seed (xorshift64*).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// A number below `most`, which is not 0.
+    fn below(&mut self, most: usize) -> usize {
+        (((self.next() >> 32) * most as u64) >> 32) as usize
+    }
+}
+
+/// A parser: whether it takes these bytes.
+type Parser = fn(&[u8]) -> bool;
+
+fn records() -> Vec<Vec<u8>> {
+    let name = |text: &str| NodeName::new(text).unwrap();
+    let hello = Hello {
+        version_min: 1,
+        version_max: VERSION_MAX,
+        program: ProgramId::named(ProgramName::new("demo").unwrap()),
+        caller: Some(name("worker/3")),
+        wanted: name("counter"),
+        incarnation: 7,
+        pid: 9,
+        memory: true,
+    };
+    let welcome = Welcome { node: name("counter"), incarnation: 8, version: VERSION_MAX };
+    let all = [
+        Record::Hello(hello.clone()),
+        Record::Hello(Hello { caller: None, ..hello }),
+        Record::Welcome(welcome),
+        Record::Segments(Segments { lane_bytes: 8192, board_slot: 3, session: 4 }),
+        Record::Ready,
+        Record::Refusal(Refusal::new(RefusalCode::TooManyOfAddress, "16 sessions are open")),
+        Record::Segment(Segment { generation: 1, bytes: 65_536 }),
+        Record::Stream(Streamed { session: 5 }),
+        Record::Joined(Streamed { session: u64::MAX }),
+    ];
+    all.iter().map(Record::encode).collect()
+}
+
+fn streamed() -> Vec<Vec<u8>> {
+    let written = |write: &dyn Fn(&mut Vec<u8>)| {
+        let mut out = Vec::new();
+        write(&mut out);
+        out
+    };
+    let chunk = Chunk { slab: 3, index: 2, at: 4096, bytes: 1000, whole: 60_000 };
+    let mut progress = vec![0; PROGRESS_BYTES_MAX];
+    progress[1..3].copy_from_slice(&[0x80, 0x0f]);
+    progress[4..8].copy_from_slice(&[0xff; 4]);
+    vec![
+        written(&|out| stream::write_frame(Head::oneway(1, 8).words(), out)),
+        written(&|out| stream::write_frame(Head::slab(4).words(), out)),
+        written(&|out| stream::write_frame(Head::goodbye().words(), out)),
+        written(&|out| stream::write_padding(7, out)),
+        written(&|out| stream::write_segment(Segment { generation: 65_536, bytes: 8192 }, out)),
+        written(&|out| stream::write_chunk(chunk, out)),
+        written(&|out| stream::write_refusal(40, out)),
+        written(&|out| stream::write_end(out)),
+        progress,
+    ]
+}
+
+fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+/// What comes over a byte stream.
+fn parse_streamed(bytes: &[u8]) -> bool {
+    let (head, len) = match stream::parse(bytes) {
+        Ok(Parsed::Complete(head, len)) => (head, len),
+        Ok(Parsed::NeedMore(missing)) => {
+            return check(missing > 0 && bytes.len() + missing <= PROGRESS_BYTES_MAX);
+        }
+        Err(_) => return false,
+    };
+    assert!(len <= bytes.len() && len <= PROGRESS_BYTES_MAX);
+    let mut again = Vec::new();
+    match head {
+        stream::Head::Frame { words, payload } => {
+            assert!(payload as usize <= IN_RING_BYTES_MAX);
+            stream::write_frame(words, &mut again);
+        }
+        stream::Head::Padding { span } => stream::write_padding(span, &mut again),
+        stream::Head::Progress(progress) => progress.write(&mut again),
+        stream::Head::Segment(segment) => {
+            assert!(segment.bytes as usize <= 2 * MESSAGE_BYTES_MAX);
+            stream::write_segment(segment, &mut again);
+        }
+        stream::Head::Buffer(chunk) => {
+            assert!(chunk.bytes as usize <= CHUNK_BYTES_MAX);
+            assert!(chunk.whole as usize <= MESSAGE_BYTES_MAX);
+            stream::write_chunk(chunk, &mut again);
+        }
+        stream::Head::Refusal { bytes } => {
+            assert!(bytes as usize <= HELLO_BYTES_MAX);
+            stream::write_refusal(bytes, &mut again);
+        }
+        stream::Head::End => stream::write_end(&mut again),
+    }
+    check(again == bytes[..len])
+}
+
+/// A record of a handshake.
+fn parse_record(bytes: &[u8]) -> bool {
+    match Record::parse(bytes) {
+        Ok(Parsed::Complete(record, len)) => check(record.encode() == bytes[..len]),
+        Ok(Parsed::NeedMore(missing)) => {
+            check(missing > 0 && bytes.len() + missing <= HELLO_BYTES_MAX)
+        }
+        Err(_) => false,
+    }
+}
+
+/// The head of a frame in a lane.
+fn parse_head(bytes: &[u8]) -> bool {
+    let word = |at: usize| {
+        let word = bytes.get(8 * at..8 * at + 8).map_or([0; 8], |word| word.try_into().unwrap());
+        u64::from_le_bytes(word)
+    };
+    Head::parse([word(0), word(1), word(2)]).is_ok()
+}
+
+fn parse_bind(bytes: &[u8]) -> bool {
+    BindRequest::decode(bytes).is_ok_and(|request| {
+        let _ = BindReply::decode(bytes, &request);
+        check(request.encode() == bytes)
+    })
+}
+
+fn parse_failure(bytes: &[u8]) -> bool {
+    let _ = Taken::decode(bytes);
+    Failure::parse(bytes).is_ok_and(|failure| {
+        let mut again = Vec::new();
+        failure.write(&mut again);
+        check(again == bytes)
+    })
+}
+
+/// The socket of a session, however its bytes are cut.
+fn parse_signals(bytes: &[u8]) -> bool {
+    let (first, second) = bytes.split_at(bytes.len() / 3);
+    let mut signals = Signals::new();
+    [first, second].into_iter().all(|mut part| {
+        let mut left = part.len() + 1;
+        loop {
+            match signals.next(&mut part) {
+                Ok(None) => return check(part.is_empty()),
+                Ok(Some(_)) => left = left.checked_sub(1).expect("a signal takes a byte"),
+                Err(_) => return false,
+            }
+        }
+    })
+}
+
+fn parse_address(bytes: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else { return false };
+    let address = Address::new(text)
+        .is_ok_and(|address| check(Address::new(&address.to_string()) == Ok(address)));
+    let node = NodeAddress::new(text)
+        .is_ok_and(|node| check(NodeAddress::new(&node.to_string()) == Ok(node)));
+    address | node
+}
+
+/// What holds of all that was parsed.
+#[track_caller]
+fn check(holds: bool) -> bool {
+    assert!(holds, "what was parsed is not what was written");
+    true
+}
+
+/// Changes an input in one to four ways.
+fn mutate(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
+    const BOUNDS: [u64; 8] = [0, 1, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, u64::MAX];
+    for _ in 0..=random.below(4) {
+        let at = random.below(bytes.len() + 1).min(bytes.len().saturating_sub(1));
+        match random.below(8) {
+            0 => bytes.truncate(at),
+            1 => bytes.push(random.next() as u8),
+            _ if bytes.is_empty() => {}
+            2 | 3 => bytes[at] ^= 1 << random.below(8),
+            4 => bytes[at] = random.next() as u8,
+            5 => {
+                let word = BOUNDS[random.below(8)].wrapping_add(random.below(3) as u64);
+                let len = [1, 2, 4, 8][random.below(4)].min(bytes.len() - at);
+                bytes[at..at + len].copy_from_slice(&word.to_le_bytes()[..len]);
+            }
+            6 => {
+                let from = random.below(other.len());
+                let len = random.below(16).min(other.len() - from).min(bytes.len() - at);
+                bytes[at..at + len].copy_from_slice(&other[from..from + len]);
+            }
+            _ => drop(bytes.remove(at)),
+        }
+    }
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
+#[test]
+fn no_bytes_go_beyond_a_bound() {
+    let inputs = setting("UPBEAT_FUZZ_INPUTS", 200_000);
+    let seed = setting("UPBEAT_FUZZ_SEED", 1);
+    eprintln!("seed {seed}");
+    let addresses = ["counter@db1.example:7411", "[2001:db8::1]:7411", "10.0.0.1:1", "a/b@[::1]:9"];
+    let targets: [(Parser, Vec<Vec<u8>>); 7] = [
+        (parse_streamed, streamed()),
+        (parse_record, records()),
+        (parse_head, streamed()),
+        (parse_bind, vec![b"\x04\0demo\0\0".to_vec()]),
+        (parse_failure, texts(&["\u{1}no such row", "\u{2}"])),
+        (parse_signals, records()),
+        (parse_address, texts(&addresses)),
+    ];
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let (mut bytes, mut taken) = (Vec::with_capacity(4096), [0_u64; 7]);
+    let began = Instant::now();
+    for _ in 0..inputs {
+        let target = random.below(targets.len());
+        let (parse, good) = &targets[target];
+        let (one, other) = (random.below(good.len()), random.below(good.len()));
+        bytes.clear();
+        bytes.extend_from_slice(&good[one]);
+        mutate(&mut bytes, &good[other], &mut random);
+        taken[target] += u64::from(parse(&bytes));
+    }
+    eprintln!("{inputs} inputs in {:?}; so many were taken: {taken:?}", began.elapsed());
+    // A parser that takes nothing was not tried behind its first bytes.
+    assert!(taken.iter().all(|taken| *taken > 0), "{taken:?}");
+}
+
+/// A rule that is broken is told in words, whatever was seen.
+#[test]
+fn what_breaks_a_rule_is_told() {
+    let mut random = Random(11);
+    let good = records();
+    for round in 0..20_000 {
+        let mut bytes = good[round % good.len()].clone();
+        mutate(&mut bytes, &good[0], &mut random);
+        let rules: [Option<Rule>; 2] = [Record::parse(&bytes).err(), stream::parse(&bytes).err()];
+        for rule in rules.into_iter().flatten() {
+            assert!(!rule.to_string().is_empty());
+        }
+    }
+}
