@@ -206,14 +206,20 @@ pub const fn payload_of(words: &[u64; 3]) -> u64 {
     words[0] >> LEN_SHIFT
 }
 
-/// Appends the head of a frame, whose payload follows.
+/// Returns the head of a frame, whose payload follows.
 #[inline]
-pub fn write_frame(words: [u64; 3], out: &mut Vec<u8>) {
+pub fn frame_head(words: [u64; 3]) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
     head[..8].copy_from_slice(&(words[0] & !0xff).to_le_bytes());
     head[8..16].copy_from_slice(&words[1].to_le_bytes());
     head[16..].copy_from_slice(&words[2].to_le_bytes());
-    out.extend_from_slice(&head);
+    head
+}
+
+/// Appends the head of a frame, whose payload follows.
+#[inline]
+pub fn write_frame(words: [u64; 3], out: &mut Vec<u8>) {
+    out.extend_from_slice(&frame_head(words));
 }
 
 /// Appends padding of so many slots.

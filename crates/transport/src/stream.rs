@@ -31,8 +31,10 @@ const RESTS_MAX: usize = 1024;
 /// What is to be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// Frames, and progress that is due.
+    /// Frames, and progress that is due: none that is small while the owner still reads.
     Turn,
+    /// The same, and all progress that the peer waits for: the owner finds nothing to read.
+    Idle,
     /// The same, and buffers that went back: the owner is about to sleep.
     Rest,
 }
@@ -91,10 +93,11 @@ impl Stream {
     /// Sends what is due, and takes in what has come unless the owner has just read what came before it:
     /// then it answers that first. Returns whether anything came.
     pub(crate) fn pump(&self, lanes: &Lanes) -> bool {
-        self.push(Why::Turn);
         let read = lanes.reader().taken();
+        let has_read = self.read.replace(read) != read;
+        self.push(if has_read { Why::Turn } else { Why::Idle });
         // What lies in the pipe wakes nobody: it is taken in at once.
-        if self.read.replace(read) != read && !self.has_input() {
+        if has_read && !self.has_input() {
             return false;
         }
         self.pull()

@@ -228,7 +228,10 @@ impl Secured {
         let whole = first.len() + then.map_or(0, |then| then.bytes);
         let mut taken = 0;
         while taken < whole {
-            let end = whole.min(taken + BATCH_BYTES);
+            // What is left over beyond a batch is not worth a write of its own.
+            let batch =
+                if whole - taken < BATCH_BYTES + RECORD_BYTES { whole } else { BATCH_BYTES };
+            let end = whole.min(taken + batch);
             encrypt(&mut engine, first, then, taken..end).map_err(|error| error.errno())?;
             taken = end;
             if !engine.flush(self.as_fd())? {

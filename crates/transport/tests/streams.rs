@@ -247,6 +247,32 @@ fn what_is_right_is_taken_however_it_is_cut() {
     }
 }
 
+#[test]
+fn a_long_frame_that_comes_in_parts_is_found_when_it_is_whole() {
+    let payload: Vec<u8> = (0..5000_u32).map(|at| ((at * 7) >> 3) as u8).collect();
+    let mut bytes = framed(Head::oneway(1, 5000));
+    bytes[24..].copy_from_slice(&payload);
+    bytes.extend(framed(Head::oneway(2, 8)));
+    for cut in [25, 2048, 4096, 5023] {
+        let attack = Attack::new("parts");
+        let pump = || (0..3).any(|_| attack.carrier.pump().ended);
+        attack.write(&bytes[..cut]);
+        assert!(!pump());
+        let lanes = &attack.carrier.lanes;
+        assert_eq!(lanes.look(), Ok(None), "{cut} of its bytes have come");
+        attack.write(&bytes[cut..]);
+        assert!(!pump());
+        let words = lanes.look().unwrap().expect("a frame");
+        assert_eq!((words[0] >> 32, words[2] as u16), (5000, 1));
+        let mut came = vec![0; payload.len()];
+        lanes.reader().read(0, &mut came);
+        assert!(came == payload, "cut behind {cut} bytes");
+        lanes.reader().advance();
+        let words = lanes.look().unwrap().expect("the frame behind it");
+        assert_eq!((words[0] >> 32, words[2] as u16), (8, 2));
+    }
+}
+
 /// Bytes near honest ones, and any bytes at all: the session ends or goes on, and nothing else happens.
 #[test]
 fn no_bytes_do_anything_else_than_end_the_session() {

@@ -189,6 +189,12 @@ impl Mirror {
         self.reader.room()
     }
 
+    /// Returns the ring in which the payload of the frame that comes next lies, and its first byte there. It stays
+    /// there until the peer has read it.
+    pub fn payload(&self) -> (Region, usize) {
+        self.reader.payload()
+    }
+
     /// It was shipped.
     pub fn pass(&self) {
         let (before, slot) = (self.reader.taken(), self.reader.slot());
@@ -300,6 +306,13 @@ impl Mirror {
         // A span that is longer than is granted everywhere was granted where it fitted.
         self.writer.find_free(span, taken)?;
         self.writer.claim(span, 0, taken)
+    }
+
+    /// Returns the ring in which the payload of a frame of so many slots will lie, and its first byte there, for a
+    /// frame that comes in parts: it is claimed once it is whole.
+    pub fn place(&self, span: u32) -> Result<(Region, usize), Refused> {
+        // Who has claimed slots notes that no head lies in those behind the first, even if it then drops them.
+        Ok(self.claim(span)?.payload())
     }
 
     /// The peer has padded the rest of its ring.

@@ -35,6 +35,12 @@ impl Reader {
         Reader { ring, next, span: Cell::new(0), taken: Cell::new(0) }
     }
 
+    /// Returns the ring, and the byte of it at which the payload of the next frame lies.
+    #[cfg(not(loom))]
+    pub(crate) fn payload(&self) -> (Region, usize) {
+        (self.ring.region().clone(), self.next.word() * WORD + HEAD)
+    }
+
     /// Goes on in another ring, from its first slot. Slots are counted on.
     ///
     /// # Panics

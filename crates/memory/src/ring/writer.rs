@@ -256,6 +256,13 @@ pub struct Claim<'a> {
 }
 
 impl Claim<'_> {
+    /// Returns the ring, and the byte of it at which the payload lies. What is written there and not committed
+    /// is never taken for a frame.
+    #[cfg(not(loom))]
+    pub(crate) fn payload(&self) -> (Region, usize) {
+        (self.writer.ring.region().clone(), self.writer.next.word() * WORD + HEAD)
+    }
+
     /// Bytes of payload that fit.
     #[inline(always)]
     pub fn room(&self) -> usize {

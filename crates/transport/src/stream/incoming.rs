@@ -1,7 +1,7 @@
 //! What comes in: records of the peer, written into its replica.
 //!
-//! Frames are taken from a buffer of ours once they are whole, for they are short; the bytes of buffers go
-//! straight to where they will lie. Memory is asked for when the frame that names it has come, takes pages only
+//! Frames are taken from a buffer of ours once they are whole, for almost all are short; the bytes of buffers and
+//! of long frames go straight to where they will lie. Memory is asked for when the frame that names it has come, takes pages only
 //! for bytes that came, and is bounded by what the owner reads. Invariant: a record that breaks a
 //! rule changes nothing, and nothing behind it is looked at.
 
@@ -25,12 +25,14 @@ use upbeat_memory::ring::Refused;
 use upbeat_memory::slab::is_slab;
 use upbeat_memory::socket::Span;
 
-/// Bytes that are read at once: as a session begins, and where much comes.
+/// Bytes that are read at once: as a session begins, where many frames come, and where long payloads come, whose
+/// bytes are to be received where they will lie.
 pub(super) const READ_BYTES: usize = 8 << 10;
 const READ_BYTES_MAX: usize = 64 << 10;
+const READ_BYTES_MIN: usize = 2 << 10;
 /// Reads before others have their turn.
 const READS_MAX: usize = 16;
-/// So many bytes of a buffer are received straight into it.
+/// So many bytes of a buffer, or of a frame's payload, are received straight into it.
 const STRAIGHT_BYTES: usize = 4 << 10;
 /// Bytes of the usual buffers of a direction, which are not counted.
 const USES: usize = 3;
@@ -41,7 +43,9 @@ pub(super) struct Incoming {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Where the bytes go that come next, if they are a buffer's.
+    /// Bytes that are read at once.
+    at_once: usize,
+    /// Where the bytes go that come next, if they are a buffer's or those of a long frame.
     filling: Option<Filling>,
     /// Segments that no frame has named yet: their generations and bytes.
     segments: VecDeque<hello::Segment>,
@@ -71,8 +75,10 @@ pub(super) struct Heard {
     pub(super) waits: bool,
 }
 
-/// Bytes of a buffer that are still to come.
+/// Bytes of a buffer, or of a frame in the replica, that are still to come.
 struct Filling {
+    /// The frame that is written once they have come: the words of its head, and the bytes of its payload.
+    frame: Option<([u64; 3], usize)>,
     /// None where nobody will read them.
     region: Option<Region>,
     at: usize,
@@ -106,6 +112,7 @@ impl Default for Incoming {
             buffer: Vec::new(),
             start: 0,
             end: 0,
+            at_once: READ_BYTES,
             filling: None,
             segments: VecDeque::new(),
             named: Vec::new(),
@@ -140,6 +147,7 @@ impl Incoming {
     pub(super) fn shrink(&mut self, keep: usize) {
         if self.start == self.end && self.buffer.len() > keep {
             self.buffer = Vec::new();
+            self.at_once = READ_BYTES;
         }
     }
 
@@ -157,6 +165,11 @@ impl Incoming {
                     if let Err(rule) = self.take(mirror) {
                         self.ending.fail(BellFault::Rule(rule));
                     }
+                    if self.filling.is_some() {
+                        self.at_once = READ_BYTES_MIN;
+                    } else if all {
+                        self.at_once = READ_BYTES_MAX.min(2 * self.at_once);
+                    }
                     if !all {
                         return true;
                     }
@@ -173,12 +186,13 @@ impl Incoming {
         self.make_room();
         let straight = self.filling.as_ref().filter(|filling| filling.left >= STRAIGHT_BYTES);
         let into = straight.and_then(|filling| {
-            let Filling { region, at, left } = filling;
+            let Filling { region, at, left, .. } = filling;
             Some(Span { region: region.as_ref()?, at: *at, bytes: *left })
         });
         let into = into.filter(|_| self.start == self.end);
         let filled = into.map_or(0, |into| into.bytes);
-        let rest = &mut self.buffer[self.end..];
+        let end = self.buffer.len().min(self.end + self.at_once);
+        let rest = &mut self.buffer[self.end..end];
         let room = filled + rest.len();
         let bytes = match pipe.receive(into, rest) {
             Err(Errno::AGAIN) => return Ok(Read::Nothing),
@@ -199,8 +213,8 @@ impl Incoming {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         }
-        if self.buffer.is_empty() {
-            self.buffer = vec![0; READ_BYTES];
+        if self.end == 0 && self.buffer.len() < self.at_once {
+            self.buffer.resize(self.at_once.max(READ_BYTES), 0);
         }
         if self.end == self.buffer.len() {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -215,7 +229,7 @@ impl Incoming {
     /// Takes every record that is whole.
     fn take(&mut self, mirror: &Mirror) -> Result<(), Rule> {
         loop {
-            self.fill();
+            self.fill(mirror)?;
             if self.filling.is_some() {
                 return Ok(());
             }
@@ -228,7 +242,13 @@ impl Incoming {
                 Head::Frame { words, payload } => {
                     let whole = len + payload as usize;
                     if bytes.len() < whole {
-                        return span_fits(words, mirror);
+                        span_fits(words, mirror)?;
+                        if !comes_in_parts(words, payload as usize) {
+                            return Ok(());
+                        }
+                        self.begin(words, payload as usize, mirror)?;
+                        self.start += len;
+                        continue;
                     }
                     self.frame(words, len, whole, mirror)?;
                     self.start += whole;
@@ -265,9 +285,18 @@ impl Incoming {
         }
     }
 
-    /// Moves what has come of a buffer's bytes to where they lie.
-    fn fill(&mut self) {
-        let Some(filling) = &mut self.filling else { return };
+    /// Begins a frame whose payload is received where it will lie.
+    fn begin(&mut self, words: [u64; 3], payload: usize, mirror: &Mirror) -> Result<(), Rule> {
+        let span = span_in(words);
+        let (region, at) = mirror.place(span).map_err(|refused| broken(refused, span))?;
+        let frame = Some((words, payload));
+        self.filling = Some(Filling { frame, region: Some(region), at, left: payload });
+        Ok(())
+    }
+
+    /// Moves what has come of a buffer's bytes, or of a long frame's, to where they lie.
+    fn fill(&mut self, mirror: &Mirror) -> Result<(), Rule> {
+        let Some(filling) = &mut self.filling else { return Ok(()) };
         let bytes = filling.left.min(self.end - self.start);
         if let Some(region) = &filling.region {
             region.write(filling.at, &self.buffer[self.start..self.start + bytes]);
@@ -275,9 +304,15 @@ impl Incoming {
         self.start += bytes;
         filling.at += bytes;
         filling.left -= bytes;
-        if filling.left == 0 {
-            self.filling = None;
+        if filling.left != 0 {
+            return Ok(());
         }
+        if let Some(Filling { frame: Some((words, payload)), .. }) = self.filling.take() {
+            let span = span_in(words);
+            let claim = mirror.claim(span).map_err(|refused| broken(refused, span))?;
+            claim.commit(words, payload);
+        }
+        Ok(())
     }
 
     /// Writes a frame into the replica, where the peer had room for it.
@@ -381,7 +416,8 @@ impl Incoming {
         let Some(slab) = slab else { return Err(Rule::StrayBuffer { slab: number, index }) };
         // A payload that is longer than the owner reads is not kept.
         let region = slab.region.clone().filter(|_| whole as usize <= self.longest);
-        self.filling = Some(Filling { region, at: index as usize * slab.each + at, left: bytes });
+        let at = index as usize * slab.each + at;
+        self.filling = Some(Filling { frame: None, region, at, left: bytes });
         Ok(())
     }
 }
@@ -398,6 +434,13 @@ enum Read {
 
 fn span_in(words: [u64; 3]) -> u32 {
     (words[0] >> 16) as u32 & 0xffff
+}
+
+/// Returns whether a frame of which a part has come is received where it will lie: a long one that says nothing of
+/// its lane.
+fn comes_in_parts(words: [u64; 3], payload: usize) -> bool {
+    let kind = Kind::from_byte((words[0] >> 8) as u8);
+    payload >= STRAIGHT_BYTES && !matches!(kind, Some(Kind::Switch | Kind::Slab | Kind::Retire))
 }
 
 /// That a frame of which a part has come fits the ring at all.

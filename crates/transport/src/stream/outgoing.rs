@@ -13,7 +13,9 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use upbeat_core::frame::{Flags, Head, Kind, Placed};
 use upbeat_core::hello::Segment;
-use upbeat_core::limits::{CHUNK_BYTES_MAX, SLABS_MAX, STREAM_OUT_BYTES};
+use upbeat_core::limits::{
+    CHUNK_BYTES_MAX, HEAD_BYTES, OPTIMISM, SLABS_MAX, SLOT_BYTES, STREAM_OUT_BYTES,
+};
 use upbeat_core::stream::{self, Chunk, Ledger, Progress};
 use upbeat_memory::lane::{Came, Mirror, Shown};
 use upbeat_memory::region::{Region, WORD};
@@ -21,10 +23,12 @@ use upbeat_memory::socket::Span;
 
 /// Rounds of sending before others have their turn.
 const ROUNDS_MAX: usize = 8;
+/// A payload of so many bytes is sent from our ring: the copy of a shorter one costs less than another send.
+const STRAIGHT_BYTES: usize = 16 << 10;
 /// Progress is due when this part of the peer's ring was read; half of that goes along with frames.
 const RING_PART: u64 = 4;
 /// Or so many requests were accepted.
-const ACCEPTED_UNSHOWN_MAX: u64 = 256;
+const ACCEPTED_UNSHOWN_MAX: u64 = OPTIMISM as u64 / 4;
 /// Or this part of a slab's buffers went back.
 const SLAB_PART: u32 = 4;
 
@@ -34,7 +38,7 @@ pub(super) struct Outgoing {
     /// Records that are encoded, of which so many bytes were sent.
     encoded: Vec<u8>,
     sent: usize,
-    /// Bytes of a buffer that go behind them.
+    /// Bytes of a buffer, or of our ring, that go behind them.
     bulk: Option<Bulk>,
     /// The buffer that the next frame names, as far as it was shipped.
     lent: Option<Lent>,
@@ -217,6 +221,9 @@ impl Outgoing {
                     }
                     self.lent = None;
                     self.frame(words, mirror);
+                    if self.bulk.is_some() {
+                        return;
+                    }
                 }
                 // It is our own ring, and its writer keeps the rules.
                 Err(fault) => {
@@ -265,17 +272,34 @@ impl Outgoing {
             Some(Kind::Retire) => self.retired(words[1] as u32 as usize),
             _ => {}
         }
-        stream::write_frame(words, &mut self.encoded);
-        let payload = stream::payload_of(&words) as usize;
-        if payload != 0 {
-            let from = self.encoded.len();
-            self.encoded.resize(from + payload.min(mirror.room()), 0);
-            mirror.read(0, &mut self.encoded[from..]);
-        }
+        self.whole(words, mirror);
         mirror.pass();
         if let Some(region) = goes_on {
             mirror.ship_from(region);
         }
+    }
+
+    /// Encodes head and payload of a frame; a long payload goes behind, from where it lies.
+    #[inline]
+    fn whole(&mut self, words: [u64; 3], mirror: &Mirror) {
+        let payload = (stream::payload_of(&words) as usize).min(mirror.room());
+        let head = stream::frame_head(words);
+        if HEAD_BYTES + payload <= SLOT_BYTES {
+            let mut frame = [0; SLOT_BYTES];
+            frame[..HEAD_BYTES].copy_from_slice(&head);
+            mirror.read(0, &mut frame[HEAD_BYTES..HEAD_BYTES + payload]);
+            self.encoded.extend_from_slice(&frame[..HEAD_BYTES + payload]);
+            return;
+        }
+        self.encoded.extend_from_slice(&head);
+        if payload >= STRAIGHT_BYTES {
+            let (region, at) = mirror.payload();
+            self.bulk = Some(Bulk { region, at, left: payload });
+            return;
+        }
+        let from = self.encoded.len();
+        self.encoded.resize(from + payload, 0);
+        mirror.read(0, &mut self.encoded[from..]);
     }
 
     /// What the peer is to be shown now, if it is due.
@@ -293,13 +317,15 @@ impl Outgoing {
         let accepted = now.accepted.wrapping_sub(told.header.accepted);
         let part = u64::from(mirror.slots()) / RING_PART;
         let asks = self.asks && !self.asked;
+        // A peer that waits and is shown little at a time sends little at a time.
+        let has_read_all = why != Why::Turn || now.taken == mirror.received();
+        let waits = self.owes || peer_waits && (read != 0 || accepted != 0);
         let mut due = now.wants_room != told.header.wants_room
             || told.stale
             || asks
-            || self.owes
+            || waits && has_read_all
             || read >= if frames { part / 2 } else { part }
-            || accepted >= ACCEPTED_UNSHOWN_MAX
-            || peer_waits && (read != 0 || accepted != 0);
+            || accepted >= ACCEPTED_UNSHOWN_MAX;
         let mut back = if told.stale { u32::MAX } else { 0 };
         for (number, buffers) in slabs.buffers() {
             let returned = mirror.returned(number) ^ told.returned[number];

@@ -7,8 +7,8 @@ use std::io::{self, IoSlice, Write};
 use std::ops::{Deref, DerefMut};
 use std::os::fd::BorrowedFd;
 
-/// Bytes that are received at once.
-pub(super) const SCRATCH_BYTES: usize = 64 << 10;
+/// Bytes that are received at once: the longest frame, with the head before it and what surrounds its records.
+pub(super) const SCRATCH_BYTES: usize = 66 << 10;
 
 /// A socket as rustls writes to it.
 pub(super) struct Raw<'a>(pub(super) BorrowedFd<'a>);
