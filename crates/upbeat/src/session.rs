@@ -36,7 +36,7 @@ use upbeat_core::fault::Rule;
 use upbeat_core::flow::ReplyBudget;
 use upbeat_core::frame::{Flags, Head};
 use upbeat_core::hello::RefusalCode;
-use upbeat_core::limits::FLUSH_MESSAGES;
+use upbeat_core::limits::{FLUSH_MESSAGES, STREAM_OUT_BYTES};
 use upbeat_core::session::{Grant, Growth};
 use upbeat_memory::fork::Process;
 use upbeat_memory::pool::Key;
@@ -45,6 +45,9 @@ use upbeat_memory::segment::SegmentError;
 use upbeat_memory::sync::Fenced;
 use upbeat_memory::ticks::Ticks;
 use upbeat_transport::carrier::{BellFault, Carrier, Segment as GrownSegment};
+
+/// Slots of messages that are flushed in the middle of a turn over a byte stream: 32 KiB of the shortest.
+const STREAM_FLUSH_SLOTS: u64 = 1024;
 
 /// Who is to be polled when an answer comes.
 pub(crate) enum Waiter {
@@ -293,8 +296,22 @@ impl Session {
     /// early, and the flush at the turn's end makes up for it.
     #[inline(always)]
     pub(crate) fn must_flush(&self) -> bool {
-        self.carrier.lanes.writer().out() - self.flushed.get() >= FLUSH_MESSAGES as u64
-            || self.carrier.must_ring()
+        let slots = self.carrier.lanes.writer().out().wrapping_sub(self.flushed.get());
+        slots >= FLUSH_MESSAGES as u64 && self.is_much(slots) || self.carrier.must_ring()
+    }
+
+    /// Whether so many slots are worth a flush. Over a byte stream each costs a system call.
+    #[cold]
+    fn is_much(&self, slots: u64) -> bool {
+        let part = || self.carrier.lanes.writer().slots() / 2;
+        !self.carrier.is_stream() || slots >= u64::from(part()).min(STREAM_FLUSH_SLOTS)
+    }
+
+    /// A long payload was written into a buffer: over a byte stream it is sent while the next one is written.
+    pub(super) fn wrote_long(&self, len: usize) {
+        if len >= STREAM_OUT_BYTES && self.carrier.is_stream() {
+            self.flushed.set(self.flushed.get().wrapping_sub(STREAM_FLUSH_SLOTS));
+        }
     }
 
     /// Whether the peer waits for room in its lane.

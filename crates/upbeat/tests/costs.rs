@@ -37,6 +37,8 @@ trait Costs {
     async fn null(&self);
     /// How often the server's process has allocated.
     async fn allocations(&self) -> u64;
+    #[oneway]
+    async fn hit(&self);
 }
 
 /// Calls on behalf of others.
@@ -68,6 +70,8 @@ impl Costs for Here {
     async fn allocations(&self) -> u64 {
         ALLOCATOR.allocations()
     }
+
+    async fn hit(&self) {}
 }
 
 /// The other processes' parts. Without one this is a test of nothing.
@@ -92,6 +96,9 @@ fn other() {
         ["await", kind, calls] => {
             let kind = if kind == "Local" { Kind::Local } else { Kind::Shared };
             beside(kind, &place, || await_calls(&place, calls.parse().unwrap()));
+        }
+        ["flood", messages] => {
+            beside(Kind::Shared, &place, || flood(&place, messages.parse().unwrap()));
         }
         ["relay", calls] => relay(&place, calls.parse().unwrap()),
         _ => assert!(common::server::play(&part, &place), "there is no part {part}"),
@@ -309,8 +316,8 @@ fn no_system_call() {
         return;
     }
     for kind in KINDS {
-        let (few, few_ms) = traced(kind, CALLS);
-        let (many, many_ms) = traced(kind, 2 * CALLS);
+        let (few, few_ms) = traced(&format!("call {kind:?} {CALLS}"));
+        let (many, many_ms) = traced(&format!("call {kind:?} {}", 2 * CALLS));
         println!("{kind:?}: {few:?} in {few_ms} ms, {many:?} in {many_ms} ms");
         // Both nodes watch, as long as they run, and say so by this call alone.
         for (counts, ms) in [(&few, few_ms), (&many, many_ms)] {
@@ -337,15 +344,45 @@ fn no_system_call() {
     }
 }
 
-/// The system calls of so many calls, by name, and how long the processes lived.
-fn traced(kind: Kind, calls: u64) -> (BTreeMap<String, u64>, u64) {
+/// Sends so many one-way messages over a byte stream, and a call behind them.
+fn flood(place: &Path, messages: u64) {
+    let builder = upbeat::Node::builder("client").program(PROGRAM).directory(place);
+    let node = builder.waiting(Waiting::Polling).shared_memory(false).build().unwrap();
+    node.block_on(async {
+        let costs: CostsClient = node.connect(SERVER).await.unwrap();
+        for _ in 0..messages {
+            costs.hit().await.unwrap();
+        }
+        costs.null().await.unwrap();
+    });
+    say("took");
+}
+
+/// One-way messages that come in a burst go out together: both sides' sends, progress too, are few.
+#[test]
+fn a_send_carries_many_one_way_messages() {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("sends of one-way messages", 120));
+    if Command::new("strace").arg("-V").output().is_err() {
+        println!("left out: strace is not installed");
+        return;
+    }
+    let sends = |messages| {
+        let (counts, _) = traced(&format!("flood {messages}"));
+        ["sendto", "sendmsg"].iter().filter_map(|name| counts.get(*name)).sum::<u64>()
+    };
+    let (few, many) = (sends(CALLS), sends(11 * CALLS));
+    println!("{few} sends, {many} sends for {} messages more", 10 * CALLS);
+    assert!(many.saturating_sub(few) <= 10 * CALLS / 100, "{few} sends, then {many}");
+}
+
+/// The system calls of a part, by name, and how long its processes lived.
+fn traced(part: &str) -> (BTreeMap<String, u64>, u64) {
     let directory = Directory::new();
     let list = directory.path().with_extension("strace");
     let mut strace = Command::new("strace");
     strace.args(["-f", "-c", "-U", "name,calls,errors", "-o"]).arg(&list);
     let began = Instant::now();
-    let part = format!("call {kind:?} {calls}");
-    let mut caller = Other::start_under(strace, &part, &directory.path());
+    let mut caller = Other::start_under(strace, part, &directory.path());
     caller.expect("took");
     caller.end();
     let ms = began.elapsed().as_millis() as u64;

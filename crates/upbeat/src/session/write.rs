@@ -367,6 +367,7 @@ impl Session {
         let (head, bytes) = front.extensions.write(front.head, Some(placed), &mut claim);
         claim.commit(stamps.on_head(with_len(head, bytes)), bytes);
         stamps.at(Point::Published);
+        self.wrote_long(len);
         Ok(Ok(()))
     }
 
