@@ -7,10 +7,9 @@ mod build;
 
 use std::convert::Infallible;
 use std::fmt;
-use upbeat_core::address::NodeAddressError;
 
 pub use build::BuildError;
-pub use upbeat_core::address::AddressError;
+pub use upbeat_core::address::{AddressError, NodeAddressError};
 pub use upbeat_core::bind::Clash;
 use upbeat_core::channel::call::Ending;
 pub use upbeat_core::fault::Rule;
@@ -401,6 +400,11 @@ pub enum ConnectError {
         /// The node, and its address.
         to: String,
     },
+    /// The node of a reference is on another host, and the reference says no address of it.
+    NoAddress {
+        /// The node.
+        to: String,
+    },
     /// No session could be opened.
     Open(OpenError),
     /// The peer serves other services, not this one.
@@ -433,6 +437,13 @@ impl fmt::Display for ConnectError {
                 "messages to {to} would go over the network as they are: give this side an identity \
                  (`upbeat keys issue`), or, where the network is safe, say so by \
                  `insecure_plaintext()` on both sides"
+            ),
+            ConnectError::NoAddress { to } => write!(
+                f,
+                "the reference to {to} comes from another host and says no address of it, and this \
+                 node has no session with it: have {to} listen at an address of its host \
+                 (`Builder::listen`, not `0.0.0.0`), or make the reference by \
+                 `ServiceRef::at(\"{to}@host:7411\")`"
             ),
             ConnectError::Open(error) => error.fmt(f),
             ConnectError::NotServed { service, peer } => {

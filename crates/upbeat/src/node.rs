@@ -9,6 +9,7 @@ mod spawn;
 mod counts;
 
 pub use builder::Builder;
+pub(crate) use connecting::Origin;
 pub use spawn::spawn;
 
 use crate::client::{self, Client};

@@ -1,23 +1,27 @@
 //! References to services, which may be passed in messages and called by whoever has them.
 //!
 //! A reference is a node's name and a service, no session and no claim: to pass one costs what a text
-//! costs, and it is a caller's connection that finds out what is there. Invariant: whatever was passed,
-//! a client comes of it only where the node serves the service with the signatures that both know.
+//! costs, and it is a caller's connection that finds out what is there. One that a node has made of itself says
+//! besides where its name holds, at which address other hosts reach it, and which incarnation it is, so that its
+//! session is found by whoever has one. Invariant: whatever was passed, a client comes of it only where the node
+//! serves the service with the signatures that both know.
 
 use crate::client::{Client, OfService};
 use crate::error::ConnectError;
-use crate::node::Node;
+use crate::node::{Node, Origin};
 use crate::wire::{Describe, Input, Output, Wire, WireError};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
-use upbeat_core::name::{NameError, NodeName};
+use upbeat_core::address::{NodeAddress, NodeAddressError};
 
 /// A service at a node of the program, as an argument, a result, or a part of one: who gets it can call
 /// back, or pass it on.
 ///
 /// It names the node, not its incarnation: a node that was started anew under that name is called, if
-/// it serves the service. A session that both nodes have is used in either direction.
+/// it serves the service. A session that both nodes have is used in either direction: a node that listens at no
+/// address is called back over the session that it has opened. A node of another host with which there is no
+/// session is called at the address at which it [listens](crate::Builder::listen).
 ///
 /// ```
 /// use upbeat::{Node, ServiceRef};
@@ -50,7 +54,9 @@ use upbeat_core::name::{NameError, NodeName};
 /// }
 /// ```
 pub struct ServiceRef<C> {
-    node: NodeName,
+    to: NodeAddress,
+    /// None of a reference that was made by a name or an address.
+    origin: Option<Origin>,
     client: PhantomData<fn() -> C>,
 }
 
@@ -74,10 +80,12 @@ impl<C> ServiceRef<C> {
     /// # Ok(()) }
     /// ```
     pub fn here(node: &Node) -> ServiceRef<C> {
-        ServiceRef::at(&node.name()).expect("a node has a name")
+        let (to, origin) = node.referred().expect("a node has a name");
+        ServiceRef { to, origin: Some(origin), client: PhantomData }
     }
 
-    /// The service at the node of this name.
+    /// The service at a node, which is given as to [`Node::connect`]: by its name, which is one of the host where
+    /// the reference is used, or by its name and address, which lead to it from other hosts.
     ///
     /// ```
     /// # #[upbeat::service]
@@ -87,10 +95,11 @@ impl<C> ServiceRef<C> {
     /// use upbeat::ServiceRef;
     ///
     /// assert!(ServiceRef::<ListenerClient>::at("listener/3").is_ok());
+    /// assert!(ServiceRef::<ListenerClient>::at("listener/3@db1.example:7411").is_ok());
     /// assert!(ServiceRef::<ListenerClient>::at("no name").is_err());
     /// ```
-    pub fn at(node: &str) -> Result<ServiceRef<C>, NameError> {
-        Ok(ServiceRef { node: NodeName::new(node)?, client: PhantomData })
+    pub fn at(node: &str) -> Result<ServiceRef<C>, NodeAddressError> {
+        Ok(ServiceRef { to: NodeAddress::new(node)?, origin: None, client: PhantomData })
     }
 
     /// The name of the node.
@@ -107,7 +116,7 @@ impl<C> ServiceRef<C> {
     /// ```
     #[must_use]
     pub fn node(&self) -> &str {
-        self.node.as_str()
+        self.to.node().as_str()
     }
 
     /// A client of the service, from this node: see [`Node::connect`].
@@ -130,19 +139,26 @@ impl<C> ServiceRef<C> {
     where
         C: Client,
     {
-        node.connect(self.node()).await
+        node.connect_referred(&self.to, self.origin).await
+    }
+}
+
+impl<C> ServiceRef<C> {
+    /// Returns where the node's name holds, if that is known.
+    fn names(&self) -> Option<u64> {
+        self.origin.map(|origin| origin.names)
     }
 }
 
 impl<C> Clone for ServiceRef<C> {
     fn clone(&self) -> ServiceRef<C> {
-        ServiceRef { node: self.node.clone(), client: PhantomData }
+        ServiceRef { to: self.to.clone(), origin: self.origin, client: PhantomData }
     }
 }
 
 impl<C> PartialEq for ServiceRef<C> {
     fn eq(&self, other: &ServiceRef<C>) -> bool {
-        self.node == other.node
+        self.to == other.to && self.names() == other.names()
     }
 }
 
@@ -150,13 +166,13 @@ impl<C> Eq for ServiceRef<C> {}
 
 impl<C> Hash for ServiceRef<C> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.node.hash(state);
+        (&self.to, self.names()).hash(state);
     }
 }
 
 impl<C: OfService> fmt::Display for ServiceRef<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {}", C::NAME, self.node)
+        write!(f, "{} at {}", C::NAME, self.to)
     }
 }
 
@@ -167,10 +183,10 @@ impl<C: OfService> fmt::Debug for ServiceRef<C> {
 }
 
 impl<C: OfService + 'static> Wire for ServiceRef<C> {
-    const BYTES_LIKELY: usize = 8;
+    const BYTES_LIKELY: usize = 24;
 
     fn bytes_likely(&self) -> usize {
-        8 + self.node().len()
+        32 + self.node().len()
     }
 
     fn describe(out: &mut Describe) {
@@ -180,14 +196,16 @@ impl<C: OfService + 'static> Wire for ServiceRef<C> {
     }
 
     fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
-        (self.node().len() as u64).put(out)?;
-        out.bytes(self.node().as_bytes());
-        Ok(())
+        let Origin { names, incarnation } = self.origin.unwrap_or_default();
+        (self.to.to_string(), names, incarnation).put(out)
     }
 
     fn take(input: &mut Input<'_>) -> Result<Self, WireError> {
-        let text = String::take(input)?;
-        ServiceRef::at(&text).map_err(|_| WireError::Invalid { what: "name of a node" })
+        let (text, names, incarnation) = <(String, u64, u64)>::take(input)?;
+        let invalid = |_| WireError::Invalid { what: "name of a node" };
+        let to = NodeAddress::new(&text).map_err(invalid)?;
+        let origin = (names != 0).then_some(Origin { names, incarnation });
+        Ok(ServiceRef { to, origin, client: PhantomData })
     }
 }
 
@@ -203,7 +221,7 @@ mod tests {
 
     fn passed(name: &str) -> Result<ServiceRef<Listener>, WireError> {
         let mut out = Output::own(1 << 10);
-        name.to_owned().put(&mut out)?;
+        (name.to_owned(), 0u64, 0u64).put(&mut out)?;
         ServiceRef::take(&mut Input::own(&out.into_bytes().unwrap()))
     }
 
@@ -211,10 +229,18 @@ mod tests {
     fn what_is_passed_names_a_node_or_is_refused() {
         let [one, two] = ["listener/1", "listener/2"].map(|name| ServiceRef::at(name).unwrap());
         assert!(passed("listener/1").unwrap() == one && one != two);
-        let mut out = Output::own(1 << 10);
-        one.put(&mut out).unwrap();
-        assert!(ServiceRef::take(&mut Input::own(&out.into_bytes().unwrap())).unwrap() == one);
-        for name in ["", "no name", "/", "../up", "a//b", &"a".repeat(65)] {
+        let to = NodeAddress::new("listener/1@[::1]:7411").unwrap();
+        let origin = Some(Origin { names: 7, incarnation: 8 });
+        let here: ServiceRef<Listener> = ServiceRef { to, origin, client: PhantomData };
+        for reference in [one, here] {
+            let mut out = Output::own(1 << 10);
+            reference.put(&mut out).unwrap();
+            let taken = ServiceRef::take(&mut Input::own(&out.into_bytes().unwrap())).unwrap();
+            assert!(taken == reference && taken.origin == reference.origin);
+        }
+        let wrong =
+            ["", "no name", "/", "../up", "a//b", &"a".repeat(65), "a@", "a@host:0", "@host:1"];
+        for name in wrong {
             let refused = passed(name).err();
             assert_eq!(refused, Some(WireError::Invalid { what: "name of a node" }), "{name}");
         }

@@ -170,6 +170,23 @@ impl Dispatcher {
         sessions().find(ours).or_else(|| sessions().find(proves)).cloned()
     }
 
+    /// The open session over a network with this incarnation of a node, whichever side has opened it.
+    pub(crate) fn session_of(&self, name: &NodeName, incarnation: u64) -> Option<Rc<Session>> {
+        let places = self.peers.places.borrow();
+        let session = places.iter().find_map(|place| match place {
+            Place::Open(session)
+                if session.carrier.peer.incarnation == incarnation
+                    && session.carrier.peer.name.as_ref() == Some(name)
+                    && matches!(session.carrier.kind, Kind::Tcp | Kind::Tls)
+                    && !session.ending.goodbye.get() =>
+            {
+                Some(session)
+            }
+            _ => None,
+        });
+        session.cloned()
+    }
+
     /// Whether a peer that calls itself so has the name.
     fn proves(&self, carrier: &Carrier, name: &NodeName) -> bool {
         let (peer, program) = (&carrier.peer, self.home.program().name());

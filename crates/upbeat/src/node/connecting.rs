@@ -1,14 +1,18 @@
 //! How a node connects to others: by their names on this host, or at their addresses.
 
 use super::Node;
+use crate::client::{self, Client};
 use crate::dispatch::{Connecting, Dispatcher, Whose};
 use crate::error::ConnectError;
 use crate::remote::{self, Attempts};
 use crate::session::Session;
 use crate::time;
 use std::future::poll_fn;
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
+use std::sync::OnceLock;
 use std::task::Poll;
 use std::time::Duration;
 use upbeat_core::address::{Address, NodeAddress};
@@ -16,6 +20,16 @@ use upbeat_core::limits::CONNECT_MS_MAX;
 use upbeat_transport::error::{OpenError, Unreached};
 use upbeat_transport::home::Home;
 use upbeat_transport::opening::Opening;
+use upbeat_transport::place::Place;
+
+/// Which node has made a reference to itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// Where its name holds: nodes of which this is the same find each other by their names.
+    pub(crate) names: u64,
+    /// Its incarnation, by which a session with it is known.
+    pub(crate) incarnation: u64,
+}
 
 impl Node {
     /// Where the node listens for other hosts, if it does.
@@ -28,6 +42,43 @@ impl Node {
     /// ```
     pub fn listens_at(&self) -> Option<SocketAddr> {
         self.inner.listens_at()
+    }
+
+    /// Returns what a reference to this node says: its name, and its address if other hosts reach it at one. None if
+    /// it has no name.
+    pub(crate) fn referred(&self) -> Option<(NodeAddress, Origin)> {
+        let inner = &self.inner;
+        let name = NodeAddress::from(inner.home.name()?.clone());
+        let at = self.listens_at().filter(|at| !at.ip().is_unspecified());
+        let to = at.and_then(|at| NodeAddress::new(&format!("{name}@{at}")).ok());
+        let names = names_hold_in(inner.settings.place.as_ref());
+        Some((to.unwrap_or(name), Origin { names, incarnation: inner.home.incarnation() }))
+    }
+
+    /// Connects to the node of a reference: by its name where the name holds here too, over the session that stands
+    /// between the two, or at its address.
+    pub(crate) async fn connect_referred<C: Client>(
+        &self,
+        to: &NodeAddress,
+        origin: Option<Origin>,
+    ) -> Result<C, ConnectError> {
+        let (inner, name) = (&self.inner, NodeAddress::from(to.node().clone()));
+        let session = match origin {
+            None => self.open(to).await?,
+            Some(Origin { names, incarnation }) => {
+                let place = inner.settings.place.as_ref();
+                // A node that is local only knows no names but those of its process.
+                let known = [names_hold_in(place), names_hold_in(None)];
+                let holds = place.is_none() || known.contains(&names);
+                match inner.session_of(to.node(), incarnation) {
+                    Some(session) => session,
+                    None if holds => self.open(&name).await?,
+                    None if to.address().is_some() => self.open(to).await?,
+                    None => return Err(ConnectError::NoAddress { to: to.to_string() }),
+                }
+            }
+        };
+        client::bind(inner, session).await
     }
 
     /// The session with a node: one that stands, or a new one.
@@ -134,4 +185,21 @@ impl Node {
         })
         .await
     }
+}
+
+/// Returns a number that is the same for all nodes that find each other by their names: those that share a
+/// directory of sockets, or, without one, those of this process. It is never 0.
+fn names_hold_in(place: Option<&Place>) -> u64 {
+    static PROCESS: OnceLock<RandomState> = OnceLock::new();
+    static BOOT: OnceLock<Vec<u8>> = OnceLock::new();
+    let Some(place) = place else {
+        return PROCESS.get_or_init(RandomState::new).hash_one(std::process::id()) | 1;
+    };
+    let boot =
+        BOOT.get_or_init(|| std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default());
+    let directory = std::fs::metadata(place.directory());
+    let directory = directory.map(|directory| (directory.dev(), directory.ino())).ok();
+    let mut hasher = DefaultHasher::new();
+    (boot, directory).hash(&mut hasher);
+    hasher.finish() | 1
 }

@@ -2,7 +2,7 @@
 
 use crate::common::server::{KINDS, Server, Stand};
 use crate::common::work::{WorkClient, WorkServer, Worker};
-use crate::common::{Watchdog, node, over_network};
+use crate::common::{Watchdog, node};
 use std::rc::Rc;
 use std::time::Duration;
 use upbeat::{CallError, ServiceRef, Waiting};
@@ -28,9 +28,8 @@ fn a_service_is_called_back_by_whoever_was_passed_it() {
             let at = |name: &str| ServiceRef::<WorkClient>::at(name).unwrap();
             let sessions = stand.node.sessions();
             assert_eq!(work.call_back(here.clone(), vec![], 100).await, Ok(100));
-            // The way that was there is taken in the other direction. Over a network the peer's name does not
-            // say that the name leads to it.
-            assert_eq!(stand.node.sessions(), sessions + usize::from(over_network()));
+            // The way that was there is taken in the other direction.
+            assert_eq!(stand.node.sessions(), sessions);
             // Over another node, and over this one again.
             let through = [at(&other), at(&stand.name()), here.clone(), at(&other)];
             for left in 0..through.len() {

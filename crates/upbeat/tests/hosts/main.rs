@@ -6,6 +6,8 @@ mod common;
 
 mod bounds;
 
+mod callbacks;
+
 mod idle;
 
 mod strangers;
@@ -35,10 +37,13 @@ fn other() {
     let builder = Node::builder(name).program(program).directory(place).listen(at);
     let node = protected(builder, identity).build().unwrap();
     let quit = input_ends();
-    node.serve(WorkServer::new(Worker::new(quit.clone())));
+    let worker = Rc::new(Worker::new(quit.clone()));
+    *worker.node.borrow_mut() = Some(node.clone());
+    node.serve(WorkServer::shared(Rc::clone(&worker)));
     say(&format!("serving {}", node.listens_at().unwrap()));
     node.block_on(quit);
     node.shut_down(Duration::from_secs(1));
+    *worker.node.borrow_mut() = None;
 }
 
 /// A builder whose messages go under TLS by the identity in this file, or as they are without one.
