@@ -142,6 +142,11 @@ mutants! {
     UnsentToldUnknown, "a call that was not sent ends as one that may have run";
     HintsTrusted, "lanes are looked at only where a hint says so";
     SweepPutOff, "a look at the time puts off the look at every lane";
+    AgainUnread, "over another connection the slots that were read are not shown again";
+    AgainUnaccepted, "over another connection the accepted requests are not shown again";
+    AgainUnwanted, "over another connection a side does not say that it waits for room";
+    AgainUnreturned, "over another connection returned buffers are not shown again";
+    AgainNonzero, "over another connection a word of returns that is 0 is not shown again";
     OnewayUncounted, "a one-way message that is finished stays counted";
 }
 

@@ -31,7 +31,10 @@
 
 mod ledger;
 
+mod told;
+
 pub use self::ledger::Ledger;
+pub use self::told::{Told, Words};
 
 use crate::fault::Rule;
 use crate::frame::Kind;

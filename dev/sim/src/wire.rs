@@ -4,13 +4,14 @@
 //! In memory frames are seen at once, and words at once or late. Over ordered bytes both sides keep
 //! replicas of ring and words: frames and words arrive in the order in which they were written, after a
 //! while. Such a connection may break; what has not arrived is gone then. When it is resumed both sides
-//! say how many frames they have, and what is missing is written again, with all words as they are. So
-//! neither loses, doubles or reorders frames.
+//! say how many frames they have, and what is missing is written again, with all words as they are: those that the
+//! product shows then. So neither loses, doubles or reorders frames.
 
 use std::collections::VecDeque;
 
 use upbeat_core::frame::{FailCode, Head, Kind, slots};
 use upbeat_core::limits::CONTROL_SLOTS;
+use upbeat_core::stream::{Told, Words};
 
 use crate::check::Id;
 
@@ -76,8 +77,8 @@ pub(crate) enum Word {
     Read(u64),
     /// Requests of the other side's that were accepted.
     Accepted(u64),
-    /// How often a buffer of the other side's was returned.
-    Returned(Use, usize, u32),
+    /// Whether a buffer of the other side's was returned an odd number of times.
+    Returned(Use, usize, bool),
     /// Whether this side waits for the other to read.
     Wants(bool),
 }
@@ -97,6 +98,9 @@ pub(crate) enum Use {
     Granted,
     Answers,
 }
+
+/// Each has a slab of its own, by its place here.
+const USES: [Use; 3] = [Use::Requests, Use::Granted, Use::Answers];
 
 /// A buffer of a sender's.
 #[derive(Clone, Copy, Debug, Default)]
@@ -266,9 +270,10 @@ impl Wire {
                 }
             }
             Word::Accepted(accepted) => self.accepted = accepted,
-            Word::Returned(usage, at, many) => {
+            Word::Returned(usage, at, odd) => {
                 if let Some(buffer) = self.buffers[usage as usize].get_mut(at) {
-                    buffer.seen = many;
+                    // It is not lent again before this is seen.
+                    buffer.seen += u32::from(odd == buffer.seen.is_multiple_of(2));
                 }
             }
             Word::Wants(_) => {}
@@ -325,22 +330,33 @@ impl Wire {
         Some(())
     }
 
-    /// All words of the reader about this direction, as they are.
-    pub(crate) fn words_of_reader(&self) -> Vec<Word> {
-        let mut words = vec![Word::Read(self.ring.read), Word::Accepted(self.said)];
-        for usage in [Use::Requests, Use::Granted, Use::Answers] {
-            for (at, buffer) in self.buffers[usage as usize].iter().enumerate() {
-                if buffer.returned != buffer.seen {
-                    words.push(Word::Returned(usage, at, buffer.returned));
-                }
-            }
+    /// All words of the reader, as they are shown over another connection. It waits for room of its own, or not.
+    pub(crate) fn words_of_reader(&self, wants_room: bool) -> Vec<Word> {
+        let (taken, accepted) = (self.ring.read, self.said);
+        let mut told = Told::default();
+        told.again();
+        let shown = told.show(Words { taken, accepted, wants_room }, 0, |slab| self.returned(slab));
+        let mut words = vec![Word::Wants(shown.wants_room)];
+        words.extend(shown.taken.map(Word::Read));
+        words.extend(shown.accepted.map(Word::Accepted));
+        for (slab, returned) in shown.returned() {
+            let Some(usage) = USES.get(slab) else { continue };
+            let odd = |at: &usize| returned >> at & 1 == 1;
+            let buffers = 0..self.buffers[slab].len();
+            words.extend(buffers.map(|at| Word::Returned(*usage, at, odd(&at))));
         }
         words
     }
 
-    /// The word of the writer, as it is.
-    pub(crate) fn word_of_writer(&self) -> Word {
-        Word::Wants(self.wants.said)
+    /// The word of returns of the buffers for one use: a bit for each, which turns with each return.
+    fn returned(&self, usage: usize) -> u64 {
+        let buffers = self.buffers.get(usage).into_iter().flatten().enumerate();
+        buffers.fold(0, |word, (at, buffer)| word | u64::from(buffer.returned % 2) << at)
+    }
+
+    /// Whether the writer says that it waits for room.
+    pub(crate) const fn says_wanted(&self) -> bool {
+        self.wants.said
     }
 
     pub(crate) fn overfull(&self) -> bool {
@@ -377,11 +393,11 @@ impl Wire {
         self.buffers[usage as usize][at].lent -= 1;
     }
 
-    /// The reader returns a buffer: how often it has, if it had it.
-    pub(crate) fn give_back(&mut self, usage: Use, at: usize) -> Option<u32> {
+    /// The reader returns a buffer, if it had it: whether it has an odd number of times.
+    pub(crate) fn give_back(&mut self, usage: Use, at: usize) -> Option<bool> {
         let buffer = self.buffers[usage as usize].get_mut(at).filter(|buffer| !buffer.is_back())?;
         buffer.returned += 1;
-        Some(buffer.returned)
+        Some(!buffer.returned.is_multiple_of(2))
     }
 
     /// Buffers that are lent and not known to have come back.

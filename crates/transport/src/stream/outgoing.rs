@@ -16,7 +16,7 @@ use upbeat_core::hello::Segment;
 use upbeat_core::limits::{
     CHUNK_BYTES_MAX, HEAD_BYTES, OPTIMISM, SLABS_MAX, SLOT_BYTES, STREAM_OUT_BYTES,
 };
-use upbeat_core::stream::{self, Chunk, Ledger, Progress};
+use upbeat_core::stream::{self, Chunk, Ledger, Progress, Told, Words};
 use upbeat_memory::lane::{Came, Mirror, Shown};
 use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::socket::Span;
@@ -44,6 +44,7 @@ pub(super) struct Outgoing {
     lent: Option<Lent>,
     /// Whether the last push ended before all was encoded, though the pipe would have taken more.
     goes_on: bool,
+    /// What the peer was shown.
     told: Told,
     /// Segments of ours that no frame has named yet; without their memory where nobody needs it any more.
     segments: VecDeque<(Segment, Option<Region>)>,
@@ -59,15 +60,6 @@ pub(super) struct Outgoing {
     peer_waits: bool,
     /// The peer is gone.
     broken: bool,
-}
-
-/// What the peer was shown.
-#[derive(Default)]
-struct Told {
-    header: Shown,
-    returned: [u64; SLABS_MAX],
-    /// Whether it may have seen anything else: then all is shown, also words that are 0.
-    stale: bool,
 }
 
 /// A slab of ours.
@@ -310,25 +302,26 @@ impl Outgoing {
         why: Why,
         frames: bool,
     ) -> Option<Progress> {
-        let (now, peer) = (mirror.shown(), mirror.peer_shown());
+        let Shown { taken, accepted, wants_room } = mirror.shown();
+        let (now, peer) = (Words { taken, accepted, wants_room }, mirror.peer_shown());
         self.ledger.acknowledged(peer.taken);
-        let (told, peer_waits) = (&mut self.told, peer.wants_room);
-        let read = now.taken.wrapping_sub(told.header.taken);
-        let accepted = now.accepted.wrapping_sub(told.header.accepted);
+        let (before, peer_waits) = (self.told.words(), peer.wants_room);
+        let read = now.taken.wrapping_sub(before.taken);
+        let accepted = now.accepted.wrapping_sub(before.accepted);
         let part = u64::from(mirror.slots()) / RING_PART;
         let asks = self.asks && !self.asked;
         // A peer that waits and is shown little at a time sends little at a time.
         let has_read_all = why != Why::Turn || now.taken == mirror.received();
         let waits = self.owes || peer_waits && (read != 0 || accepted != 0);
-        let mut due = now.wants_room != told.header.wants_room
-            || told.stale
+        let mut due = now.wants_room != before.wants_room
+            || self.told.is_stale()
             || asks
             || waits && has_read_all
             || read >= if frames { part / 2 } else { part }
             || accepted >= ACCEPTED_UNSHOWN_MAX;
-        let mut back = if told.stale { u32::MAX } else { 0 };
+        let mut back = 0u32;
         for (number, buffers) in slabs.buffers() {
-            let returned = mirror.returned(number) ^ told.returned[number];
+            let returned = mirror.returned(number) ^ self.told.returned(number);
             if returned != 0 {
                 back |= 1 << number;
                 due |=
@@ -338,22 +331,13 @@ impl Outgoing {
         if !due {
             return None;
         }
-        let mut progress = Progress::default();
-        progress.wants_room = now.wants_room;
+        let mut progress = self.told.show(now, back, |slab| mirror.returned(slab));
         progress.asks = asks;
         self.asked |= asks;
         self.asks = false;
         if std::mem::take(&mut self.owes) {
             mirror.show(Shown { wants_room: self.peer_waits, ..peer });
         }
-        progress.taken = (read != 0).then_some(now.taken);
-        progress.accepted = (accepted != 0).then_some(now.accepted);
-        for number in (0..SLABS_MAX).filter(|number| back >> number & 1 == 1) {
-            let returned = mirror.returned(number);
-            told.returned[number] = returned;
-            progress.give_back(number, returned);
-        }
-        (told.header, told.stale) = (now, false);
         Some(progress)
     }
 }

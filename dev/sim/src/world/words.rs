@@ -47,9 +47,9 @@ impl World {
     /// A node returns a buffer of a peer's, if it has one.
     pub(super) fn give_back(&mut self, node: usize, peer: usize, lent: Option<(Use, usize)>) {
         if let Some((usage, at)) = lent
-            && let Some(many) = self.wire(peer, node).give_back(usage, at)
+            && let Some(odd) = self.wire(peer, node).give_back(usage, at)
         {
-            self.say_word(node, peer, Word::Returned(usage, at, many));
+            self.say_word(node, peer, Word::Returned(usage, at, odd));
         }
     }
 
@@ -95,8 +95,8 @@ impl World {
             if self.wire(from, to).resume().is_none() {
                 return violated(format!("{from} does not have the frames that {to} lacks"))?;
             }
-            let mut words = self.wire(to, from).words_of_reader();
-            words.push(self.wire(from, to).word_of_writer());
+            let wants_room = self.wire(from, to).says_wanted();
+            let words = self.wire(to, from).words_of_reader(wants_room);
             words.into_iter().for_each(|word| self.say_word(from, to, word));
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! peer has read the frame that names them. What is said of our progress are words as they stand.
 //! Invariant: the first bytes over a connection begin a record.
 
-use super::{Outgoing, Told};
+use super::Outgoing;
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::Segment;
 use upbeat_core::stream;
@@ -36,14 +36,13 @@ impl Outgoing {
         }
     }
 
-    /// The connection is gone, and what was encoded for it.
+    /// The connection is gone, and what was encoded for it. A question about room need not be asked again: what
+    /// the peer shows first over another connection answers it.
     pub(in super::super) fn forget(&mut self) {
         self.encoded = Vec::new();
         self.sent = 0;
         (self.bulk, self.lent) = (None, None);
         (self.goes_on, self.broken) = (false, false);
-        // Whether the peer has heard the question is not known.
-        self.asks |= std::mem::take(&mut self.asked);
     }
 
     /// Goes on over another connection, behind so many slots of our lane, which the peer has received.
@@ -61,8 +60,7 @@ impl Outgoing {
             }
             self.segments.push_front((segment, region));
         }
-        // Which of the words that were shown have come is not known.
-        self.told = Told { stale: true, ..Told::default() };
+        self.told.again();
         Ok(())
     }
 }
