@@ -137,6 +137,8 @@ listed! {
         Watches "watches" "Looks at sockets while polling."
         SessionsOpened "sessions opened" "Sessions whose handshake was finished."
         SessionsLost "sessions lost" "Sessions that have ended."
+        SessionsSuspended "sessions suspended" "Times a session between hosts lost its connection and waited for another."
+        SessionsResumed "sessions resumed" "Times such a session went on over another connection."
         CancelsSent "cancels sent" "Calls whose future was dropped before their answer."
         CancelsHonoured "cancels honoured" "Calls of peers that were ended because they were cancelled."
         OrphansEnded "orphans ended" "Handlers that were dropped, as tasks, because their caller gave up or was lost."

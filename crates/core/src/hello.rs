@@ -12,6 +12,7 @@
 //! Where one of them cannot share memory, or is not to, a byte stream takes the place of the segments:
 //! the listener says [`Record::Stream`], at once or when it cannot map what came, and the caller answers
 //! with [`Record::Joined`] and a socket beside it; a caller that cannot map what came answers so unasked.
+//! Between hosts each side sends a [`Record::Network`] behind its first record instead, and no more.
 //!
 //! Every record is a header of sixteen bytes (the magic, the version of the format, the kind, a
 //! zero, the length of the body) and a body of fields, little-endian. The socket, time limits and
@@ -21,15 +22,17 @@
 //! The invariant: a record that was parsed has names that are names and numbers within their
 //! bounds, whatever the bytes were, and a parser never asks for more than [`HELLO_BYTES_MAX`].
 
+mod network;
+
 mod refusal;
 
+mod segments;
+
+pub use self::network::{Networked, Ticket};
 pub use self::refusal::{Refusal, RefusalCode};
+pub use self::segments::{Segment, Segments, Streamed, check_lane_bytes};
 use crate::fault::Rule;
-use crate::limits::{
-    HELLO_BYTES_MAX, LANE_BYTES_FIRST, LANE_BYTES_MAX, LONG_STEP_BYTES, MESSAGE_BYTES_MAX,
-    NAME_BYTES_MAX, PAGE_BYTES, PROGRAM_BYTES_MAX, RECORD_HEADER_BYTES, SESSIONS_PER_NODE_MAX,
-    SLAB_GENERATION,
-};
+use crate::limits::{HELLO_BYTES_MAX, NAME_BYTES_MAX, PROGRAM_BYTES_MAX, RECORD_HEADER_BYTES};
 use crate::name::{NodeName, ProgramId, ProgramName};
 use crate::record::{Fields, push_text};
 use alloc::vec::Vec;
@@ -95,6 +98,8 @@ pub enum RecordKind {
     Stream = 7,
     /// The caller's side of it; the listener's end of the stream's socket rides beside it.
     Joined = 8,
+    /// The sender's side of a session between hosts.
+    Network = 9,
 }
 
 impl RecordKind {
@@ -109,6 +114,7 @@ impl RecordKind {
             6 => RecordKind::Segment,
             7 => RecordKind::Stream,
             8 => RecordKind::Joined,
+            9 => RecordKind::Network,
             _ => return None,
         })
     }
@@ -124,6 +130,7 @@ impl RecordKind {
             RecordKind::Segment => "segment",
             RecordKind::Stream => "stream",
             RecordKind::Joined => "joined",
+            RecordKind::Network => "network",
         }
     }
 
@@ -246,92 +253,6 @@ impl Welcome {
     }
 }
 
-/// The sender's side of a session; the descriptors of [`Passed`] ride beside it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segments {
-    /// Bytes of the sender's lane.
-    pub lane_bytes: u32,
-    /// The receiver's place on the sender's board.
-    pub board_slot: u32,
-    /// The sender's number of the session.
-    pub session: u64,
-}
-
-impl Segments {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.lane_bytes.to_le_bytes());
-        out.extend_from_slice(&self.board_slot.to_le_bytes());
-        out.extend_from_slice(&self.session.to_le_bytes());
-    }
-
-    fn parse(mut fields: Fields<'_>) -> Result<Segments, Rule> {
-        let lane_bytes = fields.u32("bytes of the lane")?;
-        check_lane_bytes(u64::from(lane_bytes))?;
-        let field = "place on the board";
-        let board_slot = fields.u32(field)?;
-        if board_slot as usize >= SESSIONS_PER_NODE_MAX {
-            return Err(Rule::RecordField { field });
-        }
-        let session = fields.u64("number of the session")?;
-        fields.end()?;
-        Ok(Segments { lane_bytes, board_slot, session })
-    }
-}
-
-/// The sender's side of a session over a byte stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Streamed {
-    /// The sender's number of the session.
-    pub session: u64,
-}
-
-impl Streamed {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.session.to_le_bytes());
-    }
-
-    fn parse(mut fields: Fields<'_>) -> Result<Streamed, Rule> {
-        let session = fields.u64("number of the session")?;
-        fields.end()?;
-        Ok(Streamed { session })
-    }
-}
-
-/// A bigger segment in which the sender's lane will go on, or a slab of its sender's; its descriptor
-/// rides beside it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
-    /// Which segment of the lane it is; the first, of the handshake, is 0. Slabs count from
-    /// [`SLAB_GENERATION`].
-    pub generation: u32,
-    /// Its bytes.
-    pub bytes: u32,
-}
-
-impl Segment {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.generation.to_le_bytes());
-        out.extend_from_slice(&self.bytes.to_le_bytes());
-    }
-
-    fn parse(mut fields: Fields<'_>) -> Result<Segment, Rule> {
-        let generation = fields.u32("generation")?;
-        let bytes = fields.u32("bytes of the segment")?;
-        fields.end()?;
-        Segment::checked(generation, u64::from(bytes))
-    }
-
-    /// A segment of this generation, if one may have so many bytes.
-    pub fn checked(generation: u32, bytes: u64) -> Result<Segment, Rule> {
-        let most = match generation < SLAB_GENERATION {
-            true => LANE_BYTES_MAX,
-            false => MESSAGE_BYTES_MAX + LONG_STEP_BYTES,
-        };
-        check_bytes(bytes, PAGE_BYTES, most)?;
-        Ok(Segment { generation, bytes: bytes as u32 })
-    }
-}
-
 /// A record on the socket.
 ///
 /// ```
@@ -360,6 +281,8 @@ pub enum Record {
     Stream(Streamed),
     /// The caller's side of it.
     Joined(Streamed),
+    /// The sender's side of a session between hosts.
+    Network(Networked),
 }
 
 /// How far the parsing of a record came.
@@ -383,6 +306,7 @@ impl Record {
             Record::Segment(_) => RecordKind::Segment,
             Record::Stream(_) => RecordKind::Stream,
             Record::Joined(_) => RecordKind::Joined,
+            Record::Network(_) => RecordKind::Network,
         }
     }
 
@@ -400,6 +324,7 @@ impl Record {
             Record::Refusal(refusal) => refusal.write(out),
             Record::Segment(segment) => segment.write(out),
             Record::Stream(streamed) | Record::Joined(streamed) => streamed.write(out),
+            Record::Network(networked) => networked.write(out),
         }
         let body = start + RECORD_HEADER_BYTES;
         let len = u32::try_from(out.len() - body).expect("a record is within its bound");
@@ -453,6 +378,7 @@ impl Record {
             RecordKind::Segment => Record::Segment(Segment::parse(fields)?),
             RecordKind::Stream => Record::Stream(Streamed::parse(fields)?),
             RecordKind::Joined => Record::Joined(Streamed::parse(fields)?),
+            RecordKind::Network => Record::Network(Networked::parse(fields)?),
         };
         Ok(Parsed::Complete(record, RECORD_HEADER_BYTES + len))
     }
@@ -476,20 +402,6 @@ fn parse_header(header: &[u8; RECORD_HEADER_BYTES]) -> Result<(RecordKind, usize
         return Err(Rule::RecordTooLong { len, max: BODY_BYTES_MAX as u32 });
     }
     Ok((kind, len as usize))
-}
-
-/// That a segment of this size may be a lane: for the number announced and for the file's own.
-pub fn check_lane_bytes(bytes: u64) -> Result<(), Rule> {
-    check_bytes(bytes, LANE_BYTES_FIRST, LANE_BYTES_MAX)
-}
-
-fn check_bytes(bytes: u64, min: usize, max: usize) -> Result<(), Rule> {
-    let (min, max) = (min as u32, max as u32);
-    let fits = bytes >= u64::from(min) && bytes <= u64::from(max);
-    if fits && bytes.is_multiple_of(PAGE_BYTES as u64) {
-        return Ok(());
-    }
-    Err(Rule::SegmentSize { bytes, min, max })
 }
 
 fn node_name(fields: &mut Fields<'_>, field: &'static str) -> Result<NodeName, Rule> {

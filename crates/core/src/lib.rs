@@ -36,5 +36,6 @@ pub mod term;
 pub mod lease;
 pub mod backoff;
 pub mod gate;
+pub mod resume;
 pub mod orphan;
 pub mod session;

@@ -266,6 +266,9 @@ pub const SESSIONS_PER_ADDRESS: usize = 4_096;
 /// Milliseconds after which a peer on another host that does not answer is lost, where nobody says.
 pub const PEER_TIMEOUT_MS: u32 = 10_000;
 
+/// Milliseconds for which a session between hosts outlives its connection, where nobody says.
+pub const RESUME_WITHIN_MS: u32 = 5_000;
+
 /// How long the handler of a one-way message goes on, as a task, when its sender is gone, where its method
 /// says nothing else.
 pub const ONEWAY_ORPHAN_MS: u64 = 10_000;

@@ -39,11 +39,13 @@ pub enum RefusalCode {
     NotTrusted = 11,
     /// The listener has as many sessions with callers of this address as it may have.
     TooManyOfAddress = 12,
+    /// The listener has no such session to go on with.
+    NoSuchSession = 13,
 }
 
 impl RefusalCode {
     /// Every code.
-    pub const ALL: [RefusalCode; 12] = [
+    pub const ALL: [RefusalCode; 13] = [
         RefusalCode::WrongProgram,
         RefusalCode::WrongVersion,
         RefusalCode::NoSuchNode,
@@ -56,6 +58,7 @@ impl RefusalCode {
         RefusalCode::NoResources,
         RefusalCode::NotTrusted,
         RefusalCode::TooManyOfAddress,
+        RefusalCode::NoSuchSession,
     ];
 
     /// The code of a byte, if there is one.
@@ -80,6 +83,7 @@ impl RefusalCode {
             RefusalCode::TooManyOfAddress => {
                 "it has too many sessions with callers of this address"
             }
+            RefusalCode::NoSuchSession => "it has no such session any more",
         }
     }
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::limits::ERROR_TEXT_BYTES_MAX;
+use crate::limits::{ERROR_TEXT_BYTES_MAX, SESSIONS_PER_NODE_MAX};
 
 fn node() -> impl Strategy<Value = NodeName> {
     "[a-z0-9]{1,8}(/[a-z0-9_-]{1,8}){0,3}".prop_map(|text| NodeName::new(&text).unwrap())
@@ -41,6 +41,13 @@ fn record() -> impl Strategy<Value = Record> {
             .prop_map(|(generation, bytes)| { Record::Segment(Segment { generation, bytes }) }),
         any::<u64>().prop_map(|session| Record::Stream(Streamed { session })),
         any::<u64>().prop_map(|session| Record::Joined(Streamed { session })),
+        (any::<(u64, u64, u32)>(), prop::option::of(any::<(u64, u64, [u8; 16])>())).prop_map(
+            |((session, position, resume_ms), ticket)| {
+                let ticket =
+                    ticket.map(|(session, incarnation, key)| Ticket { session, incarnation, key });
+                Record::Network(Networked { session, position, resume_ms, ticket })
+            }
+        ),
     ]
 }
 
@@ -88,7 +95,7 @@ proptest! {
 
     #[test]
     fn any_body_gives_a_record_or_a_rule(
-        kind in 0..10u8,
+        kind in 0..11u8,
         body in prop::collection::vec(any::<u8>(), 0..80),
     ) {
         let mut bytes = written(&Record::Ready);

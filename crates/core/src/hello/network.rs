@@ -1,0 +1,98 @@
+//! The sides of a session between hosts, and the ticket by which it outlives its connection.
+//!
+//! Who may resume which session is decided by [`resume`](crate::resume) and the runtime. The invariant: what
+//! was parsed is written again as the same bytes.
+
+use crate::fault::Rule;
+use crate::record::Fields;
+use alloc::vec::Vec;
+use core::fmt;
+use core::hint::black_box;
+
+/// What a caller shows to go on with a session of a listener over another connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Ticket {
+    /// The listener's number of the session.
+    pub session: u64,
+    /// Which life of the listener that is.
+    pub incarnation: u64,
+    /// The random number that the listener gave the caller when the session began.
+    pub key: [u8; 16],
+}
+
+impl Ticket {
+    /// Whether both are the same, in a time that does not depend on the keys.
+    ///
+    /// ```
+    /// use upbeat_core::hello::Ticket;
+    ///
+    /// let ticket = Ticket { session: 3, incarnation: 9, key: [7; 16] };
+    /// assert!(ticket.fits(&ticket.clone()));
+    /// assert!(!ticket.fits(&Ticket { key: [8; 16], ..ticket }));
+    /// ```
+    pub fn fits(&self, other: &Ticket) -> bool {
+        let differ = self.key.iter().zip(other.key).fold(0, |bits, (a, b)| black_box(bits | a ^ b));
+        differ == 0 && self.session == other.session && self.incarnation == other.incarnation
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.session.to_le_bytes());
+        out.extend_from_slice(&self.incarnation.to_le_bytes());
+        out.extend_from_slice(&self.key);
+    }
+
+    fn parse(fields: &mut Fields<'_>) -> Result<Ticket, Rule> {
+        let session = fields.u64("session of a ticket")?;
+        let incarnation = fields.u64("incarnation of a ticket")?;
+        let key = fields.u128("key of a ticket")?.to_le_bytes();
+        Ok(Ticket { session, incarnation, key })
+    }
+}
+
+impl fmt::Debug for Ticket {
+    /// The key is a secret where messages go under TLS.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Ticket { session, incarnation, .. } = self;
+        write!(f, "Ticket({session} of {incarnation:x})")
+    }
+}
+
+/// The sender's side of a session between hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Networked {
+    /// The sender's number of the session.
+    pub session: u64,
+    /// Slots of the receiver's lane that have come to the sender: 0 in a new session.
+    pub position: u64,
+    /// Milliseconds for which the sender keeps the session when its connection is gone; 0 if not at all.
+    pub resume_ms: u32,
+    /// Of a caller, the session that is to go on over this connection; of a listener, what its caller
+    /// shows for that later. Without a ticket the session ends with its connection.
+    pub ticket: Option<Ticket>,
+}
+
+impl Networked {
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.session.to_le_bytes());
+        out.extend_from_slice(&self.position.to_le_bytes());
+        out.extend_from_slice(&self.resume_ms.to_le_bytes());
+        out.push(u8::from(self.ticket.is_some()));
+        if let Some(ticket) = &self.ticket {
+            ticket.write(out);
+        }
+    }
+
+    pub(super) fn parse(mut fields: Fields<'_>) -> Result<Networked, Rule> {
+        let session = fields.u64("number of the session")?;
+        let position = fields.u64("position")?;
+        let resume_ms = fields.u32("milliseconds of a break")?;
+        let field = "ticket";
+        let ticket = match fields.u8(field)? {
+            0 => None,
+            1 => Some(Ticket::parse(&mut fields)?),
+            _ => return Err(Rule::RecordField { field }),
+        };
+        fields.end()?;
+        Ok(Networked { session, position, resume_ms, ticket })
+    }
+}
