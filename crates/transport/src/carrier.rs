@@ -22,6 +22,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use upbeat_core::hello::{Refusal, RefusalCode};
 use upbeat_core::name::{NodeName, ProgramName};
+use upbeat_core::resume::Agreed;
 use upbeat_memory::board::Note;
 use upbeat_memory::doorbell::announce;
 use upbeat_memory::lane::Lanes;
@@ -51,6 +52,8 @@ pub struct Carrier {
     way: Way,
     /// Why this side cannot share memory, which it would have.
     unshared: Option<Arc<str>>,
+    /// What both sides have agreed upon, where the session outlives its connection.
+    agreed: Option<Agreed>,
 }
 
 /// How the peer is reached.
@@ -87,7 +90,7 @@ impl Carrier {
         kind: Kind,
     ) -> Carrier {
         let way = Way::Lanes { note, bell: Arc::new(Bell::new(socket)) };
-        Carrier { lanes, peer, kind, page, rung: Cell::new(0), way, unshared: None }
+        Carrier { lanes, peer, kind, page, rung: Cell::new(0), way, unshared: None, agreed: None }
     }
 
     /// A session over a byte stream: over a connected stream socket.
@@ -102,9 +105,16 @@ impl Carrier {
     }
 
     /// A session with a node of another host, over a connection.
-    pub(crate) fn over_network(pipe: Pipe, peer: Peer) -> Carrier {
+    pub(crate) fn over_network(pipe: Pipe, peer: Peer, agreed: Option<Agreed>) -> Carrier {
         let kind = if pipe.is_plain() { Kind::Tcp } else { Kind::Tls };
-        Carrier::over_pipe(pipe, peer, None, kind)
+        let carrier = Carrier::over_pipe(pipe, peer, None, kind);
+        carrier.set_resumable(agreed.is_some());
+        Carrier { agreed, ..carrier }
+    }
+
+    /// What both sides have agreed upon, where the session outlives its connection.
+    pub fn agreed(&self) -> Option<&Agreed> {
+        self.agreed.as_ref()
     }
 
     fn over_pipe(pipe: Pipe, peer: Peer, old: Option<OwnedFd>, kind: Kind) -> Carrier {
@@ -114,7 +124,7 @@ impl Carrier {
         let _ = NodePage::new(page.clone(), peer.incarnation);
         let (page, rung) = (PeerPage::new(page), Cell::new(0));
         let way = Way::Stream { stream: Box::new(stream), old: Cell::new(old) };
-        Carrier { lanes, peer, kind, page, rung, way, unshared: None }
+        Carrier { lanes, peer, kind, page, rung, way, unshared: None, agreed: None }
     }
 
     /// Tells the peer of what was written, where the peer does not look by itself: notes it on its board,

@@ -1,13 +1,16 @@
 //! One handshake over a connection to another host, in either role, as a state machine that readiness drives.
 //!
 //! The caller says who it is, whom it wants and its number of the session, the listener the same: one way
-//! there and one back, then frames follow. Records are those of `upbeat_core::hello`. Invariant: nothing
+//! there and one back, then frames follow. A caller may show a ticket instead of opening a session: then a session
+//! that stands on both sides goes on over the connection. Records are those of `upbeat_core::hello`. Invariant: nothing
 //! behind the handshake is read here, a peer keeps no more than one record of memory busy, and what is
 //! no node of Upbeat is found out by its first bytes.
 
-use crate::carrier::{Carrier, Peer};
+mod resuming;
+
+use crate::carrier::{Carrier, Connection, Peer};
 use crate::error::{OpenError, Unreached, Whom};
-use crate::handshake::{Progress, Side, check_welcome, refusal_code, refused};
+use crate::handshake::{Side, check_welcome, refusal_code, refused};
 use crate::identity::Untrusted;
 use crate::stream::Pipe;
 use crate::tls::{PLAINTEXT_ALERT, Shake, TlsError, plaintext_meets};
@@ -16,9 +19,12 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use upbeat_core::fault::Rule;
-use upbeat_core::hello::{Hello, Parsed, Record, Refusal, RefusalCode, Streamed};
+use upbeat_core::hello::{Hello, Networked, Parsed, Record, Refusal, RefusalCode, Ticket};
 use upbeat_core::limits::REMOTE_HANDSHAKE_MS_MAX;
 use upbeat_core::name::NodeName;
+use upbeat_core::resume::Agreed;
+
+pub use resuming::{ResumeError, Resuming};
 
 /// A handshake under way.
 pub(crate) struct Greeting {
@@ -35,11 +41,35 @@ pub(crate) struct Greeting {
     started_ms: u64,
     /// When the connection stood, or something came.
     heard_ms: Option<u64>,
+    /// Milliseconds for which this side keeps the session when its connection is gone.
+    resume_ms: u32,
+}
+
+/// What has become of a handshake.
+#[expect(clippy::large_enum_variant, reason = "made once a session, and taken apart at once")]
+pub(crate) enum Greeted {
+    Waiting(Box<Greeting>),
+    /// A session has begun.
+    Begun(Carrier),
+    /// The caller asks to go on with a session.
+    Asked(Resuming),
+    /// The listener goes on with the session that was asked for; so many slots of our lane have come to it.
+    Resumed(Connection, u64),
+}
+
+/// What a side shows of a session that is to go on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown {
+    /// What the listener gave for it.
+    pub(crate) ticket: Ticket,
+    /// Slots of the sender's lane that have come.
+    pub(crate) position: u64,
 }
 
 enum Role {
     Caller {
         wanted: NodeName,
+        again: Option<Shown>,
     },
     Listener {
         name: NodeName,
@@ -67,19 +97,30 @@ enum State {
     Sent {
         incarnation: u64,
         session: u64,
+        agreed: Option<Agreed>,
+    },
+    /// Nothing: the listener goes on with a session.
+    Resumed {
+        position: u64,
+    },
+    /// Nothing: the caller asks for that.
+    Asked {
+        incarnation: u64,
+        said: Networked,
     },
 }
 
 impl Greeting {
-    /// Calls a node over a connection that is being made, and has to stand at `until_ms`.
+    /// Calls a node over a connection that is being made, and has to stand at `until_ms`: for a new session,
+    /// or to go on with one.
     pub(crate) fn call(
         us: Side,
         pipe: Pipe,
-        wanted: &NodeName,
+        (wanted, again): (&NodeName, Option<Shown>),
         at: SocketAddr,
         [now_ms, until_ms]: [u64; 2],
     ) -> Greeting {
-        let role = Role::Caller { wanted: wanted.clone() };
+        let role = Role::Caller { wanted: wanted.clone(), again };
         Greeting::new(us, role, State::Connection { until_ms }, pipe, at, now_ms)
     }
 
@@ -105,13 +146,19 @@ impl Greeting {
         now_ms: u64,
     ) -> Greeting {
         let name = match &role {
-            Role::Caller { wanted } => Some(wanted.clone()),
+            Role::Caller { wanted, .. } => Some(wanted.clone()),
             Role::Listener { .. } => None,
         };
         let peer = Whom { name, pid: None, at: Some(at) };
         let (read, write) = (Vec::new(), Vec::new());
         let (started_ms, heard_ms) = (now_ms, None);
-        Greeting { us, role, state, pipe, peer, at, read, write, started_ms, heard_ms }
+        let resume_ms = 0;
+        Greeting { us, role, state, pipe, peer, at, read, write, started_ms, heard_ms, resume_ms }
+    }
+
+    /// Keeps the session for so many milliseconds when its connection is gone, if the peer does too.
+    pub(crate) fn keeping(self, resume_ms: u32) -> Greeting {
+        Greeting { resume_ms, ..self }
     }
 
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
@@ -154,14 +201,20 @@ impl Greeting {
 
     /// Goes on as far as the connection allows. Ends with the session, or with an error, of which the peer
     /// was told.
-    pub(crate) fn step(mut self, now_ms: u64) -> Result<Progress<Greeting>, OpenError> {
+    pub(crate) fn step(mut self: Box<Self>, now_ms: u64) -> Result<Greeted, OpenError> {
         loop {
             match self.advance(now_ms) {
-                Ok(Some(State::Sent { incarnation, session })) if self.write.is_empty() => {
-                    return Ok(Progress::Done(self.join(incarnation, session)));
+                Ok(Some(State::Sent { incarnation, session, agreed })) if self.write.is_empty() => {
+                    return Ok(Greeted::Begun(self.join(incarnation, session, agreed)));
+                }
+                Ok(Some(State::Resumed { position })) => {
+                    return Ok(Greeted::Resumed(Connection(self.pipe), position));
+                }
+                Ok(Some(State::Asked { incarnation, said })) => {
+                    return Ok(Greeted::Asked(Resuming::new(self, incarnation, said)));
                 }
                 Ok(Some(state)) => self.state = state,
-                Ok(None) if now_ms < self.deadline_ms() => return Ok(Progress::Waiting(self)),
+                Ok(None) if now_ms < self.deadline_ms() => return Ok(Greeted::Waiting(self)),
                 outcome => {
                     let error = outcome.err().unwrap_or_else(|| self.too_slow(now_ms));
                     self.tell(&error);
@@ -216,10 +269,10 @@ impl Greeting {
         if shaken != Shake::Done {
             return Ok(None);
         }
-        let Role::Caller { wanted } = &self.role else { return Ok(Some(State::Hello)) };
+        let Role::Caller { wanted, again } = &self.role else { return Ok(Some(State::Hello)) };
         self.check(Some(wanted))?;
         Record::Hello(self.us.hello(wanted, false)).write(&mut self.write);
-        Record::Joined(self.number()).write(&mut self.write);
+        Record::Network(self.said(*again)).write(&mut self.write);
         Ok(Some(State::Welcome))
     }
 
@@ -259,8 +312,14 @@ impl Greeting {
         }
     }
 
-    fn number(&self) -> Streamed {
-        Streamed { session: self.us.session as u64 }
+    /// What this side says of the session.
+    fn said(&self, again: Option<Shown>) -> Networked {
+        Networked {
+            session: self.us.session as u64,
+            position: again.map_or(0, |again| again.position),
+            resume_ms: self.resume_ms,
+            ticket: again.map(|again| again.ticket),
+        }
     }
 
     /// Sends what is to be sent. Returns whether all of it went.
@@ -310,20 +369,10 @@ impl Greeting {
         match (self.state, record) {
             (_, Record::Refusal(refusal)) => Err(refused(&self.peer, &refusal)),
             (State::Hello, Record::Hello(hello)) => self.take_hello(&hello),
-            (State::Number { incarnation }, Record::Joined(Streamed { session }))
-                if matches!(self.role, Role::Listener { .. }) =>
-            {
-                Record::Stream(self.number()).write(&mut self.write);
-                Ok(State::Sent { incarnation, session })
-            }
+            (State::Number { incarnation }, Record::Network(said)) => self.meet(incarnation, said),
             (State::Welcome, Record::Welcome(welcome)) => {
                 check_welcome(&welcome, &self.peer)?;
                 Ok(State::Number { incarnation: welcome.incarnation })
-            }
-            (State::Number { incarnation }, Record::Stream(Streamed { session }))
-                if matches!(self.role, Role::Caller { .. }) =>
-            {
-                Ok(State::Sent { incarnation, session })
             }
             (_, record) => Err(self.broken(Rule::RecordOutOfPlace { kind: record.kind().name() })),
         }
@@ -342,7 +391,7 @@ impl Greeting {
     }
 
     /// The session stands.
-    fn join(self, incarnation: u64, session: u64) -> Carrier {
+    fn join(self, incarnation: u64, session: u64, agreed: Option<Agreed>) -> Carrier {
         let peer = Peer {
             name: self.peer.name,
             program: self.us.card.program.name().clone(),
@@ -351,7 +400,7 @@ impl Greeting {
             incarnation,
             session,
         };
-        Carrier::over_network(self.pipe, peer)
+        Carrier::over_network(self.pipe, peer, agreed)
     }
 
     /// The connection cannot go on: says why, as far as that is known.

@@ -83,7 +83,7 @@ impl Home {
         name: Option<NodeName>,
         memory: Memory,
     ) -> Result<Home, HomeError> {
-        let incarnation = random()?;
+        let incarnation = u64::from_ne_bytes(random()?);
         let card = Card { program, name, incarnation, memory, streams_alone: false };
         let page = NodePage::new(card.page().clone(), incarnation);
         let board = Board::new(card.board().clone());
@@ -219,14 +219,15 @@ fn board() -> Result<Segment, SegmentError> {
     Segment::create("upbeat-board", BOARD_BYTES, Writers::Everybody)?.reserve()
 }
 
-fn random() -> Result<u64, HomeError> {
-    let mut bytes = [0; 8];
-    // Eight bytes come at once or not at all, once the pool is ready.
+/// Random bytes of the system's.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], HomeError> {
+    let mut bytes = [0; N];
+    // So few bytes come at once or not at all, once the pool is ready.
     let failed = HomeError::Random;
     let filled =
         rustix::rand::getrandom(&mut bytes[..], GetRandomFlags::empty()).map_err(failed)?;
     match filled {
-        8 => Ok(u64::from_ne_bytes(bytes)),
+        filled if filled == N => Ok(bytes),
         _ => Err(HomeError::Random(rustix::io::Errno::AGAIN)),
     }
 }

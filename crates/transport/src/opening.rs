@@ -4,9 +4,9 @@
 //! deadline has come. Invariant: `step` never waits, and once it has ended, in a session or in an
 //! error, everything but the session's own socket is closed.
 
-use crate::carrier::Carrier;
+use crate::carrier::{Carrier, Connection};
 use crate::error::{OpenError, Whom};
-use crate::greeting::Greeting;
+use crate::greeting::{Greeted, Greeting, Resuming};
 use crate::handshake::{Handshake, Progress, Side};
 use crate::knock::{Call, Knock};
 use std::fmt;
@@ -47,6 +47,16 @@ pub enum Step {
     Waiting,
     /// The session stands.
     Done(Carrier),
+    /// The caller asks to go on with a session of this node.
+    Resuming(Resuming),
+    /// The session goes on that this side has asked for: it is the carrier's to
+    /// [take](Carrier::resume) the connection and how much of its lane has come.
+    Resumed {
+        /// The connection, which has the opening's descriptor.
+        connection: Connection,
+        /// Slots of our lane that have come to the peer.
+        position: u64,
+    },
 }
 
 impl Opening {
@@ -80,13 +90,15 @@ impl Opening {
                     Ok(Step::Waiting)
                 }
             },
-            Stage::Remote(greeting) => match greeting.step(now_ms)? {
-                Progress::Done(carrier) => Ok(Step::Done(carrier)),
-                Progress::Waiting(greeting) => {
-                    self.stage = Stage::Remote(Box::new(greeting));
-                    Ok(Step::Waiting)
+            Stage::Remote(greeting) => Ok(match greeting.step(now_ms)? {
+                Greeted::Begun(carrier) => Step::Done(carrier),
+                Greeted::Asked(resuming) => Step::Resuming(resuming),
+                Greeted::Resumed(connection, position) => Step::Resumed { connection, position },
+                Greeted::Waiting(greeting) => {
+                    self.stage = Stage::Remote(greeting);
+                    Step::Waiting
                 }
-            },
+            }),
             Stage::Call(call) => match call.step(now_ms)? {
                 Progress::Done(carrier) => Ok(Step::Done(carrier)),
                 Progress::Waiting(call) => {

@@ -9,9 +9,9 @@ mod options;
 mod listener;
 
 use crate::error::{OpenError, Whom};
-use crate::greeting::{Greeting, unreached};
+use crate::greeting::{Greeting, Shown, unreached};
 use crate::handshake::Side;
-use crate::home::Home;
+use crate::home::{Card, Home};
 use crate::identity::Identity;
 use crate::opening::Opening;
 use crate::stream::Pipe;
@@ -20,8 +20,11 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use upbeat_core::hello::Ticket;
 use upbeat_core::name::NodeName;
 
+pub use crate::greeting::{ResumeError, Resuming};
 pub use listener::Listener;
 
 /// How connections to other hosts behave.
@@ -29,8 +32,10 @@ pub use listener::Listener;
 pub struct Terms {
     /// What this side shows, and whom it trusts: connections are under TLS. None has bytes go as they are.
     pub identity: Option<Identity>,
-    /// Milliseconds after which a peer that does not answer is lost.
+    /// Milliseconds after which a connection is gone whose peer does not answer.
     pub peer_timeout_ms: u32,
+    /// Milliseconds for which a session outlives its connection; 0 if not at all.
+    pub resume_within_ms: u32,
 }
 
 /// Calls the node `to` at an address, for our session of this number. The connection has to stand at
@@ -40,13 +45,49 @@ pub fn connect(
     to: &NodeName,
     at: SocketAddr,
     session: usize,
-    [now_ms, until_ms]: [u64; 2],
+    times: [u64; 2],
     terms: &Terms,
 ) -> Result<Opening, OpenError> {
     let us = Side::remote(home.card(), session)?;
     if !home.is_reachable() {
         return Err(OpenError::LocalOnly);
     }
+    call(us, (to, None), at, times, terms)
+}
+
+/// A session that is to go on, as the side that has opened it shows it to the listener.
+#[derive(Clone)]
+pub struct Again {
+    card: Arc<Card>,
+    shown: Shown,
+}
+
+impl Again {
+    /// A session of this home's, of which so many slots of the listener's lane have come.
+    pub fn new(home: &Home, ticket: Ticket, position: u64) -> Again {
+        Again { card: Arc::clone(home.card()), shown: Shown { ticket, position } }
+    }
+}
+
+/// Calls the node `to` at an address, as [`connect`] does, to go on with our session of this number.
+pub fn connect_again(
+    to: &NodeName,
+    again: &Again,
+    at: SocketAddr,
+    session: usize,
+    times: [u64; 2],
+    terms: &Terms,
+) -> Result<Opening, OpenError> {
+    call(Side::remote(&again.card, session)?, (to, Some(again.shown)), at, times, terms)
+}
+
+fn call(
+    us: Side,
+    (to, shown): (&NodeName, Option<Shown>),
+    at: SocketAddr,
+    times: [u64; 2],
+    terms: &Terms,
+) -> Result<Opening, OpenError> {
     let socket = socket(at).map_err(OpenError::system("making a socket"))?;
     options::set(&socket, terms).map_err(OpenError::system("setting up a socket"))?;
     match rustix::net::connect(&socket, &at) {
@@ -58,8 +99,8 @@ pub fn connect(
         None => Pipe::Plain(socket),
         Some(identity) => secured(Secured::client(socket, identity), peer)?,
     };
-    let greeting = Greeting::call(us, pipe, to, at, [now_ms, until_ms]);
-    Ok(Opening::remote(greeting))
+    let greeting = Greeting::call(us, pipe, (to, shown), at, times);
+    Ok(Opening::remote(greeting.keeping(terms.resume_within_ms)))
 }
 
 /// A pipe under TLS, if what the identity says can be used.

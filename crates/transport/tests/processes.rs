@@ -103,7 +103,7 @@ fn finish(mut opening: Opening) -> Result<Carrier, OpenError> {
     loop {
         match opening.step(0)? {
             Step::Done(carrier) => return Ok(carrier),
-            Step::Waiting => wait(opening.as_fd()),
+            _ => wait(opening.as_fd()),
         }
     }
 }

@@ -53,6 +53,8 @@ mod contract;
 
 mod pumped;
 
+mod mending;
+
 use crate::driver::{Cause, Main};
 use crate::drives::Drives;
 use crate::reactor::{Reactor, Source};
@@ -80,6 +82,7 @@ use upbeat_transport::home::Home;
 pub(crate) use door::Listeners;
 pub(crate) use driven::Enter;
 pub(crate) use leases::Lease;
+pub(crate) use mending::{FORGOTTEN, is_final};
 pub use polled::OverRun;
 pub(crate) use promoted::Charge;
 pub(crate) use sessions::{Connecting, OnLost, Settings};

@@ -177,9 +177,10 @@ pub enum Why {
         /// What it says.
         text: String,
     },
-    /// The connection to the peer's host broke, or nothing has come over it for too long.
+    /// The connection to the peer's host broke, or nothing has come over it for too long, and the session was
+    /// not to outlive that, or no other connection was made in time.
     Unreachable {
-        /// What the system says.
+        /// What the system says, or what became of the attempts to connect again.
         text: String,
     },
     /// This process is a forked child of the one whose handle opened the session.

@@ -12,7 +12,7 @@ use std::fmt::Arguments;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use upbeat_core::gate;
-use upbeat_core::limits::PEER_TIMEOUT_MS;
+use upbeat_core::limits::{PEER_TIMEOUT_MS, RESUME_WITHIN_MS};
 use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_transport::identity::Identity;
 use upbeat_transport::remote::Terms;
@@ -41,10 +41,12 @@ pub(crate) struct Remote {
     pub(crate) listen: Option<String>,
     /// Whether messages may go as they are.
     pub(crate) plaintext: bool,
-    /// After what time a peer that does not answer is lost.
+    /// After what time a connection is gone whose peer does not answer.
     pub(crate) peer_timeout: Option<Duration>,
     /// What callers of other hosts may take of a node that listens.
     pub(crate) gate: gate::Terms,
+    /// For how long a session outlives its connection.
+    pub(crate) resume_within: Option<Duration>,
     /// When the identity's file was last looked at.
     looked: Arc<Mutex<Option<Instant>>>,
 }
@@ -88,9 +90,12 @@ impl Remote {
     /// How its connections behave. An identity whose file was replaced is loaded again.
     pub(crate) fn terms(&self) -> Terms {
         self.refresh();
-        let milliseconds = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+        // Less than a millisecond is not nothing.
+        let milliseconds =
+            |time: Duration| u32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX);
         let peer_timeout_ms = self.peer_timeout.map_or(PEER_TIMEOUT_MS, milliseconds);
-        Terms { identity: self.identity.clone(), peer_timeout_ms }
+        let resume_within_ms = self.resume_within.map_or(RESUME_WITHIN_MS, milliseconds);
+        Terms { identity: self.identity.clone(), peer_timeout_ms, resume_within_ms }
     }
 
     /// Loads an identity again whose file was replaced, and warns if it expires soon. Looks once in a while.

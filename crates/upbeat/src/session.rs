@@ -13,6 +13,7 @@ mod write;
 mod flow;
 mod pool;
 mod kinds;
+mod link;
 mod queue;
 mod send;
 
@@ -37,6 +38,7 @@ use upbeat_core::flow::ReplyBudget;
 use upbeat_core::frame::{Flags, Head};
 use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::{FLUSH_MESSAGES, STREAM_OUT_BYTES};
+use upbeat_core::resume::Link;
 use upbeat_core::session::{Grant, Growth};
 use upbeat_memory::fork::Process;
 use upbeat_memory::pool::Key;
@@ -132,6 +134,12 @@ pub(crate) struct Ending {
     fault: Cell<Option<Fault>>,
     /// The peer said goodbye.
     pub(crate) goodbye: Cell<bool>,
+    /// Whether the connection stands, where the session outlives it.
+    link: Cell<Option<Link>>,
+    /// Whether it was noticed that it does not.
+    is_down: Cell<bool>,
+    /// Why the last attempt to connect again has failed.
+    failed: RefCell<Option<String>>,
     lost: OnceCell<Lost>,
 }
 
@@ -144,6 +152,7 @@ impl Session {
         wake: Arc<dyn Fn() + Send + Sync>,
     ) -> Session {
         carrier.read_at_most(terms.longest);
+        let link = Cell::new(carrier.agreed().map(|agreed| Link::new(*agreed)));
         Session {
             carrier,
             noted: Noted::default(),
@@ -157,7 +166,7 @@ impl Session {
             lent: lent::Lent::new(terms.longest),
             segments: RefCell::new(VecDeque::new()),
             samples: RefCell::default(),
-            ending: Ending::default(),
+            ending: Ending { link, ..Ending::default() },
             wake,
             made: Process::this(),
         }
@@ -341,7 +350,11 @@ impl Session {
         match self.carrier.drain() {
             Ok(drained) => {
                 let mut segments = self.segments.borrow_mut();
-                segments.extend(drained.segments);
+                for segment in drained.segments {
+                    // What was announced before a break and not named is announced again.
+                    segments.retain(|other| other.generation != segment.generation);
+                    segments.push_back(segment);
+                }
                 if segments.len() > upbeat_core::limits::PENDING_SEGMENTS_MAX {
                     return Err(broken(&"more segments than lanes and slabs have use for"));
                 }

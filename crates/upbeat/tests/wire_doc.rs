@@ -81,6 +81,7 @@ fn the_bounds_are_those_of_the_code() {
         ("REMOTE_PENDING_SHARE", limits::REMOTE_PENDING_SHARE),
         ("CROWD_HELLO_MS_MAX", limits::CROWD_HELLO_MS_MAX as usize),
         ("CROWD_AGE_MS_MAX", limits::CROWD_AGE_MS_MAX as usize),
+        ("RESUME_WITHIN_MS", limits::RESUME_WITHIN_MS as usize),
         ("REMOTE_SILENCE_MS_MAX", limits::REMOTE_SILENCE_MS_MAX as usize),
         ("PENDING_SEGMENTS_MAX", limits::PENDING_SEGMENTS_MAX),
         ("CHUNK_BYTES_MAX", limits::CHUNK_BYTES_MAX),
@@ -414,7 +415,7 @@ impl Patience {
     fn open(&self, mut opening: Opening) -> Carrier {
         self.until(|| match opening.step(0).unwrap() {
             Step::Done(carrier) => Some(carrier),
-            Step::Waiting => None,
+            _ => None,
         })
     }
 }

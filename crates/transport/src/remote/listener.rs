@@ -96,7 +96,7 @@ impl Listener {
         };
         let pending = Arc::clone(&self.pending);
         let greeting = Greeting::answer(us, pipe, &self.name, pending, at, now_ms);
-        Ok(Some(Opening::remote(greeting)))
+        Ok(Some(Opening::remote(greeting.keeping(self.terms.resume_within_ms))))
     }
 
     fn accept_socket(&self) -> Result<OwnedFd, Errno> {

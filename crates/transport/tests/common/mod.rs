@@ -86,7 +86,7 @@ enum Door {
 
 /// Terms of connections, under TLS by the identity if there is one.
 pub(crate) fn terms(identity: Option<Identity>) -> remote::Terms {
-    remote::Terms { identity, peer_timeout_ms: 10_000 }
+    remote::Terms { identity, peer_timeout_ms: 10_000, resume_within_ms: 0 }
 }
 
 pub(crate) struct Pair {

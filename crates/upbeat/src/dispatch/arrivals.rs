@@ -194,7 +194,11 @@ impl Dispatcher {
             // It was asked before whether one more may be accepted.
             let _ = self.peers.gate.borrow_mut().accept(self.now_ns());
         }
-        match from.filter(|from| !self.peers.gate.borrow().admits(*from)) {
+        // A caller whose session waits for its connection opens no other.
+        let is_full = |from: &Prefix| {
+            !self.peers.gate.borrow().admits(*from) && !self.awaits_caller_from(*from)
+        };
+        match from.filter(is_full) {
             Some(from) => self.turn_away(opening, from),
             None if !has_place => {
                 let text = format!("{} sessions are the most of a node", whose.most());

@@ -51,9 +51,9 @@ impl Pressed {
     }
 }
 
-/// Whether a session of the hot ones is over a byte stream, and was not lost meanwhile.
+/// Whether a session of the hot ones is over a byte stream that stands, as far as is known, and was not lost meanwhile.
 fn is_pumped(session: &Rc<Session>) -> bool {
-    session.carrier.is_stream() && session.noted.hot.get()
+    session.carrier.is_stream() && session.noted.hot.get() && !session.is_down()
 }
 
 impl Dispatcher {
@@ -88,7 +88,7 @@ impl Dispatcher {
             for session in self.peers.hot.hold().iter().filter(|session| is_pumped(session)) {
                 let pumped = session.carrier.pump();
                 came |= pumped.came;
-                if pumped.ended {
+                if pumped.ended || session.carrier.is_suspended() {
                     ended.push(Rc::clone(session));
                 }
             }

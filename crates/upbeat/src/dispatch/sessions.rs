@@ -68,6 +68,16 @@ pub(super) enum Place {
     Open(Rc<Session>),
 }
 
+impl Place {
+    /// Who waits for the opening that stood here.
+    fn connecting(self) -> Option<Rc<Connecting>> {
+        match self {
+            Place::Opening(pending) => pending.connecting,
+            Place::Open(_) => None,
+        }
+    }
+}
+
 /// A handshake, and who waits for it.
 pub(super) struct Pending {
     pub(super) opening: Opening,
@@ -79,6 +89,8 @@ pub(super) struct Pending {
 /// What becomes of a connection that this node asked for, for everybody who asked.
 pub(crate) struct Connecting {
     to: NodeAddress,
+    /// The session that is to go on, if it is for no new one.
+    pub(super) again: Option<Rc<Session>>,
     outcome: OnceCell<Result<Rc<Session>, OpenError>>,
     wakers: RefCell<Vec<Waker>>,
 }
@@ -105,6 +117,8 @@ pub(super) struct Peers {
     pub(super) places: RefCell<Table<Place>>,
     /// Those that a turn looks at.
     pub(super) hot: Hot,
+    /// Those whose connection has gone, and that wait for another.
+    pub(super) suspended: RefCell<Vec<Rc<Session>>>,
     /// Handshakes under way.
     pub(super) openings: RefCell<BTreeSet<Key>>,
     pub(super) door: RefCell<Door>,
@@ -120,6 +134,7 @@ impl Peers {
         Peers {
             places: RefCell::default(),
             hot: Hot::default(),
+            suspended: RefCell::default(),
             openings: RefCell::default(),
             door: RefCell::default(),
             gate: RefCell::new(Gate::new(terms, 0)),
@@ -209,20 +224,24 @@ impl Dispatcher {
         Duration::from_nanos(connect_delay_ns(attempts, random))
     }
 
-    /// Begins to open a session that this node asks for, or joins in where that has begun.
+    /// Begins to open a session that this node asks for, or joins in where that has begun; or connects again
+    /// for a session that has lost its connection.
     pub(crate) fn connect(
         self: &Rc<Self>,
         to: &NodeAddress,
         whose: Whose,
+        again: Option<&Rc<Session>>,
         call: impl FnOnce(&Home, usize, u64) -> Result<Opening, OpenError>,
     ) -> Result<Rc<Connecting>, OpenError> {
-        if let Some(connecting) = self.connecting(to) {
+        if again.is_none()
+            && let Some(connecting) = self.connecting(to)
+        {
             return Ok(connecting);
         }
         let place = self.next_place(whose)?;
         let opening = call(&self.home, place, self.now_ms())?;
-        let (outcome, wakers) = (OnceCell::new(), RefCell::default());
-        let connecting = Rc::new(Connecting { to: to.clone(), outcome, wakers });
+        let (again, outcome, wakers) = (again.cloned(), OnceCell::new(), RefCell::default());
+        let connecting = Rc::new(Connecting { to: to.clone(), again, outcome, wakers });
         self.begin(opening, Some(Rc::clone(&connecting)))?;
         Ok(connecting)
     }
@@ -232,7 +251,8 @@ impl Dispatcher {
         let (places, openings) = (self.peers.places.borrow(), self.peers.openings.borrow());
         let connecting = openings.iter().find_map(|key| match places.get(*key)? {
             Place::Opening(pending) => {
-                pending.connecting.as_ref().filter(|connecting| connecting.to == *to)
+                let new = |it: &&Rc<Connecting>| it.again.is_none() && it.to == *to;
+                pending.connecting.as_ref().filter(new)
             }
             Place::Open(_) => None,
         });
@@ -282,6 +302,14 @@ impl Dispatcher {
         };
         let opened = match stepped {
             Ok(Step::Waiting) => return,
+            Ok(Step::Resuming(resuming)) => {
+                self.leave_opening(key);
+                return self.resume_session(resuming);
+            }
+            Ok(Step::Resumed { connection, position }) => {
+                let connecting = self.leave_opening(key);
+                return self.take_connection(connecting.as_deref(), connection, position);
+            }
             Ok(Step::Done(carrier)) => {
                 if let Some(socket) = carrier.socket() {
                     self.events.reactor.change(socket, Source::Place(key), false);
@@ -295,29 +323,32 @@ impl Dispatcher {
             }
             Err(error) => Err(error),
         };
-        self.peers.openings.borrow_mut().remove(&key);
         // The socket stays where it is in the epoll; one that is closed has left it.
-        let place = match &opened {
+        let connecting = match &opened {
             Ok(session) => {
+                self.peers.openings.borrow_mut().remove(&key);
                 let mut places = self.peers.places.borrow_mut();
                 let open = Place::Open(Rc::clone(session));
-                places.get_mut(key).map(|place| std::mem::replace(place, open))
+                let place = places.get_mut(key).map(|place| std::mem::replace(place, open));
+                place.and_then(Place::connecting)
             }
-            Err(_) => self.peers.places.borrow_mut().remove(key),
+            Err(_) => self.leave_opening(key),
         };
         if let Ok(session) = &opened {
-            if let Some(Place::Opening(pending)) = &place
-                && let Some(connecting) = &pending.connecting
-            {
+            if let Some(connecting) = &connecting {
                 let _ = session.noted.opened_as.set(connecting.to.clone());
             }
             self.enter(key, session);
         }
-        if let Some(Place::Opening(pending)) = place
-            && let Some(connecting) = pending.connecting
-        {
+        if let Some(connecting) = connecting {
             connecting.end(opened);
         }
+    }
+
+    /// An opening has ended, and leaves its place. Gives who waits for it.
+    fn leave_opening(&self, key: Key) -> Option<Rc<Connecting>> {
+        self.peers.openings.borrow_mut().remove(&key);
+        self.peers.places.borrow_mut().remove(key)?.connecting()
     }
 
     /// Has the epoll wait for what an opening goes on with.
@@ -377,6 +408,7 @@ impl Dispatcher {
             self.find_streams();
         }
         let carrier = &session.carrier;
+        self.forget_suspended(session);
         if let Some(socket) = carrier.socket() {
             self.events.reactor.remove(socket);
         }

@@ -168,7 +168,7 @@ impl Dispatcher {
             let Some(waker) = due else { break };
             waker.wake();
         }
-        self.expire_due(now)
+        self.mend(now) | self.expire_due(now)
     }
 
     /// Takes the promise to look back, and tells every peer all that it may wait for.
@@ -259,7 +259,8 @@ impl Dispatcher {
     fn next_timer(&self) -> Option<u64> {
         let timer = self.events.timers.borrow_mut().next();
         let opening = self.next_opening_deadline();
-        let next = [timer, self.next_expiry(), opening, self.next_tidying()];
+        let mending = self.next_mending();
+        let next = [timer, self.next_expiry(), opening, mending, self.next_tidying()];
         let next = next.into_iter().flatten().min()?;
         Some(next.saturating_sub(self.now_ns()))
     }

@@ -77,6 +77,7 @@ impl Dispatcher {
 
     pub(super) fn hear(self: &Rc<Self>, session: &Rc<Session>) {
         match session.hear() {
+            Ok(()) if session.carrier.is_suspended() => self.has_broken(session),
             Ok(()) => self.heat(session),
             Err(why) => self.lose_after_last_words(session, *why),
         }
@@ -84,7 +85,7 @@ impl Dispatcher {
 
     /// What the peer wrote before it ended is taken over first: answers, and one-way messages. Its
     /// calls have nobody left to answer.
-    fn lose_after_last_words(self: &Rc<Self>, session: &Rc<Session>, why: Why) {
+    pub(super) fn lose_after_last_words(self: &Rc<Self>, session: &Rc<Session>, why: Why) {
         let mut why = why;
         session.carrier.take_rest();
         for kept in session.forget_kept(self.flow.purse.requests()) {

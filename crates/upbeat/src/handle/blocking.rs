@@ -151,7 +151,7 @@ impl Blocking<'_> {
             return Err(CallError::WouldBlockNode);
         }
         let mut caller = self.caller.borrow_mut();
-        let stands = caller.as_mut().is_some_and(Caller::stands);
+        let stands = caller.as_mut().is_some_and(|caller| caller.stands(until));
         match &mut *caller {
             Some(caller) if stands => act(caller),
             caller => act(self.prepare(caller, until)?),
@@ -169,7 +169,7 @@ impl Blocking<'_> {
         while let Some(mut idle) = self.handle.shared.idle().pop() {
             // One that stood idle may have ended meanwhile.
             idle.hear();
-            if idle.ended().is_none() {
+            if idle.stands(until) {
                 return Ok(caller.insert(idle));
             }
         }

@@ -4,6 +4,8 @@ mod frames;
 
 mod waiting;
 
+mod mending;
+
 mod opening;
 
 use super::Target;
@@ -18,7 +20,8 @@ use crate::wait::{Pace, Ticker, Waiting};
 use crate::wake::MAIN;
 use crate::warning::memory_is_refused;
 use crate::wire::{Content, Input, Wire, WireError};
-use opening::wait_open;
+pub(super) use mending::Mending;
+use opening::{Wanted, What, wait_open};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -66,6 +69,7 @@ struct Noted {
 
 /// The session, its numbers, and how its holder waits.
 pub(crate) struct Caller {
+    target: Target,
     home: Home,
     pub(super) session: Session,
     service: &'static str,
@@ -112,6 +116,7 @@ impl Caller {
         let seed = home.incarnation();
         let waiting = watch.as_ref().map_or(target.waiting, |_| Waiting::Sleeping);
         let mut caller = Caller {
+            target: target.clone(),
             home,
             session: Session::new(
                 carrier,

@@ -47,7 +47,7 @@ impl HandleBuilder {
         self
     }
 
-    /// After what time a node of another host is lost that does not answer, as
+    /// After what time a connection is taken for broken whose other side does not answer, as
     /// [`Builder::peer_timeout`](crate::Builder::peer_timeout) has it.
     ///
     /// ```no_run
@@ -70,6 +70,30 @@ impl HandleBuilder {
     /// When it is less than a second.
     pub fn peer_timeout(mut self, time: Duration) -> HandleBuilder {
         self.remote.peer_timeout = Some(peer_timeout(time));
+        self
+    }
+
+    /// For how long a session with a node of another host outlives its connection, as
+    /// [`Builder::resume_within`](crate::Builder::resume_within) has it. A call that blocks connects again in
+    /// the thread that calls; a handle that is not used notices a break when it is.
+    ///
+    /// ```no_run
+    /// # #[upbeat::service]
+    /// # pub trait Counter {
+    /// #     async fn add(&self, n: u64) -> u64;
+    /// #     #[oneway]
+    /// #     async fn reset(&self);
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let builder = upbeat::handle::builder().insecure_plaintext();
+    /// let builder = builder.resume_within(Duration::from_secs(30));
+    /// let counter: CounterHandle = builder.connect("counter@10.0.0.7:7411")?;
+    /// # Ok(()) }
+    /// ```
+    pub fn resume_within(mut self, time: Duration) -> HandleBuilder {
+        self.remote.resume_within = Some(time);
         self
     }
 }

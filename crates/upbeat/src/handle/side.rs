@@ -4,10 +4,10 @@
 //! In between it is the thread that sleeps on the socket, takes what has come and wakes who waits.
 //! Invariant: nothing here waits in the thread of a future; it is the session's own that connects.
 
-use super::caller::{Caller, Wants};
+use super::caller::{Caller, Mending, Wants};
 use super::lasting::{Alarm, Watch};
 use super::{BoundHandle, Shared, Target, forked, not_connected};
-use crate::error::{BuildError, CallError};
+use crate::error::{BuildError, CallError, Why};
 use crate::reactor::timespec;
 use crate::session::{Answer, Waiter};
 use crate::wire::{Input, WireError};
@@ -183,7 +183,7 @@ impl Side {
         let run = move || {
             let opened = open(&target, service, &signatures, &watch);
             if let Some(bell) = tell(&sides, number, opened) {
-                hear(&sides, number, &bell, &watch);
+                hear(&sides, number, bell, &watch);
             }
         };
         std::thread::Builder::new().name("upbeat-handle".into()).spawn(run)?;
@@ -362,13 +362,7 @@ fn open(
     let caller = Caller::open(target, service, signatures, Some(Arc::clone(watch)), None);
     let mut caller = caller.map_err(not_connected)?;
     caller.looks_as(target.waiting);
-    let bell = match caller.session.carrier.socket() {
-        Some(socket) => socket.as_fd().try_clone_to_owned(),
-        None => Err(std::io::ErrorKind::NotConnected.into()),
-    };
-    let bell = bell.map_err(|error| CallError::NotConnected {
-        text: BuildError::from(error).to_string().into(),
-    })?;
+    let bell = bell_of(&caller)?;
     Ok((Box::new(caller), bell))
 }
 
@@ -392,31 +386,90 @@ fn tell(
     bell
 }
 
-/// The thread: hears the bell until the session has ended or nobody holds the handle.
-fn hear(sides: &Mutex<Sides>, number: u64, bell: &OwnedFd, watch: &Watch) {
+/// The session's socket, for its thread to sleep on.
+fn bell_of(caller: &Caller) -> Result<OwnedFd, CallError> {
+    let bell = match caller.session.carrier.socket() {
+        Some(socket) => socket.as_fd().try_clone_to_owned(),
+        None => Err(std::io::ErrorKind::NotConnected.into()),
+    };
+    bell.map_err(|error| CallError::NotConnected {
+        text: BuildError::from(error).to_string().into(),
+    })
+}
+
+/// What the thread of a session does next.
+enum Next {
+    /// It sleeps: for so many nanoseconds at most, and until the socket takes more if that is so.
+    Sleep(Option<u64>, bool),
+    /// The connection has gone.
+    Mend(Mending),
+    /// It looks again.
+    Look,
+    /// It ends.
+    End,
+}
+
+/// The thread: hears the bell until the session has ended or nobody holds the handle. A session whose connection
+/// has gone gets another, without the lock.
+fn hear(sides: &Mutex<Sides>, number: u64, bell: OwnedFd, watch: &Watch) {
+    let mut bell = Some(bell);
     loop {
-        let (kept, writable) = {
-            let mut sides = lock(sides);
-            let Some(State::Open(caller)) = sides.states.get_mut(&number) else { return };
-            caller.woke();
-            // Who waits for what has come is woken first.
-            caller.drain();
-            caller.hear();
-            if caller.ended().is_some() {
-                return;
+        let with =
+            |act: &mut dyn FnMut(&mut Caller) -> Next| match lock(sides).states.get_mut(&number) {
+                Some(State::Open(caller)) => act(caller),
+                _ => Next::End,
+            };
+        let is_over = match with(&mut listen) {
+            Next::End => return,
+            Next::Look => false,
+            Next::Sleep(kept, writable) => {
+                let Some(bell) = &bell else { return };
+                // Memory that lies idle, and a grant that nobody uses, are not slept over.
+                watch.wait(bell.as_fd(), writable, kept.map(timespec).as_ref())
             }
-            caller.session.tidy();
-            if caller.session.is_unflushed() {
-                caller.flush();
+            Next::Mend(Mending::Over) => return,
+            Next::Mend(Mending::Wait(ns)) => watch.pause(&timespec(ns)),
+            Next::Mend(Mending::Connect(attempt)) => {
+                // The peer is to see the end of the old one.
+                drop(bell.take());
+                let mut connected = Some(attempt.connect(Some(watch), None));
+                let mut take = |caller: &mut Caller| {
+                    connected.take().into_iter().for_each(|of| caller.reconnected(of));
+                    if !caller.session.carrier.is_suspended() && caller.ended().is_none() {
+                        match bell_of(caller) {
+                            Ok(of) => bell = Some(of),
+                            Err(error) => caller.end(Why::Unreachable { text: error.to_string() }),
+                        }
+                    }
+                    Next::Look
+                };
+                matches!(with(&mut take), Next::End)
             }
-            if !caller.may_sleep() {
-                continue;
-            }
-            (caller.tidies_in_ns(), caller.session.carrier.has_output())
         };
-        // Memory that lies idle, and a grant that nobody uses, are not slept over.
-        if watch.wait(bell.as_fd(), writable, kept.map(timespec).as_ref()) {
+        if is_over {
             return;
         }
     }
+}
+
+/// Takes what has come for the session, and says what its thread does next.
+fn listen(caller: &mut Caller) -> Next {
+    caller.woke();
+    // Who waits for what has come is woken first.
+    caller.drain();
+    caller.hear();
+    if caller.ended().is_some() {
+        return Next::End;
+    }
+    caller.session.tidy();
+    if caller.session.is_unflushed() {
+        caller.flush();
+    }
+    if caller.session.carrier.is_suspended() {
+        return Next::Mend(caller.mending());
+    }
+    if !caller.may_sleep() {
+        return Next::Look;
+    }
+    Next::Sleep(caller.tidies_in_ns(), caller.session.carrier.has_output())
 }

@@ -21,6 +21,7 @@ use upbeat_transport::error::{OpenError, Unreached};
 use upbeat_transport::home::Home;
 use upbeat_transport::opening::Opening;
 use upbeat_transport::place::Place;
+use upbeat_transport::remote::{connect, connect_again};
 
 /// Which node has made a reference to itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,7 +98,7 @@ impl Node {
             }
             let opened = match to.address() {
                 None => self.open_by_name(to, began_ms).await,
-                Some(address) => self.open_at(to, address, began_ms + CONNECT_MS_MAX).await,
+                Some(address) => inner.open_at(to, address, began_ms + CONNECT_MS_MAX, None).await,
             };
             match opened {
                 Err(error) if error.is_busy() && inner.now_ms() < began_ms + CONNECT_MS_MAX => {
@@ -118,25 +119,29 @@ impl Node {
         let settings = &self.inner.settings;
         let program = self.inner.home.program().name();
         if let Some(at) = settings.carriers.address(settings.place.as_ref(), program, to.node()) {
-            return self.try_at(to, at, began_ms + CONNECT_MS_MAX).await;
+            return self.inner.try_at(to, at, began_ms + CONNECT_MS_MAX, None).await;
         }
         let call = |home: &Home, session, now_ms| {
             let (place, times) = (settings.place.as_ref(), [now_ms, began_ms]);
             settings.carriers.connect(home, place, to.node(), session, times)
         };
-        self.join(to, Whose::Here, call).await
+        self.inner.join(to, Whose::Here, None, call).await
     }
+}
 
-    /// Tries to open a session at each of the addresses that a host has, until a time at most.
-    async fn open_at(
-        &self,
+impl Dispatcher {
+    /// Tries to open a session at each of the addresses that a host has, until a time at most; or connects
+    /// again for one that has lost its connection.
+    pub(crate) async fn open_at(
+        self: &Rc<Self>,
         to: &NodeAddress,
         address: &Address,
         until_ms: u64,
+        again: Option<&Rc<Session>>,
     ) -> Result<Rc<Session>, OpenError> {
         let mut attempts = Attempts::new(self.lookup(address, until_ms).await?);
-        while let Some((at, until_ms)) = attempts.next(self.inner.now_ms(), until_ms) {
-            match self.try_at(to, at, until_ms).await {
+        while let Some((at, until_ms)) = attempts.next(self.now_ms(), until_ms) {
+            match self.try_at(to, at, until_ms, again).await {
                 Err(error) => attempts.failed(error),
                 opened => return opened,
             }
@@ -145,7 +150,7 @@ impl Node {
     }
 
     async fn lookup(&self, address: &Address, until_ms: u64) -> Result<Vec<SocketAddr>, OpenError> {
-        let left_ms = until_ms.saturating_sub(self.inner.now_ms());
+        let left_ms = until_ms.saturating_sub(self.now_ms());
         let looked_up = time::within(Duration::from_millis(left_ms), remote::lookup(address)).await;
         looked_up.unwrap_or_else(|_| {
             let why = Unreached::NoSuchHost { text: format!("no answer within {left_ms} ms") };
@@ -154,32 +159,43 @@ impl Node {
     }
 
     async fn try_at(
-        &self,
+        self: &Rc<Self>,
         to: &NodeAddress,
         at: SocketAddr,
         until_ms: u64,
+        session: Option<&Rc<Session>>,
     ) -> Result<Rc<Session>, OpenError> {
-        let terms = self.inner.settings.remote.terms();
-        let call = |home: &Home, session, now_ms| {
+        let mut terms = self.settings.remote.terms();
+        if to.address().is_none() {
+            // Nobody knows the address when the connection is gone.
+            terms.resume_within_ms = 0;
+        }
+        let call = |home: &Home, number, now_ms| {
             let times = [now_ms, until_ms];
-            upbeat_transport::remote::connect(home, to.node(), at, session, times, &terms)
+            let known = session.and_then(|it| Some((it.noted.key.get()?.index, it.again(home)?)));
+            match known {
+                None => connect(home, to.node(), at, number, times, &terms),
+                Some((number, again)) => {
+                    connect_again(to.node(), &again, at, number as usize, times, &terms)
+                }
+            }
         };
-        self.join(to, Whose::Remote, call).await
+        self.join(to, Whose::Remote, session, call).await
     }
 
     /// Begins to open a session, or joins in where that has begun, and waits for it.
     async fn join(
-        &self,
+        self: &Rc<Self>,
         to: &NodeAddress,
         whose: Whose,
+        again: Option<&Rc<Session>>,
         call: impl FnOnce(&Home, usize, u64) -> Result<Opening, OpenError>,
     ) -> Result<Rc<Session>, OpenError> {
-        let inner: &Rc<Dispatcher> = &self.inner;
-        let connecting: Rc<Connecting> = inner.connect(to, whose, call)?;
+        let connecting: Rc<Connecting> = self.connect(to, whose, again, call)?;
         poll_fn(|context| match connecting.poll(context.waker()) {
             Some(outcome) => Poll::Ready(outcome),
             None => {
-                inner.life.drives.is_awaited(context.waker());
+                self.life.drives.is_awaited(context.waker());
                 Poll::Pending
             }
         })

@@ -77,7 +77,7 @@ fn serve(
                     Ok(Step::Done(carrier)) => {
                         break sessions.push(Imp::new(carrier, honesty(random)));
                     }
-                    Err(_) => break,
+                    Ok(_) | Err(_) => break,
                 }
             }
         }

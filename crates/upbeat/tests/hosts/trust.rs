@@ -2,27 +2,27 @@
 
 use crate::common::work::{WorkClient, WorkHandle, handle_works, works};
 use crate::common::{Directory, PROGRAM, Watchdog, alone};
-use crate::{Server, connected, secure, unprotected};
+use crate::{Server, connected, identity_of as identity, secure, unprotected};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
-use upbeat::{BuildError, Identity, Node, Waiting};
+use upbeat::{BuildError, Node, Waiting};
 
 /// An authority, and where it writes identities.
-struct Authority {
+pub(crate) struct Authority {
     issuer: secure::Authority,
     directory: Directory,
 }
 
 impl Authority {
-    fn new() -> Authority {
+    pub(crate) fn new() -> Authority {
         let directory = Directory::new();
         std::fs::create_dir_all(directory.path()).unwrap();
         Authority { issuer: secure::Authority::new(), directory }
     }
 
     /// Writes an identity for a name, such as `test/counter`, into a file of its own.
-    fn issue(&self, file: &str, name: &str) -> String {
+    pub(crate) fn issue(&self, file: &str, name: &str) -> String {
         let path = self.directory.path().join(file).to_str().unwrap().to_owned();
         self.replace(&path, name);
         path
@@ -40,10 +40,6 @@ fn write(path: &str, text: &str) {
     std::fs::write(&next, text).unwrap();
     std::fs::set_permissions(&next, Permissions::from_mode(0o600)).unwrap();
     std::fs::rename(next, path).unwrap();
-}
-
-fn identity(path: &str) -> Identity {
-    Identity::load(path).unwrap()
 }
 
 #[test]

@@ -18,16 +18,26 @@ use upbeat_core::limits::CONNECT_MS_MAX;
 use upbeat_transport::carrier::Carrier;
 use upbeat_transport::home::Home;
 use upbeat_transport::opening::{Opening, Step};
+use upbeat_transport::remote::{Again, Terms, connect, connect_again};
 
-/// A session that is to be opened.
+/// What is wanted of a node.
 #[derive(Clone, Copy)]
-struct Wanted<'a> {
-    target: &'a Target,
-    home: &'a Home,
-    watch: Option<&'a Watch>,
+pub(super) enum What<'a> {
+    /// A session with this home.
+    Session(&'a Home),
+    /// To go on with a session, which is over at this time.
+    Again(&'a Again, u64),
+}
+
+/// A session that is to be opened, or to go on.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) target: &'a Target,
+    pub(super) what: What<'a>,
+    pub(super) watch: Option<&'a Watch>,
     /// When the thread gives up.
-    until: Option<Until>,
-    began: Instant,
+    pub(super) until: Option<Until>,
+    pub(super) began: Instant,
 }
 
 /// Opens a session, waiting in this thread. While the node is too busy to accept, this tries again.
@@ -40,13 +50,14 @@ pub(super) fn wait_open(
     if target.to.address().is_some() && target.remote.is_unprotected() {
         return Err(ConnectError::Unprotected { to: target.to.to_string() });
     }
-    let wanted = Wanted { target, home, watch, until, began: Instant::now() };
+    let wanted = Wanted { target, what: What::Session(home), watch, until, began: Instant::now() };
     let (mut attempts, mut jitter) = (0, Jitter::new(home.incarnation()));
     loop {
         let opened = match target.to.address() {
-            None => wanted.open_by_name(),
+            None => wanted.open_by_name(home),
             Some(address) => wanted.open_at(address),
         };
+        let opened = opened.map(begun);
         let busy = match opened {
             Err(ConnectError::Open(error))
                 if error.is_busy() && wanted.passed_ms() < CONNECT_MS_MAX =>
@@ -70,6 +81,12 @@ pub(super) fn wait_open(
     }
 }
 
+/// The session that has begun.
+fn begun(step: Step) -> Carrier {
+    let Step::Done(carrier) = step else { unreachable!("a session is opened") };
+    carrier
+}
+
 /// The handle was dropped while its thread connected.
 fn dropped() -> ConnectError {
     let text = "the handle was dropped while it connected".into();
@@ -84,22 +101,27 @@ impl Wanted<'_> {
 
     /// What is left of the time that was given.
     fn left_ns(self) -> u64 {
-        self.until.map_or(u64::MAX, |until| until.left(now_ns()))
+        let left = self.until.map_or(u64::MAX, |until| until.left(now_ns()));
+        match self.what {
+            What::Session(_) => left,
+            What::Again(_, over) => left.min(over.saturating_sub(now_ns())),
+        }
     }
 
     /// Tries to open a session on this host once. The time is counted from the first attempt on.
-    fn open_by_name(self) -> Result<Carrier, ConnectError> {
+    fn open_by_name(self, home: &Home) -> Result<Step, ConnectError> {
         let Target { place, carriers, to, program, .. } = self.target;
         if let Some(at) = carriers.address(place.as_ref(), program.name(), to.node()) {
-            return self.try_at(at, CONNECT_MS_MAX);
+            // Nobody knows the address when the connection is gone.
+            return self.try_at(at, CONNECT_MS_MAX, Terms { resume_within_ms: 0, ..self.terms() });
         }
         let times = [self.passed_ms(), 0];
-        let opening = carriers.connect(self.home, place.as_ref(), to.node(), 0, times);
+        let opening = carriers.connect(home, place.as_ref(), to.node(), 0, times);
         self.finish(opening.map_err(ConnectError::Open)?)
     }
 
-    /// Tries to open a session at each of the addresses that a host has.
-    fn open_at(self, address: &Address) -> Result<Carrier, ConnectError> {
+    /// Tries to open a session at each of the addresses that a host has, or to go on with one.
+    pub(super) fn open_at(self, address: &Address) -> Result<Step, ConnectError> {
         let mut attempts = Attempts::new(resolve(address).map_err(ConnectError::Open)?);
         loop {
             let now_ms = self.passed_ms();
@@ -107,27 +129,32 @@ impl Wanted<'_> {
             let Some((at, until_ms)) = attempts.next(now_ms, end_ms) else {
                 return Err(ConnectError::Open(attempts.into_error(address)));
             };
-            match self.try_at(at, until_ms) {
+            match self.try_at(at, until_ms, self.terms()) {
                 Err(ConnectError::Open(error)) => attempts.failed(error),
                 opened => return opened,
             }
         }
     }
 
-    /// Tries to open a session at one address, until a time at most.
-    fn try_at(self, at: SocketAddr, until_ms: u64) -> Result<Carrier, ConnectError> {
-        let (name, terms) = (self.target.to.node(), self.target.remote.terms());
-        let times = [self.passed_ms(), until_ms];
-        let opening = upbeat_transport::remote::connect(self.home, name, at, 0, times, &terms);
+    fn terms(self) -> Terms {
+        self.target.remote.terms()
+    }
+
+    /// Tries to open a session at one address, or to go on with one, until a time at most.
+    fn try_at(self, at: SocketAddr, until_ms: u64, terms: Terms) -> Result<Step, ConnectError> {
+        let (name, times) = (self.target.to.node(), [self.passed_ms(), until_ms]);
+        let opening = match self.what {
+            What::Session(home) => connect(home, name, at, 0, times, &terms),
+            What::Again(again, _) => connect_again(name, again, at, 0, times, &terms),
+        };
         self.finish(opening.map_err(ConnectError::Open)?)
     }
 
-    /// Takes the steps of an opening, waiting for each.
-    fn finish(self, mut opening: Opening) -> Result<Carrier, ConnectError> {
+    /// Takes the steps of an opening, waiting for each. Gives the last.
+    fn finish(self, mut opening: Opening) -> Result<Step, ConnectError> {
         loop {
             let is_late = self.left_ns() == 0;
             match opening.step(self.passed_ms()) {
-                Ok(Step::Done(carrier)) => return Ok(carrier),
                 // Whatever else there is to say of it.
                 Ok(Step::Waiting) | Err(_) if is_late => {
                     return Err(ConnectError::Call(CallError::Deadline));
@@ -141,6 +168,7 @@ impl Wanted<'_> {
                         return Err(dropped());
                     }
                 }
+                Ok(step) => return Ok(step),
             }
         }
     }

@@ -4,6 +4,7 @@
 
 use super::super::lasting::{Watch, events, now_ns};
 use super::{Caller, Wants};
+use crate::call::Until;
 use crate::dispatch::Dispatcher;
 use crate::error::{CallError, Why};
 use crate::reactor::timespec;
@@ -41,6 +42,9 @@ impl Caller {
 
     /// Nothing has come: waits as the policy says.
     pub(super) fn idle(&mut self) {
+        if self.session.carrier.is_suspended() {
+            return self.mend();
+        }
         // Where each reply comes at once, nothing else would notice others that run on this processor.
         if self.ticker.turn() {
             self.ticker.restart();
@@ -131,24 +135,32 @@ impl Caller {
     /// looked at its socket: an end that was not heard of would fail a call that could have gone over
     /// another session.
     #[inline]
-    pub(in crate::handle) fn stands(&mut self) -> bool {
+    pub(in crate::handle) fn stands(&mut self, until: Option<Until>) -> bool {
         let now = ticks();
         let idle = now.saturating_sub(std::mem::replace(&mut self.used, now));
         if idle > ticks_per_second() / IDLE_PARTS {
             self.hear();
+        }
+        if self.session.carrier.is_suspended() {
+            self.mend_until(until);
         }
         self.session.ended().is_none()
     }
 
     /// Takes what has come over the socket.
     pub(in crate::handle) fn hear(&mut self) {
-        if self.session.ended().is_none()
-            && let Err(why) = self.session.hear()
-        {
-            // What the peer wrote before it ended counts.
-            self.drain();
-            let said = self.session.ending.goodbye.get() && *why == Why::Died;
-            self.end(if said { Why::Closed } else { *why });
+        if self.session.ended().is_some() {
+            return;
+        }
+        match self.session.hear() {
+            Ok(()) if self.session.carrier.is_suspended() => self.has_broken(),
+            Ok(()) => {}
+            Err(why) => {
+                // What the peer wrote before it ended counts.
+                self.drain();
+                let said = self.session.ending.goodbye.get() && *why == Why::Died;
+                self.end(if said { Why::Closed } else { *why });
+            }
         }
     }
 

@@ -80,8 +80,9 @@ impl Builder {
         self
     }
 
-    /// After what time a node of another host is lost that does not answer: its host, or the network, is
-    /// down. 10 seconds if nobody says.
+    /// After what time a connection to another host is taken for broken whose other side does not answer: its
+    /// host, or the network, is down. 10 seconds if nobody says. What becomes of the session then says
+    /// [`resume_within`](Builder::resume_within).
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -134,6 +135,26 @@ impl Builder {
     pub fn accepts_per_second(mut self, connections: u32) -> Builder {
         assert!(connections > 0, "a node that accepts no connections need not listen");
         self.remote.gate.accepts_per_second = connections;
+        self
+    }
+
+    /// For how long a session with a node of another host outlives its connection. While it does, the side
+    /// that has opened it connects again, and calls, one-way messages and streams wait; then they go on as if
+    /// nothing had been, each once and in order. When the time is over, calls that were sent end as
+    /// [`Unknown`](crate::CallError::Unknown), others as [`NotSent`](crate::CallError::NotSent). 5 seconds if
+    /// nobody says; the shorter time of both sides counts, and nothing outlives its connection if it is
+    /// nothing.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let builder = upbeat::Node::builder("doc/patient").local_only();
+    /// let node = builder.resume_within(Duration::from_secs(30)).build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn resume_within(mut self, time: Duration) -> Builder {
+        self.remote.resume_within = Some(time);
         self
     }
 }

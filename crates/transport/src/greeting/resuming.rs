@@ -1,0 +1,123 @@
+//! How the two sides of a handshake agree on what becomes of the session when its connection is gone, and how they
+//! go on with one.
+//!
+//! Which session a ticket is for is the runtime's to find. Invariant: a session goes on only behind the word of
+//! its listener, who has let go of the old connection before it says how much has come.
+
+use super::{Greeting, OpenError, Role, Shown, State};
+use crate::carrier::{Carrier, Connection};
+use crate::home::random;
+use rustix::io::Errno;
+use std::fmt;
+use upbeat_core::fault::Rule;
+use upbeat_core::hello::{Networked, Record, RefusalCode, Ticket};
+use upbeat_core::name::NodeName;
+use upbeat_core::resume::{self, Agreed};
+
+impl Greeting {
+    /// The peer has said its side of the session.
+    pub(super) fn meet(&mut self, incarnation: u64, said: Networked) -> Result<State, OpenError> {
+        let (session, said_ms) = (said.session, [self.resume_ms, said.resume_ms]);
+        match (&self.role, said.ticket) {
+            (Role::Listener { .. }, Some(_)) => Ok(State::Asked { incarnation, said }),
+            (Role::Listener { .. }, None) => {
+                let agreed = match said_ms.contains(&0) {
+                    true => None,
+                    false => Agreed::new(resume::Role::Listener, self.ticket()?, said_ms),
+                };
+                let ticket = agreed.map(|agreed| agreed.ticket);
+                let answer = Networked { ticket, ..self.said(None) };
+                Record::Network(answer).write(&mut self.write);
+                Ok(State::Sent { incarnation, session, agreed })
+            }
+            (Role::Caller { again: Some(Shown { ticket, .. }), .. }, answer) => match answer {
+                Some(answer) if answer == *ticket => Ok(State::Resumed { position: said.position }),
+                _ => Err(self.broken(Rule::RecordField { field: "ticket" })),
+            },
+            (Role::Caller { again: None, .. }, ticket) => {
+                let agreed =
+                    ticket.and_then(|ticket| Agreed::new(resume::Role::Caller, ticket, said_ms));
+                if agreed.is_some() == said_ms.contains(&0) || ticket.is_some() != agreed.is_some()
+                {
+                    return Err(self.broken(Rule::RecordField { field: "ticket" }));
+                }
+                Ok(State::Sent { incarnation, session, agreed })
+            }
+        }
+    }
+
+    /// A ticket for a session that begins here.
+    fn ticket(&self) -> Result<Ticket, OpenError> {
+        let failed = |_| OpenError::system("asking for random numbers")(Errno::AGAIN);
+        let (session, incarnation) = (self.us.session as u64, self.us.card.incarnation);
+        Ok(Ticket { session, incarnation, key: random().map_err(failed)? })
+    }
+}
+
+/// A caller that asks to go on with a session over the connection on which it has greeted.
+pub struct Resuming {
+    greeting: Box<Greeting>,
+    incarnation: u64,
+    said: Networked,
+}
+
+impl Resuming {
+    pub(super) fn new(greeting: Box<Greeting>, incarnation: u64, said: Networked) -> Resuming {
+        Resuming { greeting, incarnation, said }
+    }
+
+    /// Returns the ticket that the caller shows, if the session may be the one with this peer.
+    pub fn ticket_of(&self, carrier: &Carrier) -> Option<Ticket> {
+        let peer = &carrier.peer;
+        let is_peer = peer.name.as_ref() == self.name()
+            && peer.incarnation == self.incarnation
+            && peer.session == self.said.session;
+        self.said.ticket.filter(|_| is_peer)
+    }
+
+    /// The caller's name, which its certificate confirms under TLS. A handle has none.
+    fn name(&self) -> Option<&NodeName> {
+        self.greeting.peer.name.as_ref()
+    }
+
+    /// Goes on with a session whose ticket this is, and whose old connection was let go of: tells the caller.
+    pub fn with(mut self, carrier: &Carrier) -> Result<(), ResumeError> {
+        let Some(ticket) = self.said.ticket else { return Ok(()) };
+        let greeting = &mut self.greeting;
+        let again = Shown { ticket, position: carrier.position() };
+        let answer = Networked { session: ticket.session, ..greeting.said(Some(again)) };
+        Record::Network(answer).write(&mut greeting.write);
+        greeting.send().map_err(ResumeError::Open)?;
+        if !greeting.write.is_empty() {
+            // A connection that does not take so little is of no use.
+            return Err(ResumeError::Open(greeting.closed()));
+        }
+        let connection = Connection(self.greeting.pipe);
+        carrier.resume(connection, self.said.position).map_err(ResumeError::Rule)
+    }
+
+    /// Tells the caller that there is no such session, and closes the connection.
+    pub fn refuse(self) {
+        self.greeting.refuse(RefusalCode::NoSuchSession, "");
+    }
+}
+
+/// Why a session does not go on over a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResumeError {
+    /// The connection is of no use. The session waits for another.
+    Open(OpenError),
+    /// The peer broke a rule, which ends the session.
+    Rule(Rule),
+}
+
+impl fmt::Display for ResumeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ResumeError::Open(error) => error.fmt(f),
+            ResumeError::Rule(rule) => write!(f, "the peer broke a rule: {rule}"),
+        }
+    }
+}
+
+impl std::error::Error for ResumeError {}

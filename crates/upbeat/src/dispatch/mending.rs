@@ -1,0 +1,190 @@
+//! Sessions between hosts whose connection has gone, and that go on over another.
+//!
+//! The side that has opened a session connects again, in a task, at the address that it was given; the other waits
+//! for it. What both have sent lies in their lanes until it has come, and is sent again from there, below. When and
+//! for how long is decided by [`upbeat_core::resume`]. Invariant: a session is suspended, resumed and lost by the
+//! node's own turns alone, and while it is suspended no socket of it is polled.
+
+use super::door::caller_of;
+use super::sessions::Connecting;
+use super::{Dispatcher, Session};
+use crate::error::Why;
+use crate::reactor::Source;
+use crate::wake::Start;
+use std::rc::Rc;
+use upbeat_core::bill::Counter;
+use upbeat_core::gate::Prefix;
+use upbeat_core::hello::RefusalCode;
+use upbeat_core::resume::Due;
+use upbeat_transport::carrier::Connection;
+use upbeat_transport::error::OpenError;
+use upbeat_transport::remote::{ResumeError, Resuming};
+
+impl Dispatcher {
+    /// The connection of a session has gone: waits for another.
+    #[cold]
+    pub(super) fn has_broken(self: &Rc<Self>, session: &Rc<Session>) {
+        let now = self.now_ns();
+        if session.noted.key.get().is_none() || session.link(|link| link.broke(now)) != Some(true) {
+            return;
+        }
+        self.count(Counter::SessionsSuspended);
+        session.noted.awaits_output.set(false);
+        self.peers.suspended.borrow_mut().push(Rc::clone(session));
+        self.find_streams();
+        self.mend(now);
+    }
+
+    /// Sees to the sessions that wait for a connection. Gives whether any was given up.
+    pub(super) fn mend(self: &Rc<Self>, now: u64) -> bool {
+        if self.peers.suspended.borrow().is_empty() {
+            return false;
+        }
+        let suspended = self.peers.suspended.borrow().clone();
+        let mut any = false;
+        for session in &suspended {
+            match session.link(|link| link.due(now)).flatten() {
+                Some(Due::Connect) => self.connect_again(session),
+                Some(Due::GiveUp) => {
+                    self.lose_after_last_words(session, session.not_resumed());
+                    any = true;
+                }
+                None => {}
+            }
+        }
+        any
+    }
+
+    /// When the next of them is to be seen to.
+    pub(super) fn next_mending(&self) -> Option<u64> {
+        let suspended = self.peers.suspended.borrow();
+        suspended.iter().filter_map(|session| session.link(|link| link.next_ns()).flatten()).min()
+    }
+
+    /// Whether a caller of this address may come to go on with a session.
+    pub(super) fn awaits_caller_from(&self, from: Prefix) -> bool {
+        let suspended = self.peers.suspended.borrow();
+        suspended.iter().any(|session| caller_of(session) == Some(from))
+    }
+
+    /// A session does not wait any more.
+    pub(super) fn forget_suspended(&self, session: &Rc<Session>) {
+        self.peers.suspended.borrow_mut().retain(|other| !Rc::ptr_eq(other, session));
+    }
+
+    /// Connects again for a session that this node has opened.
+    fn connect_again(self: &Rc<Self>, session: &Rc<Session>) {
+        let (node, session) = (Rc::clone(self), Rc::clone(session));
+        let attempt = async move {
+            if let Err(error) = node.open_again(&session).await {
+                node.attempt_failed(&session, &error);
+            }
+        };
+        // Where there are too many tasks, the time of the session is over before another attempt.
+        drop(self.spawn(attempt, Start::default()));
+    }
+
+    /// Tries each of the addresses of the session's peer.
+    async fn open_again(self: &Rc<Self>, session: &Rc<Session>) -> Result<(), OpenError> {
+        let until_ns = session.link(|link| link.until_ns()).flatten();
+        if let (Some(to), Some(until_ns)) = (session.noted.opened_as.get(), until_ns)
+            && let Some(address) = to.address()
+        {
+            self.open_at(to, address, until_ns.div_ceil(1_000_000), Some(session)).await?;
+        }
+        Ok(())
+    }
+
+    /// An attempt to connect again has failed: there is another, unless the peer has no such session.
+    fn attempt_failed(self: &Rc<Self>, session: &Rc<Session>, error: &OpenError) {
+        if session.ended().is_some() {
+            return;
+        }
+        if is_final(error) {
+            session.link(|link| link.refused());
+            let why = Why::Unreachable { text: FORGOTTEN.to_owned() };
+            return self.lose_after_last_words(session, why);
+        }
+        session.has_failed(error);
+        let (random, jitter) = self.flow.jitter.get().next();
+        self.flow.jitter.set(jitter);
+        let now = self.now_ns();
+        session.link(|link| link.failed(now, random));
+    }
+
+    /// This node has connected again: its session goes on.
+    pub(super) fn take_connection(
+        self: &Rc<Self>,
+        connecting: Option<&Connecting>,
+        connection: Connection,
+        position: u64,
+    ) {
+        let Some(connecting) = connecting else { return };
+        let Some(session) = &connecting.again else { return };
+        if session.noted.key.get().is_some() && session.link(|link| link.resumed()) == Some(true) {
+            match session.carrier.resume(connection, position) {
+                Ok(()) => self.goes_on(session),
+                Err(rule) => self.lose_after_last_words(session, Why::Misbehaved(rule)),
+            }
+        }
+        connecting.end(Ok(Rc::clone(session)));
+    }
+
+    /// A caller asks to go on with a session of this node. The old connection may still seem to stand: the caller
+    /// knows better.
+    pub(super) fn resume_session(self: &Rc<Self>, resuming: Resuming) {
+        let takes = |session: &Rc<Session>| {
+            let ticket = resuming.ticket_of(&session.carrier);
+            ticket.is_some_and(|ticket| session.link(|link| link.takes(&ticket)) == Some(true))
+        };
+        let Some(session) = self.sessions().into_iter().find(takes) else {
+            return resuming.refuse();
+        };
+        if !session.carrier.is_suspended() {
+            // What has come over the old one is taken in first, and may be the end.
+            session.carrier.suspend();
+            self.hear(&session);
+            if session.ended().is_some() {
+                return resuming.refuse();
+            }
+        }
+        match resuming.with(&session.carrier) {
+            Ok(()) => {
+                session.link(|link| link.resumed());
+                self.goes_on(&session);
+            }
+            // The caller comes again.
+            Err(ResumeError::Open(_)) => {}
+            Err(ResumeError::Rule(rule)) => {
+                self.lose_after_last_words(&session, Why::Misbehaved(rule));
+            }
+        }
+    }
+
+    /// A session has another connection, whose socket was polled for the handshake.
+    fn goes_on(self: &Rc<Self>, session: &Rc<Session>) {
+        let Some(key) = session.noted.key.get() else { return };
+        self.forget_suspended(session);
+        self.count(Counter::SessionsResumed);
+        let waits = session.carrier.has_output();
+        session.noted.awaits_output.set(waits);
+        if let Some(socket) = session.carrier.socket() {
+            self.events.reactor.change(socket, Source::Place(key), waits);
+        }
+        self.heat(session);
+        self.find_streams();
+    }
+}
+
+/// Why a session ends whose listener does not know it any more.
+pub(crate) const FORGOTTEN: &str = "the node has no such session any more: it was started anew, or has given the \
+                                    session up; connect again";
+
+/// Whether there is no use in connecting again.
+pub(crate) fn is_final(error: &OpenError) -> bool {
+    match error {
+        OpenError::Refused { code, .. } => *code == RefusalCode::NoSuchSession,
+        OpenError::NoAddress { tried, .. } => tried.iter().any(is_final),
+        _ => false,
+    }
+}

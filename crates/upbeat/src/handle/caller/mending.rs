@@ -1,0 +1,165 @@
+//! A handle's session that has lost its connection, and goes on over another.
+//!
+//! Whoever waits in the session connects again: the thread that blocks, or the thread of the session. A handle that
+//! nobody uses notices the break when it is used. Invariant: nobody waits for a connection longer than for what he
+//! wants of the session.
+
+use super::super::Target;
+use super::super::lasting::{Watch, now_ns};
+use super::{Caller, Wanted, What};
+use crate::call::Until;
+use crate::dispatch::{FORGOTTEN, is_final};
+use crate::error::{ConnectError, Why};
+use crate::reactor::timespec;
+use std::time::{Duration, Instant};
+use upbeat_core::backoff::Jitter;
+use upbeat_core::fault::Rule;
+use upbeat_core::resume::Due;
+use upbeat_memory::ticks::ticks;
+use upbeat_transport::carrier::Connection;
+use upbeat_transport::opening::Step;
+use upbeat_transport::remote::Again;
+
+/// What a thread does for a session that has lost its connection.
+pub(in crate::handle) enum Mending {
+    /// It connects.
+    Connect(Box<Reconnect>),
+    /// It waits for so many nanoseconds.
+    Wait(u64),
+    /// Nothing: the session has ended.
+    Over,
+}
+
+/// An attempt to connect again, which needs no look at the session.
+pub(in crate::handle) struct Reconnect {
+    target: Target,
+    again: Again,
+    /// When the session is over.
+    over: u64,
+}
+
+impl Reconnect {
+    /// Connects, waiting in this thread: until a time at most, or while somebody wants the session.
+    pub(in crate::handle) fn connect(
+        &self,
+        watch: Option<&Watch>,
+        until: Option<Until>,
+    ) -> Result<(Connection, u64), ConnectError> {
+        let Reconnect { target, again, over } = self;
+        let (what, began) = (What::Again(again, *over), Instant::now());
+        let wanted = Wanted { target, what, watch, until, began };
+        let Some(address) = target.to.address() else { unreachable!("it is on another host") };
+        match wanted.open_at(address)? {
+            Step::Resumed { connection, position } => Ok((connection, position)),
+            _ => unreachable!("the session is to go on"),
+        }
+    }
+}
+
+impl Caller {
+    /// The connection has gone.
+    #[cold]
+    pub(super) fn has_broken(&mut self) {
+        self.session.link(|link| link.broke(now_ns()));
+    }
+
+    /// What is to be done now for the session, whose connection has gone.
+    pub(in crate::handle) fn mending(&mut self) -> Mending {
+        let (now, link) = (now_ns(), |caller: &Caller| caller.session.link(|link| *link));
+        // It may have been found in reading what came.
+        self.session.link(|link| link.broke(now));
+        match self.session.link(|link| link.due(now)).flatten() {
+            Some(Due::GiveUp) => {
+                self.give_up(self.session.not_resumed());
+                Mending::Over
+            }
+            Some(Due::Connect) => {
+                let over = link(self).and_then(|link| link.until_ns()).unwrap_or(now);
+                let Some(again) = self.session.again(&self.home) else { return Mending::Over };
+                let target = self.target.clone();
+                Mending::Connect(Box::new(Reconnect { target, again, over }))
+            }
+            None => match link(self).and_then(|link| link.next_ns()) {
+                Some(next) => Mending::Wait(next.saturating_sub(now)),
+                None => Mending::Over,
+            },
+        }
+    }
+
+    /// What has come of an attempt to connect again.
+    pub(in crate::handle) fn reconnected(
+        &mut self,
+        connected: Result<(Connection, u64), ConnectError>,
+    ) {
+        if self.session.ended().is_some() {
+            return;
+        }
+        match connected {
+            Ok((connection, position)) => {
+                self.session.link(|link| link.resumed());
+                match self.session.carrier.resume(connection, position) {
+                    Ok(()) => self.flush_again(),
+                    Err(rule) => self.give_up(misbehaved(rule)),
+                }
+            }
+            Err(ConnectError::Open(error)) if is_final(&error) => {
+                self.session.link(|link| link.refused());
+                self.give_up(Why::Unreachable { text: FORGOTTEN.to_owned() });
+            }
+            Err(error) => {
+                if let ConnectError::Open(error) = &error {
+                    self.session.has_failed(error);
+                }
+                let (random, _) = Jitter::new(ticks()).next();
+                self.session.link(|link| link.failed(now_ns(), random));
+            }
+        }
+    }
+
+    /// Sends what waits over the new connection, as far as it takes it.
+    fn flush_again(&self) {
+        self.session.carrier.rest();
+    }
+
+    fn give_up(&mut self, why: Why) {
+        self.drain();
+        self.end(why);
+    }
+
+    /// Does what is to be done next for the session, waiting in this thread.
+    pub(super) fn mend(&mut self) {
+        let (watch, until) = (self.watch.clone(), self.until.get());
+        match self.mending() {
+            Mending::Over => {}
+            Mending::Connect(attempt) => {
+                let connected = attempt.connect(watch.as_deref(), until);
+                self.reconnected(connected);
+            }
+            Mending::Wait(ns) => {
+                let ns = until.map_or(ns, |until| until.left(now_ns()).min(ns));
+                match &watch {
+                    None => std::thread::sleep(Duration::from_nanos(ns)),
+                    Some(watch) if watch.pause(&timespec(ns)) => self.end(Why::Closed),
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+
+    /// Waits until the session has another connection, or has ended: until a time at most.
+    #[cold]
+    pub(super) fn mend_until(&mut self, until: Option<Until>) {
+        self.until.set(until);
+        while self.session.carrier.is_suspended()
+            && self.session.ended().is_none()
+            && !self.is_late()
+        {
+            self.mend();
+        }
+        self.until.set(None);
+    }
+}
+
+fn misbehaved(rule: Rule) -> Why {
+    Why::Misbehaved(rule)
+}

@@ -1,0 +1,53 @@
+//! A session whose connection has gone, and that waits for another.
+
+use super::Session;
+use crate::error::Why;
+use upbeat_core::resume::{Link, Role};
+use upbeat_transport::error::OpenError;
+use upbeat_transport::home::Home;
+use upbeat_transport::remote::Again;
+
+impl Session {
+    /// Does something with the link, where the session outlives its connection.
+    pub(crate) fn link<T>(&self, act: impl FnOnce(&mut Link) -> T) -> Option<T> {
+        let mut link = self.ending.link.get()?;
+        let done = act(&mut link);
+        self.ending.link.set(Some(link));
+        self.ending.is_down.set(link.until_ns().is_some());
+        Some(done)
+    }
+
+    /// Whether the session waits for another connection, and its owner has noticed.
+    pub(crate) fn is_down(&self) -> bool {
+        self.ending.is_down.get()
+    }
+
+    /// What the listener is shown when this side connects again.
+    pub(crate) fn again(&self, home: &Home) -> Option<Again> {
+        let ticket = self.carrier.agreed()?.ticket;
+        Some(Again::new(home, ticket, self.carrier.position()))
+    }
+
+    /// Notes why an attempt to connect again has failed.
+    pub(crate) fn has_failed(&self, error: &OpenError) {
+        self.ending.failed.replace(Some(error.to_string()));
+    }
+
+    /// Why the session ends whose connection did not come back in time.
+    pub(crate) fn not_resumed(&self) -> Why {
+        let Some(agreed) = self.carrier.agreed() else { return Why::Died };
+        let within = agreed.within_ms;
+        let text = match (agreed.role, self.ending.failed.take()) {
+            (Role::Listener, _) => format!("the peer did not connect again within {within} ms"),
+            (Role::Caller, None) => {
+                format!(
+                    "no other could be made within {within} ms; connect again once its host is reached"
+                )
+            }
+            (Role::Caller, Some(failed)) => format!(
+                "no other could be made within {within} ms ({failed}); connect again once that is mended"
+            ),
+        };
+        Why::Unreachable { text }
+    }
+}

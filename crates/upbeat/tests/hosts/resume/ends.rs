@@ -1,0 +1,231 @@
+//! Sessions whose connection does not come back, or must not.
+
+use super::proxy::{How, Proxy};
+use crate::common::work::WorkClient;
+use crate::common::{Directory, PROGRAM, Watchdog, alone, soon, until};
+use crate::{Server, client_that, connected};
+use std::cell::RefCell;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use upbeat::{CallError, Counter, Lost, Node, Waiting, Why};
+use upbeat_core::hello::{
+    Hello, Networked, Parsed, Record, RefusalCode, Ticket, VERSION_MAX, VERSION_MIN,
+};
+use upbeat_core::name::ProgramId;
+
+const WITHIN: Duration = Duration::from_millis(300);
+/// A busy machine takes its time.
+const AT_MOST: Duration = Duration::from_millis(1_300);
+
+/// Who was told of which end.
+type Told = Rc<RefCell<Vec<Lost>>>;
+
+/// A client whose sessions outlive their connections for so long.
+fn client(directory: &Directory, waiting: Waiting, within: Duration) -> (Node, Told) {
+    let lost = Told::default();
+    let told = Rc::clone(&lost);
+    let node = client_that(directory, |builder| {
+        let builder = builder.waiting(waiting).resume_within(within);
+        builder.on_lost(move |lost| told.borrow_mut().push(lost.clone()))
+    });
+    (node, lost)
+}
+
+/// A call that is open at the server, and never ends by itself.
+async fn open_call(node: &Node, work: &WorkClient) -> upbeat::JoinHandle<Result<(), CallError>> {
+    let call = node.spawn({
+        let work = work.clone();
+        async move { work.forever().await }
+    });
+    while soon(work.waiting()).await.unwrap().0 == 0 {}
+    call
+}
+
+#[test]
+fn calls_end_in_time_where_the_connection_does_not_come_back() {
+    let _watchdog = Watchdog::new("given up", 60);
+    let _alone = alone();
+    let directory = Directory::new();
+    let server = Server::start("server");
+    let direct = server.named("server");
+    for waiting in [Waiting::Adaptive, Waiting::Polling, Waiting::Sleeping] {
+        let proxy = Proxy::to(&server.at);
+        let (node, lost) = client(&directory, waiting, WITHIN);
+        node.block_on(async {
+            let work = connected(&node, &format!("server@{}", proxy.at)).await;
+            let open = open_call(&node, &work).await;
+            proxy.refuse(true);
+            proxy.cut(How::End);
+            let began = Instant::now();
+            let Err(CallError::Unknown(ended)) = soon(open).await.unwrap() else {
+                panic!("it has run")
+            };
+            let took = began.elapsed();
+            assert!(took >= WITHIN && took < AT_MOST, "{took:?}");
+            assert!(matches!(ended.why, Why::Unreachable { .. }), "{ended}");
+            let text = ended.to_string();
+            assert!(text.contains("no other could be made within 300 ms"), "{text}");
+            assert!(matches!(work.add(1, 1).await, Err(CallError::NotSent(_))));
+            // The listener has given the session up by the same clock, and its handler with it.
+            let other = connected(&node, &direct).await;
+            while soon(other.waiting()).await.unwrap().0 != 0 {}
+        });
+        assert_eq!(lost.borrow().len(), 1, "told once: {:?}", lost.borrow());
+        assert_eq!(node.counted(Counter::SessionsResumed), 0);
+    }
+}
+
+/// Without time a break is the end, of both sides at once.
+#[test]
+fn a_break_ends_a_session_that_is_to_outlive_none() {
+    let _watchdog = Watchdog::new("no time", 60);
+    let _alone = alone();
+    let directory = Directory::new();
+    let server = Server::start("server");
+    let proxy = Proxy::to(&server.at);
+    let (node, lost) = client(&directory, Waiting::Adaptive, Duration::ZERO);
+    node.block_on(async {
+        let work = connected(&node, &format!("server@{}", proxy.at)).await;
+        let open = open_call(&node, &work).await;
+        proxy.cut(How::End);
+        assert!(matches!(soon(open).await.unwrap(), Err(CallError::Unknown(_))));
+        let other = connected(&node, &server.named("server")).await;
+        while soon(other.waiting()).await.unwrap().0 != 0 {}
+    });
+    assert_eq!(lost.borrow().len(), 1);
+    assert_eq!(node.counted(Counter::SessionsSuspended), 0);
+}
+
+/// A node that was started anew has nothing of the sessions before.
+#[test]
+fn another_life_of_the_listener_ends_the_session_at_once() {
+    let _watchdog = Watchdog::new("another incarnation", 60);
+    let _alone = alone();
+    let directory = Directory::new();
+    let mut server = Server::start("server");
+    let (node, lost) = client(&directory, Waiting::Sleeping, Duration::from_secs(60));
+    node.block_on(async {
+        let work = connected(&node, &server.named("server")).await;
+        let open = open_call(&node, &work).await;
+        server.process.kill();
+        server.process.child.wait().unwrap();
+        until(|| node.counted(Counter::SessionsSuspended) == 1).await;
+        let _next = Server::of(PROGRAM, "server", &server.at);
+        let Err(CallError::Unknown(ended)) = soon(open).await.unwrap() else {
+            panic!("it has run")
+        };
+        assert!(ended.to_string().contains("has no such session any more"), "{ended}");
+        let work = connected(&node, &server.named("server")).await;
+        assert_eq!(soon(work.add(1, 2)).await, Ok(3));
+    });
+    assert_eq!(lost.borrow().len(), 1);
+}
+
+/// A node that ends while a session waits for its connection does not wait for that.
+#[test]
+fn a_node_ends_in_time_while_a_session_is_suspended() {
+    let _watchdog = Watchdog::new("shut down", 60);
+    let _alone = alone();
+    let directory = Directory::new();
+    let server = Server::start("server");
+    for drops in [false, true] {
+        let proxy = Proxy::to(&server.at);
+        let (node, lost) = client(&directory, Waiting::Adaptive, Duration::from_secs(60));
+        let began = node.block_on(async {
+            let work = connected(&node, &format!("server@{}", proxy.at)).await;
+            drop(open_call(&node, &work).await);
+            proxy.refuse(true);
+            proxy.cut(How::Reset);
+            until(|| node.counted(Counter::SessionsSuspended) == 1).await;
+            Instant::now()
+        });
+        match drops {
+            true => drop(node),
+            false => node.shut_down(Duration::from_millis(100)),
+        }
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        assert_eq!(lost.borrow().len(), 1);
+    }
+}
+
+/// A connection over which a stranger says a few records.
+struct Stranger(TcpStream);
+
+impl Stranger {
+    /// Greets as a node of the program does, and asks for something.
+    fn greet(server: &Server, incarnation: u64, asks: Networked) -> Stranger {
+        let mut stream = TcpStream::connect(&server.at).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let hello = Hello {
+            version_min: VERSION_MIN,
+            version_max: VERSION_MAX,
+            program: ProgramId::named(PROGRAM.parse().unwrap()),
+            caller: Some("stranger".parse().unwrap()),
+            wanted: "server".parse().unwrap(),
+            incarnation,
+            pid: 1,
+            memory: false,
+        };
+        stream.write_all(&Record::Hello(hello).encode()).unwrap();
+        stream.write_all(&Record::Network(asks).encode()).unwrap();
+        Stranger(stream)
+    }
+
+    fn hears(&mut self) -> Record {
+        let mut bytes = Vec::new();
+        loop {
+            match Record::parse(&bytes).unwrap() {
+                Parsed::Complete(record, _) => return record,
+                Parsed::NeedMore(missing) => {
+                    let from = bytes.len();
+                    bytes.resize(from + missing, 0);
+                    self.0.read_exact(&mut bytes[from..]).unwrap();
+                }
+            }
+        }
+    }
+}
+
+/// Who does not have the key, or calls himself another, is refused, and the session does not notice.
+#[test]
+fn a_session_is_not_resumed_without_its_ticket() {
+    let _watchdog = Watchdog::new("a wrong key", 60);
+    let _alone = alone();
+    let server = Server::start("server");
+    let new = Networked { session: 9, position: 0, resume_ms: 60_000, ticket: None };
+    let mut first = Stranger::greet(&server, 77, new);
+    let Record::Welcome(_) = first.hears() else { panic!("no welcome") };
+    let Record::Network(answer) = first.hears() else { panic!("no session") };
+    let ticket = answer.ticket.expect("a ticket");
+    assert_eq!(answer.position, 0);
+    let mut key = ticket.key;
+    key[15] ^= 1;
+    for (incarnation, session, ticket) in [
+        (77, 9, Ticket { key, ..ticket }),
+        (77, 9, Ticket { session: ticket.session + 1, ..ticket }),
+        (77, 9, Ticket { incarnation: ticket.incarnation + 1, ..ticket }),
+        (78, 9, ticket),
+        (77, 8, ticket),
+    ] {
+        let asks = Networked { session, ticket: Some(ticket), ..new };
+        let mut thief = Stranger::greet(&server, incarnation, asks);
+        let Record::Welcome(_) = thief.hears() else { panic!("no welcome") };
+        let Record::Refusal(refusal) = thief.hears() else { panic!("it is let in") };
+        assert_eq!(refusal.code(), RefusalCode::NoSuchSession);
+    }
+    // The first connection stands.
+    first.0.set_nonblocking(true).unwrap();
+    let mut byte = [0];
+    let nothing = first.0.read(&mut byte).unwrap_err();
+    assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
+    // Who has the ticket takes the session over, and the first connection is closed.
+    let asks = Networked { ticket: Some(ticket), ..new };
+    let mut second = Stranger::greet(&server, 77, asks);
+    let Record::Welcome(_) = second.hears() else { panic!("no welcome") };
+    let Record::Network(answer) = second.hears() else { panic!("no session") };
+    assert_eq!((answer.session, answer.ticket), (ticket.session, Some(ticket)));
+    first.0.set_nonblocking(false).unwrap();
+    while first.0.read(&mut byte).unwrap_or(0) != 0 {}
+}

@@ -1,0 +1,247 @@
+//! A network between two nodes that breaks when it is told to: a thread that passes bytes on.
+
+use crate::common::Random;
+use rustix::net::sockopt::set_socket_linger;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// Both sides read its end.
+    End,
+    /// Both sides are told that there is no such connection.
+    Reset,
+    /// The caller alone reads its end; the listener is told nothing.
+    HalfOpen,
+}
+
+/// What the proxy is told.
+#[derive(Default)]
+struct Told {
+    over: AtomicBool,
+    /// Whether bytes stay where they are.
+    stalls: AtomicBool,
+    /// Whether nobody is let through.
+    refuses: AtomicBool,
+    /// Connections that were passed on so far, and those of them that were cut.
+    passed: AtomicU64,
+    cut: AtomicU64,
+    /// How many of them are to be cut, and how.
+    wanted: Mutex<(u64, Option<How>)>,
+    /// Breaks at random bytes: how many are left until then, and how many breaks are wanted.
+    random: Mutex<Option<Breaks>>,
+}
+
+struct Breaks {
+    random: Random,
+    left: usize,
+    breaks: u64,
+}
+
+impl Breaks {
+    /// The bytes until the next break: few, or many.
+    fn draw(&mut self) -> usize {
+        let bits = 5 + self.random.below(17);
+        (1 + self.random.below(1 << bits)) as usize
+    }
+}
+
+/// Passes on what is sent to it.
+pub(crate) struct Proxy {
+    pub(crate) at: SocketAddr,
+    told: Arc<Told>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Proxy {
+    /// Passes on to the node that listens there.
+    pub(crate) fn to(at: &str) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let (own, to) = (listener.local_addr().unwrap(), at.parse().unwrap());
+        let told = Arc::<Told>::default();
+        let thread = std::thread::spawn({
+            let told = Arc::clone(&told);
+            move || accept(&listener, to, &told)
+        });
+        Proxy { at: own, told, thread: Some(thread) }
+    }
+
+    /// Cuts the connection that stands, or the next.
+    pub(crate) fn cut(&self, how: How) {
+        let passed = self.told.passed.load(SeqCst);
+        *self.told.wanted.lock().unwrap() = (passed, Some(how));
+        while self.told.cut.load(SeqCst) < passed {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Cuts so many connections, each behind a random number of bytes.
+    pub(crate) fn break_often(&self, breaks: u64, seed: u64) {
+        let mut breaks = Breaks { random: Random::new(seed), left: 0, breaks };
+        breaks.left = breaks.draw();
+        *self.told.random.lock().unwrap() = Some(breaks);
+    }
+
+    /// Whether all those were cut.
+    pub(crate) fn has_broken(&self) -> bool {
+        self.told.random.lock().unwrap().is_none()
+    }
+
+    /// Lets nobody through, or everybody again.
+    pub(crate) fn refuse(&self, refuses: bool) {
+        self.told.refuses.store(refuses, SeqCst);
+    }
+
+    /// Passes nothing on, and drops nothing.
+    pub(crate) fn stall(&self, stalls: bool) {
+        self.told.stalls.store(stalls, SeqCst);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.told.over.store(true, SeqCst);
+        let _ = self.thread.take().unwrap().join();
+    }
+}
+
+fn accept(listener: &TcpListener, to: SocketAddr, told: &Arc<Told>) {
+    let mut links: Vec<JoinHandle<()>> = Vec::new();
+    while !told.over.load(SeqCst) {
+        let Ok((near, _)) = listener.accept() else {
+            std::thread::sleep(Duration::from_micros(200));
+            continue;
+        };
+        if told.refuses.load(SeqCst) {
+            reset(&near);
+            continue;
+        }
+        // Whoever is not there refuses.
+        let Ok(far) = TcpStream::connect(to) else {
+            reset(&near);
+            continue;
+        };
+        let (number, told) = (told.passed.fetch_add(1, SeqCst) + 1, Arc::clone(told));
+        links.push(std::thread::spawn(move || Link::new(near, far).pass(number, &told)));
+    }
+    links.into_iter().for_each(|link| drop(link.join()));
+}
+
+fn reset(stream: &TcpStream) {
+    let _ = set_socket_linger(stream, Some(Duration::ZERO));
+}
+
+/// Two connections, and what has come over each and has not gone over the other.
+struct Link {
+    ends: [TcpStream; 2],
+    held: [Vec<u8>; 2],
+}
+
+impl Link {
+    fn new(near: TcpStream, far: TcpStream) -> Link {
+        for end in [&near, &far] {
+            end.set_nonblocking(true).unwrap();
+            end.set_nodelay(true).unwrap();
+        }
+        Link { ends: [near, far], held: [Vec::new(), Vec::new()] }
+    }
+
+    fn pass(mut self, number: u64, told: &Told) {
+        while !told.over.load(SeqCst) {
+            let (of, wanted) = *told.wanted.lock().unwrap();
+            if let Some(how) = wanted.filter(|_| of >= number) {
+                told.cut.fetch_max(number, SeqCst);
+                return self.end(how, told);
+            }
+            if told.stalls.load(SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            }
+            match self.step(told) {
+                Ok(0) => std::thread::sleep(Duration::from_micros(50)),
+                Ok(_) => {}
+                Err(how) => {
+                    told.cut.fetch_max(number, SeqCst);
+                    return self.end(how, told);
+                }
+            }
+        }
+    }
+
+    /// Passes on what there is: how many bytes, or how it ends.
+    fn step(&mut self, told: &Told) -> Result<usize, How> {
+        let mut moved = 0;
+        for from in [0, 1] {
+            if self.held[from].is_empty() {
+                let mut bytes = [0; 16 << 10];
+                let most = told.random.lock().unwrap().as_ref().map_or(usize::MAX, |of| of.left);
+                let most = most.min(bytes.len());
+                match (&self.ends[from]).read(&mut bytes[..most]) {
+                    Ok(0) => return Err(How::End),
+                    Ok(read) => self.held[from].extend_from_slice(&bytes[..read]),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                    Err(_) => return Err(How::Reset),
+                }
+            }
+            if self.held[from].is_empty() {
+                continue;
+            }
+            match (&self.ends[1 - from]).write(&self.held[from]) {
+                Ok(written) => {
+                    drop(self.held[from].drain(..written));
+                    moved += written;
+                    if let Some(how) = spend(told, written) {
+                        return Err(how);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(_) => return Err(How::Reset),
+            }
+        }
+        Ok(moved)
+    }
+
+    fn end(self, how: How, told: &Told) {
+        let [near, far] = self.ends;
+        match how {
+            How::End => {}
+            How::Reset => [&near, &far].into_iter().for_each(reset),
+            How::HalfOpen => {
+                drop(near);
+                while !told.over.load(SeqCst) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                drop(far);
+                return;
+            }
+        }
+        for end in [&near, &far] {
+            if how == How::End {
+                let _ = end.shutdown(Shutdown::Both);
+            }
+        }
+    }
+}
+
+/// So many bytes have gone. Gives how the connection ends if it breaks here.
+fn spend(told: &Told, bytes: usize) -> Option<How> {
+    let mut random = told.random.lock().unwrap();
+    let breaks = random.as_mut()?;
+    breaks.left = breaks.left.saturating_sub(bytes);
+    if breaks.left > 0 {
+        return None;
+    }
+    breaks.breaks -= 1;
+    breaks.left = breaks.draw();
+    let how = if breaks.random.below(2) == 0 { How::End } else { How::Reset };
+    if breaks.breaks == 0 {
+        *random = None;
+    }
+    Some(how)
+}
