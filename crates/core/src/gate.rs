@@ -161,7 +161,7 @@ impl Gate {
 /// A handshake under way, as a [`Crowd`] sees it. Times are of one clock, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handshake<K> {
-    /// What the runtime calls it.
+    /// The key by which the runtime finds the handshake.
     pub key: K,
     /// Where the caller is; none of a caller of this host.
     pub from: Option<Prefix>,

@@ -31,9 +31,9 @@ use upbeat::Identity;
 /// The name of this benchmark.
 pub(crate) const BENCH: &str = "tcp";
 
-/// Messages of 8 bytes in a burst, behind which stands a call that says whether all have come.
+/// The number of 8-byte messages in a burst. A call behind the burst returns whether all of them have arrived.
 const SMALL_BURST: u32 = 50_000;
-/// The same of 1 MiB.
+/// The number of 1 MiB messages in a burst, which ends with such a call too.
 const LONG_BURST: u32 = 16;
 
 /// What carries the bytes.
@@ -54,7 +54,7 @@ impl Carrier {
     }
 }
 
-/// What goes to and fro.
+/// The messages of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     /// A call of nothing; 8 bytes there and back.
@@ -72,7 +72,7 @@ enum What {
 }
 
 impl What {
-    /// What is measured where both sides poll; where they sleep, only what waits for an answer.
+    /// The cases that are measured where both sides poll. Where both sleep, only the round trips are measured.
     const ALL: [What; 6] =
         [What::Null, What::KiB1, What::KiB64, What::MiB1, What::MiB1InPlace, What::Small];
 
@@ -120,7 +120,7 @@ impl What {
         self.shape() == Shape::Each
     }
 
-    /// What a bare connection moves for the case, and the words for it.
+    /// Returns the traffic of the bare connection that the case is compared with, its name and its description.
     fn traffic(self) -> (Traffic, &'static str, &'static str) {
         match self {
             What::Null => (Traffic::RoundTrip, "8B", "round trip of 8 bytes"),
@@ -188,7 +188,7 @@ fn host_name(carrier: Carrier, policy: Policy) -> String {
     format!("bench/{}/{}", carrier.word(), policy.word())
 }
 
-/// What the second process tells the first.
+/// The second process sends this to the first, which connects by it.
 #[derive(Serialize, Deserialize)]
 struct Meeting {
     /// The addresses of its nodes, by their names.
@@ -233,7 +233,7 @@ pub(crate) fn subjects(
     Ok(subjects)
 }
 
-/// What the cases of this process share.
+/// The connections and nodes of this process, which its cases share.
 struct Stage {
     directory: PathBuf,
     identity: Identity,

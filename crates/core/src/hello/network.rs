@@ -1,7 +1,7 @@
 //! The sides of a session between hosts, and the ticket by which it outlives its connection.
 //!
-//! Who may resume which session is decided by [`resume`](crate::resume) and the runtime. The invariant: what
-//! was parsed is written again as the same bytes.
+//! [`resume`](crate::resume) and the runtime decide which caller may resume which session. The invariant: a record
+//! that was parsed is written again as the same bytes.
 
 use crate::fault::Rule;
 use crate::record::Fields;
@@ -9,12 +9,12 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::hint::black_box;
 
-/// What a caller shows to go on with a session of a listener over another connection.
+/// A caller shows its ticket to a listener in order to resume their session over another connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
     /// The listener's number of the session.
     pub session: u64,
-    /// Which life of the listener that is.
+    /// The incarnation of the listener in which the session began.
     pub incarnation: u64,
     /// The random number that the listener gave the caller when the session began.
     pub key: [u8; 16],

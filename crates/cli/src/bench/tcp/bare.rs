@@ -22,7 +22,7 @@ const AT_ONCE: usize = 64 << 10;
 /// Bytes of the answer to a burst.
 const ANSWER: usize = 8;
 
-/// What goes over a connection.
+/// How messages go over a bare connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Traffic {
     /// Messages there and back, one after another.
@@ -37,7 +37,7 @@ pub(super) enum Traffic {
 pub(super) struct Connection {
     socket: OwnedFd,
     tls: Option<Box<rustls::Connection>>,
-    /// What is received.
+    /// Receives plaintext.
     buffer: Vec<u8>,
     ciphertext: Ciphertext,
 }
@@ -205,7 +205,7 @@ impl Connection {
     }
 }
 
-/// Ciphertext that has come, of which rustls has not taken this part.
+/// Ciphertext that was received. `part` is the range of `bytes` that rustls has not read yet.
 struct Ciphertext {
     bytes: Vec<u8>,
     part: Range<usize>,
