@@ -82,7 +82,6 @@ use upbeat_transport::home::Home;
 pub(crate) use door::Listeners;
 pub(crate) use driven::Enter;
 pub(crate) use leases::Lease;
-pub(crate) use mending::{FORGOTTEN, is_final};
 pub use polled::OverRun;
 pub(crate) use promoted::Charge;
 pub(crate) use sessions::{Connecting, OnLost, Settings};
@@ -273,9 +272,14 @@ impl Dispatcher {
     /// A call was refused once more. Returns how often it was, and after how many nanoseconds it is sent
     /// again.
     pub(crate) fn back_off(&self, refusals: u64) -> (u64, u64) {
+        again(refusals, self.random())
+    }
+
+    /// Returns a random number for the jitter of a delay.
+    fn random(&self) -> u64 {
         let (random, next) = self.flow.jitter.get().next();
         self.flow.jitter.set(next);
-        again(refusals, random)
+        random
     }
 
     pub(crate) fn roster(&self) -> &Arc<Roster> {

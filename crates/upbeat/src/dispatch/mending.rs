@@ -14,7 +14,6 @@ use crate::wake::Start;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
 use upbeat_core::gate::Prefix;
-use upbeat_core::hello::RefusalCode;
 use upbeat_core::resume::Due;
 use upbeat_transport::carrier::Connection;
 use upbeat_transport::error::OpenError;
@@ -100,16 +99,10 @@ impl Dispatcher {
         if session.ended().is_some() {
             return;
         }
-        if is_final(error) {
-            session.link(|link| link.refused());
-            let why = Why::Unreachable { text: FORGOTTEN.to_owned() };
-            return self.lose_after_last_words(session, why);
+        let why = session.attempt_failed(Some(error), self.now_ns(), || self.random());
+        if let Some(why) = why {
+            self.lose_after_last_words(session, why);
         }
-        session.has_failed(error);
-        let (random, jitter) = self.flow.jitter.get().next();
-        self.flow.jitter.set(jitter);
-        let now = self.now_ns();
-        session.link(|link| link.failed(now, random));
     }
 
     /// This node has connected again: its session goes on.
@@ -173,18 +166,5 @@ impl Dispatcher {
         }
         self.heat(session);
         self.find_streams();
-    }
-}
-
-/// Why a session ends whose listener does not know it any more.
-pub(crate) const FORGOTTEN: &str = "the node has no such session any more: it was started anew, or has given the \
-                                    session up; connect again";
-
-/// Whether there is no use in connecting again.
-pub(crate) fn is_final(error: &OpenError) -> bool {
-    match error {
-        OpenError::Refused { code, .. } => *code == RefusalCode::NoSuchSession,
-        OpenError::NoAddress { tried, .. } => tried.iter().any(is_final),
-        _ => false,
     }
 }

@@ -219,9 +219,7 @@ impl Dispatcher {
 
     /// How long to wait before the next attempt to connect to a busy node, after so many.
     pub(crate) fn connect_delay(&self, attempts: u32) -> Duration {
-        let (random, jitter) = self.flow.jitter.get().next();
-        self.flow.jitter.set(jitter);
-        Duration::from_nanos(connect_delay_ns(attempts, random))
+        Duration::from_nanos(connect_delay_ns(attempts, self.random()))
     }
 
     /// Begins to open a session that this node asks for, or joins in where that has begun; or connects again

@@ -1,11 +1,16 @@
-//! A session whose connection has gone, and that waits for another.
+//! A session whose connection has gone, and that waits for another: what nodes and handles do alike.
 
 use super::Session;
 use crate::error::Why;
+use upbeat_core::hello::RefusalCode;
 use upbeat_core::resume::{Link, Role};
 use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
 use upbeat_transport::remote::Again;
+
+/// Why a session ends whose listener does not know it any more.
+const FORGOTTEN: &str = "the node has no such session any more: it was started anew, or has given the session up; \
+                         connect again";
 
 impl Session {
     /// Does something with the link, where the session outlives its connection.
@@ -28,9 +33,23 @@ impl Session {
         Some(Again::new(home, ticket, self.carrier.position()))
     }
 
-    /// Notes why an attempt to connect again has failed.
-    pub(crate) fn has_failed(&self, error: &OpenError) {
-        self.ending.failed.replace(Some(error.to_string()));
+    /// An attempt to connect again has failed, by this error if it is one of the connection. Returns why the session
+    /// ends, if there is no use in another attempt; else there is one, after a delay by a random number.
+    pub(crate) fn attempt_failed(
+        &self,
+        error: Option<&OpenError>,
+        now_ns: u64,
+        random: impl FnOnce() -> u64,
+    ) -> Option<Why> {
+        if error.is_some_and(is_final) {
+            self.link(|link| link.refused());
+            return Some(Why::Unreachable { text: FORGOTTEN.to_owned() });
+        }
+        if let Some(error) = error {
+            self.ending.failed.replace(Some(error.to_string()));
+        }
+        self.link(|link| link.failed(now_ns, random()));
+        None
     }
 
     /// Why the session ends whose connection did not come back in time.
@@ -49,5 +68,14 @@ impl Session {
             ),
         };
         Why::Unreachable { text }
+    }
+}
+
+/// Whether there is no use in connecting again.
+fn is_final(error: &OpenError) -> bool {
+    match error {
+        OpenError::Refused { code, .. } => *code == RefusalCode::NoSuchSession,
+        OpenError::NoAddress { tried, .. } => tried.iter().any(is_final),
+        _ => false,
     }
 }

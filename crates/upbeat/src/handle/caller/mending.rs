@@ -8,12 +8,10 @@ use super::super::Target;
 use super::super::lasting::{Watch, now_ns};
 use super::{Caller, Wanted, What};
 use crate::call::Until;
-use crate::dispatch::{FORGOTTEN, is_final};
 use crate::error::{ConnectError, Why};
 use crate::reactor::timespec;
 use std::time::{Duration, Instant};
 use upbeat_core::backoff::Jitter;
-use upbeat_core::fault::Rule;
 use upbeat_core::resume::Due;
 use upbeat_memory::ticks::ticks;
 use upbeat_transport::carrier::Connection;
@@ -98,27 +96,21 @@ impl Caller {
             Ok((connection, position)) => {
                 self.session.link(|link| link.resumed());
                 match self.session.carrier.resume(connection, position) {
-                    Ok(()) => self.flush_again(),
-                    Err(rule) => self.give_up(misbehaved(rule)),
+                    Ok(()) => self.session.carrier.rest(),
+                    Err(rule) => self.give_up(Why::Misbehaved(rule)),
                 }
-            }
-            Err(ConnectError::Open(error)) if is_final(&error) => {
-                self.session.link(|link| link.refused());
-                self.give_up(Why::Unreachable { text: FORGOTTEN.to_owned() });
             }
             Err(error) => {
-                if let ConnectError::Open(error) = &error {
-                    self.session.has_failed(error);
+                let error = match &error {
+                    ConnectError::Open(error) => Some(error),
+                    _ => None,
+                };
+                let random = || Jitter::new(ticks()).next().0;
+                if let Some(why) = self.session.attempt_failed(error, now_ns(), random) {
+                    self.give_up(why);
                 }
-                let (random, _) = Jitter::new(ticks()).next();
-                self.session.link(|link| link.failed(now_ns(), random));
             }
         }
-    }
-
-    /// Sends what waits over the new connection, as far as it takes it.
-    fn flush_again(&self) {
-        self.session.carrier.rest();
     }
 
     fn give_up(&mut self, why: Why) {
@@ -158,8 +150,4 @@ impl Caller {
         }
         self.until.set(None);
     }
-}
-
-fn misbehaved(rule: Rule) -> Why {
-    Why::Misbehaved(rule)
 }
