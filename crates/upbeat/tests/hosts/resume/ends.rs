@@ -1,6 +1,7 @@
 //! Sessions whose connection does not come back, or must not.
 
 use super::proxy::{How, Proxy};
+use super::{AT_MOST, WITHIN};
 use crate::common::work::WorkClient;
 use crate::common::{Directory, PROGRAM, Watchdog, alone, soon, until};
 use crate::{Server, client_that, connected};
@@ -14,10 +15,6 @@ use upbeat_core::hello::{
     Hello, Networked, Parsed, Record, RefusalCode, Ticket, VERSION_MAX, VERSION_MIN,
 };
 use upbeat_core::name::ProgramId;
-
-const WITHIN: Duration = Duration::from_millis(300);
-/// A busy machine takes its time.
-const AT_MOST: Duration = Duration::from_millis(1_300);
 
 /// Who was told of which end.
 type Told = Rc<RefCell<Vec<Lost>>>;

@@ -1,16 +1,12 @@
 //! Handles whose connection breaks: calls that block, calls that are awaited, and handles that nobody uses.
 
-use super::cuts;
 use super::proxy::{How, Proxy};
+use super::{AT_MOST, WITHIN, cuts};
 use crate::common::work::WorkHandle;
 use crate::common::{Directory, PROGRAM, Watchdog, alone, block_on};
 use crate::{Server, handle};
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Waiting};
-
-const WITHIN: Duration = Duration::from_millis(300);
-/// A busy machine takes its time.
-const AT_MOST: Duration = Duration::from_millis(1_300);
 
 fn connect(directory: &Directory, proxy: &Proxy, waiting: Waiting, within: Duration) -> WorkHandle {
     let builder = handle(directory).waiting(waiting).resume_within(within);
