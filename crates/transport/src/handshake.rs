@@ -151,7 +151,9 @@ impl Handshake {
         let peer = Whom { name: Some(wanted.clone()), ..Whom::default() };
         let handshake = Handshake::new(us, role, state, socket, peer, now_ms).checked()?;
         let hello = handshake.us.hello(wanted, handshake.us.card.shares());
-        handshake.send(&Record::Hello(hello), &[])?;
+        // A caller that had no processor for long may be refused before it has said anything.
+        let said = handshake.send(&Record::Hello(hello), &[]);
+        said.map_err(|error| handshake.told(error, &mut [0; _]))?;
         Ok(handshake)
     }
 
@@ -232,10 +234,8 @@ impl Handshake {
                 Ok(Some(Taken::Streamed { socket, incarnation, session })) => {
                     return Ok(Progress::Done(self.join_stream(socket, incarnation, session)));
                 }
-                Err(error @ OpenError::Closed { .. }) => {
-                    return Err(self.refusal(&mut buffer).unwrap_or(error));
-                }
                 Err(error) => {
+                    let error = self.told(error, &mut buffer);
                     self.tell(&error);
                     return Err(error);
                 }

@@ -10,8 +10,17 @@ use upbeat_core::hello::{Record, Refusal, RefusalCode};
 use upbeat_memory::segment::SegmentError;
 
 impl Handshake {
-    /// Looks for the refusal with which the peer has closed, where it was found closed in writing.
-    pub(super) fn refusal(&self, buffer: &mut Buffer) -> Option<OpenError> {
+    /// Returns why the peer has closed, where the error says only that it has: a peer may have refused, and a
+    /// side that writes learns of the end before it has read that.
+    pub(super) fn told(&self, error: OpenError, buffer: &mut Buffer) -> OpenError {
+        match error {
+            OpenError::Closed { .. } => self.refusal(buffer).unwrap_or(error),
+            other => other,
+        }
+    }
+
+    /// Looks for the refusal with which the peer has closed.
+    fn refusal(&self, buffer: &mut Buffer) -> Option<OpenError> {
         for _ in 0..RECORDS_MAX {
             let received = packet::receive(self.socket.as_fd(), buffer).ok()?;
             let Received::Packet { bytes, .. } = received else { return None };
@@ -70,4 +79,28 @@ pub(crate) fn refusal_code(error: &OpenError) -> Option<RefusalCode> {
 pub(crate) fn refuse(socket: BorrowedFd<'_>, code: RefusalCode, text: &str) {
     let record = Record::Refusal(Refusal::new(code, text));
     let _ = packet::send(socket, &record.encode(), &[]);
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use crate::handshake::Side;
+    use crate::home::Home;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use upbeat_core::name::ProgramId;
+
+    /// A listener with many callers refuses one that finds no processor between connecting and its hello.
+    #[test]
+    fn a_caller_that_is_refused_before_its_hello_learns_why() {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let (ours, theirs) = pair.unwrap();
+        refuse(theirs.as_fd(), RefusalCode::TooSlow, "others wait");
+        drop(theirs);
+        let home = Home::without_memory(ProgramId::named("test".parse().unwrap()), None).unwrap();
+        let us = Side::new(home.card(), 0).unwrap();
+        let refused = Handshake::call(us, ours, &"server".parse().unwrap(), 0);
+        let refused = refused.map(drop).unwrap_err();
+        assert!(refused.is_busy(), "{refused}");
+    }
 }
