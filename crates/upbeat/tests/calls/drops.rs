@@ -41,7 +41,10 @@ impl Bomb {
 impl Drop for Bomb {
     fn drop(&mut self) {
         let panics = self.panics_here || self.panics_there && self.is_there;
-        assert!(!panics, "dropped, on purpose");
+        // Without the hook: a text for each of these would hide the one of a panic that nobody meant.
+        if panics {
+            std::panic::resume_unwind(Box::new("dropped, on purpose"));
+        }
     }
 }
 
