@@ -18,7 +18,15 @@ pub(crate) struct Tally {
     pub(crate) unsent: u64,
     pub(crate) at_once: u64,
     pub(crate) late: u64,
+    /// Those whose results found no room.
+    pub(crate) crowded: u64,
     pub(crate) returned: u64,
+}
+
+/// Whether a call failed because its result found no room: its caller had no processor while other results waited that
+/// take all that may wait, which is little here.
+pub(crate) fn is_crowded(error: &CallError) -> bool {
+    matches!(error, CallError::Failed { code: FailCode::Overloaded, .. })
 }
 
 impl Tally {
@@ -29,6 +37,7 @@ impl Tally {
             unsent: self.unsent + other.unsent,
             at_once: self.at_once + other.at_once,
             late: self.late + other.late,
+            crowded: self.crowded + other.crowded,
             returned: self.returned + other.returned,
         }
     }
@@ -215,6 +224,10 @@ impl Begun<'_> {
                 if self.bounded =>
             {
                 tally.late += 1;
+                false
+            }
+            Err(error) if is_crowded(&error) => {
+                tally.crowded += 1;
                 false
             }
             Err(error) => panic!("{:x}: {error}", self.ticket),
