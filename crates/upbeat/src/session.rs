@@ -367,7 +367,7 @@ impl Session {
                 }
             }
             Err(BellFault::System { error, .. }) if self.is_remote() => {
-                Err(Box::new(Why::Unreachable { text: error.to_string() }))
+                Err(Box::new(link::unreachable(error)))
             }
             Err(BellFault::System { .. }) => Err(Box::new(Why::Died)),
             Err(BellFault::Descriptors { limit }) => Err(Box::new(Why::Descriptors { limit })),

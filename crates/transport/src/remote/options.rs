@@ -8,17 +8,53 @@ use std::time::Duration;
 
 /// Probes of a silent connection before the peer is lost.
 const PROBES: u32 = 4;
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Has small messages go at once, and a peer that does not answer lost in time: one that owes an
 /// acknowledgement by the user timeout, one that owes nothing by probes.
 pub(super) fn set(socket: impl AsFd, terms: &Terms) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(&socket, true)?;
     sockopt::set_socket_keepalive(&socket, true)?;
-    // The system counts these in seconds. The first part of the time passes before the first probe.
-    let part = Duration::from_millis(terms.peer_timeout_ms.into()) / (PROBES + 1);
-    let part = Duration::from_secs(part.as_secs().max(1));
-    sockopt::set_tcp_keepidle(&socket, part)?;
-    sockopt::set_tcp_keepintvl(&socket, part)?;
+    let Probing { after, every } = Probing::within(terms.peer_timeout_ms);
+    sockopt::set_tcp_keepidle(&socket, after)?;
+    sockopt::set_tcp_keepintvl(&socket, every)?;
     sockopt::set_tcp_keepcnt(&socket, PROBES)?;
     sockopt::set_tcp_user_timeout(&socket, terms.peer_timeout_ms)
+}
+
+/// When a connection is probed in which nothing comes.
+#[derive(Debug, PartialEq, Eq)]
+struct Probing {
+    /// For the first time, behind the last packet that has come.
+    after: Duration,
+    every: Duration,
+}
+
+impl Probing {
+    /// The last probe is due when the time is over, in whole seconds as the system counts them. It gives a connection
+    /// up at the first probe that is due behind the user timeout, and never at the first of all.
+    fn within(peer_timeout_ms: u32) -> Probing {
+        let whole = Duration::from_secs(u64::from(peer_timeout_ms).div_ceil(1_000));
+        let every = Duration::from_secs(whole.as_secs() / u64::from(PROBES + 1)).max(SECOND);
+        Probing { after: whole.saturating_sub(PROBES * every).max(SECOND), every }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The system gives up at the first probe that is due behind the time, which is less than a second late.
+    #[test]
+    fn the_last_probe_is_due_when_the_time_is_over() {
+        for peer_timeout_ms in (1_000..200_000).step_by(100) {
+            let Probing { after, every } = Probing::within(peer_timeout_ms);
+            let timeout = Duration::from_millis(peer_timeout_ms.into());
+            let due = (1..).map(|probe| after + probe * every).find(|due| *due >= timeout).unwrap();
+            let late = due - timeout;
+            assert!(late < SECOND || timeout == SECOND && late == SECOND, "{timeout:?}: {late:?}");
+        }
+        let [after, every] = [2, 2].map(Duration::from_secs);
+        assert_eq!(Probing::within(10_000), Probing { after, every });
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::Session;
 use crate::error::Why;
+use rustix::io::Errno;
 use upbeat_core::hello::RefusalCode;
 use upbeat_core::resume::{Link, Role};
 use upbeat_transport::error::OpenError;
@@ -69,6 +70,18 @@ impl Session {
         };
         Why::Unreachable { text }
     }
+}
+
+/// Why a session ends at once whose connection has broken by this error.
+pub(super) fn unreachable(error: Errno) -> Why {
+    let text = match error {
+        Errno::TIMEDOUT => {
+            "its host has not answered within `peer_timeout`; connect again once it is reached"
+                .to_owned()
+        }
+        error => error.to_string(),
+    };
+    Why::Unreachable { text }
 }
 
 /// Whether there is no use in connecting again.
