@@ -37,6 +37,8 @@ fn other() {
     }
     let [program, name, at, identity] = part.split(' ').collect::<Vec<_>>().try_into().unwrap();
     let builder = Node::builder(name).program(program).directory(place).listen(at);
+    // The client's time counts.
+    let builder = builder.resume_within(Duration::from_secs(60));
     let node = protected(builder, identity).build().unwrap();
     let quit = input_ends();
     let worker = Rc::new(Worker::new(quit.clone()));

@@ -1,7 +1,9 @@
 //! A session between hosts outlives its connection: what both sides have sent comes, once and in order, over the
 //! next one, or the session ends in time and says so.
 
+mod boundaries;
 mod ends;
+mod framing;
 mod handles;
 mod proxy;
 

@@ -1,5 +1,6 @@
 //! A network between two nodes that breaks when it is told to: a thread that passes bytes on.
 
+use super::framing::{Fault, Faults, Framing};
 use crate::common::Random;
 use rustix::net::sockopt::set_socket_linger;
 use std::io::{ErrorKind, Read, Write};
@@ -35,6 +36,8 @@ struct Told {
     wanted: Mutex<(u64, Option<How>)>,
     /// Breaks at random bytes: how many are left until then, and how many breaks are wanted.
     random: Mutex<Option<Breaks>>,
+    /// What is done at the boundaries of records.
+    faults: Mutex<Option<Faults>>,
 }
 
 struct Breaks {
@@ -61,13 +64,18 @@ pub(crate) struct Proxy {
 impl Proxy {
     /// Passes on to the node that listens there.
     pub(crate) fn to(at: &str) -> Proxy {
+        Proxy::framed(at, Framing::Lost)
+    }
+
+    /// Passes on to the node that listens there, one record after the other. This is how a connection begins.
+    pub(crate) fn framed(at: &str, framing: Framing) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let (own, to) = (listener.local_addr().unwrap(), at.parse().unwrap());
         let told = Arc::<Told>::default();
         let thread = std::thread::spawn({
             let told = Arc::clone(&told);
-            move || accept(&listener, to, &told)
+            move || accept(&listener, to, framing, &told)
         });
         Proxy { at: own, told, thread: Some(thread) }
     }
@@ -88,9 +96,16 @@ impl Proxy {
         *self.told.random.lock().unwrap() = Some(breaks);
     }
 
-    /// Whether all those were cut.
+    /// Does something at the boundaries of records, so many times.
+    pub(crate) fn do_often(&self, fault: Fault, times: u64, seed: u64) {
+        *self.told.faults.lock().unwrap() = Some(Faults::new(fault, times, seed));
+    }
+
+    /// Whether all that was done, or cut.
     pub(crate) fn has_broken(&self) -> bool {
-        self.told.random.lock().unwrap().is_none()
+        let faults = self.told.faults.lock().unwrap();
+        faults.as_ref().is_none_or(|faults| faults.left == 0)
+            && self.told.random.lock().unwrap().is_none()
     }
 
     /// Lets nobody through, or everybody again.
@@ -111,7 +126,7 @@ impl Drop for Proxy {
     }
 }
 
-fn accept(listener: &TcpListener, to: SocketAddr, told: &Arc<Told>) {
+fn accept(listener: &TcpListener, to: SocketAddr, framing: Framing, told: &Arc<Told>) {
     let mut links: Vec<JoinHandle<()>> = Vec::new();
     while !told.over.load(SeqCst) {
         let Ok((near, _)) = listener.accept() else {
@@ -128,7 +143,7 @@ fn accept(listener: &TcpListener, to: SocketAddr, told: &Arc<Told>) {
             continue;
         };
         let (number, told) = (told.passed.fetch_add(1, SeqCst) + 1, Arc::clone(told));
-        links.push(std::thread::spawn(move || Link::new(near, far).pass(number, &told)));
+        links.push(std::thread::spawn(move || Link::new(near, far, framing).pass(number, &told)));
     }
     links.into_iter().for_each(|link| drop(link.join()));
 }
@@ -140,16 +155,21 @@ fn reset(stream: &TcpStream) {
 /// Two connections, and what has come over each and has not gone over the other.
 struct Link {
     ends: [TcpStream; 2],
+    /// What goes next.
     held: [Vec<u8>; 2],
+    /// What has come behind that: records that are not whole, or more of them.
+    come: [Vec<u8>; 2],
+    framing: [Framing; 2],
 }
 
 impl Link {
-    fn new(near: TcpStream, far: TcpStream) -> Link {
+    fn new(near: TcpStream, far: TcpStream, framing: Framing) -> Link {
         for end in [&near, &far] {
             end.set_nonblocking(true).unwrap();
             end.set_nodelay(true).unwrap();
         }
-        Link { ends: [near, far], held: [Vec::new(), Vec::new()] }
+        let (held, come) = Default::default();
+        Link { ends: [near, far], held, come, framing: [framing; 2] }
     }
 
     fn pass(mut self, number: u64, told: &Told) {
@@ -179,15 +199,19 @@ impl Link {
         let mut moved = 0;
         for from in [0, 1] {
             if self.held[from].is_empty() {
+                self.take_record(from, told)?;
+            }
+            if self.held[from].is_empty() {
                 let mut bytes = [0; 16 << 10];
                 let most = told.random.lock().unwrap().as_ref().map_or(usize::MAX, |of| of.left);
                 let most = most.min(bytes.len());
                 match (&self.ends[from]).read(&mut bytes[..most]) {
                     Ok(0) => return Err(How::End),
-                    Ok(read) => self.held[from].extend_from_slice(&bytes[..read]),
+                    Ok(read) => self.come[from].extend_from_slice(&bytes[..read]),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                     Err(_) => return Err(How::Reset),
                 }
+                self.take_record(from, told)?;
             }
             if self.held[from].is_empty() {
                 continue;
@@ -205,6 +229,18 @@ impl Link {
             }
         }
         Ok(moved)
+    }
+
+    /// Has the next record go, if it is whole, and something done to it.
+    fn take_record(&mut self, from: usize, told: &Told) -> Result<(), How> {
+        let Some(whole) = self.framing[from].whole(&self.come[from]) else { return Ok(()) };
+        let rest = self.come[from].split_off(whole.bytes());
+        self.held[from] = std::mem::replace(&mut self.come[from], rest);
+        let mut faults = told.faults.lock().unwrap();
+        match faults.as_mut().and_then(|faults| faults.next(whole, &mut self.held[from])) {
+            Some(how) => Err(how),
+            None => Ok(()),
+        }
     }
 
     fn end(self, how: How, told: &Told) {
