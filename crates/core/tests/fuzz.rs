@@ -4,6 +4,9 @@
 //! inputs as `UPBEAT_FUZZ_INPUTS` says are parsed. What is parsed stays within its bounds and is written again as
 //! the bytes that it came from; all else breaks a rule, and nothing panics.
 
+mod mutate;
+
+use mutate::{Random, mutate, setting};
 use std::time::Instant;
 use upbeat_core::address::{Address, NodeAddress};
 use upbeat_core::bill::taken::Taken;
@@ -17,23 +20,6 @@ use upbeat_core::limits::{CHUNK_BYTES_MAX, HELLO_BYTES_MAX, IN_RING_BYTES_MAX, M
 use upbeat_core::name::{NodeName, ProgramId, ProgramName};
 use upbeat_core::signal::Signals;
 use upbeat_core::stream::{self, Chunk, PROGRESS_BYTES_MAX};
-
-/// A generator of numbers that follow from a seed (xorshift64*).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// A number below `most`, which is not 0.
-    fn below(&mut self, most: usize) -> usize {
-        (((self.next() >> 32) * most as u64) >> 32) as usize
-    }
-}
 
 /// A parser: whether it takes these bytes.
 type Parser = fn(&[u8]) -> bool;
@@ -196,36 +182,6 @@ fn check(holds: bool) -> bool {
     true
 }
 
-/// Changes an input in one to four ways.
-fn mutate(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
-    const BOUNDS: [u64; 8] = [0, 1, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, u64::MAX];
-    for _ in 0..=random.below(4) {
-        let at = random.below(bytes.len() + 1).min(bytes.len().saturating_sub(1));
-        match random.below(8) {
-            0 => bytes.truncate(at),
-            1 => bytes.push(random.next() as u8),
-            _ if bytes.is_empty() => {}
-            2 | 3 => bytes[at] ^= 1 << random.below(8),
-            4 => bytes[at] = random.next() as u8,
-            5 => {
-                let word = BOUNDS[random.below(8)].wrapping_add(random.below(3) as u64);
-                let len = [1, 2, 4, 8][random.below(4)].min(bytes.len() - at);
-                bytes[at..at + len].copy_from_slice(&word.to_le_bytes()[..len]);
-            }
-            6 => {
-                let from = random.below(other.len());
-                let len = random.below(16).min(other.len() - from).min(bytes.len() - at);
-                bytes[at..at + len].copy_from_slice(&other[from..from + len]);
-            }
-            _ => drop(bytes.remove(at)),
-        }
-    }
-}
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
-}
-
 #[test]
 fn no_bytes_go_beyond_a_bound() {
     let inputs = setting("UPBEAT_FUZZ_INPUTS", 200_000);
@@ -241,7 +197,7 @@ fn no_bytes_go_beyond_a_bound() {
         (parse_signals, records()),
         (parse_address, texts(&addresses)),
     ];
-    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut random = Random::new(seed);
     let (mut bytes, mut taken) = (Vec::with_capacity(4096), [0_u64; 7]);
     let began = Instant::now();
     for _ in 0..inputs {
@@ -261,7 +217,7 @@ fn no_bytes_go_beyond_a_bound() {
 /// A rule that is broken is told in words, whatever was seen.
 #[test]
 fn what_breaks_a_rule_is_told() {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     let good = records();
     for round in 0..20_000 {
         let mut bytes = good[round % good.len()].clone();
