@@ -282,8 +282,8 @@ fn an_answer_that_comes_late_wakes_a_sleeper() {
         .collect();
     let mut took: Vec<_> = clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
     took.sort();
-    // Most of them, for the machine may have stood still during a few.
-    assert!(took[took.len() / 2] < Duration::from_millis(400), "{took:?}");
+    // A quarter of them, for a busy machine delays many; a sleeper that nobody wakes is late each time.
+    assert!(took[took.len() / 4] < Duration::from_millis(400), "{took:?}");
 }
 
 #[test]
