@@ -19,6 +19,8 @@ mod table;
 
 mod sessions;
 
+mod known;
+
 mod arrivals;
 
 mod frames;

@@ -26,15 +26,12 @@ use upbeat_core::backoff::connect_delay_ns;
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::Head;
 use upbeat_core::gate::{self, Gate};
-use upbeat_core::name::NodeName;
 use upbeat_memory::page::State;
 use upbeat_memory::pool::Key;
-use upbeat_transport::carrier::{Carrier, Kind};
 use upbeat_transport::error::OpenError;
 use upbeat_transport::home::Home;
 use upbeat_transport::opening::{Opening, Step};
 use upbeat_transport::place::Place as SocketPlace;
-use upbeat_transport::{local, shared};
 
 /// Is called for every session that ends, with how it ended.
 pub(crate) type OnLost = Box<dyn Fn(&Lost)>;
@@ -161,60 +158,6 @@ impl Dispatcher {
                 Place::Opening(_) => None,
             })
             .collect()
-    }
-
-    /// The open session with a node, if there is one whose peer is that node for sure: this node has opened it
-    /// as the same, or the peer's process holds the name now.
-    pub(crate) fn session_with(&self, to: &NodeAddress) -> Option<Rc<Session>> {
-        let name = to.node();
-        let places = self.peers.places.borrow();
-        let sessions = || {
-            places.iter().filter_map(|place| match place {
-                Place::Open(session)
-                    if session.carrier.peer.name.as_ref() == Some(name)
-                        && !session.ending.goodbye.get() =>
-                {
-                    Some(session)
-                }
-                _ => None,
-            })
-        };
-        let ours = |session: &&Rc<Session>| session.noted.opened_as.get() == Some(to);
-        let proves =
-            |session: &&Rc<Session>| to.address().is_none() && self.proves(&session.carrier, name);
-        sessions().find(ours).or_else(|| sessions().find(proves)).cloned()
-    }
-
-    /// The open session over a network with this incarnation of a node, whichever side has opened it.
-    pub(crate) fn session_of(&self, name: &NodeName, incarnation: u64) -> Option<Rc<Session>> {
-        let places = self.peers.places.borrow();
-        let session = places.iter().find_map(|place| match place {
-            Place::Open(session)
-                if session.carrier.peer.incarnation == incarnation
-                    && session.carrier.peer.name.as_ref() == Some(name)
-                    && matches!(session.carrier.kind, Kind::Tcp | Kind::Tls)
-                    && !session.ending.goodbye.get() =>
-            {
-                Some(session)
-            }
-            _ => None,
-        });
-        session.cloned()
-    }
-
-    /// Whether a peer that calls itself so has the name.
-    fn proves(&self, carrier: &Carrier, name: &NodeName) -> bool {
-        let (peer, program) = (&carrier.peer, self.home.program().name());
-        match (carrier.kind, &self.settings.place) {
-            // A stream within this process is a test's.
-            (Kind::Local, _) => local::incarnation_of(program, name) == Some(peer.incarnation),
-            (Kind::Shared | Kind::Stream, Some(place)) => {
-                peer.pid.is_some() && shared::process_of(place, program, name) == peer.pid
-            }
-            (Kind::Shared | Kind::Stream, None) => false,
-            // A node of another host has no name here.
-            (Kind::Tcp | Kind::Tls, _) => false,
-        }
     }
 
     /// How long to wait before the next attempt to connect to a busy node, after so many.
