@@ -22,12 +22,15 @@
 //! The invariant: a record that was parsed has names that are names and numbers within their
 //! bounds, whatever the bytes were, and a parser never asks for more than [`HELLO_BYTES_MAX`].
 
+mod listening;
+
 mod network;
 
 mod refusal;
 
 mod segments;
 
+pub use self::listening::Listening;
 pub use self::network::{Networked, Ticket};
 pub use self::refusal::{Refusal, RefusalCode};
 pub use self::segments::{Segment, Segments, Streamed, check_lane_bytes};

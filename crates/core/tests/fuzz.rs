@@ -7,6 +7,7 @@
 mod mutate;
 
 use mutate::{Random, mutate, setting};
+use std::num::NonZeroU64;
 use std::time::Instant;
 use upbeat_core::address::{Address, NodeAddress};
 use upbeat_core::bill::taken::Taken;
@@ -14,7 +15,8 @@ use upbeat_core::bind::{BindReply, BindRequest};
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{Failure, Head};
 use upbeat_core::hello::{
-    Hello, Parsed, Record, Refusal, RefusalCode, Segment, Segments, Streamed, VERSION_MAX, Welcome,
+    Hello, Listening, Parsed, Record, Refusal, RefusalCode, Segment, Segments, Streamed,
+    VERSION_MAX, Welcome,
 };
 use upbeat_core::limits::{CHUNK_BYTES_MAX, HELLO_BYTES_MAX, IN_RING_BYTES_MAX, MESSAGE_BYTES_MAX};
 use upbeat_core::name::{NodeName, ProgramId, ProgramName};
@@ -37,11 +39,14 @@ fn records() -> Vec<Vec<u8>> {
         memory: true,
     };
     let welcome = Welcome { node: name("counter"), incarnation: 8, version: VERSION_MAX };
+    let at = "[::1]:7411".parse().unwrap();
+    let listening = Some(Listening::new(at, true, NonZeroU64::new(9).unwrap()));
     let all = [
         Record::Hello(hello.clone()),
         Record::Hello(Hello { caller: None, ..hello }),
         Record::Welcome(welcome),
-        Record::Segments(Segments { lane_bytes: 8192, board_slot: 3, session: 4 }),
+        Record::Segments(Segments { lane_bytes: 8192, board_slot: 3, session: 4, listening: None }),
+        Record::Segments(Segments { lane_bytes: 8192, board_slot: 3, session: 4, listening }),
         Record::Ready,
         Record::Refusal(Refusal::new(RefusalCode::TooManyOfAddress, "16 sessions are open")),
         Record::Segment(Segment { generation: 1, bytes: 65_536 }),

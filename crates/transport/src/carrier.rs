@@ -13,6 +13,7 @@ mod again;
 
 use crate::bell::Bell;
 use crate::heard::no_memory;
+use crate::host::reaches;
 use crate::stream::{Pipe, Stream, Why};
 use rustix::io::Errno;
 use std::cell::Cell;
@@ -20,7 +21,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use upbeat_core::hello::{Refusal, RefusalCode};
+use upbeat_core::hello::{Listening, Refusal, RefusalCode};
 use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_core::resume::Agreed;
 use upbeat_memory::board::Note;
@@ -418,8 +419,17 @@ pub struct Peer {
     pub pid: Option<u32>,
     /// Where it is, if it was reached over the network.
     pub at: Option<SocketAddr>,
+    /// Where it listens for other hosts, as far as it is on this one and shares memory.
+    pub listening: Option<Listening>,
     /// Its incarnation.
     pub incarnation: u64,
     /// Its own number for the session.
     pub session: u64,
+}
+
+impl Peer {
+    /// Whether a connection to an address of this host would reach this node, with which we share memory.
+    pub fn is_reached_at(&self, at: SocketAddr) -> bool {
+        reaches(at, self.listening)
+    }
 }

@@ -397,6 +397,7 @@ impl Greeting {
             program: self.us.card.program.name().clone(),
             pid: None,
             at: Some(self.at),
+            listening: None,
             incarnation,
             session,
         };

@@ -15,10 +15,11 @@ use crate::carrier::{Carrier, Kind, Peer};
 use crate::error::{OpenError, Whom};
 use crate::home::{Card, PAGE_BYTES};
 use crate::packet::{self, Buffer, Received};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use upbeat_core::fault::Rule;
-use upbeat_core::hello::{Hello, Passed, Record, Segments, Welcome};
+use upbeat_core::hello::{Hello, Listening, Passed, Record, Segments, Welcome};
 use upbeat_core::limits::{
     BOARD_BYTES, CONNECT_MS_MAX, HANDSHAKE_MS_MAX, LANE_BYTES_FIRST, REMOTE_SESSIONS_MAX,
     SESSIONS_PER_NODE_MAX,
@@ -79,8 +80,18 @@ pub(crate) struct Handshake {
     unshared: Option<Arc<str>>,
 }
 
+/// An address of this host that a caller was given, at which the node has to listen.
+#[derive(Clone, Copy)]
+pub(crate) struct Dialled {
+    pub(crate) at: SocketAddr,
+    /// Until when the node may answer.
+    pub(crate) until_ms: u64,
+}
+
 enum Role {
-    Caller,
+    Caller {
+        dialled: Option<Dialled>,
+    },
     Listener {
         name: NodeName,
         /// Counted by the listener for as long as this handshake is under way.
@@ -120,6 +131,7 @@ struct Theirs {
     incarnation: u64,
     session: u64,
     board_slot: usize,
+    listening: Option<Listening>,
     lane: Region,
     page: PeerPage,
     board: Region,
@@ -140,14 +152,15 @@ pub(crate) enum Progress<T> {
 }
 
 impl Handshake {
-    /// Calls a node over a connected socket: checks whose it is, and says hello.
+    /// Calls a node over a connected socket: checks whose it is, and says hello. There is no session with one that
+    /// does not listen at the address that was dialled, or shares no memory then.
     pub(crate) fn call(
         us: Side,
         socket: OwnedFd,
-        wanted: &NodeName,
+        (wanted, dialled): (&NodeName, Option<Dialled>),
         now_ms: u64,
     ) -> Result<Handshake, OpenError> {
-        let (role, state) = (Role::Caller, State::Welcome);
+        let (role, state) = (Role::Caller { dialled }, State::Welcome);
         let peer = Whom { name: Some(wanted.clone()), ..Whom::default() };
         let handshake = Handshake::new(us, role, state, socket, peer, now_ms).checked()?;
         let hello = handshake.us.hello(wanted, handshake.us.card.shares());
@@ -210,8 +223,9 @@ impl Handshake {
     /// When it is given up. A caller waits in the listener's queue for longer than for its answers.
     pub(crate) fn deadline_ms(&self) -> u64 {
         match (&self.role, self.heard_ms) {
-            (Role::Caller, None) => self.started_ms.saturating_add(CONNECT_MS_MAX),
-            (Role::Caller, Some(heard_ms)) => heard_ms.saturating_add(HANDSHAKE_MS_MAX),
+            (Role::Caller { dialled: Some(dialled) }, None) => dialled.until_ms,
+            (Role::Caller { .. }, None) => self.started_ms.saturating_add(CONNECT_MS_MAX),
+            (Role::Caller { .. }, Some(heard_ms)) => heard_ms.saturating_add(HANDSHAKE_MS_MAX),
             (Role::Listener { .. }, _) => self.started_ms.saturating_add(HANDSHAKE_MS_MAX),
         }
     }
@@ -280,6 +294,7 @@ impl Handshake {
             (State::Hello, Record::Hello(hello)) => self.take_hello(hello),
             (State::Welcome, Record::Welcome(welcome)) => self.take_welcome(welcome),
             (State::Segments { incarnation, ours }, Record::Segments(segments)) => {
+                self.check_listens(&segments)?;
                 let opened = self.open(incarnation, segments, &descriptors);
                 // Three numbers less to have at a time.
                 drop(descriptors);
@@ -325,7 +340,9 @@ impl Handshake {
     /// Memory cannot be shared for a reason of the system's, and a byte stream does without; or the error.
     fn cannot_share(&mut self, error: OpenError) -> Result<(), OpenError> {
         match &error {
-            OpenError::Segment { error: why, .. } if why.is_refused() => {
+            OpenError::Segment { error: why, .. }
+                if why.is_refused() && self.dialled().is_none() =>
+            {
                 self.unshared = Some(error.to_string().into());
                 Ok(())
             }
@@ -380,6 +397,7 @@ impl Handshake {
             lane_bytes: LANE_BYTES as u32,
             board_slot: session as u32,
             session: session as u64,
+            listening: self.us.card.listening(),
         };
         self.send(&Record::Segments(segments), &[lane.descriptor(), page, board])?;
         Ok(lane.into_region())
@@ -407,8 +425,9 @@ impl Handshake {
             let (peer, said) = (self.peer.clone(), incarnation);
             return Err(OpenError::Incarnation { peer, said, page: page.incarnation() });
         }
-        let (session, board_slot) = (segments.session, segments.board_slot as usize);
-        Ok(Theirs { incarnation, session, board_slot, lane, page, board })
+        let Segments { session, board_slot, listening, .. } = segments;
+        let board_slot = board_slot as usize;
+        Ok(Theirs { incarnation, session, board_slot, listening, lane, page, board })
     }
 
     /// The session stands.
@@ -420,6 +439,7 @@ impl Handshake {
             program: self.us.card.program.name().clone(),
             pid: self.peer.pid,
             at: None,
+            listening: theirs.listening,
             incarnation: theirs.incarnation,
             session: theirs.session,
         };

@@ -7,7 +7,8 @@
 use crate::error::HomeError;
 use rustix::rand::GetRandomFlags;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use upbeat_core::hello::Listening;
 use upbeat_core::limits::{BOARD_BYTES, SESSIONS_PER_NODE_MAX};
 use upbeat_core::name::{NodeName, ProgramId};
 use upbeat_memory::board::{Board, sessions_in};
@@ -84,7 +85,8 @@ impl Home {
         memory: Memory,
     ) -> Result<Home, HomeError> {
         let incarnation = u64::from_ne_bytes(random()?);
-        let card = Card { program, name, incarnation, memory, streams_alone: false };
+        let (streams_alone, listening) = (false, OnceLock::new());
+        let card = Card { program, name, incarnation, memory, streams_alone, listening };
         let page = NodePage::new(card.page().clone(), incarnation);
         let board = Board::new(card.board().clone());
         Ok(Home { card: Arc::new(card), page, board })
@@ -122,6 +124,11 @@ impl Home {
         !matches!(self.card.memory, Memory::Heap { reach: Reach::Nobody, .. })
     }
 
+    /// Whether it shares memory with other processes.
+    pub fn shares(&self) -> bool {
+        self.card.shares()
+    }
+
     /// Why the node cannot share memory, where it would have.
     pub fn unshared(&self) -> Option<&str> {
         self.card.unshared().map(AsRef::as_ref)
@@ -140,6 +147,8 @@ pub(crate) struct Card {
     /// Whether sessions within this process go over byte streams too.
     pub(crate) streams_alone: bool,
     memory: Memory,
+    /// Where the node listens for other hosts, once it does.
+    listening: OnceLock<Listening>,
 }
 
 enum Memory {
@@ -200,6 +209,16 @@ impl Card {
     /// Whether it shares memory with other processes.
     pub(crate) fn shares(&self) -> bool {
         matches!(self.memory, Memory::Shared { .. })
+    }
+
+    /// Notes where the node listens for other hosts. A node listens at one address.
+    pub(crate) fn listens(&self, listening: Listening) {
+        let _ = self.listening.set(listening);
+    }
+
+    /// Where the node listens for other hosts, as it tells those with which it shares memory.
+    pub(crate) fn listening(&self) -> Option<Listening> {
+        self.listening.get().copied().filter(|_| self.shares())
     }
 
     /// The descriptors of page and board, of a home that was made for sharing.

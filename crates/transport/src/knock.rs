@@ -145,6 +145,7 @@ fn join(ours: Half, theirs: Half, socket: OwnedFd, stream: Option<OwnedFd>) -> C
         program: card.program.name().clone(),
         pid: Some(std::process::id()),
         at: None,
+        listening: card.listening(),
         incarnation: card.incarnation,
         session: session as u64,
     };

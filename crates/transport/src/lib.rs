@@ -47,6 +47,8 @@ pub mod error;
 
 pub mod place;
 
+pub mod host;
+
 mod packet;
 
 pub mod home;

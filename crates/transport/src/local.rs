@@ -7,12 +7,14 @@
 use crate::error::{BindError, OpenError, descriptor_limit};
 use crate::handshake::Side;
 use crate::home::{Card, Home};
+use crate::host::reaches;
 use crate::knock::{self, Knock};
 use crate::opening::Opening;
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
@@ -107,10 +109,32 @@ pub fn connect(
     session: usize,
     now_ms: u64,
 ) -> Result<Opening, OpenError> {
+    knock_at(home, (to, None), session, now_ms)
+}
+
+/// Knocks at the node `to` of this process, as [`connect`] does, if it listens at this address of our host and
+/// shares memory; another node of that name is as good as none.
+pub fn connect_at(
+    home: &Home,
+    to: &NodeName,
+    at: SocketAddr,
+    session: usize,
+    now_ms: u64,
+) -> Result<Opening, OpenError> {
+    knock_at(home, (to, Some(at)), session, now_ms)
+}
+
+fn knock_at(
+    home: &Home,
+    (to, at): (&NodeName, Option<SocketAddr>),
+    session: usize,
+    now_ms: u64,
+) -> Result<Opening, OpenError> {
     let us = Side::new(home.card(), session)?;
     let address = (home.program().name().clone(), to.clone());
     let inbox = registry().as_ref().and_then(|inboxes| inboxes.get(&address)).cloned();
-    let Some(inbox) = inbox else {
+    let listens = |inbox: &Arc<Inbox>| at.is_none_or(|at| reaches(at, inbox.card.listening()));
+    let Some(inbox) = inbox.filter(listens) else {
         return Err(OpenError::NoSuchNode { name: to.clone(), path: None, died: false });
     };
     let (call, knock) = {

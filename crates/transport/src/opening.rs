@@ -33,7 +33,7 @@ pub struct UnderWay {
 }
 
 enum Stage {
-    Shared(Handshake),
+    Shared(Box<Handshake>),
     Remote(Box<Greeting>),
     Call(Call),
     Knock(Knock, Side),
@@ -61,7 +61,7 @@ pub enum Step {
 
 impl Opening {
     pub(crate) fn shared(handshake: Handshake) -> Opening {
-        Opening { stage: Stage::Shared(handshake) }
+        Opening { stage: Stage::Shared(Box::new(handshake)) }
     }
 
     pub(crate) fn remote(greeting: Greeting) -> Opening {
@@ -86,7 +86,7 @@ impl Opening {
             Stage::Shared(handshake) => match handshake.step(now_ms)? {
                 Progress::Done(carrier) => Ok(Step::Done(carrier)),
                 Progress::Waiting(handshake) => {
-                    self.stage = Stage::Shared(handshake);
+                    self.stage = Stage::Shared(Box::new(handshake));
                     Ok(Step::Waiting)
                 }
             },

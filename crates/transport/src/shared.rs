@@ -6,13 +6,14 @@
 
 use crate::claim::{Claim, Holder, holder, sweep};
 use crate::error::{BindError, OpenError, descriptor_limit};
-use crate::handshake::{Handshake, Side, refuse};
+use crate::handshake::{Dialled, Handshake, Side, refuse};
 use crate::home::Home;
 use crate::opening::Opening;
 use crate::place::{FileNames, Place};
 use crate::reserve::Reserve;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -123,6 +124,30 @@ pub fn connect(
     session: usize,
     now_ms: u64,
 ) -> Result<Opening, OpenError> {
+    call(place, home, (to, None), session, now_ms)
+}
+
+/// Calls the node `to`, as [`connect`] does, if it listens at this address of our host and shares memory; another
+/// node of that name, or one of another network namespace, is as good as none. The node has the time between the two
+/// to answer.
+pub fn connect_at(
+    place: &Place,
+    home: &Home,
+    to: &NodeName,
+    at: SocketAddr,
+    session: usize,
+    [now_ms, until_ms]: [u64; 2],
+) -> Result<Opening, OpenError> {
+    call(place, home, (to, Some(Dialled { at, until_ms })), session, now_ms)
+}
+
+fn call(
+    place: &Place,
+    home: &Home,
+    (to, dialled): (&NodeName, Option<Dialled>),
+    session: usize,
+    now_ms: u64,
+) -> Result<Opening, OpenError> {
     let us = Side::new(home.card(), session)?;
     if !home.is_reachable() {
         return Err(OpenError::LocalOnly);
@@ -158,7 +183,7 @@ pub fn connect(
         Err(Errno::AGAIN) => return Err(OpenError::Backlog { name: to.clone() }),
         Err(error) => return Err(system("connecting")(error)),
     }
-    Handshake::call(us, socket, to, now_ms).map(Opening::shared)
+    Handshake::call(us, socket, (to, dialled), now_ms).map(Opening::shared)
 }
 
 /// The process that holds the name of a node, which proves that a peer of that process may call

@@ -52,7 +52,12 @@ fn hello(stand: &Stand) -> Hello {
 }
 
 fn segments() -> Record {
-    Record::Segments(Segments { lane_bytes: LANE_BYTES as u32, board_slot: 0, session: 0 })
+    Record::Segments(Segments {
+        lane_bytes: LANE_BYTES as u32,
+        board_slot: 0,
+        session: 0,
+        listening: None,
+    })
 }
 
 /// A raw caller that has got as far as being asked for its segments.
@@ -268,7 +273,8 @@ fn a_lane_of_another_size_and_a_place_beyond_the_board() {
         for (lane_bytes, board_slot) in [(2 * LANE_BYTES, 0), (LANE_BYTES, 4095)] {
             let (raw, mut opening) = raw_caller_to_segments(&stand);
             let lane_bytes = lane_bytes as u32;
-            let record = Record::Segments(Segments { lane_bytes, board_slot, session: 0 });
+            let record =
+                Record::Segments(Segments { lane_bytes, board_slot, session: 0, listening: None });
             raw.send(&record.encode(), &[lane.as_fd(), page.as_fd(), page.as_fd()]);
             let error = error_of(&mut opening);
             assert!(matches!(error, OpenError::Protocol { .. }), "{error}");

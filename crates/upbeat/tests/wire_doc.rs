@@ -9,6 +9,7 @@ mod counter;
 use counter::{Counter, CounterClient, CounterError, CounterServer, Description};
 use std::cell::RefCell;
 use std::fmt::Write;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Node, Waiting};
@@ -17,7 +18,7 @@ use upbeat_core::bill::way::Manner;
 use upbeat_core::channel::{Control, Operation};
 use upbeat_core::flow::Budget;
 use upbeat_core::frame::{CallNumber, FailCode, Flags, Head, Kind, Placed};
-use upbeat_core::hello::{Hello, Record, Segments, VERSION_MAX, VERSION_MIN};
+use upbeat_core::hello::{Hello, Listening, Record, Segments, VERSION_MAX, VERSION_MIN};
 use upbeat_core::limits;
 use upbeat_core::name::{NodeName, ProgramId};
 use upbeat_memory::slab::{BUFFERS_PER_SLAB_MAX, Borrowed, Slab};
@@ -146,7 +147,9 @@ fn the_records_are_those_of_the_code() {
         pid: 4242,
         memory: true,
     };
-    let segments = Segments { lane_bytes: 8192, board_slot: 3, session: 3 };
+    let network = NonZeroU64::new(0xf000_0099).unwrap();
+    let listening = Some(Listening::new("127.0.0.1:7411".parse().unwrap(), false, network));
+    let segments = Segments { lane_bytes: 8192, board_slot: 3, session: 3, listening };
     let mut text = String::new();
     dump(&mut text, "hello", &Record::Hello(hello).encode());
     dump(&mut text, "segments", &Record::Segments(segments).encode());

@@ -2,6 +2,7 @@
 //!
 //! The invariant: a record that was parsed has sizes and places within their bounds.
 
+use super::Listening;
 use crate::fault::Rule;
 use crate::limits::{
     LANE_BYTES_FIRST, LANE_BYTES_MAX, LONG_STEP_BYTES, MESSAGE_BYTES_MAX, PAGE_BYTES,
@@ -19,6 +20,8 @@ pub struct Segments {
     pub board_slot: u32,
     /// The sender's number of the session.
     pub session: u64,
+    /// Where the sender listens for other hosts, if it does.
+    pub listening: Option<Listening>,
 }
 
 impl Segments {
@@ -26,6 +29,7 @@ impl Segments {
         out.extend_from_slice(&self.lane_bytes.to_le_bytes());
         out.extend_from_slice(&self.board_slot.to_le_bytes());
         out.extend_from_slice(&self.session.to_le_bytes());
+        Listening::write(self.listening.as_ref(), out);
     }
 
     pub(super) fn parse(mut fields: Fields<'_>) -> Result<Segments, Rule> {
@@ -37,8 +41,9 @@ impl Segments {
             return Err(Rule::RecordField { field });
         }
         let session = fields.u64("number of the session")?;
+        let listening = Listening::parse(&mut fields)?;
         fields.end()?;
-        Ok(Segments { lane_bytes, board_slot, session })
+        Ok(Segments { lane_bytes, board_slot, session, listening })
     }
 }
 

@@ -4,6 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::limits::{ERROR_TEXT_BYTES_MAX, SESSIONS_PER_NODE_MAX};
+use core::net::SocketAddr;
+use core::num::NonZeroU64;
 
 fn node() -> impl Strategy<Value = NodeName> {
     "[a-z0-9]{1,8}(/[a-z0-9_-]{1,8}){0,3}".prop_map(|text| NodeName::new(&text).unwrap())
@@ -29,11 +31,17 @@ fn record() -> impl Strategy<Value = Record> {
         (node(), any::<u64>(), VERSION_MIN..=VERSION_MAX).prop_map(
             |(node, incarnation, version)| Record::Welcome(Welcome { node, incarnation, version })
         ),
-        (lane.clone(), 0..SESSIONS_PER_NODE_MAX as u32, any::<u64>()).prop_map(
-            |(lane_bytes, board_slot, session)| {
-                Record::Segments(Segments { lane_bytes, board_slot, session })
-            }
-        ),
+        (
+            lane.clone(),
+            0..SESSIONS_PER_NODE_MAX as u32,
+            any::<u64>(),
+            prop::option::of(any::<(SocketAddr, bool, NonZeroU64)>())
+        )
+            .prop_map(|(lane_bytes, board_slot, session, listening)| {
+                let listening =
+                    listening.map(|(at, also, network)| Listening::new(at, also, network));
+                Record::Segments(Segments { lane_bytes, board_slot, session, listening })
+            }),
         Just(Record::Ready),
         (0..RefusalCode::ALL.len(), ".{0,60}")
             .prop_map(|(at, text)| Record::Refusal(Refusal::new(RefusalCode::ALL[at], &text))),

@@ -1,8 +1,9 @@
 //! What both handshakes say and compare: of processes of one host, and of hosts.
 
-use super::Side;
+use super::{Dialled, Handshake, Role, Side};
 use crate::error::{OpenError, Whom};
-use upbeat_core::hello::{Hello, Refusal, VERSION_MAX, VERSION_MIN, Welcome};
+use crate::host;
+use upbeat_core::hello::{Hello, Refusal, Segments, VERSION_MAX, VERSION_MIN, Welcome};
 use upbeat_core::name::NodeName;
 
 impl Side {
@@ -42,6 +43,34 @@ impl Side {
             return Err(OpenError::WrongNode { peer: peer(), wanted, reached });
         }
         Ok(Welcome { node: name.clone(), incarnation: card.incarnation, version })
+    }
+}
+
+impl Handshake {
+    /// The address that this side was given, if it is a caller that was.
+    pub(super) fn dialled(&self) -> Option<Dialled> {
+        match &self.role {
+            Role::Caller { dialled } => *dialled,
+            Role::Listener { .. } => None,
+        }
+    }
+
+    /// Checks that the node which has answered listens at the address that this side was given.
+    pub(super) fn check_listens(&self, segments: &Segments) -> Result<(), OpenError> {
+        match self.dialled() {
+            Some(dialled) if !host::reaches(dialled.at, segments.listening) => {
+                Err(self.elsewhere())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The error of a caller that was given an address: whatever listens there is not reached in memory.
+    pub(super) fn elsewhere(&self) -> OpenError {
+        match self.peer.name.clone() {
+            Some(name) => OpenError::NoSuchNode { name, path: None, died: false },
+            None => OpenError::Closed { peer: self.peer.clone() },
+        }
     }
 }
 

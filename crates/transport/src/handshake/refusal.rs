@@ -49,9 +49,10 @@ pub(crate) fn refusal_code(error: &OpenError) -> Option<RefusalCode> {
     Some(match error {
         OpenError::Tls { why, .. } if **why == TlsError::TlsPeer => return None,
         OpenError::Tls { .. } => RefusalCode::NotTrusted,
-        OpenError::Refused { .. } | OpenError::Closed { .. } | OpenError::Unreached { .. } => {
-            return None;
-        }
+        OpenError::Refused { .. }
+        | OpenError::Closed { .. }
+        | OpenError::Unreached { .. }
+        | OpenError::NoSuchNode { .. } => return None,
         OpenError::WrongUser { .. } => RefusalCode::WrongUser,
         OpenError::WrongProgram { .. } => RefusalCode::WrongProgram,
         OpenError::WrongVersion { .. } => RefusalCode::WrongVersion,
@@ -99,7 +100,7 @@ mod tests {
         drop(theirs);
         let home = Home::without_memory(ProgramId::named("test".parse().unwrap()), None).unwrap();
         let us = Side::new(home.card(), 0).unwrap();
-        let refused = Handshake::call(us, ours, &"server".parse().unwrap(), 0);
+        let refused = Handshake::call(us, ours, (&"server".parse().unwrap(), None), 0);
         let refused = refused.map(drop).unwrap_err();
         assert!(refused.is_busy(), "{refused}");
     }

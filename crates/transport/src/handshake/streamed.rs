@@ -21,9 +21,13 @@ impl Handshake {
 
     /// The caller makes a byte stream, and hands its other end over.
     pub(super) fn make_stream(&self, incarnation: u64, session: u64) -> Result<Taken, OpenError> {
-        let Role::Caller = &self.role else {
-            return Err(self.broken(Rule::RecordOutOfPlace { kind: "stream" }));
-        };
+        match &self.role {
+            Role::Listener { .. } => {
+                return Err(self.broken(Rule::RecordOutOfPlace { kind: "stream" }));
+            }
+            Role::Caller { dialled: Some(_) } => return Err(self.elsewhere()),
+            Role::Caller { dialled: None } => {}
+        }
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (socket, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)
@@ -58,6 +62,7 @@ impl Handshake {
             program: self.us.card.program.name().clone(),
             pid: self.peer.pid,
             at: None,
+            listening: None,
             incarnation,
             session,
         };

@@ -5,6 +5,7 @@ use crate::error::{BindError, OpenError, Whom, descriptor_limit};
 use crate::greeting::Greeting;
 use crate::handshake::Side;
 use crate::home::Home;
+use crate::host;
 use crate::opening::Opening;
 use crate::reserve::Reserve;
 use crate::stream::Pipe;
@@ -14,6 +15,7 @@ use rustix::net::{SocketFlags, sockopt};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use upbeat_core::hello::Listening;
 use upbeat_core::name::NodeName;
 
 /// Connections that may wait to be accepted, if the system allows as many.
@@ -45,9 +47,14 @@ impl Listener {
             rustix::net::bind(&socket, &at)?;
             rustix::net::listen(&socket, BACKLOG)?;
             let bound = rustix::net::getsockname(&socket)?;
-            Ok((socket, SocketAddr::try_from(bound).unwrap_or(at), Reserve::new()?))
+            let also_ipv4 = at.is_ipv6() && !sockopt::ipv6_v6only(&socket)?;
+            let at = SocketAddr::try_from(bound).unwrap_or(at);
+            Ok((socket, at, also_ipv4, Reserve::new()?))
         };
-        let (socket, at, reserve) = open().map_err(failed)?;
+        let (socket, at, also_ipv4, reserve) = open().map_err(failed)?;
+        if let Some(network) = host::network() {
+            home.card().listens(Listening::new(at, also_ipv4, network));
+        }
         Ok(Listener { socket, name, at, terms, reserve, pending: Arc::new(()) })
     }
 

@@ -71,7 +71,8 @@ impl Raw {
         page.region().store(0, incarnation);
         page.region().store(1, 1);
         page.region().store(PROMISE, 1);
-        let ours = Segments { lane_bytes: LANE_BYTES as u32, board_slot: 0, session: 0 };
+        let ours =
+            Segments { lane_bytes: LANE_BYTES as u32, board_slot: 0, session: 0, listening: None };
         let passed = [lane.descriptor(), page.descriptor(), own_board.descriptor()];
         send(&socket, &Record::Segments(ours).encode(), &passed).ok()?;
         let (Some(Record::Ready), _) = receive(&socket, WAITING).ok()?? else { return None };
