@@ -136,6 +136,7 @@ listed! {
         BellsSent "bells sent" "Bells rung at peers that slept."
         Watches "watches" "Looks at sockets while polling."
         SessionsOpened "sessions opened" "Sessions whose handshake was finished."
+        SessionsRemote "sessions between hosts" "Sessions that were opened over a network: to another host, or to this one where no memory could be shared."
         SessionsLost "sessions lost" "Sessions that have ended."
         SessionsSuspended "sessions suspended" "Times a session between hosts lost its connection and waited for another."
         SessionsResumed "sessions resumed" "Times such a session went on over another connection."

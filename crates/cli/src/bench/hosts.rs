@@ -12,7 +12,7 @@ use crate::bench::timing::{Round, Work};
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use upbeat::{Builder, CallError, Identity, Node, Waiting};
+use upbeat::{Builder, CallError, Counter, Identity, Node, Waiting};
 
 /// The program that all nodes of a benchmark belong to.
 pub(crate) const PROGRAM: &str = "upbeat-bench";
@@ -197,8 +197,8 @@ impl Caller {
         Ok(Caller::of(builder.build().map_err(refused("a node"))?, peer))
     }
 
-    /// The same, which calls its peer at an address: by TLS if there is an identity. In a directory
-    /// of its own it finds no node of this host but over the network.
+    /// The same, which calls its peer at an address: by TLS if there is an identity. A node that shares no memory
+    /// reaches an address of its own host over the network, as any other.
     pub(crate) fn far(
         name: &str,
         peer: &str,
@@ -224,6 +224,16 @@ impl Caller {
 
     fn of(node: Node, peer: &str) -> Caller {
         Caller { node, peer: peer.to_owned(), client: OnceCell::new() }
+    }
+
+    /// Checks that the node's session goes over the network, once it has one.
+    pub(crate) fn check_far(&self) -> Result<(), BenchError> {
+        match self.node.counted(Counter::SessionsRemote) {
+            0 => {
+                Err(BenchError::protocol(format!("memory leads to {}, and no network", self.peer)))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The node.

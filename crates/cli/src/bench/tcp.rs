@@ -213,7 +213,6 @@ pub(crate) fn subjects(
         .filter_map(|case| case.baseline.clone())
         .collect();
     let stage = Rc::new(Stage {
-        // Not the directory of the other process's nodes: what is in it might be reached another way.
         directory: pair.scratch().join("callers"),
         identity: Identity::load(&meeting.identity).map_err(refused("loading an identity"))?,
         nodes: meeting.nodes.into_iter().collect(),
@@ -313,7 +312,7 @@ impl Subject for TcpSubject {
         }
         let caller = self.stage.caller(carrier, policy)?;
         let (message, lying) = (&self.message, &self.lying);
-        pair.round(job, work, |_| match what {
+        let round = pair.round(job, work, |_| match what {
             What::Null => caller.round(async |client| each(work, || client.null()).await),
             What::KiB1 => {
                 caller.round(async |client| each(work, || client.bytes1024([7; 1 << 10])).await)
@@ -326,7 +325,9 @@ impl Subject for TcpSubject {
                 burst(&caller, work, async |client, _| client.lie(lying.clone()).await)
             }
             What::Small => burst(&caller, work, async |client, n| client.hit(n).await),
-        })
+        })?;
+        caller.check_far()?;
+        Ok(round)
     }
 
     fn finish(&mut self, row: &mut Row) {

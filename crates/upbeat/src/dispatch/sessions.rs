@@ -319,6 +319,9 @@ impl Dispatcher {
             self.peers.gate.borrow_mut().opened(from);
         }
         self.count(Counter::SessionsOpened);
+        if session.is_remote() {
+            self.count(Counter::SessionsRemote);
+        }
         self.heat(session);
     }
 
