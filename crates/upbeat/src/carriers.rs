@@ -118,13 +118,42 @@ impl Carriers {
         session: usize,
         [now_ms, began_ms]: [u64; 2],
     ) -> Result<Opening, OpenError> {
+        self.here_first(
+            place,
+            || local::connect(home, name, session, now_ms),
+            |place| shared::connect(place, home, name, session, began_ms),
+        )
+    }
+
+    /// Calls a node in memory, as [`Carriers::connect`] does, if it listens at this address of our host: until a time
+    /// at most.
+    pub(crate) fn connect_at(
+        self,
+        home: &Home,
+        place: Option<&Place>,
+        (name, at): (&NodeName, SocketAddr),
+        session: usize,
+        times: [u64; 2],
+    ) -> Result<Opening, OpenError> {
+        self.here_first(
+            place,
+            || local::connect_at(home, name, at, session, times[0]),
+            |place| shared::connect_at(place, home, name, at, session, times),
+        )
+    }
+
+    /// Calls within this process, if nodes may be met there, or else another process.
+    fn here_first(
+        self,
+        place: Option<&Place>,
+        here: impl FnOnce() -> Result<Opening, OpenError>,
+        beside: impl FnOnce(&Place) -> Result<Opening, OpenError>,
+    ) -> Result<Opening, OpenError> {
         if let (Carriers::Memory, Some(place)) = (self, place) {
-            return shared::connect(place, home, name, session, began_ms);
+            return beside(place);
         }
-        match (place, local::connect(home, name, session, now_ms)) {
-            (Some(place), Err(OpenError::NoSuchNode { .. })) => {
-                shared::connect(place, home, name, session, began_ms)
-            }
+        match (place, here()) {
+            (Some(place), Err(OpenError::NoSuchNode { .. })) => beside(place),
             (_, here) => here,
         }
     }

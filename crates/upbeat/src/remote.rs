@@ -17,7 +17,7 @@ use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_transport::identity::Identity;
 use upbeat_transport::remote::Terms;
 
-pub(crate) use attempts::Attempts;
+pub(crate) use attempts::{Attempts, is_worth_waiting, own_times};
 pub(crate) use lookup::{lookup, resolve};
 
 /// The environment variable that says which identity a node or a handle has, where the application does not.

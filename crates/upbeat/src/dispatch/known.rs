@@ -6,6 +6,7 @@
 use super::Dispatcher;
 use super::sessions::Place;
 use crate::session::Session;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use upbeat_core::address::NodeAddress;
 use upbeat_core::name::NodeName;
@@ -33,6 +34,27 @@ impl Dispatcher {
         let proves =
             |session: &&Rc<Session>| to.address().is_none() && self.proves(&session.carrier, name);
         sessions().find(ours).or_else(|| sessions().find(proves)).cloned()
+    }
+
+    /// The open session in memory with a node of this host that listens at an address, if there is one whose peer is
+    /// that node for sure.
+    pub(crate) fn session_at(&self, name: &NodeName, at: SocketAddr) -> Option<Rc<Session>> {
+        let places = self.peers.places.borrow();
+        let is_sure = |session: &Session| {
+            session.noted.opened_as.get().is_some() || self.proves(&session.carrier, name)
+        };
+        let session = places.here().find_map(|place| match place {
+            Place::Open(session)
+                if session.carrier.peer.name.as_ref() == Some(name)
+                    && !session.ending.goodbye.get()
+                    && session.carrier.peer.is_reached_at(at)
+                    && is_sure(session) =>
+            {
+                Some(session)
+            }
+            _ => None,
+        });
+        session.cloned()
     }
 
     /// The open session over a network with this incarnation of a node, whichever side has opened it.

@@ -96,13 +96,7 @@ impl Caller {
         watch: Option<Arc<Watch>>,
         until: Option<Until>,
     ) -> Result<Caller, ConnectError> {
-        let program = target.program.clone();
-        let home = match target.to.address() {
-            Some(_) => Home::without_memory(program, None),
-            None => target.carriers.home(program, None, target.place.is_some()),
-        };
-        let home = home.map_err(|error| ConnectError::Service { text: error.to_string() })?;
-        let carrier = wait_open(target, &home, watch.as_deref(), until)?;
+        let (home, carrier) = wait_open(target, watch.as_deref(), until)?;
         drop(carrier.take_old_socket());
         carrier.unshared().into_iter().for_each(memory_is_refused);
         // A thread that blocks looks by itself.

@@ -273,7 +273,8 @@ impl Builder {
 
     /// Whether the node shares memory with other processes, which is the fastest way. Without, its sessions
     /// with them go over byte streams of unix sockets, as between containers that have a socket in common and
-    /// may not share memory; calls take some microseconds longer. If nobody says, it is what the
+    /// may not share memory, and over the network at an address of this host; calls take some microseconds longer.
+    /// If nobody says, it is what the
     /// environment variable `UPBEAT_SHARED_MEMORY` says, else the node does where both sides can; where the
     /// system refuses it, that is told once on standard error.
     ///

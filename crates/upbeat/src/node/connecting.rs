@@ -4,7 +4,7 @@ use super::Node;
 use crate::client::{self, Client};
 use crate::dispatch::{Connecting, Dispatcher, Whose};
 use crate::error::ConnectError;
-use crate::remote::{self, Attempts};
+use crate::remote::{self, Attempts, is_worth_waiting, own_times};
 use crate::session::Session;
 use crate::time;
 use std::future::poll_fn;
@@ -19,6 +19,7 @@ use upbeat_core::address::{Address, NodeAddress};
 use upbeat_core::limits::CONNECT_MS_MAX;
 use upbeat_transport::error::{OpenError, Unreached};
 use upbeat_transport::home::Home;
+use upbeat_transport::host::is_own;
 use upbeat_transport::opening::Opening;
 use upbeat_transport::place::Place;
 use upbeat_transport::remote::{connect, connect_again};
@@ -140,7 +141,13 @@ impl Dispatcher {
         again: Option<&Rc<Session>>,
     ) -> Result<Rc<Session>, OpenError> {
         let mut attempts = Attempts::new(self.lookup(address, until_ms).await?);
-        while let Some((at, until_ms)) = attempts.next(self.now_ms(), until_ms) {
+        let end_ms = until_ms;
+        while let Some((at, until_ms)) = attempts.next(self.now_ms(), end_ms) {
+            if again.is_none()
+                && let Some(opened) = self.try_own(to, at, [until_ms, end_ms]).await
+            {
+                return opened;
+            }
             match self.try_at(to, at, until_ms, again).await {
                 Err(error) => attempts.failed(error),
                 opened => return opened,
@@ -156,6 +163,31 @@ impl Dispatcher {
             let why = Unreached::NoSuchHost { text: format!("no answer within {left_ms} ms") };
             Err(OpenError::Unreached { at: address.to_string(), why })
         })
+    }
+
+    /// Tries to open a session in memory, if an address is this host's own, or takes the one that stands. None if
+    /// whatever listens at the address is to be reached over the network.
+    async fn try_own(
+        self: &Rc<Self>,
+        to: &NodeAddress,
+        at: SocketAddr,
+        [until_ms, end_ms]: [u64; 2],
+    ) -> Option<Result<Rc<Session>, OpenError>> {
+        if !self.home.shares() || !is_own(at.ip()) {
+            return None;
+        }
+        if let Some(session) = self.session_at(to.node(), at) {
+            return Some(Ok(session));
+        }
+        let call = |home: &Home, session, now_ms| {
+            let (place, times) = (self.settings.place.as_ref(), own_times(now_ms, until_ms));
+            self.settings.carriers.connect_at(home, place, (to.node(), at), session, times)
+        };
+        match self.join(to, Whose::Here, None, call).await {
+            Ok(session) => Some(Ok(session)),
+            Err(error) if is_worth_waiting(&error, self.now_ms(), end_ms) => Some(Err(error)),
+            Err(_) => None,
+        }
     }
 
     async fn try_at(

@@ -4,7 +4,20 @@ use std::net::SocketAddr;
 use std::vec::IntoIter;
 use upbeat_core::address::Address;
 use upbeat_core::backoff::attempt_ms;
+use upbeat_core::limits::CONNECT_MS_MAX;
 use upbeat_transport::error::OpenError;
+
+/// Returns from when to when a node of this host is tried in memory at an address: half of the time that the address
+/// has, so that a namesake which does not answer leaves the rest to whatever listens there.
+pub(crate) fn own_times(now_ms: u64, until_ms: u64) -> [u64; 2] {
+    [now_ms, now_ms + until_ms.saturating_sub(now_ms) / 2]
+}
+
+/// Whether a node of this host that could not be reached in memory is tried again there, until a time at most: it is
+/// busy, and for the second half of the time of connecting another way is as good.
+pub(crate) fn is_worth_waiting(error: &OpenError, now_ms: u64, end_ms: u64) -> bool {
+    error.is_busy() && now_ms + CONNECT_MS_MAX / 2 < end_ms
+}
 
 /// The addresses that were not tried yet, and the errors of those that were.
 pub(crate) struct Attempts {

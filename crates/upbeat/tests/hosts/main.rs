@@ -10,6 +10,8 @@ mod callbacks;
 
 mod idle;
 
+mod own;
+
 mod resume;
 
 mod strangers;
@@ -35,10 +37,15 @@ fn other() {
     if let Some(words) = part.strip_prefix("idle") {
         return idle::play(words.trim_start());
     }
+    let (part, shares) = match part.strip_prefix("apart ") {
+        Some(part) => (part, false),
+        None => (&*part, true),
+    };
     let [program, name, at, identity] = part.split(' ').collect::<Vec<_>>().try_into().unwrap();
     let builder = Node::builder(name).program(program).directory(place).listen(at);
     // The client's time counts.
     let builder = builder.resume_within(Duration::from_secs(60));
+    let builder = if shares { builder } else { builder.shared_memory(false) };
     let node = protected(builder, identity).build().unwrap();
     let quit = input_ends();
     let worker = Rc::new(Worker::new(quit.clone()));

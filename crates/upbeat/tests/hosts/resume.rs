@@ -5,7 +5,7 @@ mod boundaries;
 mod ends;
 mod framing;
 mod handles;
-mod proxy;
+pub(crate) mod proxy;
 
 use crate::common::work::{WorkClient, WorkServer, Worker};
 use crate::common::{Directory, PROGRAM, Signal, Watchdog, alone, setting, soon, until};

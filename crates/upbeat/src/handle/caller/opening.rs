@@ -8,7 +8,8 @@ use super::waiting::wait;
 use crate::call::Until;
 use crate::error::{CallError, ConnectError};
 use crate::reactor::timespec;
-use crate::remote::{Attempts, resolve};
+use crate::remote::{Attempts, is_worth_waiting, own_times, resolve};
+use std::cell::OnceCell;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -17,14 +18,53 @@ use upbeat_core::backoff::{Jitter, connect_delay_ns};
 use upbeat_core::limits::CONNECT_MS_MAX;
 use upbeat_transport::carrier::Carrier;
 use upbeat_transport::home::Home;
+use upbeat_transport::host::is_own;
 use upbeat_transport::opening::{Opening, Step};
 use upbeat_transport::remote::{Again, Terms, connect, connect_again};
+
+/// What a handle brings to its session.
+pub(super) struct Homes {
+    /// To one with the node of a name, or with one that is reached over the network.
+    home: Home,
+    /// To one in memory with the node at an address of this host, once that was tried.
+    own: OnceCell<Home>,
+}
+
+impl Homes {
+    fn new(target: &Target) -> Result<Homes, ConnectError> {
+        let program = target.program.clone();
+        let home = match target.to.address() {
+            Some(_) => Home::without_memory(program, None),
+            None => target.carriers.home(program, None, target.place.is_some()),
+        };
+        let home = home.map_err(|error| ConnectError::Service { text: error.to_string() })?;
+        Ok(Homes { home, own: OnceCell::new() })
+    }
+
+    /// Returns the home that shares memory with nodes of this host. None if the handle does not.
+    fn own(&self, target: &Target) -> Option<&Home> {
+        if self.own.get().is_none() {
+            target.place.as_ref()?;
+            let own = target.carriers.home(target.program.clone(), None, true).ok()?;
+            let _ = self.own.set(own);
+        }
+        self.own.get().filter(|own| own.shares())
+    }
+
+    /// Returns the home that was brought to a session.
+    fn of(self, carrier: &Carrier) -> Home {
+        match (carrier.peer.at, self.own.into_inner()) {
+            (None, Some(own)) => own,
+            _ => self.home,
+        }
+    }
+}
 
 /// What is wanted of a node.
 #[derive(Clone, Copy)]
 pub(super) enum What<'a> {
-    /// A session with this home.
-    Session(&'a Home),
+    /// A session.
+    Session(&'a Homes),
     /// To go on with a session, which is over at this time.
     Again(&'a Again, u64),
 }
@@ -43,28 +83,30 @@ pub(super) struct Wanted<'a> {
 /// Opens a session, waiting in this thread. While the node is too busy to accept, this tries again.
 pub(super) fn wait_open(
     target: &Target,
-    home: &Home,
     watch: Option<&Watch>,
     until: Option<Until>,
-) -> Result<Carrier, ConnectError> {
+) -> Result<(Home, Carrier), ConnectError> {
     if target.to.address().is_some() && target.remote.is_unprotected() {
         return Err(ConnectError::Unprotected { to: target.to.to_string() });
     }
-    let wanted = Wanted { target, what: What::Session(home), watch, until, began: Instant::now() };
-    let (mut attempts, mut jitter) = (0, Jitter::new(home.incarnation()));
+    let homes = Homes::new(target)?;
+    let (what, began) = (What::Session(&homes), Instant::now());
+    let wanted = Wanted { target, what, watch, until, began };
+    let (mut attempts, mut jitter) = (0, Jitter::new(homes.home.incarnation()));
     loop {
         let opened = match target.to.address() {
-            None => wanted.open_by_name(home),
+            None => wanted.open_by_name(&homes.home),
             Some(address) => wanted.open_at(address),
         };
-        let opened = opened.map(begun);
         let busy = match opened {
             Err(ConnectError::Open(error))
                 if error.is_busy() && wanted.passed_ms() < CONNECT_MS_MAX =>
             {
                 error
             }
-            opened => return opened,
+            Ok(Step::Done(carrier)) => return Ok((homes.of(&carrier), carrier)),
+            Ok(_) => unreachable!("a session is opened"),
+            Err(error) => return Err(error),
         };
         attempts += 1;
         let random;
@@ -79,12 +121,6 @@ pub(super) fn wait_open(
             Some(_) => {}
         }
     }
-}
-
-/// The session that has begun.
-fn begun(step: Step) -> Carrier {
-    let Step::Done(carrier) = step else { unreachable!("a session is opened") };
-    carrier
 }
 
 /// The handle was dropped while its thread connected.
@@ -129,6 +165,11 @@ impl Wanted<'_> {
             let Some((at, until_ms)) = attempts.next(now_ms, end_ms) else {
                 return Err(ConnectError::Open(attempts.into_error(address)));
             };
+            if let What::Session(homes) = self.what
+                && let Some(opened) = self.try_own(homes, at, until_ms)
+            {
+                return opened;
+            }
             match self.try_at(at, until_ms, self.terms()) {
                 Err(ConnectError::Open(error)) => attempts.failed(error),
                 opened => return opened,
@@ -140,11 +181,36 @@ impl Wanted<'_> {
         self.target.remote.terms()
     }
 
+    /// Tries to open a session in memory, if an address is this host's own. None if whatever listens at the address is
+    /// to be reached over the network.
+    fn try_own(
+        self,
+        homes: &Homes,
+        at: SocketAddr,
+        until_ms: u64,
+    ) -> Option<Result<Step, ConnectError>> {
+        if !is_own(at.ip()) {
+            return None;
+        }
+        let home = homes.own(self.target)?;
+        let (carriers, place) = (self.target.carriers, self.target.place.as_ref());
+        let times = own_times(self.passed_ms(), until_ms);
+        let opening = carriers.connect_at(home, place, (self.target.to.node(), at), 0, times);
+        match opening.map_err(ConnectError::Open).and_then(|opening| self.finish(opening)) {
+            Err(ConnectError::Open(error))
+                if !is_worth_waiting(&error, self.passed_ms(), CONNECT_MS_MAX) =>
+            {
+                None
+            }
+            opened => Some(opened),
+        }
+    }
+
     /// Tries to open a session at one address, or to go on with one, until a time at most.
     fn try_at(self, at: SocketAddr, until_ms: u64, terms: Terms) -> Result<Step, ConnectError> {
         let (name, times) = (self.target.to.node(), [self.passed_ms(), until_ms]);
         let opening = match self.what {
-            What::Session(home) => connect(home, name, at, 0, times, &terms),
+            What::Session(homes) => connect(&homes.home, name, at, 0, times, &terms),
             What::Again(again, _) => connect_again(name, again, at, 0, times, &terms),
         };
         self.finish(opening.map_err(ConnectError::Open)?)
