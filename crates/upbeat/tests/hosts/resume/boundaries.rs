@@ -56,7 +56,7 @@ fn a_connection_may_be_cut_at_any_boundary() {
     let _alone = alone();
     let directory = Directory::new();
     let (server, node) = plain(&directory, Waiting::Adaptive);
-    let times = cuts() * 3;
+    let times = cuts();
     let broke = outlives(&server, &node, PLAIN, Fault::Cut, times);
     // An attempt to go on may be cut, too.
     assert!(broke > times / 4 && broke <= times, "{broke} of {times}");
