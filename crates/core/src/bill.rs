@@ -165,6 +165,7 @@ listed! {
         TasksInNewSlots "tasks in new slots" "Spawned tasks for which no slot of one that had ended was there."
         TasksRefused "tasks refused" "Tasks that were not begun because the node had too many."
         CallersTurnedAway "callers turned away" "Connections of other hosts that were refused or gave way: too many of their address, or too slow a handshake."
+        RemoteBytesDeclined "remote bytes declined" "Times a peer on another host had no more memory here because the node holds as much as it may."
     }
 }
 

@@ -198,6 +198,11 @@ pub enum Rule {
         /// Its generation.
         generation: u32,
     },
+    /// A ring in which the peer's lane goes on, for which the receiver has no room and of which it was not asked.
+    UngrantedRing {
+        /// Its bytes.
+        bytes: u32,
+    },
     /// Bytes of a buffer that was not announced, or beyond its end.
     StrayBuffer {
         /// The slab.

@@ -26,6 +26,7 @@ pub mod frame;
 pub mod quote;
 mod record;
 pub mod hello;
+pub mod quota;
 pub mod signal;
 pub mod sweep;
 pub mod stream;

@@ -161,8 +161,15 @@ pub const REQUEST_BYTES: usize = 256;
 /// otherwise.
 pub const BUDGET_BYTES: u64 = 256 << 20;
 
-/// The same of one session: a quarter, so that one peer does not take all.
+/// Bytes of accepted requests of one session: a quarter, so that one peer does not take all.
 pub const SESSION_BUDGET_BYTES: u64 = BUDGET_BYTES / 4;
+
+/// Bytes that peers of other hosts make a node hold, unless it is told otherwise: rings in which their lanes go
+/// on, and their buffers. It is more where [`REMOTE_MESSAGES_MIN`] of the longest messages take more.
+pub const REMOTE_BYTES: u64 = 256 << 20;
+
+/// Messages of the longest kind that fit those bytes, where nobody says.
+pub const REMOTE_MESSAGES_MIN: u64 = 4;
 
 /// Bytes of replies that wait for room to be sent, up to which further requests of their session are
 /// accepted: as many as the longest lane holds. A session whose peer does not read makes its callee do no

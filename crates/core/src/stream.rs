@@ -13,8 +13,11 @@
 //! progress   word 0   byte 1  0x80      byte 2     bit 0 slots read, bit 1 requests accepted follow;
 //!                                                  bit 2 the sender waits for room
 //!                                                  bit 3 it asks to be shown what there is
+//!                                                  bit 4 a wish follows, bit 5 a wish of the other
+//!                                                  side's is granted, bit 6 it is declined
 //!                                       bytes 4-7  a bit for each slab whose word of returns follows
-//!            then a word for each of those bits
+//!            then a word for each of those bits; of a wish: bytes 0-3 of a buffer, or of the ring,
+//!                                       bytes 4-7 buffers, 0 of a ring
 //! segment    word 0   byte 1  0x81      bytes 4-7  generation
 //!            word 1   its bytes
 //! buffer     word 0   byte 1  0x82      bytes 2-3  slab      bytes 4-7  bytes that follow
@@ -33,7 +36,10 @@ mod ledger;
 
 mod told;
 
+mod permission;
+
 pub use self::ledger::Ledger;
+pub use self::permission::{Asking, Granting, NoRoom, Permission, Wish};
 pub use self::told::{Told, Words};
 
 use crate::fault::Rule;
@@ -60,6 +66,9 @@ const TAKEN: u64 = 1 << SPAN_SHIFT;
 const ACCEPTED: u64 = 2 << SPAN_SHIFT;
 const WANTS_ROOM: u64 = 4 << SPAN_SHIFT;
 const ASKS: u64 = 8 << SPAN_SHIFT;
+const WISH: u64 = 16 << SPAN_SHIFT;
+const GRANTED: u64 = 32 << SPAN_SHIFT;
+const DECLINED: u64 = 64 << SPAN_SHIFT;
 
 const WORD: usize = 8;
 
@@ -67,7 +76,7 @@ const WORD: usize = 8;
 const _: () = assert!(SLABS_MAX <= u32::BITS as usize);
 
 /// Bytes of the longest progress.
-pub const PROGRESS_BYTES_MAX: usize = (3 + SLABS_MAX) * WORD;
+pub const PROGRESS_BYTES_MAX: usize = (4 + SLABS_MAX) * WORD;
 
 /// The head of a record, at the front of the bytes. The reader takes the bytes that follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +135,10 @@ pub struct Progress {
     pub wants_room: bool,
     /// Whether the sender found no room, and asks for a progress in return.
     pub asks: bool,
+    /// The segment that the sender wishes to announce.
+    pub wish: Option<Wish>,
+    /// Whether the wish of the other side is granted, where it is answered.
+    pub answer: Option<bool>,
     /// A bit for each slab of which buffers went back.
     slabs: u32,
     returned: [u64; SLABS_MAX],
@@ -138,6 +151,8 @@ impl Default for Progress {
             accepted: None,
             wants_room: false,
             asks: false,
+            wish: None,
+            answer: None,
             slabs: 0,
             returned: [0; SLABS_MAX],
         }
@@ -169,19 +184,25 @@ impl Progress {
             | bit(self.accepted.is_some(), ACCEPTED)
             | bit(self.wants_room, WANTS_ROOM)
             | bit(self.asks, ASKS)
+            | bit(self.wish.is_some(), WISH)
+            | bit(self.answer == Some(true), GRANTED)
+            | bit(self.answer == Some(false), DECLINED)
             | u64::from(self.slabs) << LEN_SHIFT;
         push(out, first);
         self.taken.into_iter().for_each(|word| push(out, word));
         self.accepted.into_iter().for_each(|word| push(out, word));
+        self.wish.into_iter().for_each(|wish| push(out, wish.as_u64()));
         self.returned().for_each(|(_, word)| push(out, word));
     }
 
     fn parse(first: u64, bytes: &[u8]) -> Result<Parsed<Head>, Rule> {
-        let flags = TAKEN | ACCEPTED | WANTS_ROOM | ASKS;
+        let flags = TAKEN | ACCEPTED | WANTS_ROOM | ASKS | WISH | GRANTED | DECLINED;
+        let both = GRANTED | DECLINED;
+        zero(if first & both == both { both } else { 0 })?;
         zero(first & !(0xffff_ffff << LEN_SHIFT | 0xff << KIND_SHIFT | flags))?;
         let slabs = (first >> LEN_SHIFT) as u32;
-        let flags = (first & TAKEN != 0) as u32 + (first & ACCEPTED != 0) as u32;
-        let len = (1 + flags + slabs.count_ones()) as usize * WORD;
+        let words = (first & (TAKEN | ACCEPTED | WISH)).count_ones();
+        let len = (1 + words + slabs.count_ones()) as usize * WORD;
         if bytes.len() < len {
             return Ok(Parsed::NeedMore(len - bytes.len()));
         }
@@ -192,6 +213,8 @@ impl Progress {
             accepted: next(first & ACCEPTED != 0),
             wants_room: first & WANTS_ROOM != 0,
             asks: first & ASKS != 0,
+            wish: next(first & WISH != 0).map(Wish::from_u64),
+            answer: (first & both != 0).then_some(first & GRANTED != 0),
             ..Progress::default()
         };
         for slab in (0..SLABS_MAX).filter(|slab| slabs >> slab & 1 == 1) {

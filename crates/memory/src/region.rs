@@ -40,6 +40,8 @@ pub(crate) enum Backing {
     Zeroed(#[allow(dead_code)] crate::fresh::Zeroed),
     /// A mapping of a shared segment, or of pages of this process's own.
     Mapped(#[allow(dead_code)] crate::mapping::Mapping),
+    /// Another region's, and something that is dropped behind it.
+    Kept(#[allow(dead_code)] Arc<Backing>, #[allow(dead_code)] Box<dyn Send + Sync>),
 }
 
 #[cfg(all(test, not(loom)))]

@@ -23,7 +23,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use upbeat_core::hello::{Listening, Refusal, RefusalCode};
 use upbeat_core::name::{NodeName, ProgramName};
+use upbeat_core::quota::Quota;
 use upbeat_core::resume::Agreed;
+use upbeat_core::stream::{Permission, Wish};
 use upbeat_memory::board::Note;
 use upbeat_memory::doorbell::announce;
 use upbeat_memory::lane::Lanes;
@@ -250,6 +252,37 @@ impl Carrier {
     pub fn read_at_most(&self, longest: usize) {
         if let Way::Stream { stream, .. } = &self.way {
             stream.read_at_most(longest);
+        }
+    }
+
+    /// Over a stream: has the memory of replicas whose size the peer chooses charged to a quota.
+    pub fn charge_to(&self, quota: Quota) {
+        if let Way::Stream { stream, .. } = &self.way {
+            stream.charge_to(quota);
+        }
+    }
+
+    /// Whether a segment of ours may be handed over. A peer on another host is asked for each, for it is memory
+    /// there; the others have it from us.
+    pub fn permission(&self, wish: Wish) -> Permission {
+        match &self.way {
+            Way::Stream { stream, .. } if matches!(self.kind, Kind::Tcp | Kind::Tls) => {
+                stream.permission(wish)
+            }
+            _ => Permission::Granted,
+        }
+    }
+
+    /// Whether the peer has answered which segments may be handed over, since those who wait for that
+    /// [were told](Carrier::was_heard).
+    pub fn has_news(&self) -> bool {
+        matches!(&self.way, Way::Stream { stream, .. } if stream.has_news())
+    }
+
+    /// Those who wait for an answer of the peer's were told.
+    pub fn was_heard(&self) {
+        if let Way::Stream { stream, .. } = &self.way {
+            stream.was_heard();
         }
     }
 

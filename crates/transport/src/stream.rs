@@ -19,6 +19,8 @@ use outgoing::Outgoing;
 use std::cell::{Cell, Ref, RefCell};
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::{Record, Refusal};
+use upbeat_core::quota::Quota;
+use upbeat_core::stream::{Permission, Wish};
 use upbeat_memory::lane::{LANE_BYTES, Lanes, Mirror};
 use upbeat_memory::region::{Region, WORD};
 
@@ -220,6 +222,7 @@ impl Stream {
 
     /// Nothing has come for a while: gives back all memory that lies idle.
     pub(crate) fn cool(&self) {
+        self.outgoing.borrow_mut().asking().withdraw();
         self.push(Why::Rest);
         self.outgoing.borrow_mut().shrink();
         self.incoming.borrow_mut().shrink(0);
@@ -233,6 +236,28 @@ impl Stream {
     /// Bytes of the longest payload that the owner reads: of a longer one no more is kept.
     pub(crate) fn read_at_most(&self, longest: usize) {
         self.incoming.borrow_mut().read_at_most(longest);
+    }
+
+    /// Has memory whose size the peer chooses charged to a quota.
+    pub(crate) fn charge_to(&self, quota: Quota) {
+        self.incoming.borrow_mut().charge_to(quota);
+    }
+
+    /// Whether a segment may be announced to the peer, which is asked where that is not known.
+    pub(crate) fn permission(&self, wish: Wish) -> Permission {
+        self.outgoing.borrow_mut().asking().permission(wish)
+    }
+
+    /// Whether the peer has said which segments it permits, since [`Stream::was_heard`].
+    pub(crate) fn has_news(&self) -> bool {
+        let mut outgoing = self.outgoing.borrow_mut();
+        outgoing.heard(self.incoming.borrow_mut().heard());
+        outgoing.asking().has_news()
+    }
+
+    /// Those who wait for that were told.
+    pub(crate) fn was_heard(&self) {
+        self.outgoing.borrow_mut().asking().was_heard();
     }
 
     /// Tells the peer why this side gives the session up, behind what was encoded before.

@@ -193,7 +193,7 @@ impl Dispatcher {
         let tasks = Tasks::new(Rc::clone(&drives));
         let dispatcher = Dispatcher {
             life: driven::Life::new(drives),
-            peers: sessions::Peers::new(settings.remote.gate),
+            peers: sessions::Peers::new(&settings),
             served: requests::Served::default(),
             work: woken::Work::new(tasks, roster),
             run: polled::Run::default(),
@@ -212,8 +212,7 @@ impl Dispatcher {
 
     /// Shows observers what was counted.
     fn show_counters(&self) {
-        self.tally_polled();
-        self.tally_contained();
+        self.tally();
         for (index, tally) in self.account.tallies.iter().enumerate() {
             self.account.counters.set(index, tally.get());
         }
@@ -241,10 +240,16 @@ impl Dispatcher {
         tally.set(tally.get().saturating_add(more));
     }
 
-    /// What has been counted.
-    pub(crate) fn counted(&self, counter: Counter) -> u64 {
+    /// Counts what others have noted.
+    fn tally(&self) {
         self.tally_polled();
         self.tally_contained();
+        self.count_more(Counter::RemoteBytesDeclined, self.peers.quota.take_declined());
+    }
+
+    /// What has been counted.
+    pub(crate) fn counted(&self, counter: Counter) -> u64 {
+        self.tally();
         self.account.tallies[counter as usize].get()
     }
 

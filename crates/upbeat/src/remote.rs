@@ -12,8 +12,11 @@ use std::fmt::Arguments;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use upbeat_core::gate;
-use upbeat_core::limits::{PEER_TIMEOUT_MS, RESUME_WITHIN_MS};
+use upbeat_core::limits::{
+    PEER_TIMEOUT_MS, REMOTE_BYTES, REMOTE_MESSAGES_MIN, RESUME_WITHIN_MS,
+};
 use upbeat_core::name::{NodeName, ProgramName};
+use upbeat_core::quota::Quota;
 use upbeat_transport::identity::Identity;
 use upbeat_transport::remote::Terms;
 
@@ -45,6 +48,8 @@ pub(crate) struct Remote {
     pub(crate) peer_timeout: Option<Duration>,
     /// What callers of other hosts may take of a node that listens.
     pub(crate) gate: gate::Terms,
+    /// Bytes that peers make the node hold.
+    pub(crate) bytes: Option<u64>,
     /// For how long a session outlives its connection.
     pub(crate) resume_within: Option<Duration>,
     /// When the identity's file was last looked at.
@@ -80,6 +85,12 @@ impl Remote {
         }
         self.refresh();
         Ok(self)
+    }
+
+    /// The bound of the bytes that peers make the node hold, which takes messages of up to so many bytes.
+    pub(crate) fn quota(&self, longest: usize) -> Quota {
+        let most = REMOTE_BYTES.max(REMOTE_MESSAGES_MIN * longest as u64);
+        Quota::new(self.bytes.unwrap_or(most))
     }
 
     /// Whether nothing says how messages are to be protected.

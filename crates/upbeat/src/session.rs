@@ -38,6 +38,7 @@ use upbeat_core::flow::ReplyBudget;
 use upbeat_core::frame::{Flags, Head};
 use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::{FLUSH_MESSAGES, STREAM_OUT_BYTES};
+use upbeat_core::quota::Quota;
 use upbeat_core::resume::Link;
 use upbeat_core::session::{Grant, Growth};
 use upbeat_memory::fork::Process;
@@ -98,6 +99,8 @@ pub(crate) struct Session {
     growth: Growth,
     pool: pool::Pool,
     lent: lent::Lent,
+    /// What copies of the peer's requests are charged to, where it is on another host.
+    quota: Option<Quota>,
     segments: RefCell<VecDeque<GrownSegment>>,
     samples: RefCell<samples::Samples>,
     /// How it ends.
@@ -144,14 +147,16 @@ pub(crate) struct Ending {
 }
 
 impl Session {
-    /// A session that has begun. `wake` wakes who looks at it, from any thread.
+    /// A session that has begun. What a peer on another host makes this side hold is charged to `quota`. `wake` wakes who looks at it, from any thread.
     pub(crate) fn new(
         carrier: Carrier,
         terms: Terms,
         replies: ReplyBudget,
+        quota: Option<Quota>,
         wake: Arc<dyn Fn() + Send + Sync>,
     ) -> Session {
         carrier.read_at_most(terms.longest);
+        quota.iter().for_each(|quota| carrier.charge_to(quota.clone()));
         let link = Cell::new(carrier.agreed().map(|agreed| Link::new(*agreed)));
         Session {
             carrier,
@@ -164,6 +169,7 @@ impl Session {
             growth: Growth::new(),
             pool: pool::Pool::default(),
             lent: lent::Lent::new(terms.longest),
+            quota,
             segments: RefCell::new(VecDeque::new()),
             samples: RefCell::default(),
             ending: Ending { link, ..Ending::default() },

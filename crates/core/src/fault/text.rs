@@ -102,6 +102,11 @@ impl Rule {
             Rule::StraySegment { generation } => {
                 write!(f, "stray segment: generation {generation} is none that is due")
             }
+            Rule::UngrantedRing { bytes } => write!(
+                f,
+                "ring that was not granted: {bytes} bytes, for which this node has no room \
+                 (`remote_bytes`) and of which it was not asked"
+            ),
             Rule::StrayBuffer { slab, index } => {
                 write!(
                     f,

@@ -157,6 +157,12 @@ impl Slabs {
         (may && free < SLABS_MAX).then_some((free, shape))
     }
 
+    /// Whether there is a slab for payloads of so many bytes, whose buffers come back.
+    pub fn serves(&self, usage: Use, len: usize) -> bool {
+        let wanted = Wanted::of(len);
+        self.slabs.iter().flatten().any(|own| own.usage == usage && wanted.takes(own.shape))
+    }
+
     /// Whether slabs of the same use that lie idle are given up for one for payloads of so many bytes.
     pub fn makes_way(len: usize) -> bool {
         matches!(Wanted::of(len), Wanted::Long(_))
@@ -263,6 +269,8 @@ mod tests {
         assert_eq!(slabs.find(Use::Requests, 512, |number| number == 0), Some(0));
         assert_eq!(slabs.find(Use::Replies, 512, |_| true), None);
         assert_eq!(slabs.find(Use::Requests, 513, |_| true), None);
+        assert!(slabs.serves(Use::Requests, 512) && slabs.serves(Use::Granted, 512));
+        assert!(!slabs.serves(Use::Requests, 513) && !slabs.serves(Use::Replies, 512));
     }
 
     #[test]

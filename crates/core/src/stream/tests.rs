@@ -17,6 +17,8 @@ fn samples() -> Vec<(Head, Vec<u8>)> {
     progress.give_back(0, 5);
     progress.give_back(31, u64::MAX);
     let accepted = Progress { accepted: Some(u64::MAX), asks: true, ..Progress::default() };
+    let wish = Some(Wish { each: 512, count: 64 });
+    let asking = Progress { wish, answer: Some(false), ..progress };
     let segment = Segment { generation: SLAB_GENERATION + 2, bytes: LANE_BYTES_FIRST as u32 };
     let (at, bytes) = (1 << 29, CHUNK_BYTES_MAX as u32);
     let chunk = Chunk { slab: 31, index: 63, at, bytes, whole: at + bytes };
@@ -42,6 +44,7 @@ fn samples() -> Vec<(Head, Vec<u8>)> {
     add(Head::Padding { span: 59 }, &|out| write_padding(59, out));
     add(Head::Progress(progress), &|out| progress.write(out));
     add(Head::Progress(accepted), &|out| accepted.write(out));
+    add(Head::Progress(asking), &|out| asking.write(out));
     add(Head::Segment(segment), &|out| write_segment(segment, out));
     add(Head::Buffer(chunk), &|out| write_chunk(chunk, out));
     add(Head::Refusal { bytes: 99 }, &|out| write_refusal(99, out));
@@ -91,6 +94,8 @@ fn what_is_out_of_its_bounds_is_refused() {
     assert!(matches!(of(&words), Rule::LengthBeyondMax { .. }));
     assert!(matches!(of(&[kind(1) | 1 << SPAN_SHIFT | 1, 0, 0]), Rule::ReservedBits { .. }));
     assert!(matches!(of(&[kind(PROGRESS) | 1 << 24]), Rule::ReservedBits { .. }));
+    // A wish is granted or declined.
+    assert!(matches!(of(&[kind(PROGRESS) | GRANTED | DECLINED]), Rule::ReservedBits { .. }));
     assert!(matches!(of(&[1 << 40]), Rule::ReservedBits { .. }));
     assert!(matches!(of(&[kind(END) | 1 << 32]), Rule::ReservedBits { .. }));
     let segment = [kind(SEGMENT) | 1 << LEN_SHIFT, 1 << 33];
@@ -130,9 +135,13 @@ proptest! {
         taken in prop::option::of(any::<u64>()),
         accepted in prop::option::of(any::<u64>()),
         wants_room: bool,
+        wish in prop::option::of(any::<u64>()),
+        answer in prop::option::of(any::<bool>()),
         returned in prop::collection::vec((0..SLABS_MAX, any::<u64>()), 0..40),
     ) {
-        let mut progress = Progress { taken, accepted, wants_room, ..Progress::default() };
+        let wish = wish.map(Wish::from_u64);
+        let mut progress =
+            Progress { taken, accepted, wants_room, wish, answer, ..Progress::default() };
         returned.into_iter().for_each(|(slab, word)| progress.give_back(slab, word));
         let mut bytes = Vec::new();
         progress.write(&mut bytes);

@@ -103,6 +103,14 @@ impl Region {
         Region { base, words, writable: true, _keep: Arc::new(Backing::Mapped(mapping)) }
     }
 
+    /// The same words, and something that is dropped once nobody has this region, or a part of it, any more: what
+    /// its memory is charged with. Clones that were made before do not keep it.
+    #[must_use]
+    pub fn keeping(self, kept: impl Send + Sync + 'static) -> Region {
+        let backing = Backing::Kept(Arc::clone(&self._keep), Box::new(kept));
+        Region { _keep: Arc::new(backing), ..self }
+    }
+
     /// Where `bytes` bytes lie from byte `at` on, for the kernel to read.
     ///
     /// # Panics

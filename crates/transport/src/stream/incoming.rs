@@ -16,9 +16,10 @@ use upbeat_core::fault::Rule;
 use upbeat_core::frame::Kind;
 use upbeat_core::hello::{self, Parsed, Record};
 use upbeat_core::limits::{
-    LONG_BYTES_MAX, PENDING_SEGMENTS_MAX, SLAB_GENERATION, SLABS_MAX, TAKEN_BYTES_MAX,
+    LONG_BYTES_MAX, PAGE_BYTES, PENDING_SEGMENTS_MAX, SLAB_GENERATION, SLABS_MAX, TAKEN_BYTES_MAX,
 };
-use upbeat_core::stream::{self, Chunk, Head, Progress};
+use upbeat_core::quota::{Charge, Quota};
+use upbeat_core::stream::{self, Chunk, Granting, Head, NoRoom, Progress, Wish};
 use upbeat_memory::lane::{GROWN_BYTES, Mirror, Shown};
 use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::ring::Refused;
@@ -60,6 +61,10 @@ pub(super) struct Incoming {
     longest: usize,
     /// Bytes that slabs may take.
     taken: usize,
+    /// What the peer may announce, and what of that is charged.
+    granting: Granting,
+    /// What the buffer is charged with, where it is longer than most sessions need.
+    charge: Option<Charge>,
     heard: Heard,
     ending: Ending,
 }
@@ -73,6 +78,10 @@ pub(super) struct Heard {
     pub(super) asked: bool,
     /// It waits for room, as of late.
     pub(super) waits: bool,
+    /// What it says to the wish of ours.
+    pub(super) permits: Option<bool>,
+    /// What is to be said to its wish.
+    pub(super) answer: Option<bool>,
 }
 
 /// Bytes of a buffer, or of a frame in the replica, that are still to come.
@@ -121,6 +130,8 @@ impl Default for Incoming {
             grown: 0,
             longest: TAKEN_BYTES_MAX,
             taken: 0,
+            granting: Granting::default(),
+            charge: None,
             heard: Heard::default(),
             ending: Ending::default(),
         }
@@ -134,7 +145,7 @@ impl Incoming {
 
     /// What the peer has said of progress since this was last asked.
     pub(super) fn heard(&mut self) -> Heard {
-        let heard = self.heard;
+        let heard = Heard { answer: self.granting.answer(), ..self.heard };
         self.heard = Heard { waits: heard.waits, ..Heard::default() };
         heard
     }
@@ -143,12 +154,30 @@ impl Incoming {
         self.longest = longest;
     }
 
+    /// Has memory whose size the peer chooses charged to a quota.
+    pub(super) fn charge_to(&mut self, quota: Quota) {
+        self.granting.set_quota(quota);
+    }
+
     /// Nothing has come for a while: gives back what a burst has taken, beyond so many bytes.
     pub(super) fn shrink(&mut self, keep: usize) {
         if self.start == self.end && self.buffer.len() > keep {
-            self.buffer = Vec::new();
+            (self.buffer, self.charge) = (Vec::new(), None);
             self.at_once = READ_BYTES;
         }
+    }
+
+    /// Has room for so many bytes in the buffer, if the node has: for what most sessions need it always has.
+    fn lengthen(&mut self, bytes: usize) {
+        let charge = match bytes <= READ_BYTES {
+            true => None,
+            false => match self.granting.take(bytes as u64) {
+                Ok(charge) => charge,
+                Err(NoRoom) => return,
+            },
+        };
+        self.buffer.resize(bytes, 0);
+        self.charge = charge;
     }
 
     /// Takes in what has come. Returns whether anything has.
@@ -214,14 +243,15 @@ impl Incoming {
             (self.start, self.end) = (0, 0);
         }
         if self.end == 0 && self.buffer.len() < self.at_once {
-            self.buffer.resize(self.at_once.max(READ_BYTES), 0);
+            self.lengthen(READ_BYTES.max(self.buffer.len()));
+            self.lengthen(self.at_once);
         }
         if self.end == self.buffer.len() {
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
             // A frame that is as long as frames are fits twice that.
             if self.end > self.buffer.len() / 2 && self.buffer.len() < 2 * READ_BYTES_MAX {
-                self.buffer.resize(2 * self.buffer.len(), 0);
+                self.lengthen(2 * self.buffer.len());
             }
         }
     }
@@ -243,7 +273,7 @@ impl Incoming {
                     let whole = len + payload as usize;
                     if bytes.len() < whole {
                         span_fits(words, mirror)?;
-                        if !comes_in_parts(words, payload as usize) {
+                        if !comes_in_parts(words, payload as usize)? {
                             return Ok(());
                         }
                         self.begin(words, payload as usize, mirror)?;
@@ -262,6 +292,10 @@ impl Incoming {
                     self.heard.shown = true;
                     self.heard.asked |= progress.asks;
                     self.heard.waits = progress.wants_room;
+                    self.heard.permits = progress.answer.or(self.heard.permits);
+                    if let Some(wish) = progress.wish {
+                        self.wished(wish);
+                    }
                 }
                 Head::Segment(segment) => self.announce(segment)?,
                 Head::Buffer(chunk) => self.chunk(chunk)?,
@@ -372,9 +406,11 @@ impl Incoming {
         if generation as usize != self.grown + 1 || next != Some(bytes as usize) {
             return Err(Rule::StraySegment { generation });
         }
+        let Ok(charge) = self.granting.announced(Wish::ring(bytes), bytes.into()) else {
+            return Err(Rule::UngrantedRing { bytes });
+        };
         self.grown += 1;
-        // Of a size that every session may come to: it is there, as the first lane was.
-        let region = Region::heap(bytes as usize / WORD);
+        let region = Region::heap(bytes as usize / WORD).keeping(charge);
         self.named.push(Segment::heap(generation, bytes, Some(region.read_only())));
         Ok(region)
     }
@@ -390,11 +426,11 @@ impl Incoming {
             return Err(Rule::StraySegment { generation });
         }
         self.announced = self.announced.wrapping_add(1);
-        // No more of a buffer is kept than the owner reads, and no page is taken before its bytes come.
-        let weight = (bytes as usize).min((count as usize).saturating_mul(self.longest));
-        let most = USES * (LONG_BYTES_MAX + 2 * self.longest);
-        let region = (weight <= most - self.taken.min(most))
-            .then(|| Region::try_heap(bytes as usize / WORD))
+        let weight = self.weight(each, count);
+        let wish = Wish { each: each as u32, count };
+        let charge = self.granting.announced(wish, weight as u64);
+        let region = (weight <= self.most_taken() - self.taken.min(self.most_taken()))
+            .then(|| Some(Region::try_heap(each * count as usize / WORD)?.keeping(charge.ok()?)))
             .flatten();
         let weight = if region.is_some() { weight } else { 0 };
         self.taken += weight;
@@ -404,6 +440,31 @@ impl Incoming {
         self.slabs.0.resize_with(slots, || None);
         self.slabs.0[number] = Some(PeerSlab { region, each, count, weight });
         Ok(())
+    }
+
+    /// What a slab takes of the bytes that slabs may take: no more of a buffer is kept than the owner reads.
+    /// No page is taken before its bytes come.
+    fn weight(&self, each: usize, count: u32) -> usize {
+        (count as usize).saturating_mul(each.min(self.longest)).next_multiple_of(PAGE_BYTES)
+    }
+
+    /// Bytes that the slabs of the session may take.
+    fn most_taken(&self) -> usize {
+        USES * (LONG_BYTES_MAX + 2 * self.longest)
+    }
+
+    /// The peer wishes to announce a segment.
+    fn wished(&mut self, wish: Wish) {
+        let Wish { each, count } = wish;
+        let bytes = if count == 0 {
+            // A ring that is none of those in which lanes go on is told when it comes.
+            GROWN_BYTES.get(self.grown).map(|bytes| *bytes as u64)
+        } else {
+            let weight = self.weight(each as usize, count);
+            let fits = weight <= self.most_taken() - self.taken.min(self.most_taken());
+            fits.then_some(weight as u64)
+        };
+        self.granting.asked(wish, bytes);
     }
 
     /// Bytes of a buffer follow.
@@ -437,10 +498,17 @@ fn span_in(words: [u64; 3]) -> u32 {
 }
 
 /// Returns whether a frame of which a part has come is received where it will lie: a long one that says nothing of
-/// its lane.
-fn comes_in_parts(words: [u64; 3], payload: usize) -> bool {
-    let kind = Kind::from_byte((words[0] >> 8) as u8);
-    payload >= STRAIGHT_BYTES && !matches!(kind, Some(Kind::Switch | Kind::Slab | Kind::Retire))
+/// its lane. The others are short.
+fn comes_in_parts(words: [u64; 3], payload: usize) -> Result<bool, Rule> {
+    if payload < STRAIGHT_BYTES {
+        return Ok(false);
+    }
+    match Kind::from_byte((words[0] >> 8) as u8) {
+        Some(Kind::Switch | Kind::Slab | Kind::Retire) => {
+            Err(Rule::LengthBeyondMax { len: payload as u32, max: WORD as u32 })
+        }
+        _ => Ok(true),
+    }
 }
 
 /// That a frame of which a part has come fits the ring at all.

@@ -16,7 +16,7 @@ use upbeat_core::hello::Segment;
 use upbeat_core::limits::{
     CHUNK_BYTES_MAX, HEAD_BYTES, OPTIMISM, SLABS_MAX, SLOT_BYTES, STREAM_OUT_BYTES,
 };
-use upbeat_core::stream::{self, Chunk, Ledger, Progress, Told, Words};
+use upbeat_core::stream::{self, Asking, Chunk, Ledger, Progress, Told, Words};
 use upbeat_memory::lane::{Came, Mirror, Shown};
 use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::socket::Span;
@@ -52,6 +52,9 @@ pub(super) struct Outgoing {
     ledger: Ledger<Option<Region>>,
     /// Our slabs, by their numbers.
     slabs: Vec<Option<OwnSlab>>,
+    /// What we wish to announce, and what is to be said to the wish of the peer.
+    asking: Asking,
+    answer: Option<bool>,
     /// Whether our side found no room, and has not asked since the peer last showed what there is.
     asks: bool,
     asked: bool,
@@ -90,10 +93,17 @@ impl Outgoing {
     }
 
     /// The peer has shown what there is, or has asked for it.
-    pub(super) fn heard(&mut self, Heard { shown, asked, waits }: Heard) {
-        self.asked &= !shown;
-        self.owes |= asked;
-        self.peer_waits = waits;
+    pub(super) fn heard(&mut self, heard: Heard) {
+        self.asked &= !heard.shown;
+        self.owes |= heard.asked;
+        self.peer_waits = heard.waits;
+        self.answer = heard.answer.or(self.answer);
+        heard.permits.into_iter().for_each(|granted| self.asking.answered(granted));
+    }
+
+    /// What our side wishes to announce.
+    pub(super) fn asking(&mut self) -> &mut Asking {
+        &mut self.asking
     }
 
     /// Whether something waits until the pipe takes it, or is to be encoded: the pipe may take that at once.
@@ -310,12 +320,16 @@ impl Outgoing {
         let accepted = now.accepted.wrapping_sub(before.accepted);
         let part = u64::from(mirror.slots()) / RING_PART;
         let asks = self.asks && !self.asked;
+        // What was granted before and is announced comes first.
+        let wishes = self.asking.is_due() && self.segments.is_empty();
         // A peer that waits and is shown little at a time sends little at a time.
         let has_read_all = why != Why::Turn || now.taken == mirror.received();
         let waits = self.owes || peer_waits && (read != 0 || accepted != 0);
         let mut due = now.wants_room != before.wants_room
             || self.told.is_stale()
             || asks
+            || wishes
+            || self.answer.is_some()
             || waits && has_read_all
             || read >= if frames { part / 2 } else { part }
             || accepted >= ACCEPTED_UNSHOWN_MAX;
@@ -333,6 +347,8 @@ impl Outgoing {
         }
         let mut progress = self.told.show(now, back, |slab| mirror.returned(slab));
         progress.asks = asks;
+        progress.wish = if wishes { self.asking.next() } else { None };
+        progress.answer = self.answer.take();
         self.asked |= asks;
         self.asks = false;
         if std::mem::take(&mut self.owes) {

@@ -25,7 +25,8 @@ use upbeat_core::address::NodeAddress;
 use upbeat_core::backoff::connect_delay_ns;
 use upbeat_core::bill::Counter;
 use upbeat_core::frame::Head;
-use upbeat_core::gate::{self, Gate};
+use upbeat_core::gate::Gate;
+use upbeat_core::quota::Quota;
 use upbeat_memory::page::State;
 use upbeat_memory::pool::Key;
 use upbeat_transport::error::OpenError;
@@ -121,20 +122,23 @@ pub(super) struct Peers {
     pub(super) door: RefCell<Door>,
     /// What callers of other hosts may take.
     pub(super) gate: RefCell<Gate>,
+    /// What peers on other hosts make the node hold.
+    pub(super) quota: Quota,
     /// Whether the owner was warned of callers that were turned away.
     pub(super) warned: Cell<bool>,
 }
 
 impl Peers {
     /// Returns the peers of a node that begins now.
-    pub(super) fn new(terms: gate::Terms) -> Peers {
+    pub(super) fn new(settings: &Settings) -> Peers {
         Peers {
             places: RefCell::default(),
             hot: Hot::default(),
             suspended: RefCell::default(),
             openings: RefCell::default(),
             door: RefCell::default(),
-            gate: RefCell::new(Gate::new(terms, 0)),
+            gate: RefCell::new(Gate::new(settings.remote.gate, 0)),
+            quota: settings.remote.quota(settings.terms.longest),
             warned: Cell::new(false),
         }
     }
@@ -146,6 +150,11 @@ impl Dispatcher {
             Place::Open(session) => Some(Rc::clone(session)),
             Place::Opening(_) => None,
         }
+    }
+
+    /// The bytes that peers on other hosts make the node hold.
+    pub(crate) fn remote_bytes(&self) -> u64 {
+        self.peers.quota.held()
     }
 
     /// Every open session.
@@ -259,7 +268,8 @@ impl Dispatcher {
                     let replies = self.flow.purse.replies().clone();
                     let roster = Arc::clone(&self.work.roster);
                     let wake = Arc::new(move || roster.ring());
-                    Rc::new(Session::new(carrier, self.settings.terms, replies, wake))
+                    let quota = carrier.peer.at.map(|_| self.peers.quota.clone());
+                    Rc::new(Session::new(carrier, self.settings.terms, replies, quota, wake))
                 })
             }
             Err(error) => Err(error),

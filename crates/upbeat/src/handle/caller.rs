@@ -116,6 +116,7 @@ impl Caller {
                 carrier,
                 Terms { longest: target.longest, ..Terms::default() },
                 ReplyBudget::default(),
+                None,
                 wake,
             ),
             service,

@@ -73,6 +73,20 @@ impl Node {
         self.inner.counted(counter)
     }
 
+    /// The bytes that nodes and handles of other hosts make this node hold now, of those that
+    /// [they may](crate::Builder::remote_bytes).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = upbeat::Node::builder("doc/remote-bytes").local_only().build()?;
+    /// assert_eq!(node.remote_bytes(), 0);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn remote_bytes(&self) -> u64 {
+        self.inner.remote_bytes()
+    }
+
     /// Has one message in so many sampled for the bill from now on; 0 for none.
     ///
     /// ```

@@ -12,8 +12,13 @@ use std::cell::{Cell, Ref, RefCell};
 use upbeat_core::frame::Head;
 use upbeat_core::limits::SLAB_GENERATION;
 use upbeat_core::session::{Lack, Slabs, Use};
+use upbeat_core::stream::{Permission, Wish};
 use upbeat_memory::lane::Lanes;
 use upbeat_memory::slab::Slab;
+
+/// What a sender is told whose peer keeps as much as it may.
+const NO_ROOM_THERE: &str = "the peer, on another host, holds as many bytes of its peers as it may \
+                             (`Builder::remote_bytes`)";
 
 /// The slabs, by their numbers.
 #[derive(Default)]
@@ -81,6 +86,18 @@ impl Session {
             return free.ok_or_else(|| self.lacks(Lack::Buffer));
         };
         let bytes = shape.bytes();
+        let wish = Wish { each: shape.each as u32, count: shape.count };
+        match self.carrier.permission(wish) {
+            Permission::Granted => {}
+            // Those that there are come back.
+            Permission::Declined if !pool.slabs.borrow().serves(usage, len) => {
+                return Err(Put::Memory(Box::new(NoMemory { bytes, text: NO_ROOM_THERE.into() })));
+            }
+            Permission::Declined | Permission::Awaited => {
+                pool.slabs.borrow_mut().lacks(usage, |number| lanes.peer_returned(number));
+                return Err(self.lacks(Lack::Buffer));
+            }
+        }
         let segment = self.carrier.make_segment("upbeat-slab", bytes).map_err(|error| {
             let text = error.to_string().into();
             Put::Memory(Box::new(NoMemory { bytes, text }))

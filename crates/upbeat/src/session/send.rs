@@ -206,6 +206,7 @@ impl Session {
         let written = self.write_replies() | self.write_frames();
         let may_accept = written && self.core.may_step();
         if self.has_room(part) {
+            self.carrier.was_heard();
             self.pool.lacks_none();
             self.room_came();
             // Replies that still wait for buffers want to hear of room.
@@ -254,9 +255,11 @@ impl Session {
 
     /// Whether any of what is lacking may be there now.
     fn has_room(&self, part: bool) -> bool {
-        let has_buffers = || self.pool.has_more(part, &self.carrier.lanes);
+        // A sender that waits to hear of a segment may try again once there is an answer.
+        let news = || self.carrier.has_news();
+        let has_buffers = || self.pool.has_more(part, &self.carrier.lanes) || news();
         let accepted = || self.peer_accepted();
-        self.core.outbound().has_room(part, accepted, || self.has_slots(), has_buffers)
+        self.core.outbound().has_room(part, accepted, || self.has_slots() || news(), has_buffers)
     }
 
     /// Whether a good part of the lane is free.

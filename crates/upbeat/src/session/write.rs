@@ -18,6 +18,7 @@ use upbeat_core::limits::{
     SLOT_BYTES,
 };
 use upbeat_core::session::{Lack, Room, Use};
+use upbeat_core::stream::{Permission, Wish};
 use upbeat_memory::ring::{Claim, Refused, span_of};
 use upbeat_transport::carrier::BellFault;
 
@@ -223,13 +224,17 @@ impl Session {
             Err(Put::Full) if domain.usage == Use::Replies => {
                 return Some(self.put_in_buffer(front, value, bytes, domain, stamps));
             }
+            // The lane has no ring for it, and gets none.
+            Err(Put::TooLarge(_)) => {
+                return Some(self.put_in_buffer(front, value, bytes, domain, stamps));
+            }
             Err(put) => return Some(Err(put)),
             Ok(Err(_)) => return None,
         }
         Some(Ok(()))
     }
 
-    /// Writes a reply that finds no slots.
+    /// Writes a message that finds no slots.
     #[cold]
     #[inline(never)]
     fn put_in_buffer<T: Content>(
@@ -299,6 +304,8 @@ impl Session {
             match self.put_in_slots(front, value, span_of(in_slots), domain, stamps) {
                 // An answer may find a slot where it finds no row of them.
                 Err(Put::Full) if domain.usage == Use::Replies => {}
+                // The lane has no ring for it, and gets none.
+                Err(Put::TooLarge(_)) => {}
                 written => {
                     if domain.asks && matches!(written, Ok(Ok(()))) {
                         self.core.outbound().went_in_ring(len);
@@ -393,10 +400,14 @@ impl Session {
         loop {
             match refused {
                 Refused::Full | Refused::Claimed => {
-                    if !self.growth.refused() || !self.grow()? {
+                    if !self.growth.refused() {
                         return Err(self.lacks(Lack::Slot));
                     }
-                    self.growth.grew();
+                    match self.grow() {
+                        Ok(true) => self.growth.grew(),
+                        Ok(false) | Err(Put::Full) => return Err(self.lacks(Lack::Slot)),
+                        Err(put) => return Err(put),
+                    }
                 }
                 Refused::TooLong { span, .. } => {
                     if !self.grow()? {
@@ -423,11 +434,23 @@ impl Session {
         Ok(())
     }
 
-    /// Goes on in a larger segment. False where lanes do not grow further; Full where there is no
-    /// room even to say so.
+    /// Goes on in a larger segment. False where lanes do not grow further, or the peer has no room for it; Full
+    /// where there is no room even to say so, or the peer has not answered.
     fn grow(&self) -> Result<bool, Put> {
         let lanes = &self.carrier.lanes;
         let Some((generation, bytes)) = lanes.next_growth() else { return Ok(false) };
+        if !self.growth.asks() {
+            return Ok(false);
+        }
+        match self.carrier.permission(Wish::ring(bytes as u32)) {
+            Permission::Granted => {}
+            Permission::Declined => {
+                self.growth.declined();
+                return Ok(false);
+            }
+            // Slots may be free, and are not what it waits for.
+            Permission::Awaited => return Err(self.lacks(Lack::Buffer)),
+        }
         // Claimed first: once the segment has been sent it must be announced.
         let Ok(claim) = lanes.claim(1, 0) else { return Err(self.lacks(Lack::Slot)) };
         let segment = self.carrier.make_segment("upbeat-lane", bytes);

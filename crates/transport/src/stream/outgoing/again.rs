@@ -15,6 +15,7 @@ impl Outgoing {
     /// A segment that a frame will name.
     pub(in super::super) fn segment(&mut self, generation: u32, region: Region) {
         let bytes = (region.words() * WORD) as u32;
+        self.asking.announced();
         self.segments.push_back((Segment { generation, bytes }, Some(region)));
     }
 
@@ -43,6 +44,8 @@ impl Outgoing {
         self.sent = 0;
         (self.bulk, self.lent) = (None, None);
         (self.goes_on, self.broken) = (false, false);
+        self.answer = None;
+        self.asking.again();
     }
 
     /// Goes on over another connection, behind so many slots of our lane, which the peer has received.

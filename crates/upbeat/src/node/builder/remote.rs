@@ -138,6 +138,25 @@ impl Builder {
         self
     }
 
+    /// How many bytes nodes and handles of other hosts make this node hold, all together: the rings into which their
+    /// lanes grow, and the buffers of their long messages. Where no more fit, a peer goes on with the ring and the buffers
+    /// that it has; a message for which it has none fails at its sender with
+    /// [`CallError::NoMemory`](crate::CallError::NoMemory), and the counter `remote bytes declined` counts it.
+    /// [`Node::remote_bytes`](crate::Node::remote_bytes) says what is held. 256 MiB if nobody says, or four of the
+    /// [longest messages](Builder::max_message_bytes) where these take more.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = upbeat::Node::builder("doc/frugal").local_only();
+    /// let node = builder.remote_bytes(16 << 20).build()?;
+    /// assert_eq!(node.remote_bytes(), 0);
+    /// # Ok(()) }
+    /// ```
+    pub fn remote_bytes(mut self, bytes: u64) -> Builder {
+        self.remote.bytes = Some(bytes);
+        self
+    }
+
     /// For how long a session with a node of another host outlives its connection. While it does, the side
     /// that has opened it connects again, and calls, one-way messages and streams wait; then they go on as if
     /// nothing had been, each once and in order. When the time is over, calls that were sent end as
