@@ -11,6 +11,7 @@ use end::{End, Op};
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::{PENDING_SEGMENTS_MAX, SLABS_MAX};
+use upbeat_core::quota::Quota;
 use upbeat_core::stream::write_padding;
 use upbeat_transport::carrier::{BellFault, Carrier, Connection, Kind};
 use wire::{Random, Wire};
@@ -46,6 +47,26 @@ impl World {
         let [first, second] = scripts;
         let ends = [End::new(near, first), End::new(far, second)];
         World { ends, wire: None, tls, cuts: 0, _stand: stand }
+    }
+
+    /// Has both sides charge what their peers announce to quotas of so many bytes, and ask before.
+    fn charge(&mut self, most: u64) -> [Quota; 2] {
+        let quotas = [Quota::new(most), Quota::new(most)];
+        for (end, quota) in self.ends.iter_mut().zip(&quotas) {
+            end.charge_to(quota.clone());
+        }
+        quotas
+    }
+
+    /// Ends the session, when what is charged was seen to be what there is, once however often it was announced.
+    fn end(self, quotas: [Quota; 2]) {
+        for end in &self.ends {
+            // What a burst of bytes has taken goes back.
+            end.carrier.cool();
+            end.check_charges();
+        }
+        drop(self);
+        assert_eq!(quotas.map(|quota| quota.held()), [0; 2]);
     }
 
     /// Both sides go on over a connection that is cut once so many bytes have gone either way.
@@ -153,13 +174,17 @@ fn cut_at_random(seed: u64, tls: bool, many: usize) -> usize {
     let mut random = Random::new(seed);
     let scripts = [script(&mut random, many), script(&mut random, many)];
     let mut world = World::new(scripts, tls);
+    // Room for everything, for some, and for nothing that has to be asked for.
+    let quotas = world.charge([64 << 20, 100 << 10, 0][seed as usize % 3]);
     let most = [1_000, 5_000, 40_000][random.below(3) as usize];
     world.run(&mut random, |random| {
         // A frame whose bytes do not fit a connection comes over none.
         let more = if random.below(8) == 0 { LONGEST_BYTES } else { 0 };
         [0, 1].map(|_| (random.below(most) + more) as usize)
     });
-    world.cuts
+    let cuts = world.cuts;
+    world.end(quotas);
+    cuts
 }
 
 #[test]
@@ -203,6 +228,7 @@ fn a_connection_may_be_cut_after_any_byte() {
     loop {
         let mut random = Random::new(cut as u64);
         let mut world = World::new([ops(), ops()], false);
+        let quotas = world.charge(64 << 20);
         let mut connections = 0;
         world.run(&mut random, |_| {
             connections += 1;
@@ -212,7 +238,9 @@ fn a_connection_may_be_cut_after_any_byte() {
                 _ => [usize::MAX; 2],
             }
         });
-        if world.cuts == 0 {
+        let cuts = world.cuts;
+        world.end(quotas);
+        if cuts == 0 {
             break;
         }
         cut += step;

@@ -1,6 +1,8 @@
 //! Byte streams in particular: what a hostile peer writes into one, and a peer that does not read.
 
 mod common;
+#[path = "streams/quota.rs"]
+mod quota;
 
 use common::{Pair, Raw, Stand, frame, program, receive};
 use rustix::io::Errno;

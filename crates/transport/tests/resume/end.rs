@@ -5,7 +5,10 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use upbeat_core::frame::{Flags, Head, Kind, Placed};
-use upbeat_core::limits::SLAB_GENERATION;
+use upbeat_core::limits::{PAGE_BYTES, SLAB_GENERATION};
+use upbeat_core::quota::Quota;
+use upbeat_core::stream::{Permission, Wish};
+use upbeat_memory::lane::GROWN_BYTES;
 use upbeat_memory::ring::span_of;
 use upbeat_memory::slab::{Borrowed, Loan, Slab};
 use upbeat_transport::carrier::{Carrier, Drained, Segment};
@@ -46,9 +49,12 @@ pub(crate) struct End {
     made: u32,
     read: u64,
     segments: Vec<Segment>,
-    borrowed: Vec<Option<Arc<Borrowed>>>,
+    /// The slabs of the peer, and their bytes.
+    borrowed: Vec<Option<(Arc<Borrowed>, usize)>>,
     announced: u32,
     loans: Vec<Loan>,
+    /// What the memory of the peer's segments is charged to. Who has it asks for its own.
+    quota: Option<Quota>,
 }
 
 impl fmt::Debug for End {
@@ -82,7 +88,39 @@ impl End {
             borrowed: Vec::new(),
             announced: 0,
             loans: Vec::new(),
+            quota: None,
         }
+    }
+
+    /// Charges what the peer announces, and has this side ask for each segment.
+    pub(crate) fn charge_to(&mut self, quota: Quota) {
+        self.carrier.charge_to(quota.clone());
+        self.quota = Some(quota);
+    }
+
+    /// Whether a segment may be announced; None while the peer has not answered.
+    fn permitted(&self, wish: Wish) -> Option<bool> {
+        if self.quota.is_none() {
+            return Some(true);
+        }
+        match self.carrier.permission(wish) {
+            Permission::Granted => Some(true),
+            Permission::Declined => Some(false),
+            Permission::Awaited => None,
+        }
+    }
+
+    /// That what is charged is what there is of the peer's, once everything was read.
+    pub(crate) fn check_charges(&self) {
+        let Some(quota) = &self.quota else { return };
+        let grown = match self.carrier.lanes.next_peer_growth() {
+            Some((generation, _)) => usize::from(generation) - 1,
+            None => GROWN_BYTES.len(),
+        };
+        let ring = grown.checked_sub(1).map_or(0, |last| GROWN_BYTES[last]);
+        let slabs = self.borrowed.iter().flatten();
+        let slabs: usize = slabs.map(|(_, bytes)| bytes.next_multiple_of(PAGE_BYTES)).sum();
+        assert_eq!(quota.held(), (ring + slabs) as u64, "{self:?}");
     }
 
     /// Writes, reads, gives buffers back, and sees to the connection.
@@ -167,6 +205,9 @@ impl End {
     fn grow(&mut self) -> Option<()> {
         let lanes = &self.carrier.lanes;
         let Some((generation, bytes)) = lanes.next_growth() else { return Some(()) };
+        if !self.permitted(Wish::ring(bytes as u32))? {
+            return Some(());
+        }
         let claim = lanes.claim(1, 0).ok()?;
         let segment = self.carrier.make_segment("grown", bytes).unwrap();
         self.carrier.send_segment(generation.into(), &segment).unwrap();
@@ -180,6 +221,9 @@ impl End {
         let lanes = &self.carrier.lanes;
         let number = self.slabs.iter().position(Option::is_none).unwrap_or(self.slabs.len());
         if number == SLABS_AT_ONCE {
+            return Some(());
+        }
+        if !self.permitted(Wish { each: each as u32, count })? {
             return Some(());
         }
         let mut claim = lanes.claim(1, 1).ok()?;
@@ -233,7 +277,7 @@ impl End {
             (Kind::Oneway, Sent::Placed(bytes)) => {
                 assert_eq!(head.flags.offset_of(Flags::PLACED), Some(0));
                 let Placed { slab, index, len } = Placed::from_u64(reader.read_word(0));
-                let slab = self.borrowed[usize::from(slab)].as_ref().unwrap();
+                let (slab, _) = self.borrowed[usize::from(slab)].as_ref().unwrap();
                 let loan = slab.take(index.into(), len as usize).unwrap();
                 let mut came = vec![0; len as usize];
                 loan.read(0, &mut came);
@@ -263,13 +307,14 @@ impl End {
                 self.announced += 1;
                 let (each, count) = (shape as u32 as usize, (shape >> 32) as u32);
                 let returns = self.carrier.lanes.returns_for(number);
-                let slab = Some(Arc::new(Borrowed::new(region, each, count, returns)));
+                let slab = Arc::new(Borrowed::new(region, each, count, returns));
+                let slab = Some((slab, each * count as usize));
                 match self.borrowed.get_mut(number) {
                     Some(place) => *place = slab,
                     None => self.borrowed.push(slab),
                 }
             }
-            _ => assert_eq!(self.borrowed[number].take().unwrap().held(), 0),
+            _ => assert_eq!(self.borrowed[number].take().unwrap().0.held(), 0),
         }
         self.carrier.lanes.reader().advance();
     }

@@ -1,0 +1,164 @@
+//! A peer that takes memory of this side's: by rings and slabs for which it asks, and by others.
+
+use super::common::{self, Stand};
+use super::{Attack, framed, progress, segment, slab};
+use rustix::net::RecvFlags;
+use upbeat_core::fault::Rule;
+use upbeat_core::frame::Head as Frame;
+use upbeat_core::hello::Parsed;
+use upbeat_core::limits::SLAB_GENERATION;
+use upbeat_core::quota::Quota;
+use upbeat_core::stream::{Head, Permission, Progress, Wish, parse};
+use upbeat_transport::carrier::Kind;
+
+const KIB: u32 = 1 << 10;
+const MOST: u64 = 100 << 10;
+
+impl Attack {
+    fn charged(name: &str) -> (Attack, Quota) {
+        let (attack, quota) = (Attack::new(name), Quota::new(MOST));
+        attack.carrier.charge_to(quota.clone());
+        (attack, quota)
+    }
+
+    /// What the peer is told of its last wish.
+    fn answer(&self) -> Option<bool> {
+        self.look().unwrap();
+        self.carrier.rest();
+        let mut bytes = [0; 4096];
+        let (came, _) = rustix::net::recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT).unwrap();
+        let mut rest = &bytes[..came];
+        let mut answer = None;
+        while let Ok(Parsed::Complete(Head::Progress(Progress { answer: said, .. }), len)) =
+            parse(rest)
+        {
+            answer = said.or(answer);
+            rest = &rest[len..];
+        }
+        answer
+    }
+
+    fn wish(&self, wish: Wish) {
+        self.write(&progress(|progress| progress.wish = Some(wish)));
+    }
+}
+
+fn ring(bytes: u32) -> Vec<u8> {
+    [segment(1, bytes), framed(Frame::switch(1))].concat()
+}
+
+/// Slab after slab that nobody has asked for takes what the bound leaves, and no more. Each that is given up frees
+/// its bytes.
+#[test]
+fn slabs_of_a_peer_that_does_not_ask_stay_within_the_bound() {
+    let _alone = common::alone();
+    let (attack, quota) = Attack::charged("slabs");
+    for number in 0..60 {
+        let bytes = [4, 16, 80, 2048][number as usize % 4] * KIB;
+        attack.write(&slab(SLAB_GENERATION + number, bytes, number % 32, bytes / 2, 2));
+        assert!(attack.look().is_ok());
+        assert!(quota.held() <= MOST, "{} bytes after {number} slabs", quota.held());
+        if number % 5 != 0 {
+            attack.write(&framed(Frame::retire(number % 32)));
+            assert!(attack.look().is_ok());
+        }
+        if number == 31 {
+            // The rest of the numbers is free again.
+            (0..32).step_by(5).for_each(|number| attack.write(&framed(Frame::retire(number))));
+            assert!(attack.look().is_ok());
+            assert_eq!(quota.held(), 0);
+        }
+    }
+    assert!(quota.take_declined() > 10);
+    drop(attack);
+    assert_eq!(quota.held(), 0);
+}
+
+/// A ring for which there is no room ends the session of a peer that was not granted it.
+#[test]
+fn a_ring_without_room_ends_the_session_that_takes_it() {
+    let _alone = common::alone();
+    let (attack, quota) = Attack::charged("rings");
+    let others = quota.take(50 << 10).unwrap();
+    assert_eq!(attack.rule(&ring(64 * KIB)), Rule::UngrantedRing { bytes: 64 * KIB });
+    drop(attack);
+    assert_eq!(quota.held(), 50 << 10);
+    drop(others);
+    let (attack, quota) = Attack::charged("rings");
+    attack.write(&ring(64 * KIB));
+    assert_eq!((attack.look(), quota.held()), (Ok(0), 64 << 10));
+}
+
+/// Wishes are answered; each takes the place of the one before it, whatever it says, and none is charged twice.
+#[test]
+fn wishes_again_and_again_hold_the_last_alone() {
+    let _alone = common::alone();
+    let (attack, quota) = Attack::charged("wishes");
+    let eight = Wish { each: 8 * KIB, count: 1 };
+    for (wish, answer, held) in [
+        (eight, true, 8),
+        (eight, true, 8),
+        (Wish { each: 100 * KIB, count: 1 }, true, 100),
+        (Wish { each: 101 * KIB, count: 1 }, false, 0),
+        (Wish { each: u32::MAX, count: u32::MAX }, false, 0),
+        (Wish { each: 0, count: 3 }, true, 0),
+        (Wish::ring(64 * KIB), true, 64),
+        (Wish::ring(u32::MAX), true, 64),
+        (eight, true, 8),
+    ] {
+        attack.wish(wish);
+        assert_eq!((attack.answer(), quota.held()), (Some(answer), held << 10), "{wish:?}");
+    }
+    attack.wish(Wish::NONE);
+    assert!(attack.look().is_ok());
+    assert_eq!(quota.held(), 0);
+    // What was granted is charged once more by nobody when it comes.
+    attack.wish(Wish { each: 80 * KIB, count: 1 });
+    assert!(attack.look().is_ok());
+    attack.write(&slab(SLAB_GENERATION, 80 * KIB, 0, 80 * KIB, 1));
+    assert!(attack.look().is_ok());
+    assert_eq!(quota.held(), 80 << 10);
+    attack.wish(Wish { each: 80 * KIB, count: 1 });
+    assert_eq!((attack.answer(), quota.held()), (Some(false), 80 << 10));
+}
+
+/// A frame about the lane is short: it is not waited for in a buffer that grows.
+#[test]
+fn a_long_frame_about_slabs_is_none() {
+    let _alone = common::alone();
+    let (attack, quota) = Attack::charged("long");
+    let mut words = Frame::slab(0).words();
+    words[0] = words[0] & 0xffff | 6000 << 32;
+    let mut frame = Vec::new();
+    upbeat_core::stream::write_frame([words[0] | 48 << 16, words[1], words[2]], &mut frame);
+    assert!(matches!(attack.rule(&frame), Rule::LengthBeyondMax { len: 6000, .. }));
+    assert_eq!(quota.held(), 0);
+}
+
+/// Two carriers between hosts: a wish is answered by the peer's quota. Processes of a host ask for nothing.
+#[test]
+fn a_peer_on_another_host_is_asked() {
+    let _alone = common::alone();
+    let pair = Stand::new(Kind::Stream, "unasked").pair(1, 2);
+    assert_eq!(pair.near.permission(Wish::ring(1)), Permission::Granted);
+    let pair = Stand::new(Kind::Tcp, "asked").pair(1, 2);
+    pair.far.charge_to(Quota::new(MOST));
+    for (kib, expected) in [(64, Permission::Granted), (200, Permission::Declined)] {
+        let wish = Wish { each: kib * KIB, count: 1 };
+        assert_eq!(pair.near.permission(wish), Permission::Awaited);
+        while !pair.near.has_news() {
+            pair.near.pump();
+            pair.far.pump();
+        }
+        pair.near.was_heard();
+        assert_eq!(pair.near.permission(wish), expected);
+        let generation = SLAB_GENERATION;
+        if expected == Permission::Granted {
+            let segment = pair.near.make_segment("slab", kib as usize * 1024).unwrap();
+            pair.near.send_segment(generation, &segment).unwrap();
+            let mut claim = pair.near.lanes.claim(1, 0).unwrap();
+            claim.write_word(0, u64::from(kib * KIB) | 1 << 32);
+            claim.commit(Frame::slab(0).words(), 8);
+        }
+    }
+}
