@@ -8,6 +8,8 @@ mod bounds;
 
 mod callbacks;
 
+mod held;
+
 mod idle;
 
 mod own;

@@ -1,0 +1,247 @@
+//! What nodes and handles of other hosts make a node hold: together no more than it may, whatever they send, and nothing
+//! once they are gone.
+
+use crate::common::{Directory, PROGRAM, Watchdog, alone, soon};
+use crate::resume::proxy::Proxy;
+use crate::{client_that, handle};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+use upbeat::error::FailCode;
+use upbeat::{CallError, Counter, Node, sleep};
+
+const MIB: u64 = 1 << 20;
+/// How long sessions outlive their connections.
+const WITHIN: Duration = Duration::from_millis(300);
+
+#[upbeat::service]
+pub(crate) trait Hoard {
+    async fn add(&self, a: u64, b: u64) -> u64;
+    /// Waits until all are let go, and says how many bytes it was given.
+    async fn keep(&self, bytes: Vec<u8>) -> u64;
+    /// Gives them back.
+    async fn bytes(&self, bytes: Vec<u8>) -> Vec<u8>;
+    #[oneway]
+    async fn note(&self, bytes: Vec<u8>);
+    /// How many bytes `note` was given.
+    async fn noted(&self) -> u64;
+}
+
+/// What the test and the server's thread see of each other.
+#[derive(Default)]
+struct Shared {
+    lets_go: AtomicBool,
+    noted: AtomicU64,
+    held: AtomicU64,
+    held_most: AtomicU64,
+    declined: AtomicU64,
+    resumed: AtomicU64,
+    quits: AtomicBool,
+}
+
+struct Hoarder(Arc<Shared>);
+
+impl Hoard for Hoarder {
+    async fn add(&self, a: u64, b: u64) -> u64 {
+        a + b
+    }
+
+    async fn keep(&self, bytes: Vec<u8>) -> u64 {
+        while !self.0.lets_go.load(SeqCst) {
+            sleep(Duration::from_millis(1)).await;
+        }
+        bytes.len() as u64
+    }
+
+    async fn bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
+        bytes
+    }
+
+    async fn note(&self, bytes: Vec<u8>) {
+        self.0.noted.fetch_add(bytes.len() as u64, SeqCst);
+    }
+
+    async fn noted(&self) -> u64 {
+        self.0.noted.load(SeqCst)
+    }
+}
+
+/// Has a node serve on another thread that may hold so many bytes, while a test runs, which gets its address.
+fn beside(name: &'static str, most: u64, test: impl FnOnce(&str, &Shared)) {
+    let (tell, told) = channel();
+    let shared = Arc::<Shared>::default();
+    let server = thread::spawn({
+        let shared = Arc::clone(&shared);
+        move || {
+            let directory = Directory::new();
+            let builder = Node::builder(name).program(PROGRAM).directory(directory.path());
+            let builder = builder.listen("127.0.0.1:0").insecure_plaintext().resume_within(WITHIN);
+            // One request runs at a time, if it is long; the others wait, in their senders' buffers.
+            let node = builder.budget(1).remote_bytes(most).build().unwrap();
+            node.serve(HoardServer::new(Hoarder(Arc::clone(&shared))));
+            tell.send(node.listens_at().unwrap().to_string()).unwrap();
+            while !shared.quits.load(SeqCst) {
+                node.block_on(sleep(Duration::from_micros(200)));
+                shared.held.store(node.remote_bytes(), SeqCst);
+                shared.held_most.fetch_max(node.remote_bytes(), SeqCst);
+                shared.declined.store(node.counted(Counter::RemoteBytesDeclined), SeqCst);
+                shared.resumed.store(node.counted(Counter::SessionsResumed), SeqCst);
+            }
+        }
+    });
+    test(&told.recv().unwrap(), &shared);
+    shared.quits.store(true, SeqCst);
+    server.join().unwrap();
+    let held_most = shared.held_most.load(SeqCst);
+    assert!(held_most <= most, "{held_most} bytes are held where {most} may be");
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn connect(directory: &Directory, to: &str) -> HoardHandle {
+    handle(directory).resume_within(WITHIN).connect(to).unwrap()
+}
+
+/// How the peers of a round end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ends {
+    /// Their calls are answered.
+    Answered,
+    /// They give their calls up.
+    GivenUp,
+    /// Their connections break, and do not come back.
+    Cut,
+}
+
+/// A crowd of peers whose long calls are not taken holds no more than the node may, and holds up nobody else. Each of
+/// them is told what became of its call. Once they are gone, however that came, all is free again.
+#[test]
+fn a_crowd_of_peers_holds_what_the_node_may_and_no_more() {
+    const PEERS: usize = 24;
+    const MOST: u64 = 4 * MIB;
+    let _watchdog = Watchdog::new("a crowd that is not read", 120);
+    let _alone = alone();
+    let directory = Directory::new();
+    beside("held", MOST, |at, shared| {
+        let honest = connect(&directory, &format!("held@{at}"));
+        for ends in [Ends::Answered, Ends::GivenUp, Ends::Cut] {
+            shared.lets_go.store(false, SeqCst);
+            let declined = shared.declined.load(SeqCst);
+            let proxy = Proxy::to(at);
+            let to = format!("held@{}", proxy.at);
+            let peers: Vec<_> = (0..PEERS)
+                .map(|number| {
+                    let peer = connect(&directory, &to);
+                    // In the ring, in buffers of a usual size, and in such of their own.
+                    let bytes = [30_000, 300_000, 65_000, 700_000][number % 4];
+                    thread::spawn(move || {
+                        let call = peer.blocking();
+                        let call = match ends {
+                            Ends::GivenUp => call.deadline(Duration::from_secs(2)),
+                            _ => call,
+                        };
+                        call.keep(vec![7; bytes]).map(|len| assert_eq!(len, bytes as u64))
+                    })
+                })
+                .collect();
+            until("nobody is declined", || {
+                shared.held.load(SeqCst) > MOST / 2 && shared.declined.load(SeqCst) > declined
+            });
+            for number in 0..300 {
+                assert_eq!(honest.blocking().add(number, 1), Ok(number + 1));
+            }
+            match ends {
+                Ends::Answered => shared.lets_go.store(true, SeqCst),
+                Ends::GivenUp => {}
+                Ends::Cut => drop(proxy),
+            }
+            let mut ways = [0; 3];
+            for peer in peers {
+                let way = match peer.join().unwrap() {
+                    Ok(()) => 0,
+                    Err(CallError::NoMemory { text, .. }) => {
+                        assert!(text.contains("remote_bytes"), "{text}");
+                        1
+                    }
+                    Err(CallError::Failed { code: FailCode::NoMemory, .. }) => 1,
+                    Err(CallError::Deadline) if ends == Ends::GivenUp => 2,
+                    Err(CallError::Unknown(_) | CallError::NotSent(_)) if ends == Ends::Cut => 2,
+                    Err(error) => panic!("{ends:?}: {error}"),
+                };
+                ways[way] += 1;
+            }
+            let [answered, declined, ended] = ways;
+            assert!(declined > 0, "{ends:?}: {ways:?}");
+            assert!(answered > 0 || ends != Ends::Answered && ended > 0, "{ends:?}: {ways:?}");
+            until("bytes are left of peers that are gone", || shared.held.load(SeqCst) == 0);
+        }
+    });
+}
+
+/// Where there is no room at all, what fits the first ring goes on; what does not is refused to its sender, also a
+/// one-way message, and the session stands.
+#[test]
+fn a_node_without_room_refuses_what_is_long_to_its_sender() {
+    let _watchdog = Watchdog::new("no room", 60);
+    let _alone = alone();
+    let directory = Directory::new();
+    beside("roomless", 0, |at, _| {
+        let node = client_that(&directory, |builder| builder);
+        node.block_on(async {
+            let hoard: HoardClient = node.connect(&format!("roomless@{at}")).await.unwrap();
+            let mut noted = 0;
+            for _ in 0..3 {
+                for bytes in [10, 1_000, 3_000] {
+                    let sent = vec![3; bytes];
+                    assert_eq!(soon(hoard.bytes(sent.clone())).await, Ok(sent));
+                    soon(hoard.note(vec![4; bytes])).await.unwrap();
+                    noted += bytes as u64;
+                }
+                for bytes in [60_000, 70_000, 3 << 20] {
+                    let call = soon(hoard.bytes(vec![5; bytes])).await.unwrap_err();
+                    let note = soon(hoard.note(vec![5; bytes])).await.unwrap_err();
+                    for error in [call.to_string(), note.to_string()] {
+                        assert!(error.contains("remote_bytes"), "{error}");
+                    }
+                }
+                assert_eq!(soon(hoard.noted()).await, Ok(noted), "each that was sent has come");
+            }
+        });
+    });
+}
+
+/// A session whose connection breaks again and again is charged once for what it has.
+#[test]
+fn a_session_that_is_resumed_is_charged_once() {
+    let _watchdog = Watchdog::new("charged once", 120);
+    let _alone = alone();
+    let directory = Directory::new();
+    // Both rings, and a slab of each kind that the calls use: not twice as much.
+    beside("once", 4 * MIB, |at, shared| {
+        let proxy = Proxy::to(at);
+        let node = client_that(&directory, |builder| builder.resume_within(Duration::from_secs(20)));
+        node.block_on(async {
+            let hoard: HoardClient = node.connect(&format!("once@{}", proxy.at)).await.unwrap();
+            proxy.break_often(30, 11);
+            let mut rounds = 0;
+            while rounds < 10 || !proxy.has_broken() {
+                for bytes in [100, 60_000, 300_000, 900_000] {
+                    let sent = vec![rounds as u8; bytes];
+                    assert_eq!(hoard.bytes(sent.clone()).await, Ok(sent));
+                }
+                rounds += 1;
+            }
+        });
+        assert!(shared.resumed.load(SeqCst) > 0);
+        drop(node);
+        until("bytes are left of a session that has ended", || shared.held.load(SeqCst) == 0);
+    });
+}
