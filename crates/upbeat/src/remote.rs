@@ -12,9 +12,7 @@ use std::fmt::Arguments;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use upbeat_core::gate;
-use upbeat_core::limits::{
-    PEER_TIMEOUT_MS, REMOTE_BYTES, REMOTE_MESSAGES_MIN, RESUME_WITHIN_MS,
-};
+use upbeat_core::limits::{PEER_TIMEOUT_MS, REMOTE_BYTES, REMOTE_MESSAGES_MIN, RESUME_WITHIN_MS};
 use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_core::quota::Quota;
 use upbeat_transport::identity::Identity;

@@ -99,8 +99,6 @@ pub(crate) struct Session {
     growth: Growth,
     pool: pool::Pool,
     lent: lent::Lent,
-    /// What copies of the peer's requests are charged to, where it is on another host.
-    quota: Option<Quota>,
     segments: RefCell<VecDeque<GrownSegment>>,
     samples: RefCell<samples::Samples>,
     /// How it ends.
@@ -168,8 +166,7 @@ impl Session {
             pressed: Cell::new(false),
             growth: Growth::new(),
             pool: pool::Pool::default(),
-            lent: lent::Lent::new(terms.longest),
-            quota,
+            lent: lent::Lent::new(terms.longest, quota),
             segments: RefCell::new(VecDeque::new()),
             samples: RefCell::default(),
             ending: Ending { link, ..Ending::default() },

@@ -7,19 +7,19 @@
 
 mod again;
 
+mod held;
+
 use super::pipe::Pipe;
 use crate::heard::{BellFault, Segment};
 use again::Ending;
+use held::Taken;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::Kind;
 use upbeat_core::hello::{self, Parsed, Record};
-use upbeat_core::limits::{
-    LONG_BYTES_MAX, PAGE_BYTES, PENDING_SEGMENTS_MAX, SLAB_GENERATION, SLABS_MAX, TAKEN_BYTES_MAX,
-};
-use upbeat_core::quota::{Charge, Quota};
-use upbeat_core::stream::{self, Chunk, Granting, Head, NoRoom, Progress, Wish};
+use upbeat_core::limits::{PENDING_SEGMENTS_MAX, SLAB_GENERATION, SLABS_MAX, TAKEN_BYTES_MAX};
+use upbeat_core::stream::{self, Chunk, Granting, Head, Progress, Wish};
 use upbeat_memory::lane::{GROWN_BYTES, Mirror, Shown};
 use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::ring::Refused;
@@ -35,8 +35,6 @@ const READ_BYTES_MIN: usize = 2 << 10;
 const READS_MAX: usize = 16;
 /// So many bytes of a buffer, or of a frame's payload, are received straight into it.
 const STRAIGHT_BYTES: usize = 4 << 10;
-/// Bytes of the usual buffers of a direction, which are not counted.
-const USES: usize = 3;
 
 /// The peer's side of what is shipped.
 pub(super) struct Incoming {
@@ -59,12 +57,10 @@ pub(super) struct Incoming {
     grown: usize,
     /// Bytes of the longest payload that the owner reads.
     longest: usize,
-    /// Bytes that slabs may take.
-    taken: usize,
+    /// What is held of what the peer may have this side hold.
+    taken: Taken,
     /// What the peer may announce, and what of that is charged.
     granting: Granting,
-    /// What the buffer is charged with, where it is longer than most sessions need.
-    charge: Option<Charge>,
     heard: Heard,
     ending: Ending,
 }
@@ -129,9 +125,8 @@ impl Default for Incoming {
             announced: 0,
             grown: 0,
             longest: TAKEN_BYTES_MAX,
-            taken: 0,
+            taken: Taken::default(),
             granting: Granting::default(),
-            charge: None,
             heard: Heard::default(),
             ending: Ending::default(),
         }
@@ -154,30 +149,12 @@ impl Incoming {
         self.longest = longest;
     }
 
-    /// Has memory whose size the peer chooses charged to a quota.
-    pub(super) fn charge_to(&mut self, quota: Quota) {
-        self.granting.set_quota(quota);
-    }
-
     /// Nothing has come for a while: gives back what a burst has taken, beyond so many bytes.
     pub(super) fn shrink(&mut self, keep: usize) {
         if self.start == self.end && self.buffer.len() > keep {
-            (self.buffer, self.charge) = (Vec::new(), None);
+            (self.buffer, self.taken.buffer) = (Vec::new(), None);
             self.at_once = READ_BYTES;
         }
-    }
-
-    /// Has room for so many bytes in the buffer, if the node has: for what most sessions need it always has.
-    fn lengthen(&mut self, bytes: usize) {
-        let charge = match bytes <= READ_BYTES {
-            true => None,
-            false => match self.granting.take(bytes as u64) {
-                Ok(charge) => charge,
-                Err(NoRoom) => return,
-            },
-        };
-        self.buffer.resize(bytes, 0);
-        self.charge = charge;
     }
 
     /// Takes in what has come. Returns whether anything has.
@@ -243,8 +220,7 @@ impl Incoming {
             (self.start, self.end) = (0, 0);
         }
         if self.end == 0 && self.buffer.len() < self.at_once {
-            self.lengthen(READ_BYTES.max(self.buffer.len()));
-            self.lengthen(self.at_once);
+            self.lengthen(self.at_once.max(READ_BYTES));
         }
         if self.end == self.buffer.len() {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -374,7 +350,7 @@ impl Incoming {
             Some(Kind::Retire) => {
                 let place = self.slabs.0.get_mut(words[1] as u32 as usize);
                 if let Some(slab) = place.and_then(Option::take) {
-                    self.taken -= slab.weight;
+                    self.taken.slabs -= slab.weight;
                 }
             }
             _ => {}
@@ -429,42 +405,18 @@ impl Incoming {
         let weight = self.weight(each, count);
         let wish = Wish { each: each as u32, count };
         let charge = self.granting.announced(wish, weight as u64);
-        let region = (weight <= self.most_taken() - self.taken.min(self.most_taken()))
+        let region = self
+            .may_take(weight)
             .then(|| Some(Region::try_heap(each * count as usize / WORD)?.keeping(charge.ok()?)))
             .flatten();
         let weight = if region.is_some() { weight } else { 0 };
-        self.taken += weight;
+        self.taken.slabs += weight;
         let shown = region.as_ref().map(Region::read_only);
         self.named.push(Segment::heap(generation, bytes, shown));
         let slots = self.slabs.0.len().max(number + 1);
         self.slabs.0.resize_with(slots, || None);
         self.slabs.0[number] = Some(PeerSlab { region, each, count, weight });
         Ok(())
-    }
-
-    /// What a slab takes of the bytes that slabs may take: no more of a buffer is kept than the owner reads.
-    /// No page is taken before its bytes come.
-    fn weight(&self, each: usize, count: u32) -> usize {
-        (count as usize).saturating_mul(each.min(self.longest)).next_multiple_of(PAGE_BYTES)
-    }
-
-    /// Bytes that the slabs of the session may take.
-    fn most_taken(&self) -> usize {
-        USES * (LONG_BYTES_MAX + 2 * self.longest)
-    }
-
-    /// The peer wishes to announce a segment.
-    fn wished(&mut self, wish: Wish) {
-        let Wish { each, count } = wish;
-        let bytes = if count == 0 {
-            // A ring that is none of those in which lanes go on is told when it comes.
-            GROWN_BYTES.get(self.grown).map(|bytes| *bytes as u64)
-        } else {
-            let weight = self.weight(each as usize, count);
-            let fits = weight <= self.most_taken() - self.taken.min(self.most_taken());
-            fits.then_some(weight as u64)
-        };
-        self.granting.asked(wish, bytes);
     }
 
     /// Bytes of a buffer follow.

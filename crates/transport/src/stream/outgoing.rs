@@ -52,17 +52,25 @@ pub(super) struct Outgoing {
     ledger: Ledger<Option<Region>>,
     /// Our slabs, by their numbers.
     slabs: Vec<Option<OwnSlab>>,
-    /// What we wish to announce, and what is to be said to the wish of the peer.
+    /// What we wish to announce.
     asking: Asking,
-    answer: Option<bool>,
     /// Whether our side found no room, and has not asked since the peer last showed what there is.
     asks: bool,
     asked: bool,
-    /// Whether the peer has asked, and whether it waits.
-    owes: bool,
+    /// What the peer has asked, and whether it waits.
+    owes: Owes,
     peer_waits: bool,
     /// The peer is gone.
     broken: bool,
+}
+
+/// What the peer waits to be told.
+#[derive(Default)]
+struct Owes {
+    /// What there is.
+    progress: bool,
+    /// Whether its wish is granted.
+    answer: Option<bool>,
 }
 
 /// A slab of ours.
@@ -95,9 +103,9 @@ impl Outgoing {
     /// The peer has shown what there is, or has asked for it.
     pub(super) fn heard(&mut self, heard: Heard) {
         self.asked &= !heard.shown;
-        self.owes |= heard.asked;
+        self.owes.progress |= heard.asked;
         self.peer_waits = heard.waits;
-        self.answer = heard.answer.or(self.answer);
+        self.owes.answer = heard.answer.or(self.owes.answer);
         heard.permits.into_iter().for_each(|granted| self.asking.answered(granted));
     }
 
@@ -324,12 +332,12 @@ impl Outgoing {
         let wishes = self.asking.is_due() && self.segments.is_empty();
         // A peer that waits and is shown little at a time sends little at a time.
         let has_read_all = why != Why::Turn || now.taken == mirror.received();
-        let waits = self.owes || peer_waits && (read != 0 || accepted != 0);
+        let waits = self.owes.progress || peer_waits && (read != 0 || accepted != 0);
         let mut due = now.wants_room != before.wants_room
             || self.told.is_stale()
             || asks
             || wishes
-            || self.answer.is_some()
+            || self.owes.answer.is_some()
             || waits && has_read_all
             || read >= if frames { part / 2 } else { part }
             || accepted >= ACCEPTED_UNSHOWN_MAX;
@@ -348,10 +356,10 @@ impl Outgoing {
         let mut progress = self.told.show(now, back, |slab| mirror.returned(slab));
         progress.asks = asks;
         progress.wish = if wishes { self.asking.next() } else { None };
-        progress.answer = self.answer.take();
+        progress.answer = self.owes.answer.take();
         self.asked |= asks;
         self.asks = false;
-        if std::mem::take(&mut self.owes) {
+        if std::mem::take(&mut self.owes.progress) {
             mirror.show(Shown { wants_room: self.peer_waits, ..peer });
         }
         Some(progress)

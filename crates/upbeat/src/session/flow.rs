@@ -232,14 +232,9 @@ impl Session {
     /// The request that lies open waits: in its place if it is short, else in its sender's buffer.
     pub(crate) fn keep_request(&self, head: &Head, now_ns: u64) -> Result<(), Fault> {
         let deadline = self.deadline_us(head).map(|had| (now_ns, had));
-        let mut body = self.take_body(head)?;
+        let (body, charge) = self.lent.charged(self.take_body(head)?);
         let len = body.input().remaining();
-        let quota = self.quota.as_ref().filter(|_| body.copied() != 0);
-        let charge = quota.map(|quota| quota.take(body.copied() as u64));
-        if let Some(None) = charge {
-            body = Body::Lost(len);
-        }
-        let kept = Kept { head: *head, body, _charge: charge.flatten(), deadline };
+        let kept = Kept { head: *head, body, _charge: charge, deadline };
         let inbound = self.core.inbound();
         if let Some(at) = head.flags.offset_of(Flags::GRANTED) {
             let number = self.carrier.lanes.reader().read_word(at as usize);

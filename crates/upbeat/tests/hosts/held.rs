@@ -227,7 +227,8 @@ fn a_session_that_is_resumed_is_charged_once() {
     // Both rings, and a slab of each kind that the calls use: not twice as much.
     beside("once", 4 * MIB, |at, shared| {
         let proxy = Proxy::to(at);
-        let node = client_that(&directory, |builder| builder.resume_within(Duration::from_secs(20)));
+        let node =
+            client_that(&directory, |builder| builder.resume_within(Duration::from_secs(20)));
         node.block_on(async {
             let hoard: HoardClient = node.connect(&format!("once@{}", proxy.at)).await.unwrap();
             proxy.break_often(30, 11);

@@ -77,7 +77,8 @@ impl Incoming {
 
     /// The connection is gone: forgets what of a record has come, and segments that no frame has named.
     pub(in super::super) fn forget(&mut self) {
-        (self.buffer, self.start, self.end, self.charge) = (Vec::new(), 0, 0, None);
+        (self.buffer, self.start, self.end) = (Vec::new(), 0, 0);
+        self.taken.buffer = None;
         self.granting.forget();
         self.filling = None;
         self.segments.clear();

@@ -44,7 +44,7 @@ impl Outgoing {
         self.sent = 0;
         (self.bulk, self.lent) = (None, None);
         (self.goes_on, self.broken) = (false, false);
-        self.answer = None;
+        self.owes.answer = None;
         self.asking.again();
     }
 
