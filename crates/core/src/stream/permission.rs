@@ -74,7 +74,7 @@ const PASSED_MAX: u32 = 8;
 ///
 /// let (mut asking, wish) = (Asking::default(), Wish::ring(65_536));
 /// assert_eq!(asking.permission(wish), Permission::Awaited);
-/// assert_eq!(asking.next(), Some(wish));
+/// assert_eq!(asking.show(), Some(wish));
 /// asking.answered(true);
 /// assert_eq!(asking.permission(wish), Permission::Granted);
 /// asking.announced();
@@ -131,7 +131,7 @@ impl Asking {
     }
 
     /// Returns the wish that is shown now, if one is to be.
-    pub fn next(&mut self) -> Option<Wish> {
+    pub fn show(&mut self) -> Option<Wish> {
         let State::Wanted(wish) = self.state else { return None };
         self.state = if wish == Wish::NONE { State::Idle } else { State::Shown(wish) };
         Some(wish)
@@ -242,7 +242,7 @@ mod tests {
         let mut asking = Asking::default();
         assert_eq!(asking.permission(RING), Permission::Awaited);
         assert_eq!(asking.permission(SLAB), Permission::Awaited, "one at a time");
-        assert_eq!((asking.next(), asking.next()), (Some(RING), None));
+        assert_eq!((asking.show(), asking.show()), (Some(RING), None));
         assert_eq!(asking.permission(RING), Permission::Awaited);
         assert!(!asking.is_due() && !asking.has_news());
         asking.answered(false);
@@ -250,7 +250,7 @@ mod tests {
         asking.was_heard();
         assert_eq!(asking.permission(RING), Permission::Declined);
         assert_eq!(asking.permission(RING), Permission::Awaited, "there may be room by now");
-        assert_eq!(asking.next(), Some(RING));
+        assert_eq!(asking.show(), Some(RING));
         asking.answered(true);
         asking.answered(false);
         assert_eq!(asking.permission(RING), Permission::Granted, "the second answers nothing");
@@ -260,7 +260,7 @@ mod tests {
     fn what_was_granted_and_not_used_makes_way_in_the_end() {
         let mut asking = Asking::default();
         asking.permission(RING);
-        asking.next();
+        asking.show();
         asking.answered(true);
         asking.was_heard();
         for _ in 0..PASSED_MAX {
@@ -269,10 +269,10 @@ mod tests {
         }
         assert_eq!(asking.permission(RING), Permission::Granted);
         assert_eq!(asking.permission(SLAB), Permission::Awaited);
-        assert_eq!(asking.next(), Some(SLAB));
+        assert_eq!(asking.show(), Some(SLAB));
         asking.answered(true);
         asking.withdraw();
-        assert_eq!((asking.next(), asking.next()), (Some(Wish::NONE), None));
+        assert_eq!((asking.show(), asking.show()), (Some(Wish::NONE), None));
         assert_eq!(asking.permission(SLAB), Permission::Awaited);
     }
 
@@ -280,12 +280,12 @@ mod tests {
     fn another_connection_asks_again_what_has_no_answer() {
         let mut asking = Asking::default();
         asking.permission(SLAB);
-        asking.next();
+        asking.show();
         asking.again();
-        assert_eq!(asking.next(), Some(SLAB));
+        assert_eq!(asking.show(), Some(SLAB));
         asking.answered(true);
         asking.again();
-        assert_eq!((asking.next(), asking.permission(SLAB)), (None, Permission::Granted));
+        assert_eq!((asking.show(), asking.permission(SLAB)), (None, Permission::Granted));
     }
 
     #[test]

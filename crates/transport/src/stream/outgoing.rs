@@ -355,7 +355,7 @@ impl Outgoing {
         }
         let mut progress = self.told.show(now, back, |slab| mirror.returned(slab));
         progress.asks = asks;
-        progress.wish = if wishes { self.asking.next() } else { None };
+        progress.wish = if wishes { self.asking.show() } else { None };
         progress.answer = self.owes.answer.take();
         self.asked |= asks;
         self.asks = false;
