@@ -2,12 +2,13 @@
 //!
 //! Items and counters are declared here once, each with its sentence. A [`Bill`] is an amount for
 //! every item; it adds, subtracts, compares and prints. Which phases a primitive's way has is said
-//! in [`way`], what two sides took of one message is put together in [`taken`], how samples become a bill in [`collected`], what was bet and lost in [`bet`]. Who
+//! in [`way`], what two sides took of one message is put together in [`taken`], how samples become a bill in [`collected`], what was bet and lost in [`bet`], by how much clocks of two hosts differ in [`clock`]. Who
 //! takes the stamps, where they lie and how they are shown is left to others. The invariant: this
 //! is the only list of items and of counters; the place of a variant in it is its index wherever
 //! they stand in an array.
 
 pub mod bet;
+pub mod clock;
 pub mod way;
 pub mod taken;
 pub mod collected;
