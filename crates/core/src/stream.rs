@@ -26,6 +26,8 @@
 //!            then these bytes
 //! refusal    word 0   byte 1  0x83      bytes 4-7  bytes that follow: a refusal's record
 //! end        word 0   byte 1  0x84
+//! clock      word 0   byte 1  0x85      byte 2     bit 0 the sender asks for one in return
+//!            words 1 to 3  its time stamps: sent, echo, heard
 //! ```
 //!
 //! All bytes that are not named are 0, and words are little-endian. Reading and writing sockets, and what a
@@ -42,6 +44,7 @@ pub use self::ledger::Ledger;
 pub use self::permission::{Asking, Granting, NoRoom, Permission, Wish};
 pub use self::told::{Told, Words};
 
+use crate::bill::clock::Timestamps;
 use crate::fault::Rule;
 use crate::frame::Kind;
 use crate::hello::{Parsed, Segment};
@@ -61,6 +64,7 @@ const SEGMENT: u8 = 0x81;
 const BUFFER: u8 = 0x82;
 const REFUSAL: u8 = 0x83;
 const END: u8 = 0x84;
+const CLOCK: u8 = 0x85;
 
 const TAKEN: u64 = 1 << SPAN_SHIFT;
 const ACCEPTED: u64 = 2 << SPAN_SHIFT;
@@ -107,6 +111,13 @@ pub enum Head {
     },
     /// The sender ends the session. A connection that ends without this is broken.
     End,
+    /// What the sender says of its counter.
+    Clock {
+        /// Whether the receiver is to say the same of its own, with the next that it sends.
+        asks: bool,
+        /// The time stamps.
+        stamps: Timestamps,
+    },
 }
 
 /// Bytes of a buffer of the sender's.
@@ -278,6 +289,12 @@ pub fn write_end(out: &mut Vec<u8>) {
     push(out, u64::from(END) << KIND_SHIFT);
 }
 
+/// Appends what the sender says of its counter, and whether it asks the same of the receiver.
+pub fn write_clock(asks: bool, stamps: Timestamps, out: &mut Vec<u8>) {
+    push(out, u64::from(CLOCK) << KIND_SHIFT | u64::from(asks) << SPAN_SHIFT);
+    [stamps.sent, stamps.echo, stamps.heard].into_iter().for_each(|word| push(out, word));
+}
+
 /// The head of the record at the front of the bytes that have come so far, and how many bytes it takes; or
 /// the rule that they break.
 #[inline]
@@ -358,6 +375,13 @@ fn parse_rare(first: u64, bytes: &[u8]) -> Result<Parsed<Head>, Rule> {
         END => {
             zero(first & !(0xff << KIND_SHIFT))?;
             Ok(Parsed::Complete(Head::End, WORD))
+        }
+        CLOCK if !whole(4 * WORD) => more(4 * WORD),
+        CLOCK => {
+            zero(first & !(1 << SPAN_SHIFT | 0xff << KIND_SHIFT))?;
+            let [sent, echo, heard] = [1, 2, 3].map(|at| word(bytes, at * WORD));
+            let (asks, stamps) = (first >> SPAN_SHIFT != 0, Timestamps { sent, echo, heard });
+            Ok(Parsed::Complete(Head::Clock { asks, stamps }, 4 * WORD))
         }
         kind => Err(Rule::RecordKind { kind }),
     }

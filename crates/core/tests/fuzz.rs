@@ -115,6 +115,7 @@ fn parse_streamed(bytes: &[u8]) -> bool {
             stream::write_refusal(bytes, &mut again);
         }
         stream::Head::End => stream::write_end(&mut again),
+        stream::Head::Clock { asks, stamps } => stream::write_clock(asks, stamps, &mut again),
     }
     check(again == bytes[..len])
 }

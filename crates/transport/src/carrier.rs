@@ -21,6 +21,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use upbeat_core::bill::clock::{Clock, Offset};
 use upbeat_core::hello::{Listening, Refusal, RefusalCode};
 use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_core::quota::Quota;
@@ -74,6 +75,10 @@ enum Way {
     },
 }
 
+/// The offset of the peer's clock is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoOffset;
+
 /// What a [pump](Carrier::pump) has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pumped {
@@ -108,11 +113,40 @@ impl Carrier {
     }
 
     /// A session with a node of another host, over a connection.
-    pub(crate) fn over_network(pipe: Pipe, peer: Peer, agreed: Option<Agreed>) -> Carrier {
+    /// The clock is the peer's, as far as the handshake has told of it; a side that has opened the session tells the
+    /// peer of its own at once.
+    pub(crate) fn over_network(
+        pipe: Pipe,
+        peer: Peer,
+        agreed: Option<Agreed>,
+        clock: Option<(Clock, bool)>,
+    ) -> Carrier {
         let kind = if pipe.is_plain() { Kind::Tcp } else { Kind::Tls };
         let carrier = Carrier::over_pipe(pipe, peer, None, kind);
         carrier.set_resumable(agreed.is_some());
+        if let (Way::Stream { stream, .. }, Some((clock, opened))) = (&carrier.way, clock) {
+            stream.set_clock(clock, opened);
+        }
         Carrier { agreed, ..carrier }
+    }
+
+    /// How to translate the peer's time stamps into our ticks, where they are another host's; `Err` where that is
+    /// not known.
+    pub fn offset(&self) -> Result<Option<Offset>, NoOffset> {
+        match &self.way {
+            Way::Stream { stream, .. } if self.peer.at.is_some() => {
+                stream.offset().map(Some).ok_or(NoOffset)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// A message that is sampled was written: what goes out with it says the time, and asks the peer's. Between
+    /// processes of a host nothing does.
+    pub fn ask_clock(&self) {
+        if let Way::Stream { stream, .. } = &self.way {
+            stream.ask_clock();
+        }
     }
 
     /// What both sides have agreed upon, where the session outlives its connection.

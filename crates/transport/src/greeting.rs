@@ -18,11 +18,13 @@ use rustix::io::Errno;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use upbeat_core::bill::clock::{Clock, Timestamps};
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::{Hello, Networked, Parsed, Record, Refusal, RefusalCode, Ticket};
 use upbeat_core::limits::REMOTE_HANDSHAKE_MS_MAX;
 use upbeat_core::name::NodeName;
 use upbeat_core::resume::Agreed;
+use upbeat_memory::ticks::{ticks, ticks_per_second};
 
 pub use resuming::{ResumeError, Resuming};
 
@@ -43,6 +45,8 @@ pub(crate) struct Greeting {
     heard_ms: Option<u64>,
     /// Milliseconds for which this side keeps the session when its connection is gone.
     resume_ms: u32,
+    /// The peer's counter, as far as it is known.
+    clock: Option<Clock>,
 }
 
 /// What has become of a handshake.
@@ -150,10 +154,20 @@ impl Greeting {
             Role::Listener { .. } => None,
         };
         let peer = Whom { name, pid: None, at: Some(at) };
-        let (read, write) = (Vec::new(), Vec::new());
-        let (started_ms, heard_ms) = (now_ms, None);
-        let resume_ms = 0;
-        Greeting { us, role, state, pipe, peer, at, read, write, started_ms, heard_ms, resume_ms }
+        Greeting {
+            us,
+            role,
+            state,
+            pipe,
+            peer,
+            at,
+            read: Vec::new(),
+            write: Vec::new(),
+            started_ms: now_ms,
+            heard_ms: None,
+            resume_ms: 0,
+            clock: None,
+        }
     }
 
     /// Keeps the session for so many milliseconds when its connection is gone, if the peer does too.
@@ -318,6 +332,11 @@ impl Greeting {
             session: self.us.session as u64,
             position: again.map_or(0, |again| again.position),
             resume_ms: self.resume_ms,
+            pace: ticks_per_second(),
+            stamps: match &self.clock {
+                None => Timestamps { sent: ticks(), ..Timestamps::default() },
+                Some(clock) => clock.stamps(ticks()),
+            },
             ticket: again.map(|again| again.ticket),
         }
     }
@@ -401,7 +420,8 @@ impl Greeting {
             incarnation,
             session,
         };
-        Carrier::over_network(self.pipe, peer, agreed)
+        let opened = matches!(self.role, Role::Caller { .. });
+        Carrier::over_network(self.pipe, peer, agreed, self.clock.map(|clock| (clock, opened)))
     }
 
     /// The connection cannot go on: says why, as far as that is known.

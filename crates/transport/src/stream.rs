@@ -9,14 +9,18 @@
 
 mod pipe;
 
+mod clock;
+
 mod incoming;
 
 mod outgoing;
 
 use crate::heard::{BellFault, Drained, OwnSegment};
+use clock::PeerClock;
 use incoming::{Incoming, READ_BYTES};
 use outgoing::Outgoing;
 use std::cell::{Cell, Ref, RefCell};
+use upbeat_core::bill::clock::{Clock, Offset};
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::{Record, Refusal};
 use upbeat_core::quota::Quota;
@@ -48,6 +52,8 @@ pub(crate) struct Stream {
     mirror: Mirror,
     outgoing: RefCell<Outgoing>,
     incoming: RefCell<Incoming>,
+    /// The peer's clock, where it is another host's.
+    clock: RefCell<Option<PeerClock>>,
     /// Whether something has come since [`Stream::is_fresh`] was asked.
     fresh: Cell<bool>,
     /// How far the owner had read when something was last looked for.
@@ -65,6 +71,7 @@ impl Stream {
             mirror,
             outgoing: RefCell::default(),
             incoming: RefCell::default(),
+            clock: RefCell::default(),
             fresh: Cell::new(false),
             read: Cell::new(u64::MAX),
         };
@@ -77,7 +84,10 @@ impl Stream {
         let (mut incoming, mut outgoing) = (self.incoming.borrow_mut(), self.outgoing.borrow_mut());
         outgoing.heard(incoming.heard());
         match &*self.pipe.borrow() {
-            Some(pipe) => outgoing.push(pipe, &self.mirror, incoming.slabs(), why),
+            Some(pipe) => {
+                let clock = &mut *self.clock.borrow_mut();
+                outgoing.push(pipe, &self.mirror, incoming.slabs(), clock, why)
+            }
             None => true,
         }
     }
@@ -109,7 +119,8 @@ impl Stream {
     fn pull(&self) -> bool {
         let pipe = self.pipe.borrow();
         let Some(pipe) = &*pipe else { return false };
-        let came = self.incoming.borrow_mut().pull(pipe, &self.mirror);
+        let clock = &mut *self.clock.borrow_mut();
+        let came = self.incoming.borrow_mut().pull(pipe, &self.mirror, clock);
         if came {
             self.fresh.set(true);
         }
@@ -162,12 +173,31 @@ impl Stream {
         let pipe = self.pipe.borrow();
         let Some(pipe) = &*pipe else { return };
         let mut incoming = self.incoming.borrow_mut();
-        while incoming.pull(pipe, &self.mirror) && !incoming.has_ended() {}
+        let clock = &mut *self.clock.borrow_mut();
+        while incoming.pull(pipe, &self.mirror, clock) && !incoming.has_ended() {}
     }
 
     /// Whether the session outlives a connection that breaks.
     pub(crate) fn set_resumable(&self, resumable: bool) {
         self.incoming.borrow_mut().set_resumable(resumable);
+    }
+
+    /// The peer is on another host, of whose clock the handshake has told so much. A side that has opened the session
+    /// says in its first bytes when the peer's word came, so that the peer knows as much.
+    pub(crate) fn set_clock(&self, clock: Clock, opened: bool) {
+        self.clock.replace(Some(PeerClock::new(clock, opened)));
+    }
+
+    /// How to translate the peer's time stamps, if that is known.
+    pub(crate) fn offset(&self) -> Option<Offset> {
+        self.clock.borrow().as_ref()?.offset()
+    }
+
+    /// What goes out next says the time, and asks the peer's.
+    pub(crate) fn ask_clock(&self) {
+        if let Some(clock) = &mut *self.clock.borrow_mut() {
+            clock.ask();
+        }
     }
 
     /// Whether there is no connection, and the session waits for another.

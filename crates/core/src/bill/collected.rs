@@ -69,6 +69,8 @@ pub struct Collected {
     /// From beginning to end of messages with a stamp more.
     thrice: Kept<f64>,
     stories: Kept<Story>,
+    /// By how much stories may be wrong about what is on the wire, where they are of two clocks.
+    doubts: Kept<f64>,
 }
 
 /// The last of many.
@@ -100,8 +102,8 @@ impl Collected {
         let ns_per_tick = 1e9 / ticks_per_second.max(1) as f64;
         let pairs = (0..way.points()).map(|_| Kept::new(PAIRS_MAX)).collect();
         let [marked, waiting, thrice] = [(); 3].map(|()| Kept::new(PAIRS_MAX));
-        let stories = Kept::new(STORIES_MAX);
-        Collected { way, ns_per_tick, pairs, marked, waiting, thrice, stories }
+        let (stories, doubts) = (Kept::new(STORIES_MAX), Kept::new(STORIES_MAX));
+        Collected { way, ns_per_tick, pairs, marked, waiting, thrice, stories, doubts }
     }
 
     /// The way of these messages.
@@ -153,6 +155,11 @@ impl Collected {
             Manner::Marked | Manner::Whole => self.marked.push(nanoseconds),
         }
         Ok(())
+    }
+
+    /// Notes that the stamps of a story are of two clocks, and may be wrong by so many ticks against each other.
+    pub fn doubt(&mut self, ticks: u64) {
+        self.doubts.push(ticks as f64 * self.ns_per_tick);
     }
 
     /// How many pairs and stories there are.
@@ -229,6 +236,7 @@ impl Collected {
             whole: Charged { mean: means.iter().sum(), spread: Spread::of(totals) },
             stamp,
             mark: self.mark(),
+            doubt: mean(self.doubts.values.iter().copied()),
         })
     }
 
@@ -370,6 +378,9 @@ pub struct Breakdown {
     pub stamp: f64,
     /// The time that a marked message took longer than another. No phase includes it.
     pub mark: f64,
+    /// By so much what is charged to the wire in one direction may be wrong, and as much in the other the other
+    /// way round.
+    pub doubt: f64,
 }
 
 impl Breakdown {

@@ -2,9 +2,11 @@
 //!
 //! Each side takes the stamps of its own points. One side then sends what it has to the other,
 //! where the message is billed: the caller of a call, the receiver of a one-way message.
-//! The stamps of the peer are its word. Invariant: a finished sample never goes backwards, and
+//! The stamps of the peer are its word; those of another host are translated into our ticks as they come, which is
+//! certain to a number of ticks, the doubt. Invariant: a finished sample never goes backwards, and
 //! no stamp of the peer's lies behind a later one of ours.
 
+use super::clock::Offset;
 use super::way::{Happened, Manner, POINTS_MAX, Point, Way};
 use crate::fault::Rule;
 use crate::limits::{LOCK_NAME_BYTES_MAX, STAMPS_BYTES_MAX};
@@ -14,6 +16,8 @@ use crate::limits::{LOCK_NAME_BYTES_MAX, STAMPS_BYTES_MAX};
 pub struct Taken {
     /// The events that happened to the message besides.
     pub happened: Happened,
+    /// By how many ticks the peer's stamps may all be too early, or all too late.
+    pub doubt: u64,
     points: u32,
     stamps: [u64; POINTS_MAX],
 }
@@ -37,7 +41,7 @@ impl Taken {
     /// None yet.
     #[inline]
     pub const fn new() -> Taken {
-        Taken { happened: Happened(0), points: 0, stamps: [0; POINTS_MAX] }
+        Taken { happened: Happened(0), doubt: 0, points: 0, stamps: [0; POINTS_MAX] }
     }
 
     /// Notes when the message passed a point. A second time takes the first one's place.
@@ -61,6 +65,7 @@ impl Taken {
     pub const fn clear(&mut self) {
         self.points = 0;
         self.happened = Happened(0);
+        self.doubt = 0;
     }
 
     /// When it passed the point at this place of its way, if that was noted.
@@ -81,12 +86,54 @@ impl Taken {
     /// Takes over the peer's stamps of the points that were not ours to take.
     pub fn join(&mut self, peer: &Taken) {
         self.happened = self.happened.with(peer.happened);
+        self.doubt = self.doubt.max(peer.doubt);
         for point in 0..POINTS_MAX {
             let bit = 1 << point;
             if peer.points & bit != 0 && self.points & bit == 0 {
                 self.points |= bit;
                 self.stamps[point] = peer.stamps[point];
             }
+        }
+    }
+
+    /// Translates the stamps of a peer of another host into our ticks.
+    pub fn translate(&mut self, offset: &Offset) {
+        for point in (0..POINTS_MAX).filter(|point| self.points & 1 << point != 0) {
+            let (stamp, doubt) = offset.ours(self.stamps[point]);
+            self.stamps[point] = stamp;
+            self.doubt = self.doubt.max(doubt);
+        }
+    }
+
+    /// Moves the peer's stamps of a whole story, all alike, between those of ours that they must lie between: to the
+    /// middle of where they can be. What is left of the doubt is the distance to either end.
+    pub fn fit(&mut self, billed: Billed) {
+        if self.doubt == 0 {
+            return;
+        }
+        let (peers, before, after) = match billed {
+            Billed::Here => {
+                let peers = Point::WokeThere.index()..Point::WokeHere.index();
+                (peers, self.at(Point::Published), self.at(Point::NoticedHere))
+            }
+            Billed::There => (0..Point::WokeThere.index(), None, self.at(Point::NoticedThere)),
+        };
+        // A node may have woken long before it saw the message.
+        let seen = peers.clone().filter(|point| *point != Point::WokeThere.index());
+        let seen = seen.filter_map(|point| self.at_index(point)).map(i128::from);
+        let (Some(first), Some(last)) = (seen.clone().min(), seen.max()) else { return };
+        let doubt = i128::from(self.doubt);
+        let least = before.map_or(-doubt, |before| (i128::from(before) - first).max(-doubt));
+        let most = after.map_or(doubt, |after| (i128::from(after) - last).min(doubt));
+        if least > most {
+            // What its peer says cannot be: each stamp is held for itself.
+            return;
+        }
+        let by = (least + most) / 2;
+        self.doubt = ((most - least) / 2 + 1) as u64;
+        for point in peers.filter(|point| self.points & 1 << point != 0) {
+            let moved = i128::from(self.stamps[point]) + by;
+            self.stamps[point] = moved.clamp(0, i128::from(u64::MAX)) as u64;
         }
     }
 

@@ -14,8 +14,8 @@
 
 use super::Item;
 
-/// Where a phase happens. Clocks of different hosts are never compared: what is on the wire is then
-/// known only as a sum of both directions.
+/// Where a phase happens. Between hosts what is on the wire is known as well as the offset of their clocks is; the sum
+/// of both directions is certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
     /// At the node where the message begins.
@@ -279,6 +279,16 @@ impl Manner {
     #[inline]
     pub const fn waits(self) -> bool {
         self.marks() || matches!(self, Manner::Waiting)
+    }
+
+    /// Whether a stamp of one side's clock is compared with one of the other's, in a message of this way of which only
+    /// two points are stamped. Between hosts that says little.
+    pub const fn compares(self, way: &Way) -> bool {
+        let is_whole = matches!(self, Manner::Whole);
+        let ends_there = way.points() <= Point::Done.index();
+        let theirs =
+            if ends_there { u32::MAX << Point::WokeThere as u32 } else { Manner::POINTS_THERE };
+        !is_whole && self.points() & theirs != 0
     }
 
     /// The points that are stamped there, a bit each.

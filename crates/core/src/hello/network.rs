@@ -3,6 +3,7 @@
 //! [`resume`](crate::resume) and the runtime decide which caller may resume which session. The invariant: a record
 //! that was parsed is written again as the same bytes.
 
+use crate::bill::clock::Timestamps;
 use crate::fault::Rule;
 use crate::record::Fields;
 use alloc::vec::Vec;
@@ -66,6 +67,10 @@ pub struct Networked {
     pub position: u64,
     /// Milliseconds for which the sender keeps the session when its connection is gone; 0 if not at all.
     pub resume_ms: u32,
+    /// The pace of the sender's counter, in ticks per second.
+    pub pace: u64,
+    /// What the sender says of its counter.
+    pub stamps: Timestamps,
     /// Of a caller, the session that is to go on over this connection; of a listener, what its caller
     /// shows for that later. Without a ticket the session ends with its connection.
     pub ticket: Option<Ticket>,
@@ -76,6 +81,10 @@ impl Networked {
         out.extend_from_slice(&self.session.to_le_bytes());
         out.extend_from_slice(&self.position.to_le_bytes());
         out.extend_from_slice(&self.resume_ms.to_le_bytes());
+        let Timestamps { sent, echo, heard } = self.stamps;
+        for word in [self.pace, sent, echo, heard] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
         out.push(u8::from(self.ticket.is_some()));
         if let Some(ticket) = &self.ticket {
             ticket.write(out);
@@ -86,6 +95,9 @@ impl Networked {
         let session = fields.u64("number of the session")?;
         let position = fields.u64("position")?;
         let resume_ms = fields.u32("milliseconds of a break")?;
+        let pace = fields.u64("pace of a counter")?;
+        let mut stamp = || fields.u64("time stamp");
+        let stamps = Timestamps { sent: stamp()?, echo: stamp()?, heard: stamp()? };
         let field = "ticket";
         let ticket = match fields.u8(field)? {
             0 => None,
@@ -93,6 +105,6 @@ impl Networked {
             _ => return Err(Rule::RecordField { field }),
         };
         fields.end()?;
-        Ok(Networked { session, position, resume_ms, ticket })
+        Ok(Networked { session, position, resume_ms, pace, stamps, ticket })
     }
 }

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::bill::clock::Timestamps;
 use crate::limits::{ERROR_TEXT_BYTES_MAX, SESSIONS_PER_NODE_MAX};
 use core::net::SocketAddr;
 use core::num::NonZeroU64;
@@ -49,13 +50,29 @@ fn record() -> impl Strategy<Value = Record> {
             .prop_map(|(generation, bytes)| { Record::Segment(Segment { generation, bytes }) }),
         any::<u64>().prop_map(|session| Record::Stream(Streamed { session })),
         any::<u64>().prop_map(|session| Record::Joined(Streamed { session })),
-        (any::<(u64, u64, u32)>(), prop::option::of(any::<(u64, u64, [u8; 16])>())).prop_map(
-            |((session, position, resume_ms), ticket)| {
-                let ticket =
-                    ticket.map(|(session, incarnation, key)| Ticket { session, incarnation, key });
-                Record::Network(Networked { session, position, resume_ms, ticket })
-            }
-        ),
+        (
+            any::<(u64, u64, u32)>(),
+            any::<[u64; 4]>(),
+            prop::option::of(any::<(u64, u64, [u8; 16])>())
+        )
+            .prop_map(
+                |((session, position, resume_ms), [pace, sent, echo, heard], ticket)| {
+                    let ticket = ticket.map(|(session, incarnation, key)| Ticket {
+                        session,
+                        incarnation,
+                        key,
+                    });
+                    let stamps = Timestamps { sent, echo, heard };
+                    Record::Network(Networked {
+                        session,
+                        position,
+                        resume_ms,
+                        pace,
+                        stamps,
+                        ticket,
+                    })
+                }
+            ),
     ]
 }
 

@@ -49,6 +49,10 @@ fn samples() -> Vec<(Head, Vec<u8>)> {
     add(Head::Buffer(chunk), &|out| write_chunk(chunk, out));
     add(Head::Refusal { bytes: 99 }, &|out| write_refusal(99, out));
     add(Head::End, &write_end);
+    let stamps = Timestamps { sent: u64::MAX, echo: 1, heard: 1 << 60 };
+    for asks in [false, true] {
+        add(Head::Clock { asks, stamps }, &|out| write_clock(asks, stamps, out));
+    }
     samples
 }
 
@@ -83,7 +87,7 @@ fn what_is_out_of_its_bounds_is_refused() {
     };
     let kind = |kind: u8| u64::from(kind) << KIND_SHIFT;
     assert_eq!(of(&[kind(0x7f)]), Rule::RecordKind { kind: 0x7f });
-    assert_eq!(of(&[kind(0x85)]), Rule::RecordKind { kind: 0x85 });
+    assert_eq!(of(&[kind(0x86)]), Rule::RecordKind { kind: 0x86 });
     // A call in two slots that needs one, or in none.
     for span in [0, 2, 0xffff] {
         let words = [kind(1) | span << SPAN_SHIFT | 8 << LEN_SHIFT, 0, 0];

@@ -9,15 +9,21 @@ use crate::carrier::{Carrier, Connection};
 use crate::home::random;
 use rustix::io::Errno;
 use std::fmt;
+use upbeat_core::bill::clock::Clock;
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::{Networked, Record, RefusalCode, Ticket};
 use upbeat_core::name::NodeName;
 use upbeat_core::resume::{self, Agreed};
+use upbeat_memory::ticks::{ticks, ticks_per_second};
 
 impl Greeting {
     /// The peer has said its side of the session.
     pub(super) fn meet(&mut self, incarnation: u64, said: Networked) -> Result<State, OpenError> {
         let (session, said_ms) = (said.session, [self.resume_ms, said.resume_ms]);
+        self.clock = Clock::new(ticks_per_second(), said.pace);
+        if let Some(clock) = &mut self.clock {
+            clock.heard(said.stamps, ticks());
+        }
         match (&self.role, said.ticket) {
             (Role::Listener { .. }, Some(_)) => Ok(State::Asked { incarnation, said }),
             (Role::Listener { .. }, None) => {

@@ -9,6 +9,7 @@ mod again;
 
 mod held;
 
+use super::clock::PeerClock;
 use super::pipe::Pipe;
 use crate::heard::{BellFault, Segment};
 use again::Ending;
@@ -158,7 +159,12 @@ impl Incoming {
     }
 
     /// Takes in what has come. Returns whether anything has.
-    pub(super) fn pull(&mut self, pipe: &Pipe, mirror: &Mirror) -> bool {
+    pub(super) fn pull(
+        &mut self,
+        pipe: &Pipe,
+        mirror: &Mirror,
+        clock: &mut Option<PeerClock>,
+    ) -> bool {
         let mut came = false;
         for _ in 0..READS_MAX {
             if self.has_ended() {
@@ -168,7 +174,7 @@ impl Incoming {
                 Ok(Read::Nothing) => return came,
                 Ok(Read::End) => self.ending.cut(None),
                 Ok(Read::Came { all }) => {
-                    if let Err(rule) = self.take(mirror) {
+                    if let Err(rule) = self.take(mirror, clock) {
                         self.ending.fail(BellFault::Rule(rule));
                     }
                     if self.filling.is_some() {
@@ -233,7 +239,7 @@ impl Incoming {
     }
 
     /// Takes every record that is whole.
-    fn take(&mut self, mirror: &Mirror) -> Result<(), Rule> {
+    fn take(&mut self, mirror: &Mirror, clock: &mut Option<PeerClock>) -> Result<(), Rule> {
         loop {
             self.fill(mirror)?;
             if self.filling.is_some() {
@@ -289,6 +295,10 @@ impl Incoming {
                 Head::End => {
                     self.ending.close();
                     return Ok(());
+                }
+                // Who shares our counter, or has none that can be, is not asked.
+                Head::Clock { asks, stamps } => {
+                    clock.iter_mut().for_each(|clock| clock.heard(asks, stamps));
                 }
             }
             self.start += len;

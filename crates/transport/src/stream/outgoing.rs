@@ -7,6 +7,7 @@
 mod again;
 
 use super::Why;
+use super::clock::PeerClock;
 use super::incoming::{Heard, PeerSlabs};
 use super::pipe::Pipe;
 use rustix::io::Errno;
@@ -159,6 +160,7 @@ impl Outgoing {
         pipe: &Pipe,
         mirror: &Mirror,
         slabs: &PeerSlabs,
+        clock: &mut Option<PeerClock>,
         why: Why,
     ) -> bool {
         self.goes_on = false;
@@ -170,7 +172,7 @@ impl Outgoing {
             if !self.is_encoded() {
                 self.encoded.clear();
                 self.sent = 0;
-                self.encode(mirror, slabs, why);
+                self.encode(mirror, slabs, clock, why);
                 if !self.is_encoded() {
                     return true;
                 }
@@ -210,10 +212,21 @@ impl Outgoing {
     }
 
     /// Encodes what comes next, up to the bytes of a buffer, which go behind it.
-    fn encode(&mut self, mirror: &Mirror, slabs: &PeerSlabs, why: Why) {
+    fn encode(
+        &mut self,
+        mirror: &Mirror,
+        slabs: &PeerSlabs,
+        clock: &mut Option<PeerClock>,
+        why: Why,
+    ) {
         let frames = mirror.has_more();
         if let Some(progress) = self.progress(mirror, slabs, why, frames) {
             progress.write(&mut self.encoded);
+        }
+        if let Some(clock) = clock.as_mut().filter(|clock| clock.is_due())
+            && (frames || !self.encoded.is_empty())
+        {
+            clock.write(&mut self.encoded);
         }
         while self.encoded.len() < STREAM_OUT_BYTES {
             if self.chunk() {

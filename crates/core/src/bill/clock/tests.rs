@@ -21,9 +21,13 @@ impl Counter {
 }
 
 fn counter() -> impl Strategy<Value = Counter> {
-    let paces = prop_oneof![Just(24_000_000_u64), Just(1_000_000_000), 1_900_000_000_u64..4_000_000_000];
-    (0..1_u64 << 60, paces, -90_i64..=90)
-        .prop_map(|(began, pace, fast_ppm)| Counter { began, pace, fast_ppm })
+    let paces =
+        prop_oneof![Just(24_000_000_u64), Just(1_000_000_000), 1_900_000_000_u64..4_000_000_000];
+    (0..1_u64 << 60, paces, -90_i64..=90).prop_map(|(began, pace, fast_ppm)| Counter {
+        began,
+        pace,
+        fast_ppm,
+    })
 }
 
 /// An exchange: nanoseconds before it, of the way there, of the peer's work, and of the way back.

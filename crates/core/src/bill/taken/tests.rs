@@ -1,4 +1,5 @@
 use super::*;
+use crate::bill::clock::{Clock, Timestamps};
 use crate::bill::way::{CALL, ONEWAY};
 use proptest::prelude::*;
 
@@ -70,6 +71,33 @@ fn a_pair_needs_both_stamps_and_where_a_node_wakes_three() {
 }
 
 #[test]
+fn stamps_of_another_host_are_moved_between_ours_and_keep_their_distances() {
+    let here = [(Point::Begun, 100), (Point::Published, 1_000), (Point::NoticedHere, 3_000)];
+    // They were translated, and are all too early by 600; 700 is what that is certain to.
+    let there = [(Point::WokeThere, 7), (Point::NoticedThere, 900), (Point::Replied, 1_500)];
+    let joined = |doubt: u64| {
+        let (mut ours, mut theirs) = (of(&here), of(&there));
+        theirs.doubt = doubt;
+        ours.join(&theirs);
+        ours.fit(Billed::Here);
+        (ours.at(Point::NoticedThere).unwrap(), ours.at(Point::Replied).unwrap(), ours.doubt)
+    };
+    // Between 100 later, behind our sending, and 700 later, which is the doubt.
+    assert_eq!(joined(700), (1_300, 1_900, 301));
+    // Between 100 and 1,500 later, where our hearing is.
+    assert_eq!(joined(1 << 40), (1_700, 2_300, 701));
+    // They cannot be: each is held for itself, as on one host.
+    assert_eq!(joined(50), (900, 1_500, 50));
+    assert_eq!(joined(0), (900, 1_500, 0));
+    let mut message = of(&[(Point::Begun, 500), (Point::Published, 800)]);
+    message.doubt = 100;
+    message.set(Point::NoticedThere, 750);
+    message.fit(Billed::There);
+    let at = |point| message.at(point).unwrap();
+    assert_eq!((at(Point::Begun), at(Point::Published), message.doubt), (425, 725, 26));
+}
+
+#[test]
 fn stamps_that_are_too_short_or_too_long_break_a_rule() {
     let taken = of(&[(Point::Ran, 5)]);
     let bytes = encoded(&taken, "accounts");
@@ -96,6 +124,7 @@ proptest! {
         peers in proptest::collection::vec(any::<u64>(), 28),
         which: u32,
         manner: u8,
+        offset in any::<[u64; 4]>(),
     ) {
         let mut taken = Taken::new();
         for (point, ticks) in ours {
@@ -104,9 +133,15 @@ proptest! {
         }
         let mut peer = Taken { points: which >> 4, ..Taken::new() };
         peer.stamps.copy_from_slice(&peers);
+        let mut clock = Clock::new(1_000_000_000, 3_000_000_000).unwrap();
+        let [sent, echo, heard, now] = offset;
+        clock.heard(Timestamps { sent, echo, heard }, now);
+        clock.offset().iter().for_each(|offset| peer.translate(offset));
         taken.join(&peer);
         let Some(manner) = Manner::from_byte(manner) else { return Ok(()) };
         for (way, billed) in [(CALL, Billed::Here), (ONEWAY, Billed::There)] {
+            let mut taken = taken.clone();
+            taken.fit(billed);
             let Some(stamps) = taken.finish(way, manner, billed) else { continue };
             match manner {
                 Manner::Whole => prop_assert!(stamps[..way.points()].is_sorted()),

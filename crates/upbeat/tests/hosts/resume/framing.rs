@@ -150,6 +150,10 @@ fn behind(head: &Head) -> usize {
         Head::Frame { payload, .. } => *payload as usize,
         Head::Buffer(chunk) => chunk.bytes as usize,
         Head::Refusal { bytes } => *bytes as usize,
-        Head::Padding { .. } | Head::Progress(_) | Head::Segment(_) | Head::End => 0,
+        Head::Padding { .. }
+        | Head::Progress(_)
+        | Head::Segment(_)
+        | Head::Clock { .. }
+        | Head::End => 0,
     }
 }
