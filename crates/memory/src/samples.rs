@@ -28,6 +28,9 @@ pub const LABEL: &str = "upbeat-samples";
 /// Words of stamps in a record.
 pub const STAMPS_MAX: usize = 28;
 
+/// The greatest doubt that a record has.
+pub const DOUBT_MAX: u64 = u64::MAX >> 16;
+
 /// Records that a page keeps.
 pub const RECORDS: usize = 2048;
 
@@ -90,6 +93,9 @@ pub struct Record {
     pub flags: u32,
     /// Another subject, or 0.
     pub note: u16,
+    /// By how many ticks stamps of one side may be too early or too late against those of the other; what is more
+    /// than [`DOUBT_MAX`] is that.
+    pub doubt: u64,
     /// The incarnation of the node at the other end.
     pub peer: u64,
     /// The stamps, in the order of the kind.
@@ -103,7 +109,7 @@ impl Record {
             | u64::from(self.kind) << 16
             | u64::from(self.rung) << 24
             | u64::from(self.flags) << 32;
-        words[NOTE_AT] = u64::from(self.note);
+        words[NOTE_AT] = u64::from(self.note) | self.doubt.min(DOUBT_MAX) << 16;
         words[PEER_AT] = self.peer;
         words[STAMPS_AT..].copy_from_slice(&self.stamps);
         words
@@ -118,6 +124,7 @@ impl Record {
             rung: (what >> 24) as u8,
             flags: (what >> 32) as u32,
             note: words[NOTE_AT] as u16,
+            doubt: words[NOTE_AT] >> 16,
             peer: words[PEER_AT],
             stamps: std::array::from_fn(|i| words[STAMPS_AT + i]),
         }
@@ -133,7 +140,8 @@ impl Record {
 /// let view = samples.view();
 /// let subject = samples.subject("Shop::buy").unwrap();
 /// let stamps = [0; STAMPS_MAX];
-/// let record = Record { subject, kind: 1, rung: 0, flags: 0, note: 0, peer: 8, stamps };
+/// let (kind, rung, flags, note, doubt, peer) = (1, 0, 0, 0, 0, 8);
+/// let record = Record { subject, kind, rung, flags, note, doubt, peer, stamps };
 /// samples.write(&record);
 /// assert_eq!(view.read(0), Some(record));
 /// assert_eq!(view.subject(subject).as_deref(), Some("Shop::buy"));

@@ -12,7 +12,8 @@ static ALLOCATOR: CountingAllocator = CountingAllocator::new();
 fn a_sample_is_written_without_an_allocation() {
     let samples = Samples::heap("a/1", 7);
     let stamps = [1; STAMPS_MAX];
-    let record = Record { subject: 0, kind: 1, rung: 0, flags: 0, note: 0, peer: 8, stamps };
+    let (kind, rung, flags, note, doubt) = (1, 0, 0, 0, 0);
+    let record = Record { subject: 0, kind, rung, flags, note, doubt, peer: 8, stamps };
     // The threads of the test's own frame may allocate, though not always.
     let held = (0..20).any(|_| {
         let before = ALLOCATOR.allocations();

@@ -21,6 +21,7 @@ fn record(number: u64) -> Record {
         kind: 2,
         rung: number as u8,
         flags: number as u32,
+        doubt: 0,
         note: 0,
         peer: !number,
         stamps: std::array::from_fn(|i| number << 8 | i as u64),

@@ -385,6 +385,8 @@ pub(crate) struct Heard {
     pub(crate) found: u64,
     /// The stamp that its head carries.
     pub(crate) there: u64,
+    /// Whether that is of another host's counter.
+    pub(crate) elsewhere: bool,
     /// Whether the dispatcher had been busy.
     pub(crate) busy: bool,
     /// Whether the answer was copied before its future was polled.
@@ -402,7 +404,7 @@ impl Sample {
         ];
         points.into_iter().for_each(|(point, ticks)| self.known(point, ticks));
         let there = self.wants.points & Manner::POINTS_THERE;
-        if matches!(self.manner, Manner::Pair(_)) && there != 0 {
+        if matches!(self.manner, Manner::Pair(_)) && there != 0 && !heard.elsewhere {
             let stamp = whole_stamp(heard.there, heard.noticed.max(ticks()));
             self.taken.set_index(there.ilog2() as usize, stamp);
         }

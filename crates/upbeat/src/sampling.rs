@@ -151,7 +151,7 @@ impl Sampling {
 
     /// In which manner the message is to be sampled that was just counted, if it is, and whether
     /// it only warms up those behind it.
-    fn next(&self, way: &Way) -> Option<(Manner, bool)> {
+    fn next(&self, way: &Way, is_remote: bool) -> Option<(Manner, bool)> {
         if self.left() != 0 {
             return None;
         }
@@ -169,7 +169,9 @@ impl Sampling {
         if turn.is_multiple_of(2) {
             return Some((Manner::Whole, warms));
         }
-        way.pairs().nth(turn / 2 % way.pairs().count()).map(|pair| (pair, warms))
+        let pair = way.pairs().nth(turn / 2 % way.pairs().count())?;
+        let compares = is_remote && pair.compares(way);
+        Some((if compares { Manner::Whole } else { pair }, warms))
     }
 
     /// One message in so many is sampled.
@@ -209,13 +211,19 @@ impl Sampling {
 
     /// The sample that a message goes with which was just counted: the one with which it has waited, or one that
     /// begins, if one is due.
-    pub(crate) fn begin(&self, waited: Option<Box<Sample>>, way: &Way) -> Option<Box<Sample>> {
+    pub(crate) fn begin(
+        &self,
+        waited: Option<Box<Sample>>,
+        way: &Way,
+        session: &Session,
+    ) -> Option<Box<Sample>> {
         if let Some(mut sample) = waited {
             self.put_off();
             sample.at(Point::Roomed);
             return Some(sample);
         }
-        let (manner, warms) = self.next(way)?;
+        let (manner, warms) = self.next(way, session.is_remote())?;
+        session.carrier.ask_clock();
         let mut sample = self.sample(manner);
         sample.warms = warms;
         sample.begin();
@@ -314,7 +322,10 @@ impl Sampling {
         // A head is held against its kind's bounds when it is parsed.
         let payload = &mut payload[..head.len as usize];
         session.carrier.lanes.reader().read(0, payload);
-        let (taken, lock) = Taken::decode(payload).map_err(misbehaved)?;
+        let (mut taken, lock) = Taken::decode(payload).map_err(misbehaved)?;
+        if !session.translate(&mut taken) {
+            return Ok(Some(Counter::SamplesLost));
+        }
         let spare = || self.sample(Manner::Whole);
         let Some(half) = session.join_sample(head.call, (&taken, lock), spare) else {
             return Ok(None);
@@ -333,12 +344,18 @@ impl Sampling {
         self.bill(ONEWAY, Billed::There, session, half)
     }
 
-    fn bill(&self, way: &Way, billed: Billed, session: &Session, half: Half) -> Option<Counter> {
+    fn bill(
+        &self,
+        way: &Way,
+        billed: Billed,
+        session: &Session,
+        mut half: Half,
+    ) -> Option<Counter> {
         let mut counted = None;
         if !half.sample.warms {
+            half.sample.taken.fit(billed);
             let stamps = half.sample.taken.finish(way, half.sample.manner, billed);
-            let peer = &session.carrier.peer;
-            let write = |stamps| self.book.write(self.incarnation, peer, &half, (way, stamps));
+            let write = |stamps| self.book.write(self.incarnation, session, &half, (way, stamps));
             let is_written = stamps.is_some_and(write);
             counted = Some(if is_written { Counter::SamplesTaken } else { Counter::SamplesLost });
         }
@@ -393,94 +410,13 @@ fn take_answer<'s, D: Driver<'s>>(
     let (call, manner) = (head.call, manner.byte());
     let (woke, busy) = (sampling.woke.get(), sampling.was_busy());
     let checked = stamp(Point::CheckedHere);
-    let (found, stashed) = (0, false);
+    let found = 0;
     let session = driver.session();
-    session.set_heard(Heard { call, manner, woke, noticed, checked, found, there, busy, stashed });
+    let elsewhere = session.is_remote();
+    let stamps = Heard { call, manner, woke, noticed, checked, found, there, ..Heard::default() };
+    session.set_heard(Heard { elsewhere, busy, ..stamps });
     answer(driver, head, main, || session.set_found(stamp(Point::FoundHere)))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sampling(every: u32) -> Sampling {
-        Sampling::new(every, 7, Book::Own(Box::new(Pages::new(String::new(), false))))
-    }
-
-    #[test]
-    fn one_in_so_many_is_sampled_and_none_if_none_is_wanted() {
-        for every in [1, 2, 10, 1000] {
-            let sampling = self::sampling(every);
-            let messages = 2000 * every;
-            let sampled =
-                (0..messages).filter(|_| sampling.is_due() && sampling.next(CALL).is_some());
-            let sampled = sampled.count() as u32;
-            let about = if every == 1 { 2000..=2000 } else { 1600..=2400 };
-            assert!(about.contains(&sampled), "{sampled} of {messages}, one in {every}");
-        }
-        let sampling = self::sampling(0);
-        assert!(!(0..100_000).any(|_| sampling.is_due()));
-        sampling.set(1);
-        assert!(sampling.is_due() && sampling.next(CALL).is_some());
-    }
-
-    #[test]
-    fn samples_come_in_runs_and_their_first_ones_warm_up() {
-        let sampling = self::sampling(1000);
-        let mut due = 0;
-        while !sampling.is_due() {
-            due += 1;
-            assert!(due < 2 * 1000 * RUN, "a run must begin");
-        }
-        let run: Vec<_> = std::iter::from_fn(|| {
-            let sample = sampling.next(CALL)?;
-            sampling.is_due();
-            Some(sample)
-        })
-        .collect();
-        assert_eq!(run.len(), RUN as usize);
-        assert!(run.iter().all(|(manner, _)| *manner == run[0].0));
-        let warming = run.iter().take_while(|(_, warms)| *warms).count() as u32;
-        assert_eq!(warming, WARMING);
-    }
-
-    #[test]
-    fn samples_come_as_often_where_each_message_is_diverted() {
-        let sampling = self::sampling(10);
-        sampling.divert(true);
-        let sampled = (0..20_000).filter(|_| {
-            assert!(sampling.is_due());
-            sampling.next(CALL).is_some()
-        });
-        let sampled = sampled.count();
-        assert!((1600..=2400).contains(&sampled), "{sampled} of 20000, one in 10");
-        sampling.divert(false);
-        let due = (0..20_000).filter(|_| sampling.is_due() && sampling.next(CALL).is_some());
-        let due = due.count();
-        assert!((1600..=2400).contains(&due), "{due} of 20000, one in 10");
-    }
-
-    #[test]
-    fn a_message_that_has_a_sample_takes_nobodys_turn() {
-        let sampling = self::sampling(1);
-        assert!(sampling.is_due());
-        sampling.put_off();
-        assert!(sampling.is_due() && sampling.next(CALL).is_some());
-    }
-
-    #[test]
-    fn whole_stories_and_every_pair_have_their_turns() {
-        let sampling = self::sampling(1);
-        let mut manners = Vec::new();
-        let pairs = CALL.pairs().count();
-        for _ in 0..2 * RUN as usize * pairs {
-            assert!(sampling.is_due());
-            let (manner, warms) = sampling.next(CALL).unwrap();
-            assert!(!warms, "where all are sampled all are warm");
-            manners.push(manner);
-        }
-        let wholes = manners.iter().filter(|manner| **manner == Manner::Whole).count();
-        assert_eq!(wholes, RUN as usize * pairs);
-        assert!(CALL.pairs().all(|pair| manners.contains(&pair)));
-    }
-}
+mod tests;

@@ -253,13 +253,25 @@ impl Session {
 
     /// The microseconds until the deadline that the open frame carries: of those that it had when it was
     /// written, what is left. This side may have been stopped, or busy, since then. A counter that is
-    /// ahead of ours takes nothing away, nor does another host's, which says nothing here.
+    /// ahead of ours takes nothing away, and another host's no more than is certain.
     pub(crate) fn deadline_us(&self, head: &Head) -> Option<u64> {
         let word = |at: u32| self.carrier.lanes.reader().read_word(at as usize);
         let allowed = word(head.flags.offset_of(Flags::DEADLINE)?);
-        let made = head.flags.offset_of(Flags::MADE).map(word).filter(|_| !self.is_remote());
+        let made =
+            head.flags.offset_of(Flags::MADE).map(word).and_then(|made| self.at_latest(made));
         let passed = made.map_or(0, |made| Ticks::since(made).nanoseconds() / 1000);
         Some(allowed.saturating_sub(passed))
+    }
+
+    /// When a stamp of the peer's was taken, at the latest, by our counter, if that is known.
+    fn at_latest(&self, stamp: u64) -> Option<u64> {
+        Some(match self.carrier.offset().ok()? {
+            None => stamp,
+            Some(offset) => {
+                let (at, doubt) = offset.ours(stamp);
+                at.saturating_add(doubt)
+            }
+        })
     }
 
     /// How often the call in the open frame was refused, if it may be.

@@ -5,6 +5,7 @@
 
 use crate::bill::delay::delays;
 use crate::bill::histogram::Histogram;
+use crate::bill::recording::carried::Carried;
 use crate::bill::recording::{
     Amount, Leg, Line, Missed, Node, Recording, Samples, Subject, Told, cleaned,
 };
@@ -34,6 +35,8 @@ struct Key {
     to: String,
     service: String,
     method: String,
+    carrier: Option<String>,
+    address: Option<String>,
     kind: u8,
     /// The pace of the clock.
     ticks_per_second: u64,
@@ -73,13 +76,16 @@ impl Source {
     /// with the receiver.
     fn key(&mut self, record: &Record) -> Option<Key> {
         let text = self.text(record.subject)?;
-        let mut lines = text.splitn(3, '\n').map(cleaned);
+        let mut lines = text.splitn(5, '\n').map(cleaned);
         let (peer, service, method) = (lines.next()?, lines.next()?, lines.next()?);
+        let mut rest = || lines.next().filter(|text| !text.is_empty());
+        let (carrier, address) = (rest(), rest());
         let us = cleaned(&self.view.node());
         let way = WAYS.get(usize::from(record.kind))?;
         let (from, to) = if way.number() == 0 { (us, peer) } else { (peer, us) };
         let ticks_per_second = self.view.ticks_per_second();
-        Some(Key { from, to, service, method, kind: record.kind, ticks_per_second })
+        let kind = record.kind;
+        Some(Key { from, to, service, method, carrier, address, kind, ticks_per_second })
     }
 }
 
@@ -119,7 +125,11 @@ impl Collector {
         });
         let lock = source.text(record.note).map(|name| cleaned(&name));
         let note = lock.map_or(0, |name| group.lock(name));
-        group.collected.sample(manner, &record.stamps, Happened(record.flags), note).ok()
+        let taken = group.collected.sample(manner, &record.stamps, Happened(record.flags), note);
+        if taken.is_ok() && manner == Manner::Whole && record.doubt != 0 {
+            group.collected.doubt(record.doubt);
+        }
+        taken.ok()
     }
 
     /// How many samples were taken in so far.
@@ -201,6 +211,11 @@ fn subject(key: &Key, group: &Group, first: u64) -> Option<Subject> {
         to: key.to.clone(),
         service: key.service.clone(),
         method: key.method.clone(),
+        carried: Carried {
+            carrier: key.carrier.clone(),
+            address: key.address.clone(),
+            doubt: breakdown.doubt,
+        },
         way: breakdown.way,
         samples: Samples {
             stories: stories.len() as u64,

@@ -58,6 +58,7 @@ impl Message<'_> {
             rung: Manner::Whole.byte(),
             flags: self.happened.0,
             note: self.note,
+            doubt: 0,
             peer: 9,
             stamps,
         });

@@ -42,7 +42,7 @@ pub(crate) fn page(
         .enumerate()
         .map(|(at, subject)| method(at, subject, unfolded(recording, findings, at)))
         .collect();
-    let bets = tables::bets(recording);
+    let (bets, sessions) = (tables::bets(recording), tables::sessions(recording));
     let compared = compared.map(tables::compared).unwrap_or_default();
     filled(
         TEMPLATE,
@@ -54,6 +54,8 @@ pub(crate) fn page(
             ("findings", &found(recording, findings)),
             ("legend", &legend(recording)),
             ("overview", &tables::methods(recording)),
+            ("sessions", &sessions),
+            ("no-sessions", if sessions.is_empty() { "hidden" } else { "" }),
             ("methods", &methods),
             ("bets", &bets),
             ("no-bets", if bets.is_empty() { "" } else { "hidden" }),

@@ -6,8 +6,11 @@
 //! loaded has been checked: its ways and items are known, each story has a phase for each of its
 //! way, and no text in it has characters that would command a terminal.
 
+pub(crate) mod carried;
+
 use crate::bill::error::BillError;
 use crate::bill::histogram::Histogram;
+use carried::Carried;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -71,6 +74,8 @@ pub(crate) struct Subject {
     pub(crate) to: String,
     pub(crate) service: String,
     pub(crate) method: String,
+    #[serde(flatten)]
+    pub(crate) carried: Carried,
     /// The way of its messages.
     #[serde(serialize_with = "way_out", deserialize_with = "way_in")]
     pub(crate) way: &'static Way,
@@ -202,6 +207,18 @@ pub(crate) struct Told {
     pub(crate) lock: Option<String>,
 }
 
+/// A session of which messages were sampled, in the direction of requests.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Session<'r> {
+    pub(crate) from: &'r str,
+    pub(crate) to: &'r str,
+    /// What carries it, and the peer's address.
+    pub(crate) carried: String,
+    pub(crate) samples: u64,
+    /// Nanoseconds by which what is on the wire may be wrong, where the clocks are of two hosts.
+    pub(crate) doubt: Option<f64>,
+}
+
 impl Recording {
     /// An empty one.
     pub(crate) fn new(taken: u64, seconds: f64) -> Recording {
@@ -271,6 +288,26 @@ impl Recording {
         self.subjects.iter().fold(0, |sum, subject| sum.saturating_add(subject.samples.count()))
     }
 
+    /// The sessions of which messages were sampled, in both directions, as far as it is known what carries them.
+    pub(crate) fn sessions(&self) -> Vec<Session<'_>> {
+        let mut sessions: Vec<Session<'_>> = Vec::new();
+        for subject in &self.subjects {
+            let Some(carried) = subject.carried.words() else { continue };
+            let (from, to) = (subject.from.as_str(), subject.to.as_str());
+            let samples = subject.samples.count();
+            let doubt = (subject.carried.doubt > 0.0).then_some(subject.carried.doubt);
+            let same =
+                |one: &&mut Session<'_>| (one.from, one.to, &one.carried) == (from, to, &carried);
+            if let Some(known) = sessions.iter_mut().find(same) {
+                known.samples = known.samples.saturating_add(samples);
+                known.doubt = known.doubt.into_iter().chain(doubt).reduce(f64::max);
+            } else {
+                sessions.push(Session { from, to, carried, samples, doubt });
+            }
+        }
+        sessions
+    }
+
     fn clean(&mut self) {
         for node in &mut self.nodes {
             clean(&mut node.name);
@@ -279,6 +316,8 @@ impl Recording {
         for subject in &mut self.subjects {
             let Subject { from, to, service, method, samples, .. } = subject;
             [from, to, service, method, &mut samples.means_from].into_iter().for_each(clean);
+            let Carried { carrier, address, .. } = &mut subject.carried;
+            carrier.iter_mut().chain(address).for_each(clean);
             subject.causes.iter_mut().filter_map(|delay| delay.name.as_mut()).for_each(clean);
             subject.told.iter_mut().filter_map(|told| told.lock.as_mut()).for_each(clean);
         }
@@ -324,6 +363,12 @@ impl Subject {
             Leg::Callee => Some(&self.to),
             Leg::Out | Leg::Back => None,
         }
+    }
+
+    /// By so many nanoseconds the mean of a line may be wrong, where that is more than the line itself.
+    pub(crate) fn doubt_of(&self, line: &Line) -> Option<f64> {
+        let compares = matches!(line.leg, Leg::Out | Leg::Back);
+        (compares && self.carried.doubt > line.ns.mean).then_some(self.carried.doubt)
     }
 
     /// The part of the mean, in percent.

@@ -5,7 +5,7 @@ use crate::bill::bets::{Row, rows};
 use crate::bill::compare::Compared;
 use crate::bill::findings::{Finding, Level, reasons};
 use crate::bill::grid::{counted, grid, grouped, percent};
-use crate::bill::recording::{Line, Recording, Subject};
+use crate::bill::recording::{Line, Recording, Session, Subject};
 use std::io::{self, Write};
 
 /// Columns of text that is broken into lines.
@@ -30,6 +30,7 @@ pub(crate) fn write(
         wrapped(&finding.title, &number, to)?;
         wrapped(&finding.detail, "      ", to)?;
     }
+    sessions(recording, to)?;
     for subject in &recording.subjects {
         breakdown(subject, to)?;
     }
@@ -73,6 +74,21 @@ fn wrapped(text: &str, first: &str, to: &mut impl Write) -> io::Result<()> {
     writeln!(to, "{}", line.trim_end())
 }
 
+/// The sessions of which messages were sampled, with what carries them.
+fn sessions(recording: &Recording, to: &mut impl Write) -> io::Result<()> {
+    let sessions = recording.sessions();
+    if sessions.is_empty() {
+        return Ok(());
+    }
+    writeln!(to, "\nSessions")?;
+    let cells = |one: &Session<'_>| {
+        let clocks = one.doubt.map_or_else(|| "one clock".into(), |ns| format!("± {}", time(ns)));
+        vec![one.from.into(), one.to.into(), one.carried.clone(), grouped(one.samples), clocks]
+    };
+    let rows: Vec<Vec<String>> = sessions.iter().map(cells).collect();
+    grid(&["from", "to", "carried by", ">samples", ">offset of clocks"], &rows, "  ", to)
+}
+
 fn breakdown(subject: &Subject, to: &mut impl Write) -> io::Result<()> {
     let Subject { from, to: callee, whole, .. } = subject;
     writeln!(
@@ -90,7 +106,9 @@ fn breakdown(subject: &Subject, to: &mut impl Write) -> io::Result<()> {
         if row[1].is_empty() {
             row[1] = line.leg.name().into();
         }
-        row.extend([percent(subject.percent(line)), time(line.ns.mean)]);
+        let doubt = subject.doubt_of(line).map(|ns| format!(" ± {}", time(ns)));
+        let mean = time(line.ns.mean) + doubt.as_deref().unwrap_or_default();
+        row.extend([percent(subject.percent(line)), mean]);
         row.extend([line.ns.p50, line.ns.p99, line.ns.p999].map(time));
         row
     };

@@ -57,7 +57,8 @@ impl Pages {
         }
         let (kind, rung) = (way.number(), Manner::Whole.byte());
         let flags = if lock == 0 { 0 } else { Happened::PROMOTED.0 };
-        self.samples.write(&Record { subject, kind, rung, flags, note: lock, peer: 1, stamps });
+        let (note, doubt, peer) = (lock, 0, 1);
+        self.samples.write(&Record { subject, kind, rung, flags, note, doubt, peer, stamps });
     }
 }
 

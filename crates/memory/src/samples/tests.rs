@@ -26,6 +26,7 @@ fn record(number: u64) -> Record {
         rung: (number >> 2) as u8,
         flags: !number as u32,
         note: (number >> 3) as u16,
+        doubt: number & DOUBT_MAX,
         peer: !number,
         stamps: std::array::from_fn(|i| number << 8 | i as u64),
     }
@@ -125,13 +126,15 @@ proptest! {
     #[test]
     fn a_record_comes_back_as_it_was_written(
         (subject, kind, rung, flags) in any::<(u16, u8, u8, u32)>(),
-        (note, peer) in any::<(u16, u64)>(),
+        (note, doubt, peer) in (any::<u16>(), 0..=DOUBT_MAX, any::<u64>()),
         stamps in any::<[u64; STAMPS_MAX]>(),
     ) {
         let (samples, view, _) = small();
-        let record = Record { subject, kind, rung, flags, note, peer, stamps };
+        let record = Record { subject, kind, rung, flags, note, doubt, peer, stamps };
         samples.write(&record);
         prop_assert_eq!(view.read(0), Some(record));
+        samples.write(&Record { doubt: DOUBT_MAX + 1 + doubt, ..record });
+        prop_assert_eq!(view.read(1), Some(Record { doubt: DOUBT_MAX, ..record }));
     }
 
     #[test]

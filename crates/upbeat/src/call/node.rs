@@ -338,14 +338,13 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         }
         // One with streams is never sampled, nor is an operation of a stream.
         let gives_streams = self.rare.as_ref().is_some_and(|rare| rare.gives_streams);
-        // The counters of two hosts' processors have nothing to do with each other.
-        let is_remote = self.route.bound().session.is_remote();
-        if A::STREAMS || A::OPERATION || gives_streams || is_remote {
+        if A::STREAMS || A::OPERATION || gives_streams {
             self.route.bound().node.sampling().put_off();
             return self.write_rarely(context, &mut Unsampled);
         }
         let waited = self.rare.as_mut().and_then(|rare| rare.more.waits.sample.take());
-        let Some(mut sample) = self.route.bound().node.sampling().begin(waited, CALL) else {
+        let Bound { node, session, .. } = self.route.bound();
+        let Some(mut sample) = node.sampling().begin(waited, CALL, session) else {
             return self.write_rarely(context, &mut Unsampled);
         };
         let sent = self.write_rarely(context, &mut *sample);

@@ -149,12 +149,9 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
             self.route.bound().node.sampling().put_off();
             return Poll::Pending;
         }
-        if self.route.bound().session.is_remote() {
-            self.route.bound().node.sampling().put_off();
-            return self.write_in_turn(context, &mut Unsampled);
-        }
         let waited = self.rare.as_mut().and_then(|rare| rare.waits.sample.take());
-        let Some(mut sample) = self.route.bound().node.sampling().begin(waited, ONEWAY) else {
+        let Bound { node, session, .. } = self.route.bound();
+        let Some(mut sample) = node.sampling().begin(waited, ONEWAY, session) else {
             return self.write_in_turn(context, &mut Unsampled);
         };
         let sent = self.write_in_turn(context, &mut *sample);

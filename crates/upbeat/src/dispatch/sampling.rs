@@ -84,7 +84,10 @@ impl Dispatcher {
         session.accept();
         if head.call == CallNumber::NONE {
             sample.oneway = Some(session.oneway_sample_came());
-            sample.known(Point::Begun, stamp);
+            if !session.is_remote() {
+                // Another host's stamps come all together, behind the message.
+                sample.known(Point::Begun, stamp);
+            }
         }
         sample.at(Point::FoundThere);
         self.run.running.set(Running::Handler(head.call, head.method));

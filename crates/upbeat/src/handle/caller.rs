@@ -269,11 +269,7 @@ impl Caller {
         if !self.sampling.is_due() && wants.sample.is_none() {
             return None;
         }
-        if self.session.is_remote() {
-            self.sampling.put_off();
-            return None;
-        }
-        self.sampling.begin(wants.sample.take(), way)
+        self.sampling.begin(wants.sample.take(), way, &self.session)
     }
 
     #[inline]

@@ -1,12 +1,14 @@
 //! The pages that samples are written into, which observers map: a node's own, or one of a handle's sessions.
 
 use crate::sample::Half;
+use crate::session::Session;
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use upbeat_core::bill::way::{POINTS_MAX, Way};
 use upbeat_memory::samples::{Record, SUBJECTS_MAX, Samples};
-use upbeat_transport::carrier::Peer;
+use upbeat_transport::carrier::{Carrier, Kind, Peer};
 
 /// A page under a name, which the first sample makes.
 pub(crate) struct Pages {
@@ -32,18 +34,19 @@ impl Pages {
 
     /// Writes a sample down, into the page that this incarnation makes if there is none. False if there is none
     /// then.
-    fn write(&self, ours: u64, peer: &Peer, half: &Half, written: Written<'_>) -> bool {
+    fn write(&self, ours: u64, from: Origin<'_>, half: &Half, written: Written<'_>) -> bool {
         let Some(page) = self.page.get_or_init(|| self.make(ours)) else { return false };
         let (way, stamps) = written;
         let (sample, (service, method)) = (&half.sample, half.names);
         let lock = sample.lock.as_ref();
         page.samples.write(&Record {
-            subject: page.subject(peer, service, method),
+            subject: page.subject(from, service, method),
             kind: way.number(),
             rung: sample.manner.byte(),
             flags: sample.taken.happened.0,
             note: lock.map_or(0, |lock| page.text(lock)),
-            peer: peer.incarnation,
+            doubt: sample.taken.doubt,
+            peer: from.peer.incarnation,
             stamps,
         });
         true
@@ -63,12 +66,22 @@ pub(crate) enum Book {
 
 impl Book {
     /// Writes a sample down. False if there is no page for it.
-    pub(super) fn write(&self, ours: u64, peer: &Peer, half: &Half, written: Written<'_>) -> bool {
+    pub(super) fn write(
+        &self,
+        ours: u64,
+        session: &Session,
+        half: &Half,
+        written: Written<'_>,
+    ) -> bool {
+        let Carrier { peer, kind, .. } = &session.carrier;
         match self {
-            Book::Own(pages) => pages.write(ours, peer, half, written),
+            Book::Own(pages) => {
+                let opened = session.noted.opened_as.get().is_some();
+                pages.write(ours, Origin { peer, kind: *kind, opened }, half, written)
+            }
             Book::Shared(pages) => {
                 let pages = pages.lock().unwrap_or_else(PoisonError::into_inner);
-                pages.write(ours, peer, half, written)
+                pages.write(ours, Origin { peer, kind: *kind, opened: true }, half, written)
             }
         }
     }
@@ -79,17 +92,40 @@ struct Page {
     samples: Samples,
     /// The numbers of texts.
     subjects: RefCell<HashMap<String, u16>>,
-    /// The same by what texts are made of: a peer's incarnation, a service, a method.
+    /// The same by what texts are made of.
     known: RefCell<HashMap<Parts, u16>>,
 }
 
-type Parts = (u64, &'static str, &'static str);
+/// A peer's incarnation, a service, a method, the carrier, the address.
+type Parts = (u64, &'static str, &'static str, Kind, Option<SocketAddr>);
+
+/// The session of a message.
+#[derive(Clone, Copy)]
+struct Origin<'p> {
+    peer: &'p Peer,
+    kind: Kind,
+    /// Whether this side has opened it: then the port is one at which the peer listens.
+    opened: bool,
+}
+
+impl Origin<'_> {
+    /// The peer's address, with its port where others can use that; empty on this host.
+    fn address(&self) -> String {
+        match self.peer.at {
+            Some(at) if self.opened => at.to_string(),
+            Some(at) => at.ip().to_string(),
+            None => String::new(),
+        }
+    }
+}
 
 impl Page {
     /// The number of the text that a message is written down under.
-    fn subject(&self, peer: &Peer, service: &'static str, method: &'static str) -> u16 {
+    fn subject(&self, from: Origin<'_>, service: &'static str, method: &'static str) -> u16 {
         let mut known = self.known.borrow_mut();
-        if let Some(number) = known.get(&(peer.incarnation, service, method)) {
+        let Origin { peer, kind, .. } = from;
+        let parts = (peer.incarnation, service, method, kind, peer.at);
+        if let Some(number) = known.get(&parts) {
             return *number;
         }
         if known.len() >= 16 * SUBJECTS_MAX {
@@ -97,8 +133,9 @@ impl Page {
             known.clear();
         }
         let name = peer.name.as_ref().map_or_else(|| "a handle".into(), ToString::to_string);
-        let number = self.text(&format!("{name}\n{service}\n{method}"));
-        known.insert((peer.incarnation, service, method), number);
+        let text = format!("{name}\n{service}\n{method}\n{kind}\n{}", from.address());
+        let number = self.text(&text);
+        known.insert(parts, number);
         number
     }
 

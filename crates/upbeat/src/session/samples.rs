@@ -118,6 +118,13 @@ impl Session {
         Some(half)
     }
 
+    /// Translates the peer's stamps into our ticks, where it is of another host. False if its clock is not known.
+    pub(crate) fn translate(&self, taken: &mut Taken) -> bool {
+        let Ok(offset) = self.carrier.offset() else { return false };
+        offset.iter().for_each(|offset| taken.translate(offset));
+        true
+    }
+
     /// The peer's half has come: of a call, or of the last one-way message. Gives the sample if ours
     /// is there. If not, it is kept in a sample that `spare` gives.
     pub(crate) fn join_sample(

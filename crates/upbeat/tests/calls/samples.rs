@@ -2,7 +2,7 @@
 
 use crate::common::server::{KINDS, Kind, Stand};
 use crate::common::work::{Division, WorkClient, WorkHandle};
-use crate::common::{PROGRAM, Watchdog, block_on, on_one_host, until};
+use crate::common::{PROGRAM, Watchdog, block_on, over_network, until};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
@@ -14,8 +14,6 @@ use upbeat_core::bill::way::{CALL, Happened, Manner, ONEWAY, Point, WAYS};
 use upbeat_memory::samples::{Record, SamplesView, observe};
 use upbeat_memory::ticks::ticks_per_second;
 
-/// Why none of these tests is one of sessions over a network.
-const UNSAMPLED: &str = "messages between hosts are not sampled";
 const LONG: Duration = Duration::from_secs(20);
 
 /// A record, with its texts instead of their numbers.
@@ -61,10 +59,27 @@ fn written(view: &SamplesView) -> Vec<Written> {
             }
             _ => {}
         }
-        let subject = view.subject(record.subject).expect("a text");
+        let text = view.subject(record.subject).expect("a text");
+        let mut lines: Vec<&str> = text.split('\n').collect();
+        let [at, carrier] = [lines.pop().unwrap(), lines.pop().unwrap()];
+        let is_remote = matches!(carrier, "tcp" | "tls");
+        assert_eq!((is_remote, at.starts_with("127.")), (over_network(), over_network()), "{text}");
+        // What is certain has no doubt, and two processes of one host have one clock.
+        let took = stamps[stamps.len() - 1].saturating_sub(stamps[0]);
+        let doubts = is_remote && manner == Manner::Whole;
+        assert!(record.doubt != 0 || !doubts, "{record:?}");
+        // Both ways of a call bound it.
+        assert!(record.kind != CALL.number() || record.doubt <= took, "{record:?}");
+        let subject = lines.join("\n");
         Written { record, manner, subject, lock: view.subject(record.note) }
     };
     (view.oldest()..view.written()).map(read).collect()
+}
+
+/// The manners in which calls are sampled. Between hosts a pair whose stamps are of two clocks is a whole story.
+fn wanted() -> BTreeSet<u8> {
+    let pairs = CALL.pairs().filter(|pair| !over_network() || !pair.compares(CALL));
+    pairs.chain([Manner::Whole]).map(Manner::byte).collect()
 }
 
 impl Stand {
@@ -90,9 +105,6 @@ impl Stand {
 
 #[test]
 fn every_sampled_call_is_written_down_at_its_caller_until_none_is_wanted() {
-    if !on_one_host(UNSAMPLED) {
-        return;
-    }
     let _watchdog = Watchdog::new("samples of calls", 120);
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
@@ -118,8 +130,7 @@ fn every_sampled_call_is_written_down_at_its_caller_until_none_is_wanted() {
             assert!(all.iter().all(|one| one.record.kind == CALL.number()));
             assert!(!all.iter().any(|one| one.has(Happened::PROMOTED) || one.lock.is_some()));
             let manners: BTreeSet<u8> = all.iter().map(|one| one.record.rung).collect();
-            let wanted = CALL.pairs().chain([Manner::Whole]).map(Manner::byte);
-            assert_eq!(manners, wanted.collect());
+            assert_eq!(manners, wanted());
 
             for n in 0..300 {
                 assert_eq!(work.add(n, 1).await, Ok(n + 1));
@@ -131,9 +142,6 @@ fn every_sampled_call_is_written_down_at_its_caller_until_none_is_wanted() {
 
 #[test]
 fn one_way_messages_are_written_down_at_their_receiver() {
-    if !on_one_host(UNSAMPLED) {
-        return;
-    }
     let _watchdog = Watchdog::new("samples of one-way messages", 120);
     for kind in KINDS {
         let mut stand = Stand::new(kind, Waiting::Adaptive);
@@ -178,9 +186,6 @@ fn one_way_messages_are_written_down_at_their_receiver() {
 
 #[test]
 fn promoted_handlers_say_what_they_waited_for() {
-    if !on_one_host(UNSAMPLED) {
-        return;
-    }
     let _watchdog = Watchdog::new("samples of promoted handlers", 120);
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
@@ -240,9 +245,6 @@ fn promoted_handlers_say_what_they_waited_for() {
 
 #[test]
 fn calls_that_fail_or_are_given_up_are_lost_and_harm_no_others() {
-    if !on_one_host(UNSAMPLED) {
-        return;
-    }
     let _watchdog = Watchdog::new("samples of failures", 120);
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
@@ -278,9 +280,6 @@ fn calls_that_fail_or_are_given_up_are_lost_and_harm_no_others() {
 /// sessions of the handle; its one-way messages by their receiver.
 #[test]
 fn messages_of_handles_are_written_down() {
-    if !on_one_host(UNSAMPLED) {
-        return;
-    }
     let _watchdog = Watchdog::new("samples of handles", 120);
     const CALLS: u64 = 400;
     for kind in KINDS {
@@ -323,8 +322,7 @@ fn messages_of_handles_are_written_down() {
             assert!((CALLS - 1..=CALLS).contains(&billed), "{billed} of {method}, {kind:?}");
         }
         let manners: BTreeSet<u8> = all.iter().map(|one| one.record.rung).collect();
-        let wanted = CALL.pairs().chain([Manner::Whole]).map(Manner::byte);
-        assert_eq!(manners, wanted.collect());
+        assert_eq!(manners, wanted());
         let theirs = written(&page(pid, &server).expect("a page"));
         assert!(theirs.iter().all(|one| one.subject == "a handle\nWork\nnote"));
         assert_eq!(of(&theirs, "note"), CALLS);
@@ -354,9 +352,6 @@ impl<F: Future + Unpin> Future for Elsewhere<F> {
 
 #[test]
 fn an_answer_that_was_copied_says_so() {
-    if !on_one_host(UNSAMPLED) {
-        return;
-    }
     let _watchdog = Watchdog::new("samples of copied answers", 60);
     for kind in KINDS {
         let stand = Stand::new(kind, Waiting::Adaptive);
@@ -377,9 +372,6 @@ fn an_answer_that_was_copied_says_so() {
 
 #[test]
 fn one_in_so_many_is_sampled() {
-    if !on_one_host(UNSAMPLED) {
-        return;
-    }
     let _watchdog = Watchdog::new("one in so many", 60);
     let stand = Stand::new(Kind::Shared, Waiting::Adaptive);
     stand.node.block_on(async {

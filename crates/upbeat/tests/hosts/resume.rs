@@ -6,6 +6,7 @@ mod ends;
 mod framing;
 mod handles;
 pub(crate) mod proxy;
+mod samples;
 
 use crate::common::work::{WorkClient, WorkServer, Worker};
 use crate::common::{Directory, PROGRAM, Signal, Watchdog, alone, setting, soon, until};

@@ -2,7 +2,7 @@
 
 use crate::chain::Stand;
 use crate::common::server::Kind;
-use crate::common::{SOON, Watchdog, on_one_host};
+use crate::common::{SOON, Watchdog};
 use rustix::process::Signal;
 use std::time::Duration;
 use upbeat::CallError;
@@ -12,9 +12,6 @@ const CALLS: usize = 40;
 
 #[test]
 fn a_call_whose_deadline_passed_while_its_callee_was_stopped_never_runs() {
-    if !on_one_host("the time that a message takes to another host is not taken off its deadline") {
-        return;
-    }
     let _watchdog = Watchdog::new("stopped", 60);
     let mut stand = Stand::new(Kind::Shared, 1);
     let chain = stand.node.block_on(stand.client(0));

@@ -41,6 +41,7 @@ fn pairs_give_the_means() {
         rung: 0,
         flags: 0,
         note: 0,
+        doubt: 0,
         peer: 2,
         stamps: [5_000; STAMPS_MAX],
     };
@@ -63,12 +64,51 @@ fn pairs_give_the_means() {
 }
 
 #[test]
+fn what_is_of_two_clocks_says_by_how_much_it_may_be_wrong() {
+    let page = Samples::heap("us", 1);
+    let local = page.subject("them\nService\nlocal\nlocal\n").unwrap();
+    let remote = page.subject("them\nService\nremote\ntls\n10.0.0.7:7411").unwrap();
+    let mut stamps = [0; STAMPS_MAX];
+    for (at, stamp) in stamps.iter_mut().enumerate() {
+        *stamp = 1_000 + 10 * at as u64;
+    }
+    let record =
+        Record { subject: 0, kind: 0, rung: 255, flags: 0, note: 0, doubt: 0, peer: 2, stamps };
+    page.write(&Record { subject: local, ..record });
+    for doubt in [3_000, 5_000] {
+        page.write(&Record { subject: remote, doubt, ..record });
+    }
+    let recording = collected(&page).recording(0, 1.0);
+    let sessions = recording.sessions();
+    let carried: Vec<_> = sessions.iter().map(|one| (one.carried.as_str(), one.samples)).collect();
+    assert_eq!(carried, [("TLS, 10.0.0.7:7411", 2), ("memory of one process", 1)]);
+    let ns = 1e9 / page.view().ticks_per_second() as f64;
+    assert!(
+        (sessions[0].doubt.unwrap() - 4_000.0 * ns).abs() < 1e-6 && sessions[1].doubt.is_none()
+    );
+    for subject in &recording.subjects {
+        let told: Vec<Leg> = subject
+            .lines
+            .iter()
+            .filter(|line| subject.doubt_of(line).is_some())
+            .map(|line| line.leg)
+            .collect();
+        let of_wire = told.iter().all(|leg| matches!(leg, Leg::Out | Leg::Back));
+        assert_eq!(!told.is_empty(), subject.method == "remote");
+        assert!(of_wire, "{told:?}");
+        let sum: f64 = subject.lines.iter().map(|line| line.ns.mean).sum();
+        assert!((sum - subject.whole.mean).abs() < 1e-6);
+    }
+}
+
+#[test]
 fn what_is_not_understood_is_counted() {
     let page = Samples::heap("us", 1);
     let subject = page.subject("them\nService\nmethod").unwrap();
     let short = page.subject("no lines").unwrap();
     let stamps = std::array::from_fn(|at| at as u64);
-    let good = Record { subject, kind: 0, rung: 255, flags: u32::MAX, note: 77, peer: 0, stamps };
+    let (flags, note, doubt) = (u32::MAX, 77, 0);
+    let good = Record { subject, kind: 0, rung: 255, flags, note, doubt, peer: 0, stamps };
     let mut backwards = good;
     backwards.stamps[3] = u64::MAX;
     let records = [
@@ -107,7 +147,7 @@ fn what_was_overwritten_is_counted() {
 #[test]
 fn hostile_texts_are_cleaned() {
     let page = Samples::heap("us\u{1b}[2J", 1);
-    let subject = page.subject("them\r\nSer\u{7}vice\nmeth\nod").unwrap();
+    let subject = page.subject("them\r\nSer\u{7}vice\nmeth\rod").unwrap();
     let lock = page.subject("lo\u{1b}ck").unwrap();
     let happened = Happened::default();
     Message { page: &page, subject, way: CALL, note: lock, happened }.write(1, |_, _| None);

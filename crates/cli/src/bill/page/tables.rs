@@ -38,6 +38,24 @@ pub(super) fn methods(recording: &Recording) -> String {
     rows
 }
 
+/// A line for each session of which messages were sampled.
+pub(super) fn sessions(recording: &Recording) -> String {
+    let mut rows = String::new();
+    for one in recording.sessions() {
+        let clocks = one.doubt.map_or_else(|| "one clock".into(), |ns| format!("± {}", time(ns)));
+        let _ = write!(
+            rows,
+            "<tr><th scope=\"row\">{} → {}</th><td>{}</td><td class=\"n\">{}</td>\
+             <td class=\"n\">{clocks}</td></tr>",
+            name(one.from),
+            name(one.to),
+            escaped(&one.carried),
+            grouped(one.samples),
+        );
+    }
+    rows
+}
+
 /// The breakdown of a method.
 pub(super) fn items(subject: &Subject) -> String {
     let axis = Axis::of(&subject.totals).with_one();
@@ -47,6 +65,8 @@ pub(super) fn items(subject: &Subject) -> String {
     for line in subject.lines.iter().filter(|one| counts(one.ns.mean) || counts(one.ns.p999)) {
         let node = subject.node_of(line.leg).map_or_else(|| line.leg.name().into(), name);
         let part = subject.percent(line);
+        let doubt = subject.doubt_of(line).map(|ns| format!(" ± {}", time(ns)));
+        let mean = time(line.ns.mean) + doubt.as_deref().unwrap_or_default();
         let _ = write!(
             rows,
             "<tr><th scope=\"row\" title=\"{}\">{} <small>{node}</small></th>\
@@ -58,7 +78,7 @@ pub(super) fn items(subject: &Subject) -> String {
             kin(line.item, line.leg, line.ns.mean).class,
             (100.0 * part / most).clamp(0.0, 100.0),
             percent(part),
-            time(line.ns.mean),
+            mean,
             time(line.ns.p50),
             time(line.ns.p99),
             time(line.ns.p999),

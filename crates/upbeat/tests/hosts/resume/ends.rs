@@ -11,10 +11,12 @@ use std::net::TcpStream;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Counter, Lost, Node, Waiting, Why};
+use upbeat_core::bill::clock::Timestamps;
 use upbeat_core::hello::{
     Hello, Networked, Parsed, Record, RefusalCode, Ticket, VERSION_MAX, VERSION_MIN,
 };
 use upbeat_core::name::ProgramId;
+use upbeat_core::stream::write_end;
 
 /// Who was told of which end.
 type Told = Rc<RefCell<Vec<Lost>>>;
@@ -148,11 +150,11 @@ fn a_node_ends_in_time_while_a_session_is_suspended() {
 }
 
 /// A connection over which a stranger says a few records.
-struct Stranger(TcpStream);
+pub(super) struct Stranger(TcpStream);
 
 impl Stranger {
     /// Greets as a node of the program does, and asks for something.
-    fn greet(server: &Server, incarnation: u64, asks: Networked) -> Stranger {
+    pub(super) fn greet(server: &Server, incarnation: u64, asks: Networked) -> Stranger {
         let mut stream = TcpStream::connect(&server.at).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let hello = Hello {
@@ -170,7 +172,24 @@ impl Stranger {
         Stranger(stream)
     }
 
-    fn hears(&mut self) -> Record {
+    /// Sends what comes behind the greeting.
+    pub(super) fn says(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).unwrap();
+    }
+
+    /// That the peer has read everything and has not closed the connection: it reads our end behind it.
+    pub(super) fn stands(&mut self, server: &Server) {
+        let mut end = Vec::new();
+        write_end(&mut end);
+        self.says(&end);
+        let mut rest = Vec::new();
+        // A peer that meets a broken rule says so before it closes.
+        self.0.read_to_end(&mut rest).unwrap();
+        let text = String::from_utf8_lossy(&rest);
+        assert!(!text.contains("rule"), "{} refused: {text}", server.at);
+    }
+
+    pub(super) fn hears(&mut self) -> Record {
         let mut bytes = Vec::new();
         loop {
             match Record::parse(&bytes).unwrap() {
@@ -191,7 +210,14 @@ fn a_session_is_not_resumed_without_its_ticket() {
     let _watchdog = Watchdog::new("a wrong key", 60);
     let _alone = alone();
     let server = Server::start("server");
-    let new = Networked { session: 9, position: 0, resume_ms: 60_000, ticket: None };
+    let new = Networked {
+        session: 9,
+        position: 0,
+        resume_ms: 60_000,
+        pace: 1_000_000_000,
+        stamps: Timestamps::default(),
+        ticket: None,
+    };
     let mut first = Stranger::greet(&server, 77, new);
     let Record::Welcome(_) = first.hears() else { panic!("no welcome") };
     let Record::Network(answer) = first.hears() else { panic!("no session") };
