@@ -10,6 +10,7 @@
 //! and a segment is mapped only after it was checked.
 
 mod again;
+mod clock;
 
 use crate::bell::Bell;
 use crate::heard::no_memory;
@@ -21,7 +22,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use upbeat_core::bill::clock::{Clock, Offset};
+use upbeat_core::bill::clock::Clock;
 use upbeat_core::hello::{Listening, Refusal, RefusalCode};
 use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_core::quota::Quota;
@@ -40,6 +41,7 @@ pub use crate::bell::{PACKETS_PER_DRAIN_MAX, Rang};
 pub use crate::heard::{BellFault, Drained, OwnSegment, Segment};
 pub use crate::stream::Connection;
 pub use again::Socket;
+pub use clock::NoOffset;
 
 /// One side of an open session.
 pub struct Carrier {
@@ -74,10 +76,6 @@ enum Way {
         old: Cell<Option<OwnedFd>>,
     },
 }
-
-/// The offset of the peer's clock is not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoOffset;
 
 /// What a [pump](Carrier::pump) has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,25 +126,6 @@ impl Carrier {
             stream.set_clock(clock, opened);
         }
         Carrier { agreed, ..carrier }
-    }
-
-    /// How to translate the peer's time stamps into our ticks, where they are another host's; `Err` where that is
-    /// not known.
-    pub fn offset(&self) -> Result<Option<Offset>, NoOffset> {
-        match &self.way {
-            Way::Stream { stream, .. } if self.peer.at.is_some() => {
-                stream.offset().map(Some).ok_or(NoOffset)
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// A message that is sampled was written: what goes out with it says the time, and asks the peer's. Between
-    /// processes of a host nothing does.
-    pub fn ask_clock(&self) {
-        if let Way::Stream { stream, .. } = &self.way {
-            stream.ask_clock();
-        }
     }
 
     /// What both sides have agreed upon, where the session outlives its connection.

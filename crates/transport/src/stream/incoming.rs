@@ -9,11 +9,14 @@ mod again;
 
 mod held;
 
+mod read;
+
 use super::clock::PeerClock;
 use super::pipe::Pipe;
 use crate::heard::{BellFault, Segment};
 use again::Ending;
 use held::Taken;
+use read::Read;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use upbeat_core::fault::Rule;
@@ -296,7 +299,6 @@ impl Incoming {
                     self.ending.close();
                     return Ok(());
                 }
-                // Who shares our counter, or has none that can be, is not asked.
                 Head::Clock { asks, stamps } => {
                     clock.iter_mut().for_each(|clock| clock.heard(asks, stamps));
                 }
@@ -443,16 +445,6 @@ impl Incoming {
         self.filling = Some(Filling { frame: None, region, at, left: bytes });
         Ok(())
     }
-}
-
-/// What reading has brought.
-enum Read {
-    Nothing,
-    End,
-    Came {
-        /// Whether all room was filled, and there may be more.
-        all: bool,
-    },
 }
 
 fn span_in(words: [u64; 3]) -> u32 {
