@@ -145,7 +145,8 @@ pub(crate) struct Ending {
 }
 
 impl Session {
-    /// A session that has begun. What a peer on another host makes this side hold is charged to `quota`. `wake` wakes who looks at it, from any thread.
+    /// A session that has begun. What a peer on another host makes this side hold is charged to `quota`. `wake` wakes
+    /// who looks at it, from any thread.
     pub(crate) fn new(
         carrier: Carrier,
         terms: Terms,
@@ -154,7 +155,7 @@ impl Session {
         wake: Arc<dyn Fn() + Send + Sync>,
     ) -> Session {
         carrier.read_at_most(terms.longest);
-        quota.iter().for_each(|quota| carrier.charge_to(quota.clone()));
+        quota.into_iter().for_each(|quota| carrier.charge_to(quota));
         let link = Cell::new(carrier.agreed().map(|agreed| Link::new(*agreed)));
         Session {
             carrier,
@@ -166,7 +167,7 @@ impl Session {
             pressed: Cell::new(false),
             growth: Growth::new(),
             pool: pool::Pool::default(),
-            lent: lent::Lent::new(terms.longest, quota),
+            lent: lent::Lent::new(terms.longest),
             segments: RefCell::new(VecDeque::new()),
             samples: RefCell::default(),
             ending: Ending { link, ..Ending::default() },

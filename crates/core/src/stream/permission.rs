@@ -66,7 +66,7 @@ enum State {
 const PASSED_MAX: u32 = 8;
 
 /// The sender's wishes. [`Asking::permission`] says whether a segment may be announced and asks where it may
-/// not, [`Asking::announced`] follows the announcement, [`Asking::next`] gives what is to be shown,
+/// not, [`Asking::announced`] follows the announcement, [`Asking::show`] gives what is to be shown,
 /// [`Asking::answered`] takes the answer, and [`Asking::again`] comes with another connection.
 ///
 /// ```

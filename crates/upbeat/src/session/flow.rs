@@ -12,7 +12,6 @@ use std::task::Waker;
 use upbeat_core::flow::{Budget, Purse, Step};
 use upbeat_core::frame::{CallNumber, Flags, Head};
 use upbeat_core::limits::{CONTROL_SLOTS, SESSION_BUDGET_BYTES, TAKEN_BYTES_MAX};
-use upbeat_core::quota;
 use upbeat_core::session::{self, Cancelled, Charge, Grant, Room};
 use upbeat_memory::ticks::{Ticks, ticks};
 
@@ -45,8 +44,6 @@ impl Default for Terms {
 pub(crate) struct Kept {
     pub(crate) head: Head,
     body: Body,
-    /// What its copy is charged with.
-    _charge: Option<quota::Charge>,
     /// When it came, and the microseconds that it had.
     deadline: Option<(u64, u64)>,
 }
@@ -232,9 +229,9 @@ impl Session {
     /// The request that lies open waits: in its place if it is short, else in its sender's buffer.
     pub(crate) fn keep_request(&self, head: &Head, now_ns: u64) -> Result<(), Fault> {
         let deadline = self.deadline_us(head).map(|had| (now_ns, had));
-        let (body, charge) = self.lent.charged(self.take_body(head)?);
+        let body = self.take_body(head)?;
         let len = body.input().remaining();
-        let kept = Kept { head: *head, body, _charge: charge, deadline };
+        let kept = Kept { head: *head, body, deadline };
         let inbound = self.core.inbound();
         if let Some(at) = head.flags.offset_of(Flags::GRANTED) {
             let number = self.carrier.lanes.reader().read_word(at as usize);

@@ -10,7 +10,6 @@ use upbeat_core::limits::{
     LONG_BYTES_MAX, LONG_KEPT_MAX, MEDIUM_BYTES_MAX, MESSAGE_BYTES_MAX, SHORT_BYTES,
     SLAB_GENERATION, SLABS_MAX,
 };
-use upbeat_core::quota::{Charge, Quota};
 use upbeat_memory::slab::{Allowance, Borrowed, Tell, is_slab};
 use upbeat_transport::carrier::Segment;
 
@@ -23,25 +22,12 @@ pub(super) struct Lent {
     long: Arc<Allowance>,
     /// Bytes of the longest payload that is read.
     longest: usize,
-    /// What copies of the peer's requests are charged to, where it is on another host.
-    quota: Option<Quota>,
 }
 
 impl Lent {
-    pub(super) fn new(longest: usize, quota: Option<Quota>) -> Lent {
+    pub(super) fn new(longest: usize) -> Lent {
         let long = Arc::new(Allowance::new(LONG_KEPT_BYTES));
-        Lent { slabs: RefCell::default(), announced: Cell::new(0), long, longest, quota }
-    }
-
-    /// Charges the copy of a request that waits, which is lost where there is no room for it.
-    pub(super) fn charged(&self, body: Body) -> (Body, Option<Charge>) {
-        match (&self.quota, body.copied()) {
-            (None, _) | (_, 0) => (body, None),
-            (Some(quota), bytes) => match quota.take(bytes as u64) {
-                None => (Body::Lost(bytes), None),
-                charge => (body, charge),
-            },
-        }
+        Lent { slabs: RefCell::default(), announced: Cell::new(0), long, longest }
     }
 }
 

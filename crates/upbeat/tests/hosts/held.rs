@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
-use upbeat::error::FailCode;
 use upbeat::{CallError, Counter, Node, sleep};
 
 const MIB: u64 = 1 << 20;
@@ -173,7 +172,6 @@ fn a_crowd_of_peers_holds_what_the_node_may_and_no_more() {
                         assert!(text.contains("remote_bytes"), "{text}");
                         1
                     }
-                    Err(CallError::Failed { code: FailCode::NoMemory, .. }) => 1,
                     Err(CallError::Deadline) if ends == Ends::GivenUp => 2,
                     Err(CallError::Unknown(_) | CallError::NotSent(_)) if ends == Ends::Cut => 2,
                     Err(error) => panic!("{ends:?}: {error}"),
