@@ -15,6 +15,8 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// The system counts in seconds, from the last packet that has come; a busy machine takes its time.
 const AT_LEAST: Duration = Duration::from_secs(1);
 const AT_MOST: Duration = Duration::from_secs(4);
+/// A handler that begins before the other host vanishes takes so long, and is done before it is back.
+const NAP: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_secs(60);
 
 /// What a client has under way when the other host vanishes.
@@ -30,6 +32,7 @@ enum Needs {
 /// How far all clients are.
 #[derive(Default)]
 struct Run {
+    clients: usize,
     ready: AtomicUsize,
     parted: OnceLock<Instant>,
     noticed: AtomicUsize,
@@ -117,12 +120,13 @@ impl Case {
         node.block_on(async {
             let ledger: LedgerClient = node.connect(stand.to(self.over)).await.unwrap();
             assert_eq!(soon(ledger.enter(self.number, 1)).await, Ok(1));
+            run.ready.fetch_add(1, SeqCst);
+            until(|| run.ready.load(SeqCst) == run.clients).await;
             // The handler is done while nothing goes through.
             let nap = (self.needs == Needs::Reply).then(|| {
                 let ledger = ledger.clone();
-                node.spawn(async move { ledger.nap(AT_LEAST.as_millis() as u64).await })
+                node.spawn(async move { ledger.nap(NAP.as_millis() as u64).await })
             });
-            run.ready.fetch_add(1, SeqCst);
             until(|| run.parted.get().is_some()).await;
             let output = (self.needs == Needs::Output).then(|| {
                 let (ledger, number) = (ledger.clone(), self.number);
@@ -132,7 +136,7 @@ impl Case {
             run.notice(&(self.client, self.over, self.needs));
             until(|| run.healed.load(SeqCst)).await;
             if let Some(nap) = nap {
-                assert_eq!(soon(nap).await.unwrap(), Ok(AT_LEAST.as_millis() as u64));
+                assert_eq!(soon(nap).await.unwrap(), Ok(NAP.as_millis() as u64));
             }
             let mut last = 1;
             if let Some(output) = output {
@@ -173,7 +177,7 @@ fn a_host_that_vanishes_is_noticed_in_time() {
             .map(|(number, (client, over, needs))| Case { number, client, over, needs })
             .collect();
         let waiting = cases.iter().filter(|case| case.needs == Needs::Reply).count() as u64;
-        let run = Run::default();
+        let run = Run { clients: cases.len(), ..Run::default() };
         // The router's own connections to the far host stand all the time.
         let watches = [Over::Tcp, Over::Tls].map(|over| {
             let ledger: LedgerHandle = stand.handle(over).connect(stand.to(over)).unwrap();
@@ -184,7 +188,7 @@ fn a_host_that_vanishes_is_noticed_in_time() {
             for case in &cases {
                 scope.spawn(|| case.play(&stand, &run));
             }
-            run.wait(|run| (run.ready.load(SeqCst) == cases.len()).then_some(()));
+            run.wait(|run| (run.ready.load(SeqCst) == run.clients).then_some(()));
             run.wait(|_| {
                 (sum(|ledger| ledger.blocking().open().unwrap()) == waiting).then_some(())
             });
@@ -198,7 +202,9 @@ fn a_host_that_vanishes_is_noticed_in_time() {
                 assert!(run.parted.get().unwrap().elapsed() < AT_MOST, "{suspended} of {nodes}");
                 (suspended == nodes).then_some(())
             });
-            run.wait(|run| (run.noticed.load(SeqCst) == cases.len()).then_some(()));
+            run.wait(|run| (run.noticed.load(SeqCst) == run.clients).then_some(()));
+            let open = || sum(|ledger| ledger.blocking().open().unwrap());
+            run.wait(|_| (open() == 0).then_some(()));
             network.part(false);
             run.healed.store(true, SeqCst);
         });
