@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
-use upbeat::{Node, Waiting};
+use upbeat::{Node, Stream, Waiting};
 
 /// Keeps the tests of one file from running at once, where they count what the process has.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
@@ -295,4 +295,17 @@ pub(crate) fn shares_memory(what: &str) -> bool {
 /// A number from the environment.
 pub(crate) fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// Reads numbers until their stream ends, and returns how many have come if they are 0, 1, 2 and so on.
+pub(crate) async fn counted_in_order(mut numbers: Stream<u64>) -> Result<u64, String> {
+    let mut count = 0;
+    while let Some(number) = numbers.next().await {
+        let number = number.map_err(|error| error.to_string())?;
+        if number != count {
+            return Err(format!("{number} instead of {count}"));
+        }
+        count += 1;
+    }
+    Ok(count)
 }

@@ -9,7 +9,9 @@ pub(crate) mod proxy;
 mod samples;
 
 use crate::common::work::{WorkClient, WorkServer, Worker};
-use crate::common::{Directory, PROGRAM, Signal, Watchdog, alone, setting, soon, until};
+use crate::common::{
+    Directory, PROGRAM, Signal, Watchdog, alone, counted_in_order, setting, soon, until,
+};
 use crate::trust::Authority;
 use crate::{Server, client_that, connected, identity_of, unprotected};
 use proxy::{How, Proxy};
@@ -33,16 +35,8 @@ impl Flow for Flows {
         Stream::of(0..to)
     }
 
-    async fn in_order(&self, mut numbers: Stream<u64>) -> Result<u64, String> {
-        let mut count = 0;
-        while let Some(number) = numbers.next().await {
-            let number = number.map_err(|error| error.to_string())?;
-            if number != count {
-                return Err(format!("{number} instead of {count}"));
-            }
-            count += 1;
-        }
-        Ok(count)
+    async fn in_order(&self, numbers: Stream<u64>) -> Result<u64, String> {
+        counted_in_order(numbers).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! A service that notices what is lost, doubled or out of order, and its server on another host.
 
 use crate::common::process::{Other, input_ends, say};
-use crate::common::{Directory, PROGRAM, Signal};
+use crate::common::{Directory, PROGRAM, Signal, counted_in_order};
 use crate::namespaces::Host;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -93,16 +93,8 @@ impl Ledger for Book {
         Stream::of(0..to)
     }
 
-    async fn in_order(&self, mut numbers: Stream<u64>) -> Result<u64, String> {
-        let mut count = 0;
-        while let Some(number) = numbers.next().await {
-            let number = number.map_err(|error| error.to_string())?;
-            if number != count {
-                return Err(format!("{number} instead of {count}"));
-            }
-            count += 1;
-        }
-        Ok(count)
+    async fn in_order(&self, numbers: Stream<u64>) -> Result<u64, String> {
+        counted_in_order(numbers).await
     }
 
     async fn bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
