@@ -61,9 +61,9 @@ pub(super) struct Incoming {
     grown: usize,
     /// Bytes of the longest payload that the owner reads.
     longest: usize,
-    /// What is held of what the peer may have this side hold.
+    /// The memory that this side holds for the peer's slabs and bytes.
     taken: Taken,
-    /// What the peer may announce, and what of that is charged.
+    /// Answers the peer's wishes for segments, and charges what this side grants.
     granting: Granting,
     heard: Heard,
     ending: Ending,
@@ -80,7 +80,7 @@ pub(super) struct Heard {
     pub(super) waits: bool,
     /// What it says to the wish of ours.
     pub(super) permits: Option<bool>,
-    /// What is to be said to its wish.
+    /// Whether this side grants the peer's wish, where the peer waits for the answer.
     pub(super) answer: Option<bool>,
 }
 
@@ -417,10 +417,9 @@ impl Incoming {
         let weight = self.weight(each, count);
         let wish = Wish { each: each as u32, count };
         let charge = self.granting.announced(wish, weight as u64);
-        let region = self
-            .may_take(weight)
-            .then(|| Some(Region::try_heap(each * count as usize / WORD)?.keeping(charge.ok()?)))
-            .flatten();
+        let region = charge.ok().filter(|_| self.may_take(weight)).and_then(|charge| {
+            Some(Region::try_heap(each * count as usize / WORD)?.keeping(charge))
+        });
         let weight = if region.is_some() { weight } else { 0 };
         self.taken.slabs += weight;
         let shown = region.as_ref().map(Region::read_only);
