@@ -111,7 +111,7 @@ pub enum Head {
     },
     /// The sender ends the session. A connection that ends without this is broken.
     End,
-    /// What the sender says of its counter.
+    /// The sender's time stamps.
     Clock {
         /// Whether the receiver is to say the same of its own, with the next that it sends.
         asks: bool,

@@ -193,7 +193,7 @@ impl Stream {
         self.clock.borrow().as_ref()?.offset()
     }
 
-    /// What goes out next says the time, and asks the peer's.
+    /// Has the next bytes carry this side's time stamps, and ask the peer for its own.
     pub(crate) fn ask_clock(&self) {
         if let Some(clock) = &mut *self.clock.borrow_mut() {
             clock.ask();

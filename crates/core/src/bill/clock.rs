@@ -15,7 +15,7 @@ pub const DRIFT_PPM: u64 = 200;
 /// Paces outside of this range, in ticks per second, are no counter's.
 const PACES: core::ops::RangeInclusive<u64> = 1_000_000..=100_000_000_000;
 
-/// What a side says of its counter in a message.
+/// The time stamps that one side sends the other in a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timestamps {
     /// When this was sent, by the sender's counter.
@@ -42,7 +42,7 @@ pub struct Timestamps {
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     paces: Paces,
-    /// What the peer has said last of its counter, and when that came.
+    /// When the peer sent its last stamps, by its counter, and when they came, by ours.
     last: Option<(u64, u64)>,
     bounds: Option<Bounds>,
 }
@@ -54,7 +54,7 @@ struct Paces {
     theirs: u64,
 }
 
-/// What is to be taken off the peer's stamps, once they are in ticks of our pace: at least and at most.
+/// The least and the most ticks by which the peer's counter is ahead of ours, once its stamps are in ticks of our pace.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     low: i128,

@@ -39,7 +39,7 @@ impl Wish {
     }
 }
 
-/// What is known of a wish.
+/// Whether the peer lets a sender announce the segment that it wishes for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
     /// The segment may be announced now.
@@ -95,7 +95,7 @@ impl Asking {
             State::Granted(granted, _) if granted == wish => return Permission::Granted,
             State::Granted(granted, passed) if passed < PASSED_MAX => {
                 self.state = State::Granted(granted, passed + 1);
-                // Whoever asks now waits, and may try again.
+                // The sender that asks now waits for news, and tries again when it hears of them.
                 self.news = true;
             }
             State::Declined(declined) if declined == wish => {
@@ -163,7 +163,7 @@ impl Asking {
     }
 }
 
-/// What the receiver has granted.
+/// The receiver's answers to the sender's wishes, and the charge of the wish that it has granted.
 #[derive(Debug, Default)]
 pub struct Granting {
     /// The bound over all sessions of the node; none where nothing bounds them.

@@ -1,4 +1,4 @@
-//! The clock of a peer of another host, by which its time stamps are translated.
+//! Translates time stamps of a peer of another host, by the offset of the peer's clock from ours.
 
 use super::{Carrier, Way};
 use upbeat_core::bill::clock::Offset;

@@ -12,7 +12,7 @@ use upbeat_memory::lane::GROWN_BYTES;
 /// Uses that slabs have: each may take so many bytes.
 const USES: usize = 3;
 
-/// What is held of what the peer may have this side hold.
+/// The memory that this side holds for the peer's slabs and bytes.
 #[derive(Default)]
 pub(super) struct Taken {
     /// Bytes of slabs.
