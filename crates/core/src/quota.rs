@@ -1,10 +1,12 @@
 //! The bytes that peers of other hosts make a node hold, and the bound over all of them.
 //!
 //! A session between hosts holds replicas of its peer's rings and buffers, and how large these are is the peer's
-//! choice. A [`Quota`] bounds what all sessions of a node hold together. Whoever makes such memory takes a
-//! [`Charge`] for it first and keeps both together; the bytes are free again when the charge is dropped, on
-//! whichever thread. Making the memory, and telling the peer that there is no room, is left to others. The
-//! invariant: the bytes held are the sum of the charges that exist, and never more than the bound.
+//! choice. A [`Quota`] bounds what all sessions of a node hold together, and each session has a [`Share`] of it. Whoever
+//! makes such memory takes a [`Charge`] for it first and keeps both together; the bytes are free again when the charge
+//! is dropped, on whichever thread. A share gets more only if it then holds no more than is left free, so that
+//! one session never takes more than half, and another one always finds room. Making the memory, and telling the peer that
+//! there is no room, is left to others. The invariant: the bytes held are the sum of the charges that exist, and never
+//! more than the bound.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -15,11 +17,14 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// use upbeat_core::quota::Quota;
 ///
 /// let quota = Quota::new(100);
-/// let charge = quota.take(70).unwrap();
-/// assert!(quota.take(31).is_none());
-/// assert_eq!((quota.held(), quota.take_declined()), (70, 1));
+/// let (mut first, mut second) = (quota.share(), quota.share());
+/// assert!(first.take(51).is_none(), "less than that would be left");
+/// let charge = first.take(50).unwrap();
+/// assert!(first.take(1).is_none());
+/// assert!(second.take(25).is_some());
+/// assert_eq!((quota.held(), quota.take_declined()), (50, 2));
 /// drop(charge);
-/// assert!(quota.take(100).is_some());
+/// assert!(first.take(50).is_some());
 /// ```
 #[derive(Clone, Debug)]
 pub struct Quota {
@@ -39,16 +44,10 @@ impl Quota {
         Quota { most, counts: Arc::default() }
     }
 
-    /// Takes so many bytes, or none where fewer are left: then that is counted.
-    pub fn take(&self, bytes: u64) -> Option<Charge> {
-        let fits = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= self.most);
-        let held = &self.counts.held;
-        // Nothing is read or written on the strength of the count.
-        if held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
-            self.counts.declined.fetch_add(1, Ordering::Relaxed);
-            return None;
-        }
-        Some(Charge { counts: Arc::clone(&self.counts), bytes })
+    /// Returns a share that holds nothing.
+    pub fn share(&self) -> Share {
+        let taken = Taken { counts: Arc::clone(&self.counts), bytes: AtomicU64::new(0) };
+        Share { most: self.most, taken: Arc::new(taken) }
     }
 
     /// Returns the bound.
@@ -67,10 +66,45 @@ impl Quota {
     }
 }
 
-/// Bytes that were taken of a [`Quota`]. They are given back when this is dropped.
+/// One session's part of a [`Quota`]: the session takes its charges here.
+#[derive(Debug)]
+pub struct Share {
+    most: u64,
+    taken: Arc<Taken>,
+}
+
+/// The bytes that the charges of one share hold.
+#[derive(Debug)]
+struct Taken {
+    counts: Arc<Counts>,
+    bytes: AtomicU64,
+}
+
+impl Share {
+    /// Takes `bytes`. Returns none, and counts the refusal, if the share would then hold more than remains free.
+    pub fn take(&mut self, bytes: u64) -> Option<Charge> {
+        // Only this share's owner adds to its bytes; a charge that is dropped elsewhere takes off.
+        let own = self.taken.bytes.load(Ordering::Relaxed).checked_add(bytes);
+        let fits = |held: u64| {
+            let sum = held.checked_add(bytes)?;
+            let free = self.most.checked_sub(sum)?;
+            own.filter(|own| *own <= free).map(|_| sum)
+        };
+        let counts = &self.taken.counts;
+        // Nothing is read or written on the strength of the counts.
+        if counts.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
+            counts.declined.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        self.taken.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Some(Charge { taken: Arc::clone(&self.taken), bytes })
+    }
+}
+
+/// Bytes that were taken of a [`Share`]. They are given back when this is dropped.
 #[derive(Debug)]
 pub struct Charge {
-    counts: Arc<Counts>,
+    taken: Arc<Taken>,
     bytes: u64,
 }
 
@@ -83,7 +117,8 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.counts.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.taken.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.taken.counts.held.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -96,36 +131,57 @@ mod tests {
     #[test]
     fn bytes_that_do_not_fit_change_nothing_but_the_count() {
         let quota = Quota::new(10);
-        let _charge = quota.take(4).unwrap();
-        assert!(quota.take(7).is_none() && quota.take(u64::MAX).is_none());
+        let mut share = quota.share();
+        let _charge = share.take(4).unwrap();
+        assert!(share.take(2).is_none() && share.take(u64::MAX).is_none());
         assert_eq!((quota.held(), quota.take_declined(), quota.most()), (4, 2, 10));
-        assert!(quota.take(0).is_some());
+        assert!(share.take(1).is_some());
+    }
+
+    /// Shares that take all they can, byte after byte in turn, get the same, and leave as much for one more.
+    #[test]
+    fn a_greedy_share_leaves_room_for_others() {
+        for many in 1..5 {
+            let quota = Quota::new(120);
+            let mut shares: Vec<Share> = (0..many).map(|_| quota.share()).collect();
+            let mut charges = Vec::new();
+            for _ in 0..120 {
+                charges.extend(shares.iter_mut().filter_map(|share| share.take(1)));
+            }
+            assert_eq!(quota.held(), 120 - 120 / (many + 1), "{many} shares");
+            assert!(quota.share().take(60 / (many + 1)).is_some());
+        }
     }
 
     proptest! {
-        /// Whatever is taken and dropped, what is held is the sum of the charges, and within the bound.
+        /// Whatever is taken and dropped, what is held is the sum of the charges, and within the bound; a share gets no
+        /// more than it leaves free.
         #[test]
         fn what_is_held_is_the_sum_of_the_charges(
-            acts in prop::collection::vec((0_u64..80, any::<bool>(), any::<prop::sample::Index>()), 0..80),
+            acts in prop::collection::vec(
+                (0_u64..80, 0_usize..3, any::<bool>(), any::<prop::sample::Index>()),
+                0..80,
+            ),
         ) {
             let quota = Quota::new(200);
-            let mut charges: Vec<Charge> = Vec::new();
+            let mut shares = [(); 3].map(|()| quota.clone().share());
+            let mut charges: Vec<(usize, Charge)> = Vec::new();
             let mut declined = 0;
-            for (bytes, takes, which) in acts {
-                let held: u64 = charges.iter().map(Charge::bytes).sum();
+            for (bytes, whose, takes, which) in acts {
+                let held: u64 = charges.iter().map(|(_, charge)| charge.bytes()).sum();
+                let own = charges.iter().filter(|(of, _)| *of == whose);
+                let own: u64 = own.map(|(_, charge)| charge.bytes()).sum();
                 if takes {
-                    match quota.clone().take(bytes) {
-                        Some(charge) => charges.push(charge),
-                        None => {
-                            prop_assert!(held + bytes > 200);
-                            declined += 1;
-                        }
-                    }
+                    let charge = shares[whose].take(bytes);
+                    prop_assert_eq!(charge.is_some(), own + bytes + held + bytes <= 200);
+                    declined += u64::from(charge.is_none());
+                    charges.extend(charge.map(|charge| (whose, charge)));
                 } else if !charges.is_empty() {
                     charges.swap_remove(which.index(charges.len()));
                 }
-                prop_assert_eq!(quota.held(), charges.iter().map(Charge::bytes).sum::<u64>());
-                prop_assert!(quota.held() <= 200);
+                let sum: u64 = charges.iter().map(|(_, charge)| charge.bytes()).sum();
+                prop_assert_eq!(quota.held(), sum);
+                prop_assert!(sum <= 200);
             }
             prop_assert_eq!(quota.take_declined(), declined);
             drop(charges);

@@ -16,6 +16,18 @@
 //! - *allocations*: what values own where they are received.
 //! - *system calls* and *wakes*: of ringing a sleeper, and of hearing that.
 //!
+//! Over a byte stream ([`quote_over`], [`Carrier::Stream`]) no line goes from one side's core to the other's, and
+//! a quote counts besides:
+//!
+//! - *system calls*: a message that goes alone is one write and one read that returns data; a sleeping reader's
+//!   wait is one more. Messages that are sent in one turn share a write, and then cost less than their quotes.
+//! - *copies*: into the sender's lane and out of it, into the kernel and out of it, into the receiver's replica of
+//!   the lane and out of it.
+//!
+//! Left to others there: reads that find nothing, which a polling node tries again and again; what the receiver of
+//! one-way messages says of its progress, once in a quarter of the ring, in a write and a read of its own, and along
+//! with answers otherwise; the memory that rustls takes for a record, and its own passes over it.
+//!
 //! Left to others: what is due by time and not by message (a look at the sockets, once in a
 //! millisecond awake); what is due once in a lap of the ring (padding: [`Lap`]; the line of the
 //! reader's progress, loaded when the room that the writer knows of runs out); the line of the buffers
@@ -31,6 +43,7 @@ use crate::bill::Item;
 use crate::frame::slots;
 use crate::limits::{
     EXTENSION_BYTES, HEAD_BYTES, IN_RING_BYTES_MAX, LINE_BYTES, MESSAGE_BYTES_MAX,
+    STREAM_WHOLE_BYTES,
 };
 use core::fmt;
 
@@ -41,6 +54,13 @@ const PROMISE_LINES: u64 = 1;
 /// the ring and one that finds no other.
 const BELL_SYSTEM_CALLS: u64 = 4;
 
+/// Calls into the kernel for a message over a byte stream: the write, and the read that returns its bytes. The wait of
+/// a reader that sleeps is one more.
+const STREAM_SYSTEM_CALLS: u64 = 2;
+
+/// Copies of a payload that goes over a byte stream: each side copies it twice in user space, and its kernel once.
+const STREAM_COPIES: u64 = 6;
+
 /// The state of a message's reader when the message comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reader {
@@ -48,6 +68,15 @@ pub enum Reader {
     Looks,
     /// It sleeps, and is rung.
     Sleeps,
+}
+
+/// What carries the messages of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Carrier {
+    /// Lanes that both sides have in memory: within a host.
+    Memory,
+    /// A byte stream: a unix socket, TCP, or TLS over TCP.
+    Stream,
 }
 
 /// An operation that has a price.
@@ -183,12 +212,32 @@ pub struct Quote {
 /// assert_eq!((page.cache_lines, page.copies, page.allocations), (66, 2, 1));
 /// ```
 pub const fn quote(operation: Operation, arguments: Payload, result: Payload) -> Option<Quote> {
+    quote_over(Carrier::Memory, operation, arguments, result)
+}
+
+/// Returns the cost of an operation over a carrier, as [`quote()`] does over memory. None over a byte stream also if a
+/// payload is longer than [`STREAM_WHOLE_BYTES`]: how many reads it takes depends on how the network cuts it.
+///
+/// ```
+/// use upbeat_core::quote::{Carrier, Operation, Payload, Reader, quote_over};
+///
+/// let call = Operation::Call { callee: Reader::Looks, caller: Reader::Looks };
+/// let null = quote_over(Carrier::Stream, call, Payload::NONE, Payload::NONE).unwrap();
+/// // Either side writes once and reads once.
+/// assert_eq!((null.system_calls, null.copies, null.cache_lines), (4, 0, 0));
+/// ```
+pub const fn quote_over(
+    carrier: Carrier,
+    operation: Operation,
+    arguments: Payload,
+    result: Payload,
+) -> Option<Quote> {
     match operation {
-        Operation::Oneway { receiver } => message(arguments, receiver),
-        Operation::Call { callee, caller } => call((arguments, callee), (result, caller)),
-        Operation::Pull { writer, reader } => call((STREAM, writer), (result, reader)),
+        Operation::Oneway { receiver } => message(carrier, arguments, receiver),
+        Operation::Call { callee, caller } => call(carrier, (arguments, callee), (result, caller)),
+        Operation::Pull { writer, reader } => call(carrier, (STREAM, writer), (result, reader)),
         Operation::Push { reader, writer } => {
-            call((STREAM.and(arguments), reader), (WANTED, writer))
+            call(carrier, (STREAM.and(arguments), reader), (WANTED, writer))
         }
     }
 }
@@ -200,15 +249,45 @@ const STREAM: Payload = Payload::plain(size_of::<u32>());
 const WANTED: Payload = Payload::plain(1);
 
 /// A request and its answer, each with who reads it.
-const fn call(request: (Payload, Reader), answer: (Payload, Reader)) -> Option<Quote> {
-    match (message(request.0, request.1), message(answer.0, answer.1)) {
+const fn call(
+    carrier: Carrier,
+    request: (Payload, Reader),
+    answer: (Payload, Reader),
+) -> Option<Quote> {
+    match (message(carrier, request.0, request.1), message(carrier, answer.0, answer.1)) {
         (Some(request), Some(answer)) => Some(request.and(answer)),
         _ => None,
     }
 }
 
+const fn message(carrier: Carrier, payload: Payload, reader: Reader) -> Option<Quote> {
+    match carrier {
+        Carrier::Memory => message_in_memory(payload, reader),
+        Carrier::Stream => message_over_stream(payload, reader),
+    }
+}
+
+/// Returns the cost of a message that one write sends and one read returns.
+const fn message_over_stream(payload: Payload, reader: Reader) -> Option<Quote> {
+    if payload.bytes > STREAM_WHOLE_BYTES {
+        return None;
+    }
+    let wakes = match reader {
+        Reader::Looks => 0,
+        Reader::Sleeps => 1,
+    };
+    Some(Quote {
+        bytes: payload.bytes as u64,
+        copies: if payload.bytes == 0 { 0 } else { STREAM_COPIES },
+        allocations: payload.allocations,
+        system_calls: STREAM_SYSTEM_CALLS + wakes,
+        wakes,
+        ..Quote::NONE
+    })
+}
+
 /// A message whose payload lies behind its head, or in a buffer that its frame names.
-const fn message(payload: Payload, reader: Reader) -> Option<Quote> {
+const fn message_in_memory(payload: Payload, reader: Reader) -> Option<Quote> {
     if payload.bytes > MESSAGE_BYTES_MAX {
         return None;
     }
@@ -347,6 +426,20 @@ mod tests {
         assert_eq!(items, counted);
         assert_eq!(quote.to_string().lines().count(), counted.len());
         assert_eq!(quote.and(quote), quote.times(2));
+    }
+
+    #[test]
+    fn a_stream_writes_and_reads_each_message_that_a_read_returns_whole() {
+        let quote = |bytes, callee| {
+            let call = Operation::Call { callee, caller: Reader::Looks };
+            quote_over(Carrier::Stream, call, Payload::plain(bytes), Payload::NONE)
+        };
+        let one = quote(1, Reader::Looks).unwrap();
+        assert_eq!((one.system_calls, one.copies, one.bytes, one.wakes), (4, 6, 1, 0));
+        let asleep = quote(0, Reader::Sleeps).unwrap();
+        assert_eq!((asleep.system_calls, asleep.copies, asleep.wakes), (5, 0, 1));
+        assert!(quote(STREAM_WHOLE_BYTES, Reader::Looks).is_some());
+        assert_eq!(quote(STREAM_WHOLE_BYTES + 1, Reader::Looks), None);
     }
 
     #[test]

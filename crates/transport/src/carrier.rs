@@ -268,8 +268,8 @@ impl Carrier {
         }
     }
 
-    /// Over a stream: has the memory of replicas whose size the peer chooses charged to a quota.
-    pub fn charge_to(&self, quota: Quota) {
+    /// Over a stream: has the memory of replicas whose size the peer chooses charged to a share of a quota.
+    pub fn charge_to(&self, quota: &Quota) {
         if let Way::Stream { stream, .. } = &self.way {
             stream.charge_to(quota);
         }

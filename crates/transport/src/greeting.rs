@@ -47,6 +47,8 @@ pub(crate) struct Greeting {
     resume_ms: u32,
     /// The peer's counter, as far as it is known.
     clock: Option<Clock>,
+    /// The reason for which a listener refuses this caller a new session; none if it accepts one.
+    full: Option<(RefusalCode, String)>,
 }
 
 /// What has become of a handshake.
@@ -167,12 +169,18 @@ impl Greeting {
             heard_ms: None,
             resume_ms: 0,
             clock: None,
+            full: None,
         }
     }
 
     /// Keeps the session for so many milliseconds when its connection is gone, if the peer does too.
     pub(crate) fn keeping(self, resume_ms: u32) -> Greeting {
         Greeting { resume_ms, ..self }
+    }
+
+    /// Lets the caller go on with a session that stands, and refuses it a new one for this reason.
+    pub(crate) fn only_resume(&mut self, code: RefusalCode, text: String) {
+        self.full = Some((code, text));
     }
 
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {

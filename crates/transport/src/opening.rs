@@ -76,6 +76,15 @@ impl Opening {
         Opening { stage: Stage::Knock(knock, us) }
     }
 
+    /// Has a caller of another host only go on with a session that stands: a new one is refused for this reason.
+    #[must_use]
+    pub fn only_resume(mut self, code: RefusalCode, text: String) -> Opening {
+        if let Stage::Remote(greeting) = &mut self.stage {
+            greeting.only_resume(code, text);
+        }
+        self
+    }
+
     /// Goes on as far as what has come allows. After an end, in [`Step::Done`] or an error, the
     /// opening is to be dropped; the peer has been told of the error where that was possible.
     ///

@@ -23,6 +23,7 @@ use std::cell::{Cell, Ref, RefCell};
 use upbeat_core::bill::clock::{Clock, Offset};
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::{Record, Refusal};
+use upbeat_core::limits::{SLOT_BYTES, STREAM_WHOLE_BYTES};
 use upbeat_core::quota::Quota;
 use upbeat_core::stream::{Permission, Wish};
 use upbeat_memory::lane::{LANE_BYTES, Lanes, Mirror};
@@ -30,6 +31,9 @@ use upbeat_memory::region::{Region, WORD};
 
 pub use pipe::Connection;
 pub(crate) use pipe::Pipe;
+
+// A quote relies on it.
+const _: () = assert!(STREAM_WHOLE_BYTES + SLOT_BYTES < READ_BYTES);
 
 /// Looks for the last words of a peer.
 const RESTS_MAX: usize = 1024;
@@ -269,7 +273,7 @@ impl Stream {
     }
 
     /// Has memory whose size the peer chooses charged to a quota.
-    pub(crate) fn charge_to(&self, quota: Quota) {
+    pub(crate) fn charge_to(&self, quota: &Quota) {
         self.incoming.borrow_mut().charge_to(quota);
     }
 

@@ -12,7 +12,9 @@ use std::fmt::Arguments;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use upbeat_core::gate;
-use upbeat_core::limits::{PEER_TIMEOUT_MS, REMOTE_BYTES, REMOTE_MESSAGES_MIN, RESUME_WITHIN_MS};
+use upbeat_core::limits::{
+    PEER_TIMEOUT_MS, REMOTE_BYTES, REMOTE_MESSAGES_MIN, REMOTE_SESSIONS_MAX, RESUME_WITHIN_MS,
+};
 use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_core::quota::Quota;
 use upbeat_transport::identity::Identity;
@@ -46,6 +48,8 @@ pub(crate) struct Remote {
     pub(crate) peer_timeout: Option<Duration>,
     /// What callers of other hosts may take of a node that listens.
     pub(crate) gate: gate::Terms,
+    /// Sessions that the node has with other hosts at most.
+    pub(crate) sessions: Option<usize>,
     /// Bytes that peers make the node hold.
     pub(crate) bytes: Option<u64>,
     /// For how long a session outlives its connection.
@@ -83,6 +87,11 @@ impl Remote {
         }
         self.refresh();
         Ok(self)
+    }
+
+    /// How many sessions with other hosts the node has at most.
+    pub(crate) fn sessions(&self) -> usize {
+        self.sessions.unwrap_or(REMOTE_SESSIONS_MAX)
     }
 
     /// The bound of the bytes that peers make the node hold, which takes messages of up to so many bytes.

@@ -151,7 +151,7 @@ impl Session {
         carrier: Carrier,
         terms: Terms,
         replies: ReplyBudget,
-        quota: Option<Quota>,
+        quota: Option<&Quota>,
         wake: Arc<dyn Fn() + Send + Sync>,
     ) -> Session {
         carrier.read_at_most(terms.longest);

@@ -53,6 +53,7 @@ fn the_bounds_are_those_of_the_code() {
         ("PLACES_RESERVED", limits::PLACES_RESERVED),
         ("PLACES_MAX", limits::PLACES_MAX),
         ("IN_RING_BYTES_MAX", limits::IN_RING_BYTES_MAX),
+        ("IN_STREAMED_RING_BYTES_MAX", limits::IN_STREAMED_RING_BYTES_MAX),
         ("COPIED_BYTES_MAX", limits::COPIED_BYTES_MAX),
         ("GRANTS_AHEAD", limits::GRANTS_AHEAD),
         ("REQUEST_BYTES", limits::REQUEST_BYTES),

@@ -18,7 +18,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .bytes(".")
             .compile_protos(&["proto/echo.proto"], &["proto"])?;
     } else {
-        println!("cargo::warning=tonic is left out: there is no `protoc` (dev/bench/peers/prepare)");
+        println!(
+            "cargo::warning=tonic is left out: there is no `protoc` (dev/bench/peers/prepare)"
+        );
     }
     if is_there("capnp") && Path::new(STREAM).exists() {
         println!("cargo::rustc-cfg=has_capnp");

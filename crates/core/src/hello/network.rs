@@ -69,7 +69,7 @@ pub struct Networked {
     pub resume_ms: u32,
     /// The pace of the sender's counter, in ticks per second.
     pub pace: u64,
-    /// The sender's time stamps, by which the receiver bounds the offset of the two clocks.
+    /// The sender's time stamps. The receiver bounds the offset of the two clocks by them.
     pub stamps: Timestamps,
     /// Of a caller, the session that is to go on over this connection; of a listener, what its caller
     /// shows for that later. Without a ticket the session ends with its connection.

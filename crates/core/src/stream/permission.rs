@@ -2,13 +2,13 @@
 //!
 //! A segment of the sender's is memory of the receiver's, which may have no room. So a sender shows a [`Wish`],
 //! and announces the segment when that was granted; where it was declined, it goes on with the memory that it has. An [`Asking`]
-//! is the sender's side. A [`Granting`] is the receiver's: it takes the bytes of the node's [`Quota`] when it
+//! is the sender's side. A [`Granting`] is the receiver's: it takes the bytes of its session's share of the node's [`Quota`] when it
 //! grants a wish, and hands the charge over with the segment. One wish is open at a time, and a newer one
 //! takes the place of one that was granted and not used. Over another connection a wish that has no answer is
 //! shown again. What a segment weighs, and its memory, are left to others. The invariant: a receiver holds the
 //! charge of one wish at most for which no segment has come.
 
-use crate::quota::{Charge, Quota};
+use crate::quota::{Charge, Quota, Share};
 
 /// The segment that a sender would announce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,8 +166,8 @@ impl Asking {
 /// The receiver's answers to the sender's wishes, and the charge of the wish that it has granted.
 #[derive(Debug, Default)]
 pub struct Granting {
-    /// The bound over all sessions of the node; none where nothing bounds them.
-    quota: Option<Quota>,
+    /// The session's share of the node's quota; none if no quota bounds the session.
+    share: Option<Share>,
     granted: Option<(Wish, Option<Charge>)>,
     answer: Option<bool>,
 }
@@ -177,16 +177,16 @@ pub struct Granting {
 pub struct NoRoom;
 
 impl Granting {
-    /// Has what is granted from now on taken of a quota.
-    pub fn set_quota(&mut self, quota: Quota) {
-        self.quota = Some(quota);
+    /// Has what is granted from now on taken of a share of a quota.
+    pub fn set_quota(&mut self, quota: &Quota) {
+        self.share = Some(quota.share());
     }
 
     /// Takes so many bytes for something that the peer need not ask for.
-    pub fn take(&self, bytes: u64) -> Result<Option<Charge>, NoRoom> {
-        match &self.quota {
+    pub fn take(&mut self, bytes: u64) -> Result<Option<Charge>, NoRoom> {
+        match &mut self.share {
             None => Ok(None),
-            Some(quota) => quota.take(bytes).map(Some).ok_or(NoRoom),
+            Some(share) => share.take(bytes).map(Some).ok_or(NoRoom),
         }
     }
 
@@ -233,7 +233,7 @@ mod tests {
 
     fn granting(most: u64) -> (Granting, Quota) {
         let (mut granting, quota) = (Granting::default(), Quota::new(most));
-        granting.set_quota(quota.clone());
+        granting.set_quota(&quota);
         (granting, quota)
     }
 
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_grant_is_charged_once_and_goes_with_its_segment() {
-        let (mut granting, quota) = granting(100);
+        let (mut granting, quota) = granting(200);
         granting.asked(RING, Some(60));
         assert_eq!((granting.answer(), granting.answer(), quota.held()), (Some(true), None, 60));
         // The answer was lost with the connection, and the peer asks again.
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_newer_wish_and_none_give_the_older_ones_bytes_back() {
-        let (mut granting, quota) = granting(100);
+        let (mut granting, quota) = granting(200);
         granting.asked(RING, Some(60));
         granting.asked(SLAB, Some(70));
         assert_eq!((granting.answer(), quota.held()), (Some(true), 70));
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn who_has_not_asked_gets_what_is_left() {
-        let (mut granting, quota) = granting(100);
+        let (mut granting, quota) = granting(200);
         granting.asked(RING, Some(60));
         assert_eq!(granting.announced(SLAB, 50).err(), Some(NoRoom));
         let charge = granting.announced(SLAB, 40).unwrap();

@@ -6,12 +6,13 @@
 
 use super::{Greeting, OpenError, Role, Shown, State};
 use crate::carrier::{Carrier, Connection};
+use crate::handshake::refused;
 use crate::home::random;
 use rustix::io::Errno;
 use std::fmt;
 use upbeat_core::bill::clock::Clock;
 use upbeat_core::fault::Rule;
-use upbeat_core::hello::{Networked, Record, RefusalCode, Ticket};
+use upbeat_core::hello::{Networked, Record, Refusal, RefusalCode, Ticket};
 use upbeat_core::name::NodeName;
 use upbeat_core::resume::{self, Agreed};
 use upbeat_memory::ticks::{ticks, ticks_per_second};
@@ -27,6 +28,10 @@ impl Greeting {
         match (&self.role, said.ticket) {
             (Role::Listener { .. }, Some(_)) => Ok(State::Asked { incarnation, said }),
             (Role::Listener { .. }, None) => {
+                if let Some((code, text)) = &self.full {
+                    self.refuse(*code, text);
+                    return Err(refused(&self.peer, &Refusal::new(*code, text)));
+                }
                 let agreed = match said_ms.contains(&0) {
                     true => None,
                     false => Agreed::new(resume::Role::Listener, self.ticket()?, said_ms),
@@ -70,6 +75,11 @@ pub struct Resuming {
 impl Resuming {
     pub(super) fn new(greeting: Box<Greeting>, incarnation: u64, said: Networked) -> Resuming {
         Resuming { greeting, incarnation, said }
+    }
+
+    /// Returns the listener's number of the session that the caller asks for.
+    pub fn number(&self) -> Option<u64> {
+        self.said.ticket.map(|ticket| ticket.session)
     }
 
     /// Returns the ticket that the caller shows, if the session may be the one with this peer.

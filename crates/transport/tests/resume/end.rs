@@ -94,7 +94,7 @@ impl End {
 
     /// Charges what the peer announces, and has this side ask for each segment.
     pub(crate) fn charge_to(&mut self, quota: Quota) {
-        self.carrier.charge_to(quota.clone());
+        self.carrier.charge_to(&quota);
         self.quota = Some(quota);
     }
 

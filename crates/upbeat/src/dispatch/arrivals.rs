@@ -174,7 +174,7 @@ impl Dispatcher {
     ) {
         for _ in 0..PENDING_HANDSHAKES_MAX {
             let place = self.next_place(whose);
-            // Without a place here a caller is let in only to be told so.
+            // Without a place here a caller is let in to go on with a session, or only to be told so.
             let number = *place.as_ref().unwrap_or(&0);
             let door = self.peers.door.borrow();
             let accepted = accept(&door.listeners, &self.home, number, self.now_ms());
@@ -194,27 +194,38 @@ impl Dispatcher {
             // It was asked before whether one more may be accepted.
             let _ = self.peers.gate.borrow_mut().accept(self.now_ns());
         }
-        // A caller whose session waits for its connection opens no other.
-        let is_full = |from: &Prefix| {
-            !self.peers.gate.borrow().admits(*from) && !self.awaits_caller_from(*from)
-        };
-        match from.filter(is_full) {
-            Some(from) => self.turn_away(opening, from),
+        let crowd = from.filter(|from| !self.peers.gate.borrow().admits(*from));
+        let (code, text) = match crowd {
+            Some(from) if !self.awaits_caller_from(from) => return self.turn_away(opening, from),
+            Some(from) => (RefusalCode::TooManyOfAddress, self.too_many_of(from)),
             None if !has_place => {
-                let text = format!("{} sessions are the most of a node", whose.most());
-                opening.refuse(RefusalCode::TooManySessions, &text);
+                let most = self.peers.places.borrow().most(whose);
+                let text = format!("{most} sessions are the most of this node");
+                (RefusalCode::TooManySessions, text)
             }
             // An opening that fails tells its peer, and concerns nobody else.
-            None => drop(self.begin(opening, None)),
+            None => return drop(self.begin(opening, whose, None)),
+        };
+        match whose {
+            // Whether the caller has a session is known once it has greeted.
+            Whose::Remote => {
+                let opening = opening.only_resume(code, text);
+                drop(self.begin(opening, Whose::Resuming, None));
+            }
+            _ => opening.refuse(code, &text),
         }
+    }
+
+    /// Says that callers of an address have as many sessions as they may.
+    fn too_many_of(&self, from: Prefix) -> String {
+        let most = self.peers.gate.borrow().terms().sessions_per_address;
+        format!("{most} sessions are open with callers of {from}, the most of an address")
     }
 
     /// Refuses a caller of whose address there are sessions enough, and warns the owner the first time.
     #[cold]
     fn turn_away(&self, opening: Opening, from: Prefix) {
-        let most = self.peers.gate.borrow().terms().sessions_per_address;
-        let text =
-            format!("{most} sessions are open with callers of {from}, the most of an address");
+        let text = self.too_many_of(from);
         opening.refuse(RefusalCode::TooManyOfAddress, &text);
         self.count(Counter::CallersTurnedAway);
         if !self.peers.warned.replace(true) {

@@ -130,7 +130,8 @@ impl Dispatcher {
             let ticket = resuming.ticket_of(&session.carrier);
             ticket.is_some_and(|ticket| session.link(|link| link.takes(&ticket)) == Some(true))
         };
-        let Some(session) = self.sessions().into_iter().find(takes) else {
+        let session = resuming.number().and_then(|number| self.remote_session(number));
+        let Some(session) = session.filter(takes) else {
             return resuming.refuse();
         };
         if !session.carrier.is_suspended() {

@@ -132,7 +132,7 @@ impl Peers {
     /// Returns the peers of a node that begins now.
     pub(super) fn new(settings: &Settings) -> Peers {
         Peers {
-            places: RefCell::default(),
+            places: RefCell::new(Table::new(settings.remote.sessions())),
             hot: Hot::default(),
             suspended: RefCell::default(),
             openings: RefCell::default(),
@@ -147,6 +147,14 @@ impl Peers {
 impl Dispatcher {
     pub(super) fn session(&self, key: Key) -> Option<Rc<Session>> {
         match self.peers.places.borrow().get(key)? {
+            Place::Open(session) => Some(Rc::clone(session)),
+            Place::Opening(_) => None,
+        }
+    }
+
+    /// The open session with a node of another host that has this number.
+    pub(super) fn remote_session(&self, number: u64) -> Option<Rc<Session>> {
+        match self.peers.places.borrow().remote(number)? {
             Place::Open(session) => Some(Rc::clone(session)),
             Place::Opening(_) => None,
         }
@@ -192,7 +200,7 @@ impl Dispatcher {
         let opening = call(&self.home, place, self.now_ms())?;
         let (again, outcome, wakers) = (again.cloned(), OnceCell::new(), RefCell::default());
         let connecting = Rc::new(Connecting { to: to.clone(), again, outcome, wakers });
-        self.begin(opening, Some(Rc::clone(&connecting)))?;
+        self.begin(opening, whose, Some(Rc::clone(&connecting)))?;
         Ok(connecting)
     }
 
@@ -212,19 +220,25 @@ impl Dispatcher {
     /// The number that the next session will have.
     pub(super) fn next_place(&self, whose: Whose) -> Result<usize, OpenError> {
         let key = self.peers.places.borrow().next_key(whose);
-        key.map(|key| key.index as usize).ok_or_else(|| full(whose))
+        key.map(|key| key.index as usize).ok_or_else(|| self.full(whose))
+    }
+
+    /// The error of whoever finds no place of this kind.
+    fn full(&self, whose: Whose) -> OpenError {
+        OpenError::Sessions { limit: self.peers.places.borrow().most(whose) }
     }
 
     /// Takes in an opening that was made for the next number.
     pub(super) fn begin(
         self: &Rc<Self>,
         opening: Opening,
+        whose: Whose,
         connecting: Option<Rc<Connecting>>,
     ) -> Result<(), OpenError> {
         let key = {
+            let key = self.peers.places.borrow().next_key(whose);
+            let key = key.ok_or_else(|| self.full(whose))?;
             let mut places = self.peers.places.borrow_mut();
-            let whose = if opening.is_remote() { Whose::Remote } else { Whose::Here };
-            let Some(key) = places.next_key(whose) else { return Err(full(whose)) };
             let failed = |error| OpenError::System { act: "epoll_ctl", error };
             self.events.reactor.add(&opening, Source::Place(key)).map_err(failed)?;
             let pending = Box::new(Pending { opening, connecting, wants_output: false });
@@ -268,7 +282,7 @@ impl Dispatcher {
                     let replies = self.flow.purse.replies().clone();
                     let roster = Arc::clone(&self.work.roster);
                     let wake = Arc::new(move || roster.ring());
-                    let quota = carrier.peer.at.map(|_| self.peers.quota.clone());
+                    let quota = carrier.peer.at.map(|_| &self.peers.quota);
                     Rc::new(Session::new(carrier, self.settings.terms, replies, quota, wake))
                 })
             }
@@ -442,8 +456,4 @@ impl Dispatcher {
     pub(crate) fn is_quiet(&self) -> bool {
         self.sessions().iter().all(|session| session.is_quiet())
     }
-}
-
-fn full(whose: Whose) -> OpenError {
-    OpenError::Sessions { limit: whose.most() }
 }

@@ -1,14 +1,18 @@
 //! The places of a node's sessions, by number.
 //!
 //! A session with a node of this host has a byte on the node's board, and its number says which. One with a node
-//! of another host needs none, and has a number behind those, so that neither kind takes the other's places.
+//! of another host needs none, and has a number behind those, so that neither kind takes the other's places. A
+//! connection that is to go on with a session has a place of a third kind: a table without room for new sessions has room
+//! for those.
 //! Invariant: a key finds what it was given for or nothing, and a number of the board is never another host's.
 
-use upbeat_core::limits::{REMOTE_SESSIONS_MAX, SESSIONS_PER_NODE_MAX};
+use upbeat_core::limits::{REMOTE_PENDING_MAX, REMOTE_SESSIONS_MAX, SESSIONS_PER_NODE_MAX};
 use upbeat_memory::pool::{Key, Pool};
 
 /// The number of the first session with a node of another host.
 const FIRST_REMOTE: u32 = SESSIONS_PER_NODE_MAX as u32;
+/// The number of the first connection that is to go on with a session.
+const FIRST_RESUMING: u32 = FIRST_REMOTE + REMOTE_SESSIONS_MAX as u32;
 
 /// Where the peer of a session is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,20 +21,28 @@ pub(crate) enum Whose {
     Here,
     /// On another host.
     Remote,
+    /// On another host, for a handshake that goes on with a session. The session has a place already.
+    Resuming,
 }
 
 impl Whose {
-    /// Returns how many sessions of this kind a node has at most.
+    /// Returns how many places of this kind a node has at most.
     pub(super) const fn most(self) -> usize {
         match self {
             Whose::Here => SESSIONS_PER_NODE_MAX,
             Whose::Remote => REMOTE_SESSIONS_MAX,
+            // One for each session that this node connects again for, and all handshakes of callers.
+            Whose::Resuming => REMOTE_SESSIONS_MAX + REMOTE_PENDING_MAX,
         }
     }
 
     /// Returns where the peer of the session of this number is.
     fn of(key: Key) -> Whose {
-        if key.index < FIRST_REMOTE { Whose::Here } else { Whose::Remote }
+        match key.index {
+            ..FIRST_REMOTE => Whose::Here,
+            FIRST_REMOTE..FIRST_RESUMING => Whose::Remote,
+            FIRST_RESUMING.. => Whose::Resuming,
+        }
     }
 
     /// Returns the number of the first session of this kind.
@@ -38,6 +50,7 @@ impl Whose {
         match self {
             Whose::Here => 0,
             Whose::Remote => FIRST_REMOTE,
+            Whose::Resuming => FIRST_RESUMING,
         }
     }
 }
@@ -46,20 +59,27 @@ impl Whose {
 pub(super) struct Table<T> {
     here: Pool<T>,
     remote: Pool<T>,
-}
-
-impl<T> Default for Table<T> {
-    fn default() -> Table<T> {
-        let pool = |whose: Whose| Pool::new(whose.most() as u32);
-        Table { here: pool(Whose::Here), remote: pool(Whose::Remote) }
-    }
+    resuming: Pool<T>,
 }
 
 impl<T> Table<T> {
+    /// Returns a table with so many places for sessions with nodes of other hosts.
+    pub(super) fn new(remote: usize) -> Table<T> {
+        let pool = |most: usize| Pool::new(most as u32);
+        let remote = pool(remote.min(Whose::Remote.most()));
+        Table { here: pool(Whose::Here.most()), remote, resuming: pool(Whose::Resuming.most()) }
+    }
+
+    /// Returns how many places of this kind there are.
+    pub(super) fn most(&self, whose: Whose) -> usize {
+        self.pool(whose).capacity()
+    }
+
     fn pool(&self, whose: Whose) -> &Pool<T> {
         match whose {
             Whose::Here => &self.here,
             Whose::Remote => &self.remote,
+            Whose::Resuming => &self.resuming,
         }
     }
 
@@ -67,6 +87,7 @@ impl<T> Table<T> {
         match whose {
             Whose::Here => &mut self.here,
             Whose::Remote => &mut self.remote,
+            Whose::Resuming => &mut self.resuming,
         }
     }
 
@@ -101,12 +122,18 @@ impl<T> Table<T> {
         self.here.get(self.here.key_at(index as u32)?)
     }
 
+    /// Returns the value of this number, if it has the number of a session with a node of another host.
+    pub(super) fn remote(&self, number: u64) -> Option<&T> {
+        let index = u32::try_from(number).ok()?.checked_sub(FIRST_REMOTE)?;
+        self.remote.get(self.remote.key_at(index)?)
+    }
+
     /// Returns the values that have a byte on the board.
     pub(super) fn here(&self) -> impl Iterator<Item = &T> {
         self.here.iter().map(|(_, value)| value)
     }
 
-    /// Returns all values.
+    /// Returns all values that have a session's number.
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.here().chain(self.remote.iter().map(|(_, value)| value))
     }
@@ -126,7 +153,7 @@ mod tests {
 
     #[test]
     fn sessions_of_either_kind_take_no_place_of_the_other() {
-        let mut table = Table::default();
+        let mut table = Table::new(REMOTE_SESSIONS_MAX);
         for number in 0..SESSIONS_PER_NODE_MAX {
             let next = table.next_key(Whose::Here);
             let key = table.insert(Whose::Here, number);
@@ -145,7 +172,23 @@ mod tests {
         let again = table.next_key(Whose::Remote).unwrap();
         assert!(again.index == far[7].index && again != far[7]);
         assert_eq!((table.on_board(9), table.on_board(FIRST_REMOTE as usize)), (Some(&9), None));
+        let number = |key: Key| u64::from(key.index);
+        assert_eq!((table.remote(number(far[8])), table.remote(number(far[7]))), (Some(&8), None));
+        let beyond = number(far[9_999]) + 1;
+        assert!([0, 9, beyond, u64::MAX].iter().all(|number| table.remote(*number).is_none()));
         assert_eq!(table.here().count(), SESSIONS_PER_NODE_MAX);
         assert_eq!(table.iter().count(), SESSIONS_PER_NODE_MAX + 9_999);
+    }
+
+    #[test]
+    fn a_connection_finds_a_place_where_sessions_find_none() {
+        let mut table = Table::new(2);
+        let sessions = [0, 1].map(|value| table.insert(Whose::Remote, value).unwrap());
+        assert_eq!((table.next_key(Whose::Remote), table.most(Whose::Remote)), (None, 2));
+        for value in 2..2 + REMOTE_SESSIONS_MAX + REMOTE_PENDING_MAX {
+            let key = table.insert(Whose::Resuming, value).unwrap();
+            assert!(!sessions.contains(&key) && table.get(key) == Some(&value));
+        }
+        assert_eq!(table.iter().copied().collect::<Vec<_>>(), [0, 1]);
     }
 }

@@ -212,7 +212,8 @@ impl Dispatcher {
                 }
             }
         };
-        self.join(to, Whose::Remote, session, call).await
+        let whose = if session.is_some() { Whose::Resuming } else { Whose::Remote };
+        self.join(to, whose, session, call).await
     }
 
     /// Begins to open a session, or joins in where that has begun, and waits for it.

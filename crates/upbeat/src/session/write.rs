@@ -1,9 +1,10 @@
 //! How a message is written: into its slot, into consecutive ones, or into a buffer.
 //!
 //! A message that does not fit its slot lies in consecutive ones while nothing is refused, up to
-//! [`IN_RING_BYTES_MAX`]; what is longer, and longer requests while some are refused, lies in a buffer of
-//! a slab. A lane that is full too often goes on in a bigger segment. Who may send, and who waits, is
-//! decided by others. Invariant: what was not committed left no trace.
+//! [`IN_RING_BYTES_MAX`], or [`IN_STREAMED_RING_BYTES_MAX`] over a byte stream; what is longer, and longer
+//! requests while some are refused, lies in a buffer of a slab. A lane that is full too often goes on in a
+//! bigger segment. Who may send, and who waits, is decided by others. Invariant: what was not committed
+//! left no trace.
 
 use super::front::{Front, Words};
 use super::{Fault, Session, broken};
@@ -14,8 +15,8 @@ use rustix::io::Errno;
 use upbeat_core::bill::way::Point;
 use upbeat_core::frame::{Head, Placed};
 use upbeat_core::limits::{
-    CALLS_PER_SESSION_MAX, CONTROL_SLOTS, IN_RING_BYTES_MAX, MESSAGE_BYTES_MAX, SHORT_BYTES,
-    SLOT_BYTES,
+    CALLS_PER_SESSION_MAX, CONTROL_SLOTS, IN_RING_BYTES_MAX, IN_STREAMED_RING_BYTES_MAX,
+    MESSAGE_BYTES_MAX, SHORT_BYTES, SLOT_BYTES,
 };
 use upbeat_core::session::{Lack, Room, Use};
 use upbeat_core::stream::{Permission, Wish};
@@ -211,7 +212,7 @@ impl Session {
         stamps: &mut impl Stamps,
     ) -> Option<Result<(), Put>> {
         let in_slots = front.extensions.bytes() + bytes;
-        if T::IN_PLACE || in_slots > IN_RING_BYTES_MAX || domain.usage == Use::Granted {
+        if T::IN_PLACE || !self.may_lie_in_ring(in_slots) || domain.usage == Use::Granted {
             return None;
         }
         let waits = domain.queues && self.goes_behind(bytes);
@@ -232,6 +233,13 @@ impl Session {
             Ok(Err(_)) => return None,
         }
         Some(Ok(()))
+    }
+
+    /// Whether a message of so many bytes, extensions included, may lie in consecutive slots.
+    #[inline(always)]
+    fn may_lie_in_ring(&self, bytes: usize) -> bool {
+        bytes <= IN_STREAMED_RING_BYTES_MAX
+            || bytes <= IN_RING_BYTES_MAX && !self.carrier.is_stream()
     }
 
     /// Writes a message that finds no slots.
@@ -300,7 +308,7 @@ impl Session {
         // What is to be read in place has a buffer that can be held; what waited must not wait again.
         let in_ring = room == Room::Ring && !T::IN_PLACE && domain.usage != Use::Granted;
         let in_slots = front.extensions.bytes() + len;
-        if in_ring && in_slots <= IN_RING_BYTES_MAX {
+        if in_ring && self.may_lie_in_ring(in_slots) {
             match self.put_in_slots(front, value, span_of(in_slots), domain, stamps) {
                 // An answer may find a slot where it finds no row of them.
                 Err(Put::Full) if domain.usage == Use::Replies => {}

@@ -101,7 +101,7 @@ impl Directory {
     }
 
     /// Writes the identity by which the nodes and handles of this directory meet under TLS.
-    fn identify(&self) {
+    pub(crate) fn identify(&self) {
         let path = self.path().with_extension("pem");
         let text = secure::Authority::new().lasting(&[&format!("upbeat://{PROGRAM}/*")]);
         let mut options = File::options();

@@ -2,7 +2,8 @@
 
 use crate::client_that;
 use crate::common::work::{WorkClient, WorkServer, Worker};
-use crate::common::{Directory, PROGRAM, Signal, Watchdog, alone, soon};
+use crate::common::{Directory, PROGRAM, Signal, Watchdog, alone, soon, until};
+use crate::resume::proxy::{How, Proxy};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::mpsc::channel;
@@ -75,6 +76,42 @@ fn an_address_has_as_many_sessions_as_it_may() {
         },
     );
     assert!(turned_away >= 1, "the owner sees it counted");
+}
+
+/// Nodes that have as many sessions as they may, on either side, go on with those whose connection has gone. New ones are
+/// refused, before and after.
+#[test]
+fn a_node_without_a_place_for_another_session_goes_on_with_its_own() {
+    let _watchdog = Watchdog::new("resuming in a full table", 60);
+    let _alone = alone();
+    let directory = Directory::new();
+    beside(
+        "filled",
+        |builder| builder.remote_sessions(2),
+        |at| {
+            // At its own address the node would be reached in memory.
+            let proxy = Proxy::to(at);
+            let to = format!("filled@{}", proxy.at);
+            let client = || client_that(&directory, |builder| builder.remote_sessions(1));
+            let [first, second, third] = [client(), client(), client()];
+            let connect = |node: &Node| node.block_on(node.connect::<WorkClient>(&to));
+            let works = [&first, &second].map(|node| (node, connect(node).unwrap()));
+            let is_refused = || {
+                let error = connect(&third).err().unwrap().to_string();
+                assert!(error.contains("2 sessions are the most of this node"), "{error}");
+            };
+            is_refused();
+            proxy.cut(How::Reset);
+            for (node, work) in &works {
+                node.block_on(async {
+                    until(|| node.counted(Counter::SessionsSuspended) == 1).await;
+                    assert_eq!(soon(work.add(3, 4)).await, Ok(7));
+                });
+                assert_eq!(node.counted(Counter::SessionsResumed), 1);
+            }
+            is_refused();
+        },
+    );
 }
 
 /// Connections are accepted at the rate that the node permits, and wait until then.

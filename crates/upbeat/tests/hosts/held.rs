@@ -220,14 +220,88 @@ fn a_node_without_room_refuses_what_is_long_to_its_sender() {
     });
 }
 
+/// Calls of a usual long size go through a few buffers again and again: no side has a ring for them that is many times
+/// as long.
+#[test]
+fn calls_of_64_kib_make_neither_side_hold_a_long_ring() {
+    const MOST: u64 = 512 << 10;
+    let _watchdog = Watchdog::new("few buffers", 60);
+    let _alone = alone();
+    let directory = Directory::new();
+    beside("few", 64 * MIB, |at, shared| {
+        let node = client_that(&directory, |builder| builder);
+        // At its own address it would be reached in memory.
+        let proxy = Proxy::to(at);
+        let bytes = (64 << 10) - 100;
+        node.block_on(async {
+            let hoard: HoardClient = node.connect(&format!("few@{}", proxy.at)).await.unwrap();
+            for round in 0..50 {
+                let sent = vec![round; bytes];
+                assert_eq!(soon(hoard.bytes(sent.clone())).await, Ok(sent));
+            }
+        });
+        // All calls were answered before: what is stored from now on was read after them.
+        shared.held.store(0, SeqCst);
+        until("the server holds nothing", || shared.held.load(SeqCst) != 0);
+        for (side, held) in [("client", node.remote_bytes()), ("server", shared.held.load(SeqCst))]
+        {
+            assert!(held >= bytes as u64, "the {side} holds {held} bytes: the calls took none?");
+            assert!(held < MOST, "the {side} holds {held} bytes where {MOST} are enough");
+        }
+    });
+}
+
+/// A peer that has the node hold all that it may leaves room for the next one.
+#[test]
+fn a_greedy_peer_leaves_room_for_another() {
+    /// A buffer of the greedy peer: the first is alone, and further ones are asked for sixteen at a time, 8 MiB.
+    const EACH: usize = 300_000;
+    /// With 9 MiB of these the greedy peer holds what it may; 17 would be what fits.
+    const MOST: u64 = 20 * MIB;
+    const LONG: usize = 5_000_000;
+    let _watchdog = Watchdog::new("a greedy peer", 60);
+    let _alone = alone();
+    let directory = Directory::new();
+    beside("shared", MOST, |at, shared| {
+        let (proxy, other) = (Proxy::to(at), Proxy::to(at));
+        let greedy = client_that(&directory, |builder| builder);
+        let modest = connect(&directory, &format!("shared@{}", other.at));
+        greedy.block_on(async {
+            let hoard: HoardClient = greedy.connect(&format!("shared@{}", proxy.at)).await.unwrap();
+            // Nothing is read before all are let go, so each waits in a buffer of its own, or for one.
+            let keep = |hoard: HoardClient| async move { hoard.keep(vec![7; EACH]).await };
+            let calls: Vec<_> = (0..40).map(|_| greedy.spawn(keep(hoard.clone()))).collect();
+            soon(async {
+                while shared.declined.load(SeqCst) == 0 {
+                    sleep(Duration::from_millis(1)).await;
+                }
+            })
+            .await;
+            let held = shared.held.load(SeqCst);
+            let call = thread::spawn(move || modest.blocking().keep(vec![7; LONG]));
+            soon(async {
+                while !call.is_finished() && shared.held.load(SeqCst) < held + LONG as u64 {
+                    sleep(Duration::from_millis(1)).await;
+                }
+            })
+            .await;
+            shared.lets_go.store(true, SeqCst);
+            for call in calls {
+                assert_eq!(soon(call).await.unwrap(), Ok(EACH as u64));
+            }
+            assert_eq!(call.join().unwrap(), Ok(LONG as u64));
+        });
+    });
+}
+
 /// A session whose connection breaks again and again is charged once for what it has.
 #[test]
 fn a_session_that_is_resumed_is_charged_once() {
     let _watchdog = Watchdog::new("charged once", 120);
     let _alone = alone();
     let directory = Directory::new();
-    // Both rings, and a slab of each kind that the calls use: not twice as much.
-    beside("once", 4 * MIB, |at, shared| {
+    // Twice both rings, and a slab of each kind that the calls use, for a session gets half: not four times as much.
+    beside("once", 8 * MIB, |at, shared| {
         let proxy = Proxy::to(at);
         let node =
             client_that(&directory, |builder| builder.resume_within(Duration::from_secs(20)));

@@ -120,14 +120,11 @@ fn asleep(server: &Elsewhere, waiting: Waiting, names: &[&str], ended: u64) {
 
 /// Holds every phase of a list against its quote.
 pub(crate) fn judge(list: &str) {
-    let mut begun: HashMap<&str, &str> = HashMap::new();
     let mut phase: Option<(&str, BTreeMap<String, u64>)> = None;
     let (mut before, mut read_first) = (HashMap::new(), 0);
     let mut judged = Vec::new();
-    for line in list.lines() {
-        let (process, rest) = line.split_once(' ').unwrap_or((line, ""));
-        let rest = rest.trim_start();
-        if let Some((_, name)) = rest.split_once("\"@end ") {
+    for (process, call) in returned(list) {
+        if let Some((_, name)) = call.split_once("\"@end ") {
             let name = word(name);
             if phase.as_ref().is_some_and(|phase| phase.0 == name) {
                 let (_, calls) = phase.take().unwrap();
@@ -137,18 +134,9 @@ pub(crate) fn judge(list: &str) {
                     let most = count(name) / 10;
                     assert!(read_first <= most, "{read_first} times the socket was read first");
                 }
-                judged.push(name);
+                judged.push(name.to_owned());
             }
         }
-        // A call is counted where it returns, by what it was given and what it gave.
-        let call = if rest.ends_with("<unfinished ...>") {
-            begun.insert(process, rest);
-            continue;
-        } else if rest.starts_with("<... ") {
-            format!("{} {rest}", begun.remove(process).unwrap_or(rest))
-        } else {
-            rest.to_owned()
-        };
         if let Some((_, name)) = call.split_once("\"@begin ") {
             let known = PHASES.iter().find(|phase| phase.0 == word(name));
             phase = known.map(|known| (known.0, BTreeMap::new()));
@@ -166,9 +154,26 @@ pub(crate) fn judge(list: &str) {
     assert_eq!(judged, PHASES.map(|phase| phase.0), "phases that were found");
 }
 
+/// The calls of a list, each with its thread, where they return: by what they were given and what they gave.
+pub(crate) fn returned(list: &str) -> impl Iterator<Item = (&str, String)> {
+    let mut begun: HashMap<&str, &str> = HashMap::new();
+    list.lines().filter_map(move |line| {
+        let (process, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let rest = rest.trim_start();
+        if rest.ends_with("<unfinished ...>") {
+            begun.insert(process, rest);
+            return None;
+        }
+        if rest.starts_with("<... ") {
+            return Some((process, format!("{} {rest}", begun.remove(process).unwrap_or(rest))));
+        }
+        Some((process, rest.to_owned()))
+    })
+}
+
 /// The first word of what was said.
-fn word(text: &str) -> &str {
-    text.split(['\\', '"']).next().unwrap_or(text)
+pub(crate) fn word(text: &str) -> &str {
+    text.split(['\\', '"', ' ']).next().unwrap_or(text)
 }
 
 /// Whether this is a look at sockets: it is due by time.

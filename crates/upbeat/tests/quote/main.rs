@@ -8,6 +8,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bytes;
 mod kernel;
 mod lanes;
 mod service;
@@ -36,6 +37,7 @@ fn other() {
         Some("serve") => service::play(&part, &place),
         Some("lanes") => lanes::run(kind, &place),
         Some("kernel") => kernel::run(kind, &place),
+        Some("bytes") => bytes::run(&place),
         _ => panic!("there is no part {part}"),
     };
     in_thread(play).join().unwrap();
@@ -78,6 +80,39 @@ fn lanes_between_processes() {
     lanes_of(Kind::Shared);
 }
 
+/// Counts what messages cost over a byte stream of this kind, between two processes.
+fn bytes_of(carrier: &str) {
+    let (_alone, _watchdog) = (alone(), Watchdog::new("system calls over byte streams", 240));
+    if Command::new("strace").arg("-V").output().is_err() {
+        println!("left out: strace is not installed");
+        return;
+    }
+    let directory = Directory::new();
+    if carrier == "tls" && std::env::var_os("UPBEAT_TEST_CARRIER").is_none_or(|own| own != "tls") {
+        directory.identify();
+    }
+    let list = directory.path().with_extension("strace");
+    let mut strace = Command::new("strace");
+    strace.env("UPBEAT_TEST_CARRIER", carrier).args(["-f", "-s", "60", "-o"]).arg(&list);
+    play(strace, "bytes", Kind::Shared, &directory.path());
+    bytes::judge(&std::fs::read_to_string(&list).unwrap(), carrier);
+}
+
+#[test]
+fn system_calls_over_a_unix_socket() {
+    bytes_of("stream");
+}
+
+#[test]
+fn system_calls_over_tcp() {
+    bytes_of("tcp");
+}
+
+#[test]
+fn system_calls_under_tls() {
+    bytes_of("tls");
+}
+
 fn kernel_of(kind: Kind) {
     let (_alone, _watchdog) = (alone(), Watchdog::new("system calls", 240));
     if Command::new("strace").arg("-V").output().is_err() {
@@ -95,7 +130,7 @@ fn kernel_of(kind: Kind) {
 #[test]
 fn system_calls_between_threads() {
     if !common::shares_memory(
-        "a quote counts the rings of shared lanes; costs.rs counts those of streams",
+        "a quote counts the rings of shared lanes; the cases of streams are tests of their own",
     ) {
         return;
     }
@@ -105,7 +140,7 @@ fn system_calls_between_threads() {
 #[test]
 fn system_calls_between_processes() {
     if !common::shares_memory(
-        "a quote counts the rings of shared lanes; costs.rs counts those of streams",
+        "a quote counts the rings of shared lanes; the cases of streams are tests of their own",
     ) {
         return;
     }

@@ -8,7 +8,8 @@ use std::process::Command;
 use upbeat_cli::bench::report::{short, time};
 
 /// Between these lines stands what is written.
-const BEGIN: &str = "<!-- PEERS: written by `cargo run --release -p bench -- peers --write-readme` -->";
+const BEGIN: &str =
+    "<!-- PEERS: written by `cargo run --release -p bench -- peers --write-readme` -->";
 const END: &str = "<!-- END OF PEERS -->";
 
 /// The plot, seen from the repository's root.
@@ -59,11 +60,11 @@ fn around(text: &str) -> Option<(&str, &str)> {
 /// Table, plot, and where the figures come from.
 fn section(summary: &Summary, quick: bool) -> String {
     let mut to = String::from(
-        "\n| | waits | call of nothing | in ours that waits alike | 1 KiB each way | one-way, 8 bytes |\n\
+        "\n| | waits | call of nothing | in Upbeat's | 1 KiB each way | one-way, 8 bytes |\n\
          |---|---|---|---|---|---|\n",
     );
     for line in &summary.lines {
-        let name = if line.is_ours() { "**Upbeat**".to_owned() } else { line.label() };
+        let name = if line.is_ours() { format!("**{}**", line.label()) } else { line.label() };
         let took = |figure: Option<Figure>| figure.map_or("-".into(), |one| time(one.ns));
         let rate = line.stream.map_or("-".into(), |one| format!("{}/s", short(1e9 / one.ns)));
         let ratio = line.null.and_then(|figure| figure.of_ours);

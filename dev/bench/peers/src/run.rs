@@ -20,12 +20,21 @@ pub(crate) const BENCH: &str = "peers";
 /// Ours, as a peer.
 pub(crate) const OURS: &str = "upbeat";
 
+/// The carrier that ours is compared over where it does not have the peer's: a user of one host would take it.
+pub(crate) const SHARED: &str = "shared";
+
 /// What the second process is asked before the first round of a way.
 const OPEN: &str = "open";
 
-/// Our case that this one is compared with: the same operation, waiting in the same way.
+/// Our case that this one is compared with: the same operation, waiting in the same way, over the same
+/// carrier if ours has it, else over shared memory.
 pub(crate) fn baseline(ways: &[Way], way: &Way, op: Op) -> Option<String> {
-    let ours = ways.iter().find(|one| one.peer == OURS && one.mode == way.mode)?;
+    let over = |carrier| {
+        let is_base =
+            |one: &&Way| one.peer == OURS && one.mode == way.mode && one.carrier == carrier;
+        ways.iter().find(is_base)
+    };
+    let ours = over(way.carrier).or_else(|| over(SHARED))?;
     (way.peer != OURS).then(|| ours.path(op))
 }
 

@@ -1,7 +1,7 @@
 //! The rows of a run as one line for each way, in the placement that was seen most.
 
 use crate::case::{Mode, Op, Way};
-use crate::run::OURS;
+use crate::run::{OURS, SHARED};
 use upbeat_cli::bench::report::{Placement, Row, placements};
 
 /// A way and what was measured of it.
@@ -19,7 +19,7 @@ pub(crate) struct Line {
 pub(crate) struct Figure {
     /// An operation, by the median.
     pub(crate) ns: f64,
-    /// In operations of ours that waits alike: the median of what each round gave.
+    /// In operations of ours that it is compared with: the median of what each round gave.
     pub(crate) of_ours: Option<f64>,
 }
 
@@ -30,10 +30,10 @@ impl Line {
 
     /// What a reader calls it.
     pub(crate) fn label(&self) -> String {
-        match (self.is_ours(), self.carrier) {
-            (true, _) => "Upbeat".to_owned(),
-            (false, "shared") => self.peer.to_owned(),
-            (false, carrier) => format!("{}, {carrier}", self.peer),
+        let name = if self.is_ours() { "Upbeat" } else { self.peer };
+        match self.carrier {
+            SHARED => name.to_owned(),
+            carrier => format!("{name}, {carrier}"),
         }
     }
 }
@@ -56,7 +56,8 @@ impl Summary {
             rows.iter().find(|row| row.placement == placement && row.case == path)
         };
         let figure = |way: &Way, op| {
-            row(way, op).map(|row| Figure { ns: row.p50_ns, of_ours: row.ratio_to_baseline })
+            row(way, op)
+                .map(|row| Figure { ns: row.p50_ns, of_ours: row.compared.ratio_to_baseline })
         };
         let line = |way: &Way| Line {
             peer: way.peer,
@@ -76,8 +77,8 @@ impl Summary {
         };
         Some(Summary {
             placement,
-            line_ns: floor(Mode::Polling, |row| row.ratio_to_line),
-            eventfd_ns: floor(Mode::Sleeping, |row| row.ratio_to_eventfd),
+            line_ns: floor(Mode::Polling, |row| row.compared.ratio_to_line),
+            eventfd_ns: floor(Mode::Sleeping, |row| row.compared.ratio_to_eventfd),
             lines,
         })
     }

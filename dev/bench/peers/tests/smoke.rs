@@ -63,7 +63,11 @@ fn every_peer_is_measured() {
         if !case.starts_with("upbeat/") {
             let base = row["baseline"].as_str().unwrap();
             let waits = case.rsplit('/').next().unwrap();
-            assert!(base.starts_with("upbeat/") && base.ends_with(waits), "{row}");
+            let carrier = if case.contains("/tcp/") { "tcp" } else { "shared" };
+            assert!(
+                base.starts_with(&format!("upbeat/{carrier}/")) && base.ends_with(waits),
+                "{row}"
+            );
         }
     }
 }

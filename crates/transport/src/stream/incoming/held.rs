@@ -23,7 +23,7 @@ pub(super) struct Taken {
 
 impl Incoming {
     /// Has memory whose size the peer chooses charged to a quota.
-    pub(in super::super) fn charge_to(&mut self, quota: Quota) {
+    pub(in super::super) fn charge_to(&mut self, quota: &Quota) {
         self.granting.set_quota(quota);
     }
 

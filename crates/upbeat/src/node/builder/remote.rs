@@ -5,6 +5,7 @@ use crate::error::BuildError;
 use crate::remote::{Remote, peer_timeout, resolve};
 use std::time::Duration;
 use upbeat_core::address::Address;
+use upbeat_core::limits::REMOTE_SESSIONS_MAX;
 use upbeat_transport::error::{BindError, OpenError};
 use upbeat_transport::home::Home;
 use upbeat_transport::identity::Identity;
@@ -116,6 +117,28 @@ impl Builder {
     pub fn sessions_per_address(mut self, sessions: usize) -> Builder {
         assert!(sessions > 0, "a node that permits no sessions need not listen");
         self.remote.gate.sessions_per_address = sessions;
+        self
+    }
+
+    /// How many sessions the node has with nodes and handles of other hosts at most, whichever side opens them: each
+    /// takes a descriptor. 61,504 if nobody says, which is also the most. Further callers are told so. A session that has lost
+    /// its connection goes on over another all the same.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = upbeat::Node::builder("doc/bounded").local_only();
+    /// let node = builder.remote_sessions(1_000).build()?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Panics
+    /// When it is 0, or more than 61,504.
+    pub fn remote_sessions(mut self, sessions: usize) -> Builder {
+        assert!(
+            (1..=REMOTE_SESSIONS_MAX).contains(&sessions),
+            "{sessions} sessions with other hosts: give 1 to {REMOTE_SESSIONS_MAX}"
+        );
+        self.remote.sessions = Some(sessions);
         self
     }
 

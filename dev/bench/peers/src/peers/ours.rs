@@ -2,7 +2,7 @@
 
 use crate::case::{Call, Fault, Mode, Op, Open, Place, Serve, Way, fault};
 use crate::payload::{Payload, Tally};
-use crate::run::OURS;
+use crate::run::{OURS, SHARED};
 use crate::tasks::{bursts, each};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -14,22 +14,30 @@ use upbeat_cli::bench::timing::{Round, Work};
 /// The program that both nodes belong to.
 const PROGRAM: &str = "upbeat-bench-peers";
 
-/// Ours, in every way in which nodes wait.
+/// The side that serves, in the names of nodes.
+const HOST: &str = "host";
+
+/// The carrier of nodes that call each other as if they were on two hosts, in plaintext like their peers.
+const TCP: &str = "tcp";
+
+/// Ours, over each carrier and in every way in which nodes wait.
 pub(super) fn ways() -> Vec<Way> {
-    let way = |mode, about| Way {
+    let way = |carrier, mode, about| Way {
         peer: OURS,
-        carrier: "shared",
+        carrier,
         mode,
         about,
         absent: &[],
         burst: 50_000,
         open: Open::Pair { serve, call },
     };
-    vec![
-        way(Mode::Polling, "calls and one-way calls of a service, nodes told to poll"),
-        way(Mode::Sleeping, "calls and one-way calls of a service, nodes told to sleep"),
-        way(Mode::Adaptive, "calls and one-way calls of a service, nodes as they come"),
-    ]
+    let waits = [
+        (Mode::Polling, "calls and one-way calls of a service, nodes told to poll"),
+        (Mode::Sleeping, "calls and one-way calls of a service, nodes told to sleep"),
+        (Mode::Adaptive, "calls and one-way calls of a service, nodes as they come"),
+    ];
+    let over = |carrier| waits.into_iter().map(move |(mode, about)| way(carrier, mode, about));
+    over(SHARED).chain(over(TCP)).collect()
 }
 
 #[upbeat::service]
@@ -110,16 +118,26 @@ fn node(place: &Place<'_>, side: &str) -> Result<Node, Fault> {
         Mode::Sleeping => Waiting::Sleeping,
         Mode::Adaptive => Waiting::Adaptive,
     };
-    Node::builder(&name(place, side))
+    let builder = Node::builder(&name(place, side))
         .program(PROGRAM)
         .directory(place.scratch)
-        .waiting(waiting)
-        .build()
-        .map_err(fault("making a node"))
+        .waiting(waiting);
+    let builder = match (place.carrier, side) {
+        (TCP, HOST) => builder.listen("127.0.0.1:0").insecure_plaintext(),
+        // A node that shares no memory goes over the network to its own host as well.
+        (TCP, _) => builder.shared_memory(false).insecure_plaintext(),
+        _ => builder,
+    };
+    builder.build().map_err(fault("making a node"))
 }
 
 fn name(place: &Place<'_>, side: &str) -> String {
-    format!("{side}/{}", place.mode.word())
+    format!("{side}/{}/{}", place.carrier, place.mode.word())
+}
+
+/// The name of the note that says at which address the host of this way listens.
+fn address_note(place: &Place<'_>) -> String {
+    format!("upbeat.{}.{}", place.carrier, place.mode.word())
 }
 
 /// A node that serves, driven during rounds.
@@ -129,7 +147,10 @@ struct Host {
 }
 
 fn serve(place: &Place<'_>) -> Result<Box<dyn Serve>, Fault> {
-    let (node, service) = (node(place, "host")?, Service::default());
+    let (node, service) = (node(place, HOST)?, Service::default());
+    if let Some(address) = node.listens_at() {
+        place.tell(&address_note(place), &address.to_string())?;
+    }
     let rest = Rc::clone(&service.rest);
     node.serve(EchoServer::new(service));
     Ok(Box::new(Host { node, rest }))
@@ -151,7 +172,11 @@ struct Caller {
 }
 
 fn call(place: &Place<'_>) -> Result<Box<dyn Call>, Fault> {
-    let (node, host) = (node(place, "caller")?, name(place, "host"));
+    let node = node(place, "caller")?;
+    let mut host = name(place, HOST);
+    if place.carrier == TCP {
+        host = format!("{host}@{}", place.told(&address_note(place))?);
+    }
     Ok(Box::new(Caller { node, host, client: None, payload: Payload::new() }))
 }
 

@@ -1,0 +1,174 @@
+//! `upbeat bill` over a real program between two processes that meet as hosts do: over TCP, and under TLS.
+
+#[allow(dead_code, reason = "the made-up program is for other tests")]
+mod program;
+
+use program::{Scratch, bill, printed};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write, stderr};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+use upbeat::{Builder, Counter, Identity, Node};
+
+/// Set in the process of the server: the directory of its sockets.
+const PLACE: &str = "UPBEAT_TEST_HOSTS_PLACE";
+/// The file of both sides' identity; none where messages go as they are.
+const IDENTITY: &str = "UPBEAT_TEST_HOSTS_IDENTITY";
+/// The name of the server.
+const SERVER: &str = "UPBEAT_TEST_HOSTS_SERVER";
+/// Samples that are taken.
+const SAMPLES: u64 = 500;
+/// A test that hangs must not hold up the others for ever.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+#[upbeat::service]
+trait Sums {
+    async fn add(&self, a: u64, b: u64) -> u64;
+}
+
+struct Here;
+
+impl Sums for Here {
+    async fn add(&self, a: u64, b: u64) -> u64 {
+        a + b
+    }
+}
+
+fn builder(name: &str, place: &Path, identity: Option<&str>) -> Builder {
+    let builder = Node::builder(name).program("demo").directory(place).shared_memory(false);
+    match identity {
+        None => builder.insecure_plaintext(),
+        Some(path) => builder.identity(Identity::load(path).unwrap()),
+    }
+}
+
+/// The server. In the test's own process this does nothing.
+#[test]
+fn the_server() {
+    let Ok(place) = std::env::var(PLACE) else { return };
+    std::thread::spawn(|| {
+        // The input ends with the test, whatever becomes of it.
+        let _ = std::io::stdin().read_line(&mut String::new());
+        std::process::exit(0);
+    });
+    let identity = std::env::var(IDENTITY).ok();
+    let builder = builder(&std::env::var(SERVER).unwrap(), place.as_ref(), identity.as_deref());
+    let node = builder.listen("127.0.0.1:0").build().unwrap();
+    node.serve(SumsServer::new(Here));
+    println!("@serving {}", node.listens_at().unwrap());
+    node.block_on(std::future::pending::<()>());
+}
+
+/// A process that ends with the test.
+struct Server {
+    child: Child,
+    at: String,
+}
+
+impl Server {
+    fn start(name: &str, place: &str, identity: Option<&str>) -> Server {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "the_server", "--nocapture"]);
+        command.env(PLACE, place).env(SERVER, name).envs(identity.map(|path| (IDENTITY, path)));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let at = lines.find_map(|line| Some(line.split_once("@serving ")?.1.trim().to_owned()));
+        Server { child, at: at.expect("it ended before it served") }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Ends the process, aloud, if the test still has what this returns when `PATIENCE` is over.
+fn watchdog(what: String) -> Sender<()> {
+    let (over, ended) = channel();
+    std::thread::spawn(move || {
+        if ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            // Past the harness, which keeps what is printed until the test is over.
+            let _ = writeln!(stderr(), "watchdog: {what} is not done after {PATIENCE:?}");
+            std::process::abort();
+        }
+    });
+    over
+}
+
+/// Issues an identity for all nodes of the program, by the commands that a user has.
+fn identity(scratch: &Scratch) -> String {
+    let (authority, path) = (scratch.path("ca"), scratch.path("nodes.pem"));
+    for line in [
+        format!("init --program demo --dir {authority}"),
+        format!("issue --program demo --dir {authority} * -o {path}"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_upbeat"));
+        let output = command.arg("keys").args(line.split_whitespace()).output().unwrap();
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    path
+}
+
+/// Calls over a network until there are samples, and returns the bill of the caller's node, as text and as JSON, and
+/// the server's address.
+fn bill_of(what: &str, is_encrypted: bool) -> (String, Value, String) {
+    let scratch = Scratch::new(&format!("hosts-{what}"));
+    let identity = is_encrypted.then(|| identity(&scratch));
+    let (server, client) = (format!("server/{what}"), format!("client/{what}"));
+    let sockets = scratch.path("sockets");
+    let running = Server::start(&server, &sockets, identity.as_deref());
+    let node = builder(&client, sockets.as_ref(), identity.as_deref()).sampling(1);
+    let node = node.build().unwrap();
+    node.block_on(async {
+        let sums: SumsClient = node.connect(&format!("{server}@{}", running.at)).await.unwrap();
+        while node.counted(Counter::SamplesTaken) < SAMPLES {
+            assert_eq!(sums.add(1, 2).await, Ok(3));
+        }
+    });
+    let text = printed(&bill(&[&client, "--seconds", "0"]));
+    let json = printed(&bill(&[&client, "--seconds", "0", "--json"]));
+    (text, serde_json::from_str(&json).unwrap(), running.at.clone())
+}
+
+/// Holds a bill against what was done: one method, over one session, whose items add up to the whole.
+fn holds(what: &str, carrier: &str, is_encrypted: bool) {
+    let _watchdog = watchdog(format!("the bill over {carrier}"));
+    let (text, json, at) = bill_of(what, is_encrypted);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("Sessions from to carried by samples offset of clocks"), "{text}");
+    let session = format!("client/{what} server/{what} {carrier}, {at} ");
+    let (_, session) = words.split_once(&session).expect(&text);
+    let cells: Vec<&str> = session.split(' ').take(2).collect();
+    let samples: u64 = cells[0].replace(',', "").parse().expect(&text);
+    assert_eq!(cells[1], "±", "{text}");
+
+    let subjects = json["subjects"].as_array().unwrap();
+    assert_eq!(subjects.len(), 1, "{json:#}");
+    let (subject, lines) = (&subjects[0], subjects[0]["lines"].as_array().unwrap());
+    assert_eq!(subject["method"], "add");
+    // Some samples only tell what a stamp costs.
+    let count = |of: &str| subject[of].as_u64().unwrap();
+    assert!(samples == count("stories") + count("pairs") && samples > SAMPLES / 2, "{text}");
+    assert_eq!(subject["carrier"], carrier.to_lowercase().as_str());
+    let mean = |of: &Value| of["mean"].as_f64().unwrap();
+    let (sum, whole) = (lines.iter().map(mean).sum::<f64>(), mean(&subject["whole"]));
+    assert!((sum - whole).abs() < 1e-9 * whole, "{sum} of {whole}");
+    // Between the processes lie two system calls at least, on the way out and on the way back.
+    let wire = lines.iter().filter(|line| line["leg"] == "out" || line["leg"] == "back");
+    assert!(wire.map(mean).sum::<f64>() > 1_000.0, "{text}");
+}
+
+#[test]
+fn the_items_of_a_call_over_tcp_add_up_to_the_whole() {
+    holds("tcp", "TCP", false);
+}
+
+#[test]
+fn the_items_of_a_call_under_tls_add_up_to_the_whole() {
+    holds("tls", "TLS", true);
+}
