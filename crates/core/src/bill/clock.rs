@@ -83,9 +83,9 @@ impl Clock {
         if said.echo == 0 || said.echo > now || said.heard > said.sent {
             return;
         }
-        // The peer's counter was at `heard` after we sent, and at `sent` before we heard. A stamp is rounded down.
+        // The peer's counter was at `heard` after we sent, and at `sent` before we heard. Stamps are rounded down.
         let low = self.paces.in_ours(said.sent) - i128::from(now) - 1;
-        let high = self.paces.in_ours(said.heard) - i128::from(said.echo) + 1;
+        let high = self.paces.in_ours(said.heard) - i128::from(said.echo) + self.paces.grain();
         let seen = Bounds { low, high: high + drift(now - said.echo), at: now };
         if seen.low > seen.high {
             return;
@@ -104,6 +104,11 @@ impl Clock {
 impl Paces {
     fn in_ours(self, theirs: u64) -> i128 {
         (u128::from(theirs) * u128::from(self.ours) / u128::from(self.theirs)).cast_signed()
+    }
+
+    /// By how many ticks of ours `in_ours` may be too low: stamps of the peer and their translations are rounded down.
+    fn grain(self) -> i128 {
+        i128::from(self.ours.div_ceil(self.theirs)) + 1
     }
 }
 
@@ -137,7 +142,9 @@ impl Offset {
         let Bounds { low, high, at } = self.bounds;
         let ours = self.paces.in_ours(theirs) - (low + high) / 2;
         let ours = ours.clamp(0, i128::from(u64::MAX)) as u64;
-        let doubt = (high - low) / 2 + 1 + drift(ours.abs_diff(at));
+        let half = ((high - low) / 2 + self.paces.grain()).clamp(0, i128::from(u64::MAX)) as u64;
+        // The true time may be further away from that of the bounds than the told one, by half of their distance.
+        let doubt = i128::from(half) + drift(ours.abs_diff(at).saturating_add(half));
         (ours, doubt.clamp(0, i128::from(u64::MAX)) as u64)
     }
 }

@@ -23,7 +23,8 @@ impl Counter {
 fn counter() -> impl Strategy<Value = Counter> {
     let paces =
         prop_oneof![Just(24_000_000_u64), Just(1_000_000_000), 1_900_000_000_u64..4_000_000_000];
-    (0..1_u64 << 60, paces, -90_i64..=90).prop_map(|(began, pace, fast_ppm)| Counter {
+    // An echo of 0 says that none has come: no counter stands there.
+    (1..1_u64 << 60, paces, -90_i64..=90).prop_map(|(began, pace, fast_ppm)| Counter {
         began,
         pace,
         fast_ppm,
@@ -67,7 +68,7 @@ proptest! {
             // The best exchange so far bounds the doubt: half of the time that was not the peer's, and the drift.
             let (_, doubt) = ours.offset().unwrap().ours(them.at(now));
             let way = u128::from(there + back) * u128::from(us.pace) / 2_000_000_000;
-            let drift = u128::from(there + work + back) * u128::from(us.pace) / 3_000_000_000_000;
+            let drift = u128::from(there + work + back) * u128::from(us.pace) / 2_500_000_000_000;
             let grain = u128::from(us.pace / them.pace);
             prop_assert!(u128::from(doubt) <= way + drift + 2 * grain + 12, "{doubt} {way} {drift}");
         }
@@ -122,6 +123,23 @@ fn unequal_delays_narrow_the_bounds_together() {
     clock.heard(Timestamps { sent: 13_000_000, echo: 12_000_000, heard: 13_000_000 }, 13_000_001);
     let (ours, doubt) = clock.offset().unwrap().ours(13_000_000);
     assert!(doubt < 1_000 && ours.abs_diff(13_000_000) <= doubt, "{ours} {doubt}");
+}
+
+#[test]
+fn counters_drift_also_where_the_told_time_is_that_of_the_bounds() {
+    let counter = |fast_ppm| Counter { began: 1_000_000_000_000, pace: 1_000_000_000, fast_ppm };
+    let (us, them) = (counter(90), counter(-90));
+    let (asked, answered, away) = (1_000_000_000, 11_000_000_000, 5_000_000_000);
+    // One way takes no time and the other 10 s: the truth is on an edge of the bounds, 5 s from their middle.
+    for heard in [asked, answered] {
+        let mut ours = Clock::new(us.pace, them.pace).unwrap();
+        let [sent, echo] = [them.at(heard), us.at(asked)];
+        ours.heard(Timestamps { sent, echo, heard: sent }, us.at(answered));
+        for at in [answered - away, answered, answered + away] {
+            let (told, doubt) = ours.offset().unwrap().ours(them.at(at));
+            assert!(told.abs_diff(us.at(at)) <= doubt, "{told} {} {doubt}", us.at(at));
+        }
+    }
 }
 
 #[test]
