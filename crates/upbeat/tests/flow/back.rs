@@ -1,7 +1,7 @@
 //! Buffers that come back to those who wait for them, and answers that nobody takes.
 
 use crate::common::server::KINDS;
-use crate::common::{Watchdog, first};
+use crate::common::{Watchdog, first, on_one_host};
 use crate::depot::{Make, Stand, bytes_of};
 use crate::lent::all_of;
 use std::cell::Cell;
@@ -29,6 +29,9 @@ fn begin<C>(count: u64, call: impl Fn(u64) -> Result<C, CallError>) -> Vec<C> {
 /// back: a handler, or another thread while its node sleeps.
 #[test]
 fn who_waits_for_a_buffer_is_told_when_one_comes_back() {
+    if !on_one_host("senders that take every buffer without asking") {
+        return;
+    }
     let _watchdog = Watchdog::new("buffers", 120);
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
@@ -92,6 +95,9 @@ async fn wait_for_buffers(stand: &Stand, all: u64, len: usize, elsewhere: bool) 
 /// serves everybody else meanwhile, and itself what it asks for further.
 #[test]
 fn answers_that_are_not_taken_hold_up_nobody_else() {
+    if !on_one_host("calls and answers that take every buffer without asking") {
+        return;
+    }
     let _watchdog = Watchdog::new("answers", 120);
     for kind in KINDS {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {

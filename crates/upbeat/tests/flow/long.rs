@@ -3,7 +3,7 @@
 
 use crate::budget::whole;
 use crate::common::server::{KINDS, Kind};
-use crate::common::{Watchdog, first, until, yield_now};
+use crate::common::{Watchdog, first, soon, until, yield_now};
 use crate::depot::{DepotClient, Make, Stand, bytes_of, is_lost, sum};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -98,7 +98,7 @@ fn the_next_is_written_while_the_one_before_is_read() {
                 assert_eq!(stand.settled().await.0, 1);
                 let last = 1 + SLABS_LONG_MAX as u64;
                 for number in 2..=last {
-                    long(number).try_send().unwrap();
+                    soon(long(number)).await.unwrap();
                 }
                 assert_eq!(long(last + 1).try_send(), Err(CallError::Full));
                 let mut wait = pin!(long(last + 1));
