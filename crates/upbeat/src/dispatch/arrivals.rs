@@ -196,7 +196,6 @@ impl Dispatcher {
         }
         let crowd = from.filter(|from| !self.peers.gate.borrow().admits(*from));
         let (code, text) = match crowd {
-            Some(from) if !self.awaits_caller_from(from) => return self.turn_away(opening, from),
             Some(from) => (RefusalCode::TooManyOfAddress, self.too_many_of(from)),
             None if !has_place => {
                 let most = self.peers.places.borrow().most(whose);
@@ -222,11 +221,13 @@ impl Dispatcher {
         format!("{most} sessions are open with callers of {from}, the most of an address")
     }
 
-    /// Refuses a caller of whose address there are sessions enough, and warns the owner the first time.
+    /// Counts a caller that was refused because there are sessions enough of its address, and warns the owner the
+    /// first time.
     #[cold]
-    fn turn_away(&self, opening: Opening, from: Prefix) {
-        let text = self.too_many_of(from);
-        opening.refuse(RefusalCode::TooManyOfAddress, &text);
+    pub(super) fn note_refused(&self, error: &OpenError) {
+        let OpenError::Refused { code: RefusalCode::TooManyOfAddress, text, .. } = error else {
+            return;
+        };
         self.count(Counter::CallersTurnedAway);
         if !self.peers.warned.replace(true) {
             let name = self.home.name().map(ToString::to_string).unwrap_or_default();

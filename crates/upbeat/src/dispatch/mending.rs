@@ -5,7 +5,6 @@
 //! for how long is decided by [`upbeat_core::resume`]. Invariant: a session is suspended, resumed and lost by the
 //! node's own turns alone, and while it is suspended no socket of it is polled.
 
-use super::door::caller_of;
 use super::sessions::Connecting;
 use super::{Dispatcher, Session};
 use crate::error::Why;
@@ -13,7 +12,6 @@ use crate::reactor::Source;
 use crate::wake::Start;
 use std::rc::Rc;
 use upbeat_core::bill::Counter;
-use upbeat_core::gate::Prefix;
 use upbeat_core::resume::Due;
 use upbeat_transport::carrier::Connection;
 use upbeat_transport::error::OpenError;
@@ -58,12 +56,6 @@ impl Dispatcher {
     pub(super) fn next_mending(&self) -> Option<u64> {
         let suspended = self.peers.suspended.borrow();
         suspended.iter().filter_map(|session| session.link(|link| link.next_ns()).flatten()).min()
-    }
-
-    /// Whether a caller of this address may come to go on with a session.
-    pub(super) fn awaits_caller_from(&self, from: Prefix) -> bool {
-        let suspended = self.peers.suspended.borrow();
-        suspended.iter().any(|session| caller_of(session) == Some(from))
     }
 
     /// A session does not wait any more.

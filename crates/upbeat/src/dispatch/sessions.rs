@@ -297,7 +297,13 @@ impl Dispatcher {
                 let place = places.get_mut(key).map(|place| std::mem::replace(place, open));
                 place.and_then(Place::connecting)
             }
-            Err(_) => self.leave_opening(key),
+            Err(error) => {
+                let connecting = self.leave_opening(key);
+                if connecting.is_none() {
+                    self.note_refused(error);
+                }
+                connecting
+            }
         };
         if let Ok(session) = &opened {
             if let Some(connecting) = &connecting {

@@ -78,6 +78,40 @@ fn an_address_has_as_many_sessions_as_it_may() {
     assert!(turned_away >= 1, "the owner sees it counted");
 }
 
+/// A caller whose address has as many sessions as it may goes on with its own, before the node has noticed that the
+/// old connection has gone. New callers of the address are refused, before and after.
+#[test]
+fn an_address_with_all_its_sessions_goes_on_with_them() {
+    let _watchdog = Watchdog::new("resuming at the bound of an address", 60);
+    let _alone = alone();
+    let directory = Directory::new();
+    let turned_away = beside(
+        "frequented",
+        |builder| builder.sessions_per_address(1),
+        |at| {
+            let proxy = Proxy::to(at);
+            let to = format!("frequented@{}", proxy.at);
+            let client = || client_that(&directory, |builder| builder);
+            let [first, second] = [client(), client()];
+            let connect = |node: &Node| node.block_on(node.connect::<WorkClient>(&to));
+            let work = connect(&first).unwrap();
+            let is_refused = || {
+                let error = connect(&second).err().unwrap().to_string();
+                assert!(
+                    error.contains("too many sessions with callers of this address"),
+                    "{error}"
+                );
+            };
+            is_refused();
+            proxy.cut(How::HalfOpen);
+            assert_eq!(first.block_on(soon(work.add(3, 4))), Ok(7));
+            assert_eq!(first.counted(Counter::SessionsResumed), 1);
+            is_refused();
+        },
+    );
+    assert_eq!(turned_away, 2, "each refused caller is counted, and no other");
+}
+
 /// Nodes that have as many sessions as they may, on either side, go on with those whose connection has gone. New ones are
 /// refused, before and after.
 #[test]
