@@ -443,7 +443,7 @@ impl fmt::Display for ConnectError {
                 f,
                 "the reference to {to} comes from another host and says no address of it, and this \
                  node has no session with it: have {to} listen at an address of its host \
-                 (`Builder::listen`, not `0.0.0.0`), or make the reference by \
+                 (`Builder::listen`, neither `0.0.0.0` nor `[::]`), or make the reference by \
                  `ServiceRef::at(\"{to}@host:7411\")`"
             ),
             ConnectError::Open(error) => error.fmt(f),
