@@ -172,7 +172,7 @@ pub enum Why {
         /// What could not be mapped, and why.
         text: String,
     },
-    /// The peer gave the session up because it lacks something.
+    /// The peer gave the session up because it lacks something, or because this side broke a rule.
     GivenUp {
         /// What it says.
         text: String,

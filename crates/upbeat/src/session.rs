@@ -405,8 +405,7 @@ impl Session {
         Ok(())
     }
 
-    /// Closes the socket. A peer that has done nothing wrong is told why, where it is this side that
-    /// lacks something.
+    /// Closes the socket. The peer is told why, where this side lacks something or the peer broke a rule.
     pub(crate) fn close(&self, why: &Why) {
         let carrier = &self.carrier;
         match why {
@@ -415,6 +414,8 @@ impl Session {
                 carrier.refuse(RefusalCode::TooManyDescriptors, &text);
             }
             Why::Unmapped { text } => carrier.refuse(RefusalCode::NoResources, text),
+            Why::Misbehaved(rule) => carrier.refuse(RefusalCode::Malformed, &rule.to_string()),
+            Why::Broken(text) => carrier.refuse(RefusalCode::Malformed, text),
             _ => {}
         }
         carrier.close();

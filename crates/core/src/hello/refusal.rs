@@ -75,7 +75,7 @@ impl RefusalCode {
             RefusalCode::TooManySessions => "it has as many sessions as it may have",
             RefusalCode::TooManyDescriptors => "its table of descriptors is full",
             RefusalCode::Closing => "it is closing",
-            RefusalCode::Malformed => "it could not read the handshake",
+            RefusalCode::Malformed => "it could not take what was sent",
             RefusalCode::TooSlow => "the handshake took too long",
             RefusalCode::WrongUser => "it belongs to another user",
             RefusalCode::NoResources => "it lacks a resource",
