@@ -137,6 +137,10 @@ pub const IN_STREAMED_RING_BYTES_MAX: usize = 16 << 10;
 /// of them.
 pub const CHUNK_BYTES_MAX: usize = 256 << 10;
 
+/// Bytes of slots whose frames are deferred behind the bytes of a long payload: so much of a lane is passed by answers
+/// that stand behind it.
+pub const DEFERRED_BYTES_MAX: usize = 256 << 10;
+
 /// Bytes that a session over a byte stream has encoded and not sent: no more is taken out of its lane
 /// before those have gone.
 pub const STREAM_OUT_BYTES: usize = 64 << 10;

@@ -2,14 +2,15 @@
 //!
 //! A stream mirrors the lanes. Each side keeps its own lane and a replica of its peer's, and what one side
 //! writes is shipped to the other: frames in the order of their ring, the padding between them, the words of
-//! the lane's header that have changed, the bytes of buffers ahead of the frames that name them. So the slots
+//! the lane's header that have changed, the bytes of buffers ahead of the frames that name them. A frame that lets
+//! others pass leaves padding behind, and is written into the ring again ([`Backlog`]). So the slots
 //! of both rings have the same numbers, and the count of slots that a side has read is the true reader's: a
 //! sender keeps each frame in its ring until that count has passed it, which is all that another connection
 //! needs to go on from there: what is announced again then is a [`Ledger`]'s.
 //!
 //! ```text
 //! frame      its head in three words, the lap 0, then its payload
-//! padding    word 0   byte 1  0         bytes 2-3  slots up to the end of the ring
+//! padding    word 0   byte 1  0         bytes 2-3  slots that hold nothing, within the ring
 //! progress   word 0   byte 1  0x80      byte 2     bit 0 slots read, bit 1 requests accepted follow;
 //!                                                  bit 2 the sender waits for room
 //!                                                  bit 3 it asks to be shown what there is
@@ -34,12 +35,15 @@
 //! frame says, is decided elsewhere. The invariant: whatever the bytes are, [`parse`] gives a record within
 //! its bounds or the [`Rule`] that they break, and never waits for more than the head of one record.
 
+mod backlog;
+
 mod ledger;
 
 mod told;
 
 mod permission;
 
+pub use self::backlog::{Backlog, Load, Turn};
 pub use self::ledger::Ledger;
 pub use self::permission::{Asking, Granting, NoRoom, Permission, Wish};
 pub use self::told::{Told, Words};
@@ -93,7 +97,7 @@ pub enum Head {
         /// Bytes of payload.
         payload: u32,
     },
-    /// The rest of the ring is padded.
+    /// Slots that hold nothing: the rest of the ring, or those of a frame that comes later.
     Padding {
         /// Its slots.
         span: u16,

@@ -56,6 +56,19 @@ pub fn receive(socket: BorrowedFd<'_>, into: Span<'_>, rest: &mut [u8]) -> Resul
     retry(|| unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) })
 }
 
+/// Has a TCP socket take no more while it has so many bytes that it could not send yet.
+///
+/// # Errors
+/// What the system says.
+pub fn hold_unsent(socket: BorrowedFd<'_>, bytes: u32) -> Result<(), Errno> {
+    let (value, len) = (&raw const bytes, size_of::<u32>() as libc::socklen_t);
+    let (level, name) = (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT);
+    // SAFETY: the descriptor is open for as long as it is borrowed, and the option's value is a `u32` that lives
+    // until the call returns; the kernel only reads it.
+    let set = || unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value.cast(), len) };
+    retry(|| set() as isize).map(|_| ())
+}
+
 fn part(base: *const u8, bytes: usize) -> libc::iovec {
     libc::iovec { iov_base: base.cast_mut().cast(), iov_len: bytes }
 }

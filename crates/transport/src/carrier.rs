@@ -163,7 +163,7 @@ impl Carrier {
             Way::Lanes { note, .. } => note.mark(),
             Way::Stream { stream, .. } => {
                 // Where the peer is gone, the end of the socket says so.
-                let _ = stream.push(Why::Turn);
+                let _ = stream.push(&self.lanes, Why::Turn);
             }
         }
     }
@@ -186,7 +186,7 @@ impl Carrier {
     pub fn ring(&self) -> Rang {
         match &self.way {
             Way::Lanes { bell, .. } => bell.ring(),
-            Way::Stream { stream, .. } => match stream.push(Why::Rest) {
+            Way::Stream { stream, .. } => match stream.push(&self.lanes, Why::Rest) {
                 true if stream.has_ended() => Rang::Gone,
                 true if stream.has_output() => Rang::Unheard,
                 true => Rang::Rung,
@@ -238,14 +238,14 @@ impl Carrier {
     /// the descriptor is readable or, if [something is still to be sent](Carrier::has_output), writable.
     pub fn rest(&self) {
         if let Way::Stream { stream, .. } = &self.way {
-            stream.rest();
+            stream.rest(&self.lanes);
         }
     }
 
     /// Over a stream to which nothing has happened for a while: the same, and gives back memory that lies idle.
     pub fn cool(&self) {
         if let Way::Stream { stream, .. } = &self.way {
-            stream.cool();
+            stream.cool(&self.lanes);
         }
     }
 
@@ -404,7 +404,7 @@ impl Carrier {
     pub fn close(&self) {
         match &self.way {
             Way::Lanes { bell, .. } => bell.close(),
-            Way::Stream { stream, .. } => stream.close(),
+            Way::Stream { stream, .. } => stream.close(&self.lanes),
         }
     }
 

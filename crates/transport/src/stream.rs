@@ -3,7 +3,7 @@
 //! What a session writes into its own lane is encoded as records ([`upbeat_core::stream`]) and sent; what
 //! comes is written into a replica of the peer's lane, by the rules of its ring. Buffers' bytes are sent
 //! from where they lie, and received into where they will lie. A 1 GiB message goes in chunks, between
-//! which the progress of the lanes is shipped; frames keep the order of their ring. What lies beneath is a
+//! which progress is shipped, and answers, cancels and credits that were written behind it. What lies beneath is a
 //! [`Pipe`]. Invariant: nothing here waits, what is encoded and not sent is bounded, and a peer that breaks a
 //! rule has no byte of ours overwritten but its own replica's.
 
@@ -84,13 +84,13 @@ impl Stream {
 
     /// Sends what is to be sent, as far as the pipe takes it; nothing while the session is suspended. False if the
     /// peer is gone.
-    pub(crate) fn push(&self, why: Why) -> bool {
+    pub(crate) fn push(&self, lanes: &Lanes, why: Why) -> bool {
         let (mut incoming, mut outgoing) = (self.incoming.borrow_mut(), self.outgoing.borrow_mut());
         outgoing.heard(incoming.heard());
         match &*self.pipe.borrow() {
             Some(pipe) => {
                 let clock = &mut *self.clock.borrow_mut();
-                outgoing.push(pipe, &self.mirror, incoming.slabs(), clock, why)
+                outgoing.push(pipe, (&self.mirror, lanes), incoming.slabs(), clock, why)
             }
             None => true,
         }
@@ -111,12 +111,16 @@ impl Stream {
     pub(crate) fn pump(&self, lanes: &Lanes) -> bool {
         let read = lanes.reader().taken();
         let has_read = self.read.replace(read) != read;
-        self.push(if has_read { Why::Turn } else { Why::Idle });
+        self.push(lanes, if has_read { Why::Turn } else { Why::Idle });
         // What lies in the pipe wakes nobody: it is taken in at once.
         if has_read && !self.has_input() {
             return false;
         }
-        self.pull()
+        let came = self.pull();
+        if came {
+            self.outgoing.borrow_mut().write_all_again(lanes);
+        }
+        came
     }
 
     /// Takes in what has come. Returns whether anything has.
@@ -233,11 +237,11 @@ impl Stream {
     }
 
     /// Goes on over another pipe with a peer that has received so many slots of our lane.
-    pub(crate) fn resume(&self, pipe: Pipe, theirs: u64) -> Result<(), Rule> {
+    pub(crate) fn resume(&self, lanes: &Lanes, pipe: Pipe, theirs: u64) -> Result<(), Rule> {
         assert!(self.is_suspended(), "a session goes on over another connection while one stands");
         self.outgoing.borrow_mut().again(theirs, &self.mirror)?;
         *self.pipe.borrow_mut() = Some(pipe);
-        self.push(Why::Rest);
+        self.push(lanes, Why::Rest);
         Ok(())
     }
 
@@ -249,15 +253,15 @@ impl Stream {
     }
 
     /// The owner has nothing to do: gives back memory that lies idle.
-    pub(crate) fn rest(&self) {
-        self.push(Why::Rest);
+    pub(crate) fn rest(&self, lanes: &Lanes) {
+        self.push(lanes, Why::Rest);
         self.incoming.borrow_mut().shrink(READ_BYTES);
     }
 
     /// Nothing has come for a while: gives back all memory that lies idle.
-    pub(crate) fn cool(&self) {
+    pub(crate) fn cool(&self, lanes: &Lanes) {
         self.outgoing.borrow_mut().asking().withdraw();
-        self.push(Why::Rest);
+        self.push(lanes, Why::Rest);
         self.outgoing.borrow_mut().shrink();
         self.incoming.borrow_mut().shrink(0);
     }
@@ -302,9 +306,9 @@ impl Stream {
     }
 
     /// Ends it for both sides. What was written and the pipe takes at once still arrives.
-    pub(crate) fn close(&self) {
+    pub(crate) fn close(&self, lanes: &Lanes) {
         self.set_resumable(false);
-        self.push(Why::Turn);
+        self.push(lanes, Why::Turn);
         if let Some(pipe) = &*self.pipe.borrow() {
             self.outgoing.borrow_mut().end(pipe);
             pipe.close();

@@ -10,7 +10,7 @@ use common::{Pair, Stand};
 use end::{End, Op};
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::RefusalCode;
-use upbeat_core::limits::{PENDING_SEGMENTS_MAX, SLABS_MAX};
+use upbeat_core::limits::{CHUNK_BYTES_MAX, PENDING_SEGMENTS_MAX, SLABS_MAX};
 use upbeat_core::quota::Quota;
 use upbeat_core::stream::write_padding;
 use upbeat_transport::carrier::{BellFault, Carrier, Connection, Kind};
@@ -154,7 +154,8 @@ fn script(random: &mut Random, many: usize) -> Vec<Op> {
             0..=14 => Op::Frame(random.below(100) as usize),
             15..=19 => Op::Frame(random.below(4000) as usize),
             20 => Op::Frame(random.below(70_000) as usize),
-            21..=32 => Op::Placed(random.below(6000) as usize),
+            21..=30 => Op::Placed(random.below(6000) as usize),
+            31..=32 => Op::Answer(random.below(100) as usize),
             33..=35 => Op::Slab { each: 8 << random.below(11), count: 1 + random.below(3) as u32 },
             36..=37 => Op::Retire,
             _ => Op::Grow,
@@ -246,6 +247,38 @@ fn a_connection_may_be_cut_after_any_byte() {
         cut += step;
     }
     assert!(cut > 1000, "{cut} bytes go over a connection");
+}
+
+/// Answers pass a payload that goes in chunks. Connections are cut anywhere in those, and in what goes between them.
+#[test]
+fn what_passes_a_long_payload_comes_once() {
+    const BYTES: usize = CHUNK_BYTES_MAX * 2 + 1000;
+    let _alone = common::alone();
+    let ops = || {
+        let mut ops = vec![Op::Slab { each: BYTES.next_multiple_of(4096), count: 1 }];
+        for _ in 0..2 {
+            ops.extend([Op::Placed(BYTES), Op::Frame(8), Op::Answer(8), Op::Placed(2000)]);
+            ops.extend([Op::Answer(300), Op::Frame(200), Op::Answer(0)]);
+        }
+        ops
+    };
+    let (mut passed, mut cuts) = (0, 0);
+    for seed in 0..seeds(12) {
+        let mut random = Random::new(seed);
+        let mut world = World::new([ops(), ops()], seed % 4 == 3);
+        let mut connections = 0;
+        world.run(&mut random, |random| {
+            connections += 1;
+            // The first are cut early or late in the payload, those behind them anywhere.
+            let most = if connections < 3 { CHUNK_BYTES_MAX } else { 5 * BYTES } as u64;
+            [0, 1]
+                .map(|_| random.below(most) as usize + if connections % 2 == 0 { BYTES } else { 0 })
+        });
+        cuts += world.cuts;
+        passed += world.ends.iter().map(|end| end.passed).sum::<usize>();
+    }
+    println!("{cuts} cuts, {passed} answers have passed");
+    assert!(cuts > 12 && passed > 24, "{cuts} cuts, {passed} answers have passed");
 }
 
 /// A segment whose frame has not come is announced over each connection, and forgotten with it.
@@ -355,7 +388,7 @@ fn a_session_that_was_ended_never_goes_on() {
     let (_stand, Pair { near: _near, far }, mut wire) = connected();
     wire.forward();
     let mut padding = Vec::new();
-    write_padding(7, &mut padding);
+    write_padding(61, &mut padding);
     wire.say(1, &padding);
     drop(wire);
     assert!(matches!(far.drain(), Err(BellFault::Rule(Rule::SpanBeyondRing { .. }))));

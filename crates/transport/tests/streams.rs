@@ -1,6 +1,8 @@
 //! Byte streams in particular: what a hostile peer writes into one, and a peer that does not read.
 
 mod common;
+#[path = "streams/priorities.rs"]
+mod priorities;
 #[path = "streams/quota.rs"]
 mod quota;
 
@@ -173,8 +175,22 @@ fn each_broken_rule_is_named() {
     wrong[2] = 2;
     assert!(matches!(rule(&wrong), Rule::LengthBeyondSpan { .. }));
     let mut padding = Vec::new();
-    write_padding(7, &mut padding);
-    assert!(matches!(rule(&padding), Rule::SpanBeyondRing { span: 7, .. }));
+    write_padding(61, &mut padding);
+    assert!(matches!(rule(&padding), Rule::SpanBeyondRing { span: 61, slots: 60 }));
+    let (mut none, mut twice) = (Vec::new(), Vec::new());
+    write_padding(0, &mut none);
+    assert!(matches!(rule(&none), Rule::SpanBeyondRing { span: 0, .. }));
+    // Padding within the ring takes slots as frames do.
+    (0..2).for_each(|_| write_padding(31, &mut twice));
+    assert!(matches!(rule(&twice), Rule::SpanBeyondRing { span: 31, .. }));
+    let attack = Attack::new("padded");
+    let mut slots = Vec::new();
+    (0..61).for_each(|_| write_padding(1, &mut slots));
+    attack.write(&slots);
+    attack.carrier.pump();
+    attack.carrier.pump();
+    let fault = attack.carrier.drain().unwrap_err();
+    assert_eq!(fault, BellFault::Rule(Rule::BeyondCredit { span: 1 }));
 
     let ahead = taken(1);
     assert_eq!(rule(&ahead), Rule::CreditAhead { seen: 1, out: 0 });
@@ -224,7 +240,10 @@ fn what_is_right_is_taken_however_it_is_cut() {
         progress(|progress| (progress.accepted, progress.wants_room) = (Some(0), true)),
         slab(SLAB_GENERATION, 4096, 0, 512, 8),
         chunk(0, 3, 0, 512),
+        // Bytes of one buffer may stand between those of another, and frames between them.
         chunk(0, 7, 100, 30),
+        framed(Head::oneway(1, 0)),
+        chunk(0, 3, 0, 30),
         framed(Head::goodbye()),
     ];
     let bytes = parts.concat();
@@ -235,7 +254,7 @@ fn what_is_right_is_taken_however_it_is_cut() {
             attack.write(piece);
             frames += attack.look().unwrap();
         }
-        assert_eq!(frames, 4, "in pieces of {cut}");
+        assert_eq!(frames, 5, "in pieces of {cut}");
         assert!(attack.carrier.lanes.peer_wants_room());
         let mut refusal = Vec::new();
         let record = Record::Refusal(Refusal::new(RefusalCode::NoResources, "so it is")).encode();

@@ -87,6 +87,7 @@ fn the_bounds_are_those_of_the_code() {
         ("REMOTE_SILENCE_MS_MAX", limits::REMOTE_SILENCE_MS_MAX as usize),
         ("PENDING_SEGMENTS_MAX", limits::PENDING_SEGMENTS_MAX),
         ("CHUNK_BYTES_MAX", limits::CHUNK_BYTES_MAX),
+        ("DEFERRED_BYTES_MAX", limits::DEFERRED_BYTES_MAX),
         ("LOCK_NAME_BYTES_MAX", limits::LOCK_NAME_BYTES_MAX),
     ];
     for (name, value) in bounds {

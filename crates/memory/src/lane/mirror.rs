@@ -116,7 +116,7 @@ pub struct Shown {
 pub enum Came {
     /// Nothing.
     Nothing,
-    /// Padding of so many slots, up to the end of the ring. It was passed.
+    /// Padding of so many slots. It was passed.
     Padding(u32),
     /// A frame with this head.
     Frame([u64; 3]),
@@ -200,6 +200,14 @@ impl Mirror {
         let (before, slot) = (self.reader.taken(), self.reader.slot());
         self.reader.advance();
         self.note(slot, self.reader.taken() - before);
+    }
+
+    /// It is not shipped here: padding takes its place, and comes next.
+    ///
+    /// # Panics
+    /// When the last look has found no frame.
+    pub fn blank(&self) {
+        self.reader.blank();
     }
 
     /// Notes that something of so many slots begins at this slot of the ring that is being shipped.
@@ -315,7 +323,7 @@ impl Mirror {
         Ok(self.claim(span)?.payload())
     }
 
-    /// The peer has padded the rest of its ring.
+    /// The peer has padded so many slots of its ring.
     pub fn pad(&self, span: u32) -> Result<(), Refused> {
         self.writer.pad(span, || self.ours.load(IN))
     }

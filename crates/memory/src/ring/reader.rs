@@ -66,6 +66,18 @@ impl Reader {
         self.taken.set(position);
     }
 
+    /// Puts padding in the place of the frame that lies open, in a ring of one's own. The next look finds it.
+    ///
+    /// # Panics
+    /// When no frame is open, or the region is read-only.
+    #[cfg(not(loom))]
+    pub(crate) fn blank(&self) {
+        let span = self.span.take();
+        assert!(span != 0, "no frame lies open");
+        let first = self.next.lap() | u64::from(span) << SPAN_SHIFT;
+        self.ring.region().store(self.next.word(), first);
+    }
+
     /// The index in its ring of the slot that comes next.
     #[cfg(not(loom))]
     pub(crate) fn slot(&self) -> usize {
@@ -162,7 +174,7 @@ impl Reader {
         }
         let seen = self.span.replace(span) != 0;
         if first & KIND == 0 {
-            return self.pass_padding(span, rest);
+            return self.pass_padding();
         }
         let at = self.next.word();
         if !seen {
@@ -175,14 +187,10 @@ impl Reader {
 
     #[cold]
     #[inline(never)]
-    fn pass_padding(&self, span: u32, rest: u32) -> Result<Option<[u64; 3]>, RingFault> {
-        if span != rest {
-            return Err(RingFault { span, rest });
-        }
+    fn pass_padding(&self) -> Result<Option<[u64; 3]>, RingFault> {
         probe::padding_loaded();
         self.advance();
-        // What follows padding stands at slot 0, which is no padding unless the peer is hostile;
-        // then the next look finds it, so that one look never goes round.
+        // More padding is found by the next look, so that one look never goes round.
         let first = self.first_word();
         if first & LAP != self.next.lap() || first & KIND == 0 {
             return Ok(None);

@@ -372,9 +372,9 @@ fn spans_that_never_fit_are_told_from_those_that_wait() {
 }
 
 #[test]
-fn padding_goes_to_the_end_of_the_ring_and_nowhere_else() {
+fn padding_stays_in_the_ring() {
     let (_, reader, region) = ring(4);
-    for (span, rest) in [(0, 4), (3, 4), (5, 4), (u16::MAX, 4)] {
+    for (span, rest) in [(0, 4), (5, 4), (u16::MAX, 4)] {
         region.store(0, word(1, 0, span));
         assert_eq!(reader.look(), Err(RingFault { span: u32::from(span), rest }));
         assert_eq!(reader.taken(), 0);
@@ -384,6 +384,21 @@ fn padding_goes_to_the_end_of_the_ring_and_nowhere_else() {
         region.store(0, word(lap, 0, 4));
         assert_eq!(reader.look(), Ok(None));
         assert_eq!(reader.taken(), 4 * u64::from(lap));
+    }
+}
+
+#[test]
+fn a_frame_behind_padding_is_found_in_the_middle_of_the_ring() {
+    let (writer, reader, _) = ring(4);
+    for frame in 0..10 {
+        writer.claim(1, 0, || reader.taken()).unwrap().commit([KIND, frame, 0], 0);
+        writer.claim(1, 0, || reader.taken()).unwrap().commit([KIND, frame + 100, 0], 0);
+        assert_eq!(reader.look().unwrap().unwrap()[1], frame);
+        reader.blank();
+        assert!(!reader.is_open());
+        assert_eq!(reader.look().unwrap().unwrap()[1], frame + 100);
+        reader.advance();
+        assert_eq!((reader.look(), reader.taken()), (Ok(None), 2 * frame + 2));
     }
 }
 

@@ -183,11 +183,12 @@ impl Writer {
         Ok(self.free.get())
     }
 
-    /// Pads the rest of the ring, of `span` slots, as the writer of which this one is a copy has done.
+    /// Pads `span` slots, as the writer of which this one is a copy has done.
     #[cfg(not(loom))]
     pub(crate) fn pad(&self, span: u32, progress: impl Fn() -> u64) -> Result<(), Refused> {
         let rest = self.next.left();
-        if span != rest {
+        // A span of 0 wraps round to one that is too long.
+        if span.wrapping_sub(1) >= rest {
             return Err(Refused::TooLong { span, most: rest });
         }
         self.find_free(span, progress)?;

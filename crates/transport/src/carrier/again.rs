@@ -56,7 +56,7 @@ impl Carrier {
     pub fn resume(&self, connection: Connection, theirs: u64) -> Result<(), Rule> {
         match &self.way {
             Way::Lanes { .. } => panic!("lanes in memory have no connection that breaks"),
-            Way::Stream { stream, .. } => stream.resume(connection.0, theirs),
+            Way::Stream { stream, .. } => stream.resume(&self.lanes, connection.0, theirs),
         }
     }
 

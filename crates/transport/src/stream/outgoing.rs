@@ -1,24 +1,25 @@
 //! What goes out: frames of our lane in their order, the bytes of the buffers that they name, progress.
 //!
-//! A frame stays in our ring until the peer's count of slots has passed it; what is encoded here is a copy.
+//! A frame stays in our ring until the peer's count of slots has passed it; what is encoded here is a copy. Which
+//! frames let others pass is decided by [`Backlog`].
 //! The bytes of a buffer go from where they lie, for nobody writes there before the peer gives it back.
 //! Invariant: no more than [`STREAM_OUT_BYTES`] and one frame are encoded and not sent.
 
 mod again;
+mod bulk;
 
 use super::Why;
 use super::clock::PeerClock;
 use super::incoming::{Heard, PeerSlabs};
 use super::pipe::Pipe;
+use bulk::{Bulk, Frame, Lent, OwnSlab};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use upbeat_core::frame::{Flags, Head, Kind, Placed};
 use upbeat_core::hello::Segment;
-use upbeat_core::limits::{
-    CHUNK_BYTES_MAX, HEAD_BYTES, OPTIMISM, SLABS_MAX, SLOT_BYTES, STREAM_OUT_BYTES,
-};
-use upbeat_core::stream::{self, Asking, Chunk, Ledger, Progress, Told, Words};
-use upbeat_memory::lane::{Came, Mirror, Shown};
+use upbeat_core::limits::{HEAD_BYTES, OPTIMISM, SLABS_MAX, SLOT_BYTES, STREAM_OUT_BYTES};
+use upbeat_core::stream::{self, Asking, Backlog, Ledger, Load, Progress, Told, Turn, Words};
+use upbeat_memory::lane::{Came, Lanes, Mirror, Shown};
 use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::socket::Span;
 
@@ -43,8 +44,10 @@ pub(super) struct Outgoing {
     bulk: Option<Bulk>,
     /// The buffer that the next frame names, as far as it was shipped.
     lent: Option<Lent>,
-    /// Whether the last push ended before all was encoded, though the pipe would have taken more.
-    goes_on: bool,
+    /// Frames that let others pass.
+    backlog: Backlog<Frame>,
+    /// What became of the last push.
+    pushed: Pushed,
     /// What the peer was shown.
     told: Told,
     /// Segments of ours that no frame has named yet; without their memory where nobody needs it any more.
@@ -61,6 +64,15 @@ pub(super) struct Outgoing {
     /// What the peer has asked, and whether it waits.
     owes: Owes,
     peer_waits: bool,
+}
+
+/// What became of a push.
+#[derive(Clone, Copy, Default)]
+struct Pushed {
+    /// The pipe has not taken all that it was given.
+    busy: bool,
+    /// It ended before all was encoded, though the pipe would have taken more.
+    goes_on: bool,
     /// The peer is gone.
     broken: bool,
 }
@@ -72,27 +84,6 @@ struct Owes {
     progress: bool,
     /// Whether its wish is granted.
     answer: Option<bool>,
-}
-
-/// A slab of ours.
-struct OwnSlab {
-    region: Region,
-    /// Bytes of a buffer.
-    each: usize,
-    generation: u32,
-}
-
-/// Bytes of a region.
-struct Bulk {
-    region: Region,
-    at: usize,
-    left: usize,
-}
-
-/// A buffer whose frame comes next.
-struct Lent {
-    placed: Placed,
-    done: u32,
 }
 
 impl Outgoing {
@@ -117,7 +108,7 @@ impl Outgoing {
 
     /// Whether something waits until the pipe takes it, or is to be encoded: the pipe may take that at once.
     pub(super) fn has_output(&self) -> bool {
-        !self.broken && (self.is_encoded() || self.goes_on)
+        !self.pushed.broken && (self.is_encoded() || self.pushed.goes_on)
     }
 
     /// Nothing has gone for a while: gives back what was encoded and has gone.
@@ -151,29 +142,30 @@ impl Outgoing {
 
     /// Whether bytes could not be sent, for the connection is broken.
     pub(super) fn is_broken(&self) -> bool {
-        self.broken
+        self.pushed.broken
     }
 
     /// Encodes and sends, as far as the pipe takes it. False if the peer is gone.
     pub(super) fn push(
         &mut self,
         pipe: &Pipe,
-        mirror: &Mirror,
+        (mirror, lanes): (&Mirror, &Lanes),
         slabs: &PeerSlabs,
         clock: &mut Option<PeerClock>,
         why: Why,
     ) -> bool {
-        self.goes_on = false;
+        self.pushed.goes_on = false;
         pipe.flush();
         for _ in 0..ROUNDS_MAX {
-            if self.broken {
+            if self.pushed.broken {
                 return false;
             }
             if !self.is_encoded() {
                 self.encoded.clear();
                 self.sent = 0;
-                self.encode(mirror, slabs, clock, why);
+                self.encode((mirror, lanes), slabs, clock, why);
                 if !self.is_encoded() {
+                    self.pushed.busy = false;
                     return true;
                 }
             }
@@ -186,15 +178,19 @@ impl Outgoing {
                 Ok(bytes) => {
                     self.went(bytes);
                     if bytes < whole {
+                        self.pushed.busy = true;
                         return true;
                     }
                 }
-                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => return true,
+                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => {
+                    self.pushed.busy = true;
+                    return true;
+                }
                 // What the peer has sent before is read, and then the end.
-                Err(_) => self.broken = true,
+                Err(_) => self.pushed.broken = true,
             }
         }
-        self.goes_on = true;
+        self.pushed.goes_on = true;
         true
     }
 
@@ -214,7 +210,7 @@ impl Outgoing {
     /// Encodes what comes next, up to the bytes of a buffer, which go behind it.
     fn encode(
         &mut self,
-        mirror: &Mirror,
+        (mirror, lanes): (&Mirror, &Lanes),
         slabs: &PeerSlabs,
         clock: &mut Option<PeerClock>,
         why: Why,
@@ -228,19 +224,40 @@ impl Outgoing {
         {
             clock.write(&mut self.encoded);
         }
+        self.frames(mirror, lanes);
+        if self.bulk.is_none() {
+            self.deferred_chunk();
+        }
+    }
+
+    /// Encodes frames, up to the bytes of a buffer.
+    fn frames(&mut self, mirror: &Mirror, lanes: &Lanes) {
         while self.encoded.len() < STREAM_OUT_BYTES {
             if self.chunk() {
                 return;
             }
             match mirror.look() {
+                Ok(Came::Nothing) if self.write_again(lanes) => {}
                 Ok(Came::Nothing) => return,
                 Ok(Came::Padding(span)) => stream::write_padding(span as u16, &mut self.encoded),
                 Ok(Came::Frame(words)) => {
-                    if self.lent.is_none()
-                        && let Some(placed) = placed(&words, mirror)
-                    {
-                        self.lent = Some(Lent { placed, done: 0 });
-                        continue;
+                    if self.lent.is_none() {
+                        let placed = placed(&words, mirror);
+                        match self.turn(words, placed, mirror) {
+                            Turn::Now => {
+                                if let Some(placed) = placed {
+                                    self.lent = Some(Lent { placed, done: 0 });
+                                    continue;
+                                }
+                            }
+                            Turn::Bare => {}
+                            Turn::Later => {
+                                self.defer(words, placed, mirror);
+                                continue;
+                            }
+                            Turn::Blocked if self.write_again(lanes) => continue,
+                            Turn::Blocked => return,
+                        }
                     }
                     self.lent = None;
                     self.frame(words, mirror);
@@ -251,27 +268,19 @@ impl Outgoing {
                 // It is our own ring, and its writer keeps the rules.
                 Err(fault) => {
                     debug_assert!(false, "our own lane: {fault}");
-                    self.broken = true;
+                    self.pushed.broken = true;
                     return;
                 }
             }
         }
     }
 
-    /// Encodes the next chunk of the buffer that the next frame names, if there is one.
-    fn chunk(&mut self) -> bool {
-        let Some(Lent { placed, done }) = &mut self.lent else { return false };
-        let Placed { slab, index, len } = *placed;
-        let left = len.saturating_sub(*done);
-        let lender = self.slabs.get(usize::from(slab)).and_then(Option::as_ref);
-        let Some(OwnSlab { region, each, .. }) = lender.filter(|_| left != 0) else { return false };
-        let (index, bytes) = (u32::from(index), left.min(CHUNK_BYTES_MAX as u32));
-        let chunk = Chunk { slab, index, at: *done, bytes, whole: len };
-        stream::write_chunk(chunk, &mut self.encoded);
-        let at = index as usize * each + *done as usize;
-        self.bulk = Some(Bulk { region: region.clone(), at, left: bytes as usize });
-        *done += bytes;
-        true
+    /// When the frame is shipped that comes next.
+    #[inline]
+    fn turn(&mut self, words: [u64; 3], placed: Option<Placed>, mirror: &Mirror) -> Turn {
+        let (position, busy) = (mirror.shipped(), self.pushed.busy);
+        let load = || Load { busy, all_read: mirror.peer_shown().taken == position };
+        self.backlog.turn(position, words, placed, load)
     }
 
     /// Encodes a frame, and passes it.

@@ -4,7 +4,7 @@ use super::wire::Random;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use upbeat_core::frame::{Flags, Head, Kind, Placed};
+use upbeat_core::frame::{CallNumber, Flags, Head, Kind, Placed};
 use upbeat_core::limits::{PAGE_BYTES, SLAB_GENERATION};
 use upbeat_core::quota::Quota;
 use upbeat_core::stream::{Permission, Wish};
@@ -20,6 +20,8 @@ pub(crate) enum Op {
     Frame(usize),
     /// A frame whose bytes lie in a buffer: so many, or as many as a free buffer takes.
     Placed(usize),
+    /// An answer with so many bytes, which may pass the others.
+    Answer(usize),
     /// The lane goes on in a larger segment.
     Grow,
     /// A slab of buffers of so many bytes.
@@ -33,7 +35,19 @@ pub(crate) enum Op {
 enum Sent {
     Frame(Vec<u8>),
     Placed(Vec<u8>),
+    Answer(Vec<u8>),
     Control(Kind),
+}
+
+impl Sent {
+    /// What comes in order with frames of this kind.
+    fn is_like(&self, kind: Kind) -> bool {
+        match self {
+            Sent::Frame(_) | Sent::Placed(_) => kind == Kind::Oneway,
+            Sent::Answer(_) => kind == Kind::Reply,
+            Sent::Control(_) => !matches!(kind, Kind::Oneway | Kind::Reply),
+        }
+    }
 }
 
 const SLABS_AT_ONCE: usize = 6;
@@ -48,6 +62,8 @@ pub(crate) struct End {
     /// Slabs that were ever made.
     made: u32,
     read: u64,
+    /// Answers that were read before a frame that was written before them.
+    pub(crate) passed: usize,
     segments: Vec<Segment>,
     /// The slabs of the peer, and their bytes.
     borrowed: Vec<Option<(Arc<Borrowed>, usize)>>,
@@ -84,6 +100,7 @@ impl End {
             slabs: Vec::new(),
             made: 0,
             read: 0,
+            passed: 0,
             segments: Vec::new(),
             borrowed: Vec::new(),
             announced: 0,
@@ -151,6 +168,7 @@ impl End {
             let Some(op) = self.script.front().copied() else { return };
             let written = match op {
                 Op::Frame(len) => self.frame(len, random),
+                Op::Answer(len) => self.answer(len, random),
                 Op::Placed(len) => self.placed(len, random),
                 Op::Grow => self.grow(),
                 Op::Slab { each, count } => self.slab(each, count),
@@ -177,6 +195,16 @@ impl End {
         claim.write(0, &bytes);
         claim.commit(Head::oneway(1, len as u32).words(), len);
         self.sent.push_back(Sent::Frame(bytes));
+        Some(())
+    }
+
+    fn answer(&mut self, len: usize, random: &mut Random) -> Option<()> {
+        let lanes = &self.carrier.lanes;
+        let mut claim = lanes.claim(span_of(len), 0).ok()?;
+        let bytes = content(len, random);
+        claim.write(0, &bytes);
+        claim.commit(Head::reply(CallNumber::new(1, 1), len as u32).words(), len);
+        self.sent.push_back(Sent::Answer(bytes));
         Some(())
     }
 
@@ -264,10 +292,13 @@ impl End {
     fn read(&mut self, peer: &mut End) {
         let Some(words) = self.carrier.lanes.look().unwrap() else { return };
         let head = Head::parse(words).unwrap();
-        let sent = peer.sent.pop_front().expect("nothing comes twice");
+        let at = peer.sent.iter().position(|sent| sent.is_like(head.kind));
+        let at = at.expect("nothing comes twice");
+        self.passed += usize::from(at != 0 && head.kind == Kind::Reply);
+        let sent = peer.sent.remove(at).unwrap();
         let reader = self.carrier.lanes.reader();
         match (head.kind, sent) {
-            (Kind::Oneway, Sent::Frame(bytes)) => {
+            (Kind::Oneway, Sent::Frame(bytes)) | (Kind::Reply, Sent::Answer(bytes)) => {
                 assert_eq!(head.flags.offset_of(Flags::PLACED), None);
                 let mut came = vec![0; (words[0] >> 32) as usize];
                 reader.read(0, &mut came);

@@ -4,7 +4,7 @@
 //! peer has read the frame that names them. What is said of our progress are words as they stand.
 //! Invariant: the first bytes over a connection begin a record.
 
-use super::Outgoing;
+use super::{Outgoing, Pushed};
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::Segment;
 use upbeat_core::stream;
@@ -43,7 +43,8 @@ impl Outgoing {
         self.encoded = Vec::new();
         self.sent = 0;
         (self.bulk, self.lent) = (None, None);
-        (self.goes_on, self.broken) = (false, false);
+        self.pushed = Pushed::default();
+        self.backlog.again();
         self.owes.answer = None;
         self.asking.again();
     }

@@ -1,0 +1,227 @@
+//! Two priorities in one lane: frames that nobody orders with requests pass the bytes of long payloads.
+//!
+//! A side ships the frames of its lane in their order. A frame whose payload is long, or comes while the connection
+//! takes no more, is *deferred*: padding takes its place in the lane, the bytes of its payload are shipped in chunks,
+//! and behind the last one the frame is written into the lane again. Answers, cancels and credits are shipped between
+//! the chunks. Requests, and frames that belong to one, keep their order: while a frame is deferred, they are
+//! deferred behind it. A cancel waits for its call, and stamps stay behind their message.
+//!
+//! Frames, their payloads and the lane are the owner's. Positions are counts of slots of its lane. The invariant: each
+//! frame is shipped once over a connection, requests in the order in which they were written first, and copies of no
+//! more than [`DEFERRED_BYTES_MAX`] and a few frames are kept.
+
+use super::Chunk;
+use crate::frame::{Kind, Placed};
+use crate::limits::{CHUNK_BYTES_MAX, DEFERRED_BYTES_MAX, SLOT_BYTES};
+use alloc::collections::VecDeque;
+
+const KIND_SHIFT: u32 = 8;
+const SPAN_SHIFT: u32 = 16;
+
+/// When the next frame of the lane is shipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Now, behind the bytes of its payload, where those lie in a buffer.
+    Now,
+    /// Now: the bytes of its payload have been shipped.
+    Bare,
+    /// Later: call [`Backlog::defer`].
+    Later,
+    /// Not yet, nor is what stands behind it: as much is deferred as may be.
+    Blocked,
+}
+
+/// How the connection and the lane stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// The connection has not taken all that was given to it.
+    pub busy: bool,
+    /// The peer has read all that was shipped: it frees no slot of the lane before more is shipped.
+    pub all_read: bool,
+}
+
+/// The deferred frames of one side. Ask [`Backlog::turn`] for each frame of the lane; ship the [`Backlog::chunk`]s;
+/// write what is [due](Backlog::due) into the lane again. Call [`Backlog::again`] when the connection is gone.
+#[derive(Debug)]
+pub struct Backlog<F> {
+    line: VecDeque<Deferred<F>>,
+    /// Bytes of slots that the frames of the line took.
+    bytes: usize,
+    /// Bytes of the first frame's payload that were shipped.
+    done: u32,
+    /// Frames that were written into the lane again and have not been shipped since.
+    back: VecDeque<Back>,
+    /// Up to here frames are shipped where they stand, over whatever connection.
+    decided: u64,
+    /// Whether the last message was deferred: its stamps follow it.
+    last_deferred: bool,
+}
+
+#[derive(Debug)]
+struct Deferred<F> {
+    /// The number of the call that the frame begins.
+    call: Option<u64>,
+    placed: Option<Placed>,
+    bytes: usize,
+    frame: F,
+}
+
+#[derive(Debug)]
+struct Back {
+    position: u64,
+    call: Option<u64>,
+    /// Whether the bytes of its payload were shipped over this connection.
+    whole: bool,
+}
+
+impl<F> Default for Backlog<F> {
+    fn default() -> Backlog<F> {
+        Backlog {
+            line: VecDeque::new(),
+            bytes: 0,
+            done: 0,
+            back: VecDeque::new(),
+            decided: 0,
+            last_deferred: false,
+        }
+    }
+}
+
+impl<F> Backlog<F> {
+    /// Returns when the frame with these words is shipped, which stands at this position and whose payload lies in a
+    /// buffer if it is `placed`. It is asked once for each frame over a connection, or again after [`Turn::Blocked`].
+    #[inline]
+    pub fn turn(
+        &mut self,
+        position: u64,
+        words: [u64; 3],
+        placed: Option<Placed>,
+        load: impl FnOnce() -> Load,
+    ) -> Turn {
+        if self.line.is_empty() && self.back.is_empty() && placed.is_none() {
+            self.decided = self.decided.max(position + 1);
+            self.last_deferred = false;
+            return Turn::Now;
+        }
+        self.rare_turn(position, words, placed, load())
+    }
+
+    #[cold]
+    fn rare_turn(
+        &mut self,
+        position: u64,
+        words: [u64; 3],
+        placed: Option<Placed>,
+        load: Load,
+    ) -> Turn {
+        // It was shipped where it stands, over a connection that is gone.
+        if position < self.decided {
+            return Turn::Now;
+        }
+        if let Some(back) = self.back.pop_front_if(|back| back.position == position) {
+            self.decided = position + 1;
+            return if back.whole { Turn::Bare } else { Turn::Now };
+        }
+        let stands = self.line.is_empty() && self.back.is_empty();
+        let is_long =
+            placed.is_some_and(|placed| load.busy || placed.len as usize > CHUNK_BYTES_MAX);
+        let turn = if self.passes(words, placed) || stands && !is_long {
+            Turn::Now
+        } else if self.bytes < DEFERRED_BYTES_MAX || load.all_read && self.is_due() {
+            Turn::Later
+        } else {
+            return Turn::Blocked;
+        };
+        if kind_of(words) != Some(Kind::Stamps) {
+            self.last_deferred = turn == Turn::Later;
+        }
+        self.decided = position + 1;
+        turn
+    }
+
+    /// Whether a frame passes those that are deferred.
+    fn passes(&self, words: [u64; 3], placed: Option<Placed>) -> bool {
+        match kind_of(words) {
+            Some(Kind::Reply | Kind::Failed) => placed.is_none(),
+            Some(Kind::Cancel) => {
+                let calls = self.line.iter().map(|each| each.call);
+                let mut calls = calls.chain(self.back.iter().map(|back| back.call));
+                !calls.any(|call| call == Some(words[1]))
+            }
+            Some(Kind::Nack | Kind::Grant | Kind::Extend | Kind::Extended) => true,
+            // They are about the lane, and what names a slab stands behind its frame.
+            Some(Kind::Switch | Kind::Slab | Kind::Retire) => true,
+            Some(Kind::Stamps) => !self.last_deferred,
+            Some(
+                Kind::Call
+                | Kind::Oneway
+                | Kind::Operation
+                | Kind::Reserve
+                | Kind::Withdraw
+                | Kind::Control
+                | Kind::Goodbye,
+            )
+            | None => false,
+        }
+    }
+
+    /// Keeps a frame whose turn is [later](Turn::Later). Padding takes its place in the lane.
+    pub fn defer(&mut self, words: [u64; 3], placed: Option<Placed>, frame: F) {
+        let begins = matches!(kind_of(words), Some(Kind::Call | Kind::Operation));
+        let call = begins.then_some(words[1]);
+        let bytes = (words[0] >> SPAN_SHIFT & 0xffff) as usize * SLOT_BYTES;
+        self.bytes += bytes;
+        self.line.push_back(Deferred { call, placed, bytes, frame });
+    }
+
+    /// Whether no frame is deferred.
+    pub fn is_empty(&self) -> bool {
+        self.line.is_empty()
+    }
+
+    /// Returns the bytes that are shipped next of the first frame's payload: then call [`Backlog::shipped`].
+    pub fn chunk(&self) -> Option<Chunk> {
+        let Placed { slab, index, len } = self.line.front()?.placed?;
+        let left = len.saturating_sub(self.done);
+        let bytes = left.min(CHUNK_BYTES_MAX as u32);
+        let chunk = Chunk { slab, index: index.into(), at: self.done, bytes, whole: len };
+        (left != 0).then_some(chunk)
+    }
+
+    /// So many bytes of the first frame's payload are shipped.
+    pub fn shipped(&mut self, bytes: u32) {
+        self.done += bytes;
+    }
+
+    fn is_due(&self) -> bool {
+        !self.line.is_empty() && self.chunk().is_none()
+    }
+
+    /// Returns the first frame, if all of its payload was shipped: write it into the lane again, and call
+    /// [`Backlog::written`].
+    pub fn due(&self) -> Option<&F> {
+        self.line.front().filter(|_| self.is_due()).map(|first| &first.frame)
+    }
+
+    /// The frame that was due stands in the lane again, at this position.
+    pub fn written(&mut self, position: u64) {
+        let Some(Deferred { call, bytes, .. }) = self.line.pop_front() else { return };
+        self.bytes -= bytes;
+        self.done = 0;
+        self.back.push_back(Back { position, call, whole: true });
+    }
+
+    /// The connection is gone, and bytes of payloads with it. The lane is shipped again from where the peer has got
+    /// it, with all bytes of buffers that its frames name.
+    pub fn again(&mut self) {
+        self.done = 0;
+        self.back.iter_mut().for_each(|back| back.whole = false);
+    }
+}
+
+fn kind_of(words: [u64; 3]) -> Option<Kind> {
+    Kind::from_byte((words[0] >> KIND_SHIFT) as u8)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,255 @@
+use super::*;
+use crate::frame::{CallNumber, Flags, Head};
+use alloc::vec::Vec;
+
+const LONG: Placed = Placed { slab: 1, index: 2, len: 3 * CHUNK_BYTES_MAX as u32 + 5 };
+const SHORT: Placed = Placed { slab: 1, index: 3, len: 20_000 };
+
+fn at(head: Head) -> [u64; 3] {
+    let words = head.words();
+    [words[0] | 1 << SPAN_SHIFT, words[1], words[2]]
+}
+
+fn oneway() -> [u64; 3] {
+    at(Head::oneway(1, 0))
+}
+
+fn call(index: u32) -> [u64; 3] {
+    at(Head::call(1, CallNumber::new(index, 1), 0))
+}
+
+fn reply(index: u32) -> [u64; 3] {
+    at(Head::reply(CallNumber::new(index, 1), 0))
+}
+
+fn cancel(index: u32) -> [u64; 3] {
+    at(Head::cancel(CallNumber::new(index, 1)))
+}
+
+fn calm() -> Load {
+    Load::default()
+}
+
+fn busy() -> Load {
+    Load { busy: true, all_read: false }
+}
+
+/// A side whose first frame, a call of number 7, has a long payload.
+fn deferred() -> Backlog<u32> {
+    let mut backlog = Backlog::default();
+    assert_eq!(backlog.turn(0, call(7), Some(LONG), calm), Turn::Later);
+    backlog.defer(call(7), Some(LONG), 0);
+    backlog
+}
+
+#[test]
+fn answers_pass_a_long_payload_and_requests_do_not() {
+    let mut backlog = deferred();
+    let number = CallNumber::new(1, 1);
+    let passing = [
+        reply(1),
+        at(Head::failed(number, 8)),
+        cancel(1),
+        at(Head::nack(3)),
+        at(Head::grant(3)),
+        at(Head::extend(number)),
+        at(Head::extended(number)),
+        at(Head::slab(3)),
+        at(Head::retire(3)),
+        at(Head::switch(1)),
+    ];
+    for (position, words) in passing.into_iter().enumerate() {
+        let turn = backlog.turn(position as u64 + 1, words, None, calm);
+        assert_eq!(turn, Turn::Now, "{:?}", kind_of(words));
+    }
+    let waiting =
+        [oneway(), call(8), at(Head::reserve()), at(Head::withdraw(3)), at(Head::goodbye())];
+    for (position, words) in waiting.into_iter().enumerate() {
+        let turn = backlog.turn(position as u64 + 20, words, None, calm);
+        assert_eq!(turn, Turn::Later, "{:?}", kind_of(words));
+        backlog.defer(words, None, 1);
+    }
+    assert_eq!(backlog.turn(40, reply(2), Some(SHORT), calm), Turn::Later, "it is long");
+    assert_eq!(backlog.turn(41, cancel(7), None, calm), Turn::Later, "its call has not gone");
+    assert_eq!(backlog.turn(42, cancel(8), None, calm), Turn::Later);
+    assert_eq!(backlog.turn(43, cancel(9), None, calm), Turn::Now);
+}
+
+#[test]
+fn a_payload_goes_in_chunks_and_its_frame_behind_them() {
+    let mut backlog = deferred();
+    assert_eq!(backlog.turn(1, oneway(), None, calm), Turn::Later);
+    backlog.defer(oneway(), None, 1);
+    let mut at = 0;
+    while let Some(chunk) = backlog.chunk() {
+        assert_eq!((backlog.due(), chunk.at, chunk.whole), (None, at, LONG.len));
+        backlog.shipped(chunk.bytes);
+        at += chunk.bytes;
+    }
+    assert_eq!((at, backlog.due()), (LONG.len, Some(&0)));
+    backlog.written(2);
+    assert_eq!(backlog.due(), Some(&1));
+    backlog.written(3);
+    // A request that was written before them is behind them.
+    assert!(backlog.is_empty());
+    assert_eq!(backlog.turn(2, call(7), Some(LONG), calm), Turn::Bare);
+    assert_eq!(backlog.turn(3, oneway(), None, calm), Turn::Bare);
+    assert_eq!(backlog.turn(4, oneway(), None, calm), Turn::Now);
+}
+
+#[test]
+fn what_is_not_long_is_deferred_while_the_connection_takes_no_more() {
+    let mut backlog = Backlog::<u32>::default();
+    assert_eq!(backlog.turn(0, oneway(), Some(SHORT), calm), Turn::Now);
+    assert_eq!(backlog.turn(1, oneway(), None, busy), Turn::Now);
+    assert_eq!(backlog.turn(2, oneway(), Some(SHORT), busy), Turn::Later);
+}
+
+#[test]
+fn stamps_stay_behind_their_message() {
+    let stamps = at(Head::stamps(CallNumber::NONE, 8));
+    let mut backlog = deferred();
+    assert_eq!(backlog.turn(1, reply(1), None, calm), Turn::Now);
+    assert_eq!(backlog.turn(2, stamps, None, calm), Turn::Now);
+    assert_eq!(backlog.turn(3, oneway(), None, calm), Turn::Later);
+    backlog.defer(oneway(), None, 1);
+    assert_eq!(backlog.turn(4, stamps, None, calm), Turn::Later);
+}
+
+#[test]
+fn no_more_is_deferred_than_may_be() {
+    let mut backlog = deferred();
+    let most = (DEFERRED_BYTES_MAX / SLOT_BYTES) as u64;
+    for position in 1..most {
+        assert_eq!(backlog.turn(position, oneway(), None, calm), Turn::Later);
+        backlog.defer(oneway(), None, 1);
+    }
+    assert_eq!(backlog.turn(most, oneway(), None, calm), Turn::Blocked);
+    let all_read = || Load { busy: false, all_read: true };
+    // Bytes of a payload go first: they need no slot.
+    assert_eq!(backlog.turn(most, oneway(), None, all_read), Turn::Blocked);
+    backlog.shipped(LONG.len);
+    assert_eq!(backlog.turn(most, oneway(), None, calm), Turn::Blocked);
+    // The lane is full of frames that wait for one which finds no slot.
+    assert_eq!(backlog.turn(most, oneway(), None, all_read), Turn::Later);
+}
+
+/// A lane and what its peer got, over connections that break.
+struct Lane {
+    backlog: Backlog<usize>,
+    /// Frames by their numbers, or padding. Each takes a slot.
+    slots: Vec<Option<usize>>,
+    shipped: usize,
+    /// The frame whose payload goes where it stands, and how much of it went.
+    busy: bool,
+    /// Bytes of payloads that went over this connection, by their frames.
+    bytes: Vec<u32>,
+    /// What the peer got.
+    got: Vec<Option<usize>>,
+}
+
+/// The next number of a plain generator.
+fn next(random: &mut u64) -> u64 {
+    *random =
+        random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *random >> 33
+}
+
+impl Lane {
+    /// Ships a frame, or a chunk.
+    fn step(&mut self, frames: &[([u64; 3], Option<Placed>)], random: &mut u64) {
+        if next(random).is_multiple_of(3) && self.backlog.due().is_some() {
+            let frame = *self.backlog.due().unwrap();
+            self.backlog.written(self.slots.len() as u64);
+            return self.slots.push(Some(frame));
+        }
+        if next(random).is_multiple_of(3)
+            && let Some(chunk) = self.backlog.chunk()
+        {
+            self.backlog.shipped(chunk.bytes);
+            self.bytes[chunk.index as usize] += chunk.bytes;
+            return;
+        }
+        let Some(&slot) = self.slots.get(self.shipped) else { return };
+        if let Some(frame) = slot {
+            let (words, placed) = frames[frame];
+            let load = Load { busy: self.busy, all_read: true };
+            match self.backlog.turn(self.shipped as u64, words, placed, || load) {
+                Turn::Now => self.bytes[frame] += placed.map_or(0, |placed| placed.len),
+                Turn::Bare => {}
+                Turn::Later => {
+                    self.backlog.defer(words, placed, frame);
+                    self.slots[self.shipped] = None;
+                    self.got.push(None);
+                    self.shipped += 1;
+                    return;
+                }
+                Turn::Blocked => return,
+            }
+            let whole = placed.map_or(0, |placed| placed.len);
+            assert_eq!(self.bytes[frame], whole, "frame {frame}: its bytes come first, and once");
+        }
+        self.got.push(slot);
+        self.shipped += 1;
+    }
+
+    /// The connection breaks: the peer has got so many slots.
+    fn cut(&mut self, has: usize) {
+        self.backlog.again();
+        self.got.truncate(has);
+        self.shipped = has;
+        self.bytes.fill(0);
+        assert!(self.got.iter().zip(&self.slots).all(|(got, slot)| got == slot));
+    }
+}
+
+/// Whatever is written, and wherever connections break, requests come once and in their order, answers once.
+#[test]
+fn all_frames_come_once_and_requests_in_order() {
+    for seed in 0..500 {
+        let mut random = seed;
+        let mut lane = Lane {
+            backlog: Backlog::default(),
+            slots: Vec::new(),
+            shipped: 0,
+            busy: false,
+            bytes: Vec::new(),
+            got: Vec::new(),
+        };
+        let mut frames = Vec::new();
+        let mut steps = 0;
+        while frames.len() < 60 || lane.got.iter().flatten().count() < frames.len() {
+            steps += 1;
+            assert!(steps < 100_000, "seed {seed}: {lane:?} of {frames:?}", lane = lane.got);
+            match next(&mut random) % 12 {
+                0..4 if frames.len() < 60 => {
+                    let number = frames.len() as u16;
+                    let len = [20_000, 300_000, 2_000_000][next(&mut random) as usize % 3];
+                    let placed = Some(Placed { slab: 0, index: number, len });
+                    let words = |head: Head| at(head.with_flags(Flags::PLACED));
+                    frames.push(match next(&mut random) % 4 {
+                        0 => (words(Head::oneway(1, 8)), placed),
+                        1 => (oneway(), None),
+                        2 => (reply(number.into()), None),
+                        _ => (words(Head::reply(CallNumber::new(number.into(), 1), 8)), placed),
+                    });
+                    lane.slots.push(Some(frames.len() - 1));
+                    lane.bytes.push(0);
+                }
+                4 => lane.busy = !lane.busy,
+                5 if next(&mut random).is_multiple_of(4) => {
+                    let has = lane.got.len() as u64;
+                    let lost = (next(&mut random) % 8).min(has);
+                    lane.cut((has - lost) as usize);
+                }
+                _ => lane.step(&frames, &mut random),
+            }
+        }
+        let came: Vec<usize> = lane.got.iter().flatten().copied().collect();
+        let mut sorted = came.clone();
+        sorted.sort_unstable();
+        assert!(sorted.into_iter().eq(0..frames.len()), "seed {seed}: {came:?}");
+        let is_request = |frame: &&usize| kind_of(frames[**frame].0) == Some(Kind::Oneway);
+        assert!(came.iter().filter(is_request).is_sorted(), "seed {seed}: {came:?}");
+    }
+}

@@ -1,0 +1,108 @@
+//! Bytes of payloads that go from where they lie, and the frames that wait for theirs.
+//!
+//! Invariant: what is deferred stands in our lane as padding, and once more when the bytes of its payload have been
+//! encoded.
+
+use super::Outgoing;
+use upbeat_core::frame::{Kind, Placed};
+use upbeat_core::limits::{CHUNK_BYTES_MAX, CONTROL_SLOTS};
+use upbeat_core::stream::{self, Chunk};
+use upbeat_memory::lane::{Lanes, Mirror};
+use upbeat_memory::region::Region;
+use upbeat_memory::ring::{Refused, span_of};
+
+/// A slab of ours.
+pub(super) struct OwnSlab {
+    pub(super) region: Region,
+    /// Bytes of a buffer.
+    pub(super) each: usize,
+    pub(super) generation: u32,
+}
+
+/// Bytes of a region.
+pub(super) struct Bulk {
+    pub(super) region: Region,
+    pub(super) at: usize,
+    pub(super) left: usize,
+}
+
+/// A buffer whose frame comes next.
+pub(super) struct Lent {
+    pub(super) placed: Placed,
+    pub(super) done: u32,
+}
+
+/// A frame that was taken out of our lane: its head, and what lies in its slots.
+pub(super) struct Frame {
+    words: [u64; 3],
+    payload: Box<[u8]>,
+}
+
+impl Outgoing {
+    /// Encodes the next chunk of the buffer that the next frame names, if there is one.
+    pub(super) fn chunk(&mut self) -> bool {
+        let Some(Lent { placed, done }) = &self.lent else { return false };
+        let (Placed { slab, index, len }, done) = (*placed, *done);
+        let left = len.saturating_sub(done);
+        let (index, bytes) = (index.into(), left.min(CHUNK_BYTES_MAX as u32));
+        if left == 0 || !self.encode_chunk(Chunk { slab, index, at: done, bytes, whole: len }) {
+            return false;
+        }
+        self.lent =
+            Some(Lent { placed: Placed { slab, index: index as u16, len }, done: done + bytes });
+        true
+    }
+
+    /// Encodes the next chunk of the first frame that is deferred, if that has a payload to be shipped.
+    pub(super) fn deferred_chunk(&mut self) {
+        if let Some(chunk) = self.backlog.chunk()
+            && self.encode_chunk(chunk)
+        {
+            self.backlog.shipped(chunk.bytes);
+        }
+    }
+
+    /// Encodes the head of a chunk, whose bytes go behind. False if its slab was not announced over this connection.
+    fn encode_chunk(&mut self, chunk: Chunk) -> bool {
+        let lender = self.slabs.get(usize::from(chunk.slab)).and_then(Option::as_ref);
+        let Some(OwnSlab { region, each, .. }) = lender else { return false };
+        let at = chunk.index as usize * each + chunk.at as usize;
+        self.bulk = Some(Bulk { region: region.clone(), at, left: chunk.bytes as usize });
+        stream::write_chunk(chunk, &mut self.encoded);
+        true
+    }
+
+    /// Takes the frame that comes next out of our lane.
+    pub(super) fn defer(&mut self, words: [u64; 3], placed: Option<Placed>, mirror: &Mirror) {
+        let bytes = (stream::payload_of(&words) as usize).min(mirror.room());
+        let mut payload = vec![0; bytes].into_boxed_slice();
+        mirror.read(0, &mut payload);
+        mirror.blank();
+        self.backlog.defer(words, placed, Frame { words, payload });
+    }
+
+    /// Writes the first deferred frame into our lane again, if its turn has come and there is room.
+    pub(super) fn write_again(&mut self, lanes: &Lanes) -> bool {
+        let Some(Frame { words, payload }) = self.backlog.due() else { return false };
+        let is_request = Kind::from_byte((words[0] >> 8) as u8).is_some_and(Kind::is_request);
+        let keep = if is_request { CONTROL_SLOTS as u32 } else { 0 };
+        match lanes.claim(span_of(payload.len()), keep) {
+            Ok(mut claim) => {
+                let position = lanes.writer().out();
+                claim.write(0, payload);
+                claim.commit(*words, payload.len());
+                self.backlog.written(position);
+                true
+            }
+            Err(refused) => {
+                self.asks |= refused == Refused::Full;
+                false
+            }
+        }
+    }
+
+    /// Room may have come: the deferred frames have it before new ones.
+    pub(in super::super) fn write_all_again(&mut self, lanes: &Lanes) {
+        while self.write_again(lanes) {}
+    }
+}

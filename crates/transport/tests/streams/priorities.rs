@@ -1,0 +1,103 @@
+//! What passes the bytes of a long payload, and how many of them come before it.
+
+use super::common::{self, Pair, Stand};
+use upbeat_core::frame::{CallNumber, Flags, Head, Kind as FrameKind, Placed};
+use upbeat_core::limits::SLAB_GENERATION;
+use upbeat_memory::region::Region;
+use upbeat_transport::carrier::{Carrier, Kind};
+
+const PAYLOAD_BYTES: usize = 32 << 20;
+
+/// Writes a frame without a payload of its own.
+fn write(carrier: &Carrier, head: Head, placed: Option<Placed>) {
+    let mut claim = carrier.lanes.claim(1, 0).unwrap();
+    placed.into_iter().for_each(|placed| claim.write_word(0, placed.as_u64()));
+    claim.commit(head.words(), if placed.is_some() { 8 } else { 0 });
+}
+
+/// Hands over a slab of one buffer, whose bytes are all 1.
+fn lend(carrier: &Carrier) {
+    let segment = carrier.make_segment("slab", PAYLOAD_BYTES).unwrap();
+    carrier.send_segment(SLAB_GENERATION, &segment).unwrap();
+    let mut claim = carrier.lanes.claim(1, 0).unwrap();
+    claim.write_word(0, PAYLOAD_BYTES as u64 | 1 << 32);
+    claim.commit(Head::slab(0).words(), 8);
+    segment.into_region().write(0, &vec![1; PAYLOAD_BYTES]);
+}
+
+/// How many bytes of a buffer have come, at least: those before the first pages that are 0.
+fn came(region: &Region) -> usize {
+    let mut byte = [0; 8];
+    let is_there = |at: &usize| {
+        region.read(*at, &mut byte);
+        byte[0] == 1
+    };
+    (0..PAYLOAD_BYTES).step_by(4096).take_while(is_there).count() * 4096
+}
+
+/// A long call fills the connection. A reply and the cancel of another call are written behind it, and read before
+/// it; a one-way message and the cancel of the long call stay behind. No more than `most` bytes of the long call come
+/// before the reply: those that the sockets hold, and a chunk.
+fn passes(kind: Kind, most: usize) {
+    let stand = Stand::new(kind, "priorities");
+    let Pair { near, far } = stand.pair(1, 2);
+    lend(&near);
+    let call = |index| CallNumber::new(index, 1);
+    let placed = Placed { slab: 0, index: 0, len: PAYLOAD_BYTES as u32 };
+    write(&near, Head::call(1, call(7), 8).with_flags(Flags::PLACED), Some(placed));
+    // Nobody reads: the sockets take what they hold.
+    (0..50).for_each(|_| _ = near.pump());
+    assert!(near.has_output(), "the payload fills the connection");
+    write(&near, Head::oneway(1, 0), None);
+    write(&near, Head::cancel(call(7)), None);
+    write(&near, Head::reply(call(3), 0), None);
+    write(&near, Head::cancel(call(5)), None);
+
+    let (mut kinds, mut region, mut ahead) = (Vec::new(), None, 0);
+    while kinds.len() < 6 {
+        near.pump();
+        far.pump();
+        while let Some(words) = far.lanes.look().unwrap() {
+            let head = Head::parse(words).unwrap();
+            match head.kind {
+                FrameKind::Slab => {
+                    region = Some(far.drain().unwrap().segments.remove(0).open().unwrap());
+                }
+                FrameKind::Reply => ahead = came(region.as_ref().unwrap()),
+                FrameKind::Call => {
+                    let mut bytes = vec![0; PAYLOAD_BYTES];
+                    region.as_ref().unwrap().read(0, &mut bytes);
+                    assert!(bytes.iter().all(|byte| *byte == 1), "all of its bytes come first");
+                }
+                _ => {}
+            }
+            kinds.push((head.kind, head.call.index()));
+            far.lanes.reader().advance();
+            far.lanes.publish_progress();
+        }
+    }
+    assert_eq!(kinds[0].0, FrameKind::Slab);
+    assert_eq!(kinds[1..3], [(FrameKind::Reply, 3), (FrameKind::Cancel, 5)]);
+    let behind = [(FrameKind::Call, 7), (FrameKind::Oneway, 0), (FrameKind::Cancel, 7)];
+    assert_eq!(kinds[3..], behind);
+    println!("{kind:?}: {} KiB ahead of the reply", ahead >> 10);
+    assert!(ahead <= most, "{ahead} bytes came before the reply over {kind:?}");
+}
+
+#[test]
+fn a_reply_and_a_cancel_pass_a_long_payload() {
+    let _alone = common::alone();
+    passes(Kind::Stream, 1 << 20);
+}
+
+#[test]
+fn they_pass_it_over_tcp() {
+    let _alone = common::alone();
+    passes(Kind::Tcp, 2 << 20);
+}
+
+#[test]
+fn they_pass_it_under_tls() {
+    let _alone = common::alone();
+    passes(Kind::Tls, 16 << 20);
+}
