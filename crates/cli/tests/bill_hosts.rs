@@ -158,6 +158,21 @@ fn holds(what: &str, carrier: &str, is_encrypted: bool) {
     let mean = |of: &Value| of["mean"].as_f64().unwrap();
     let (sum, whole) = (lines.iter().map(mean).sum::<f64>(), mean(&subject["whole"]));
     assert!((sum - whole).abs() < 1e-9 * whole, "{sum} of {whole}");
+    // What each side does with the socket is told apart, and is of its own leg.
+    let ns = |item: &str, leg: &str| {
+        let line = lines.iter().find(|line| line["item"] == item && line["leg"] == leg);
+        line.map(|line| (mean(line), line["p50"].as_f64().unwrap()))
+    };
+    for (item, is_there) in [("write", true), ("read", true), ("encrypt", is_encrypted)] {
+        for (leg, node) in [("caller", "client"), ("callee", "server")] {
+            let told = ns(item, leg);
+            assert_eq!(told.is_some(), is_there, "{item} of the {leg}: {text}");
+            if let Some((mean, p50)) = told {
+                assert!(0.0 < mean && mean <= whole && p50 > 0.0, "{item} of the {leg}: {text}");
+            }
+            assert_eq!(words.contains(&format!("{item} {node}/{what} ")), is_there, "{text}");
+        }
+    }
     // Between the processes lie two system calls at least, on the way out and on the way back.
     let wire = lines.iter().filter(|line| line["leg"] == "out" || line["leg"] == "back");
     assert!(wire.map(mean).sum::<f64>() > 1_000.0, "{text}");

@@ -73,9 +73,12 @@ listed! {
         Claim "claim" "Taking room for the message in a lane or a buffer."
         Marshal "marshal" "Writing arguments or results as bytes."
         Copy "copy" "Moving payload from one place in memory to another."
-        Publish "publish" "Storing the head that makes the message visible to its reader."
+        Publish "publish" "Storing the head that makes the message visible to its reader; between hosts, all that is done before it is written."
+        Encrypt "encrypt" "Encrypting what is sent with the message."
+        Write "write" "Giving the message to the socket: system calls, and waiting for room there."
         Wake "wake" "Ringing a sleeper's bell, and its way back to its lanes."
-        Wire "wire" "The way between publishing and the reader's first sight of it."
+        Wire "wire" "The way between publishing, or writing, and the reader's first sight of it."
+        Read "read" "Reading the message from the socket: the system call that brought its end, decrypting, and taking it into the lane."
         Notice "notice" "Lying in the lane while the reader's node was busy with something else."
         Check "check" "Holding the head and its numbers against the rules."
         Dispatch "dispatch" "Finding the handler of the method, or the waiter of the call."
@@ -342,6 +345,6 @@ mod tests {
     #[test]
     fn times_come_first() {
         let times = Item::ALL.iter().take_while(|item| item.is_time()).count();
-        assert_eq!((times, Item::COUNT - times), (21, 6));
+        assert_eq!((times, Item::COUNT - times), (24, 6));
     }
 }

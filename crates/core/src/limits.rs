@@ -104,8 +104,8 @@ pub const EXTENSION_BYTES: usize = 8;
 pub const LOCK_NAME_BYTES_MAX: usize = 64;
 
 /// Payload bytes of the longest frame of stamps: a word that says which, the stamps of a message
-/// that passes 28 points, and the name of a lock.
-pub const STAMPS_BYTES_MAX: usize = 8 + 28 * 8 + LOCK_NAME_BYTES_MAX;
+/// that passes 32 points, and the name of a lock.
+pub const STAMPS_BYTES_MAX: usize = 8 + 32 * 8 + LOCK_NAME_BYTES_MAX;
 
 /// Messages after which a sender flushes even in the middle of a turn.
 pub const FLUSH_MESSAGES: usize = 32;

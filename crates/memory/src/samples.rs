@@ -6,7 +6,7 @@
 //! records refer by number. What a subject, a kind, a flag or a stamp means is said elsewhere.
 //!
 //! ```text
-//! header 24 words | subjects entered, 8 | subjects of 32 each | records of 32 each, see `recent`
+//! header 24 words | subjects entered, 8 | subjects of 32 each | records of 40 each, see `recent`
 //! ```
 //!
 //! Invariant: a view is made only of a segment that is sealed, whole and of this version. Whatever
@@ -26,7 +26,7 @@ use std::cell::Cell;
 pub const LABEL: &str = "upbeat-samples";
 
 /// Words of stamps in a record.
-pub const STAMPS_MAX: usize = 28;
+pub const STAMPS_MAX: usize = 36;
 
 /// The greatest doubt that a record has.
 pub const DOUBT_MAX: u64 = u64::MAX >> 16;
@@ -57,11 +57,11 @@ const SUBJECTS_AT: usize = ENTERED_AT + 8;
 const KIND: Kind = Kind {
     label: LABEL,
     magic: u64::from_le_bytes(*b"upbeat#s"),
-    version: 1,
+    version: 2,
     words_max: words_of(FULL),
 };
 
-const _: () = assert!(WORDS + 1 == 32 && SUBJECTS_MAX <= u16::MAX as usize);
+const _: () = assert!(WORDS + 1 == 40 && SUBJECTS_MAX <= u16::MAX as usize);
 
 /// How many records and subjects a page has.
 #[derive(Clone, Copy)]

@@ -114,7 +114,9 @@ fn a_process_is_looked_at_while_it_writes() {
     // What it wrote last can still be read; the record at which it was killed may be missing.
     let (oldest, written) = (view.oldest(), view.written());
     let left = (oldest..written).filter(|&number| match view.read(number) {
-        Some(found) => found == record(number) && found.stamps[STAMPS_MAX - 1] & 0xff == 27,
+        Some(found) => {
+            found == record(number) && found.stamps[STAMPS_MAX - 1] & 0xff == STAMPS_MAX as u64 - 1
+        }
         None => false,
     });
     assert!(left.count() + 1 >= RECORDS);

@@ -9,6 +9,8 @@
 
 mod pipe;
 
+mod stamps;
+
 mod clock;
 
 mod incoming;
@@ -21,6 +23,7 @@ use incoming::{Incoming, READ_BYTES};
 use outgoing::Outgoing;
 use std::cell::{Cell, Ref, RefCell};
 use upbeat_core::bill::clock::{Clock, Offset};
+use upbeat_core::bill::taken::{Reading, Writing};
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::{Record, Refusal};
 use upbeat_core::limits::{SLOT_BYTES, STREAM_WHOLE_BYTES};
@@ -208,6 +211,24 @@ impl Stream {
         }
     }
 
+    /// Has the writing of the message stamped that ends before this slot of our lane.
+    /// Returns whether that can be, as between hosts.
+    pub(crate) fn watch(&self, until: u64) -> bool {
+        let mut clock = self.clock.borrow_mut();
+        clock.iter_mut().for_each(|clock| clock.writings.watch(until));
+        clock.is_some()
+    }
+
+    /// When the message was written that ends before this slot of our lane, if it was and somebody has watched it.
+    pub(crate) fn writing(&self, until: u64) -> Option<Writing> {
+        self.clock.borrow_mut().as_mut()?.writings.take(until)
+    }
+
+    /// When the message in this slot of the peer's lane was read, if that was stamped.
+    pub(crate) fn reading(&self, slot: u64) -> Option<Reading> {
+        self.clock.borrow().as_ref()?.readings.of(slot)
+    }
+
     /// Whether there is no connection, and the session waits for another.
     pub(crate) fn is_suspended(&self) -> bool {
         self.pipe.borrow().is_none()
@@ -264,6 +285,7 @@ impl Stream {
         self.push(lanes, Why::Rest);
         self.outgoing.borrow_mut().shrink();
         self.incoming.borrow_mut().shrink(0);
+        self.clock.borrow_mut().iter_mut().for_each(|clock| clock.readings.forget());
     }
 
     /// Ships a segment ahead of the frame that will name it.

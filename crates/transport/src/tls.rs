@@ -30,6 +30,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::socket::Span;
+use upbeat_memory::ticks::ticks;
 
 /// Plaintext that is encrypted at once, before it is sent.
 const BATCH_BYTES: usize = 4 * RECORD_BYTES;
@@ -215,6 +216,16 @@ impl Secured {
     /// # Panics
     /// When the bytes are outside of the region.
     pub fn send(&self, first: &[u8], then: Option<Span<'_>>) -> Result<usize, Errno> {
+        self.send_timed(first, then, None)
+    }
+
+    /// The same, and adds the ticks that encrypting took.
+    pub(crate) fn send_timed(
+        &self,
+        first: &[u8],
+        then: Option<Span<'_>>,
+        mut encrypting: Option<&mut u64>,
+    ) -> Result<usize, Errno> {
         let mut engine = self.engine.borrow_mut();
         if let Some(fault) = &engine.fault {
             return Err(fault.errno());
@@ -232,7 +243,11 @@ impl Secured {
             let batch =
                 if whole - taken < BATCH_BYTES + RECORD_BYTES { whole } else { BATCH_BYTES };
             let end = whole.min(taken + batch);
+            let began = encrypting.as_ref().map(|_| ticks());
             encrypt(&mut engine, first, then, taken..end).map_err(|error| error.errno())?;
+            if let (Some(encrypting), Some(began)) = (encrypting.as_deref_mut(), began) {
+                *encrypting += ticks().saturating_sub(began);
+            }
             taken = end;
             if !engine.flush(self.as_fd())? {
                 break;

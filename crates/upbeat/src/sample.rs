@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 use upbeat_core::bill::Counter;
-use upbeat_core::bill::taken::Taken;
+use upbeat_core::bill::taken::{Billed, Reading, Taken, Writing};
 use upbeat_core::bill::way::{Happened, Manner, Point, whole_stamp};
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_memory::ticks::{ticks, ticks_after};
 use upbeat_sync::Awaited;
+use upbeat_transport::carrier::Carrier;
 
 /// Who takes the stamps.
 pub(crate) trait Stamps {
@@ -19,6 +20,10 @@ pub(crate) trait Stamps {
 
     /// In which manner its head says that it is stamped.
     fn manner(&self) -> Option<Manner>;
+
+    /// The message was written into a carrier's lane: between hosts its way through the socket is stamped too.
+    #[inline(always)]
+    fn published(&mut self, _: &Carrier) {}
 
     /// The words of the head that is about to be written.
     #[inline(always)]
@@ -72,6 +77,11 @@ impl<S: Stamps> Stamps for Answering<'_, S> {
     }
 
     #[inline(always)]
+    fn published(&mut self, carrier: &Carrier) {
+        self.0.published(carrier);
+    }
+
+    #[inline(always)]
     fn on_head(&mut self, words: [u64; 3]) -> [u64; 3] {
         self.0.on_reply(words)
     }
@@ -90,14 +100,16 @@ pub(crate) struct Sample {
     pub(crate) oneway: Option<CallNumber>,
     /// Whether it only warms up those behind it, and is not written down.
     pub(crate) warms: bool,
+    /// By what the carrier knows the message of this side, whose writing it watches.
+    watched: Option<u64>,
 }
 
 impl Sample {
     /// Of a message of this manner.
     pub(crate) fn new(manner: Manner) -> Box<Sample> {
         let (wants, taken) = (Wants::of(manner), Taken::new());
-        let (lock, oneway, warms) = (None, None, false);
-        Box::new(Sample { manner, wants, taken, lock, oneway, warms })
+        let (lock, oneway, warms, watched) = (None, None, false, None);
+        Box::new(Sample { manner, wants, taken, lock, oneway, warms, watched })
     }
 
     /// One that is free serves again.
@@ -109,6 +121,7 @@ impl Sample {
         self.lock = None;
         self.oneway = None;
         self.warms = false;
+        self.watched = None;
         self
     }
 
@@ -126,6 +139,18 @@ impl Sample {
     #[inline(always)]
     fn stamp(&mut self, point: Point) {
         self.taken.set(point, self.wants.now());
+    }
+
+    /// When its message was written to the socket, as far as the carrier knows.
+    pub(crate) fn writing(&mut self, carrier: &Carrier) -> Option<Writing> {
+        self.watched.take().and_then(|watched| carrier.writing(watched))
+    }
+
+    /// When the message was read from its socket that lies open.
+    pub(crate) fn read(&mut self, carrier: &Carrier) {
+        if self.manner == Manner::Whole {
+            carrier.reading().into_iter().for_each(|reading| self.taken.request_read(reading));
+        }
     }
 
     /// Whether the head cannot carry all that the sender of a one-way message has stamped.
@@ -180,6 +205,12 @@ impl Stamps for Sample {
     #[inline]
     fn manner(&self) -> Option<Manner> {
         self.manner.marks().then_some(self.manner)
+    }
+
+    fn published(&mut self, carrier: &Carrier) {
+        if self.manner == Manner::Whole {
+            self.watched = carrier.watch();
+        }
     }
 
     #[inline]
@@ -372,6 +403,15 @@ pub(crate) struct Half {
     pub(crate) sample: Box<Sample>,
 }
 
+impl Half {
+    /// Takes over the peer's stamps: a call is billed by its caller, a one-way message by its receiver.
+    pub(crate) fn join(&mut self, peers: &Taken) {
+        let is_oneway = self.sample.oneway.is_some();
+        let billed = if is_oneway { Billed::There } else { Billed::Here };
+        self.sample.taken.join(peers, billed);
+    }
+}
+
 /// What the dispatcher stamps of a sampled answer before its future is polled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Heard {
@@ -387,6 +427,8 @@ pub(crate) struct Heard {
     pub(crate) there: u64,
     /// Whether that is of another host's counter.
     pub(crate) elsewhere: bool,
+    /// When it was read from its socket.
+    pub(crate) reading: Option<Reading>,
     /// Whether the dispatcher had been busy.
     pub(crate) busy: bool,
     /// Whether the answer was copied before its future was polled.
@@ -408,6 +450,7 @@ impl Sample {
             let stamp = whole_stamp(heard.there, heard.noticed.max(ticks()));
             self.taken.set_index(there.ilog2() as usize, stamp);
         }
+        heard.reading.into_iter().for_each(|reading| self.taken.reply_read(reading));
         if heard.busy {
             self.note(Happened::BUSY_HERE);
         }
@@ -418,55 +461,4 @@ impl Sample {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_is_wanted_is_stamped() {
-        let mut sample = Sample::new(Manner::Pair(4));
-        sample.begin();
-        sample.at(Point::Claimed);
-        sample.at(Point::Marshalled);
-        assert!(sample.taken.at(Point::Begun).is_some());
-        assert_eq!(sample.taken.at(Point::Claimed), None);
-        assert!(sample.taken.at(Point::Marshalled).is_some());
-        assert_eq!(sample.manner(), None, "its receiver takes no stamp");
-        assert_eq!(Sample::new(Manner::Pair(12)).manner(), Some(Manner::Pair(12)));
-        let mut stamp = sample.again(Manner::Pair(0));
-        assert_eq!(stamp.taken.at(Point::Begun), None, "nothing is left of before");
-        stamp.begin();
-        assert!(stamp.taken.at(Point::Roomed).is_some());
-    }
-
-    #[test]
-    fn a_tasks_time_is_told_apart() {
-        let mut sample = Sample::new(Manner::Whole);
-        sample.at(Point::Ran);
-        let mut timed = Timed::new(sample, (Reason::Lock, Some("accounts".into())));
-        let promoted = timed.promoted;
-        while ticks() < promoted + 10_000 {}
-        timed.resumed(promoted + 4_000);
-        timed.paused((Reason::Timer, None));
-        let paused = timed.paused;
-        while ticks() < paused + 2_000 {}
-        timed.resumed(paused + 1_000);
-        let sample = timed.finished();
-        let at = |point| sample.taken.at(point).unwrap();
-        assert_eq!(at(Point::Locked) - at(Point::Promoted), 4_000);
-        assert_eq!(at(Point::Waited) - at(Point::Locked), 1_000);
-        assert!(at(Point::Queued) - at(Point::Waited) >= 6_000);
-        assert!(at(Point::Finished) >= at(Point::Queued));
-        assert_eq!(sample.lock.as_deref(), Some("accounts"));
-        assert!(sample.taken.happened.has(Happened::PROMOTED));
-    }
-
-    #[test]
-    fn a_wake_that_came_before_the_wait_is_no_wait() {
-        let mut timed = Timed::new(Sample::new(Manner::Whole), (Reason::Other, None));
-        timed.resumed(0);
-        assert_eq!((timed.wait, timed.lock), (0, 0));
-        timed.paused((Reason::Call, None));
-        timed.resumed(u64::MAX);
-        assert_eq!(timed.lock, 0);
-    }
-}
+mod tests;

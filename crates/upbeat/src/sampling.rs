@@ -13,7 +13,7 @@ use crate::wire::{Input, WireError};
 use std::cell::{Cell, RefCell};
 use upbeat_core::bill::Counter;
 use upbeat_core::bill::taken::{Billed, Taken};
-use upbeat_core::bill::way::{CALL, Manner, ONEWAY, Point, WAYS, Way};
+use upbeat_core::bill::way::{Manner, Point, WAYS, Way};
 use upbeat_core::frame::{CallNumber, Head, Kind, Plain};
 use upbeat_core::limits::STAMPS_BYTES_MAX;
 use upbeat_memory::ticks::{ticks, ticks_after};
@@ -303,6 +303,8 @@ impl Sampling {
             return Some(Counter::SamplesLost);
         };
         half.sample.hear(&heard);
+        let writing = half.sample.writing(&session.carrier);
+        writing.into_iter().for_each(|writing| half.sample.taken.request_written(writing));
         let half = match half.sample.manner {
             Manner::Whole => session.end_sample(half, |peers| self.free(peers)),
             _ => Some(half),
@@ -336,12 +338,12 @@ impl Sampling {
     }
 
     fn bill_call(&self, session: &Session, half: Half) -> Option<Counter> {
-        self.bill(CALL, Billed::Here, session, half)
+        self.bill(session.ways().0, Billed::Here, session, half)
     }
 
     /// Writes a one-way message down. Returns what is to be counted.
     pub(crate) fn bill_oneway(&self, session: &Session, half: Half) -> Option<Counter> {
-        self.bill(ONEWAY, Billed::There, session, half)
+        self.bill(session.ways().1, Billed::There, session, half)
     }
 
     fn bill(
@@ -407,14 +409,16 @@ fn take_answer<'s, D: Driver<'s>>(
     let wanted = manner.points();
     let stamp = |point: Point| if wanted & 1 << point as u32 != 0 { ticks_after() } else { 0 };
     let noticed = stamp(Point::NoticedHere);
+    let is_whole = manner == Manner::Whole;
     let (call, manner) = (head.call, manner.byte());
     let (woke, busy) = (sampling.woke.get(), sampling.was_busy());
     let checked = stamp(Point::CheckedHere);
     let found = 0;
     let session = driver.session();
     let elsewhere = session.is_remote();
+    let reading = if is_whole { session.carrier.reading() } else { None };
     let stamps = Heard { call, manner, woke, noticed, checked, found, there, ..Heard::default() };
-    session.set_heard(Heard { elsewhere, busy, ..stamps });
+    session.set_heard(Heard { elsewhere, reading, busy, ..stamps });
     answer(driver, head, main, || session.set_found(stamp(Point::FoundHere)))
 }
 

@@ -82,7 +82,7 @@ impl Source {
         let (carrier, address) = (rest(), rest());
         let us = cleaned(&self.view.node());
         let way = WAYS.get(usize::from(record.kind))?;
-        let (from, to) = if way.number() == 0 { (us, peer) } else { (peer, us) };
+        let (from, to) = if way.is_answered() { (us, peer) } else { (peer, us) };
         let ticks_per_second = self.view.ticks_per_second();
         let kind = record.kind;
         Some(Key { from, to, service, method, carrier, address, kind, ticks_per_second })

@@ -148,9 +148,12 @@ fn headline(subject: &Subject) -> Option<(Finding, Vec<Cause>)> {
     if told[0] == Cause::Pause && late {
         let line = subject.lines.iter().find(|line| (line.item, line.leg) == (item, leg));
         let usual = line.map_or(0.0, |line| line.ns.p50);
+        let why = match item {
+            Item::Write => "; either its socket was full, or the machine gave",
+            _ => " and nobody waits in it, so most likely the machine gave",
+        };
         detail += &format!(
-            " `{item}` takes {} at the median and nobody waits in it, so most likely the machine \
-             gave the processor to somebody else.",
+            " `{item}` takes {} at the median{why} the processor to somebody else.",
             time(usual)
         );
     }
@@ -206,7 +209,7 @@ fn budget() -> String {
 }
 
 fn messages(subject: &Subject) -> &'static str {
-    if subject.way.number() == 0 { "calls" } else { "messages" }
+    if subject.way.is_answered() { "calls" } else { "messages" }
 }
 
 /// How many messages a delay befell, and how long it was.

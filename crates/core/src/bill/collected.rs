@@ -9,7 +9,7 @@
 //!
 //! Invariant: the items of a breakdown add up to its whole.
 
-use super::way::{Happened, Manner, Place, Point, Way};
+use super::way::{Happened, Manner, PAIR_POINTS_MAX, Place, Point, Way};
 use super::{Bill, Item};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -61,6 +61,7 @@ pub enum Refused {
 pub struct Collected {
     way: &'static Way,
     ns_per_tick: f64,
+    /// By the points at which they end.
     pairs: Vec<Kept<f64>>,
     /// From beginning to end of messages that were marked without need.
     marked: Kept<f64>,
@@ -100,7 +101,7 @@ impl Collected {
     /// Nothing yet.
     pub fn new(way: &'static Way, ticks_per_second: u64) -> Collected {
         let ns_per_tick = 1e9 / ticks_per_second.max(1) as f64;
-        let pairs = (0..way.points()).map(|_| Kept::new(PAIRS_MAX)).collect();
+        let pairs = (0..PAIR_POINTS_MAX).map(|_| Kept::new(PAIRS_MAX)).collect();
         let [marked, waiting, thrice] = [(); 3].map(|()| Kept::new(PAIRS_MAX));
         let (stories, doubts) = (Kept::new(STORIES_MAX), Kept::new(STORIES_MAX));
         Collected { way, ns_per_tick, pairs, marked, waiting, thrice, stories, doubts }
@@ -145,7 +146,8 @@ impl Collected {
             Manner::Marked | Manner::Thrice => Point::Done.index(),
             Manner::Waiting => 1,
         };
-        let end = stamps.get(point).ok_or(Refused::Short)?;
+        let place = self.way.place(point).ok_or(Refused::NoSuchRung)?;
+        let end = stamps.get(place).ok_or(Refused::Short)?;
         let ticks = end.checked_sub(stamps[0]).ok_or(Refused::Backwards)?;
         let nanoseconds = ticks as f64 * self.ns_per_tick;
         match manner {
@@ -195,11 +197,15 @@ impl Collected {
     /// their stamps took.
     pub fn stories(&self) -> Vec<Story> {
         let mut stories = self.stories.values.clone();
-        for (wire, busy) in [
-            (Point::WokeThere.index(), Happened::BUSY_THERE),
-            (Point::WokeHere.index(), Happened::BUSY_HERE),
-        ] {
-            part_notice(&mut stories, wire, busy);
+        for (woke, busy) in
+            [(Point::WokeThere, Happened::BUSY_THERE), (Point::WokeHere, Happened::BUSY_HERE)]
+        {
+            // A message that is read from a socket has a stamp where the wire ends.
+            if let Some(wire) = self.way.place(woke.index())
+                && self.way.phases.get(wire + 1).is_some_and(|phase| phase.item == Item::Notice)
+            {
+                part_notice(&mut stories, wire, busy);
+            }
         }
         let stamp = self.waiting_stamp();
         for lasted in stories.iter_mut().flat_map(|story| &mut story.phases) {
@@ -270,12 +276,13 @@ impl Collected {
             by_whom.iter().filter(|point| at >= **point).count()
         };
         let without = |at: u8| {
+            let place = self.way.place(usize::from(at))?;
             let off = match Manner::Pair(at).marks() {
                 true => waiting + mark * noticed(at) as f64 / 2.0,
                 false if at >= Point::Reached as u8 => among,
                 false => stamp,
             };
-            Some((usize::from(at), rung(at)? - off))
+            Some((place, rung(at)? - off))
         };
         self.way.rungs().map(without).collect()
     }

@@ -31,6 +31,50 @@ pub enum Billed {
     There,
 }
 
+impl Billed {
+    /// The points of which the stamps are the peer's, a bit each.
+    const fn peers(self) -> u32 {
+        match self {
+            Billed::Here => {
+                let written = Point::EncryptedThere.bit() | Point::WrittenThere.bit();
+                Manner::POINTS_THERE | Point::ReadThere.bit() | written
+            }
+            Billed::There => {
+                let written = Point::EncryptedHere.bit() | Point::WrittenHere.bit();
+                (Point::WokeThere.bit() - 1) | written
+            }
+        }
+    }
+
+    /// The point at which this side has the peer's stamps behind it.
+    const fn bound(self) -> Point {
+        match self {
+            Billed::Here => Point::NoticedHere,
+            Billed::There => Point::NoticedThere,
+        }
+    }
+}
+
+/// When a message between hosts was given to its socket, in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Writing {
+    /// The first write of it, or of what went with it, began.
+    pub began: u64,
+    /// So long all that was encrypted took; 0 where nothing is.
+    pub encrypting: u64,
+    /// The write that took the last of it has returned.
+    pub ended: u64,
+}
+
+/// When a message between hosts was taken from its socket, in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// The read that brought the last of it began.
+    pub began: u64,
+    /// What that read has brought was taken in.
+    pub ended: u64,
+}
+
 impl Default for Taken {
     fn default() -> Taken {
         Taken::new()
@@ -83,13 +127,46 @@ impl Taken {
         self.at_index(point as usize)
     }
 
-    /// Takes over the peer's stamps of the points that were not ours to take.
-    pub fn join(&mut self, peer: &Taken) {
+    /// Notes when a request was written to its socket.
+    pub const fn request_written(&mut self, writing: Writing) {
+        let points = [Point::Published, Point::EncryptedHere, Point::WrittenHere];
+        self.written(points, writing);
+    }
+
+    /// Notes when an answer was written to its socket.
+    pub const fn reply_written(&mut self, writing: Writing) {
+        self.written([Point::Replied, Point::EncryptedThere, Point::WrittenThere], writing);
+    }
+
+    const fn written(&mut self, [begin, encrypted, written]: [Point; 3], writing: Writing) {
+        let Writing { began, encrypting, ended } = writing;
+        self.set(begin, began);
+        if encrypting != 0 {
+            // All of it at once, though it was encrypted in parts.
+            self.set(encrypted, began.saturating_add(encrypting));
+        }
+        self.set(written, ended);
+    }
+
+    /// Notes when a request was read from its socket.
+    pub const fn request_read(&mut self, reading: Reading) {
+        self.set(Point::SeenThere, reading.began);
+        self.set(Point::ReadThere, reading.ended);
+    }
+
+    /// Notes when an answer was read from its socket.
+    pub const fn reply_read(&mut self, reading: Reading) {
+        self.set(Point::SeenHere, reading.began);
+        self.set(Point::ReadHere, reading.ended);
+    }
+
+    /// Takes over the peer's stamps, of the points that are the peer's to stamp.
+    pub fn join(&mut self, peer: &Taken, billed: Billed) {
         self.happened = self.happened.with(peer.happened);
         self.doubt = self.doubt.max(peer.doubt);
         for point in 0..POINTS_MAX {
             let bit = 1 << point;
-            if peer.points & bit != 0 && self.points & bit == 0 {
+            if peer.points & billed.peers() & bit != 0 && self.points & bit == 0 {
                 self.points |= bit;
                 self.stamps[point] = peer.stamps[point];
             }
@@ -111,17 +188,24 @@ impl Taken {
         if self.doubt == 0 {
             return;
         }
-        let (peers, before, after) = match billed {
-            Billed::Here => {
-                let peers = Point::WokeThere.index()..Point::WokeHere.index();
-                (peers, self.at(Point::Published), self.at(Point::NoticedHere))
-            }
-            Billed::There => (0..Point::WokeThere.index(), None, self.at(Point::NoticedThere)),
+        let either = |one, other| self.at(one).or(self.at(other));
+        let (before, after) = match billed {
+            Billed::Here => (
+                either(Point::EncryptedHere, Point::Published),
+                either(Point::ReadHere, Point::NoticedHere),
+            ),
+            Billed::There => (None, either(Point::ReadThere, Point::NoticedThere)),
         };
-        // A node may have woken long before it saw the message.
-        let seen = peers.clone().filter(|point| *point != Point::WokeThere.index());
-        let seen = seen.filter_map(|point| self.at_index(point)).map(i128::from);
-        let (Some(first), Some(last)) = (seen.clone().min(), seen.max()) else { return };
+        // A node may have woken, and begun to read, long before it saw the message; and its peer may have read a
+        // message before the write of it returned.
+        const LOOSE: u32 = Point::WokeThere.bit()
+            | Point::SeenThere.bit()
+            | Point::WrittenHere.bit()
+            | Point::WrittenThere.bit();
+        let peers = billed.peers();
+        let bound = (0..POINTS_MAX).filter(|point| peers & !LOOSE & 1 << point != 0);
+        let bound = bound.filter_map(|point| self.at_index(point)).map(i128::from);
+        let (Some(first), Some(last)) = (bound.clone().min(), bound.max()) else { return };
         let doubt = i128::from(self.doubt);
         let least = before.map_or(-doubt, |before| (i128::from(before) - first).max(-doubt));
         let most = after.map_or(doubt, |after| (i128::from(after) - last).min(doubt));
@@ -131,7 +215,7 @@ impl Taken {
         }
         let by = (least + most) / 2;
         self.doubt = ((most - least) / 2 + 1) as u64;
-        for point in peers.filter(|point| self.points & 1 << point != 0) {
+        for point in (0..POINTS_MAX).filter(|point| self.points & peers & 1 << point != 0) {
             let moved = i128::from(self.stamps[point]) + by;
             self.stamps[point] = moved.clamp(0, i128::from(u64::MAX)) as u64;
         }
@@ -162,9 +246,6 @@ impl Taken {
         let mut taken = Taken::new();
         taken.happened = Happened(u32::from_le_bytes(*happened));
         taken.points = u32::from_le_bytes(*points);
-        if taken.points >> POINTS_MAX != 0 {
-            return Err(wrong(taken.points));
-        }
         for point in (0..POINTS_MAX).filter(|point| taken.points & 1 << point != 0) {
             let (stamp, behind) = rest.split_first_chunk::<8>().ok_or(wrong(taken.points))?;
             taken.stamps[point] = u64::from_le_bytes(*stamp);
@@ -174,59 +255,71 @@ impl Taken {
         if lock.len() > LOCK_NAME_BYTES_MAX { Err(wrong(taken.points)) } else { Ok((taken, lock)) }
     }
 
-    /// The sample: a stamp for each point of the way if the manner is [`Manner::Whole`], else the
+    /// The sample: a stamp for each point of the way, in its order, if the manner is [`Manner::Whole`], else the
     /// first and that of the pair. None where a stamp is missing that the manner needs.
     pub fn finish(&self, way: &Way, manner: Manner, billed: Billed) -> Option<[u64; POINTS_MAX]> {
-        let mut stamps = self.stamps;
-        for (point, stamp) in stamps.iter_mut().enumerate() {
-            // What was not taken is of another message.
-            *stamp = if self.points & 1 << point == 0 { 0 } else { *stamp };
+        match manner {
+            Manner::Whole => self.whole(way, billed),
+            _ => self.pair(way, manner),
         }
-        if manner.points() == 1 {
+    }
+
+    fn pair(&self, way: &Way, manner: Manner) -> Option<[u64; POINTS_MAX]> {
+        let mut stamps = [0; POINTS_MAX];
+        for (stamp, point) in stamps.iter_mut().zip(way.order()) {
+            *stamp = self.at(point).unwrap_or(0);
+        }
+        let wanted = manner.points();
+        if wanted == Point::Begun.bit() {
             // The second one is right behind the first.
             stamps[1] = self.at(Point::Roomed)?.max(self.at(Point::Begun)?);
         }
-        match manner {
-            Manner::Pair(_) | Manner::Marked | Manner::Waiting | Manner::Thrice => {
-                let wanted = manner.points();
-                let rung = wanted.ilog2() as usize;
-                if wanted & !self.points != 0 || rung >= way.points() {
-                    return None;
+        let rung = wanted.ilog2() as usize;
+        let place = way.place(rung)?;
+        if wanted & !self.points != 0 {
+            return None;
+        }
+        // A node that did not sleep has woken long before.
+        let before = (wanted & !1 & ((1 << rung) - 1)).checked_ilog2();
+        let from = before.and_then(|before| self.at_index(before as usize));
+        stamps[place] = stamps[place].max(from.unwrap_or(0)).max(stamps[0]);
+        Some(stamps)
+    }
+
+    fn whole(&self, way: &Way, billed: Billed) -> Option<[u64; POINTS_MAX]> {
+        let (begun, bound) = (self.at(Point::Begun)?, self.at(billed.bound())?);
+        let stamp = |point: Point| {
+            let stamp = self.at(point)?;
+            Some(if billed.peers() & point.bit() != 0 { stamp.min(bound) } else { stamp })
+        };
+        let mut stamps = [0; POINTS_MAX];
+        let mut last = begun.min(bound);
+        for (place, point) in stamps.iter_mut().zip(way.order()) {
+            let taken = match point {
+                // In memory it is not known when it could have been seen: not before it was.
+                Point::SeenThere => stamp(point).or(stamp(Point::NoticedThere)),
+                Point::SeenHere => stamp(point).or(stamp(Point::NoticedHere)),
+                // Its reader may have it before the write returns: the message goes on there.
+                Point::WrittenHere | Point::WrittenThere => {
+                    let met = ARRIVING[usize::from(point == Point::WrittenThere)].map(stamp);
+                    let met = met.into_iter().flatten().filter(|met| *met >= last).min();
+                    stamp(point).map(|written| written.min(met.unwrap_or(u64::MAX)))
                 }
-                // A node that did not sleep has woken long before.
-                let before = (wanted & !1 & ((1 << rung) - 1)).checked_ilog2();
-                let from = before.map_or(stamps[0], |before| stamps[before as usize]);
-                stamps[rung] = stamps[rung].max(from).max(stamps[0]);
-            }
-            Manner::Whole => {
-                let (peers, bound) = match billed {
-                    Billed::Here => {
-                        (Point::WokeThere.index()..Point::WokeHere.index(), Point::NoticedHere)
-                    }
-                    Billed::There => (0..Point::WokeThere.index(), Point::NoticedThere),
-                };
-                let (begun, bound) = (self.at(Point::Begun)?, self.at(bound)?);
-                stamps[peers].iter_mut().for_each(|stamp| *stamp = (*stamp).min(bound));
-                let mut last = begun.min(bound);
-                let mut points = self.points;
-                // When it could have been seen is not known yet: not before it was.
-                for seen in [Point::SeenThere.index(), Point::SeenHere.index()] {
-                    if points >> (seen + 1) & 1 != 0 {
-                        points |= 1 << seen;
-                        stamps[seen] = stamps[seen + 1];
-                    }
-                }
-                for (point, stamp) in stamps.iter_mut().enumerate().take(way.points()) {
-                    // What was not stamped took no time.
-                    let taken = points & 1 << point != 0;
-                    last = if taken { last.max(*stamp) } else { last };
-                    *stamp = last;
-                }
-            }
+                _ => stamp(point),
+            };
+            // What was not stamped took no time.
+            last = taken.map_or(last, |taken| last.max(taken));
+            *place = last;
         }
         Some(stamps)
     }
 }
+
+/// The points at which a message arrives from a socket, and its answer.
+const ARRIVING: [[Point; 4]; 2] = [
+    [Point::WokeThere, Point::SeenThere, Point::ReadThere, Point::NoticedThere],
+    [Point::WokeHere, Point::SeenHere, Point::ReadHere, Point::NoticedHere],
+];
 
 #[cfg(test)]
 mod tests;

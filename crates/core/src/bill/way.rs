@@ -1,8 +1,8 @@
 //! The ways of messages: the points that they pass, and what lies between.
 //!
-//! A primitive has a [`Way`]: a name and its phases, in order. Phase `n` lies between points `n` and
-//! `n + 1`, happens at one place, and is charged to one item. Everything else about bills works
-//! on any way, so a new primitive only names its phases here.
+//! A primitive has a [`Way`]: a name and its phases, in order. A phase ends at a point, happens at one place, and is
+//! charged to one item. Everything else about bills works on any way, so a new primitive only names its phases here.
+//! Between hosts messages go other ways than in shared memory: they are encrypted, written, and read besides.
 //!
 //! A sampled message is stamped in one of two manners ([`Manner`]): at a pair of points, of which
 //! the first is always where the message begins, or at all of them. A stamp takes about 10 ns, so
@@ -44,12 +44,17 @@ pub struct Phase {
     pub item: Item,
     /// Where it happens.
     pub place: Place,
+    /// The point at which it ends; it begins where the phase before it ends.
+    pub ends: Point,
     /// Whether a pair can end where it ends. What has no such end is told apart by whole stories.
     pub paired: bool,
 }
 
-/// The most points that a way has.
-pub const POINTS_MAX: usize = 28;
+/// The most points that a way has; each has a bit in a word.
+pub const POINTS_MAX: usize = 32;
+
+/// Pairs end at one of the first points, so many, of which the manner is a byte.
+pub const PAIR_POINTS_MAX: usize = 28;
 
 /// The way of a primitive's messages.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,7 +65,7 @@ pub struct Way {
     pub phases: &'static [Phase],
 }
 
-/// A point that messages pass. All ways have the first ones in common.
+/// A point that messages pass. Ways pass them in the order of their phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Point {
@@ -74,11 +79,11 @@ pub enum Point {
     Claimed,
     /// Its payload is written.
     Marshalled,
-    /// Its head is written.
+    /// Its head is written; between hosts, the write that takes it along begins.
     Published,
     /// Its node was awake, there.
     WokeThere,
-    /// It was seen there, or could have been.
+    /// It was seen there, or could have been; between hosts, the read that brought it began.
     SeenThere,
     /// The dispatcher had it open, there.
     NoticedThere,
@@ -100,11 +105,11 @@ pub enum Point {
     Queued,
     /// The handler was done.
     Finished,
-    /// The answer was written but for its head's first word.
+    /// The answer was written but for its head's first word; between hosts, the write that takes it along begins.
     Replied,
     /// The caller's node was awake.
     WokeHere,
-    /// The answer was seen here, or could have been.
+    /// The answer was seen here, or could have been; between hosts, the read that brought it began.
     SeenHere,
     /// The dispatcher had it open, here.
     NoticedHere,
@@ -116,74 +121,153 @@ pub enum Point {
     Reached,
     /// The result was read.
     Done,
+    /// Under TLS, what was sent with it was encrypted.
+    EncryptedHere,
+    /// The write that took it along has returned.
+    WrittenHere,
+    /// The read that brought it was done, there.
+    ReadThere,
+    /// Under TLS, what was sent with the answer was encrypted, there.
+    EncryptedThere,
+    /// The write that took the answer along has returned, there.
+    WrittenThere,
+    /// The read that brought the answer was done, here.
+    ReadHere,
 }
 
 impl Point {
-    /// Its place in a way.
+    /// Its number, which names it in manners and in frames of stamps.
     #[inline(always)]
     pub const fn index(self) -> usize {
         self as usize
     }
+
+    /// Its bit among those of all points.
+    #[inline(always)]
+    pub const fn bit(self) -> u32 {
+        1 << self as u32
+    }
 }
 
-const fn phase(item: Item, place: Place) -> Phase {
-    Phase { item, place, paired: true }
+const fn phase(item: Item, place: Place, ends: Point) -> Phase {
+    Phase { item, place, ends, paired: true }
 }
 
-/// One whose end is reckoned from sums, so that no stamp stands there.
-const fn reckoned(item: Item, place: Place) -> Phase {
-    Phase { item, place, paired: false }
+/// One at whose end no pair ends: it is reckoned from sums, or only a whole story has a stamp there.
+const fn reckoned(item: Item, place: Place, ends: Point) -> Phase {
+    Phase { item, place, ends, paired: false }
 }
 
-/// Of a call: from the first poll of its future until that has its result.
-const CALL_PHASES: &[Phase] = &[
-    phase(Item::Room, Place::Here),
-    phase(Item::FlowControl, Place::Here),
-    phase(Item::Claim, Place::Here),
-    phase(Item::Marshal, Place::Here),
-    phase(Item::Publish, Place::Here),
-    phase(Item::Wake, Place::Wire),
-    reckoned(Item::Wire, Place::Wire),
-    phase(Item::Notice, Place::There),
-    phase(Item::Check, Place::There),
-    phase(Item::Dispatch, Place::There),
-    phase(Item::Decode, Place::There),
-    phase(Item::Execute, Place::There),
-    reckoned(Item::Promote, Place::There),
-    reckoned(Item::Lock, Place::There),
-    reckoned(Item::Wait, Place::There),
-    reckoned(Item::Queue, Place::There),
-    phase(Item::Execute, Place::There),
-    phase(Item::Reply, Place::There),
-    phase(Item::Wake, Place::Wire),
-    reckoned(Item::Wire, Place::Wire),
-    phase(Item::Notice, Place::Here),
-    phase(Item::Check, Place::Here),
-    phase(Item::Dispatch, Place::Here),
-    phase(Item::Deliver, Place::Here),
-    phase(Item::Decode, Place::Here),
+/// Of a call under TLS: from the first poll of its future until that has its result. Other ways leave some out.
+const PHASES: [Phase; 31] = [
+    phase(Item::Room, Place::Here, Point::Roomed),
+    phase(Item::FlowControl, Place::Here, Point::Opened),
+    phase(Item::Claim, Place::Here, Point::Claimed),
+    phase(Item::Marshal, Place::Here, Point::Marshalled),
+    phase(Item::Publish, Place::Here, Point::Published),
+    reckoned(Item::Encrypt, Place::Here, Point::EncryptedHere),
+    reckoned(Item::Write, Place::Here, Point::WrittenHere),
+    phase(Item::Wake, Place::Wire, Point::WokeThere),
+    reckoned(Item::Wire, Place::Wire, Point::SeenThere),
+    reckoned(Item::Read, Place::There, Point::ReadThere),
+    phase(Item::Notice, Place::There, Point::NoticedThere),
+    phase(Item::Check, Place::There, Point::CheckedThere),
+    phase(Item::Dispatch, Place::There, Point::FoundThere),
+    phase(Item::Decode, Place::There, Point::Decoded),
+    phase(Item::Execute, Place::There, Point::Ran),
+    reckoned(Item::Promote, Place::There, Point::Promoted),
+    reckoned(Item::Lock, Place::There, Point::Locked),
+    reckoned(Item::Wait, Place::There, Point::Waited),
+    reckoned(Item::Queue, Place::There, Point::Queued),
+    phase(Item::Execute, Place::There, Point::Finished),
+    phase(Item::Reply, Place::There, Point::Replied),
+    reckoned(Item::Encrypt, Place::There, Point::EncryptedThere),
+    reckoned(Item::Write, Place::There, Point::WrittenThere),
+    phase(Item::Wake, Place::Wire, Point::WokeHere),
+    reckoned(Item::Wire, Place::Wire, Point::SeenHere),
+    reckoned(Item::Read, Place::Here, Point::ReadHere),
+    phase(Item::Notice, Place::Here, Point::NoticedHere),
+    phase(Item::Check, Place::Here, Point::CheckedHere),
+    phase(Item::Dispatch, Place::Here, Point::FoundHere),
+    phase(Item::Deliver, Place::Here, Point::Reached),
+    phase(Item::Decode, Place::Here, Point::Done),
 ];
 
-/// Of a one-way message: from the first poll of its future until its handler is done. The same
-/// points as of a call, as far as they go.
-const ONEWAY_PHASES: &[Phase] = CALL_PHASES.split_at(Point::Finished.index()).0;
+/// All phases but those of some items.
+const fn without<const N: usize>(items: &[Item]) -> [Phase; N] {
+    let mut phases = [PHASES[0]; N];
+    let (mut from, mut to) = (0, 0);
+    while from < PHASES.len() {
+        let (mut at, mut is_in) = (0, true);
+        while at < items.len() {
+            is_in &= PHASES[from].item as usize != items[at] as usize;
+            at += 1;
+        }
+        if is_in {
+            phases[to] = PHASES[from];
+            to += 1;
+        }
+        from += 1;
+    }
+    assert!(to == N);
+    phases
+}
+
+/// Those of a one-way message: up to the end of its handler.
+const fn oneway(phases: &'static [Phase]) -> &'static [Phase] {
+    let mut count = 1;
+    while phases[count - 1].ends as usize != Point::Finished as usize {
+        count += 1;
+    }
+    phases.split_at(count).0
+}
+
+const IN_MEMORY: &[Phase] = &without::<25>(&[Item::Encrypt, Item::Write, Item::Read]);
+const OVER_TCP: &[Phase] = &without::<29>(&[Item::Encrypt]);
+/// What writing a one-way message takes its receiver is not told: it is on the wire.
+const READ_ALONE: &[Phase] = &without::<27>(&[Item::Encrypt, Item::Write]);
 
 /// The way of a call.
-pub const CALL: &Way = &Way { name: "call", phases: CALL_PHASES };
+pub const CALL: &Way = &Way { name: "call", phases: IN_MEMORY };
 
 /// The way of a one-way message.
-pub const ONEWAY: &Way = &Way { name: "one-way", phases: ONEWAY_PHASES };
+pub const ONEWAY: &Way = &Way { name: "one-way", phases: oneway(IN_MEMORY) };
+
+/// The way of a call between hosts that is not encrypted.
+pub const CALL_TCP: &Way = &Way { name: "call over TCP", phases: OVER_TCP };
+
+/// The way of a call between hosts that is encrypted.
+pub const CALL_TLS: &Way = &Way { name: "call over TLS", phases: &PHASES };
+
+/// The way of a one-way message between hosts.
+pub const ONEWAY_REMOTE: &Way = &Way { name: "one-way between hosts", phases: oneway(READ_ALONE) };
 
 /// All ways. A record names its way by its place here.
-pub const WAYS: &[&Way] = &[CALL, ONEWAY];
+pub const WAYS: &[&Way] = &[CALL, ONEWAY, CALL_TCP, CALL_TLS, ONEWAY_REMOTE];
 
-const _: () = assert!(CALL_PHASES.len() == Point::Done.index());
-const _: () = assert!(CALL_PHASES.len() < POINTS_MAX && POINTS_MAX <= u32::BITS as usize);
+const _: () = assert!(PHASES.len() < POINTS_MAX && POINTS_MAX == u32::BITS as usize);
+const _: () = assert!(Point::ReadHere.index() < POINTS_MAX);
+const _: () = assert!(Point::Done.index() < PAIR_POINTS_MAX);
 
 impl Way {
     /// Points that it has.
     pub const fn points(&self) -> usize {
         self.phases.len() + 1
+    }
+
+    /// The points that it passes, in its order.
+    pub fn order(&self) -> impl Iterator<Item = Point> + '_ {
+        core::iter::once(Point::Begun).chain(self.phases.iter().map(|phase| phase.ends))
+    }
+
+    /// Which of its points has this number, if it has one: the place of its stamp.
+    pub fn place(&self, point: usize) -> Option<usize> {
+        self.order().position(|one| one.index() == point)
+    }
+
+    /// Whether an answer is a part of it.
+    pub fn is_answered(&self) -> bool {
+        self.phases.last().is_some_and(|phase| phase.ends == Point::Done)
     }
 
     /// Its place among all.
@@ -193,7 +277,7 @@ impl Way {
 
     /// All manners in which messages of this way are stamped, but for whole stories.
     pub fn pairs(&self) -> impl Iterator<Item = Manner> + '_ {
-        let ends_here = self.points() > Point::Done.index();
+        let ends_here = self.is_answered();
         let whole = [Manner::Thrice, Manner::Marked].into_iter().filter(move |_| ends_here);
         self.rungs().map(Manner::Pair).chain([Manner::Waiting]).chain(whole)
     }
@@ -201,8 +285,8 @@ impl Way {
     /// The points at which pairs end, in order. The first is the beginning: such a pair is what a
     /// stamp takes.
     pub fn rungs(&self) -> impl Iterator<Item = u8> + '_ {
-        let paired = |(at, phase): (usize, &Phase)| phase.paired.then_some(at as u8 + 1);
-        core::iter::once(0).chain(self.phases.iter().enumerate().filter_map(paired))
+        let paired = |phase: &Phase| phase.paired.then_some(phase.ends as u8);
+        core::iter::once(0).chain(self.phases.iter().filter_map(paired))
     }
 }
 
@@ -244,7 +328,7 @@ impl Manner {
             0xfe => Some(Manner::Marked),
             0xfd => Some(Manner::Waiting),
             0xfc => Some(Manner::Thrice),
-            byte if byte as usize <= POINTS_MAX => Some(Manner::Pair(byte - 1)),
+            byte if byte as usize <= PAIR_POINTS_MAX => Some(Manner::Pair(byte - 1)),
             _ => None,
         }
     }
@@ -283,15 +367,16 @@ impl Manner {
 
     /// Whether a stamp of one side's clock is compared with one of the other's, in a message of this way of which only
     /// two points are stamped. Between hosts that says little.
-    pub const fn compares(self, way: &Way) -> bool {
+    pub fn compares(self, way: &Way) -> bool {
         let is_whole = matches!(self, Manner::Whole);
-        let ends_there = way.points() <= Point::Done.index();
-        let theirs =
-            if ends_there { u32::MAX << Point::WokeThere as u32 } else { Manner::POINTS_THERE };
+        let theirs = match way.is_answered() {
+            true => Manner::POINTS_THERE,
+            false => u32::MAX << Point::WokeThere as u32,
+        };
         !is_whole && self.points() & theirs != 0
     }
 
-    /// The points that are stamped there, a bit each.
+    /// The points that are stamped there wherever the message goes, a bit each.
     pub const POINTS_THERE: u32 = (1 << Point::WokeHere as u32) - (1 << Point::WokeThere as u32);
 }
 
@@ -353,83 +438,4 @@ impl Happened {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn any_byte_gives_a_manner_or_none() {
-        assert_eq!(Manner::from_byte(0), None);
-        assert_eq!(Manner::from_byte(255), Some(Manner::Whole));
-        for byte in 1..=254 {
-            if let Some(manner) = Manner::from_byte(byte) {
-                assert_eq!(manner.byte(), byte);
-            } else {
-                assert!(byte as usize > POINTS_MAX);
-            }
-        }
-    }
-
-    #[test]
-    fn a_pair_is_two_points_and_three_where_a_node_wakes() {
-        for way in WAYS {
-            for rung in way.rungs() {
-                let points = Manner::Pair(rung).points();
-                assert_eq!(points & 1, 1);
-                assert_ne!(points & 1 << rung, 0);
-                let wakes =
-                    [Point::WokeThere, Point::WokeHere].iter().any(|at| at.index() as u8 == rung);
-                let count = if rung == 0 { 1 } else { 2 + u32::from(wakes) };
-                assert_eq!(points.count_ones(), count, "{rung}");
-            }
-        }
-    }
-
-    #[test]
-    fn what_only_the_callers_future_stamps_is_not_marked() {
-        for rung in CALL.rungs() {
-            let own = rung <= Point::Published as u8 || rung >= Point::Reached as u8;
-            assert_eq!(Manner::Pair(rung).marks(), !own, "{rung}");
-        }
-        assert!(Manner::Whole.marks() && Manner::Marked.marks());
-        assert_eq!(Manner::Marked.points(), Manner::Pair(Point::Done as u8).points());
-        let manners: Vec<Manner> = CALL.pairs().collect();
-        assert_eq!((manners.len(), manners.last()), (23, Some(&Manner::Marked)));
-        assert!(Manner::Waiting.waits() && !Manner::Waiting.marks() && !Manner::Pair(25).waits());
-        assert!(!ONEWAY.pairs().any(|manner| manner == Manner::Marked));
-    }
-
-    #[test]
-    fn what_is_stamped_there_is_known_from_the_manner() {
-        let there = |manner: Manner| manner.points() & Manner::POINTS_THERE != 0;
-        assert!(!there(Manner::Pair(5)) && !there(Manner::Pair(20)));
-        assert!(there(Manner::Pair(6)), "the node there wakes");
-        assert!(there(Manner::Pair(18)) && there(Manner::Pair(19)) && there(Manner::Whole));
-    }
-
-    #[test]
-    fn a_stamp_is_whole_again_and_never_after_now() {
-        let span = 1_u64 << 48;
-        for now in [span * 5 + 3, span * 5 - 3, span - 1, span / 2 + 9, span / 2, 7] {
-            for ago in [0, 1, 5, span / 4, span / 2 + 1, span - (1 << 31)] {
-                let Some(stamp) = now.checked_sub(ago) else { continue };
-                assert_eq!(whole_stamp(stamp % span, now), stamp, "{ago} before {now}");
-            }
-            assert_eq!(whole_stamp((now + 1000) % span, now), now, "a moment ahead of {now}");
-            // Whatever a peer may write.
-            for low in [0, 1, span / 4, span / 2, span - 1, now.wrapping_add(span / 2), u64::MAX] {
-                assert!(whole_stamp(low, now) <= now, "{low} at {now}");
-            }
-        }
-        assert_eq!(whole_stamp(0, span / 2 + 9), 0, "never, however long ago");
-        assert_eq!(whole_stamp(9, 7 << 20), 9);
-    }
-
-    #[test]
-    fn a_way_begins_here_and_a_call_ends_here() {
-        assert_eq!(ONEWAY.points(), Point::Finished.index() + 1);
-        assert!(ONEWAY.phases.iter().zip(CALL.phases).all(|(one, other)| one == other));
-        assert_eq!(CALL.phases[CALL.phases.len() - 1].place, Place::Here);
-        assert_eq!((CALL.number(), ONEWAY.number()), (0, 1));
-        assert_eq!(CALL.rungs().count(), 20);
-    }
-}
+mod tests;

@@ -93,7 +93,7 @@ fn a_page_is_checked_before_it_is_read() {
     let samples = Samples::over(page.clone(), SMALL, "a/1", 7);
     assert!(SamplesView::new(&page).is_ok());
     assert_eq!(fault(0, 5), Some(ObserveError::Foreign { magic: 5 }));
-    assert_eq!(fault(1, 2), Some(ObserveError::Version { found: 2, known: 1 }));
+    assert_eq!(fault(1, 3), Some(ObserveError::Version { found: 3, known: 2 }));
     let name = |bytes| ObserveError::Name { bytes, max: 120 };
     assert_eq!(fault(NODE_AT, 120), None);
     assert_eq!(fault(NODE_AT, 121), Some(name(121)));

@@ -1,7 +1,9 @@
-//! Translates time stamps of a peer of another host, by the offset of the peer's clock from ours.
+//! Time stamps of sampled messages between hosts: how to translate the peer's, and when this side's socket took and
+//! gave messages.
 
 use super::{Carrier, Way};
 use upbeat_core::bill::clock::Offset;
+use upbeat_core::bill::taken::{Reading, Writing};
 
 impl Carrier {
     /// How to translate the peer's time stamps into our ticks, where they are another host's; `Err` where that is
@@ -21,6 +23,28 @@ impl Carrier {
         if let Way::Stream { stream, .. } = &self.way {
             stream.ask_clock();
         }
+    }
+
+    /// Between hosts: has the writing of the message stamped that was written into our lane last. Returns by what to
+    /// [ask for that](Carrier::writing).
+    pub fn watch(&self) -> Option<u64> {
+        let Way::Stream { stream, .. } = &self.way else { return None };
+        let until = self.lanes.writer().out();
+        stream.watch(until).then_some(until)
+    }
+
+    /// Between hosts: when a message that was [watched](Carrier::watch) was given to the socket, if all of it was.
+    /// That is told once.
+    pub fn writing(&self, watched: u64) -> Option<Writing> {
+        let Way::Stream { stream, .. } = &self.way else { return None };
+        stream.writing(watched)
+    }
+
+    /// Between hosts: when the message was taken from the socket that lies open in the peer's lane, if either side
+    /// had asked for clocks shortly before.
+    pub fn reading(&self) -> Option<Reading> {
+        let Way::Stream { stream, .. } = &self.way else { return None };
+        stream.reading(self.lanes.reader().taken())
     }
 }
 

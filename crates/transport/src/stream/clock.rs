@@ -1,8 +1,10 @@
 //! What both sides of a stream between hosts tell each other of their counters.
 //!
 //! A record of time stamps goes along with bytes that are sent anyway, never alone: with a sampled message, and in
-//! answer to one that came. Invariant: the counter is read for these records alone.
+//! answer to one that came. Invariant: the counter is read for these records, and for the writes and reads of sampled
+//! messages, alone.
 
+use super::stamps::{Readings, Writings};
 use upbeat_core::bill::clock::{Clock, Offset, Timestamps};
 use upbeat_core::stream::write_clock;
 use upbeat_memory::ticks::ticks;
@@ -14,11 +16,15 @@ pub(super) struct PeerClock {
     due: bool,
     /// The peer is asked for the same.
     asks: bool,
+    /// The messages of ours and the peer's of which something is known.
+    pub(super) writings: Writings,
+    pub(super) readings: Readings,
 }
 
 impl PeerClock {
     pub(super) fn new(clock: Clock, due: bool) -> PeerClock {
-        PeerClock { clock, due, asks: false }
+        let (writings, readings) = (Writings::default(), Readings::default());
+        PeerClock { clock, due, asks: false, writings, readings }
     }
 
     pub(super) fn offset(&self) -> Option<Offset> {
@@ -27,6 +33,8 @@ impl PeerClock {
 
     pub(super) fn ask(&mut self) {
         (self.due, self.asks) = (true, true);
+        // What is sampled has an answer.
+        self.readings.expect();
     }
 
     pub(super) fn is_due(&self) -> bool {
@@ -37,6 +45,9 @@ impl PeerClock {
     pub(super) fn heard(&mut self, asks: bool, said: Timestamps) {
         self.clock.heard(said, ticks());
         self.due |= asks;
+        if asks {
+            self.readings.expect();
+        }
     }
 
     /// Encodes what is to be said, which is sent at once.

@@ -17,7 +17,6 @@ use crate::heard::{BellFault, Segment};
 use again::Ending;
 use held::Taken;
 use read::Read;
-use rustix::io::Errno;
 use std::collections::VecDeque;
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::Kind;
@@ -28,7 +27,6 @@ use upbeat_memory::lane::{GROWN_BYTES, Mirror, Shown};
 use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::ring::Refused;
 use upbeat_memory::slab::is_slab;
-use upbeat_memory::socket::Span;
 
 /// Bytes that are read at once: as a session begins, where many frames come, and where long payloads come, whose
 /// bytes are to be received where they will lie.
@@ -173,12 +171,17 @@ impl Incoming {
             if self.has_ended() {
                 return came;
             }
+            let began = clock.as_ref().and_then(|clock| clock.readings.begin());
             match self.read(pipe) {
                 Ok(Read::Nothing) => return came,
                 Ok(Read::End) => self.ending.cut(None),
                 Ok(Read::Came { all }) => {
+                    let from = mirror.received();
                     if let Err(rule) = self.take(mirror, clock) {
                         self.ending.fail(BellFault::Rule(rule));
+                    }
+                    if let (Some(began), Some(clock)) = (began, &mut *clock) {
+                        clock.readings.end(began, from..mirror.received());
                     }
                     if self.filling.is_some() {
                         self.at_once = READ_BYTES_MIN;
@@ -194,51 +197,6 @@ impl Incoming {
             came = true;
         }
         came
-    }
-
-    /// Reads once, as much as there is room for.
-    fn read(&mut self, pipe: &Pipe) -> Result<Read, Errno> {
-        self.make_room();
-        let straight = self.filling.as_ref().filter(|filling| filling.left >= STRAIGHT_BYTES);
-        let into = straight.and_then(|filling| {
-            let Filling { region, at, left, .. } = filling;
-            Some(Span { region: region.as_ref()?, at: *at, bytes: *left })
-        });
-        let into = into.filter(|_| self.start == self.end);
-        let filled = into.map_or(0, |into| into.bytes);
-        let end = self.buffer.len().min(self.end + self.at_once);
-        let rest = &mut self.buffer[self.end..end];
-        let room = filled + rest.len();
-        let bytes = match pipe.receive(into, rest) {
-            Err(Errno::AGAIN) => return Ok(Read::Nothing),
-            Ok(0) | Err(Errno::CONNRESET) => return Ok(Read::End),
-            other => other?,
-        };
-        let filled = bytes.min(filled);
-        if let Some(filling) = self.filling.as_mut().filter(|_| filled != 0) {
-            filling.at += filled;
-            filling.left -= filled;
-        }
-        self.end += bytes - filled;
-        Ok(Read::Came { all: bytes == room })
-    }
-
-    /// Sees that there is room behind what has come: more, where it was all filled.
-    fn make_room(&mut self) {
-        if self.start == self.end {
-            (self.start, self.end) = (0, 0);
-        }
-        if self.end == 0 && self.buffer.len() < self.at_once {
-            self.lengthen(self.at_once.max(READ_BYTES));
-        }
-        if self.end == self.buffer.len() {
-            self.buffer.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-            // A frame that is as long as frames are fits twice that.
-            if self.end > self.buffer.len() / 2 && self.buffer.len() < 2 * READ_BYTES_MAX {
-                self.lengthen(2 * self.buffer.len());
-            }
-        }
     }
 
     /// Takes every record that is whole.

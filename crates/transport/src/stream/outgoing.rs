@@ -174,7 +174,14 @@ impl Outgoing {
             let then =
                 then.map(|bulk| Span { region: &bulk.region, at: bulk.at, bytes: bulk.left });
             let whole = first.len() + then.map_or(0, |then| then.bytes);
-            match pipe.send(first, then) {
+            let mut write = clock.as_ref().and_then(|clock| clock.writings.begin());
+            let encrypting = write.as_mut().map(|write| &mut write.encrypting);
+            let sent = pipe.send_timed(first, then, encrypting);
+            if let (Some(write), Some(clock)) = (&write, &mut *clock) {
+                let has_all_gone = sent == Ok(whole);
+                clock.writings.end(write, has_all_gone.then(|| mirror.shipped()));
+            }
+            match sent {
                 Ok(bytes) => {
                     self.went(bytes);
                     if bytes < whole {

@@ -17,9 +17,19 @@ pub(crate) enum Pipe {
 impl Pipe {
     /// Sends bytes, and bytes of a region behind them: how many went. Never waits.
     pub(crate) fn send(&self, first: &[u8], then: Option<Span<'_>>) -> Result<usize, Errno> {
+        self.send_timed(first, then, None)
+    }
+
+    /// The same, and adds the ticks that encrypting took.
+    pub(crate) fn send_timed(
+        &self,
+        first: &[u8],
+        then: Option<Span<'_>>,
+        encrypting: Option<&mut u64>,
+    ) -> Result<usize, Errno> {
         let socket = match self {
             Pipe::Plain(socket) => socket,
-            Pipe::Tls(secured) => return secured.send(first, then),
+            Pipe::Tls(secured) => return secured.send_timed(first, then, encrypting),
         };
         if let Some(then) = then {
             return socket::send(socket.as_fd(), first, then);

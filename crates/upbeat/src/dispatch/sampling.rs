@@ -73,6 +73,7 @@ impl Dispatcher {
             sample.note(Happened::BUSY_THERE);
         }
         sample.at(Point::CheckedThere);
+        sample.read(&session.carrier);
         let methods = self.served.methods.hold();
         let entry = methods.get(usize::from(head.method).wrapping_sub(1));
         let (Some(entry), true) = (entry, self.may_accept(session, &head)) else {
@@ -148,7 +149,10 @@ impl Dispatcher {
 
     /// Sends the halves that were kept back. Nobody is rung for them.
     pub(super) fn send_halves(&self) {
-        while let Some((session, half)) = self.next_outgoing() {
+        while let Some((session, mut half)) = self.next_outgoing() {
+            // The answer was flushed before: the end of its turn comes first, or the pump of the next.
+            let writing = half.sample.writing(&session.carrier);
+            writing.into_iter().for_each(|writing| half.sample.taken.reply_written(writing));
             if session.ended().is_none() {
                 session.send_stamps(half.call, &half.sample);
             }

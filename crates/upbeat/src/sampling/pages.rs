@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use upbeat_core::bill::way::{POINTS_MAX, Way};
-use upbeat_memory::samples::{Record, SUBJECTS_MAX, Samples};
+use upbeat_memory::samples::{Record, STAMPS_MAX, SUBJECTS_MAX, Samples};
 use upbeat_transport::carrier::{Carrier, Kind, Peer};
 
 /// A page under a name, which the first sample makes.
@@ -36,7 +36,9 @@ impl Pages {
     /// then.
     fn write(&self, ours: u64, from: Origin<'_>, half: &Half, written: Written<'_>) -> bool {
         let Some(page) = self.page.get_or_init(|| self.make(ours)) else { return false };
-        let (way, stamps) = written;
+        let (way, of_way) = written;
+        let mut stamps = [0; STAMPS_MAX];
+        stamps[..POINTS_MAX].copy_from_slice(&of_way);
         let (sample, (service, method)) = (&half.sample, half.names);
         let lock = sample.lock.as_ref();
         page.samples.write(&Record {

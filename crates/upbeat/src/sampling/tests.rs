@@ -1,6 +1,7 @@
 //! Which messages are sampled, in which manner.
 
 use super::*;
+use upbeat_core::bill::way::{CALL, ONEWAY};
 
 fn sampling(every: u32) -> Sampling {
     Sampling::new(every, 7, Book::Own(Box::new(Pages::new(String::new(), false))))

@@ -11,9 +11,11 @@ use crate::sample::{Half, Heard, Sample, Wants};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use upbeat_core::bill::taken::Taken;
+use upbeat_core::bill::way::{CALL, CALL_TCP, CALL_TLS, ONEWAY, ONEWAY_REMOTE, Way};
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::limits::{CONTROL_SLOTS, STAMPS_BYTES_MAX};
 use upbeat_memory::ring::span_of;
+use upbeat_transport::carrier::Kind;
 
 /// The most halves that wait for their other ones; samples are rare.
 const HALVES_MAX: usize = 16;
@@ -111,11 +113,20 @@ impl Session {
             keep(&mut samples.ours, half);
             return None;
         };
-        half.sample.taken.join(&peers.sample.taken);
+        half.join(&peers.sample.taken);
         half.sample.lock = peers.sample.lock.take().or(half.sample.lock.take());
         drop(samples);
         free(peers.sample);
         Some(half)
+    }
+
+    /// The ways of calls and of one-way messages over this session.
+    pub(crate) fn ways(&self) -> (&'static Way, &'static Way) {
+        match (self.is_remote(), self.carrier.kind) {
+            (true, Kind::Tls) => (CALL_TLS, ONEWAY_REMOTE),
+            (true, _) => (CALL_TCP, ONEWAY_REMOTE),
+            (false, _) => (CALL, ONEWAY),
+        }
     }
 
     /// Translates the peer's stamps into our ticks, where it is of another host. False if its clock is not known.
@@ -144,7 +155,7 @@ impl Session {
             keep(&mut samples.peers, Half { call, names: ("", ""), sample });
             return None;
         };
-        half.sample.taken.join(taken);
+        half.join(taken);
         half.sample.lock = lock.or(half.sample.lock.take());
         Some(half)
     }

@@ -347,6 +347,7 @@ impl Session {
         stamps.at(Point::Marshalled);
         out.commit(stamps.on_head(with_len(head, len)), len);
         stamps.at(Point::Published);
+        stamps.published(&self.carrier);
         Ok(Ok(()))
     }
 
@@ -382,6 +383,7 @@ impl Session {
         let (head, bytes) = front.extensions.write(front.head, Some(placed), &mut claim);
         claim.commit(stamps.on_head(with_len(head, bytes)), bytes);
         stamps.at(Point::Published);
+        stamps.published(&self.carrier);
         self.wrote_long(len);
         Ok(Ok(()))
     }

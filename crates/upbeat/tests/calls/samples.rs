@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use upbeat::{CallError, Counter, Waiting, within};
-use upbeat_core::bill::way::{CALL, Happened, Manner, ONEWAY, Point, WAYS};
+use upbeat_core::bill::way::{CALL, Happened, Manner, Point, WAYS, Way};
 use upbeat_memory::samples::{Record, SamplesView, observe};
 use upbeat_memory::ticks::ticks_per_second;
 
@@ -33,9 +33,17 @@ impl Written {
         Happened(self.record.flags).has(happened)
     }
 
+    fn way(&self) -> &'static Way {
+        WAYS[usize::from(self.record.kind)]
+    }
+
+    fn is_of_a_call(&self) -> bool {
+        self.way().is_answered()
+    }
+
     /// Microseconds from the point before this one.
     fn us_until(&self, point: Point) -> u64 {
-        let at = point.index();
+        let at = self.way().place(point.index()).expect("a point of its way");
         let ticks = self.record.stamps[at] - self.record.stamps[at - 1];
         ticks * 1_000_000 / ticks_per_second()
     }
@@ -51,11 +59,13 @@ fn written(view: &SamplesView) -> Vec<Written> {
     let read = |number| {
         let record = view.read(number).expect("nobody writes meanwhile");
         let manner = Manner::from_byte(record.rung).expect("a manner");
-        let stamps = &record.stamps[..WAYS[usize::from(record.kind)].points()];
+        let way = WAYS[usize::from(record.kind)];
+        let stamps = &record.stamps[..way.points()];
         match manner {
             Manner::Whole => assert!(stamps.is_sorted() && stamps[0] > 0, "{record:?}"),
             Manner::Pair(point) => {
-                assert!(stamps[usize::from(point.max(1))] >= stamps[0], "{record:?}");
+                let place = way.place(usize::from(point.max(1))).expect("a point of its way");
+                assert!(stamps[place] >= stamps[0], "{record:?}");
             }
             _ => {}
         }
@@ -69,7 +79,7 @@ fn written(view: &SamplesView) -> Vec<Written> {
         let doubts = is_remote && manner == Manner::Whole;
         assert!(record.doubt != 0 || !doubts, "{record:?}");
         // Both ways of a call bound it.
-        assert!(record.kind != CALL.number() || record.doubt <= took, "{record:?}");
+        assert!(!way.is_answered() || record.doubt <= took, "{record:?}");
         let subject = lines.join("\n");
         Written { record, manner, subject, lock: view.subject(record.note) }
     };
@@ -127,7 +137,7 @@ fn every_sampled_call_is_written_down_at_its_caller_until_none_is_wanted() {
                 all.iter().filter(|one| one.subject == subject).count()
             };
             assert_eq!((of("add"), of("divide")), (800, 800));
-            assert!(all.iter().all(|one| one.record.kind == CALL.number()));
+            assert!(all.iter().all(Written::is_of_a_call));
             assert!(!all.iter().any(|one| one.has(Happened::PROMOTED) || one.lock.is_some()));
             let manners: BTreeSet<u8> = all.iter().map(|one| one.record.rung).collect();
             assert_eq!(manners, wanted());
@@ -167,7 +177,7 @@ fn one_way_messages_are_written_down_at_their_receiver() {
             assert_eq!(work.counted(Counter::PromotedByTimer as u64).await, Ok(40));
             let all = written(&page(pid, &server).expect("a page"));
             assert_eq!(all.len(), 440);
-            assert!(all.iter().all(|one| one.record.kind == ONEWAY.number()));
+            assert!(!all.iter().any(Written::is_of_a_call));
             let of = |method: &str| {
                 let subject = format!("{}\nWork\n{method}", stand.node.name());
                 all.iter().filter(move |one| one.subject == subject).collect::<Vec<_>>()
@@ -315,7 +325,7 @@ fn messages_of_handles_are_written_down() {
             let is_it = |one: &&Written| one.subject.ends_with(&format!("\nWork\n{method}"));
             all.iter().filter(is_it).count() as u64
         };
-        assert!(all.iter().all(|one| one.record.kind == CALL.number()));
+        assert!(all.iter().all(Written::is_of_a_call));
         // The stamps behind the very last answer of a session nobody reads.
         for method in ["add", "divide", "nap", "noted"] {
             let billed = of(&all, method);

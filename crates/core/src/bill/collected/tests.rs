@@ -1,6 +1,6 @@
 use super::*;
-use crate::bill::way::Manner;
-use crate::bill::way::{CALL, ONEWAY};
+use crate::bill::way::{CALL, CALL_TCP, CALL_TLS, ONEWAY, ONEWAY_REMOTE};
+use crate::bill::way::{Manner, POINTS_MAX};
 
 /// A call whose every phase takes ten ticks, a stamp three, on a clock of a tick a nanosecond.
 const PHASE: u64 = 10;
@@ -77,6 +77,39 @@ fn a_message_that_lay_before_a_busy_node_is_not_the_wires() {
     let story = stories.iter().find(|story| story.note == 7).unwrap();
     assert!(story.phases[noticed] < 2.0 * (PHASE + STAMP) as f64, "{story:?}");
     assert!(story.phases[noticed + 1] > 4_900.0, "{story:?}");
+}
+
+#[test]
+fn messages_between_hosts_are_told_by_their_stories_and_their_items_add_up() {
+    for way in [CALL_TCP, CALL_TLS, ONEWAY_REMOTE] {
+        let mut collected = Collected::new(way, 1_000_000_000);
+        for n in 0..PAIRS_MIN as u64 {
+            // Pairs of what the caller alone stamps: those that compare two clocks are not taken.
+            for rung in way.rungs().filter(|rung| !Manner::Pair(*rung).compares(way)) {
+                let mut stamps = [1_000; POINTS_MAX];
+                stamps[way.place(usize::from(rung)).unwrap().max(1)] += STAMP + u64::from(rung);
+                let taken = collected.sample(Manner::Pair(rung), &stamps, Happened::default(), 0);
+                assert_eq!(taken, Ok(()));
+            }
+            // The node there was busy: what was read at once has lain in the lane for longer than it was on the wire.
+            let stamps: Vec<u64> = (0..way.points() as u64).map(|at| n + at * at * 100).collect();
+            assert_eq!(collected.story(&stamps, Happened::BUSY_THERE, 0), Ok(()));
+        }
+        let breakdown = collected.breakdown().unwrap();
+        assert_eq!((breakdown.from, breakdown.stamp), (From::Stories, STAMP as f64));
+        let whole = breakdown.whole.mean;
+        assert!((breakdown.bill().time() - whole).abs() < 1e-9 * whole, "{}", way.name);
+        let between = |at: usize| ((2 * at + 1) * 100) as f64 - STAMP as f64;
+        for (at, (phase, charged)) in way.phases.iter().zip(&breakdown.phases).enumerate() {
+            assert!((charged.mean - between(at)).abs() < 1e-6, "{phase:?} {charged:?}");
+        }
+        let bill = breakdown.bill();
+        assert!(bill[Item::Read] > 0.0);
+        assert_eq!(
+            (bill[Item::Write] > 0.0, bill[Item::Encrypt] > 0.0),
+            (way != ONEWAY_REMOTE, way == CALL_TLS)
+        );
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 use super::*;
+use crate::bill::Item;
 use crate::bill::clock::{Clock, Timestamps};
-use crate::bill::way::{CALL, ONEWAY};
+use crate::bill::way::{CALL, CALL_TCP, CALL_TLS, ONEWAY, ONEWAY_REMOTE, WAYS};
 use proptest::prelude::*;
 
 fn of(points: &[(Point, u64)]) -> Taken {
@@ -28,7 +29,7 @@ fn a_whole_call_is_put_together_from_both_sides() {
     let mut there = of(&[(Point::WokeThere, 150), (Point::NoticedThere, 170), (Point::Ran, 200)]);
     there.set(Point::Replied, 210);
     there.happened = Happened::PROMOTED;
-    here.join(&there);
+    here.join(&there, Billed::Here);
     let stamps = here.finish(CALL, Manner::Whole, Billed::Here).unwrap();
     let at = |point: Point| stamps[point.index()];
     assert_eq!((at(Point::Begun), at(Point::Roomed), at(Point::Opened)), (100, 100, 110));
@@ -43,12 +44,15 @@ fn a_whole_call_is_put_together_from_both_sides() {
 #[test]
 fn a_peer_cannot_make_time_that_has_not_passed() {
     let mut here = of(&[(Point::Begun, 100), (Point::NoticedHere, 200), (Point::Done, 210)]);
-    here.join(&of(&[(Point::NoticedThere, u64::MAX), (Point::Replied, 0), (Point::Begun, 7)]));
+    here.join(
+        &of(&[(Point::NoticedThere, u64::MAX), (Point::Replied, 0), (Point::Begun, 7)]),
+        Billed::Here,
+    );
     let stamps = here.finish(CALL, Manner::Whole, Billed::Here).unwrap();
     let stamps = &stamps[..CALL.points()];
     assert!(stamps.is_sorted() && stamps[0] == 100 && stamps[CALL.points() - 1] == 210);
     let mut there = of(&[(Point::NoticedThere, 200), (Point::Finished, 210)]);
-    there.join(&of(&[(Point::Begun, 500), (Point::Published, 400)]));
+    there.join(&of(&[(Point::Begun, 500), (Point::Published, 400)]), Billed::There);
     let stamps = there.finish(ONEWAY, Manner::Whole, Billed::There).unwrap();
     assert_eq!((stamps[0], stamps[Point::Finished.index()]), (200, 210));
 }
@@ -57,7 +61,7 @@ fn a_peer_cannot_make_time_that_has_not_passed() {
 fn a_pair_needs_both_stamps_and_where_a_node_wakes_three() {
     let mut here = of(&[(Point::Begun, 100)]);
     assert_eq!(here.finish(CALL, Manner::Pair(12), Billed::Here), None);
-    here.join(&of(&[(Point::Ran, 160)]));
+    here.join(&of(&[(Point::Ran, 160)]), Billed::Here);
     let stamps = here.finish(CALL, Manner::Pair(12), Billed::Here).unwrap();
     assert_eq!((stamps[0], stamps[12]), (100, 160));
     let mut woken = of(&[(Point::Begun, 100), (Point::WokeThere, 20)]);
@@ -78,7 +82,7 @@ fn stamps_of_another_host_are_moved_between_ours_and_keep_their_distances() {
     let joined = |doubt: u64| {
         let (mut ours, mut theirs) = (of(&here), of(&there));
         theirs.doubt = doubt;
-        ours.join(&theirs);
+        ours.join(&theirs, Billed::Here);
         ours.fit(Billed::Here);
         (ours.at(Point::NoticedThere).unwrap(), ours.at(Point::Replied).unwrap(), ours.doubt)
     };
@@ -95,6 +99,140 @@ fn stamps_of_another_host_are_moved_between_ours_and_keep_their_distances() {
     message.fit(Billed::There);
     let at = |point| message.at(point).unwrap();
     assert_eq!((at(Point::Begun), at(Point::Published), message.doubt), (425, 725, 26));
+}
+
+/// A call between hosts, as both sides have stamped it. What each phase takes is its own number of ticks.
+fn between_hosts() -> (Taken, Taken) {
+    let mut here = of(&[
+        (Point::Begun, 1_000),
+        (Point::Published, 1_001),
+        (Point::WokeHere, 1),
+        (Point::NoticedHere, 2_000),
+        (Point::Done, 2_003),
+    ]);
+    here.request_written(Writing { began: 1_010, encrypting: 20, ended: 1_060 });
+    here.reply_read(Reading { began: 1_950, ended: 1_990 });
+    let mut there = of(&[(Point::WokeThere, 1_160), (Point::NoticedThere, 1_260)]);
+    there.request_read(Reading { began: 1_180, ended: 1_250 });
+    there.set(Point::Replied, 1_500);
+    there.reply_written(Writing { began: 1_520, encrypting: 30, ended: 1_580 });
+    (here, there)
+}
+
+/// What the phases of a finished call take that are charged to an item, in their order.
+fn took(call: &Taken, way: &Way, item: Item) -> Vec<u64> {
+    let stamps = call.finish(way, Manner::Whole, Billed::Here).unwrap();
+    let phases = way.phases.iter().zip(stamps.windows(2));
+    let phases = phases.filter(|(phase, _)| phase.item == item);
+    phases.map(|(_, pair)| pair[1] - pair[0]).collect()
+}
+
+#[test]
+fn encrypting_writing_and_reading_are_told_from_the_wire() {
+    let (mut call, there) = between_hosts();
+    call.join(&there, Billed::Here);
+    let tls = |item| took(&call, CALL_TLS, item);
+    assert_eq!(
+        (tls(Item::Publish), tls(Item::Encrypt), tls(Item::Write)),
+        (vec![10], vec![20, 30], vec![30, 30])
+    );
+    assert_eq!(
+        (tls(Item::Wake), tls(Item::Wire), tls(Item::Read)),
+        (vec![100, 0], vec![20, 370], vec![70, 40])
+    );
+    assert_eq!((tls(Item::Notice), tls(Item::Reply)), (vec![10, 10], vec![260]));
+    let whole = |way: &Way| {
+        let stamps = call.finish(way, Manner::Whole, Billed::Here).unwrap();
+        (stamps[0], stamps[way.points() - 1])
+    };
+    assert_eq!(
+        (whole(CALL_TLS), whole(CALL_TCP), whole(CALL)),
+        ((1_000, 2_003), (1_000, 2_003), (1_000, 2_003))
+    );
+    assert_eq!(took(&call, CALL_TCP, Item::Write), [50, 60]);
+}
+
+#[test]
+fn what_arrives_before_the_write_returns_is_its_readers() {
+    let (mut call, mut there) = between_hosts();
+    there.set(Point::WokeThere, 3);
+    there.request_read(Reading { began: 1_040, ended: 1_055 });
+    there.set(Point::NoticedThere, 1_058);
+    call.join(&there, Billed::Here);
+    assert_eq!(took(&call, CALL_TLS, Item::Write)[0], 10);
+    assert_eq!(
+        (took(&call, CALL_TLS, Item::Wire)[0], took(&call, CALL_TLS, Item::Read)[0]),
+        (0, 15)
+    );
+    // A read that began before the message was sent says no more than that it waited for it.
+    call.request_read(Reading { began: 1_020, ended: 1_055 });
+    assert_eq!(
+        (took(&call, CALL_TLS, Item::Write)[0], took(&call, CALL_TLS, Item::Read)[0]),
+        (25, 0)
+    );
+}
+
+#[test]
+fn what_was_not_stamped_of_a_socket_stays_with_the_wire() {
+    let (call, mut there) = between_hosts();
+    for point in [Point::SeenThere, Point::ReadThere, Point::EncryptedThere, Point::WrittenThere] {
+        there.points &= !point.bit();
+    }
+    let mut joined = call.clone();
+    joined.join(&there, Billed::Here);
+    let tls = |item| took(&joined, CALL_TLS, item);
+    assert_eq!(
+        (tls(Item::Encrypt), tls(Item::Write), tls(Item::Read)),
+        (vec![20, 0], vec![30, 0], vec![0, 40])
+    );
+    assert_eq!((tls(Item::Wire), tls(Item::Notice)), (vec![100, 430], vec![0, 10]));
+}
+
+#[test]
+fn a_peers_stamps_of_sockets_make_no_time() {
+    for lie in [0, 1, 1_500, u64::MAX] {
+        let (mut call, mut there) = between_hosts();
+        there.request_read(Reading { began: lie, ended: lie ^ 1 });
+        there.reply_written(Writing { began: lie, encrypting: lie, ended: lie.wrapping_mul(3) });
+        // Of our socket nothing is known, and the peer says something.
+        for point in [Point::EncryptedHere, Point::WrittenHere, Point::SeenHere, Point::ReadHere] {
+            call.points &= !point.bit();
+            there.set(point, lie);
+        }
+        there.doubt = lie;
+        call.join(&there, Billed::Here);
+        call.fit(Billed::Here);
+        for way in [CALL_TLS, CALL_TCP] {
+            let stamps = call.finish(way, Manner::Whole, Billed::Here).unwrap();
+            let stamps = &stamps[..way.points()];
+            assert!(stamps.is_sorted(), "{lie} {stamps:?}");
+            assert_eq!((stamps[0], stamps.last()), (1_000, Some(&2_003)), "{lie}");
+        }
+    }
+}
+
+#[test]
+fn stamps_of_another_host_lie_behind_what_was_encrypted_and_before_what_was_read() {
+    let (mut call, mut there) = between_hosts();
+    // They are all too early by 1,100; a read may have begun before the message was there.
+    for point in 0..POINTS_MAX {
+        there.stamps[point] = there.stamps[point].saturating_sub(1_100);
+    }
+    there.doubt = 1 << 40;
+    call.join(&there, Billed::Here);
+    call.fit(Billed::Here);
+    // The read there ends behind what was encrypted at 1,030, and 1,550 there lies before the read here at 1,990.
+    let (least, most) = (1_030 - 150, 1_990 - 450);
+    assert_eq!(call.at(Point::ReadThere), Some(150 + (least + most) / 2));
+    assert_eq!(call.doubt, (most - least) / 2 + 1);
+    let mut message = of(&[(Point::Begun, 500), (Point::Published, 800)]);
+    message.doubt = 100;
+    message.request_read(Reading { began: 700, ended: 740 });
+    message.set(Point::NoticedThere, 750);
+    message.fit(Billed::There);
+    assert_eq!((message.at(Point::Published), message.doubt), (Some(720), 21));
+    let stamps = message.finish(ONEWAY_REMOTE, Manner::Whole, Billed::There).unwrap();
+    assert!(stamps[..ONEWAY_REMOTE.points()].is_sorted());
 }
 
 #[test]
@@ -120,34 +258,45 @@ proptest! {
 
     #[test]
     fn no_sample_goes_backwards(
-        ours in proptest::collection::vec((0..28_u8, any::<u64>()), 0..40),
-        peers in proptest::collection::vec(any::<u64>(), 28),
+        ours in proptest::collection::vec((0..POINTS_MAX, any::<u64>()), 0..40),
+        sockets in any::<[[u64; 3]; 2]>(),
+        peers in proptest::collection::vec(any::<u64>(), POINTS_MAX),
         which: u32,
-        manner: u8,
+        manner in prop_oneof![Just(Manner::Whole.byte()), any::<u8>()],
         offset in any::<[u64; 4]>(),
     ) {
         let mut taken = Taken::new();
         for (point, ticks) in ours {
-            taken.points |= 1 << point;
-            taken.stamps[usize::from(point)] = ticks;
+            taken.set_index(point, ticks);
         }
-        let mut peer = Taken { points: which >> 4, ..Taken::new() };
+        if which & 1 != 0 {
+            let [[began, encrypting, ended], [from, to, _]] = sockets;
+            taken.request_written(Writing { began, encrypting, ended });
+            taken.reply_read(Reading { began: from, ended: to });
+        }
+        let mut peer = Taken { points: which, ..Taken::new() };
         peer.stamps.copy_from_slice(&peers);
         let mut clock = Clock::new(1_000_000_000, 3_000_000_000).unwrap();
         let [sent, echo, heard, now] = offset;
         clock.heard(Timestamps { sent, echo, heard }, now);
         clock.offset().iter().for_each(|offset| peer.translate(offset));
-        taken.join(&peer);
         let Some(manner) = Manner::from_byte(manner) else { return Ok(()) };
-        for (way, billed) in [(CALL, Billed::Here), (ONEWAY, Billed::There)] {
+        for way in WAYS {
+            let billed = if way.is_answered() { Billed::Here } else { Billed::There };
             let mut taken = taken.clone();
+            taken.join(&peer, billed);
             taken.fit(billed);
             let Some(stamps) = taken.finish(way, manner, billed) else { continue };
             match manner {
                 Manner::Whole => prop_assert!(stamps[..way.points()].is_sorted()),
-                Manner::Pair(rung) => prop_assert!(stamps[usize::from(rung)] >= stamps[0]),
+                Manner::Pair(rung) => {
+                    let rung = way.place(usize::from(rung)).unwrap();
+                    prop_assert!(stamps[rung] >= stamps[0]);
+                }
                 Manner::Waiting => prop_assert!(stamps[1] >= stamps[0]),
-                Manner::Marked | Manner::Thrice => prop_assert!(stamps[Point::Done.index()] >= stamps[0]),
+                Manner::Marked | Manner::Thrice => {
+                    prop_assert!(stamps[way.points() - 1] >= stamps[0]);
+                }
             }
         }
     }

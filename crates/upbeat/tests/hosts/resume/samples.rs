@@ -8,7 +8,7 @@ use std::time::Duration;
 use upbeat::{Counter, Waiting};
 use upbeat_core::bill::clock::Timestamps;
 use upbeat_core::bill::taken::Taken;
-use upbeat_core::bill::way::{Manner, POINTS_MAX};
+use upbeat_core::bill::way::{CALL_TCP, Manner, POINTS_MAX};
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::hello::{Networked, Record};
 use upbeat_core::limits::{HEAD_BYTES, SLOT_BYTES, STAMPS_BYTES_MAX};
@@ -52,7 +52,7 @@ fn samples_go_on_over_another_connection() {
     let wholes: Vec<_> = records.filter(|record| record.rung == Manner::Whole.byte()).collect();
     assert!(wholes.len() > CALLS as usize, "{}", wholes.len());
     for record in wholes {
-        let (began, done) = (record.stamps[0], record.stamps[25]);
+        let (began, done) = (record.stamps[0], record.stamps[CALL_TCP.points() - 1]);
         assert!(record.doubt > 0 && record.doubt <= done - began, "{record:?}");
     }
 }

@@ -1,0 +1,136 @@
+use super::*;
+
+#[test]
+fn any_byte_gives_a_manner_or_none() {
+    assert_eq!(Manner::from_byte(0), None);
+    assert_eq!(Manner::from_byte(255), Some(Manner::Whole));
+    for byte in 1..=254 {
+        if let Some(manner) = Manner::from_byte(byte) {
+            assert_eq!(manner.byte(), byte);
+        } else {
+            assert!(byte as usize > PAIR_POINTS_MAX);
+        }
+    }
+}
+
+#[test]
+fn a_pair_is_two_points_and_three_where_a_node_wakes() {
+    for way in WAYS {
+        for rung in way.rungs() {
+            let points = Manner::Pair(rung).points();
+            assert_eq!(points & 1, 1);
+            assert_ne!(points & 1 << rung, 0);
+            let wakes =
+                [Point::WokeThere, Point::WokeHere].iter().any(|at| at.index() as u8 == rung);
+            let count = if rung == 0 { 1 } else { 2 + u32::from(wakes) };
+            assert_eq!(points.count_ones(), count, "{rung}");
+        }
+    }
+}
+
+#[test]
+fn what_only_the_callers_future_stamps_is_not_marked() {
+    for rung in CALL.rungs() {
+        let own = rung <= Point::Published as u8 || rung >= Point::Reached as u8;
+        assert_eq!(Manner::Pair(rung).marks(), !own, "{rung}");
+    }
+    assert!(Manner::Whole.marks() && Manner::Marked.marks());
+    assert_eq!(Manner::Marked.points(), Manner::Pair(Point::Done as u8).points());
+    let manners: Vec<Manner> = CALL.pairs().collect();
+    assert_eq!((manners.len(), manners.last()), (23, Some(&Manner::Marked)));
+    assert!(Manner::Waiting.waits() && !Manner::Waiting.marks() && !Manner::Pair(25).waits());
+    assert!(!ONEWAY.pairs().any(|manner| manner == Manner::Marked));
+}
+
+#[test]
+fn what_is_stamped_there_is_known_from_the_manner() {
+    let there = |manner: Manner| manner.points() & Manner::POINTS_THERE != 0;
+    assert!(!there(Manner::Pair(5)) && !there(Manner::Pair(20)));
+    assert!(there(Manner::Pair(6)), "the node there wakes");
+    assert!(there(Manner::Pair(18)) && there(Manner::Pair(19)) && there(Manner::Whole));
+}
+
+#[test]
+fn a_stamp_is_whole_again_and_never_after_now() {
+    let span = 1_u64 << 48;
+    for now in [span * 5 + 3, span * 5 - 3, span - 1, span / 2 + 9, span / 2, 7] {
+        for ago in [0, 1, 5, span / 4, span / 2 + 1, span - (1 << 31)] {
+            let Some(stamp) = now.checked_sub(ago) else { continue };
+            assert_eq!(whole_stamp(stamp % span, now), stamp, "{ago} before {now}");
+        }
+        assert_eq!(whole_stamp((now + 1000) % span, now), now, "a moment ahead of {now}");
+        // Whatever a peer may write.
+        for low in [0, 1, span / 4, span / 2, span - 1, now.wrapping_add(span / 2), u64::MAX] {
+            assert!(whole_stamp(low, now) <= now, "{low} at {now}");
+        }
+    }
+    assert_eq!(whole_stamp(0, span / 2 + 9), 0, "never, however long ago");
+    assert_eq!(whole_stamp(9, 7 << 20), 9);
+}
+
+/// Numbers of points stand in frames, and their order in ways is another.
+#[test]
+fn a_message_between_hosts_passes_more_points_in_an_order_of_its_own() {
+    assert_eq!(
+        (Point::Done as u8, Point::EncryptedHere as u8, Point::ReadHere as u8),
+        (25, 26, 31)
+    );
+    assert_eq!(Point::ReadHere.bit(), 1 << 31);
+    let order: Vec<Point> = CALL.order().collect();
+    assert!(order.iter().map(|point| point.index()).eq(0..CALL.points()));
+    for (way, more) in [(CALL_TCP, 4), (CALL_TLS, 6)] {
+        assert_eq!(way.points(), CALL.points() + more);
+        assert_eq!(
+            (way.place(0), way.place(Point::Done.index())),
+            (Some(0), Some(way.points() - 1))
+        );
+        assert!(way.rungs().eq(CALL.rungs()), "pairs end where they do in memory");
+    }
+    let behind = |way: &Way, point: Point, next: Point| {
+        way.place(next.index()).unwrap() == way.place(point.index()).unwrap() + 1
+    };
+    for [published, encrypted, written, woke, seen, read, noticed] in [
+        [
+            Point::Published,
+            Point::EncryptedHere,
+            Point::WrittenHere,
+            Point::WokeThere,
+            Point::SeenThere,
+            Point::ReadThere,
+            Point::NoticedThere,
+        ],
+        [
+            Point::Replied,
+            Point::EncryptedThere,
+            Point::WrittenThere,
+            Point::WokeHere,
+            Point::SeenHere,
+            Point::ReadHere,
+            Point::NoticedHere,
+        ],
+    ] {
+        assert!(behind(CALL_TLS, published, encrypted) && behind(CALL_TLS, encrypted, written));
+        assert!(
+            behind(CALL_TCP, published, written) && CALL_TCP.place(encrypted.index()).is_none()
+        );
+        for way in [CALL_TLS, CALL_TCP] {
+            assert!(behind(way, written, woke) && behind(way, woke, seen));
+            assert!(behind(way, seen, read) && behind(way, read, noticed));
+        }
+    }
+    assert!(behind(ONEWAY_REMOTE, Point::Published, Point::WokeThere));
+    assert!(behind(ONEWAY_REMOTE, Point::SeenThere, Point::ReadThere));
+    assert_eq!(ONEWAY_REMOTE.order().last(), Some(Point::Finished));
+    assert!(WAYS.iter().all(|way| way.is_answered() == way.name.starts_with("call")));
+    let numbers: Vec<u8> = WAYS.iter().map(|way| way.number()).collect();
+    assert_eq!(numbers, [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn a_way_begins_here_and_a_call_ends_here() {
+    assert_eq!(ONEWAY.points(), Point::Finished.index() + 1);
+    assert!(ONEWAY.phases.iter().zip(CALL.phases).all(|(one, other)| one == other));
+    assert_eq!(CALL.phases[CALL.phases.len() - 1].place, Place::Here);
+    assert_eq!((CALL.number(), ONEWAY.number()), (0, 1));
+    assert_eq!(CALL.rungs().count(), 20);
+}

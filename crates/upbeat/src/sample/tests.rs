@@ -1,0 +1,50 @@
+use super::*;
+
+#[test]
+fn only_what_is_wanted_is_stamped() {
+    let mut sample = Sample::new(Manner::Pair(4));
+    sample.begin();
+    sample.at(Point::Claimed);
+    sample.at(Point::Marshalled);
+    assert!(sample.taken.at(Point::Begun).is_some());
+    assert_eq!(sample.taken.at(Point::Claimed), None);
+    assert!(sample.taken.at(Point::Marshalled).is_some());
+    assert_eq!(sample.manner(), None, "its receiver takes no stamp");
+    assert_eq!(Sample::new(Manner::Pair(12)).manner(), Some(Manner::Pair(12)));
+    let mut stamp = sample.again(Manner::Pair(0));
+    assert_eq!(stamp.taken.at(Point::Begun), None, "nothing is left of before");
+    stamp.begin();
+    assert!(stamp.taken.at(Point::Roomed).is_some());
+}
+
+#[test]
+fn a_tasks_time_is_told_apart() {
+    let mut sample = Sample::new(Manner::Whole);
+    sample.at(Point::Ran);
+    let mut timed = Timed::new(sample, (Reason::Lock, Some("accounts".into())));
+    let promoted = timed.promoted;
+    while ticks() < promoted + 10_000 {}
+    timed.resumed(promoted + 4_000);
+    timed.paused((Reason::Timer, None));
+    let paused = timed.paused;
+    while ticks() < paused + 2_000 {}
+    timed.resumed(paused + 1_000);
+    let sample = timed.finished();
+    let at = |point| sample.taken.at(point).unwrap();
+    assert_eq!(at(Point::Locked) - at(Point::Promoted), 4_000);
+    assert_eq!(at(Point::Waited) - at(Point::Locked), 1_000);
+    assert!(at(Point::Queued) - at(Point::Waited) >= 6_000);
+    assert!(at(Point::Finished) >= at(Point::Queued));
+    assert_eq!(sample.lock.as_deref(), Some("accounts"));
+    assert!(sample.taken.happened.has(Happened::PROMOTED));
+}
+
+#[test]
+fn a_wake_that_came_before_the_wait_is_no_wait() {
+    let mut timed = Timed::new(Sample::new(Manner::Whole), (Reason::Other, None));
+    timed.resumed(0);
+    assert_eq!((timed.wait, timed.lock), (0, 0));
+    timed.paused((Reason::Call, None));
+    timed.resumed(u64::MAX);
+    assert_eq!(timed.lock, 0);
+}
