@@ -28,6 +28,7 @@ pub use by_reference::{ByRef, ByReference, Incoming, Passed, Received};
 pub use carried::{Arguments, Carried};
 #[doc(hidden)]
 pub use content::Content;
+pub(crate) use content::{AnyContent, Payload};
 #[doc(hidden)]
 pub use context::MessageContext;
 pub(crate) use context::{Attaching, CallSide};

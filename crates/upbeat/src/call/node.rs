@@ -188,27 +188,11 @@ impl Bound {
         match A::STREAMS {
             false => self.session.request(words, extensions, arguments, stamps),
             true => {
-                let arguments = self.attaching(words, arguments);
+                let context = MessageContext::caller(self, CallNumber::from_u64(words[1]));
+                let arguments = Attaching { content: arguments, context };
                 self.session.request(words, extensions, &arguments, stamps)
             }
         }
-    }
-
-    /// Writes a request for which room was granted.
-    fn request_granted<A: Content>(
-        &self,
-        words: [u64; 3],
-        extensions: Extensions,
-        arguments: &A,
-        stamps: &mut impl Stamps,
-    ) -> Result<(), Put> {
-        let arguments = self.attaching(words, arguments);
-        self.session.request_granted(words, extensions, &arguments, stamps)
-    }
-
-    fn attaching<'a, A>(&'a self, words: [u64; 3], content: &'a A) -> Attaching<'a, A> {
-        let context = MessageContext::caller(self, CallNumber::from_u64(words[1]));
-        Attaching { content, context }
     }
 
     /// Tells the callee that a stream is wanted no more, or whatever of them it opened in answering a call.
@@ -311,10 +295,7 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         };
         stamps.at(Point::Opened);
         let words = request_head::<A>(self.number, call).with_manner(stamps.manner()).words();
-        let written = match extensions.granted {
-            None => bound.request(words, extensions, arguments, stamps),
-            Some(_) => bound.request_granted(words, extensions, arguments, stamps),
-        };
+        let written = bound.request(words, extensions, arguments, stamps);
         if written.is_ok() {
             node.count(Counter::CallsSent);
             node.sent(session);
@@ -382,7 +363,7 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
         still_asks(route.bound(), &mut rare.more.waits, context)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn write_rarely(
         &mut self,
         context: &mut Context<'_>,

@@ -124,13 +124,8 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
         let manner = stamps.sample().map(|sample| sample.manner);
         let words = stamps.on_oneway(Head::oneway(self.number, 0).with_manner(manner).words());
         let granted = self.rare.as_ref().and_then(|rare| rare.waits.number());
-        let written = match granted {
-            None => session.request(words, Extensions::NONE, &self.arguments, stamps),
-            Some(_) => {
-                let extensions = Extensions { granted, ..Extensions::NONE };
-                session.request_granted(words, extensions, &self.arguments, stamps)
-            }
-        };
+        let extensions = Extensions { granted, ..Extensions::NONE };
+        let written = session.request(words, extensions, &self.arguments, stamps);
         if written.is_ok() {
             if let Some(sample) = stamps.sample().filter(|sample| sample.needs_frame()) {
                 session.send_stamps(CallNumber::NONE, sample);

@@ -288,7 +288,7 @@ impl Caller {
             stamps.at(Point::Opened);
             extensions.granted = granted;
             let words = request_head::<A>(number, call).with_manner(stamps.manner()).words();
-            let sent = request(session, words, extensions, arguments, stamps);
+            let sent = session.request(words, extensions, arguments, stamps);
             sent.inspect_err(|_| session.close_unsent(call)).map(|()| call)
         });
         if let (Ok(Some(call)), Some(term)) = (&sent, until.and_then(Until::term)) {
@@ -360,7 +360,7 @@ impl Caller {
         let words = stamps.on_oneway(Head::oneway(number, 0).with_manner(manner).words());
         let sent = self.try_in_turn(wants, waker, |session, granted| {
             let extensions = Extensions { granted, ..Extensions::NONE };
-            request(session, words, extensions, arguments, stamps)?;
+            session.request(words, extensions, arguments, stamps)?;
             if let Some(sample) = stamps.sample().filter(|sample| sample.needs_frame()) {
                 session.send_stamps(CallNumber::NONE, sample);
             }
@@ -444,20 +444,5 @@ impl Caller {
     /// How the session ended, if it has.
     pub(super) fn ended(&self) -> Option<&Lost> {
         self.session.ended()
-    }
-}
-
-/// Writes a request, into the room that was granted if it has any.
-#[inline]
-fn request<A: Content>(
-    session: &Session,
-    words: [u64; 3],
-    extensions: Extensions,
-    arguments: &A,
-    stamps: &mut impl Stamps,
-) -> Result<(), Put> {
-    match extensions.granted {
-        None => session.request(words, extensions, arguments, stamps),
-        Some(_) => session.request_granted(words, extensions, arguments, stamps),
     }
 }

@@ -45,23 +45,27 @@ where
     }
 
     fn run(&self, from: From<'_>, arguments: A, stamps: &mut impl Stamps) {
-        let served = &self.served;
-        let budget = self.budget;
-        let promote = |lost| self.lose(lost);
-        match self.execution {
-            Execution::Am => served.run(from, arguments, stamps, budget, |lost| self.end(lost)),
-            Execution::Orpc => served.run(from, arguments, stamps, budget, promote),
-            Execution::Trpc => self.start(from, arguments, stamps, true),
-            Execution::TrpcBack => self.start(from, arguments, stamps, false),
-            Execution::Adaptive if self.luck.bets() => {
-                let mut won = true;
-                served.run(from, arguments, stamps, budget, |lost| {
-                    won = false;
-                    promote(lost);
-                });
-                if won { self.luck.won() } else { self.luck.lost() }
+        let bets = match self.execution {
+            Execution::Am | Execution::Orpc => true,
+            Execution::Trpc | Execution::TrpcBack => false,
+            Execution::Adaptive => self.luck.bets(),
+        };
+        if !bets {
+            let in_front = self.execution != Execution::TrpcBack;
+            return self.start(from, arguments, stamps, in_front);
+        }
+        let mut won = true;
+        self.served.run(from, arguments, stamps, self.budget, |lost| {
+            won = false;
+            match self.execution {
+                Execution::Am => self.end(lost),
+                _ => self.lose(lost),
             }
-            Execution::Adaptive => self.start(from, arguments, stamps, true),
+        });
+        match self.execution {
+            Execution::Adaptive if won => self.luck.won(),
+            Execution::Adaptive => self.luck.lost(),
+            _ => {}
         }
     }
 

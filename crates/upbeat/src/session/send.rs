@@ -12,7 +12,7 @@ use super::kinds::Frame;
 use super::write::{ANSWERS, Bytes, GRANTED, PENDING, Put, REQUESTS, encoded};
 use super::{Fault, Session, Waiter, misbehaved};
 use crate::sample::{Answering, Stamps, Unsampled};
-use crate::wire::Content;
+use crate::wire::{AnyContent, Content, Payload};
 use std::task::Waker;
 use upbeat_core::fault::Rule;
 use upbeat_core::frame::{CallNumber, FailCode, Failure, Head};
@@ -33,9 +33,10 @@ impl Session {
         value: &T,
         stamps: &mut impl Stamps,
     ) -> Result<(), Put> {
-        if !self.core.outbound().may_go() {
+        if extensions.granted.is_some() || !self.core.outbound().may_go() {
             // Its words one by one, for in memory they would be on the common way too.
             let [first, second, third] = head;
+            let value = AnyContent::of(value);
             return self.request_carefully((first, second, third), extensions, value, stamps);
         }
         self.put(Front { head, extensions }, value, REQUESTS, stamps)?;
@@ -43,43 +44,39 @@ impl Session {
         Ok(())
     }
 
-    /// The same where it has to be found out whether it may go.
+    /// The same where room was granted for it, or where it has to be found out whether it may go.
     #[cold]
     #[inline(never)]
-    fn request_carefully<T: Content>(
+    fn request_carefully(
         &self,
         (first, second, third): (u64, u64, u64),
         extensions: Extensions,
-        value: &T,
-        stamps: &mut impl Stamps,
+        value: AnyContent<'_>,
+        stamps: &mut dyn Stamps,
     ) -> Result<(), Put> {
-        self.may_go_carefully()?;
-        let head = [first, second, third];
-        self.put(Front { head, extensions }, value, REQUESTS, stamps)?;
-        self.core.outbound().went_carefully();
-        Ok(())
-    }
-
-    /// Sends a request for which room was granted.
-    pub(crate) fn request_granted<T: Content>(
-        &self,
-        head: Words,
-        extensions: Extensions,
-        value: &T,
-        stamps: &mut impl Stamps,
-    ) -> Result<(), Put> {
+        let front = Front { head: [first, second, third], extensions };
+        let Some(number) = extensions.granted else {
+            self.may_go_carefully()?;
+            self.put_any(front, value, REQUESTS, stamps)?;
+            self.core.outbound().went_carefully();
+            return Ok(());
+        };
         if !self.core.outbound().admits_granted() {
             return Err(self.ended_or_full());
         }
-        self.put(Front { head, extensions }, value, GRANTED, stamps)?;
-        extensions.granted.into_iter().for_each(|number| self.transferred(number));
+        self.put_any(front, value, GRANTED, stamps)?;
+        self.transferred(number);
         Ok(())
     }
 
     /// Writes a frame whose payload lies ready: that of an answer or of control.
     fn put_ready(&self, head: Words, payload: &[u8]) -> Result<(), Put> {
         match Head::may_be_placed(&head) {
-            true => self.put(Front::plain(head), &Bytes(payload), PENDING, &mut Unsampled),
+            true => {
+                let payload = Bytes(payload);
+                let payload = AnyContent::of(&payload);
+                self.put_any(Front::plain(head), payload, PENDING, &mut Unsampled)
+            }
             false => self.put_bytes(head, payload),
         }
     }
@@ -98,7 +95,7 @@ impl Session {
 
     #[cold]
     #[inline(never)]
-    fn reply_slowly<T: Content>(&self, call: CallNumber, value: &T, put: Put) {
+    fn reply_slowly(&self, call: CallNumber, value: &dyn Payload, put: Put) {
         let refused = || self.fail(call, FailCode::Overloaded, TOO_MUCH_PENDING);
         let put = match put {
             Put::Full if !self.core.admits_reply(value.bytes_likely()) => return refused(),

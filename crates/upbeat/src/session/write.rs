@@ -10,7 +10,7 @@ use super::front::{Front, Words};
 use super::{Fault, Session, broken};
 use crate::error::{CallError, Lost, Why};
 use crate::sample::Stamps;
-use crate::wire::{Content, Output, WireError};
+use crate::wire::{AnyContent, Content, Output, Payload, WireError};
 use rustix::io::Errno;
 use upbeat_core::bill::way::Point;
 use upbeat_core::frame::{Head, Placed};
@@ -103,7 +103,7 @@ impl Content for Bytes<'_> {
 }
 
 /// The payload of a message, written apart from any lane.
-pub(super) fn encoded<T: Content>(value: &T) -> Result<Vec<u8>, Put> {
+pub(super) fn encoded(value: &dyn Payload) -> Result<Vec<u8>, Put> {
     let mut out = Output::own(MESSAGE_BYTES_MAX).attaching(value.context());
     value.put(&mut out).map_err(bad_value)?;
     let bytes = out.len();
@@ -133,7 +133,7 @@ fn lost_progress(now: u64, known: u64, out: u64) -> Put {
 }
 
 /// Bytes that a value takes in a message.
-fn counted<T: Content>(value: &T) -> Result<usize, Put> {
+fn counted(value: &dyn Payload) -> Result<usize, Put> {
     let mut out = Output::counted().attaching(value.context());
     value.put(&mut out).map_err(bad_value)?;
     Ok(out.len())
@@ -192,9 +192,29 @@ impl Session {
             {
                 return done;
             }
-            return self.put_longer(front, value, likely, domain, stamps);
+            return self.put_longer(front, AnyContent::of(value), likely, domain, stamps);
         }
         match self.put_in_slots(front, value, 1, domain, stamps)? {
+            Ok(()) => Ok(()),
+            Err(len) => self.put_longer(front, AnyContent::of(value), len, domain, stamps),
+        }
+    }
+
+    /// The same for what is rarely written.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn put_any(
+        &self,
+        front: Front,
+        value: AnyContent<'_>,
+        domain: Domain,
+        stamps: &mut dyn Stamps,
+    ) -> Result<(), Put> {
+        let likely = value.payload.bytes_likely();
+        if front.extensions.bytes() + likely > SHORT_BYTES {
+            return self.put_longer(front, value, likely, domain, stamps);
+        }
+        match self.put_in_slots(front, value.payload, 1, domain, stamps)? {
             Ok(()) => Ok(()),
             Err(len) => self.put_longer(front, value, len, domain, stamps),
         }
@@ -211,6 +231,7 @@ impl Session {
         domain: Domain,
         stamps: &mut impl Stamps,
     ) -> Option<Result<(), Put>> {
+        let any = AnyContent::of(value);
         let in_slots = front.extensions.bytes() + bytes;
         if T::IN_PLACE || !self.may_lie_in_ring(in_slots) || domain.usage == Use::Granted {
             return None;
@@ -223,11 +244,11 @@ impl Session {
             Ok(Ok(())) if domain.asks => self.core.outbound().went_in_ring(bytes),
             Ok(Ok(())) => {}
             Err(Put::Full) if domain.usage == Use::Replies => {
-                return Some(self.put_in_buffer(front, value, bytes, domain, stamps));
+                return Some(self.put_in_buffer(front, any, bytes, domain, stamps));
             }
             // The lane has no ring for it, and gets none.
             Err(Put::TooLarge(_)) => {
-                return Some(self.put_in_buffer(front, value, bytes, domain, stamps));
+                return Some(self.put_in_buffer(front, any, bytes, domain, stamps));
             }
             Err(put) => return Some(Err(put)),
             Ok(Err(_)) => return None,
@@ -245,27 +266,27 @@ impl Session {
     /// Writes a message that finds no slots.
     #[cold]
     #[inline(never)]
-    fn put_in_buffer<T: Content>(
+    fn put_in_buffer(
         &self,
         front: Front,
-        value: &T,
+        value: AnyContent<'_>,
         bytes: usize,
         domain: Domain,
-        stamps: &mut impl Stamps,
+        stamps: &mut dyn Stamps,
     ) -> Result<(), Put> {
-        let placed = self.put_placed(front, value, bytes, domain, stamps)?;
+        let placed = self.put_placed(front, value.payload, bytes, domain, stamps)?;
         placed.map_err(|again| bad_length(bytes, again))
     }
 
     /// Writes a message that does not fit a slot, of as many bytes as is likely, or as it then takes.
     #[inline(never)]
-    fn put_longer<T: Content>(
+    fn put_longer(
         &self,
         front: Front,
-        value: &T,
+        value: AnyContent<'_>,
         likely: usize,
         domain: Domain,
-        stamps: &mut impl Stamps,
+        stamps: &mut dyn Stamps,
     ) -> Result<(), Put> {
         if domain.queues && self.goes_behind(likely) {
             return Err(self.lacks(Lack::Buffer));
@@ -281,20 +302,20 @@ impl Session {
 
     /// Writes a message of so many bytes: into consecutive slots if it is not long and nothing is
     /// refused, else into a buffer. Gives its length if it is longer.
-    #[inline(always)]
-    fn put_of<T: Content>(
+    fn put_of(
         &self,
         front: Front,
-        value: &T,
+        value: AnyContent<'_>,
         bytes: usize,
         domain: Domain,
-        stamps: &mut impl Stamps,
+        stamps: &mut dyn Stamps,
     ) -> Result<Result<(), usize>, Put> {
+        let AnyContent { payload, in_place } = value;
         let mut len = bytes;
         let mut room = if domain.asks { self.room_for(len)? } else { Room::Ring };
         if room == Room::Ask || len > MESSAGE_BYTES_MAX {
             // What is only likely too long is not asked for.
-            len = counted(value)?;
+            len = counted(payload)?;
             if len > MESSAGE_BYTES_MAX {
                 return Err(Put::TooLarge(len));
             }
@@ -306,10 +327,10 @@ impl Session {
             }
         }
         // What is to be read in place has a buffer that can be held; what waited must not wait again.
-        let in_ring = room == Room::Ring && !T::IN_PLACE && domain.usage != Use::Granted;
+        let in_ring = room == Room::Ring && !in_place && domain.usage != Use::Granted;
         let in_slots = front.extensions.bytes() + len;
         if in_ring && self.may_lie_in_ring(in_slots) {
-            match self.put_in_slots(front, value, span_of(in_slots), domain, stamps) {
+            match self.put_in_slots(front, payload, span_of(in_slots), domain, stamps) {
                 // An answer may find a slot where it finds no row of them.
                 Err(Put::Full) if domain.usage == Use::Replies => {}
                 // The lane has no ring for it, and gets none.
@@ -322,18 +343,18 @@ impl Session {
                 }
             }
         }
-        self.put_placed(front, value, len, domain, stamps)
+        self.put_placed(front, payload, len, domain, stamps)
     }
 
     /// Writes a message into so many slots. Gives its length if it does not fit them.
     #[inline(always)]
-    fn put_in_slots<T: Content>(
+    fn put_in_slots(
         &self,
         front: Front,
-        value: &T,
+        value: &(impl Payload + ?Sized),
         span: u32,
         domain: Domain,
-        stamps: &mut impl Stamps,
+        stamps: &mut (impl Stamps + ?Sized),
     ) -> Result<Result<(), usize>, Put> {
         let mut claim = self.slots(span, domain.keep)?;
         stamps.at(Point::Claimed);
@@ -353,14 +374,13 @@ impl Session {
 
     /// Writes a message into a buffer, of which its frame tells. Gives its length if it is longer
     /// than `len`.
-    #[inline(always)]
-    fn put_placed<T: Content>(
+    fn put_placed(
         &self,
         front: Front,
-        value: &T,
+        value: &dyn Payload,
         len: usize,
         domain: Domain,
-        stamps: &mut impl Stamps,
+        stamps: &mut dyn Stamps,
     ) -> Result<Result<(), usize>, Put> {
         let number = self.slab_for(domain.usage, len)?;
         let memory = self.pool.memory();

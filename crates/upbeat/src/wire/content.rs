@@ -35,6 +35,47 @@ pub trait Content {
     }
 }
 
+/// A payload as it is written, whatever its type is.
+pub(crate) trait Payload {
+    fn bytes_likely(&self) -> usize;
+
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError>;
+
+    fn context(&self) -> Option<&MessageContext<'_>>;
+}
+
+impl<T: Content> Payload for T {
+    #[inline(always)]
+    fn bytes_likely(&self) -> usize {
+        Content::bytes_likely(self)
+    }
+
+    #[inline(always)]
+    fn put(&self, out: &mut Output<'_>) -> Result<(), WireError> {
+        Content::put(self, out)
+    }
+
+    #[inline(always)]
+    fn context(&self) -> Option<&MessageContext<'_>> {
+        Content::context(self)
+    }
+}
+
+/// A payload of any type. Code that takes it is compiled once, and not again for each type of a program.
+#[derive(Clone, Copy)]
+pub(crate) struct AnyContent<'a> {
+    pub(crate) payload: &'a dyn Payload,
+    /// Whether its receiver wants to read it where it lies.
+    pub(crate) in_place: bool,
+}
+
+impl<'a> AnyContent<'a> {
+    #[inline(always)]
+    pub(crate) fn of<T: Content>(content: &'a T) -> AnyContent<'a> {
+        AnyContent { payload: content, in_place: T::IN_PLACE }
+    }
+}
+
 impl<T: Wire> Content for T {
     const IN_PLACE: bool = T::IN_PLACE;
     const STREAMS: bool = T::STREAMS;
