@@ -65,9 +65,9 @@ impl Stamps for Unsampled {
 
 /// Who takes the stamps of a reply, which has a point of its own and is else no message with a
 /// bill.
-pub(crate) struct Answering<'a, S>(pub(crate) &'a mut S);
+pub(crate) struct Answering<'a, S: ?Sized>(pub(crate) &'a mut S);
 
-impl<S: Stamps> Stamps for Answering<'_, S> {
+impl<S: Stamps + ?Sized> Stamps for Answering<'_, S> {
     #[inline(always)]
     fn at(&mut self, _: Point) {}
 

@@ -28,9 +28,11 @@ use crate::sample::{Names, Sample, Stamps, Unsampled};
 use crate::session::Session;
 use crate::statistics::{Collected, Tally};
 use crate::warning::warn_of;
-use crate::wire::{Attaching, Incoming, Input, MessageContext, Wire, WireError, signature_text};
+use crate::wire::{
+    AnyContent, Attaching, Incoming, Input, MessageContext, Wire, WireError, signature_text,
+};
 use counted::Tallied;
-use ruled::Ruled;
+use ruled::{Ruled, Ruling};
 use slot::{Beside, Spare, vacant};
 use std::future::Future;
 use std::rc::Rc;
@@ -121,7 +123,10 @@ impl Methods<'_> {
         let is_plain = execution == Execution::Orpc && !bounded;
         let method: Box<dyn Method> = match is_plain {
             true => Box::new(served),
-            false => Box::new(Ruled::new(served, execution, rule)),
+            false => {
+                let budget = rule.budget_ns.map(|_| served.kept.budget);
+                Box::new(Ruled { served, ruling: Ruling::new(execution, budget) })
+            }
         };
         let method = match tally {
             None => method,
@@ -176,10 +181,7 @@ where
     }
 
     fn arrive(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, request: Request<'_>) {
-        let lease = request.lease(node, session);
-        let taken = self.take(node, session, request, lease.as_ref(), &mut Unsampled);
-        let Some((from, arguments)) = taken else { return };
-        self.run(from, arguments, &mut Unsampled, None, |lost| self.promote(lost));
+        self.enter((node, session), request, None, &mut Unsampled);
     }
 
     fn sampled(
@@ -189,10 +191,7 @@ where
         request: Request<'_>,
         sample: &mut Sample,
     ) {
-        let lease = request.lease(node, session);
-        let taken = self.take(node, session, request, lease.as_ref(), sample);
-        let Some((from, arguments)) = taken else { return };
-        self.run(from, arguments, sample, None, |lost| self.promote(lost));
+        self.enter((node, session), request, None, sample);
     }
 }
 
@@ -257,10 +256,11 @@ fn reply<R: Wire>(way: Way<'_>, result: &R, stamps: &mut impl Stamps) {
 }
 
 #[inline(never)]
-fn reply_attached<R: Wire>((node, session, call): Way<'_>, result: &R, stamps: &mut impl Stamps) {
+fn reply_attached<R: Wire>(way: Way<'_>, result: &R, stamps: &mut dyn Stamps) {
+    let (node, session, call) = way;
     let at = NodeSession::new(node, session);
     let context = MessageContext::callee(&at, call);
-    session.reply(call, &Attaching { content: result, context }, stamps);
+    session.reply_any(call, AnyContent::of(&Attaching { content: result, context }), stamps);
 }
 
 /// What was read. None if it cannot be, and then its caller is told.

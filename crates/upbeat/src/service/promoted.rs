@@ -4,14 +4,14 @@
 
 use super::slot::{Beside, Slot};
 use super::waiting::{Asker, Billed, Promoted, Rare};
-use super::{From, Lost, Served, Way, reply};
+use super::{From, Lost, Served, Way, reply_attached};
 use crate::contain::contain;
 use crate::dispatch::{Charge, Dispatcher};
 use crate::sample::{Names, Reason, Sample, Stamps, Timed, Unsampled};
 use crate::session::Session;
 use crate::task::{Caller, Cancelled, Done, Live, Task};
 use crate::wake::{TaskId, Wakeup};
-use crate::wire::{Incoming, Wire};
+use crate::wire::{AnyContent, Incoming, Wire};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -26,12 +26,14 @@ use upbeat_memory::waker::Counted;
 
 impl Promoted {
     /// The handler is done.
-    #[inline(always)]
-    fn end<R: Wire>(&self, result: &R, stamps: &mut impl Stamps) {
+    fn end<R: Wire>(&self, result: &R, stamps: &mut dyn Stamps) {
         let Charge { node, session, .. } = &self.charge;
         let Asker::Call(call) = self.asker else { return self.end_unasked() };
         session.serving().remove(call);
-        reply((node, session, call), result, stamps);
+        match R::STREAMS {
+            false => session.reply_any(call, AnyContent::of(result), stamps),
+            true => reply_attached((node, session, call), result, stamps),
+        }
     }
 
     #[cold]

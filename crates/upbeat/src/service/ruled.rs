@@ -4,7 +4,7 @@
 //! Invariant: what stands here is entered in place of the common way, which it leaves as it is.
 
 use super::slot::Beside;
-use super::{From, Lost, Rule, Served};
+use super::{From, Lost, Served};
 use crate::dispatch::{Dispatcher, Method, Request};
 use crate::execution::{Execution, Luck};
 use crate::sample::{Reason, Sample, Stamps, Unsampled};
@@ -18,9 +18,8 @@ use upbeat_core::bill::Counter;
 use upbeat_core::frame::{CallNumber, FailCode};
 use upbeat_memory::seat::Taken;
 
-/// A method with a rule of its own.
-pub(super) struct Ruled<A: Incoming, R, M, F, const ONEWAY: bool> {
-    served: Served<A, R, M, F, ONEWAY>,
+/// How the handlers of a method with a rule of its own are run.
+pub(super) struct Ruling {
     execution: Execution,
     /// Ticks to which handlers are held where they first run, if the method says it.
     budget: Option<u64>,
@@ -28,51 +27,87 @@ pub(super) struct Ruled<A: Incoming, R, M, F, const ONEWAY: bool> {
     luck: Luck,
 }
 
-impl<A, R, M, F, const ONEWAY: bool> Ruled<A, R, M, F, ONEWAY>
-where
-    A: Incoming,
-    R: Wire,
-    M: Fn(A) -> F,
-    F: Future<Output = R> + 'static,
-{
-    pub(super) fn new(
-        served: Served<A, R, M, F, ONEWAY>,
-        execution: Execution,
-        rule: Rule,
-    ) -> Ruled<A, R, M, F, ONEWAY> {
-        let budget = rule.budget_ns.map(|_| served.kept.budget);
-        Ruled { served, execution, budget, luck: Luck::default() }
+impl Ruling {
+    pub(super) fn new(execution: Execution, budget: Option<u64>) -> Ruling {
+        Ruling { execution, budget, luck: Luck::default() }
     }
 
-    fn run(&self, from: From<'_>, arguments: A, stamps: &mut impl Stamps) {
-        let bets = match self.execution {
+    /// Whether the next handler is run where its message lies, and not as a task.
+    fn bets(&self) -> bool {
+        match self.execution {
             Execution::Am | Execution::Orpc => true,
             Execution::Trpc | Execution::TrpcBack => false,
             Execution::Adaptive => self.luck.bets(),
-        };
-        if !bets {
-            let in_front = self.execution != Execution::TrpcBack;
-            return self.start(from, arguments, stamps, in_front);
         }
-        let mut won = true;
-        self.served.run(from, arguments, stamps, self.budget, |lost| {
-            won = false;
-            match self.execution {
-                Execution::Am => self.end(lost),
-                _ => self.lose(lost),
-            }
-        });
+    }
+
+    /// Notes whether a handler that was run where its message lies did without waiting.
+    fn settle(&self, won: bool) {
         match self.execution {
             Execution::Adaptive if won => self.luck.won(),
             Execution::Adaptive => self.luck.lost(),
             _ => {}
         }
     }
+}
+
+/// A method with a rule of its own.
+pub(super) struct Ruled<A: Incoming, R, M, F, const ONEWAY: bool> {
+    pub(super) served: Served<A, R, M, F, ONEWAY>,
+    pub(super) ruling: Ruling,
+}
+
+impl<A, R, M, F, const ONEWAY: bool> Served<A, R, M, F, ONEWAY>
+where
+    A: Incoming,
+    R: Wire,
+    M: Fn(A) -> F,
+    F: Future<Output = R> + 'static,
+{
+    /// Takes any request in and runs its handler, as the ruling says if there is one.
+    pub(super) fn enter(
+        &self,
+        (node, session): (&Rc<Dispatcher>, &Rc<Session>),
+        request: Request<'_>,
+        ruling: Option<&Ruling>,
+        stamps: &mut impl Stamps,
+    ) {
+        let lease = request.lease(node, session);
+        let taken = self.take(node, session, request, lease.as_ref(), stamps);
+        if let Some((from, arguments)) = taken {
+            self.run_ruled(from, arguments, ruling, stamps);
+        }
+    }
+
+    /// Runs a handler as the ruling says, if there is one.
+    #[inline(never)]
+    fn run_ruled(
+        &self,
+        from: From<'_>,
+        arguments: A,
+        ruling: Option<&Ruling>,
+        stamps: &mut impl Stamps,
+    ) {
+        let Some(ruling) = ruling.filter(|ruling| !ruling.bets()) else {
+            let mut won = true;
+            let budget = ruling.and_then(|ruling| ruling.budget);
+            self.run(from, arguments, stamps, budget, |lost| {
+                won = false;
+                match ruling {
+                    None => self.promote(lost),
+                    Some(Ruling { execution: Execution::Am, .. }) => self.end(lost),
+                    Some(_) => self.lose(lost),
+                }
+            });
+            return ruling.into_iter().for_each(|ruling| ruling.settle(won));
+        };
+        self.start(from, arguments, stamps, ruling.execution != Execution::TrpcBack);
+    }
 
     /// A task from the beginning.
     fn start(&self, from: From<'_>, arguments: A, stamps: &mut impl Stamps, in_front: bool) {
         let From { node, .. } = from;
-        let slot = self.served.fill(node, arguments);
+        let slot = self.fill(node, arguments);
         // Nothing of what was polled before is this one's.
         node.polls();
         let sample = stamps.sample().map(|sample| Box::new(sample.clone()));
@@ -90,13 +125,13 @@ where
     ) {
         let Lost { from, mut slot, sample } = lost;
         let From { node, session, call, bytes, end, .. } = from;
-        self.served.kept.count(why);
+        self.kept.count(why);
         if session.ended().is_some() {
             return;
         }
         node.count(why);
         slot.parts().1.notes_rare(from, sample, || waits);
-        if let Some(task) = self.served.become_task((node, session, call), bytes, slot) {
+        if let Some(task) = self.become_task((node, session, call), bytes, slot) {
             node.start(task, end, in_front);
         }
     }
@@ -107,7 +142,7 @@ where
     fn lose(&self, lost: Lost<'_, F>) {
         let From { node, session, call, refusals, .. } = lost.from;
         if !node.lacked_needs() {
-            return self.served.promote(lost);
+            return self.promote(lost);
         }
         let waits = node.waited_for();
         if !refusals.is_some_and(is_refusable) {
@@ -116,13 +151,13 @@ where
         }
         self.give_up(lost.slot);
         node.count(Counter::HandlersRefused);
-        self.served.kept.count(Counter::HandlersRefused);
+        self.kept.count(Counter::HandlersRefused);
         session.fail(call, FailCode::Refused, &waits.0.text(waits.1.as_deref()));
     }
 
     /// Drops a handler. Its slot serves again.
     fn give_up(&self, slot: Taken<F, Beside<F>>) {
-        self.served.kept.spare.keep(slot.vacate());
+        self.kept.spare.keep(slot.vacate());
     }
 
     /// A handler may not wait: it is ended here, and its caller told what it would have waited for.
@@ -133,7 +168,7 @@ where
         let (reason, lock) = node.waited_for();
         self.give_up(slot);
         node.count(Counter::HandlersEnded);
-        self.served.kept.count(Counter::HandlersEnded);
+        self.kept.count(Counter::HandlersEnded);
         if call != CallNumber::NONE {
             session.fail(call, FailCode::WouldWait, &reason.text(lock.as_deref()));
         }
@@ -148,19 +183,17 @@ where
     F: Future<Output = R> + 'static,
 {
     fn call(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, call: CallNumber, len: u32) {
-        let served = &self.served;
+        let Ruled { served, ruling } = self;
         if served.is_too_long(session, call, len as usize) {
             return;
         }
-        let Some((from, arguments)) = served.plain(node, session, call, len) else { return };
-        self.run(from, arguments, &mut Unsampled);
+        if let Some((from, arguments)) = served.plain(node, session, call, len) {
+            served.run_ruled(from, arguments, Some(ruling), &mut Unsampled);
+        }
     }
 
     fn arrive(&self, node: &Rc<Dispatcher>, session: &Rc<Session>, request: Request<'_>) {
-        let lease = request.lease(node, session);
-        let taken = self.served.take(node, session, request, lease.as_ref(), &mut Unsampled);
-        let Some((from, arguments)) = taken else { return };
-        self.run(from, arguments, &mut Unsampled);
+        self.served.enter((node, session), request, Some(&self.ruling), &mut Unsampled);
     }
 
     fn sampled(
@@ -170,9 +203,6 @@ where
         request: Request<'_>,
         sample: &mut Sample,
     ) {
-        let lease = request.lease(node, session);
-        let taken = self.served.take(node, session, request, lease.as_ref(), sample);
-        let Some((from, arguments)) = taken else { return };
-        self.run(from, arguments, sample);
+        self.served.enter((node, session), request, Some(&self.ruling), sample);
     }
 }

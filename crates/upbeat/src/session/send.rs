@@ -93,6 +93,22 @@ impl Session {
         }
     }
 
+    /// The same for a task, whose result was waited for.
+    pub(crate) fn reply_any(
+        &self,
+        call: CallNumber,
+        value: AnyContent<'_>,
+        stamps: &mut dyn Stamps,
+    ) {
+        let front = Front::plain(Head::reply(call, 0).with_manner(stamps.manner()).words());
+        if self.core.outbound().is_barred() {
+            return self.reply_slowly(call, value.payload, Put::Full);
+        }
+        if let Err(put) = self.put_any(front, value, ANSWERS, &mut Answering(stamps)) {
+            self.reply_slowly(call, value.payload, put);
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn reply_slowly(&self, call: CallNumber, value: &dyn Payload, put: Put) {

@@ -200,9 +200,7 @@ impl Session {
         }
     }
 
-    /// The same for what is rarely written.
-    #[cold]
-    #[inline(never)]
+    /// The same for a value of any type.
     pub(super) fn put_any(
         &self,
         front: Front,
