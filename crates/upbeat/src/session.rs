@@ -9,6 +9,7 @@ mod lent;
 mod loans;
 mod reply;
 mod samples;
+mod put;
 mod write;
 mod flow;
 mod pool;
@@ -20,9 +21,9 @@ mod send;
 pub(crate) use flow::{Kept, Next, Terms};
 pub(crate) use front::Extensions;
 pub(crate) use loans::{Lent, Served};
+pub(crate) use put::Put;
 pub(crate) use queue::Admission;
 pub(crate) use reply::Answer;
-pub(crate) use write::Put;
 
 use crate::error::{Lost, Why};
 use crate::wake::TaskId;

@@ -4,10 +4,10 @@
 
 use super::slot::{Beside, Slot};
 use super::waiting::{Asker, Billed, Promoted, Rare};
-use super::{From, Lost, Served, Way, reply_attached};
+use super::{From, Lost, Served, Way, reply, reply_attached};
 use crate::contain::contain;
 use crate::dispatch::{Charge, Dispatcher};
-use crate::sample::{Names, Reason, Sample, Stamps, Timed, Unsampled};
+use crate::sample::{Names, Reason, Sample, Timed, Unsampled};
 use crate::session::Session;
 use crate::task::{Caller, Cancelled, Done, Live, Task};
 use crate::wake::{TaskId, Wakeup};
@@ -25,15 +25,13 @@ use upbeat_memory::seat::Taken;
 use upbeat_memory::waker::Counted;
 
 impl Promoted {
-    /// The handler is done.
-    fn end<R: Wire>(&self, result: &R, stamps: &mut dyn Stamps) {
+    /// The handler is done. `answer` answers the call, if anybody waits for that.
+    #[inline(always)]
+    fn end(&self, answer: impl FnOnce(Way<'_>)) {
         let Charge { node, session, .. } = &self.charge;
         let Asker::Call(call) = self.asker else { return self.end_unasked() };
         session.serving().remove(call);
-        match R::STREAMS {
-            false => session.reply_any(call, AnyContent::of(result), stamps),
-            true => reply_attached((node, session, call), result, stamps),
-        }
+        answer((node, session, call));
     }
 
     #[cold]
@@ -52,7 +50,10 @@ impl Promoted {
     fn end_billed<R: Wire>(&self, result: &R, names: Names, timed: Timed) {
         let Charge { node, session, .. } = &self.charge;
         let mut sample = timed.finished();
-        self.end(result, &mut *sample);
+        self.end(|way| match R::STREAMS {
+            false => way.1.reply_any(way.2, AnyContent::of(result), &mut *sample),
+            true => reply_attached(way, result, &mut *sample),
+        });
         let call = match self.asker {
             Asker::Call(call) => call,
             Asker::Oneway | Asker::Gone | Asker::Left => CallNumber::NONE,
@@ -135,7 +136,7 @@ impl<R: Wire, F: Future<Output = R> + 'static> Task for Slot<F> {
             return Poll::Pending;
         };
         match rare.as_mut().and_then(|rare| rare.billed.take()) {
-            None => this.end(&result, &mut Unsampled),
+            None => this.end(|way| reply(way, &result, &mut Unsampled)),
             Some(billed) => this.end_billed(&result, kept.names, billed.timed),
         }
         // The call has its reply: if the result panics when it is dropped, no second reply is sent.

@@ -4,7 +4,7 @@
 //! asks for, and wakes.
 
 use super::lent::Body;
-use super::write::Put;
+use super::put::Put;
 use super::{Fault, Session, misbehaved};
 use crate::wake::TaskId;
 use crate::wire::Input;

@@ -7,7 +7,7 @@
 
 use super::Session;
 use super::flow::now_ns;
-use super::write::{NoMemory, Put};
+use super::put::{NoMemory, Put};
 use std::cell::{Cell, Ref, RefCell};
 use upbeat_core::frame::Head;
 use upbeat_core::limits::SLAB_GENERATION;

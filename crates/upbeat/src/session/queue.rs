@@ -3,7 +3,7 @@
 //! Who stands where, and who loses its turn, is decided in [`core::session`](upbeat_core::session); this
 //! wakes.
 
-use super::write::Put;
+use super::put::Put;
 use super::{Grant, Session};
 use std::task::Waker;
 use upbeat_core::bill::Counter;

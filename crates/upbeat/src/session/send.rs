@@ -9,7 +9,8 @@
 
 use super::front::{Extensions, Front, Words};
 use super::kinds::Frame;
-use super::write::{ANSWERS, Bytes, GRANTED, PENDING, Put, REQUESTS, encoded};
+use super::put::Put;
+use super::write::{ANSWERS, Bytes, GRANTED, PENDING, REQUESTS, encoded};
 use super::{Fault, Session, Waiter, misbehaved};
 use crate::sample::{Answering, Stamps, Unsampled};
 use crate::wire::{AnyContent, Content, Payload};
@@ -36,9 +37,10 @@ impl Session {
         if extensions.granted.is_some() || !self.core.outbound().may_go() {
             // Its words one by one, for in memory they would be on the common way too.
             let [first, second, third] = head;
-            let value = AnyContent::of(value);
             return self.request_carefully((first, second, third), extensions, value, stamps);
         }
+        // With this the compiler leaves out the code that writes the number of a grant.
+        let extensions = Extensions { granted: None, ..extensions };
         self.put(Front { head, extensions }, value, REQUESTS, stamps)?;
         self.core.outbound().went();
         Ok(())
@@ -47,15 +49,24 @@ impl Session {
     /// The same where room was granted for it, or where it has to be found out whether it may go.
     #[cold]
     #[inline(never)]
-    fn request_carefully(
+    fn request_carefully<T: Content>(
         &self,
         (first, second, third): (u64, u64, u64),
         extensions: Extensions,
+        value: &T,
+        stamps: &mut impl Stamps,
+    ) -> Result<(), Put> {
+        let front = Front { head: [first, second, third], extensions };
+        self.request_any(front, AnyContent::of(value), stamps)
+    }
+
+    fn request_any(
+        &self,
+        front: Front,
         value: AnyContent<'_>,
         stamps: &mut dyn Stamps,
     ) -> Result<(), Put> {
-        let front = Front { head: [first, second, third], extensions };
-        let Some(number) = extensions.granted else {
+        let Some(number) = front.extensions.granted else {
             self.may_go_carefully()?;
             self.put_any(front, value, REQUESTS, stamps)?;
             self.core.outbound().went_carefully();
@@ -93,7 +104,7 @@ impl Session {
         }
     }
 
-    /// The same for a task, whose result was waited for.
+    /// The same for a value of any type, where a call takes long enough that this does not count.
     pub(crate) fn reply_any(
         &self,
         call: CallNumber,
@@ -102,16 +113,21 @@ impl Session {
     ) {
         let front = Front::plain(Head::reply(call, 0).with_manner(stamps.manner()).words());
         if self.core.outbound().is_barred() {
-            return self.reply_slowly(call, value.payload, Put::Full);
+            return self.reply_later(call, value.payload, Put::Full);
         }
         if let Err(put) = self.put_any(front, value, ANSWERS, &mut Answering(stamps)) {
-            self.reply_slowly(call, value.payload, put);
+            self.reply_later(call, value.payload, put);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn reply_slowly(&self, call: CallNumber, value: &dyn Payload, put: Put) {
+    fn reply_slowly<T: Content>(&self, call: CallNumber, value: &T, put: Put) {
+        self.reply_later(call, value, put);
+    }
+
+    #[cold]
+    fn reply_later(&self, call: CallNumber, value: &dyn Payload, put: Put) {
         let refused = || self.fail(call, FailCode::Overloaded, TOO_MUCH_PENDING);
         let put = match put {
             Put::Full if !self.core.admits_reply(value.bytes_likely()) => return refused(),

@@ -7,66 +7,22 @@
 //! left no trace.
 
 use super::front::{Front, Words};
-use super::{Fault, Session, broken};
-use crate::error::{CallError, Lost, Why};
+use super::put::{NoMemory, Put, bad_length, bad_value, lost_progress};
+use super::{Session, broken};
+use crate::error::Why;
 use crate::sample::Stamps;
 use crate::wire::{AnyContent, Content, Output, Payload, WireError};
 use rustix::io::Errno;
 use upbeat_core::bill::way::Point;
 use upbeat_core::frame::{Head, Placed};
 use upbeat_core::limits::{
-    CALLS_PER_SESSION_MAX, CONTROL_SLOTS, IN_RING_BYTES_MAX, IN_STREAMED_RING_BYTES_MAX,
-    MESSAGE_BYTES_MAX, SHORT_BYTES, SLOT_BYTES,
+    CONTROL_SLOTS, IN_RING_BYTES_MAX, IN_STREAMED_RING_BYTES_MAX, MESSAGE_BYTES_MAX, SHORT_BYTES,
+    SLOT_BYTES,
 };
 use upbeat_core::session::{Lack, Room, Use};
 use upbeat_core::stream::{Permission, Wish};
 use upbeat_memory::ring::{Claim, Refused, span_of};
 use upbeat_transport::carrier::BellFault;
-
-/// Why a message was not sent.
-#[derive(Debug)]
-pub(crate) enum Put {
-    /// There is no room now.
-    Full,
-    /// It may not go before room was asked for, for so many bytes.
-    Ask(usize),
-    /// As many calls are open as may be.
-    Numbers,
-    /// The value cannot be carried.
-    Value(Box<WireError>),
-    /// It is longer than messages may be.
-    TooLarge(usize),
-    /// There is no memory for it.
-    Memory(Box<NoMemory>),
-    /// The session has ended, or ends with this.
-    Ended(Fault),
-}
-
-/// What there was no memory for.
-#[derive(Debug)]
-pub(crate) struct NoMemory {
-    pub(super) bytes: usize,
-    /// What the system says.
-    pub(super) text: Box<str>,
-}
-
-// It is what each message is written with, and goes in registers.
-const _: () = assert!(size_of::<Result<(), Put>>() <= 16);
-
-impl Put {
-    /// The error of a message that does not wait; `end` ends the session.
-    #[cold]
-    pub(crate) fn into_error(self, end: impl FnOnce(Fault) -> Lost) -> CallError {
-        match self {
-            Put::Full | Put::Ask(_) => CallError::Full,
-            Put::Numbers => CallError::TooManyCalls { most: CALLS_PER_SESSION_MAX },
-            Put::Value(error) => CallError::Value { text: error.to_string().into() },
-            Put::TooLarge(bytes) => CallError::TooLarge { bytes, most: MESSAGE_BYTES_MAX },
-            Put::Memory(none) => CallError::NoMemory { bytes: none.bytes, text: none.text },
-            Put::Ended(why) => CallError::at_loss(false, end(why)),
-        }
-    }
-}
 
 /// How messages of a kind are carried.
 #[derive(Clone, Copy)]
@@ -114,22 +70,6 @@ pub(super) fn encoded(value: &dyn Payload) -> Result<Vec<u8>, Put> {
         let text = "the allocator has none".into();
         Put::Memory(Box::new(NoMemory { bytes, text }))
     })
-}
-
-#[cold]
-fn bad_value(error: WireError) -> Put {
-    Put::Value(Box::new(error))
-}
-
-#[cold]
-fn bad_length(said: usize, is: usize) -> Put {
-    let text = format!("it took {said} bytes when it was counted and {is} when it was written");
-    bad_value(WireError::Serde { text })
-}
-
-#[cold]
-fn lost_progress(now: u64, known: u64, out: u64) -> Put {
-    Put::Ended(broken(&format_args!("its progress went from {known} to {now} of {out} slots")))
 }
 
 /// Bytes that a value takes in a message.
@@ -192,12 +132,26 @@ impl Session {
             {
                 return done;
             }
-            return self.put_longer(front, AnyContent::of(value), likely, domain, stamps);
+            return self.put_long(front, value, likely, domain, stamps);
         }
         match self.put_in_slots(front, value, 1, domain, stamps)? {
             Ok(()) => Ok(()),
-            Err(len) => self.put_longer(front, AnyContent::of(value), len, domain, stamps),
+            Err(len) => self.put_long(front, value, len, domain, stamps),
         }
+    }
+
+    /// Writes a message that does not fit a slot. What is called from here does not depend on the type, and is
+    /// compiled once; this function alone is compiled for each type, so that the common way passes one pointer.
+    #[inline(never)]
+    fn put_long<T: Content>(
+        &self,
+        front: Front,
+        value: &T,
+        likely: usize,
+        domain: Domain,
+        stamps: &mut impl Stamps,
+    ) -> Result<(), Put> {
+        self.put_longer(front, AnyContent::of(value), likely, domain, stamps)
     }
 
     /// The same for a value of any type.
@@ -229,7 +183,6 @@ impl Session {
         domain: Domain,
         stamps: &mut impl Stamps,
     ) -> Option<Result<(), Put>> {
-        let any = AnyContent::of(value);
         let in_slots = front.extensions.bytes() + bytes;
         if T::IN_PLACE || !self.may_lie_in_ring(in_slots) || domain.usage == Use::Granted {
             return None;
@@ -242,11 +195,11 @@ impl Session {
             Ok(Ok(())) if domain.asks => self.core.outbound().went_in_ring(bytes),
             Ok(Ok(())) => {}
             Err(Put::Full) if domain.usage == Use::Replies => {
-                return Some(self.put_in_buffer(front, any, bytes, domain, stamps));
+                return Some(self.put_in_buffer(front, value, bytes, domain, stamps));
             }
             // The lane has no ring for it, and gets none.
             Err(Put::TooLarge(_)) => {
-                return Some(self.put_in_buffer(front, any, bytes, domain, stamps));
+                return Some(self.put_in_buffer(front, value, bytes, domain, stamps));
             }
             Err(put) => return Some(Err(put)),
             Ok(Err(_)) => return None,
@@ -267,12 +220,12 @@ impl Session {
     fn put_in_buffer(
         &self,
         front: Front,
-        value: AnyContent<'_>,
+        value: &dyn Payload,
         bytes: usize,
         domain: Domain,
         stamps: &mut dyn Stamps,
     ) -> Result<(), Put> {
-        let placed = self.put_placed(front, value.payload, bytes, domain, stamps)?;
+        let placed = self.put_placed(front, value, bytes, domain, stamps)?;
         placed.map_err(|again| bad_length(bytes, again))
     }
 
