@@ -1,6 +1,7 @@
 //! The list of checks. Each is a pure function of the tree, in a file of its own with its tests.
 
 mod architecture;
+mod conflicts;
 mod crate_floors;
 mod dead_files;
 mod headers;
@@ -63,6 +64,11 @@ pub(crate) const CHECKS: &[Check] = &[
         name: "headers",
         about: "every module file begins with a `//!` comment",
         run: headers::check,
+    },
+    Check {
+        name: "conflicts",
+        about: "no file has the marks of a merge that was not settled",
+        run: conflicts::check,
     },
     Check {
         name: "architecture",
