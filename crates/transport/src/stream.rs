@@ -215,18 +215,18 @@ impl Stream {
     /// Returns whether that can be, as between hosts.
     pub(crate) fn watch(&self, until: u64) -> bool {
         let mut clock = self.clock.borrow_mut();
-        clock.iter_mut().for_each(|clock| clock.writings.watch(until));
+        clock.iter_mut().for_each(|clock| clock.stamped().writings.watch(until));
         clock.is_some()
     }
 
     /// When the message was written that ends before this slot of our lane, if it was and somebody has watched it.
     pub(crate) fn writing(&self, until: u64) -> Option<Writing> {
-        self.clock.borrow_mut().as_mut()?.writings.take(until)
+        self.clock.borrow_mut().as_mut()?.stamped.as_mut()?.writings.take(until)
     }
 
     /// When the message in this slot of the peer's lane was read, if that was stamped.
     pub(crate) fn reading(&self, slot: u64) -> Option<Reading> {
-        self.clock.borrow().as_ref()?.readings.of(slot)
+        self.clock.borrow().as_ref()?.stamped.as_ref()?.readings.of(slot)
     }
 
     /// Whether there is no connection, and the session waits for another.
@@ -285,7 +285,7 @@ impl Stream {
         self.push(lanes, Why::Rest);
         self.outgoing.borrow_mut().shrink();
         self.incoming.borrow_mut().shrink(0);
-        self.clock.borrow_mut().iter_mut().for_each(|clock| clock.readings.forget());
+        self.clock.borrow_mut().iter_mut().for_each(PeerClock::cool);
     }
 
     /// Ships a segment ahead of the frame that will name it.

@@ -13,6 +13,7 @@
 use super::Chunk;
 use crate::frame::{Kind, Placed};
 use crate::limits::{CHUNK_BYTES_MAX, DEFERRED_BYTES_MAX, SLOT_BYTES};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 const KIND_SHIFT: u32 = 8;
@@ -44,6 +45,16 @@ pub struct Load {
 /// write what is [due](Backlog::due) into the lane again. Call [`Backlog::again`] when the connection is gone.
 #[derive(Debug)]
 pub struct Backlog<F> {
+    /// None while nothing is deferred, so that an idle session keeps no memory for it.
+    queues: Option<Box<Queues<F>>>,
+    /// Up to here frames are shipped where they stand, over whatever connection.
+    decided: u64,
+    /// Whether the last message was deferred: its stamps follow it.
+    last_deferred: bool,
+}
+
+#[derive(Debug)]
+struct Queues<F> {
     line: VecDeque<Deferred<F>>,
     /// Bytes of slots that the frames of the line took.
     bytes: usize,
@@ -51,10 +62,6 @@ pub struct Backlog<F> {
     done: u32,
     /// Frames that were written into the lane again and have not been shipped since.
     back: VecDeque<Back>,
-    /// Up to here frames are shipped where they stand, over whatever connection.
-    decided: u64,
-    /// Whether the last message was deferred: its stamps follow it.
-    last_deferred: bool,
 }
 
 #[derive(Debug)]
@@ -76,14 +83,35 @@ struct Back {
 
 impl<F> Default for Backlog<F> {
     fn default() -> Backlog<F> {
-        Backlog {
-            line: VecDeque::new(),
-            bytes: 0,
-            done: 0,
-            back: VecDeque::new(),
-            decided: 0,
-            last_deferred: false,
-        }
+        Backlog { queues: None, decided: 0, last_deferred: false }
+    }
+}
+
+impl<F> Default for Queues<F> {
+    fn default() -> Queues<F> {
+        Queues { line: VecDeque::new(), bytes: 0, done: 0, back: VecDeque::new() }
+    }
+}
+
+impl<F> Queues<F> {
+    fn chunk(&self) -> Option<Chunk> {
+        let Placed { slab, index, len } = self.line.front()?.placed?;
+        let left = len.saturating_sub(self.done);
+        let bytes = left.min(CHUNK_BYTES_MAX as u32);
+        let chunk = Chunk { slab, index: index.into(), at: self.done, bytes, whole: len };
+        (left != 0).then_some(chunk)
+    }
+
+    /// Whether all of the first frame's payload was shipped.
+    fn is_due(&self) -> bool {
+        !self.line.is_empty() && self.chunk().is_none()
+    }
+
+    /// Whether the call of this number is deferred, or was written into the lane again and not shipped.
+    fn has_call(&self, call: u64) -> bool {
+        let calls = self.line.iter().map(|each| each.call);
+        let mut calls = calls.chain(self.back.iter().map(|back| back.call));
+        calls.any(|each| each == Some(call))
     }
 }
 
@@ -98,7 +126,7 @@ impl<F> Backlog<F> {
         placed: Option<Placed>,
         load: impl FnOnce() -> Load,
     ) -> Turn {
-        if self.line.is_empty() && self.back.is_empty() && placed.is_none() {
+        if self.queues.is_none() && placed.is_none() {
             self.decided = self.decided.max(position + 1);
             self.last_deferred = false;
             return Turn::Now;
@@ -118,16 +146,18 @@ impl<F> Backlog<F> {
         if position < self.decided {
             return Turn::Now;
         }
-        if let Some(back) = self.back.pop_front_if(|back| back.position == position) {
+        if let Some(whole) = self.take_back(position) {
             self.decided = position + 1;
-            return if back.whole { Turn::Bare } else { Turn::Now };
+            return if whole { Turn::Bare } else { Turn::Now };
         }
-        let stands = self.line.is_empty() && self.back.is_empty();
+        let stands = self.queues.is_none();
+        let (bytes, is_due) =
+            self.queues.as_ref().map_or((0, false), |queues| (queues.bytes, queues.is_due()));
         let is_long =
             placed.is_some_and(|placed| load.busy || placed.len as usize > CHUNK_BYTES_MAX);
         let turn = if self.passes(words, placed) || stands && !is_long {
             Turn::Now
-        } else if self.bytes < DEFERRED_BYTES_MAX || load.all_read && self.is_due() {
+        } else if bytes < DEFERRED_BYTES_MAX || load.all_read && is_due {
             Turn::Later
         } else {
             return Turn::Blocked;
@@ -139,14 +169,22 @@ impl<F> Backlog<F> {
         turn
     }
 
+    /// Takes out the frame that was written again at this position: whether its payload was shipped.
+    fn take_back(&mut self, position: u64) -> Option<bool> {
+        let queues = self.queues.as_mut()?;
+        let back = queues.back.pop_front_if(|back| back.position == position)?;
+        if queues.line.is_empty() && queues.back.is_empty() {
+            self.queues = None;
+        }
+        Some(back.whole)
+    }
+
     /// Whether a frame passes those that are deferred.
     fn passes(&self, words: [u64; 3], placed: Option<Placed>) -> bool {
         match kind_of(words) {
             Some(Kind::Reply | Kind::Failed) => placed.is_none(),
             Some(Kind::Cancel) => {
-                let calls = self.line.iter().map(|each| each.call);
-                let mut calls = calls.chain(self.back.iter().map(|back| back.call));
-                !calls.any(|call| call == Some(words[1]))
+                !self.queues.as_ref().is_some_and(|queues| queues.has_call(words[1]))
             }
             Some(Kind::Nack | Kind::Grant | Kind::Extend | Kind::Extended) => true,
             // They are about the lane, and what names a slab stands behind its frame.
@@ -170,52 +208,51 @@ impl<F> Backlog<F> {
         let begins = matches!(kind_of(words), Some(Kind::Call | Kind::Operation));
         let call = begins.then_some(words[1]);
         let bytes = (words[0] >> SPAN_SHIFT & 0xffff) as usize * SLOT_BYTES;
-        self.bytes += bytes;
-        self.line.push_back(Deferred { call, placed, bytes, frame });
+        let queues = self.queues.get_or_insert_default();
+        queues.bytes += bytes;
+        queues.line.push_back(Deferred { call, placed, bytes, frame });
     }
 
     /// Whether no frame is deferred.
     pub fn is_empty(&self) -> bool {
-        self.line.is_empty()
+        self.queues.as_ref().is_none_or(|queues| queues.line.is_empty())
     }
 
     /// Returns the bytes that are shipped next of the first frame's payload: then call [`Backlog::shipped`].
     pub fn chunk(&self) -> Option<Chunk> {
-        let Placed { slab, index, len } = self.line.front()?.placed?;
-        let left = len.saturating_sub(self.done);
-        let bytes = left.min(CHUNK_BYTES_MAX as u32);
-        let chunk = Chunk { slab, index: index.into(), at: self.done, bytes, whole: len };
-        (left != 0).then_some(chunk)
+        self.queues.as_ref()?.chunk()
     }
 
     /// So many bytes of the first frame's payload are shipped.
     pub fn shipped(&mut self, bytes: u32) {
-        self.done += bytes;
-    }
-
-    fn is_due(&self) -> bool {
-        !self.line.is_empty() && self.chunk().is_none()
+        if let Some(queues) = &mut self.queues {
+            queues.done += bytes;
+        }
     }
 
     /// Returns the first frame, if all of its payload was shipped: write it into the lane again, and call
     /// [`Backlog::written`].
     pub fn due(&self) -> Option<&F> {
-        self.line.front().filter(|_| self.is_due()).map(|first| &first.frame)
+        let queues = self.queues.as_ref().filter(|queues| queues.is_due())?;
+        queues.line.front().map(|first| &first.frame)
     }
 
     /// The frame that was due stands in the lane again, at this position.
     pub fn written(&mut self, position: u64) {
-        let Some(Deferred { call, bytes, .. }) = self.line.pop_front() else { return };
-        self.bytes -= bytes;
-        self.done = 0;
-        self.back.push_back(Back { position, call, whole: true });
+        let Some(queues) = &mut self.queues else { return };
+        let Some(Deferred { call, bytes, .. }) = queues.line.pop_front() else { return };
+        queues.bytes -= bytes;
+        queues.done = 0;
+        queues.back.push_back(Back { position, call, whole: true });
     }
 
     /// The connection is gone, and bytes of payloads with it. The lane is shipped again from where the peer has got
     /// it, with all bytes of buffers that its frames name.
     pub fn again(&mut self) {
-        self.done = 0;
-        self.back.iter_mut().for_each(|back| back.whole = false);
+        if let Some(queues) = &mut self.queues {
+            queues.done = 0;
+            queues.back.iter_mut().for_each(|back| back.whole = false);
+        }
     }
 }
 

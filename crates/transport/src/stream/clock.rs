@@ -4,7 +4,7 @@
 //! answer to one that came. Invariant: the counter is read for these records, and for the writes and reads of sampled
 //! messages, alone.
 
-use super::stamps::{Readings, Writings};
+use super::stamps::Stamped;
 use upbeat_core::bill::clock::{Clock, Offset, Timestamps};
 use upbeat_core::stream::write_clock;
 use upbeat_memory::ticks::ticks;
@@ -16,15 +16,13 @@ pub(super) struct PeerClock {
     due: bool,
     /// The peer is asked for the same.
     asks: bool,
-    /// The messages of ours and the peer's of which something is known.
-    pub(super) writings: Writings,
-    pub(super) readings: Readings,
+    /// None before a message is sampled, so that an idle session keeps no memory for it.
+    pub(super) stamped: Option<Box<Stamped>>,
 }
 
 impl PeerClock {
     pub(super) fn new(clock: Clock, due: bool) -> PeerClock {
-        let (writings, readings) = (Writings::default(), Readings::default());
-        PeerClock { clock, due, asks: false, writings, readings }
+        PeerClock { clock, due, asks: false, stamped: None }
     }
 
     pub(super) fn offset(&self) -> Option<Offset> {
@@ -34,7 +32,16 @@ impl PeerClock {
     pub(super) fn ask(&mut self) {
         (self.due, self.asks) = (true, true);
         // What is sampled has an answer.
-        self.readings.expect();
+        self.stamped().readings.expect();
+    }
+
+    pub(super) fn stamped(&mut self) -> &mut Stamped {
+        self.stamped.get_or_insert_default()
+    }
+
+    /// Nothing has come for a while: gives back the memory of stamps, unless a message of ours is to be written.
+    pub(super) fn cool(&mut self) {
+        self.stamped.take_if(|stamped| stamped.writings.is_empty());
     }
 
     pub(super) fn is_due(&self) -> bool {
@@ -46,7 +53,7 @@ impl PeerClock {
         self.clock.heard(said, ticks());
         self.due |= asks;
         if asks {
-            self.readings.expect();
+            self.stamped().readings.expect();
         }
     }
 

@@ -171,7 +171,7 @@ impl Incoming {
             if self.has_ended() {
                 return came;
             }
-            let began = clock.as_ref().and_then(|clock| clock.readings.begin());
+            let began = clock.as_ref().and_then(|clock| clock.stamped.as_ref()?.readings.begin());
             match self.read(pipe) {
                 Ok(Read::Nothing) => return came,
                 Ok(Read::End) => self.ending.cut(None),
@@ -181,7 +181,7 @@ impl Incoming {
                         self.ending.fail(BellFault::Rule(rule));
                     }
                     if let (Some(began), Some(clock)) = (began, &mut *clock) {
-                        clock.readings.end(began, from..mirror.received());
+                        clock.stamped().readings.end(began, from..mirror.received());
                     }
                     if self.filling.is_some() {
                         self.at_once = READ_BYTES_MIN;

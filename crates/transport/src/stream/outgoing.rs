@@ -174,12 +174,13 @@ impl Outgoing {
             let then =
                 then.map(|bulk| Span { region: &bulk.region, at: bulk.at, bytes: bulk.left });
             let whole = first.len() + then.map_or(0, |then| then.bytes);
-            let mut write = clock.as_ref().and_then(|clock| clock.writings.begin());
+            let stamped = clock.as_ref().and_then(|clock| clock.stamped.as_ref());
+            let mut write = stamped.and_then(|stamped| stamped.writings.begin());
             let encrypting = write.as_mut().map(|write| &mut write.encrypting);
             let sent = pipe.send_timed(first, then, encrypting);
             if let (Some(write), Some(clock)) = (&write, &mut *clock) {
                 let has_all_gone = sent == Ok(whole);
-                clock.writings.end(write, has_all_gone.then(|| mirror.shipped()));
+                clock.stamped().writings.end(write, has_all_gone.then(|| mirror.shipped()));
             }
             match sent {
                 Ok(bytes) => {

@@ -15,6 +15,13 @@ const WRITINGS_MAX: usize = 16;
 /// of a run of samples, and of some messages in between.
 const READINGS: usize = 64;
 
+/// The messages of ours and of the peer of which something is known.
+#[derive(Default)]
+pub(super) struct Stamped {
+    pub(super) writings: Writings,
+    pub(super) readings: Readings,
+}
+
 /// The writing of messages of ours that somebody watches.
 #[derive(Default)]
 pub(super) struct Writings(VecDeque<Watched>);
@@ -31,6 +38,10 @@ struct Watched {
 }
 
 impl Writings {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Watches the message before this slot, which was not shipped yet. Beyond the most the oldest is forgotten.
     pub(super) fn watch(&mut self, until: u64) {
         self.0.reserve_exact(WRITINGS_MAX - self.0.len());
@@ -107,11 +118,6 @@ impl Readings {
     pub(super) fn of(&self, slot: u64) -> Option<Reading> {
         let read = self.last.iter().find(|(slots, _)| slots.contains(&slot));
         read.map(|(_, reading)| *reading)
-    }
-
-    /// Nothing has come for a while: gives back the memory.
-    pub(super) fn forget(&mut self) {
-        *self = Readings::default();
     }
 }
 
