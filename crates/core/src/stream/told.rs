@@ -8,6 +8,7 @@
 use super::Progress;
 use crate::limits::SLABS_MAX;
 use crate::mutant::{Mutant, mutated};
+use alloc::vec::Vec;
 
 /// Words of a lane's header, besides those of returned buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +26,8 @@ pub struct Words {
 #[derive(Debug, Default)]
 pub struct Told {
     words: Words,
-    returned: [u64; SLABS_MAX],
+    /// Words of returned buffers by their slabs; those behind them are 0. A session without slabs has none.
+    returned: Vec<u64>,
     /// Whether the peer may know anything else.
     stale: bool,
 }
@@ -38,12 +40,18 @@ impl Told {
     }
 
     /// Returns the word of returns of a slab as it was shown last.
-    ///
-    /// # Panics
-    /// When there are no more than `slab` slabs.
     #[inline]
-    pub const fn returned(&self, slab: usize) -> u64 {
-        self.returned[slab]
+    pub fn returned(&self, slab: usize) -> u64 {
+        self.returned.get(slab).copied().unwrap_or(0)
+    }
+
+    fn set_returned(&mut self, slab: usize, word: u64) {
+        if word != 0 && slab >= self.returned.len() {
+            self.returned.resize(slab + 1, 0);
+        }
+        if let Some(shown) = self.returned.get_mut(slab) {
+            *shown = word;
+        }
     }
 
     /// Returns whether everything is to be shown at once.
@@ -76,7 +84,7 @@ impl Told {
             if word == 0 && again && mutated(Mutant::AgainNonzero) {
                 continue;
             }
-            self.returned[slab] = word;
+            self.set_returned(slab, word);
             progress.give_back(slab, word);
         }
         (self.words, self.stale) = (now, false);
@@ -95,7 +103,7 @@ mod tests {
         let progress = told.show(now, 1 << 4, |slab| slab as u64);
         assert_eq!((progress.taken, progress.accepted, progress.wants_room), (Some(3), None, true));
         assert!(progress.returned().eq([(4, 4)]));
-        assert_eq!((told.words(), told.returned(4)), (now, 4));
+        assert_eq!((told.words(), told.returned(4), told.returned(3)), (now, 4, 0));
         let progress = told.show(Words { accepted: 1, ..now }, 0, |_| 0);
         assert_eq!((progress.taken, progress.accepted, progress.wants_room), (None, Some(1), true));
         assert_eq!(progress.returned().count(), 0);
