@@ -50,7 +50,7 @@ pub use self::told::{Told, Words};
 
 use crate::bill::clock::Timestamps;
 use crate::fault::Rule;
-use crate::frame::Kind;
+use crate::frame::{Kind, Placed};
 use crate::hello::{Parsed, Segment};
 use crate::limits::{
     CHUNK_BYTES_MAX, HEAD_BYTES, HELLO_BYTES_MAX, IN_RING_BYTES_MAX, MESSAGE_BYTES_MAX, SLABS_MAX,
@@ -137,6 +137,17 @@ pub struct Chunk {
     pub bytes: u32,
     /// Bytes of the whole payload.
     pub whole: u32,
+}
+
+impl Chunk {
+    /// Returns the next chunk of a payload of which the first `done` bytes were shipped. None if that was all of it.
+    pub fn next(placed: Placed, done: u32) -> Option<Chunk> {
+        let Placed { slab, index, len } = placed;
+        let left = len.saturating_sub(done);
+        let bytes = left.min(CHUNK_BYTES_MAX as u32);
+        let chunk = Chunk { slab, index: index.into(), at: done, bytes, whole: len };
+        (left != 0).then_some(chunk)
+    }
 }
 
 /// Words of a lane's header that have changed.

@@ -95,11 +95,7 @@ impl<F> Default for Queues<F> {
 
 impl<F> Queues<F> {
     fn chunk(&self) -> Option<Chunk> {
-        let Placed { slab, index, len } = self.line.front()?.placed?;
-        let left = len.saturating_sub(self.done);
-        let bytes = left.min(CHUNK_BYTES_MAX as u32);
-        let chunk = Chunk { slab, index: index.into(), at: self.done, bytes, whole: len };
-        (left != 0).then_some(chunk)
+        Chunk::next(self.line.front()?.placed?, self.done)
     }
 
     /// Whether all of the first frame's payload was shipped.
@@ -213,8 +209,8 @@ impl<F> Backlog<F> {
         queues.line.push_back(Deferred { call, placed, bytes, frame });
     }
 
-    /// Whether no frame is deferred.
-    pub fn is_empty(&self) -> bool {
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
         self.queues.as_ref().is_none_or(|queues| queues.line.is_empty())
     }
 

@@ -5,7 +5,7 @@
 
 use super::Outgoing;
 use upbeat_core::frame::{Kind, Placed};
-use upbeat_core::limits::{CHUNK_BYTES_MAX, CONTROL_SLOTS};
+use upbeat_core::limits::CONTROL_SLOTS;
 use upbeat_core::stream::{self, Chunk};
 use upbeat_memory::lane::{Lanes, Mirror};
 use upbeat_memory::region::Region;
@@ -27,6 +27,7 @@ pub(super) struct Bulk {
 }
 
 /// A buffer whose frame comes next.
+#[derive(Clone, Copy)]
 pub(super) struct Lent {
     pub(super) placed: Placed,
     pub(super) done: u32,
@@ -41,15 +42,12 @@ pub(super) struct Frame {
 impl Outgoing {
     /// Encodes the next chunk of the buffer that the next frame names, if there is one.
     pub(super) fn chunk(&mut self) -> bool {
-        let Some(Lent { placed, done }) = &self.lent else { return false };
-        let (Placed { slab, index, len }, done) = (*placed, *done);
-        let left = len.saturating_sub(done);
-        let (index, bytes) = (index.into(), left.min(CHUNK_BYTES_MAX as u32));
-        if left == 0 || !self.encode_chunk(Chunk { slab, index, at: done, bytes, whole: len }) {
+        let Some(Lent { placed, done }) = self.lent else { return false };
+        let Some(chunk) = Chunk::next(placed, done) else { return false };
+        if !self.encode_chunk(chunk) {
             return false;
         }
-        self.lent =
-            Some(Lent { placed: Placed { slab, index: index as u16, len }, done: done + bytes });
+        self.lent = Some(Lent { placed, done: done + chunk.bytes });
         true
     }
 
