@@ -307,7 +307,7 @@ impl Taken {
                 }
                 _ => stamp(point),
             };
-            // What was not stamped took no time.
+            // A point without a stamp gets the stamp before it: its phase took no time.
             last = taken.map_or(last, |taken| last.max(taken));
             *place = last;
         }

@@ -53,7 +53,7 @@ pub struct Phase {
 /// The most points that a way has; each has a bit in a word.
 pub const POINTS_MAX: usize = 32;
 
-/// Pairs end at one of the first points, so many, of which the manner is a byte.
+/// A pair ends at one of this many first points: the manner of a pair is one byte.
 pub const PAIR_POINTS_MAX: usize = 28;
 
 /// The way of a primitive's messages.

@@ -390,7 +390,7 @@ fn padding_stays_in_the_ring() {
 #[test]
 fn a_frame_behind_padding_is_found_in_the_middle_of_the_ring() {
     let (writer, _, region) = ring(4);
-    // Who ships a lane of its own may write into it.
+    // A stream reads its own lane, to ship it, through a writable region; only a peer's lane is read-only.
     let reader = Reader::new(region, 0);
     for frame in 0..10 {
         writer.claim(1, 0, || reader.taken()).unwrap().commit([KIND, frame, 0], 0);

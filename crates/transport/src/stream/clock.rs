@@ -31,7 +31,7 @@ impl PeerClock {
 
     pub(super) fn ask(&mut self) {
         (self.due, self.asks) = (true, true);
-        // What is sampled has an answer.
+        // The peer will answer the sampled message, and this side stamps the read of that answer.
         self.stamped().readings.expect();
     }
 

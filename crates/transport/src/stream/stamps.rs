@@ -102,7 +102,7 @@ impl Readings {
         (self.left != 0).then(ticks)
     }
 
-    /// What a read has brought was taken in: messages in these slots.
+    /// A read has ended: this side has taken the messages in these slots into the lane.
     pub(super) fn end(&mut self, began: u64, slots: Range<u64>) {
         self.left = self.left.saturating_sub(1);
         if slots.is_empty() {

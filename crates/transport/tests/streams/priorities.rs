@@ -45,7 +45,7 @@ fn passes(kind: Kind, most: usize) {
     let call = |index| CallNumber::new(index, 1);
     let placed = Placed { slab: 0, index: 0, len: PAYLOAD_BYTES as u32 };
     write(&near, Head::call(1, call(7), 8).with_flags(Flags::PLACED), Some(placed));
-    // Nobody reads: the sockets take what they hold.
+    // The far side does not read, so that both sockets fill.
     (0..50).for_each(|_| _ = near.pump());
     assert!(near.has_output(), "the payload fills the connection");
     write(&near, Head::oneway(1, 0), None);

@@ -30,7 +30,7 @@ pub(crate) enum Put {
 #[derive(Debug)]
 pub(crate) struct NoMemory {
     pub(super) bytes: usize,
-    /// What the system says.
+    /// The system's error, or which allocator had no memory.
     pub(super) text: Box<str>,
 }
 

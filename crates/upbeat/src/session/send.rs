@@ -46,7 +46,7 @@ impl Session {
         Ok(())
     }
 
-    /// The same where room was granted for it, or where it has to be found out whether it may go.
+    /// Sends a request for which the peer granted room, or asks the session's flow control whether the request may go.
     #[cold]
     #[inline(never)]
     fn request_carefully<T: Content>(
@@ -104,7 +104,7 @@ impl Session {
         }
     }
 
-    /// The same for a value of any type, where a call takes long enough that this does not count.
+    /// Answers a call with a value of any type. For tasks: their calls take far longer than this dynamic dispatch.
     pub(crate) fn reply_any(
         &self,
         call: CallNumber,
