@@ -377,7 +377,7 @@ impl Head {
     /// Whether the payload of the frame of these words may lie in a buffer.
     #[inline]
     pub const fn may_be_placed(words: &[u64; 3]) -> bool {
-        match Kind::from_byte((words[0] >> KIND_SHIFT) as u8) {
+        match Head::kind_in(words) {
             Some(kind) => kind.shape().flags.has(Flags::PLACED),
             None => false,
         }
@@ -401,6 +401,12 @@ impl Head {
         } else {
             ([words[0], words[1], third], 0)
         }
+    }
+
+    /// The kind that stands in a head's words, if there is one.
+    #[inline]
+    pub const fn kind_in(words: &[u64; 3]) -> Option<Kind> {
+        Kind::from_byte((words[0] >> KIND_SHIFT) as u8)
     }
 
     /// The length that stands in a head's words.

@@ -11,13 +11,10 @@
 //! more than [`DEFERRED_BYTES_MAX`] and a few frames are kept.
 
 use super::Chunk;
-use crate::frame::{Kind, Placed};
+use crate::frame::{Head, Kind, Placed, slots};
 use crate::limits::{CHUNK_BYTES_MAX, DEFERRED_BYTES_MAX, SLOT_BYTES};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-
-const KIND_SHIFT: u32 = 8;
-const SPAN_SHIFT: u32 = 16;
 
 /// When the next frame of the lane is shipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +155,7 @@ impl<F> Backlog<F> {
         } else {
             return Turn::Blocked;
         };
-        if kind_of(words) != Some(Kind::Stamps) {
+        if Head::kind_in(&words) != Some(Kind::Stamps) {
             self.last_deferred = turn == Turn::Later;
         }
         self.decided = position + 1;
@@ -177,7 +174,7 @@ impl<F> Backlog<F> {
 
     /// Whether a frame passes those that are deferred.
     fn passes(&self, words: [u64; 3], placed: Option<Placed>) -> bool {
-        match kind_of(words) {
+        match Head::kind_in(&words) {
             Some(Kind::Reply | Kind::Failed) => placed.is_none(),
             Some(Kind::Cancel) => {
                 !self.queues.as_ref().is_some_and(|queues| queues.has_call(words[1]))
@@ -201,9 +198,9 @@ impl<F> Backlog<F> {
 
     /// Keeps a frame whose turn is [later](Turn::Later). Padding takes its place in the lane.
     pub fn defer(&mut self, words: [u64; 3], placed: Option<Placed>, frame: F) {
-        let begins = matches!(kind_of(words), Some(Kind::Call | Kind::Operation));
+        let begins = matches!(Head::kind_in(&words), Some(Kind::Call | Kind::Operation));
         let call = begins.then_some(words[1]);
-        let bytes = (words[0] >> SPAN_SHIFT & 0xffff) as usize * SLOT_BYTES;
+        let bytes = slots(Head::len_in(&words)) as usize * SLOT_BYTES;
         let queues = self.queues.get_or_insert_default();
         queues.bytes += bytes;
         queues.line.push_back(Deferred { call, placed, bytes, frame });
@@ -250,10 +247,6 @@ impl<F> Backlog<F> {
             queues.back.iter_mut().for_each(|back| back.whole = false);
         }
     }
-}
-
-fn kind_of(words: [u64; 3]) -> Option<Kind> {
-    Kind::from_byte((words[0] >> KIND_SHIFT) as u8)
 }
 
 #[cfg(test)]

@@ -294,7 +294,7 @@ impl Outgoing {
     /// Encodes a frame, and passes it.
     fn frame(&mut self, words: [u64; 3], mirror: &Mirror) {
         let mut goes_on = None;
-        match Kind::from_byte((words[0] >> 8) as u8) {
+        match Head::kind_in(&words) {
             Some(Kind::Switch) => {
                 goes_on = self.named((words[1] >> 32) as u32, mirror);
             }

@@ -1,29 +1,24 @@
 use super::*;
-use crate::frame::{CallNumber, Flags, Head};
+use crate::frame::{CallNumber, Flags};
 use alloc::vec::Vec;
 
 const LONG: Placed = Placed { slab: 1, index: 2, len: 3 * CHUNK_BYTES_MAX as u32 + 5 };
 const SHORT: Placed = Placed { slab: 1, index: 3, len: 20_000 };
 
-fn at(head: Head) -> [u64; 3] {
-    let words = head.words();
-    [words[0] | 1 << SPAN_SHIFT, words[1], words[2]]
-}
-
 fn oneway() -> [u64; 3] {
-    at(Head::oneway(1, 0))
+    Head::oneway(1, 0).words()
 }
 
 fn call(index: u32) -> [u64; 3] {
-    at(Head::call(1, CallNumber::new(index, 1), 0))
+    Head::call(1, CallNumber::new(index, 1), 0).words()
 }
 
 fn reply(index: u32) -> [u64; 3] {
-    at(Head::reply(CallNumber::new(index, 1), 0))
+    Head::reply(CallNumber::new(index, 1), 0).words()
 }
 
 fn cancel(index: u32) -> [u64; 3] {
-    at(Head::cancel(CallNumber::new(index, 1)))
+    Head::cancel(CallNumber::new(index, 1)).words()
 }
 
 fn calm() -> Load {
@@ -48,25 +43,30 @@ fn answers_pass_a_long_payload_and_requests_do_not() {
     let number = CallNumber::new(1, 1);
     let passing = [
         reply(1),
-        at(Head::failed(number, 8)),
+        Head::failed(number, 8).words(),
         cancel(1),
-        at(Head::nack(3)),
-        at(Head::grant(3)),
-        at(Head::extend(number)),
-        at(Head::extended(number)),
-        at(Head::slab(3)),
-        at(Head::retire(3)),
-        at(Head::switch(1)),
+        Head::nack(3).words(),
+        Head::grant(3).words(),
+        Head::extend(number).words(),
+        Head::extended(number).words(),
+        Head::slab(3).words(),
+        Head::retire(3).words(),
+        Head::switch(1).words(),
     ];
     for (position, words) in passing.into_iter().enumerate() {
         let turn = backlog.turn(position as u64 + 1, words, None, calm);
-        assert_eq!(turn, Turn::Now, "{:?}", kind_of(words));
+        assert_eq!(turn, Turn::Now, "{:?}", Head::kind_in(&words));
     }
-    let waiting =
-        [oneway(), call(8), at(Head::reserve()), at(Head::withdraw(3)), at(Head::goodbye())];
+    let waiting = [
+        oneway(),
+        call(8),
+        Head::reserve().words(),
+        Head::withdraw(3).words(),
+        Head::goodbye().words(),
+    ];
     for (position, words) in waiting.into_iter().enumerate() {
         let turn = backlog.turn(position as u64 + 20, words, None, calm);
-        assert_eq!(turn, Turn::Later, "{:?}", kind_of(words));
+        assert_eq!(turn, Turn::Later, "{:?}", Head::kind_in(&words));
         backlog.defer(words, None, 1);
     }
     assert_eq!(backlog.turn(40, reply(2), Some(SHORT), calm), Turn::Later, "it is long");
@@ -107,7 +107,7 @@ fn what_is_not_long_is_deferred_while_the_connection_takes_no_more() {
 
 #[test]
 fn stamps_stay_behind_their_message() {
-    let stamps = at(Head::stamps(CallNumber::NONE, 8));
+    let stamps = Head::stamps(CallNumber::NONE, 8).words();
     let mut backlog = deferred();
     assert_eq!(backlog.turn(1, reply(1), None, calm), Turn::Now);
     assert_eq!(backlog.turn(2, stamps, None, calm), Turn::Now);
@@ -226,7 +226,7 @@ fn all_frames_come_once_and_requests_in_order() {
                     let number = frames.len() as u16;
                     let len = [20_000, 300_000, 2_000_000][next(&mut random) as usize % 3];
                     let placed = Some(Placed { slab: 0, index: number, len });
-                    let words = |head: Head| at(head.with_flags(Flags::PLACED));
+                    let words = |head: Head| head.with_flags(Flags::PLACED).words();
                     frames.push(match next(&mut random) % 4 {
                         0 => (words(Head::oneway(1, 8)), placed),
                         1 => (oneway(), None),
@@ -249,7 +249,7 @@ fn all_frames_come_once_and_requests_in_order() {
         let mut sorted = came.clone();
         sorted.sort_unstable();
         assert!(sorted.into_iter().eq(0..frames.len()), "seed {seed}: {came:?}");
-        let is_request = |frame: &&usize| kind_of(frames[**frame].0) == Some(Kind::Oneway);
+        let is_request = |frame: &&usize| Head::kind_in(&frames[**frame].0) == Some(Kind::Oneway);
         assert!(came.iter().filter(is_request).is_sorted(), "seed {seed}: {came:?}");
     }
 }

@@ -4,7 +4,7 @@
 //! encoded.
 
 use super::Outgoing;
-use upbeat_core::frame::{Kind, Placed};
+use upbeat_core::frame::{Head, Kind, Placed};
 use upbeat_core::limits::CONTROL_SLOTS;
 use upbeat_core::stream::{self, Chunk};
 use upbeat_memory::lane::{Lanes, Mirror};
@@ -82,7 +82,7 @@ impl Outgoing {
     /// Writes the first deferred frame into our lane again, if its turn has come and there is room.
     pub(super) fn write_again(&mut self, lanes: &Lanes) -> bool {
         let Some(Frame { words, payload }) = self.backlog.due() else { return false };
-        let is_request = Kind::from_byte((words[0] >> 8) as u8).is_some_and(Kind::is_request);
+        let is_request = Head::kind_in(words).is_some_and(Kind::is_request);
         let keep = if is_request { CONTROL_SLOTS as u32 } else { 0 };
         match lanes.claim(span_of(payload.len()), keep) {
             Ok(mut claim) => {
