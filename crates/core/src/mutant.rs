@@ -148,6 +148,14 @@ mutants! {
     AgainUnreturned, "over another connection returned buffers are not shown again";
     AgainNonzero, "over another connection a word of returns that is 0 is not shown again";
     OnewayUncounted, "a one-way message that is finished stays counted";
+    DeferredPassed, "requests pass a request that was deferred";
+    DeferredCancelPasses, "a cancel passes its call, which was deferred";
+    DeferredEarly, "a deferred frame is written again before its payload was shipped";
+    DeferredForgotten, "frames that were deferred when a connection breaks are forgotten";
+    DeferredPartly, "over another connection a payload goes on where it was";
+    DeferredBare, "over another connection a frame that was written again goes without its payload";
+    DeferredTwice, "over another connection a frame that was written again is deferred again";
+    DeferredLast, "a deferred frame is written again before those that were deferred earlier";
 }
 
 #[cfg(feature = "mutants")]

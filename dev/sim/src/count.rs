@@ -43,6 +43,9 @@ counts! {
     passed, "senders that had lost their turns";
     waits, "senders that waited for progress";
     breaks, "connections that broke";
+    deferred, "frames that were deferred over ordered bytes";
+    passing, "frames that passed those";
+    deferred_cut, "connections that broke while frames were deferred";
     nested, "calls of handlers";
     overloaded, "replies that failed because too many waited";
     unread, "replies dropped because too many were unread";

@@ -61,6 +61,8 @@ pub(crate) struct Weather {
     pub(crate) crashes: bool,
     /// Whether clocks jump.
     pub(crate) jumps: bool,
+    /// Of a thousand looks at a connection so many find that it has not taken what it was given.
+    pub(crate) busy: u64,
     /// A node that rarely takes its turn.
     pub(crate) slow: Option<usize>,
 }
@@ -99,8 +101,18 @@ impl Plan {
         let steps = random.pick(&[100, 100, 100, 200, 200, 300, 300, 500, 500, 1_500]);
         let turns = random.pick(&[300, 500, 700]);
         let slow = random.permille(250).then(|| random.index(nodes));
-        let weather =
-            Weather { sweep_ns, late, forgotten, hints_lost, hints_doubled, crashes, jumps, slow };
+        let busy = random.pick(&[0, 300, 900]);
+        let weather = Weather {
+            sweep_ns,
+            late,
+            forgotten,
+            hints_lost,
+            hints_doubled,
+            crashes,
+            jumps,
+            busy,
+            slow,
+        };
         Plan {
             nodes,
             streams,
@@ -337,7 +349,8 @@ fn bytes(random: &mut Random) -> u32 {
         0..=4 => random.below(short),
         5..=6 => random.within(short + 1, 2_000),
         7 => random.within(short + 1, medium),
-        _ => random.within(medium + 1, 4 * medium),
+        8 => random.within(medium + 1, 4 * medium),
+        _ => random.within(4 * medium + 1, 12 * medium),
     };
     bytes as u32
 }

@@ -2,18 +2,22 @@
 //! replies and control, beside words that each side writes for the other.
 //!
 //! In memory frames are seen at once, and words at once or late. Over ordered bytes both sides keep
-//! replicas of ring and words: frames and words arrive in the order in which they were written, after a
+//! replicas of ring and words: what a side ships arrives in the order in which it was shipped, after a
 //! while. Such a connection may break; what has not arrived is gone then. When it is resumed both sides
-//! say how many frames they have, and what is missing is written again, with all words as they are: those that the
-//! product shows then. So neither loses, doubles or reorders frames.
+//! say how many slots they have, and what is missing is shipped again, with all words as they are: those that the
+//! product shows then. So neither loses or doubles frames.
+
+mod ship;
 
 use std::collections::VecDeque;
 
 use upbeat_core::frame::{FailCode, Head, Kind, slots};
 use upbeat_core::limits::CONTROL_SLOTS;
-use upbeat_core::stream::{Told, Words};
+use upbeat_core::stream::{Chunk, Told, Words};
 
 use crate::check::Id;
+use ship::Outgoing;
+pub(crate) use ship::Shipped;
 
 /// What stands behind a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,13 +45,9 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    fn kind(&self) -> Option<Kind> {
-        Kind::from_byte((self.words[0] >> 8) as u8)
-    }
-
     /// Whether it must leave the last slots to others.
     fn is_request(&self) -> bool {
-        self.kind().is_some_and(Kind::is_request)
+        Head::kind_in(&self.words).is_some_and(Kind::is_request)
     }
 
     /// Whether it is an answer that has a result.
@@ -83,10 +83,32 @@ pub(crate) enum Word {
     Wants(bool),
 }
 
-/// What goes over ordered bytes.
+/// What is on the way. Padding and bytes of payloads go over ordered bytes alone.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Packet {
+enum Packet {
     Frame(Frame),
+    /// So many slots that hold nothing.
+    Padding(u64),
+    Chunk(Chunk),
+    Word(Word),
+}
+
+impl Packet {
+    fn slots(&self) -> u64 {
+        match self {
+            Packet::Frame(frame) => frame.slots(),
+            Packet::Padding(slots) => *slots,
+            Packet::Chunk(_) | Packet::Word(_) => 0,
+        }
+    }
+}
+
+/// What its reader finds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Came {
+    Frame(Frame),
+    /// A frame of which bytes of its payload are missing.
+    Torn(Frame),
     Word(Word),
 }
 
@@ -110,6 +132,8 @@ pub(crate) struct Buffer {
     lent: u32,
     returned: u32,
     seen: u32,
+    /// Bytes of the payload that lies in it that have come to its reader over ordered bytes.
+    came: u32,
 }
 
 impl Buffer {
@@ -137,11 +161,8 @@ pub(crate) struct Wire {
     /// Words in memory that the reader has not seen yet.
     words: VecDeque<Word>,
     broken: bool,
-    /// Frames that were written, and that have been read.
-    written: u64,
-    got: u64,
-    /// Frames that their reader is not known to have read, each with the slots up to its end.
-    retained: VecDeque<(u64, Frame)>,
+    /// What is shipped over ordered bytes.
+    outgoing: Outgoing,
     ring: Ring,
     /// Requests that the reader says to have accepted, and what the writer knows of that.
     said: u64,
@@ -186,9 +207,7 @@ impl Wire {
             arrived: 0,
             words: VecDeque::new(),
             broken: false,
-            written: 0,
-            got: 0,
-            retained: VecDeque::new(),
+            outgoing: Outgoing::default(),
             ring: Ring { slots: slots as u64, ..Ring::default() },
             said: 0,
             accepted: 0,
@@ -205,11 +224,10 @@ impl Wire {
 
     pub(crate) fn write(&mut self, frame: Frame) {
         self.ring.taken += frame.slots();
-        self.written += 1;
-        if self.stream {
-            self.retained.push_back((self.ring.taken, frame));
+        match self.stream {
+            true => self.outgoing.write(self.ring.taken, frame),
+            false => self.push(Packet::Frame(frame)),
         }
-        self.push(Packet::Frame(frame));
     }
 
     fn push(&mut self, packet: Packet) {
@@ -232,14 +250,21 @@ impl Wire {
     }
 
     /// What comes next, if it has arrived.
-    pub(crate) fn next(&mut self) -> Option<Packet> {
-        self.arrived = self.arrived.checked_sub(1)?;
-        let packet = self.packets.pop_front()?;
-        if let Packet::Frame(frame) = &packet {
-            self.got += 1;
-            self.ring.read += frame.slots();
+    pub(crate) fn next(&mut self) -> Option<Came> {
+        loop {
+            self.arrived = self.arrived.checked_sub(1)?;
+            let packet = self.packets.pop_front()?;
+            self.ring.read += packet.slots();
+            match packet {
+                Packet::Frame(frame) if self.has_payload(&frame) => {
+                    return Some(Came::Frame(frame));
+                }
+                Packet::Frame(frame) => return Some(Came::Torn(frame)),
+                Packet::Padding(_) => {}
+                Packet::Chunk(chunk) => self.take(chunk),
+                Packet::Word(word) => return Some(Came::Word(word)),
+            }
         }
-        Some(packet)
     }
 
     /// Whether something has arrived that was not read.
@@ -265,9 +290,7 @@ impl Wire {
         match word {
             Word::Read(read) => {
                 self.ring.seen = read;
-                while self.retained.front().is_some_and(|(end, _)| *end <= read) {
-                    self.retained.pop_front();
-                }
+                self.outgoing.pass(read);
             }
             Word::Accepted(accepted) => self.accepted = accepted,
             Word::Returned(usage, at, odd) => {
@@ -311,23 +334,19 @@ impl Wire {
         self.packets.truncate(self.arrived + many);
         self.arrived = self.packets.len();
         self.broken = true;
+        self.outgoing.forget();
     }
 
     pub(crate) fn is_broken(&self) -> bool {
         self.broken
     }
 
-    /// The connection is resumed: the frames that the reader does not have are written again. None if
+    /// The connection is resumed: the slots that the reader does not have are shipped again. None if
     /// the writer does not have them any more.
     pub(crate) fn resume(&mut self) -> Option<()> {
         self.broken = false;
-        let arrived = self.packets.iter().filter(|packet| matches!(packet, Packet::Frame(_)));
-        let has = self.got + arrived.count() as u64;
-        let missing = (self.written - has) as usize;
-        let from = self.retained.len().checked_sub(missing)?;
-        let again: Vec<Frame> = self.retained.range(from..).map(|(_, frame)| *frame).collect();
-        again.into_iter().for_each(|frame| self.push(Packet::Frame(frame)));
-        Some(())
+        let arrived: u64 = self.packets.iter().map(Packet::slots).sum();
+        self.outgoing.again(self.ring.read + arrived)
     }
 
     /// All words of the reader, as they are shown over another connection. It waits for room of its own, or not.

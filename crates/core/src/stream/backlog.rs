@@ -13,6 +13,7 @@
 use super::Chunk;
 use crate::frame::{Head, Kind, Placed, slots};
 use crate::limits::{CHUNK_BYTES_MAX, DEFERRED_BYTES_MAX, SLOT_BYTES};
+use crate::mutant::{Mutant, mutated};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
@@ -97,7 +98,8 @@ impl<F> Queues<F> {
 
     /// Whether all of the first frame's payload was shipped.
     fn is_due(&self) -> bool {
-        !self.line.is_empty() && self.chunk().is_none()
+        let has_gone = self.chunk().is_none() || mutated(Mutant::DeferredEarly);
+        !self.line.is_empty() && has_gone
     }
 
     /// Whether the call of this number is deferred, or was written into the lane again and not shipped.
@@ -136,7 +138,7 @@ impl<F> Backlog<F> {
         load: Load,
     ) -> Turn {
         // It was shipped where it stands, over a connection that is gone.
-        if position < self.decided {
+        if position < self.decided && !mutated(Mutant::DeferredTwice) {
             return Turn::Now;
         }
         if let Some(whole) = self.take_back(position) {
@@ -177,7 +179,9 @@ impl<F> Backlog<F> {
         match Head::kind_in(&words) {
             Some(Kind::Reply | Kind::Failed) => placed.is_none(),
             Some(Kind::Cancel) => {
-                !self.queues.as_ref().is_some_and(|queues| queues.has_call(words[1]))
+                let is_deferred =
+                    self.queues.as_ref().is_some_and(|queues| queues.has_call(words[1]));
+                !is_deferred || mutated(Mutant::DeferredCancelPasses)
             }
             Some(Kind::Nack | Kind::Grant | Kind::Extend | Kind::Extended) => true,
             // They are about the lane, and what names a slab stands behind its frame.
@@ -192,7 +196,7 @@ impl<F> Backlog<F> {
                 | Kind::Control
                 | Kind::Goodbye,
             )
-            | None => false,
+            | None => mutated(Mutant::DeferredPassed) && placed.is_none(),
         }
     }
 
@@ -203,7 +207,11 @@ impl<F> Backlog<F> {
         let bytes = slots(Head::len_in(&words)) as usize * SLOT_BYTES;
         let queues = self.queues.get_or_insert_default();
         queues.bytes += bytes;
-        queues.line.push_back(Deferred { call, placed, bytes, frame });
+        let each = Deferred { call, placed, bytes, frame };
+        match mutated(Mutant::DeferredLast) && queues.done == 0 {
+            true => queues.line.push_front(each),
+            false => queues.line.push_back(each),
+        }
     }
 
     #[cfg(test)]
@@ -242,9 +250,16 @@ impl<F> Backlog<F> {
     /// The connection is gone, and bytes of payloads with it. The lane is shipped again from where the peer has got
     /// it, with all bytes of buffers that its frames name.
     pub fn again(&mut self) {
-        if let Some(queues) = &mut self.queues {
+        let Some(queues) = &mut self.queues else { return };
+        if !mutated(Mutant::DeferredPartly) {
             queues.done = 0;
+        }
+        if !mutated(Mutant::DeferredBare) {
             queues.back.iter_mut().for_each(|back| back.whole = false);
+        }
+        if mutated(Mutant::DeferredForgotten) {
+            queues.line.clear();
+            queues.bytes = 0;
         }
     }
 }

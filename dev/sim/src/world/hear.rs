@@ -13,7 +13,7 @@ use std::rc::Rc;
 use super::{Fault, Gone, Held, Node, Open, Payload, State, Waiter, World, send};
 use crate::check::violated;
 use crate::plan::ANSWER_BYTES_MAX;
-use crate::wire::{Body, Frame, Packet, Use};
+use crate::wire::{Body, Came, Frame, Use};
 
 impl World {
     /// Reads what has come from a peer, at most so many packets.
@@ -23,11 +23,15 @@ impl World {
             if self.nodes[node].ends[peer].is_none() {
                 return Ok(());
             }
-            let Some(packet) = self.wire(peer, node).next() else { break };
+            let Some(came) = self.wire(peer, node).next() else { break };
             self.moved = true;
-            match packet {
-                Packet::Word(word) => self.see_word(node, peer, word),
-                Packet::Frame(frame) => {
+            match came {
+                Came::Word(word) => self.see_word(node, peer, word),
+                Came::Torn(frame) if !self.lies(node, peer) => {
+                    let frame = send::say(&frame);
+                    return violated(format!("{frame} comes to {node} before its payload"))?;
+                }
+                Came::Frame(frame) | Came::Torn(frame) => {
                     self.note(|| format!("{node} < {peer}  {}", send::say(&frame)));
                     self.hear(node, peer, frame)?;
                     heard = true;

@@ -203,6 +203,7 @@ impl World {
             if self.nodes[node].ends[peer].is_some() {
                 let part = !self.healing && self.random.permille(500);
                 self.settle(node, peer, part);
+                self.ship(node, peer);
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use super::{Fault, World};
 use crate::check::violated;
-use crate::wire::{Use, Word};
+use crate::wire::{Shipped, Use, Word};
 
 impl World {
     /// A node writes a word for a peer.
@@ -53,6 +53,25 @@ impl World {
         }
     }
 
+    /// A node ships what it has written for a peer, as far as the connection takes it.
+    pub(super) fn ship(&mut self, node: usize, peer: usize) {
+        let World { wires, random, plan, .. } = self;
+        let Some(wire) = wires[node * plan.nodes + peer].as_mut().filter(|wire| wire.stream) else {
+            return;
+        };
+        let most = if self.healing { usize::MAX } else { random.index(8) };
+        for _ in 0..most {
+            let busy = !self.healing && random.permille(plan.weather.busy);
+            match wire.ship(busy, random) {
+                Shipped::Nothing => return,
+                Shipped::Something => {}
+                Shipped::Deferred => self.counts.deferred += 1,
+                Shipped::Passed => self.counts.passing += 1,
+            }
+            self.moved = true;
+        }
+    }
+
     /// Some of what is on the way from a node to another arrives, or all.
     pub(super) fn arrive(&mut self, from: usize, to: usize, all: bool) {
         let Some(wire) = &mut self.wires[from * self.plan.nodes + to] else { return };
@@ -78,7 +97,9 @@ impl World {
                 self.counts.breaks += 1;
                 self.note(|| format!("the connection between {one} and {other} breaks"));
                 for (from, to) in ways {
-                    let under_way = self.wire(from, to).under_way();
+                    let wire = self.wire(from, to);
+                    let (under_way, defers) = (wire.under_way(), wire.defers());
+                    self.counts.deferred_cut += u64::from(defers);
                     let many = self.random.index(under_way + 1);
                     self.wire(from, to).break_off(many);
                 }
