@@ -156,6 +156,7 @@ mutants! {
     DeferredBare, "over another connection a frame that was written again goes without its payload";
     DeferredTwice, "over another connection a frame that was written again is deferred again";
     DeferredLast, "a deferred frame is written again before those that were deferred earlier";
+    GivenUpRuns, "a deferred call that is given up keeps its time";
 }
 
 #[cfg(feature = "mutants")]

@@ -43,7 +43,7 @@ mod told;
 
 mod permission;
 
-pub use self::backlog::{Backlog, Load, Turn};
+pub use self::backlog::{Backlog, Due, Load, Turn, given_up};
 pub use self::ledger::Ledger;
 pub use self::permission::{Asking, Granting, NoRoom, Permission, Wish};
 pub use self::told::{Told, Words};

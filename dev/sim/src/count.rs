@@ -45,6 +45,7 @@ counts! {
     breaks, "connections that broke";
     deferred, "frames that were deferred over ordered bytes";
     passing, "frames that passed those";
+    given_up, "calls that were given up while they were deferred";
     deferred_cut, "connections that broke while frames were deferred";
     nested, "calls of handlers";
     overloaded, "replies that failed because too many waited";

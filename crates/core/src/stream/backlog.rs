@@ -6,16 +6,21 @@
 //! the chunks. Requests, and frames that belong to one, keep their order: while a frame is deferred, they are
 //! deferred behind it. A cancel waits for its call, and stamps stay behind their message.
 //!
+//! A call that is cancelled while it is deferred ships no more of its payload. Its frame still comes, in its turn, for
+//! both sides count requests and its buffer is to come back: with no time left, so that its callee refuses it unrun
+//! ([`given_up`]).
+//!
 //! Frames, their payloads and the lane are the owner's. Positions are counts of slots of its lane. The invariant: each
 //! frame is shipped once over a connection, requests in the order in which they were written first, and copies of no
 //! more than [`DEFERRED_BYTES_MAX`] and a few frames are kept.
 
 use super::Chunk;
-use crate::frame::{Head, Kind, Placed, slots};
-use crate::limits::{CHUNK_BYTES_MAX, DEFERRED_BYTES_MAX, SLOT_BYTES};
+use crate::frame::{Flags, Head, Kind, Placed, slots};
+use crate::limits::{CHUNK_BYTES_MAX, DEFERRED_BYTES_MAX, EXTENSION_BYTES, SLOT_BYTES};
 use crate::mutant::{Mutant, mutated};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 /// When the next frame of the lane is shipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,9 +71,22 @@ struct Queues<F> {
 struct Deferred<F> {
     /// The number of the call that the frame begins.
     call: Option<u64>,
+    /// Whether its callee refuses it when no time is left for it.
+    expires: bool,
+    /// Where its payload lies: of one that is given up, as much of it as is shipped.
     placed: Option<Placed>,
+    given_up: bool,
     bytes: usize,
     frame: F,
+}
+
+/// A frame that is to be written into the lane again.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Due<'a, F> {
+    /// The frame, as it was deferred.
+    pub frame: &'a F,
+    /// Bytes of its payload that were shipped, if its caller has given it up: it is written as [`given_up`] says.
+    pub given_up: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -145,6 +163,9 @@ impl<F> Backlog<F> {
             self.decided = position + 1;
             return if whole { Turn::Bare } else { Turn::Now };
         }
+        if Head::kind_in(&words) == Some(Kind::Cancel) {
+            self.cancelled(words[1]);
+        }
         let stands = self.queues.is_none();
         let (bytes, is_due) =
             self.queues.as_ref().map_or((0, false), |queues| (queues.bytes, queues.is_due()));
@@ -162,6 +183,20 @@ impl<F> Backlog<F> {
         }
         self.decided = position + 1;
         turn
+    }
+
+    /// A call is cancelled: if it is deferred, no more of its payload is shipped.
+    fn cancelled(&mut self, call: u64) {
+        let Some(Queues { line, done, .. }) = self.queues.as_deref_mut() else { return };
+        let mut calls = line.iter_mut().enumerate();
+        // Operations are answered by channels, which know no time that is over.
+        let is_it = |each: &Deferred<F>| each.call == Some(call) && each.expires;
+        if let Some((at, each)) = calls.find(|(_, each)| is_it(each))
+            && let Some(placed) = &mut each.placed
+        {
+            placed.len = if at == 0 { *done } else { 0 };
+            each.given_up = true;
+        }
     }
 
     /// Takes out the frame that was written again at this position: whether its payload was shipped.
@@ -202,12 +237,13 @@ impl<F> Backlog<F> {
 
     /// Keeps a frame whose turn is [later](Turn::Later). Padding takes its place in the lane.
     pub fn defer(&mut self, words: [u64; 3], placed: Option<Placed>, frame: F) {
-        let begins = matches!(Head::kind_in(&words), Some(Kind::Call | Kind::Operation));
-        let call = begins.then_some(words[1]);
+        let kind = Head::kind_in(&words);
+        let call = kind.is_some_and(Kind::is_answered).then_some(words[1]);
+        let expires = kind == Some(Kind::Call);
         let bytes = slots(Head::len_in(&words)) as usize * SLOT_BYTES;
         let queues = self.queues.get_or_insert_default();
         queues.bytes += bytes;
-        let each = Deferred { call, placed, bytes, frame };
+        let each = Deferred { call, expires, placed, given_up: false, bytes, frame };
         match mutated(Mutant::DeferredLast) && queues.done == 0 {
             true => queues.line.push_front(each),
             false => queues.line.push_back(each),
@@ -233,9 +269,11 @@ impl<F> Backlog<F> {
 
     /// Returns the first frame, if all of its payload was shipped: write it into the lane again, and call
     /// [`Backlog::written`].
-    pub fn due(&self) -> Option<&F> {
+    pub fn due(&self) -> Option<Due<'_, F>> {
         let queues = self.queues.as_ref().filter(|queues| queues.is_due())?;
-        queues.line.front().map(|first| &first.frame)
+        let first = queues.line.front()?;
+        let given_up = first.placed.filter(|_| first.given_up).map(|placed| placed.len);
+        Some(Due { frame: &first.frame, given_up })
     }
 
     /// The frame that was due stands in the lane again, at this position.
@@ -262,6 +300,23 @@ impl<F> Backlog<F> {
             queues.bytes = 0;
         }
     }
+}
+
+/// Returns the words and the extensions of a call that its caller has given up, and of whose payload so many bytes are
+/// shipped: no time is left for it. None if the words are not those of a call whose payload lies in a buffer.
+pub fn given_up(words: [u64; 3], extensions: &[u64], shipped: u32) -> Option<([u64; 3], Vec<u64>)> {
+    let head = Head::parse(words).ok().filter(|head| head.kind == Kind::Call)?;
+    let mut extensions = extensions.to_vec();
+    let at = |flags: Flags, of: Flags| Some(flags.offset_of(of)? as usize / EXTENSION_BYTES);
+    let placed = extensions.get_mut(at(head.flags, Flags::PLACED)?)?;
+    *placed = Placed { len: shipped, ..Placed::from_u64(*placed) }.as_u64();
+    match at(head.flags, Flags::DEADLINE) {
+        _ if mutated(Mutant::GivenUpRuns) => return Some((words, extensions)),
+        Some(at) => *extensions.get_mut(at)? = 0,
+        None => extensions.insert(0, 0),
+    }
+    let flags = head.flags.with(Flags::DEADLINE);
+    Some((Head { flags, len: flags.extension_bytes(), ..head }.words(), extensions))
 }
 
 #[cfg(test)]

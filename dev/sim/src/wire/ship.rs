@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use upbeat_core::frame::{Flags, Head, Placed};
-use upbeat_core::stream::{Backlog, Chunk, Load, Turn};
+use upbeat_core::stream::{Backlog, Chunk, Due, Load, Turn, given_up};
 
 use super::{Frame, Packet, Wire};
 use crate::random::Random;
@@ -42,6 +42,8 @@ pub(crate) enum Shipped {
     Deferred,
     /// A frame passed those that are deferred.
     Passed,
+    /// A deferred call was written again that its caller has given up.
+    GivenUp,
 }
 
 impl Shipped {
@@ -50,8 +52,9 @@ impl Shipped {
         if self == Shipped::Nothing { other() } else { self }
     }
 
-    fn if_so(shipped: bool) -> Shipped {
-        if shipped { Shipped::Something } else { Shipped::Nothing }
+    /// The same, or else nothing in so many cases of a thousand.
+    fn unless(random: &mut Random, times: u64, what: impl FnOnce() -> Shipped) -> Shipped {
+        if random.permille(times) { Shipped::Nothing } else { what() }
     }
 }
 
@@ -65,6 +68,18 @@ pub(super) struct Outgoing {
     backlog: Backlog<Frame>,
     /// Where the payload of the next frame lies, and how many bytes of it were shipped.
     lent: Option<(Placed, u32)>,
+}
+
+impl Frame {
+    /// The frame that stands for it if its caller has given it up, and so many bytes of its payload are shipped.
+    fn given_up(&self, shipped: u32) -> Frame {
+        let Some((words, given)) = given_up(self.words, &self.extensions, shipped) else {
+            return *self;
+        };
+        let mut extensions = [0; 5];
+        extensions.iter_mut().zip(given).for_each(|(to, from)| *to = from);
+        Frame { words, extensions, ..*self }
+    }
 }
 
 impl Outgoing {
@@ -103,8 +118,9 @@ impl Wire {
             return Shipped::Nothing;
         }
         // When something comes of the peer, deferred frames are written again before the lane is shipped.
-        if random.permille(300) && self.write_again() {
-            return Shipped::Something;
+        let first = Shipped::unless(random, 700, || self.write_again());
+        if first != Shipped::Nothing {
+            return first;
         }
         if let Some((placed, done)) = self.outgoing.lent
             && let Some(chunk) = Chunk::next(placed, done)
@@ -114,11 +130,11 @@ impl Wire {
             return Shipped::Something;
         }
         // A push ends behind so many bytes of frames, or at a payload.
-        if self.outgoing.lent.is_none() && random.permille(300) && self.ship_deferred() {
-            return Shipped::Something;
-        }
-        let rest = |wire: &mut Wire| Shipped::if_so(wire.write_again() || wire.ship_deferred());
-        self.ship_slots(busy).or(|| rest(self))
+        let first = match self.outgoing.lent {
+            None => Shipped::unless(random, 700, || self.ship_deferred()),
+            Some(_) => Shipped::Nothing,
+        };
+        first.or(|| self.ship_slots(busy)).or(|| self.write_again()).or(|| self.ship_deferred())
     }
 
     /// Whether frames are deferred.
@@ -168,22 +184,26 @@ impl Wire {
     }
 
     /// Writes the first deferred frame into the lane again, if its turn has come and there is room.
-    fn write_again(&mut self) -> bool {
-        let Some(frame) = self.outgoing.backlog.due().copied() else { return false };
+    fn write_again(&mut self) -> Shipped {
+        let Some(Due { frame, given_up }) = self.outgoing.backlog.due() else {
+            return Shipped::Nothing;
+        };
+        let frame = given_up.map_or(*frame, |shipped| frame.given_up(shipped));
+        let shipped = if given_up.is_some() { Shipped::GivenUp } else { Shipped::Something };
         if !self.fits(&frame) {
-            return false;
+            return Shipped::Nothing;
         }
         self.outgoing.backlog.written(self.ring.taken);
         self.write(frame);
-        true
+        shipped
     }
 
     /// Ships bytes of the first deferred frame's payload.
-    fn ship_deferred(&mut self) -> bool {
-        let Some(chunk) = self.outgoing.backlog.chunk() else { return false };
+    fn ship_deferred(&mut self) -> Shipped {
+        let Some(chunk) = self.outgoing.backlog.chunk() else { return Shipped::Nothing };
         self.outgoing.backlog.shipped(chunk.bytes);
         self.push(Packet::Chunk(chunk));
-        true
+        Shipped::Something
     }
 
     /// Bytes of a buffer have come.
@@ -198,7 +218,7 @@ impl Wire {
     pub(super) fn has_payload(&mut self, frame: &Frame) -> bool {
         let Some(placed) = placed(frame).filter(|_| self.stream) else { return true };
         let buffer = self.place(placed.slab, placed.index.into());
-        buffer.is_some_and(|buffer| std::mem::take(&mut buffer.came) == placed.len)
+        buffer.is_some_and(|buffer| std::mem::take(&mut buffer.came) >= placed.len)
     }
 
     fn place(&mut self, slab: u16, index: u32) -> Option<&mut super::Buffer> {

@@ -3,6 +3,7 @@
 
 use upbeat_core::channel::call::Abandon;
 use upbeat_core::fault::Rule;
+use upbeat_core::flow::Budget;
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
 use upbeat_core::lease::Lease;
 use upbeat_core::orphan::is_too_late;
@@ -65,6 +66,10 @@ impl World {
         }
         if held.deadline.is_past(self.clock(node)) && !self.lies(node, peer) {
             return violated(format!("{id} runs, and its deadline is past"))?;
+        }
+        let bytes = Budget::price(self.asks[id as usize].bytes as usize);
+        if buffer.is_some() && held.bytes != bytes && !self.lies(node, peer) {
+            return violated(format!("{id} runs on {} bytes and has {bytes}", held.bytes))?;
         }
         self.note(|| format!("{node} runs {id} for {peer}"));
         self.check.accepted(id, node, session, held.on_way)?;

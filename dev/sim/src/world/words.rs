@@ -67,6 +67,7 @@ impl World {
                 Shipped::Something => {}
                 Shipped::Deferred => self.counts.deferred += 1,
                 Shipped::Passed => self.counts.passing += 1,
+                Shipped::GivenUp => self.counts.given_up += 1,
             }
             self.moved = true;
         }

@@ -82,19 +82,78 @@ fn a_payload_goes_in_chunks_and_its_frame_behind_them() {
     backlog.defer(oneway(), None, 1);
     let mut at = 0;
     while let Some(chunk) = backlog.chunk() {
-        assert_eq!((backlog.due(), chunk.at, chunk.whole), (None, at, LONG.len));
+        assert_eq!((due(&backlog), chunk.at, chunk.whole), (None, at, LONG.len));
         backlog.shipped(chunk.bytes);
         at += chunk.bytes;
     }
-    assert_eq!((at, backlog.due()), (LONG.len, Some(&0)));
+    assert_eq!((at, due(&backlog)), (LONG.len, Some((0, None))));
     backlog.written(2);
-    assert_eq!(backlog.due(), Some(&1));
+    assert_eq!(due(&backlog), Some((1, None)));
     backlog.written(3);
     // A request that was written before them is behind them.
     assert!(backlog.is_empty());
     assert_eq!(backlog.turn(2, call(7), Some(LONG), calm), Turn::Bare);
     assert_eq!(backlog.turn(3, oneway(), None, calm), Turn::Bare);
     assert_eq!(backlog.turn(4, oneway(), None, calm), Turn::Now);
+}
+
+/// The number of the frame that is due, and how much of its payload was shipped if it is given up.
+fn due<F: Copy>(backlog: &Backlog<F>) -> Option<(F, Option<u32>)> {
+    backlog.due().map(|due| (*due.frame, due.given_up))
+}
+
+#[test]
+fn a_cancelled_call_ships_no_more_and_keeps_its_turn() {
+    let mut backlog = deferred();
+    let words = call(8);
+    assert_eq!(backlog.turn(1, words, Some(LONG), calm), Turn::Later);
+    backlog.defer(words, Some(LONG), 1);
+    let operation = Head::operation(258, CallNumber::new(9, 1), 0).words();
+    assert_eq!(backlog.turn(2, operation, Some(SHORT), calm), Turn::Later);
+    backlog.defer(operation, Some(SHORT), 2);
+    let shipped = backlog.chunk().unwrap().bytes;
+    backlog.shipped(shipped);
+    for (position, index) in [8, 9, 7].into_iter().enumerate() {
+        let turn = backlog.turn(position as u64 + 3, cancel(index), None, calm);
+        assert_eq!(turn, Turn::Later, "behind what its callee counts");
+        backlog.defer(cancel(index), None, 3);
+    }
+    assert_eq!(due(&backlog), Some((0, Some(shipped))), "no more of it goes");
+    backlog.written(6);
+    assert_eq!(due(&backlog), Some((1, Some(0))), "nothing of it has gone");
+    // The connection breaks: bytes that were shipped are shipped again, and no others.
+    backlog.again();
+    let first = Placed { len: shipped, ..LONG };
+    assert_eq!(backlog.turn(6, call(7), Some(first), calm), Turn::Now);
+    assert_eq!(due(&backlog), Some((1, Some(0))));
+    backlog.written(7);
+    assert_eq!(due(&backlog), None);
+    assert_eq!(
+        backlog.chunk().map(|chunk| chunk.bytes),
+        Some(SHORT.len),
+        "an operation goes whole"
+    );
+}
+
+#[test]
+fn a_call_that_is_given_up_has_no_time_left() {
+    let number = CallNumber::new(7, 1);
+    let granted = Flags::PLACED.with(Flags::GRANTED);
+    let late = granted.with(Flags::DEADLINE).with(Flags::MADE);
+    let placed = LONG.as_u64();
+    let cut = Placed { len: 20, ..LONG }.as_u64();
+    for (flags, before, after) in [
+        (granted, vec![placed, 5], vec![0, cut, 5]),
+        (late, vec![900, placed, 5, 6], vec![0, cut, 5, 6]),
+    ] {
+        let words = Head::call(1, number, flags.extension_bytes()).with_flags(flags).words();
+        let (words, extensions) = given_up(words, &before, 20).unwrap();
+        let head = Head::parse(words).unwrap();
+        assert_eq!(extensions, after);
+        assert_eq!((head.flags, head.call), (flags.with(Flags::DEADLINE), number));
+        assert_eq!(head.body_bytes(), 0);
+    }
+    assert_eq!(given_up(call(7), &[], 20), None);
 }
 
 #[test]
@@ -158,8 +217,9 @@ fn next(random: &mut u64) -> u64 {
 impl Lane {
     /// Ships a frame, or a chunk.
     fn step(&mut self, frames: &[([u64; 3], Option<Placed>)], random: &mut u64) {
-        if next(random).is_multiple_of(3) && self.backlog.due().is_some() {
-            let frame = *self.backlog.due().unwrap();
+        if next(random).is_multiple_of(3)
+            && let Some((frame, _)) = due(&self.backlog)
+        {
             self.backlog.written(self.slots.len() as u64);
             return self.slots.push(Some(frame));
         }

@@ -6,7 +6,7 @@
 use super::Outgoing;
 use upbeat_core::frame::{Head, Kind, Placed};
 use upbeat_core::limits::CONTROL_SLOTS;
-use upbeat_core::stream::{self, Chunk};
+use upbeat_core::stream::{self, Chunk, Due};
 use upbeat_memory::lane::{Lanes, Mirror};
 use upbeat_memory::region::Region;
 use upbeat_memory::ring::{Refused, span_of};
@@ -37,6 +37,17 @@ pub(super) struct Lent {
 pub(super) struct Frame {
     words: [u64; 3],
     payload: Box<[u8]>,
+}
+
+impl Frame {
+    /// The frame that stands for it if its caller has given it up, and so many bytes of its payload are shipped.
+    fn given_up(&self, shipped: u32) -> Option<Frame> {
+        let extensions: Vec<u64> =
+            self.payload.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let (words, extensions) = stream::given_up(self.words, &extensions, shipped)?;
+        let payload = extensions.into_iter().flat_map(u64::to_le_bytes).collect();
+        Some(Frame { words, payload })
+    }
 }
 
 impl Outgoing {
@@ -81,7 +92,9 @@ impl Outgoing {
 
     /// Writes the first deferred frame into our lane again, if its turn has come and there is room.
     pub(super) fn write_again(&mut self, lanes: &Lanes) -> bool {
-        let Some(Frame { words, payload }) = self.backlog.due() else { return false };
+        let Some(Due { frame, given_up }) = self.backlog.due() else { return false };
+        let given_up = given_up.and_then(|shipped| frame.given_up(shipped));
+        let Frame { words, payload } = given_up.as_ref().unwrap_or(frame);
         let is_request = Head::kind_in(words).is_some_and(Kind::is_request);
         let keep = if is_request { CONTROL_SLOTS as u32 } else { 0 };
         match lanes.claim(span_of(payload.len()), keep) {
