@@ -56,7 +56,9 @@ impl Watchdog {
             drop(guard);
             if waited.timed_out() {
                 // Past the harness, which keeps what is printed until the test is over.
-                let _ = writeln!(stderr(), "watchdog: {what} is not done after {seconds} s");
+                let threads = threads();
+                let _ =
+                    writeln!(stderr(), "watchdog: {what} is not done after {seconds} s\n{threads}");
                 std::process::abort();
             }
         };
@@ -70,6 +72,22 @@ impl Drop for Watchdog {
         self.over.1.notify_all();
         let _ = self.thread.take().unwrap().join();
     }
+}
+
+/// The machine's load, and for each thread of this process its state and the clock ticks it ran: a test that hangs has
+/// threads that sleep, and one that is slow has threads that run.
+fn threads() -> String {
+    let mut text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        // The name stands in parentheses, and may hold spaces.
+        let Some((name, rest)) = stat.rsplit_once(')') else { continue };
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        if let [state, .., user, system] = words[..words.len().min(13)] {
+            text += &format!("{name}): {state}, {user} ticks, {system} in the system\n");
+        }
+    }
+    text
 }
 
 /// A directory of its own for a test, removed with it.
