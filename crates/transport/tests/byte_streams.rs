@@ -1,9 +1,9 @@
 //! Byte streams in particular: what a hostile peer writes into one, and a peer that does not read.
 
 mod common;
-#[path = "streams/priorities.rs"]
+#[path = "byte_streams/priorities.rs"]
 mod priorities;
-#[path = "streams/quota.rs"]
+#[path = "byte_streams/quota.rs"]
 mod quota;
 
 use common::{Pair, Raw, Stand, frame, program, receive};
