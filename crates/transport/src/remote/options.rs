@@ -9,7 +9,7 @@ use upbeat_memory::socket::hold_unsent;
 
 /// Probes of a silent connection before the peer is lost.
 const PROBES: u32 = 4;
-/// Bytes that the system takes over plain TCP and cannot send yet: answers stand behind them.
+/// Bytes that the system takes and cannot send yet: answers stand behind them.
 const UNSENT_BYTES_MAX: u32 = 128 << 10;
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -17,10 +17,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// lost in time: one that owes an acknowledgement by the user timeout, one that owes nothing by probes.
 pub(super) fn set(socket: impl AsFd, terms: &Terms) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(&socket, true)?;
-    // A call with 1 MiB takes half as long again under TLS if the system takes so little.
-    if terms.identity.is_none() {
-        hold_unsent(socket.as_fd(), UNSENT_BYTES_MAX)?;
-    }
+    hold_unsent(socket.as_fd(), UNSENT_BYTES_MAX)?;
     sockopt::set_socket_keepalive(&socket, true)?;
     let Probing { after, every } = Probing::within(terms.peer_timeout_ms);
     sockopt::set_tcp_keepidle(&socket, after)?;
