@@ -40,7 +40,7 @@ enum Sent {
 }
 
 impl Sent {
-    /// What comes in order with frames of this kind.
+    /// Whether the session keeps this frame in order with frames of `kind`.
     fn is_like(&self, kind: Kind) -> bool {
         match self {
             Sent::Frame(_) | Sent::Placed(_) => kind == Kind::Oneway,

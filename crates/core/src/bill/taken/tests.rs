@@ -119,7 +119,7 @@ fn between_hosts() -> (Taken, Taken) {
     (here, there)
 }
 
-/// What the phases of a finished call take that are charged to an item, in their order.
+/// Returns the durations of those phases of a finished call that its way charges to `item`, in their order.
 fn took(call: &Taken, way: &Way, item: Item) -> Vec<u64> {
     let stamps = call.finish(way, Manner::Whole, Billed::Here).unwrap();
     let phases = way.phases.iter().zip(stamps.windows(2));

@@ -203,7 +203,7 @@ struct Lane {
     busy: bool,
     /// Bytes of payloads that went over this connection, by their frames.
     bytes: Vec<u32>,
-    /// What the peer got.
+    /// The slots that the peer has received: the number of a frame each, or none for padding.
     got: Vec<Option<usize>>,
 }
 
