@@ -37,6 +37,7 @@ pub mod term;
 pub mod lease;
 pub mod backoff;
 pub mod gate;
+pub mod patience;
 pub mod resume;
 pub mod orphan;
 pub mod session;

@@ -69,6 +69,43 @@ pub fn hold_unsent(socket: BorrowedFd<'_>, bytes: u32) -> Result<(), Errno> {
     retry(|| set() as isize).map(|_| ())
 }
 
+/// How far a TCP connection is in sending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sending {
+    /// Packets under way that the peer has not acknowledged.
+    pub unacked: u32,
+    /// Bytes that were not sent yet.
+    pub unsent: u32,
+    /// Bytes that the peer has acknowledged since the connection began.
+    pub acked: u64,
+    /// Bytes that the peer takes.
+    pub window: u32,
+    /// Milliseconds since a packet of the peer's came.
+    pub silent_ms: u32,
+}
+
+/// Says how far a TCP connection is in sending. None if the system does not tell, as of another socket.
+pub fn sending(socket: BorrowedFd<'_>) -> Option<Sending> {
+    // SAFETY: the structure is integers alone, which may all be zero.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+    let (into, level, name) = (&raw mut info, libc::IPPROTO_TCP, libc::TCP_INFO);
+    // SAFETY: the descriptor is open for as long as it is borrowed. `into` and `len` live until the call returns, and
+    // the kernel writes no more than `len` bytes of integers, which may have any value.
+    let mut get =
+        || unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, into.cast(), &raw mut len) };
+    retry(|| get() as isize).ok()?;
+    // An older kernel tells less.
+    let is_told = len as usize >= std::mem::offset_of!(libc::tcp_info, tcpi_rcv_wnd);
+    is_told.then_some(Sending {
+        unacked: info.tcpi_unacked,
+        unsent: info.tcpi_notsent_bytes,
+        acked: info.tcpi_bytes_acked,
+        window: info.tcpi_snd_wnd,
+        silent_ms: info.tcpi_last_ack_recv.min(info.tcpi_last_data_recv),
+    })
+}
+
 fn part(base: *const u8, bytes: usize) -> libc::iovec {
     libc::iovec { iov_base: base.cast_mut().cast(), iov_len: bytes }
 }
@@ -125,6 +162,32 @@ mod tests {
         assert_eq!(receive(far.as_fd(), into, &mut rest), Err(Errno::AGAIN));
         drop(near);
         assert_eq!(receive(far.as_fd(), into, &mut rest), Ok(0));
+    }
+
+    #[test]
+    fn a_peer_that_reads_nothing_closes_its_window() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        let rests = Sending { unacked: 0, unsent: 0, acked: 1, window: 0, silent_ms: 0 };
+        let now = || sending(near.as_fd()).unwrap();
+        let Sending { window, .. } = now();
+        assert!(window > 0 && Sending { window: 0, silent_ms: 0, ..now() } == rests, "{:?}", now());
+
+        let (region, mut sent) = (Region::heap(8 << 10), 0);
+        let span = Span { region: &region, at: 0, bytes: 64 << 10 };
+        while now().window != 0 || now().unacked != 0 {
+            sent += send(near.as_fd(), &[], span).unwrap_or(0) as u64;
+        }
+        let Sending { unsent, acked, .. } = now();
+        assert_eq!((u64::from(unsent) + acked, unsent > 0), (sent + 1, true));
+
+        near.shutdown(std::net::Shutdown::Write).unwrap();
+        let read = std::io::copy(&mut far, &mut std::io::sink()).unwrap();
+        assert_eq!(read, sent);
+        while now().acked <= sent {}
+        assert_eq!(now().unsent, 0);
+        assert_eq!(sending(pair().0.as_fd()), None);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 
 mod again;
 mod clock;
+mod silence;
 
 use crate::bell::Bell;
 use crate::heard::no_memory;

@@ -13,6 +13,8 @@ mod stamps;
 
 mod clock;
 
+mod silence;
+
 mod incoming;
 
 mod outgoing;
@@ -21,6 +23,7 @@ use crate::heard::{BellFault, Drained, OwnSegment};
 use clock::PeerClock;
 use incoming::{Incoming, READ_BYTES};
 use outgoing::Outgoing;
+use silence::Silence;
 use std::cell::{Cell, Ref, RefCell};
 use upbeat_core::bill::clock::{Clock, Offset};
 use upbeat_core::bill::taken::{Reading, Writing};
@@ -65,6 +68,8 @@ pub(crate) struct Stream {
     fresh: Cell<bool>,
     /// How far the owner had read when something was last looked for.
     read: Cell<u64>,
+    /// Looks at the connection, where the peer is on another host.
+    silence: RefCell<Option<Silence>>,
 }
 
 impl Stream {
@@ -74,6 +79,7 @@ impl Stream {
         // A ring begins beside its lane's header, and not where its number says: an idle lane then has one page.
         let (mirror, lanes) = Mirror::new(lane(), 0, lane(), 0);
         let stream = Stream {
+            silence: RefCell::new(Silence::of(&pipe)),
             pipe: RefCell::new(Some(pipe)),
             mirror,
             outgoing: RefCell::default(),
@@ -261,6 +267,7 @@ impl Stream {
     pub(crate) fn resume(&self, lanes: &Lanes, pipe: Pipe, theirs: u64) -> Result<(), Rule> {
         assert!(self.is_suspended(), "a session goes on over another connection while one stands");
         self.outgoing.borrow_mut().again(theirs, &self.mirror)?;
+        *self.silence.borrow_mut() = Silence::of(&pipe);
         *self.pipe.borrow_mut() = Some(pipe);
         self.push(lanes, Why::Rest);
         Ok(())
@@ -271,6 +278,31 @@ impl Stream {
         let pipe = self.pipe.borrow();
         let Some(pipe) = &*pipe else { return false };
         self.outgoing.borrow().has_output() || pipe.has_output()
+    }
+
+    /// Looks whether the peer's host is there, if it is time.
+    pub(crate) fn look_at_peer(&self, lanes: &Lanes, now_ns: impl Fn() -> u64) {
+        let (pipe, mut silence) = (self.pipe.borrow(), self.silence.borrow_mut());
+        if let (Some(pipe), Some(silence)) = (&*pipe, &mut *silence) {
+            silence.look(pipe, lanes.writer().out(), now_ns(), self.has_output());
+        }
+    }
+
+    /// In how many nanoseconds to look whether the peer's host is there, if something may be under way.
+    pub(crate) fn looks_at_peer_in_ns(
+        &self,
+        lanes: &Lanes,
+        now_ns: impl Fn() -> u64,
+    ) -> Option<u64> {
+        let silence = self.silence.borrow();
+        silence.as_ref()?.due_in_ns(lanes.writer().out(), now_ns())
+    }
+
+    /// Whether the peer's host has acknowledged everything, or this side does not look after that.
+    pub(crate) fn is_calm(&self, lanes: &Lanes, now_ns: impl Fn() -> u64) -> bool {
+        let (pipe, mut silence) = (self.pipe.borrow(), self.silence.borrow_mut());
+        let (Some(pipe), Some(silence)) = (&*pipe, &mut *silence) else { return true };
+        silence.is_calm(pipe, lanes.writer().out(), now_ns(), self.has_output())
     }
 
     /// The owner has nothing to do: gives back memory that lies idle.

@@ -301,15 +301,17 @@ impl Session {
         }
     }
 
-    /// Gives up what nobody has used for a while: slabs, and grants.
+    /// Gives up what nobody has used for a while: slabs, and grants. Looks at a peer of another host.
     pub(crate) fn tidy(&self) {
         self.retire_unused_slabs();
         self.withdraw_unused_grants();
+        self.look_at_peer();
     }
 
     /// In how many nanoseconds there may be something to [tidy](Session::tidy), if there is.
     pub(crate) fn tidy_in_ns(&self) -> Option<u64> {
-        [self.slabs_kept_ns(), self.grants_kept_ns()].into_iter().flatten().min()
+        let looks = self.looks_at_peer_in_ns();
+        [self.slabs_kept_ns(), self.grants_kept_ns(), looks].into_iter().flatten().min()
     }
 
     /// Whether something was sent since the promise was last looked at.

@@ -43,6 +43,7 @@ impl Dispatcher {
                 && !session.serves()
                 && !session.is_unflushed()
                 && !session.is_pressed()
+                && session.is_calm()
                 && session.tidy_in_ns().is_none()
                 && !session.carrier.has_output();
             if !idle {

@@ -75,6 +75,21 @@ pub(super) fn now_ns() -> u64 {
 }
 
 impl Session {
+    /// Between hosts: looks now and then whether the peer's host answers.
+    pub(crate) fn look_at_peer(&self) {
+        self.carrier.look_at_peer(now_ns);
+    }
+
+    /// In how many nanoseconds to [look](Session::look_at_peer), if something may be under way.
+    pub(crate) fn looks_at_peer_in_ns(&self) -> Option<u64> {
+        self.carrier.looks_at_peer_in_ns(now_ns)
+    }
+
+    /// Whether the peer's host has acknowledged everything.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.carrier.is_calm(now_ns)
+    }
+
     /// A request may be accepted at once.
     #[inline(always)]
     pub(crate) fn is_clear(&self) -> bool {

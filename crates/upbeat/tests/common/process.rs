@@ -7,6 +7,7 @@ use rustix::process::{
     pidfd_getfd, pidfd_open, waitid,
 };
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -35,6 +36,8 @@ impl Other {
         command.args(["--exact", "other", "--nocapture", "--test-threads=1"]);
         command.env(PART, part).env(PLACE, place);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        // If this process ends without another word, the system ends a stopped process of a group that it leaves behind.
+        command.process_group(0);
         let mut child = command.spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         Other { child, output }

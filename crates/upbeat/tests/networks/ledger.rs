@@ -151,7 +151,7 @@ pub(crate) fn play(part: &str, place: &Path) {
 
 /// A server in a process of its own on a host.
 pub(crate) struct Server {
-    _process: Other,
+    pub(crate) process: Other,
     /// What a client connects to.
     pub(crate) to: String,
     _directory: Directory,
@@ -164,6 +164,6 @@ impl Server {
         let part = format!("{}:0 {} {identity}", host.address, peer_timeout.as_millis());
         let mut process = host.run(|| Other::start(&part, &directory.path()));
         let to = format!("ledger@{}", process.expect("serving"));
-        Server { _process: process, to, _directory: directory }
+        Server { process, to, _directory: directory }
     }
 }

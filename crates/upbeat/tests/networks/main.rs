@@ -9,6 +9,7 @@ mod loss;
 mod namespaces;
 mod partition;
 mod silence;
+mod stopped;
 mod writers;
 
 use common::process::part;

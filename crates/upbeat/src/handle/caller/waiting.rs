@@ -64,6 +64,7 @@ impl Caller {
             Idle::Tick => {
                 if self.ticker.is_watch_due(now_ns()) {
                     self.hear();
+                    self.session.look_at_peer();
                 }
             }
             Idle::Yield => self.pace.yield_now(),
@@ -115,10 +116,13 @@ impl Caller {
         if self.noted.rung.take() && !self.session.carrier.is_stream() {
             self.hear();
         }
+        self.session.look_at_peer();
         if self.may_sleep()
             && let Some(bell) = self.session.carrier.socket()
         {
-            let left = self.until.get().map(|until| timespec(until.left(now_ns())));
+            let left = self.until.get().map(|until| until.left(now_ns()));
+            let left = left.into_iter().chain(self.session.looks_at_peer_in_ns()).min();
+            let left = left.map(timespec);
             let writable = self.session.carrier.has_output();
             let unwanted = wait(bell.as_fd(), writable, self.watch.as_deref(), left.as_ref());
             drop(bell);

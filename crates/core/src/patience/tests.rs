@@ -1,0 +1,115 @@
+//! Patience against a model of what the system does with a connection whose window is closed.
+
+use super::*;
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+/// The system asks for the first time after this time.
+const RTO_MS: u64 = 200;
+/// The longest time between two questions of the system.
+const RTO_MAX_MS: u64 = 120_000;
+
+/// The sending side of a connection whose window has closed at 0, as `tcp_probe_timer` of Linux has it.
+struct System {
+    timeout_ms: u64,
+    /// When the first question was put, from which on the timeout counts.
+    asked_ms: Option<u64>,
+    doublings: u32,
+    due_ms: u64,
+    heard_ms: u64,
+}
+
+impl System {
+    /// Waits for the next question, which is put no later than the timeout ends as it is now.
+    fn wait(&mut self, now_ms: u64) {
+        let wait = RTO_MS.checked_shl(self.doublings).map_or(RTO_MAX_MS, |ms| ms.min(RTO_MAX_MS));
+        let left = self.asked_ms.map(|asked| (asked + self.timeout_ms).saturating_sub(now_ms));
+        self.due_ms = now_ms + left.map_or(wait, |left| wait.min(left.max(2)));
+    }
+
+    /// Its timer goes off: it asks, and the peer's host answers if it is there. False if it gives the connection up.
+    fn ask(&mut self, answers: bool) -> bool {
+        let now_ms = self.due_ms;
+        let asked_ms = *self.asked_ms.get_or_insert(now_ms);
+        if now_ms - asked_ms >= self.timeout_ms {
+            return false;
+        }
+        self.doublings = (self.doublings + 1).min(15);
+        if answers {
+            self.heard_ms = now_ms;
+        }
+        self.wait(now_ms);
+        true
+    }
+}
+
+/// Returns when the system gives up a connection whose window closes at 0 and whose peer's host vanishes at a time.
+/// This side looks late, by these milliseconds in turn. None if it stands at the end.
+fn ends(timeout_ms: u32, vanishes_ms: u64, end_ms: u64, late_ms: &[u64]) -> Option<u64> {
+    let mut patience = Patience::new(timeout_ms);
+    let mut system = System {
+        timeout_ms: timeout_ms.into(),
+        asked_ms: None,
+        doublings: 0,
+        due_ms: RTO_MS,
+        heard_ms: 0,
+    };
+    let mut late_ms = late_ms.iter().cycle();
+    let mut look_ms = *late_ms.next().unwrap();
+    while look_ms.min(system.due_ms) < end_ms {
+        if system.due_ms <= look_ms {
+            let at_ms = system.due_ms;
+            if !system.ask(at_ms < vanishes_ms) {
+                return Some(at_ms);
+            }
+            continue;
+        }
+        let silent_ms = (look_ms - system.heard_ms) as u32;
+        let seen = Sending { is_closed: true, acked: 1, silent_ms };
+        if let Some(ms) = patience.look(look_ms * MS, seen) {
+            system.timeout_ms = ms.into();
+        }
+        look_ms = patience.next_ns().div_ceil(MS) + late_ms.next().unwrap();
+    }
+    None
+}
+
+proptest! {
+    /// However late this side looks, within two intervals.
+    #[test]
+    fn a_host_that_answers_is_never_given_up_and_one_that_vanishes_is_in_time(
+        timeout_ms in 1_000u32..40_000,
+        vanishes_ms in 0u64..400_000,
+        late in prop::collection::vec(0u64..=1_000, 1..20),
+    ) {
+        let interval_ms = u64::from(timeout_ms) / LOOKS;
+        let late_ms: Vec<_> = late.iter().map(|part| interval_ms * part / 1_000).collect();
+        prop_assert_eq!(ends(timeout_ms, u64::MAX, 400_000, &late_ms), None);
+
+        let ended_ms = ends(timeout_ms, vanishes_ms, u64::MAX, &late_ms).unwrap();
+        // The last answer came before it vanished, and the timeout counts from the first question on.
+        let most_ms = vanishes_ms + u64::from(timeout_ms) + RTO_MS + 2;
+        prop_assert!(ended_ms <= most_ms, "{ended_ms} of {most_ms} ms");
+    }
+}
+
+#[test]
+fn what_is_acknowledged_begins_the_time_anew() {
+    let mut patience = Patience::new(10_000);
+    let closed = |acked| Sending { is_closed: true, acked, silent_ms: 10 };
+    assert_eq!(patience.look(0, closed(1)), None);
+    assert_eq!(patience.look(20_000 * MS, closed(1)), Some(23_750));
+    assert_eq!(patience.look(20_600 * MS, closed(2)), Some(10_000));
+    assert_eq!(patience.look(40_000 * MS, closed(2)), Some(23_150));
+}
+
+#[test]
+fn a_silent_host_is_given_no_more_time() {
+    let mut patience = Patience::new(10_000);
+    let closed = |silent_ms| Sending { is_closed: true, acked: 1, silent_ms };
+    assert_eq!(patience.look(0, closed(10)), None);
+    assert_eq!(patience.look(9_000 * MS, closed(6_249)), Some(12_750));
+    assert_eq!(patience.look(10_000 * MS, closed(6_250)), None);
+    assert_eq!(patience.look(60_000 * MS, closed(56_250)), None);
+    assert_eq!(patience.next_ns(), 60_625 * MS);
+}

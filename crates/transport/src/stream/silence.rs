@@ -1,0 +1,73 @@
+//! Whether the host of a silent peer is there: a look at the connection while something is under way over it.
+//!
+//! What a look means is decided by [`upbeat_core::patience`], and the system is told. Invariant: a connection over which
+//! nothing was sent since the last look is not looked at.
+
+use super::pipe::Pipe;
+use rustix::net::sockopt::{set_tcp_user_timeout, tcp_user_timeout};
+use std::os::fd::AsFd;
+use upbeat_core::patience::{Patience, Sending};
+use upbeat_memory::socket::sending;
+
+/// The looks at one connection.
+pub(super) struct Silence {
+    patience: Patience,
+    /// Slots of our lane that were written when the last look found that the peer had acknowledged everything.
+    calm_at: u64,
+    /// Whether the last look found something under way.
+    is_pending: bool,
+}
+
+impl Silence {
+    /// The looks at a connection whose peer is lost when it is silent for so long. None if the system does not look after
+    /// that, as with a socket of this host.
+    pub(super) fn of(pipe: &Pipe) -> Option<Silence> {
+        let timeout_ms = tcp_user_timeout(pipe).ok().filter(|ms| *ms != 0)?;
+        Some(Silence { patience: Patience::new(timeout_ms), calm_at: 0, is_pending: false })
+    }
+
+    /// In how many nanoseconds to look, at so many slots written, if something may be under way.
+    pub(super) fn due_in_ns(&self, written: u64, now_ns: u64) -> Option<u64> {
+        if self.is_pending {
+            Some(self.patience.next_ns().saturating_sub(now_ns))
+        } else {
+            (written != self.calm_at).then(|| self.patience.interval_ns())
+        }
+    }
+
+    /// Looks, if it is time.
+    pub(super) fn look(&mut self, pipe: &Pipe, written: u64, now_ns: u64, has_output: bool) {
+        if now_ns >= self.patience.next_ns() && (self.is_pending || written != self.calm_at) {
+            self.look_now(pipe, written, now_ns, has_output);
+        }
+    }
+
+    /// Whether everything that was written has been acknowledged.
+    pub(super) fn is_calm(
+        &mut self,
+        pipe: &Pipe,
+        written: u64,
+        now_ns: u64,
+        has_output: bool,
+    ) -> bool {
+        if self.is_pending || written != self.calm_at {
+            self.look_now(pipe, written, now_ns, has_output);
+        }
+        !self.is_pending
+    }
+
+    fn look_now(&mut self, pipe: &Pipe, written: u64, now_ns: u64, has_output: bool) {
+        // Of a connection that has ended the system tells nothing that matters.
+        let Some(seen) = sending(pipe.as_fd()) else { return };
+        self.is_pending = has_output || seen.unacked != 0 || seen.unsent != 0;
+        if !self.is_pending {
+            self.calm_at = written;
+        }
+        let is_closed = seen.window == 0;
+        let seen = Sending { is_closed, acked: seen.acked, silent_ms: seen.silent_ms };
+        if let Some(timeout_ms) = self.patience.look(now_ns, seen) {
+            // The system then ends the connection earlier, as one of a silent host.
+            let _ = set_tcp_user_timeout(pipe, timeout_ms);
+        }
+    }
+}
