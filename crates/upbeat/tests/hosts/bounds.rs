@@ -1,9 +1,10 @@
 //! What callers of other hosts may take of a node: how many connect at once, and how many sessions one address has.
 
-use crate::client_that;
+use crate::callbacks::issue;
 use crate::common::work::{WorkClient, WorkServer, Worker};
 use crate::common::{Directory, PROGRAM, Signal, Watchdog, alone, soon, until};
 use crate::resume::proxy::{How, Proxy};
+use crate::{client_that, protected, unprotected};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::mpsc::channel;
@@ -11,20 +12,21 @@ use std::thread;
 use std::time::{Duration, Instant};
 use upbeat::{Builder, Counter, Node};
 
-/// Has a node with these bounds serve on another thread while a test runs, which gets its address. Returns how
-/// many callers it turned away.
+/// Has a node with these bounds serve on another thread while a test runs, which gets its address. The node has the
+/// identity in this file, if there is one. Returns how many callers it turned away.
 fn beside(
     name: &'static str,
+    identity: &str,
     with: impl FnOnce(Builder) -> Builder + Send + 'static,
     test: impl FnOnce(&str),
 ) -> u64 {
     let (tell, told) = channel();
     let (quit, quits) = channel::<()>();
     let directory = Directory::new();
-    let place = directory.path();
+    let (place, identity) = (directory.path(), identity.to_owned());
     let server = thread::spawn(move || {
         let builder = Node::builder(name).program(PROGRAM).directory(place);
-        let node = with(builder.listen("127.0.0.1:0").insecure_plaintext()).build().unwrap();
+        let node = with(protected(builder.listen("127.0.0.1:0"), &identity)).build().unwrap();
         node.serve(WorkServer::new(Worker::new(Signal::default())));
         tell.send(node.listens_at().unwrap().to_string()).unwrap();
         while quits.try_recv().is_err() {
@@ -43,39 +45,49 @@ fn beside(
 fn an_address_has_as_many_sessions_as_it_may() {
     let _watchdog = Watchdog::new("sessions of an address", 60);
     let _alone = alone();
-    let directory = Directory::new();
-    let turned_away = beside(
-        "bounded",
-        |builder| builder.sessions_per_address(2),
-        |at| {
-            let to = format!("bounded@{at}");
-            let client = || client_that(&directory, |builder| builder.shared_memory(false));
-            let nodes = [client(), client(), client()];
-            let connect = |node: &Node| {
-                node.block_on(async {
-                    let work: WorkClient = node.connect(&to).await?;
-                    assert_eq!(soon(work.add(1, 2)).await, Ok(3));
-                    Ok::<_, upbeat::ConnectError>(())
-                })
-            };
-            let [first, second, third] = &nodes;
-            connect(first).unwrap();
-            connect(second).unwrap();
-            let error = connect(third).unwrap_err().to_string();
-            for words in ["too many sessions with callers of this address", "127.0.0.1", at] {
-                assert!(error.contains(words), "{error}");
-            }
-            // A session that stands goes on.
-            connect(first).unwrap();
-            let [first, _second, third] = nodes;
-            drop(first);
-            let begun = Instant::now();
-            while let Err(error) = connect(&third) {
-                assert!(begun.elapsed() < Duration::from_secs(20), "{error}");
-            }
-        },
-    );
-    assert!(turned_away >= 1, "the owner sees it counted");
+    for secure in [false, true] {
+        let directory = Directory::new();
+        let identity = if secure { issue(&directory) } else { String::new() };
+        let turned_away = beside(
+            "bounded",
+            &identity,
+            |builder| builder.sessions_per_address(2),
+            |at| check_bound(at, &directory, &identity),
+        );
+        assert!(turned_away >= 1, "the owner sees it counted");
+    }
+}
+
+/// Has three callers connect where two may.
+fn check_bound(at: &str, directory: &Directory, identity: &str) {
+    let to = format!("bounded@{at}");
+    let client = || {
+        let builder = unprotected(directory).shared_memory(false);
+        protected(builder, identity).build().unwrap()
+    };
+    let nodes = [client(), client(), client()];
+    let connect = |node: &Node| {
+        node.block_on(async {
+            let work: WorkClient = node.connect(&to).await?;
+            assert_eq!(soon(work.add(1, 2)).await, Ok(3));
+            Ok::<_, upbeat::ConnectError>(())
+        })
+    };
+    let [first, second, third] = &nodes;
+    connect(first).unwrap();
+    connect(second).unwrap();
+    let error = connect(third).unwrap_err().to_string();
+    for words in ["too many sessions with callers of this address", "127.0.0.1", at] {
+        assert!(error.contains(words), "{error}");
+    }
+    // A session that stands goes on.
+    connect(first).unwrap();
+    let [first, _second, third] = nodes;
+    drop(first);
+    let begun = Instant::now();
+    while let Err(error) = connect(&third) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{error}");
+    }
 }
 
 /// A caller whose address has as many sessions as it may goes on with its own, before the node has noticed that the
@@ -87,6 +99,7 @@ fn an_address_with_all_its_sessions_goes_on_with_them() {
     let directory = Directory::new();
     let turned_away = beside(
         "frequented",
+        "",
         |builder| builder.sessions_per_address(1),
         |at| {
             let proxy = Proxy::to(at);
@@ -121,6 +134,7 @@ fn a_node_without_a_place_for_another_session_goes_on_with_its_own() {
     let directory = Directory::new();
     beside(
         "filled",
+        "",
         |builder| builder.remote_sessions(2),
         |at| {
             // At its own address the node would be reached in memory.
@@ -156,6 +170,7 @@ fn connections_are_accepted_at_a_rate() {
     let begun = Instant::now();
     beside(
         "calm",
+        "",
         |builder| builder.accepts_per_second(20),
         |at| {
             let callers: Vec<TcpStream> =

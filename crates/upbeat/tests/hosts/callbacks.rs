@@ -39,7 +39,7 @@ impl Stand {
 }
 
 /// Writes an identity for all nodes of the program into a file.
-fn issue(directory: &Directory) -> String {
+pub(crate) fn issue(directory: &Directory) -> String {
     let path = directory.path().with_extension("all.pem");
     let text = secure::Authority::new().lasting(&[&format!("upbeat://{PROGRAM}/*")]);
     std::fs::write(&path, text).unwrap();
@@ -85,23 +85,26 @@ fn a_reference_that_is_passed_on_leads_to_where_its_node_listens() {
         let stand = Stand::new(secure);
         let to = stand.servers[0].named("server");
         let through = || vec![ServiceRef::at(&stand.servers[1].named("third")).unwrap()];
-        // Other hosts do not find a node that does not listen, nor one of their own of that name.
-        let (node, worker) = stand.client("third", None);
-        node.block_on(async {
-            let work = connected(&node, &to).await;
-            match soon(work.call_back(ServiceRef::here(&node), through(), 5)).await {
-                Err(CallError::Method(text)) => {
-                    assert!(
-                        text.contains("the reference to third comes from another host"),
-                        "{text}"
-                    );
-                    assert!(text.contains("Builder::listen"), "{text}");
+        // Other hosts do not find a node that does not listen, nor one of their own of that name. They know no address of
+        // one that listens at all of its host's.
+        for listen in [None, Some("0.0.0.0:0"), Some("[::]:0")] {
+            let (node, worker) = stand.client("third", listen);
+            node.block_on(async {
+                let work = connected(&node, &to).await;
+                match soon(work.call_back(ServiceRef::here(&node), through(), 5)).await {
+                    Err(CallError::Method(text)) => {
+                        let words = [
+                            "the reference to third comes from another host",
+                            "`Builder::listen`, neither `0.0.0.0` nor `[::]`",
+                            "`ServiceRef::at(\"third@host:7411\")`",
+                        ];
+                        words.iter().for_each(|words| assert!(text.contains(words), "{text}"));
+                    }
+                    other => panic!("{listen:?}: {other:?}"),
                 }
-                other => panic!("{other:?}"),
-            }
-        });
-        *worker.node.borrow_mut() = None;
-        drop((node, worker));
+            });
+            *worker.node.borrow_mut() = None;
+        }
         let (node, worker) = stand.client("third", Some("127.0.0.1:0"));
         node.block_on(async {
             let work = connected(&node, &to).await;
