@@ -459,6 +459,9 @@ impl Greeting {
 
     /// Sends a refusal, if the connection takes it.
     pub(crate) fn refuse(&self, code: RefusalCode, text: &str) {
+        if let (State::Agreement, RefusalCode::TooSlow) = (self.state, code) {
+            self.pipe.give_way();
+        }
         if !self.wants_output() {
             let _ = self.pipe.send(&Record::Refusal(Refusal::new(code, text)).encode(), None);
         }

@@ -46,6 +46,10 @@ pub const PLAINTEXT_ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 71];
 /// The alert that a node sends which speaks TLS, when its peer speaks plaintext: [`plaintext_meets`] knows it.
 const TLS_ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 10];
 
+/// The alert that a listener sends to a caller whose handshake gives way to others (`user_canceled`): the caller's
+/// handshake then fails with [`TlsError::GaveWay`].
+const GAVE_WAY_ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 90];
+
 /// Returns the error of a node that speaks plaintext and whose peer began with these bytes, if they are TLS.
 ///
 /// ```
@@ -144,6 +148,16 @@ impl Secured {
         }
     }
 
+    /// Ends a handshake that is not done, for others wait. The peer is told if its hello was not answered yet: it takes no
+    /// alert in plaintext behind that answer, and only the end of the connection says anything to it.
+    pub(crate) fn give_way(&self) {
+        let mut engine = self.engine.borrow_mut();
+        if engine.fault.is_none() && engine.tls.protocol_version().is_none() {
+            engine.fault = Some(TlsError::GaveWay);
+            self.part(&mut engine);
+        }
+    }
+
     /// Sees that the peer speaks Upbeat, and notes what its certificate names.
     fn agree(&self, engine: &mut Engine) -> Result<(), TlsError> {
         if engine.tls.alpn_protocol() != Some(PROTOCOL) {
@@ -168,9 +182,14 @@ impl Secured {
     /// Sends the alert that says why this side gives up, and reads the peer's input: a socket that is closed with
     /// unread input drops what it has sent.
     fn part(&self, engine: &mut Engine) {
-        if engine.fault == Some(TlsError::PlaintextPeer) {
+        let alert = match engine.fault {
+            Some(TlsError::PlaintextPeer) => Some(TLS_ALERT),
+            Some(TlsError::GaveWay) => Some(GAVE_WAY_ALERT),
+            _ => None,
+        };
+        if let Some(alert) = alert {
             let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
-            let _ = rustix::net::send(&self.socket, &TLS_ALERT, flags);
+            let _ = rustix::net::send(&self.socket, &alert, flags);
         } else {
             let _ = engine.flush(self.as_fd());
         }

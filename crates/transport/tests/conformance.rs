@@ -6,6 +6,7 @@ mod common;
 use common::{Pair, Stand, frame, receive};
 use rustix::event::PollFlags;
 use upbeat_core::frame::Head;
+use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::{PENDING_HANDSHAKES_MAX, REMOTE_SESSIONS_MAX, SESSIONS_PER_NODE_MAX};
 use upbeat_transport::carrier::{Carrier, Kind, Rang};
 use upbeat_transport::error::OpenError;
@@ -221,7 +222,7 @@ fn a_refusal_arrives_with_its_words() {
         let stand = Stand::new(kind, "refusal");
         let mut near = stand.connect(1, 0).unwrap();
         let far = stand.accept(2, 0).unwrap();
-        far.refuse(upbeat_core::hello::RefusalCode::Closing, "until noon");
+        far.refuse(RefusalCode::Closing, "until noon");
         let error = near.step(0).err().unwrap();
         let OpenError::Refused { text, .. } = &error else { panic!("{error}") };
         assert_eq!(text, "until noon");
@@ -274,5 +275,32 @@ fn a_session_number_beyond_the_board_is_refused() {
         };
         let error = Stand::new(kind, "number").connect(most, 0).err().unwrap();
         assert!(matches!(error, OpenError::Session { .. }), "{error}");
+    });
+}
+
+/// A caller whose handshake gives way to others is told so, whether it has spoken or not, and may come again.
+#[test]
+fn a_caller_that_gives_way_is_told() {
+    over(&[Kind::Tcp, Kind::Tls], |kind| {
+        for has_spoken in [false, true] {
+            let stand = Stand::new(kind, "crowded");
+            let mut near = stand.connect(1, 0).unwrap();
+            if has_spoken {
+                assert!(matches!(common::step(&mut near).unwrap(), Step::Waiting));
+            }
+            let far = stand.accept(2, 0).unwrap();
+            if has_spoken {
+                common::wait(&far, PollFlags::IN);
+            }
+            far.refuse(RefusalCode::TooSlow, "others wait");
+            let error = loop {
+                match common::step(&mut near) {
+                    Ok(Step::Waiting) => {}
+                    Ok(_) => panic!("{kind}: it was let in"),
+                    Err(error) => break error,
+                }
+            };
+            assert!(error.is_busy(), "{kind}, {has_spoken}: {error}");
+        }
     });
 }

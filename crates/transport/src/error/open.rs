@@ -190,6 +190,7 @@ impl OpenError {
             OpenError::Backlog { .. } => true,
             // We were silent for too long, which a caller is that finds no processor.
             OpenError::Refused { code, .. } => *code == RefusalCode::TooSlow,
+            OpenError::Tls { why, .. } => **why == TlsError::GaveWay,
             _ => false,
         }
     }

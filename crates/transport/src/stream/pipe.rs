@@ -69,6 +69,13 @@ impl Pipe {
         }
     }
 
+    /// Ends the handshake of TLS, if there is one that is not done, for others wait.
+    pub(crate) fn give_way(&self) {
+        if let Pipe::Tls(secured) = self {
+            secured.give_way();
+        }
+    }
+
     /// Compares what the peer says to be with its certificate, if it had to show one.
     pub(crate) fn check(
         &self,

@@ -30,6 +30,8 @@ pub enum TlsError {
         /// The alert of TLS that it sent.
         alert: String,
     },
+    /// The peer's listener ended the handshake, which took too long while others waited: come again.
+    GaveWay,
     /// The connection ended before TLS was agreed on.
     Closed,
     /// The connection ended without the peer's word that it ends it: what it sent last may be missing.
@@ -101,6 +103,7 @@ fn alerted(alert: AlertDescription) -> TlsError {
         AlertDescription::ProtocolVersion => TlsError::OldVersion,
         AlertDescription::InsufficientSecurity => TlsError::PlaintextPeer,
         AlertDescription::NoApplicationProtocol => TlsError::OtherProtocol,
+        AlertDescription::UserCanceled => TlsError::GaveWay,
         alert => TlsError::Refused { alert: format!("{alert:?}") },
     }
 }
@@ -132,6 +135,11 @@ impl fmt::Display for TlsError {
             ),
             TlsError::Broken { reason } => write!(f, "the peer broke a rule of TLS: {reason}"),
             TlsError::Refused { alert } => write!(f, "the peer refused with the TLS alert {alert}"),
+            TlsError::GaveWay => write!(
+                f,
+                "the peer has as many connections being opened as it may, and this one was not ready \
+                 soon enough: try again"
+            ),
             TlsError::Closed => write!(
                 f,
                 "the peer closed the connection while TLS was agreed on: it may have died, be full, \
