@@ -148,8 +148,8 @@ impl Secured {
         }
     }
 
-    /// Ends a handshake that is not done, for others wait. The peer is told if its hello was not answered yet: it takes no
-    /// alert in plaintext behind that answer, and only the end of the connection says anything to it.
+    /// Ends a handshake that is not done, for others wait. The peer is told if its hello was not answered yet: it takes
+    /// no alert in plaintext behind that answer, and only the end of the connection says anything to it.
     pub(crate) fn give_way(&self) {
         let mut engine = self.engine.borrow_mut();
         if engine.fault.is_none() && engine.tls.protocol_version().is_none() {

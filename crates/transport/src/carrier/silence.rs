@@ -1,7 +1,7 @@
 //! A carrier between hosts: whether the host of a silent peer is there.
 //!
-//! The owner of a carrier calls [`Carrier::look_at_peer`] now and then. When a look is due, and what it means, is decided
-//! by [`upbeat_core::patience`]. Invariant: other carriers do nothing here.
+//! The owner of a carrier calls [`Carrier::look_at_peer`] now and then. When a look is due, and what it means, is
+//! decided by [`upbeat_core::patience`]. Invariant: other carriers do nothing here.
 
 use super::{Carrier, Way};
 

@@ -1,7 +1,7 @@
 //! Whether the host of a silent peer is there: a look at the connection while something is under way over it.
 //!
-//! What a look means is decided by [`upbeat_core::patience`], and the system is told. Invariant: a connection over which
-//! nothing was sent since the last look is not looked at.
+//! What a look means is decided by [`upbeat_core::patience`], and the system is told. Invariant: a connection over
+//! which nothing was sent since the last look is not looked at.
 
 use super::pipe::Pipe;
 use rustix::net::sockopt::{set_tcp_user_timeout, tcp_user_timeout};
@@ -19,8 +19,8 @@ pub(super) struct Silence {
 }
 
 impl Silence {
-    /// The looks at a connection whose peer is lost when it is silent for so long. None if the system does not look after
-    /// that, as with a socket of this host.
+    /// The looks at a connection whose peer is lost by the system's own timeout. None if the system has no timeout, as
+    /// for a socket of this host.
     pub(super) fn of(pipe: &Pipe) -> Option<Silence> {
         let timeout_ms = tcp_user_timeout(pipe).ok().filter(|ms| *ms != 0)?;
         Some(Silence { patience: Patience::new(timeout_ms), calm_at: 0, is_pending: false })

@@ -36,7 +36,7 @@ impl Other {
         command.args(["--exact", "other", "--nocapture", "--test-threads=1"]);
         command.env(PART, part).env(PLACE, place);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        // If this process ends without another word, the system ends a stopped process of a group that it leaves behind.
+        // If this process ends without another word, the system ends a stopped process of a group that is left behind.
         command.process_group(0);
         let mut child = command.spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());

@@ -85,8 +85,8 @@ fn a_reference_that_is_passed_on_leads_to_where_its_node_listens() {
         let stand = Stand::new(secure);
         let to = stand.servers[0].named("server");
         let through = || vec![ServiceRef::at(&stand.servers[1].named("third")).unwrap()];
-        // Other hosts do not find a node that does not listen, nor one of their own of that name. They know no address of
-        // one that listens at all of its host's.
+        // Other hosts do not find a node that does not listen, nor one of their own of that name. They know no address
+        // of a node that listens at all addresses of its host.
         for listen in [None, Some("0.0.0.0:0"), Some("[::]:0")] {
             let (node, worker) = stand.client("third", listen);
             node.block_on(async {
