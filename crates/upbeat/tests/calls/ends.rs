@@ -48,6 +48,34 @@ fn dropping_a_call_drops_its_handler() {
     }
 }
 
+/// Calls with long arguments are dropped in all states of being sent, some behind others. Their buffers come back:
+/// they are more than a session may have.
+#[test]
+fn dropped_calls_give_their_long_arguments_back() {
+    let _watchdog = Watchdog::new("dropping long ones", 120);
+    for kind in KINDS {
+        let stand = Stand::new(kind, Waiting::Adaptive);
+        stand.node.block_on(async {
+            let work = client(&stand).await;
+            for turns in (0..6).cycle().take(72) {
+                let calls: Vec<_> = (0..3)
+                    .map(|_| {
+                        let work = work.clone();
+                        stand.node.spawn(async move { work.bytes(vec![7; 2 << 20]).await })
+                    })
+                    .collect();
+                for _ in 0..turns {
+                    yield_now().await;
+                }
+                calls.iter().rev().for_each(|call| call.cancel());
+            }
+            let sent = vec![5; 2 << 20];
+            assert!(work.bytes(sent.clone()).await.unwrap() == sent);
+            assert_eq!(work.add(1, 1).await, Ok(2));
+        });
+    }
+}
+
 #[test]
 fn a_call_that_the_driving_future_leaves_open_is_cancelled() {
     let _watchdog = Watchdog::new("left open", 60);
