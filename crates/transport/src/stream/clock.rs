@@ -1,8 +1,8 @@
 //! What both sides of a stream between hosts tell each other of their counters.
 //!
 //! A record of time stamps goes along with bytes that are sent anyway, never alone: with a sampled message, and in
-//! answer to one that came. Invariant: the counter is read for these records, and for the writes and reads of sampled
-//! messages, alone.
+//! answer to one that came. Invariant: the counter is read for these records, for the writes of sampled messages, and
+//! before each read of the socket, which does not know what it will bring.
 
 use super::stamps::Stamped;
 use upbeat_core::bill::clock::{Clock, Offset, Timestamps};
@@ -31,8 +31,6 @@ impl PeerClock {
 
     pub(super) fn ask(&mut self) {
         (self.due, self.asks) = (true, true);
-        // The peer will answer the sampled message, and this side stamps the read of that answer.
-        self.stamped().readings.expect();
     }
 
     pub(super) fn stamped(&mut self) -> &mut Stamped {
@@ -52,9 +50,6 @@ impl PeerClock {
     pub(super) fn heard(&mut self, asks: bool, said: Timestamps) {
         self.clock.heard(said, ticks());
         self.due |= asks;
-        if asks {
-            self.stamped().readings.expect();
-        }
     }
 
     /// Encodes what is to be said, which is sent at once.

@@ -19,7 +19,7 @@ use held::Taken;
 use read::Read;
 use std::collections::VecDeque;
 use upbeat_core::fault::Rule;
-use upbeat_core::frame::Kind;
+use upbeat_core::frame::{self, Kind};
 use upbeat_core::hello::{self, Parsed, Record};
 use upbeat_core::limits::{PENDING_SEGMENTS_MAX, SLAB_GENERATION, SLABS_MAX, TAKEN_BYTES_MAX};
 use upbeat_core::stream::{self, Chunk, Granting, Head, Progress, Wish};
@@ -27,6 +27,7 @@ use upbeat_memory::lane::{GROWN_BYTES, Mirror, Shown};
 use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::ring::Refused;
 use upbeat_memory::slab::is_slab;
+use upbeat_memory::ticks::ticks;
 
 /// Bytes that are read at once: as a session begins, where many frames come, and where long payloads come, whose
 /// bytes are to be received where they will lie.
@@ -171,7 +172,7 @@ impl Incoming {
             if self.has_ended() {
                 return came;
             }
-            let began = clock.as_ref().and_then(|clock| clock.stamped.as_ref()?.readings.begin());
+            let began = clock.is_some().then(ticks);
             match self.read(pipe) {
                 Ok(Read::Nothing) => return came,
                 Ok(Read::End) => self.ending.cut(None),
@@ -180,8 +181,11 @@ impl Incoming {
                     if let Err(rule) = self.take(mirror, clock) {
                         self.ending.fail(BellFault::Rule(rule));
                     }
-                    if let (Some(began), Some(clock)) = (began, &mut *clock) {
-                        clock.stamped().readings.end(began, from..mirror.received());
+                    if let (Some(began), Some(clock)) = (began, &mut *clock)
+                        && let Some(stamped) = &mut clock.stamped
+                    {
+                        let goes_on = self.filling.is_some();
+                        stamped.readings.end(began, from..mirror.received(), goes_on);
                     }
                     if self.filling.is_some() {
                         self.at_once = READ_BYTES_MIN;
@@ -213,6 +217,11 @@ impl Incoming {
             };
             match head {
                 Head::Frame { words, payload } => {
+                    if frame::Head::manner_in(&words).is_some()
+                        && let Some(clock) = clock
+                    {
+                        clock.stamped().readings.sample_came();
+                    }
                     let whole = len + payload as usize;
                     if bytes.len() < whole {
                         span_fits(words, mirror)?;

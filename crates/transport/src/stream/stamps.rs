@@ -1,7 +1,7 @@
 //! When sampled messages of a stream were given to its socket and taken from it.
 //!
-//! Messages are known by their slots, which have the same numbers on both sides. Invariant: where nobody asks, the
-//! counter is not read, and what is kept is bounded.
+//! Messages are known by their slots, which have the same numbers on both sides. Invariant: what is kept is bounded,
+//! and nothing is kept of messages that nobody samples.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,8 +11,7 @@ use upbeat_memory::ticks::ticks;
 /// The most messages of ours whose writing is kept.
 const WRITINGS_MAX: usize = 16;
 
-/// The reads that are stamped once the peer has said that it samples, or this side has asked it for its clock: those
-/// of a run of samples, and of some messages in between.
+/// The most reads that are kept: those of messages that the owner has yet to take over, where each is sampled.
 const READINGS: usize = 64;
 
 /// The messages of ours and of the peer of which something is known.
@@ -82,39 +81,35 @@ pub(super) struct Write {
     pub(super) encrypting: u64,
 }
 
-/// The reads that have brought messages of late.
+/// The reads that have brought sampled messages of late.
 #[derive(Default)]
 pub(super) struct Readings {
-    /// So many more are stamped.
-    left: usize,
+    /// The head of a sampled message has come, and no read was kept for it yet.
+    came: bool,
     last: VecDeque<(Range<u64>, Reading)>,
 }
 
 impl Readings {
-    /// Messages of a sample may come.
-    pub(super) fn expect(&mut self) {
-        self.last.reserve_exact(READINGS - self.last.len());
-        self.left = READINGS;
+    /// The head of a sampled message has come.
+    pub(super) fn sample_came(&mut self) {
+        self.came = true;
     }
 
-    /// Begins a read: when, if it is stamped.
-    pub(super) fn begin(&self) -> Option<u64> {
-        (self.left != 0).then(ticks)
-    }
-
-    /// A read has ended: this side has taken the messages in these slots into the lane.
-    pub(super) fn end(&mut self, began: u64, slots: Range<u64>) {
-        self.left = self.left.saturating_sub(1);
-        if slots.is_empty() {
+    /// A read has ended that began then: this side has taken the messages in these slots into the lane. `goes_on`
+    /// says whether the last message has come in part.
+    pub(super) fn end(&mut self, began: u64, slots: Range<u64>, goes_on: bool) {
+        if !self.came || slots.is_empty() {
             return;
         }
+        self.came = goes_on;
+        self.last.reserve_exact(READINGS - self.last.len());
         if self.last.len() == READINGS {
             self.last.pop_front();
         }
         self.last.push_back((slots, Reading { began, ended: ticks() }));
     }
 
-    /// The read that brought the message in this slot, if it was stamped.
+    /// The read that brought the sampled message in this slot, if it is still kept.
     pub(super) fn of(&self, slot: u64) -> Option<Reading> {
         let read = self.last.iter().find(|(slots, _)| slots.contains(&slot));
         read.map(|(_, reading)| *reading)

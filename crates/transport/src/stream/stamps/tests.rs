@@ -34,22 +34,34 @@ fn the_oldest_watched_message_gives_way() {
 }
 
 #[test]
-fn reads_are_stamped_for_as_long_as_samples_may_come() {
+fn the_read_is_known_of_each_sampled_message_and_of_no_other() {
     let mut readings = Readings::default();
-    assert_eq!(readings.begin(), None, "nobody samples");
-    readings.expect();
-    for read in 0..READINGS as u64 {
-        let began = readings.begin().unwrap();
-        // Every other read brings no more than a part of a message.
-        readings.end(began, 3 * read..3 * read + 3 * (read % 2));
-        assert_eq!(readings.of(3 * read + 1).is_some(), read % 2 == 1, "{read}");
-    }
-    assert_eq!(readings.begin(), None);
+    readings.end(1, 0..3, false);
+    assert_eq!((readings.of(1), readings.last.capacity()), (None, 0), "nobody samples");
+    // It has begun to come, and a message before it has come whole; then the rest of it comes.
+    readings.sample_came();
+    readings.end(2, 3..5, true);
+    readings.end(3, 5..5, true);
+    readings.end(4, 5..9, false);
+    let began = |readings: &Readings, slot| readings.of(slot).map(|reading| reading.began);
+    assert_eq!([4, 5, 8, 9].map(|slot| began(&readings, slot)), [Some(2), Some(4), Some(4), None]);
     assert!(readings.of(5).is_some_and(|reading| reading.ended >= reading.began));
-    assert!(readings.of(3 * READINGS as u64).is_none());
-    readings.expect();
-    for read in 1_000..1_000 + READINGS as u64 {
-        readings.end(1, read..read + 1);
+    readings.end(5, 9..12, false);
+    assert_eq!(readings.of(9), None, "what came next is not sampled");
+    // The head alone has come, and of no message all.
+    readings.sample_came();
+    readings.end(6, 12..12, false);
+    readings.end(7, 12..14, false);
+    assert_eq!(began(&readings, 12), Some(7));
+}
+
+#[test]
+fn the_oldest_read_gives_way() {
+    let mut readings = Readings::default();
+    for read in 0..=READINGS as u64 {
+        readings.sample_came();
+        readings.end(1, read..read + 1, false);
     }
-    assert_eq!((readings.of(5), readings.of(1_000).is_some()), (None, true));
+    assert_eq!((readings.of(0), readings.of(1).is_some()), (None, true));
+    assert_eq!(readings.last.capacity(), READINGS);
 }
