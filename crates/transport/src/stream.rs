@@ -26,7 +26,7 @@ use outgoing::Outgoing;
 use silence::Silence;
 use std::cell::{Cell, Ref, RefCell};
 use upbeat_core::bill::clock::{Clock, Offset};
-use upbeat_core::bill::taken::{Reading, Writing};
+use upbeat_core::bill::taken::{Reading, Written};
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::{Record, Refusal};
 use upbeat_core::limits::{SLOT_BYTES, STREAM_WHOLE_BYTES};
@@ -225,9 +225,11 @@ impl Stream {
         clock.is_some()
     }
 
-    /// When the message was written that ends before this slot of our lane, if it was and somebody has watched it.
-    pub(crate) fn writing(&self, until: u64) -> Option<Writing> {
-        self.clock.borrow_mut().as_mut()?.stamped.as_mut()?.writings.take(until)
+    /// When the message was written that ends before this slot of our lane, if somebody has watched it.
+    pub(crate) fn writing(&self, until: u64) -> Written {
+        let mut clock = self.clock.borrow_mut();
+        let stamped = clock.as_mut().and_then(|clock| clock.stamped.as_mut());
+        stamped.map_or(Written::Unknown, |stamped| stamped.writings.take(until))
     }
 
     /// When the message in this slot of the peer's lane was read, if that was stamped.

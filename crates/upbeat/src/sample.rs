@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use upbeat_core::bill::Counter;
-use upbeat_core::bill::taken::{Billed, Reading, Taken, Writing};
+use upbeat_core::bill::taken::{Billed, Reading, Taken, Written};
 use upbeat_core::bill::way::{Happened, Manner, Point, whole_stamp};
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_memory::ticks::{ticks, ticks_after};
@@ -142,8 +142,8 @@ impl Sample {
     }
 
     /// When its message was written to the socket, as far as the carrier knows.
-    pub(crate) fn writing(&mut self, carrier: &Carrier) -> Option<Writing> {
-        self.watched.take().and_then(|watched| carrier.writing(watched))
+    pub(crate) fn writing(&self, carrier: &Carrier) -> Written {
+        self.watched.map_or(Written::Unknown, |watched| carrier.writing(watched))
     }
 
     /// When the message was read from its socket that lies open.

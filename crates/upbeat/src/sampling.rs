@@ -12,7 +12,7 @@ use crate::session::{Answer, Fault, Session, Waiter, misbehaved};
 use crate::wire::{Input, WireError};
 use std::cell::{Cell, RefCell};
 use upbeat_core::bill::Counter;
-use upbeat_core::bill::taken::{Billed, Taken};
+use upbeat_core::bill::taken::{Billed, Taken, Written};
 use upbeat_core::bill::way::{Manner, Point, WAYS, Way};
 use upbeat_core::frame::{CallNumber, Head, Kind, Plain};
 use upbeat_core::limits::STAMPS_BYTES_MAX;
@@ -303,8 +303,9 @@ impl Sampling {
             return Some(Counter::SamplesLost);
         };
         half.sample.hear(&heard);
-        let writing = half.sample.writing(&session.carrier);
-        writing.into_iter().for_each(|writing| half.sample.taken.request_written(writing));
+        if let Written::All(writing) = half.sample.writing(&session.carrier) {
+            half.sample.taken.request_written(writing);
+        }
         let half = match half.sample.manner {
             Manner::Whole => session.end_sample(half, |peers| self.free(peers)),
             _ => Some(half),

@@ -66,6 +66,17 @@ pub struct Writing {
     pub ended: u64,
 }
 
+/// What is known of the writing of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// All of it was given to its socket.
+    All(Writing),
+    /// A part of it was not yet.
+    NotYet,
+    /// Nobody noted it, or that was forgotten.
+    Unknown,
+}
+
 /// When a message between hosts was taken from its socket, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {

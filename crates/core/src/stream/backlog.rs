@@ -73,6 +73,8 @@ struct Deferred<F> {
     call: Option<u64>,
     /// Whether its callee refuses it when no time is left for it.
     expires: bool,
+    /// The slot behind the frame where it stood first.
+    until: u64,
     /// Where its payload lies: of one that is given up, as much of it as is shipped.
     placed: Option<Placed>,
     given_up: bool,
@@ -93,6 +95,7 @@ pub struct Due<'a, F> {
 struct Back {
     position: u64,
     call: Option<u64>,
+    until: u64,
     /// Whether the bytes of its payload were shipped over this connection.
     whole: bool,
 }
@@ -240,14 +243,24 @@ impl<F> Backlog<F> {
         let kind = Head::kind_in(&words);
         let call = kind.is_some_and(Kind::is_answered).then_some(words[1]);
         let expires = kind == Some(Kind::Call);
-        let bytes = slots(Head::len_in(&words)) as usize * SLOT_BYTES;
+        let span = slots(Head::len_in(&words));
+        // Its turn was asked for last.
+        let (bytes, until) = (span as usize * SLOT_BYTES, self.decided - 1 + u64::from(span));
         let queues = self.queues.get_or_insert_default();
         queues.bytes += bytes;
-        let each = Deferred { call, expires, placed, given_up: false, bytes, frame };
+        let each = Deferred { call, expires, until, placed, given_up: false, bytes, frame };
         match mutated(Mutant::DeferredLast) && queues.done == 0 {
             true => queues.line.push_front(each),
             false => queues.line.push_back(each),
         }
+    }
+
+    /// Whether the frame that stood before this slot of the lane was deferred and is not shipped.
+    pub fn is_deferred(&self, until: u64) -> bool {
+        let Some(queues) = &self.queues else { return false };
+        let line = queues.line.iter().map(|each| each.until);
+        let mut all = line.chain(queues.back.iter().map(|back| back.until));
+        all.any(|each| each == until)
     }
 
     #[cfg(test)]
@@ -279,10 +292,10 @@ impl<F> Backlog<F> {
     /// The frame that was due stands in the lane again, at this position.
     pub fn written(&mut self, position: u64) {
         let Some(queues) = &mut self.queues else { return };
-        let Some(Deferred { call, bytes, .. }) = queues.line.pop_front() else { return };
+        let Some(Deferred { call, until, bytes, .. }) = queues.line.pop_front() else { return };
         queues.bytes -= bytes;
         queues.done = 0;
-        queues.back.push_back(Back { position, call, whole: true });
+        queues.back.push_back(Back { position, call, until, whole: true });
     }
 
     /// The connection is gone, and bytes of payloads with it. The lane is shipped again from where the peer has got

@@ -3,7 +3,7 @@
 
 use super::{Carrier, Way};
 use upbeat_core::bill::clock::Offset;
-use upbeat_core::bill::taken::{Reading, Writing};
+use upbeat_core::bill::taken::{Reading, Written};
 
 impl Carrier {
     /// How to translate the peer's time stamps into our ticks, where they are another host's; `Err` where that is
@@ -33,15 +33,13 @@ impl Carrier {
         stream.watch(until).then_some(until)
     }
 
-    /// Between hosts: when a message that was [watched](Carrier::watch) was given to the socket, if all of it was.
-    /// That is told once.
-    pub fn writing(&self, watched: u64) -> Option<Writing> {
-        let Way::Stream { stream, .. } = &self.way else { return None };
+    /// Between hosts: when a message that was [watched](Carrier::watch) was given to the socket. That is told once.
+    pub fn writing(&self, watched: u64) -> Written {
+        let Way::Stream { stream, .. } = &self.way else { return Written::Unknown };
         stream.writing(watched)
     }
 
-    /// Between hosts: when the message was taken from the socket that lies open in the peer's lane, if either side
-    /// had asked for clocks shortly before.
+    /// Between hosts: when the sampled message was taken from the socket that lies open in the peer's lane.
     pub fn reading(&self) -> Option<Reading> {
         let Way::Stream { stream, .. } = &self.way else { return None };
         stream.reading(self.lanes.reader().taken())

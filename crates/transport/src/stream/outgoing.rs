@@ -179,8 +179,11 @@ impl Outgoing {
             let encrypting = write.as_mut().map(|write| &mut write.encrypting);
             let sent = pipe.send_timed(first, then, encrypting);
             if let (Some(write), Some(clock)) = (&write, &mut *clock) {
-                let has_all_gone = sent == Ok(whole);
-                clock.stamped().writings.end(write, has_all_gone.then(|| mirror.shipped()));
+                let (has_all_gone, shipped) = (sent == Ok(whole), mirror.shipped());
+                let is_deferred = |until| self.backlog.is_deferred(until);
+                clock.stamped().writings.end(write, |until| {
+                    has_all_gone && until <= shipped && !is_deferred(until)
+                });
             }
             match sent {
                 Ok(bytes) => {

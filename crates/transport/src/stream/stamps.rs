@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use upbeat_core::bill::taken::{Reading, Writing};
+use upbeat_core::bill::taken::{Reading, Writing, Written};
 use upbeat_memory::ticks::ticks;
 
 /// The most messages of ours whose writing is kept.
@@ -27,7 +27,7 @@ pub(super) struct Writings(VecDeque<Watched>);
 
 /// A message that is watched.
 struct Watched {
-    /// The slot behind it.
+    /// The slot behind it where it was written first.
     until: u64,
     /// None before the first write.
     began: Option<u64>,
@@ -50,11 +50,16 @@ impl Writings {
         self.0.push_back(Watched { until, began: None, encrypting: 0, ended: None });
     }
 
-    /// When the message before this slot was written, once all of it was. It is watched no more.
-    pub(super) fn take(&mut self, until: u64) -> Option<Writing> {
-        let at = self.0.iter().position(|watched| watched.until == until)?;
-        let Watched { began, encrypting, ended, .. } = self.0.remove(at)?;
-        Some(Writing { began: began?, encrypting, ended: ended? })
+    /// When the message before this slot was written. Once all of it was, it is watched no more.
+    pub(super) fn take(&mut self, until: u64) -> Written {
+        let Some(at) = self.0.iter().position(|watched| watched.until == until) else {
+            return Written::Unknown;
+        };
+        let Watched { began: Some(began), encrypting, ended: Some(ended), .. } = self.0[at] else {
+            return Written::NotYet;
+        };
+        self.0.remove(at);
+        Written::All(Writing { began, encrypting, ended })
     }
 
     /// Begins a write, if a message waits for one.
@@ -63,13 +68,13 @@ impl Writings {
         waits.then(|| Write { began: ticks(), encrypting: 0 })
     }
 
-    /// A write has returned. Behind it every message up to the slot `gone` was written, if that is known.
-    pub(super) fn end(&mut self, write: &Write, gone: Option<u64>) {
+    /// A write has returned. `has_gone` says whether the message before a slot was written by it, or before.
+    pub(super) fn end(&mut self, write: &Write, has_gone: impl Fn(u64) -> bool) {
         let ended = ticks();
         for watched in self.0.iter_mut().filter(|watched| watched.ended.is_none()) {
             watched.began.get_or_insert(write.began);
             watched.encrypting += write.encrypting;
-            watched.ended = gone.filter(|gone| *gone >= watched.until).map(|_| ended);
+            watched.ended = has_gone(watched.until).then_some(ended);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What passes the bytes of a long payload, and how many of them come before it.
 
 use super::common::{self, Pair, Stand};
+use upbeat_core::bill::taken::Written;
 use upbeat_core::frame::{CallNumber, Flags, Head, Kind as FrameKind, Placed};
 use upbeat_core::limits::SLAB_GENERATION;
 use upbeat_memory::region::Region;
@@ -54,6 +55,9 @@ fn passes(kind: Kind, most: usize) {
     let Pair { near, far } = stand.pair(1, 2);
     lend(&near, 0);
     write_long(&near, 7, 0);
+    // Somebody samples it, between hosts.
+    let watched = near.watch();
+    assert_eq!(watched.is_some(), kind != Kind::Stream);
     // The far side does not read, so that both sockets fill.
     (0..50).for_each(|_| _ = near.pump());
     assert!(near.has_output(), "the payload fills the connection");
@@ -72,7 +76,11 @@ fn passes(kind: Kind, most: usize) {
                 FrameKind::Slab => {
                     region = Some(far.drain().unwrap().segments.remove(0).open().unwrap());
                 }
-                FrameKind::Reply => ahead = before..came(region.as_ref().unwrap()),
+                FrameKind::Reply => {
+                    ahead = before..came(region.as_ref().unwrap());
+                    let is_written = watched.map_or(Written::NotYet, |call| near.writing(call));
+                    assert_eq!(is_written, Written::NotYet, "padding alone is written");
+                }
                 FrameKind::Call => {
                     let mut bytes = vec![0; PAYLOAD_BYTES];
                     region.as_ref().unwrap().read(0, &mut bytes);
@@ -85,6 +93,8 @@ fn passes(kind: Kind, most: usize) {
             far.lanes.publish_progress();
         }
     }
+    let writing = watched.map(|call| near.writing(call));
+    assert!(writing.is_none_or(|writing| matches!(writing, Written::All(_))), "{writing:?}");
     assert_eq!(kinds[0].0, FrameKind::Slab);
     assert_eq!(kinds[1..3], [(FrameKind::Reply, 3), (FrameKind::Cancel, 5)]);
     assert_eq!(kinds[3..], [(FrameKind::Call, 7), (FrameKind::Oneway, 0)]);

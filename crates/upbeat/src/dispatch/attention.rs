@@ -123,7 +123,7 @@ impl Dispatcher {
     /// any, where there is nothing else to do.
     #[cold]
     pub(super) fn settle_all(self: &Rc<Self>, part: bool) {
-        self.send_halves();
+        let waits = self.send_halves();
         self.accept_waiting();
         let (mut pressed, mut replied) = (false, false);
         for session in self.peers.hot.hold().iter().filter(|session| session.is_pressed()) {
@@ -132,7 +132,7 @@ impl Dispatcher {
             self.unflushed.sent();
         }
         self.flow.purse.set_replied(replied);
-        self.pressed.set(pressed | replied);
+        self.pressed.set(pressed | replied | waits);
     }
 
     /// Shows every peer how many of its requests were accepted. A sender that does not wait hears of it by

@@ -147,20 +147,13 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Sends the halves that were kept back. Nobody is rung for them.
-    pub(super) fn send_halves(&self) {
-        while let Some((session, mut half)) = self.next_outgoing() {
-            // The answer was flushed before: the end of its turn comes first, or the pump of the next.
-            let writing = half.sample.writing(&session.carrier);
-            writing.into_iter().for_each(|writing| half.sample.taken.reply_written(writing));
-            if session.ended().is_none() {
-                session.send_stamps(half.call, &half.sample);
-            }
+    /// Sends the halves that were kept back, but for those whose messages were not written to their sockets yet.
+    /// Nobody is rung for them. Returns whether any are left.
+    pub(super) fn send_halves(&self) -> bool {
+        let mut outgoing = self.account.outgoing.borrow_mut();
+        for (_, half) in outgoing.extract_if(.., |(session, half)| session.send_half(half)) {
             self.account.sampling.free(half.sample);
         }
-    }
-
-    fn next_outgoing(&self) -> Option<(Rc<Session>, Half)> {
-        self.account.outgoing.borrow_mut().pop()
+        !outgoing.is_empty()
     }
 }

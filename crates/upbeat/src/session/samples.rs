@@ -10,7 +10,7 @@ use super::Session;
 use crate::sample::{Half, Heard, Sample, Wants};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use upbeat_core::bill::taken::Taken;
+use upbeat_core::bill::taken::{Taken, Written};
 use upbeat_core::bill::way::{CALL, CALL_TCP, CALL_TLS, ONEWAY, ONEWAY_REMOTE, Way};
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::limits::{CONTROL_SLOTS, STAMPS_BYTES_MAX};
@@ -158,6 +158,21 @@ impl Session {
         half.join(taken);
         half.sample.lock = lock.or(half.sample.lock.take());
         Some(half)
+    }
+
+    /// Sends this side's half of an answered call, once the answer was written to its socket. Returns whether the half
+    /// is done with.
+    pub(crate) fn send_half(&self, half: &mut Half) -> bool {
+        if self.ended().is_some() {
+            return true;
+        }
+        match half.sample.writing(&self.carrier) {
+            Written::NotYet => return false,
+            Written::All(writing) => half.sample.taken.reply_written(writing),
+            Written::Unknown => {}
+        }
+        self.send_stamps(half.call, &half.sample);
+        true
     }
 
     /// Sends the stamps that were taken here, if there is room for them. They ring nobody.

@@ -205,6 +205,8 @@ struct Lane {
     bytes: Vec<u32>,
     /// The slots that the peer has received: the number of a frame each, or none for padding.
     got: Vec<Option<usize>>,
+    /// Frames that were deferred and not shipped since, and the slots behind them.
+    deferred: Vec<(usize, u64)>,
 }
 
 /// The next number of a plain generator.
@@ -242,13 +244,18 @@ impl Lane {
                     self.slots[self.shipped] = None;
                     self.got.push(None);
                     self.shipped += 1;
+                    self.deferred.push((frame, self.shipped as u64));
                     return;
                 }
                 Turn::Blocked => return,
             }
             let whole = placed.map_or(0, |placed| placed.len);
             assert_eq!(self.bytes[frame], whole, "frame {frame}: its bytes come first, and once");
+            for (_, until) in self.deferred.extract_if(.., |(deferred, _)| *deferred == frame) {
+                assert!(!self.backlog.is_deferred(until), "frame {frame} is shipped");
+            }
         }
+        assert!(self.deferred.iter().all(|(_, until)| self.backlog.is_deferred(*until)));
         self.got.push(slot);
         self.shipped += 1;
     }
@@ -275,6 +282,7 @@ fn all_frames_come_once_and_requests_in_order() {
             busy: false,
             bytes: Vec::new(),
             got: Vec::new(),
+            deferred: Vec::new(),
         };
         let mut frames = Vec::new();
         let mut steps = 0;

@@ -8,18 +8,25 @@ fn a_message_is_written_when_the_last_of_it_has_gone() {
     writings.watch(12);
     let mut first = writings.begin().unwrap();
     first.encrypting = 5;
-    writings.end(&first, None);
+    writings.end(&first, |_| false);
     assert_eq!(writings.0[0].ended, None);
     let mut second = writings.begin().unwrap();
     second.encrypting = 7;
-    writings.end(&second, Some(11));
-    let Writing { began, encrypting, ended } = writings.take(10).unwrap();
+    writings.end(&second, |until| until <= 11);
+    let Written::All(Writing { began, encrypting, ended }) = writings.take(10) else {
+        panic!("all of it was written")
+    };
     assert_eq!((began, encrypting), (first.began, 12));
     assert!(ended >= second.began);
-    assert_eq!(writings.take(10), None, "it is told once");
-    assert!(writings.begin().is_some(), "the other one waits");
-    assert_eq!(writings.take(12), None, "a part of it has not gone");
+    assert_eq!(writings.take(10), Written::Unknown, "it is told once");
+    assert_eq!(writings.take(12), Written::NotYet);
+    let third = writings.begin().expect("the other one waits");
+    writings.end(&third, |_| true);
     assert!(writings.begin().is_none());
+    let Written::All(Writing { began, encrypting, .. }) = writings.take(12) else {
+        panic!("all of it was written")
+    };
+    assert_eq!((began, encrypting), (first.began, 12));
 }
 
 #[test]
@@ -27,9 +34,10 @@ fn the_oldest_watched_message_gives_way() {
     let mut writings = Writings::default();
     (1..=WRITINGS_MAX as u64 + 1).for_each(|slot| writings.watch(slot));
     let write = writings.begin().unwrap();
-    writings.end(&write, Some(u64::MAX));
-    assert_eq!(writings.take(1), None);
-    assert!((2..=WRITINGS_MAX as u64 + 1).all(|slot| writings.take(slot).is_some()));
+    writings.end(&write, |_| true);
+    assert_eq!(writings.take(1), Written::Unknown);
+    let is_known = |slot| matches!(writings.take(slot), Written::All(_));
+    assert!((2..=WRITINGS_MAX as u64 + 1).all(is_known));
     assert_eq!(writings.0.capacity(), WRITINGS_MAX);
 }
 
