@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 #[upbeat::service]
 trait Sums {
     async fn add(&self, a: u64, b: u64) -> u64;
+    #[oneway]
+    async fn note(&self, a: u64);
 }
 
 struct Here;
@@ -34,6 +36,8 @@ impl Sums for Here {
     async fn add(&self, a: u64, b: u64) -> u64 {
         a + b
     }
+
+    async fn note(&self, _: u64) {}
 }
 
 fn builder(name: &str, place: &Path, identity: Option<&str>) -> Builder {
@@ -114,9 +118,21 @@ fn identity(scratch: &Scratch) -> String {
     path
 }
 
-/// Calls over a network until there are samples, and returns the bill of the caller's node, as text and as JSON, and
-/// the server's address.
-fn bill_of(what: &str, is_encrypted: bool) -> (String, Value, String) {
+/// The bill of a node after calls and one-way messages over a network.
+struct Billed {
+    /// Of the caller's node, as text.
+    text: String,
+    caller: Value,
+    /// Of the server's node, which bills one-way messages.
+    server: Value,
+    /// The caller's as a page.
+    page: String,
+    /// The server's address.
+    at: String,
+}
+
+/// Calls, and sends one-way messages, over a network until there are samples.
+fn bill_of(what: &str, is_encrypted: bool) -> Billed {
     let scratch = Scratch::new(&format!("hosts-{what}"));
     let identity = is_encrypted.then(|| identity(&scratch));
     let (server, client) = (format!("server/{what}"), format!("client/{what}"));
@@ -127,18 +143,38 @@ fn bill_of(what: &str, is_encrypted: bool) -> (String, Value, String) {
     node.block_on(async {
         let sums: SumsClient = node.connect(&format!("{server}@{}", running.at)).await.unwrap();
         while node.counted(Counter::SamplesTaken) < SAMPLES {
+            sums.note(1).await.unwrap();
             assert_eq!(sums.add(1, 2).await, Ok(3));
         }
     });
-    let text = printed(&bill(&[&client, "--seconds", "0"]));
-    let json = printed(&bill(&[&client, "--seconds", "0", "--json"]));
-    (text, serde_json::from_str(&json).unwrap(), running.at.clone())
+    let page = scratch.path("page.html");
+    let text = printed(&bill(&[&client, "--seconds", "0", "--html", &page]));
+    let json = |node| printed(&bill(&[node, "--seconds", "0", "--json"]));
+    let [caller, server] =
+        [&client, &server].map(|node| serde_json::from_str(&json(node)).unwrap());
+    let page = std::fs::read_to_string(page).unwrap();
+    Billed { text, caller, server, page, at: running.at.clone() }
+}
+
+/// The nanoseconds of each line of the only subject of a bill, a mean and a median: they add up to the whole.
+fn items(bill: &Value, method: &str) -> impl Fn(&str, &str) -> Option<(f64, f64)> {
+    let subjects = bill["subjects"].as_array().unwrap();
+    assert_eq!(subjects.len(), 1, "{bill:#}");
+    assert_eq!(subjects[0]["method"], method);
+    let lines = subjects[0]["lines"].as_array().unwrap().clone();
+    let mean = |of: &Value| of["mean"].as_f64().unwrap();
+    let (sum, whole) = (lines.iter().map(mean).sum::<f64>(), mean(&subjects[0]["whole"]));
+    assert!((sum - whole).abs() < 1e-9 * whole, "{sum} of {whole}");
+    move |item, leg| {
+        let line = lines.iter().find(|line| line["item"] == item && line["leg"] == leg)?;
+        Some((mean(line), line["p50"].as_f64().unwrap()))
+    }
 }
 
 /// Holds a bill against what was done: one method, over one session, whose items add up to the whole.
 fn holds(what: &str, carrier: &str, is_encrypted: bool) {
     let _watchdog = watchdog(format!("the bill over {carrier}"));
-    let (text, json, at) = bill_of(what, is_encrypted);
+    let Billed { text, caller: json, server: receiver, page, at } = bill_of(what, is_encrypted);
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("Sessions from to carried by samples offset of clocks"), "{text}");
     let session = format!("client/{what} server/{what} {carrier}, {at} ");
@@ -156,13 +192,11 @@ fn holds(what: &str, carrier: &str, is_encrypted: bool) {
     assert!(samples == count("stories") + count("pairs") && samples > SAMPLES / 2, "{text}");
     assert_eq!(subject["carrier"], carrier.to_lowercase().as_str());
     let mean = |of: &Value| of["mean"].as_f64().unwrap();
-    let (sum, whole) = (lines.iter().map(mean).sum::<f64>(), mean(&subject["whole"]));
-    assert!((sum - whole).abs() < 1e-9 * whole, "{sum} of {whole}");
+    let whole = mean(&subject["whole"]);
     // What each side does with the socket is told apart, and is of its own leg.
-    let ns = |item: &str, leg: &str| {
-        let line = lines.iter().find(|line| line["item"] == item && line["leg"] == leg);
-        line.map(|line| (mean(line), line["p50"].as_f64().unwrap()))
-    };
+    let (ns, of_note) = (items(&json, "add"), items(&receiver, "note"));
+    // The table of the page has a row for each item of each node.
+    let rows: Vec<&str> = page.split("<tr").collect();
     for (item, is_there) in [("write", true), ("read", true), ("encrypt", is_encrypted)] {
         for (leg, node) in [("caller", "client"), ("callee", "server")] {
             let told = ns(item, leg);
@@ -171,8 +205,23 @@ fn holds(what: &str, carrier: &str, is_encrypted: bool) {
                 assert!(0.0 < mean && mean <= whole && p50 > 0.0, "{item} of the {leg}: {text}");
             }
             assert_eq!(words.contains(&format!("{item} {node}/{what} ")), is_there, "{text}");
+            let told = format!(">{item} <small><bdi>{node}/{what}</bdi>");
+            let is_row = rows.iter().any(|row| row.contains(&told));
+            assert_eq!(is_row, is_there, "{item} of the {leg} in the page");
         }
+        // A one-way message is written by its sender and read by its receiver.
+        let told = [of_note(item, "caller"), of_note(item, "callee")];
+        let is_reading = item == "read";
+        assert_eq!(
+            told.map(|told| told.is_some()),
+            [!is_reading && is_there, is_reading],
+            "{item}"
+        );
+        let spent = |(mean, p50): (f64, f64)| mean > 0.0 && p50 > 0.0;
+        assert!(told.into_iter().flatten().all(spent), "{item}: {receiver:#}");
     }
+    let taken = |of: &str| receiver["subjects"][0][of].as_u64().unwrap();
+    assert!(taken("stories") + taken("pairs") > SAMPLES / 2, "{receiver:#}");
     // Between the processes lie two system calls at least, on the way out and on the way back.
     let wire = lines.iter().filter(|line| line["leg"] == "out" || line["leg"] == "back");
     assert!(wire.map(mean).sum::<f64>() > 1_000.0, "{text}");

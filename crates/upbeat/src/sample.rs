@@ -96,8 +96,8 @@ pub(crate) struct Sample {
     pub(crate) taken: Taken,
     /// The lock that was waited for, or the condition.
     pub(crate) lock: Option<Arc<str>>,
-    /// The number of a one-way message that has come.
-    pub(crate) oneway: Option<CallNumber>,
+    /// By what both sides know a one-way message that has come: see [`Message::Oneway`].
+    pub(crate) oneway: Option<u64>,
     /// Whether it only warms up those behind it, and is not written down.
     pub(crate) warms: bool,
     /// By what the carrier knows the message of this side, whose writing it watches.
@@ -139,6 +139,16 @@ impl Sample {
     #[inline(always)]
     fn stamp(&mut self, point: Point) {
         self.taken.set(point, self.wants.now());
+    }
+
+    /// By what both sides know it, if it is a one-way message of this side.
+    pub(crate) fn as_oneway(&self) -> Message {
+        Message::Oneway(self.taken.at(Point::Begun).unwrap_or(0))
+    }
+
+    /// Whether its way through the socket is stamped, so that this side's half waits for that.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched.is_some()
     }
 
     /// When its message was written to the socket, as far as the carrier knows.
@@ -396,9 +406,18 @@ impl Wants {
 /// A service and a method.
 pub(crate) type Names = (&'static str, &'static str);
 
+/// By what both sides know a sampled message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// A call, by its number.
+    Call(CallNumber),
+    /// A one-way message, by its first stamp in ticks of its sender, which its head carries.
+    Oneway(u64),
+}
+
 /// A sampled message of which one half is there.
 pub(crate) struct Half {
-    pub(crate) call: CallNumber,
+    pub(crate) message: Message,
     pub(crate) names: Names,
     pub(crate) sample: Box<Sample>,
 }
@@ -406,8 +425,10 @@ pub(crate) struct Half {
 impl Half {
     /// Takes over the peer's stamps: a call is billed by its caller, a one-way message by its receiver.
     pub(crate) fn join(&mut self, peers: &Taken) {
-        let is_oneway = self.sample.oneway.is_some();
-        let billed = if is_oneway { Billed::There } else { Billed::Here };
+        let billed = match self.message {
+            Message::Call(_) => Billed::Here,
+            Message::Oneway(_) => Billed::There,
+        };
         self.sample.taken.join(peers, billed);
     }
 }

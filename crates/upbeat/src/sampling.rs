@@ -7,7 +7,7 @@
 mod pages;
 
 use crate::driver::{Driver, Main, answer};
-use crate::sample::{Half, Heard, Sample, Stamps, Wants};
+use crate::sample::{Half, Heard, Message, Sample, Stamps, Wants};
 use crate::session::{Answer, Fault, Session, Waiter, misbehaved};
 use crate::wire::{Input, WireError};
 use std::cell::{Cell, RefCell};
@@ -287,11 +287,16 @@ impl Sampling {
             half.sample.known(Point::Done, done);
             half
         });
-        (answer, self.call_done(session, half))
+        (answer, self.call_done(session, call, half))
     }
 
     /// A sampled call has its result. It is billed when its other half is there. Returns what is to be counted.
-    fn call_done(&self, session: &Session, half: Option<Half>) -> Option<Counter> {
+    fn call_done(
+        &self,
+        session: &Session,
+        call: CallNumber,
+        half: Option<Half>,
+    ) -> Option<Counter> {
         let Some(mut half) = half else { return Some(Counter::SamplesLost) };
         if half.sample.manner().is_none() {
             // Its callee knows of no sample.
@@ -299,7 +304,7 @@ impl Sampling {
         }
         // A peer may answer in another manner than it was asked, or in none.
         let manner = half.sample.manner.byte();
-        let Some(heard) = session.heard(half.call).filter(|heard| heard.manner == manner) else {
+        let Some(heard) = session.heard(call).filter(|heard| heard.manner == manner) else {
             return Some(Counter::SamplesLost);
         };
         half.sample.hear(&heard);
@@ -326,16 +331,21 @@ impl Sampling {
         let payload = &mut payload[..head.len as usize];
         session.carrier.lanes.reader().read(0, payload);
         let (mut taken, lock) = Taken::decode(payload).map_err(misbehaved)?;
+        let message = match head.call {
+            CallNumber::NONE => Message::Oneway(taken.at(Point::Begun).unwrap_or(0)),
+            call => Message::Call(call),
+        };
         if !session.translate(&mut taken) {
             return Ok(Some(Counter::SamplesLost));
         }
         let spare = || self.sample(Manner::Whole);
-        let Some(half) = session.join_sample(head.call, (&taken, lock), spare) else {
+        let Some(half) = session.join_sample(message, (&taken, lock), spare) else {
             return Ok(None);
         };
-        let is_oneway = head.call == CallNumber::NONE;
-        let bill = if is_oneway { Sampling::bill_oneway } else { Sampling::bill_call };
-        Ok(bill(self, session, half))
+        Ok(match message {
+            Message::Call(_) => self.bill_call(session, half),
+            Message::Oneway(_) => self.bill_oneway(session, half),
+        })
     }
 
     fn bill_call(&self, session: &Session, half: Half) -> Option<Counter> {

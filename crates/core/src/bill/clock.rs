@@ -150,4 +150,4 @@ impl Offset {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -6,8 +6,9 @@
 //! certain to a number of ticks, the doubt. Invariant: a finished sample never goes backwards, and
 //! no stamp of the peer's lies behind a later one of ours.
 
-use super::clock::Offset;
-use super::way::{Happened, Manner, POINTS_MAX, Point, Way};
+use super::Item;
+use super::clock::{DRIFT_PPM, Offset};
+use super::way::{Happened, Manner, POINTS_MAX, Phase, Point, Way};
 use crate::fault::Rule;
 use crate::limits::{LOCK_NAME_BYTES_MAX, STAMPS_BYTES_MAX};
 
@@ -218,8 +219,11 @@ impl Taken {
         let bound = bound.filter_map(|point| self.at_index(point)).map(i128::from);
         let (Some(first), Some(last)) = (bound.clone().min(), bound.max()) else { return };
         let doubt = i128::from(self.doubt);
-        let least = before.map_or(-doubt, |before| (i128::from(before) - first).max(-doubt));
-        let most = after.map_or(doubt, |after| (i128::from(after) - last).min(doubt));
+        // Between the first and the last the two counters may have drifted apart.
+        let drift = (last - first) * i128::from(DRIFT_PPM) / 1_000_000;
+        let least =
+            before.map_or(-doubt, |before| (i128::from(before) - first - drift).max(-doubt));
+        let most = after.map_or(doubt, |after| (i128::from(after) - last + drift).min(doubt));
         if least > most {
             // What its peer says cannot be: each stamp is held for itself.
             return;
@@ -267,12 +271,20 @@ impl Taken {
     }
 
     /// The sample: a stamp for each point of the way, in its order, if the manner is [`Manner::Whole`], else the
-    /// first and that of the pair. None where a stamp is missing that the manner needs.
+    /// first and that of the pair. None where a stamp is missing that the manner needs: of a whole story the first, that
+    /// of its arrival where it is billed, and those of sockets.
     pub fn finish(&self, way: &Way, manner: Manner, billed: Billed) -> Option<[u64; POINTS_MAX]> {
         match manner {
             Manner::Whole => self.whole(way, billed),
             _ => self.pair(way, manner),
         }
+    }
+
+    /// Whether all is known of the sockets that a message of this way went through. What was not stamped there would be
+    /// charged to the wire.
+    fn has_sockets(&self, way: &Way) -> bool {
+        let of_sockets = |phase: &&Phase| matches!(phase.item, Item::Write | Item::Read);
+        way.phases.iter().filter(of_sockets).all(|phase| self.at(phase.ends).is_some())
     }
 
     fn pair(&self, way: &Way, manner: Manner) -> Option<[u64; POINTS_MAX]> {
@@ -298,6 +310,9 @@ impl Taken {
     }
 
     fn whole(&self, way: &Way, billed: Billed) -> Option<[u64; POINTS_MAX]> {
+        if !self.has_sockets(way) {
+            return None;
+        }
         let (begun, bound) = (self.at(Point::Begun)?, self.at(billed.bound())?);
         let stamp = |point: Point| {
             let stamp = self.at(point)?;

@@ -224,8 +224,6 @@ const fn oneway(phases: &'static [Phase]) -> &'static [Phase] {
 
 const IN_MEMORY: &[Phase] = &without::<25>(&[Item::Encrypt, Item::Write, Item::Read]);
 const OVER_TCP: &[Phase] = &without::<29>(&[Item::Encrypt]);
-/// What writing a one-way message takes its receiver is not told: it is on the wire.
-const READ_ALONE: &[Phase] = &without::<27>(&[Item::Encrypt, Item::Write]);
 
 /// The way of a call.
 pub const CALL: &Way = &Way { name: "call", phases: IN_MEMORY };
@@ -239,11 +237,14 @@ pub const CALL_TCP: &Way = &Way { name: "call over TCP", phases: OVER_TCP };
 /// The way of a call between hosts that is encrypted.
 pub const CALL_TLS: &Way = &Way { name: "call over TLS", phases: &PHASES };
 
-/// The way of a one-way message between hosts.
-pub const ONEWAY_REMOTE: &Way = &Way { name: "one-way between hosts", phases: oneway(READ_ALONE) };
+/// The way of a one-way message between hosts that is not encrypted.
+pub const ONEWAY_TCP: &Way = &Way { name: "one-way over TCP", phases: oneway(OVER_TCP) };
+
+/// The way of a one-way message between hosts that is encrypted.
+pub const ONEWAY_TLS: &Way = &Way { name: "one-way over TLS", phases: oneway(&PHASES) };
 
 /// All ways. A record names its way by its place here.
-pub const WAYS: &[&Way] = &[CALL, ONEWAY, CALL_TCP, CALL_TLS, ONEWAY_REMOTE];
+pub const WAYS: &[&Way] = &[CALL, ONEWAY, CALL_TCP, CALL_TLS, ONEWAY_TCP, ONEWAY_TLS];
 
 const _: () = assert!(PHASES.len() < POINTS_MAX && POINTS_MAX == u32::BITS as usize);
 const _: () = assert!(Point::ReadHere.index() < POINTS_MAX);

@@ -181,9 +181,10 @@ impl Outgoing {
             if let (Some(write), Some(clock)) = (&write, &mut *clock) {
                 let (has_all_gone, shipped) = (sent == Ok(whole), mirror.shipped());
                 let is_deferred = |until| self.backlog.is_deferred(until);
-                clock.stamped().writings.end(write, |until| {
-                    has_all_gone && until <= shipped && !is_deferred(until)
-                });
+                clock
+                    .stamped()
+                    .writings
+                    .end(write, |until| has_all_gone && until <= shipped && !is_deferred(until));
             }
             match sent {
                 Ok(bytes) => {

@@ -5,7 +5,7 @@ use super::open::{Open, Rare, Reads, Route, State};
 use super::waits::{Waits, not_sent, not_waiting, still_asks};
 use super::{Bound, MISSING, SendFuture, Take, request_head};
 use crate::error::CallError;
-use crate::sample::{Half, Stamps, Unsampled, Wants};
+use crate::sample::{Half, Message, Stamps, Unsampled, Wants};
 use crate::session::{Answer, Extensions, Lent, Put};
 use crate::time::Sleep;
 use crate::wire::{Attaching, Content, Input, MessageContext, WireError};
@@ -347,7 +347,8 @@ impl<B: Borrow<Bound>, A: Content> Open<NodeRoute<B>, A> {
             _ => return sent,
         };
         let Bound { session, service, .. } = self.route.bound();
-        session.open_sample(Half { call, names: (service, self.method), sample });
+        let message = Message::Call(call);
+        session.open_sample(Half { message, names: (service, self.method), sample });
         sent
     }
 

@@ -14,7 +14,7 @@ use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use upbeat_core::bill::way::{Happened, ONEWAY, Point};
-use upbeat_core::frame::{CallNumber, Head};
+use upbeat_core::frame::Head;
 
 /// A one-way message on its way into the lane: see [`Send`](super::Send) and
 /// [`HandleSend`](crate::handle::HandleSend).
@@ -128,7 +128,7 @@ impl<B: Borrow<Bound>, A: Content> SendFuture<NodeRoute<B>, A> {
         let written = session.request(words, extensions, &self.arguments, stamps);
         if written.is_ok() {
             if let Some(sample) = stamps.sample().filter(|sample| sample.needs_frame()) {
-                session.send_stamps(CallNumber::NONE, sample);
+                node.oneway_written(session, sample);
             }
             node.sent_oneway(session);
         }

@@ -2,7 +2,7 @@
 
 use super::frames::OfNode;
 use super::{Dispatcher, Main, Request, Running};
-use crate::sample::{Half, Names, Sample, Stamps};
+use crate::sample::{Half, Message, Names, Sample, Stamps};
 use crate::sampling::{Sampling, take_sampled};
 use crate::session::{Fault, Session, misbehaved};
 use crate::wire::Input;
@@ -19,7 +19,7 @@ const OUTGOING_MAX: usize = 32;
 /// The account of a node: what it counts, and the samples that it takes.
 pub(super) struct Account {
     pub(super) sampling: Sampling,
-    /// Halves of sampled calls that are to be sent when nothing else is to be done.
+    /// Halves of sampled messages that are to be sent once those are on their way.
     pub(super) outgoing: RefCell<Vec<(Rc<Session>, Half)>>,
     pub(super) tallies: [Cell<u64>; Counter::COUNT],
     pub(super) counters: Counters,
@@ -84,7 +84,7 @@ impl Dispatcher {
         };
         session.accept();
         if head.call == CallNumber::NONE {
-            sample.oneway = Some(session.oneway_sample_came());
+            sample.oneway = Some(stamp);
             if !session.is_remote() {
                 // Another host's stamps come all together, behind the message.
                 sample.known(Point::Begun, stamp);
@@ -114,21 +114,12 @@ impl Dispatcher {
     ) {
         match (sample.oneway, sample.manner) {
             (None, Manner::Whole) => {
-                let mut own = self.account.sampling.sample(sample.manner);
-                *own = sample.clone();
-                let half = Half { call, names, sample: own };
-                let mut outgoing = self.account.outgoing.borrow_mut();
-                let room = OUTGOING_MAX.saturating_sub(outgoing.len());
-                if room > 0 {
-                    outgoing.reserve_exact(room);
-                    outgoing.push((Rc::clone(session), half));
-                }
-                // Seen to when the answer is on its way.
-                self.pressed.set(true);
+                self.keep_back(session, Message::Call(call), sample);
             }
             (None, _) => {}
-            (Some(call), _) => {
-                let half = Half { call, names, sample: Box::new(sample.clone()) };
+            (Some(begun), _) => {
+                let message = Message::Oneway(begun);
+                let half = Half { message, names, sample: Box::new(sample.clone()) };
                 if !sample.needs_frame() {
                     return self.count_sample(self.account.sampling.bill_oneway(session, half));
                 }
@@ -139,6 +130,29 @@ impl Dispatcher {
                 }
             }
         }
+    }
+
+    /// A sampled one-way message was written, of which the head cannot carry all stamps: they go behind it.
+    pub(crate) fn oneway_written(&self, session: &Rc<Session>, sample: &Sample) {
+        let message = sample.as_oneway();
+        match sample.is_watched() {
+            true => self.keep_back(session, message, sample),
+            false => session.send_stamps(message, sample),
+        }
+    }
+
+    /// Keeps a half back until its message is on its way.
+    fn keep_back(&self, session: &Rc<Session>, message: Message, sample: &Sample) {
+        let mut own = self.account.sampling.sample(sample.manner);
+        *own = sample.clone();
+        let half = Half { message, names: ("", ""), sample: own };
+        let mut outgoing = self.account.outgoing.borrow_mut();
+        let room = OUTGOING_MAX.saturating_sub(outgoing.len());
+        if room > 0 {
+            outgoing.reserve_exact(room);
+            outgoing.push((Rc::clone(session), half));
+        }
+        self.pressed.set(true);
     }
 
     /// Stamps of the peer have come. They lie open.

@@ -13,7 +13,7 @@ use super::lasting::{Watch, now_ns};
 use crate::call::{MISSING, To, Until, request_head};
 use crate::client::{self, numbers};
 use crate::error::{CallError, ConnectError, Lost, Why};
-use crate::sample::{Half, Sample, Stamps, Unsampled};
+use crate::sample::{Half, Message, Sample, Stamps, Unsampled};
 use crate::sampling::{Book, Sampling};
 use crate::session::{Admission, Answer, Extensions, Put, Session, Terms, Waiter};
 use crate::wait::{Pace, Ticker, Waiting};
@@ -255,7 +255,7 @@ impl Caller {
         match sent {
             Ok(Some(call)) => {
                 let names = (self.service, to.method);
-                self.session.open_sample(Half { call, names, sample });
+                self.session.open_sample(Half { message: Message::Call(call), names, sample });
             }
             Ok(None) => wants.keep_sample(sample),
             Err(_) => self.sampling.free(sample),
@@ -342,9 +342,18 @@ impl Caller {
         let sent = self.write_oneway((to, arguments), wants, waker, &mut *sample);
         match sent {
             Ok(false) => wants.keep_sample(sample),
+            Ok(true) if sample.is_watched() => self.send_half(sample),
             Ok(true) | Err(_) => self.sampling.free(sample),
         }
         sent
+    }
+
+    /// Sends this side's stamps of a one-way message that was flushed to a socket.
+    #[cold]
+    fn send_half(&self, sample: Box<Sample>) {
+        let half = Half { message: sample.as_oneway(), names: ("", ""), sample };
+        self.session.send_halves(half, |sample| self.sampling.free(sample));
+        self.flush();
     }
 
     fn write_oneway<A: Content>(
@@ -361,8 +370,9 @@ impl Caller {
         let sent = self.try_in_turn(wants, waker, |session, granted| {
             let extensions = Extensions { granted, ..Extensions::NONE };
             session.request(words, extensions, arguments, stamps)?;
-            if let Some(sample) = stamps.sample().filter(|sample| sample.needs_frame()) {
-                session.send_stamps(CallNumber::NONE, sample);
+            let sample = stamps.sample().filter(|sample| sample.needs_frame());
+            if let Some(sample) = sample.filter(|sample| !sample.is_watched()) {
+                session.send_stamps(sample.as_oneway(), sample);
             }
             Ok(())
         });

@@ -1,17 +1,18 @@
 //! Sampled messages of a session of which one half is there.
 //!
 //! Of whole stories each side has a half. A call's other half comes behind its answer, and waits
-//! here if that was copied and nobody has polled for it yet; a one-way message's comes right behind
+//! here if that was copied and nobody has polled for it yet; a one-way message's comes behind
 //! it, and waits here if its handler is a task. A half whose other
 //! never comes, because there was no room for it or the peer takes no stamps, is forgotten when
-//! newer ones need the place. Pairs need none of this: their stamps travel in heads.
+//! newer ones need the place. Pairs need none of this: their stamps travel in heads. Between hosts
+//! this side's half of a message is sent once that was written to its socket.
 
 use super::Session;
-use crate::sample::{Half, Heard, Sample, Wants};
+use crate::sample::{Half, Heard, Message, Sample, Wants};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use upbeat_core::bill::taken::{Taken, Written};
-use upbeat_core::bill::way::{CALL, CALL_TCP, CALL_TLS, ONEWAY, ONEWAY_REMOTE, Way};
+use upbeat_core::bill::way::{CALL, CALL_TCP, CALL_TLS, ONEWAY, ONEWAY_TCP, ONEWAY_TLS, Way};
 use upbeat_core::frame::{CallNumber, Head};
 use upbeat_core::limits::{CONTROL_SLOTS, STAMPS_BYTES_MAX};
 use upbeat_memory::ring::span_of;
@@ -29,8 +30,8 @@ pub(super) struct Samples {
     ours: VecDeque<Half>,
     /// The peer's, which wait for ours.
     peers: VecDeque<Half>,
-    /// Sampled one-way messages that have come.
-    oneways: u32,
+    /// Ours of one-way messages that were not written to the socket yet.
+    unsent: VecDeque<Half>,
     /// Of the sampled answer that came last.
     heard: Heard,
 }
@@ -43,8 +44,8 @@ fn keep(halves: &mut VecDeque<Half>, half: Half) {
     halves.push_back(half);
 }
 
-fn take(halves: &mut VecDeque<Half>, call: CallNumber) -> Option<Half> {
-    let at = halves.iter().position(|half| half.call == call)?;
+fn take(halves: &mut VecDeque<Half>, message: Message) -> Option<Half> {
+    let at = halves.iter().position(|half| half.message == message)?;
     halves.remove(at)
 }
 
@@ -63,13 +64,13 @@ impl Session {
     /// Where stamps of an open call are wanted, if it is sampled.
     pub(crate) fn wants_of(&self, call: CallNumber) -> Option<Wants> {
         let samples = self.samples.borrow();
-        let half = samples.open.iter().find(|half| half.call == call)?;
+        let half = samples.open.iter().find(|half| half.message == Message::Call(call))?;
         Some(half.sample.wants())
     }
 
     /// The sample of an open call, unless there were too many.
     pub(crate) fn take_open_sample(&self, call: CallNumber) -> Option<Half> {
-        take(&mut self.samples.borrow_mut().open, call)
+        take(&mut self.samples.borrow_mut().open, Message::Call(call))
     }
 
     /// A sampled answer has come.
@@ -93,14 +94,6 @@ impl Session {
         Some(self.samples.borrow().heard).filter(|heard| heard.call == call)
     }
 
-    /// A sampled one-way message has come, under a number of its own.
-    pub(crate) fn oneway_sample_came(&self) -> CallNumber {
-        let mut samples = self.samples.borrow_mut();
-        samples.oneways = samples.oneways.wrapping_add(1);
-        // No call has such a number: their generations begin at 1.
-        CallNumber::new(samples.oneways, 0)
-    }
-
     /// Our half of a message is whole. Gives the sample if the peer's is there: an answer that was
     /// copied is overtaken by it, and so is a handler that is a task. `free` takes the peer's, which is done with.
     pub(crate) fn end_sample(
@@ -109,7 +102,7 @@ impl Session {
         free: impl FnOnce(Box<Sample>),
     ) -> Option<Half> {
         let mut samples = self.samples.borrow_mut();
-        let Some(mut peers) = take(&mut samples.peers, half.call) else {
+        let Some(mut peers) = take(&mut samples.peers, half.message) else {
             keep(&mut samples.ours, half);
             return None;
         };
@@ -123,8 +116,8 @@ impl Session {
     /// The ways of calls and of one-way messages over this session.
     pub(crate) fn ways(&self) -> (&'static Way, &'static Way) {
         match (self.is_remote(), self.carrier.kind) {
-            (true, Kind::Tls) => (CALL_TLS, ONEWAY_REMOTE),
-            (true, _) => (CALL_TCP, ONEWAY_REMOTE),
+            (true, Kind::Tls) => (CALL_TLS, ONEWAY_TLS),
+            (true, _) => (CALL_TCP, ONEWAY_TCP),
             (false, _) => (CALL, ONEWAY),
         }
     }
@@ -136,23 +129,20 @@ impl Session {
         true
     }
 
-    /// The peer's half has come: of a call, or of the last one-way message. Gives the sample if ours
+    /// The peer's half has come. Gives the sample if ours
     /// is there. If not, it is kept in a sample that `spare` gives.
     pub(crate) fn join_sample(
         &self,
-        call: CallNumber,
+        message: Message,
         (taken, lock): (&Taken, &str),
         spare: impl FnOnce() -> Box<Sample>,
     ) -> Option<Half> {
         let mut samples = self.samples.borrow_mut();
-        let oneway = call == CallNumber::NONE;
-        let last = CallNumber::new(samples.oneways, 0);
-        let call = if oneway { last } else { call };
         let lock = (!lock.is_empty()).then(|| Arc::from(lock));
-        let Some(mut half) = take(&mut samples.ours, call) else {
+        let Some(mut half) = take(&mut samples.ours, message) else {
             let mut sample = spare();
             (sample.taken, sample.lock) = (taken.clone(), lock);
-            keep(&mut samples.peers, Half { call, names: ("", ""), sample });
+            keep(&mut samples.peers, Half { message, names: ("", ""), sample });
             return None;
         };
         half.join(taken);
@@ -160,23 +150,44 @@ impl Session {
         Some(half)
     }
 
-    /// Sends this side's half of an answered call, once the answer was written to its socket. Returns whether the half
-    /// is done with.
+    /// Sends this side's half of an answered call or of a one-way message, once what this side wrote of it has gone to
+    /// the socket. Returns whether the half is done with.
     pub(crate) fn send_half(&self, half: &mut Half) -> bool {
         if self.ended().is_some() {
             return true;
         }
-        match half.sample.writing(&self.carrier) {
-            Written::NotYet => return false,
-            Written::All(writing) => half.sample.taken.reply_written(writing),
-            Written::Unknown => {}
+        let (written, taken) = (half.sample.writing(&self.carrier), &mut half.sample.taken);
+        match (written, half.message) {
+            (Written::NotYet, _) => return false,
+            (Written::All(writing), Message::Call(_)) => taken.reply_written(writing),
+            (Written::All(writing), Message::Oneway(_)) => taken.request_written(writing),
+            (Written::Unknown, _) => {}
         }
-        self.send_stamps(half.call, &half.sample);
+        self.send_stamps(half.message, &half.sample);
         true
     }
 
+    /// Sends this side's halves of one-way messages: of this one, and of those before it that wait. Those that were not
+    /// written to the socket yet go behind a later one. `free` takes what is done with.
+    pub(crate) fn send_halves(&self, half: Half, free: impl Fn(Box<Sample>)) {
+        let mut unsent = std::mem::take(&mut self.samples.borrow_mut().unsent);
+        keep(&mut unsent, half);
+        for _ in 0..unsent.len() {
+            let Some(mut half) = unsent.pop_front() else { break };
+            match self.send_half(&mut half) {
+                true => free(half.sample),
+                false => unsent.push_back(half),
+            }
+        }
+        self.samples.borrow_mut().unsent = unsent;
+    }
+
     /// Sends the stamps that were taken here, if there is room for them. They ring nobody.
-    pub(crate) fn send_stamps(&self, call: CallNumber, sample: &Sample) {
+    pub(crate) fn send_stamps(&self, message: Message, sample: &Sample) {
+        let call = match message {
+            Message::Call(call) => call,
+            Message::Oneway(_) => CallNumber::NONE,
+        };
         if self.core.outbound().is_barred() {
             return;
         }

@@ -5,22 +5,22 @@ use proptest::prelude::*;
 
 /// A counter as it is, while its owner says that it makes `pace` ticks a second.
 #[derive(Clone, Copy, Debug)]
-struct Counter {
+pub(in crate::bill) struct Counter {
     began: u64,
-    pace: u64,
+    pub(in crate::bill) pace: u64,
     /// By how many parts in a million it runs faster than its owner says.
     fast_ppm: i64,
 }
 
 impl Counter {
     /// Where it is at so many true nanoseconds.
-    fn at(self, ns: u64) -> u64 {
+    pub(in crate::bill) fn at(self, ns: u64) -> u64 {
         let true_pace = i128::from(self.pace) * (1_000_000 + i128::from(self.fast_ppm));
         self.began + (i128::from(ns) * true_pace / 1_000_000_000_000_000) as u64
     }
 }
 
-fn counter() -> impl Strategy<Value = Counter> {
+pub(in crate::bill) fn counter() -> impl Strategy<Value = Counter> {
     let paces =
         prop_oneof![Just(24_000_000_u64), Just(1_000_000_000), 1_900_000_000_u64..4_000_000_000];
     // An echo of 0 says that none has come: no counter stands there.

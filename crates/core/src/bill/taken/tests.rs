@@ -1,7 +1,8 @@
 use super::*;
 use crate::bill::Item;
-use crate::bill::clock::{Clock, Timestamps};
-use crate::bill::way::{CALL, CALL_TCP, CALL_TLS, ONEWAY, ONEWAY_REMOTE, WAYS};
+use crate::bill::clock::tests::{Counter, counter};
+use crate::bill::clock::{Clock, DRIFT_PPM, Timestamps};
+use crate::bill::way::{CALL, CALL_TCP, CALL_TLS, ONEWAY, ONEWAY_TCP, ONEWAY_TLS, WAYS};
 use proptest::prelude::*;
 
 fn of(points: &[(Point, u64)]) -> Taken {
@@ -173,19 +174,29 @@ fn what_arrives_before_the_write_returns_is_its_readers() {
 }
 
 #[test]
-fn what_was_not_stamped_of_a_socket_stays_with_the_wire() {
-    let (call, mut there) = between_hosts();
-    for point in [Point::SeenThere, Point::ReadThere, Point::EncryptedThere, Point::WrittenThere] {
+fn a_message_is_in_no_sample_whose_sockets_were_not_all_stamped() {
+    let (call, there) = between_hosts();
+    let finish = |call: &Taken, there: &Taken, way| {
+        let mut joined = call.clone();
+        joined.join(there, Billed::Here);
+        joined.finish(way, Manner::Whole, Billed::Here).is_some()
+    };
+    assert!(finish(&call, &there, CALL_TLS));
+    for point in [Point::ReadThere, Point::WrittenThere] {
+        let mut there = there.clone();
         there.points &= !point.bit();
+        assert!(!finish(&call, &there, CALL_TLS) && !finish(&call, &there, CALL_TCP), "{point:?}");
+        assert!(finish(&call, &there, CALL), "there are no sockets");
     }
-    let mut joined = call.clone();
-    joined.join(&there, Billed::Here);
-    let tls = |item| took(&joined, CALL_TLS, item);
-    assert_eq!(
-        (tls(Item::Encrypt), tls(Item::Write), tls(Item::Read)),
-        (vec![20, 0], vec![30, 0], vec![0, 40])
-    );
-    assert_eq!((tls(Item::Wire), tls(Item::Notice)), (vec![100, 430], vec![0, 10]));
+    for point in [Point::ReadHere, Point::WrittenHere] {
+        let mut call = call.clone();
+        call.points &= !point.bit();
+        assert!(!finish(&call, &there, CALL_TLS), "{point:?}");
+        // What the peer says of this side's sockets is not asked.
+        let mut there = there.clone();
+        there.set(point, 1_500);
+        assert!(!finish(&call, &there, CALL_TLS), "{point:?}");
+    }
 }
 
 #[test]
@@ -194,9 +205,8 @@ fn a_peers_stamps_of_sockets_make_no_time() {
         let (mut call, mut there) = between_hosts();
         there.request_read(Reading { began: lie, ended: lie ^ 1 });
         there.reply_written(Writing { began: lie, encrypting: lie, ended: lie.wrapping_mul(3) });
-        // Of our socket nothing is known, and the peer says something.
+        // The peer says something of our socket too.
         for point in [Point::EncryptedHere, Point::WrittenHere, Point::SeenHere, Point::ReadHere] {
-            call.points &= !point.bit();
             there.set(point, lie);
         }
         there.doubt = lie;
@@ -227,12 +237,13 @@ fn stamps_of_another_host_lie_behind_what_was_encrypted_and_before_what_was_read
     assert_eq!(call.doubt, (most - least) / 2 + 1);
     let mut message = of(&[(Point::Begun, 500), (Point::Published, 800)]);
     message.doubt = 100;
+    message.request_written(Writing { began: 800, encrypting: 0, ended: 830 });
     message.request_read(Reading { began: 700, ended: 740 });
     message.set(Point::NoticedThere, 750);
     message.fit(Billed::There);
     assert_eq!((message.at(Point::Published), message.doubt), (Some(720), 21));
-    let stamps = message.finish(ONEWAY_REMOTE, Manner::Whole, Billed::There).unwrap();
-    assert!(stamps[..ONEWAY_REMOTE.points()].is_sorted());
+    let stamps = message.finish(ONEWAY_TCP, Manner::Whole, Billed::There).unwrap();
+    assert!(stamps[..ONEWAY_TCP.points()].is_sorted());
 }
 
 #[test]
@@ -298,6 +309,66 @@ proptest! {
                     prop_assert!(stamps[way.points() - 1] >= stamps[0]);
                 }
             }
+        }
+    }
+}
+
+/// What one side stamps of a message of this way, which passes its points at these times, by its counter.
+fn stamped(way: &Way, times: &[u64], counter: Counter, points: u32) -> Taken {
+    let mut taken = Taken::new();
+    for (point, ns) in way.order().zip(times).filter(|(point, _)| points & point.bit() != 0) {
+        taken.set(point, counter.at(*ns));
+    }
+    taken
+}
+
+proptest! {
+    /// Whatever a message between hosts does, its items add up to the time that it took, as far as the clocks are
+    /// known: none takes what was another's but by the doubt, and only at the wire's ends.
+    #[test]
+    fn items_between_hosts_are_true_and_add_up(
+        (us, them) in (counter(), counter()),
+        [there, back] in any::<[u32; 2]>().prop_map(|delays| delays.map(u64::from)),
+        lasts in proptest::collection::vec(prop_oneof![0..100_u64, 0..1_000_000_u64], 31),
+    ) {
+        let mut clock = Clock::new(us.pace, them.pace).unwrap();
+        // Some seconds before the message, whose ways take as long as they like.
+        clock.heard(
+            Timestamps { sent: them.at(there), echo: us.at(0), heard: them.at(there) },
+            us.at(there + back),
+        );
+        let offset = clock.offset().unwrap();
+        for way in [CALL_TCP, CALL_TLS, ONEWAY_TCP, ONEWAY_TLS] {
+            let mut now = there + back + 1_000_000;
+            let mut times = vec![now];
+            times.extend(lasts[..way.phases.len()].iter().map(|lasts| {
+                now += lasts;
+                now
+            }));
+            let billed = if way.is_answered() { Billed::Here } else { Billed::There };
+            let mut message = stamped(way, &times, us, !billed.peers());
+            let mut peers = stamped(way, &times, them, billed.peers());
+            peers.translate(&offset);
+            message.join(&peers, billed);
+            message.fit(billed);
+            let stamps = message.finish(way, Manner::Whole, billed).unwrap();
+
+            let took = |from: usize, to: usize| (us.at(times[to]) - us.at(times[from])) as i128;
+            let told = |from: usize, to: usize| i128::from(stamps[to]) - i128::from(stamps[from]);
+            let grain = 2 * i128::from(us.pace.div_ceil(them.pace)) + 4;
+            let (doubt, last, mut items) = (i128::from(message.doubt), way.phases.len(), 0);
+            let drift = took(0, last) * i128::from(DRIFT_PPM) / 1_000_000;
+            for (at, phase) in way.phases.iter().enumerate() {
+                let (took, told) = (took(at, at + 1), told(at, at + 1));
+                items += told;
+                let at_the_wire = [Item::Write, Item::Wake, Item::Wire, Item::Read, Item::Notice];
+                let wrong = if at_the_wire.contains(&phase.item) { 2 * doubt } else { drift };
+                let is_near = (told - took).abs() <= wrong + grain;
+                prop_assert!(is_near, "{} {phase:?}: {told} of {took}", way.name);
+            }
+            prop_assert_eq!(items, told(0, last), "what is told adds up");
+            let doubt = if way.is_answered() { 0 } else { doubt + grain };
+            prop_assert!((items - took(0, last)).abs() <= doubt, "{}: {items}", way.name);
         }
     }
 }
