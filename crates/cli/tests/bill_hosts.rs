@@ -196,7 +196,7 @@ fn holds(what: &str, carrier: &str, is_encrypted: bool) {
     // What each side does with the socket is told apart, and is of its own leg.
     let (ns, of_note) = (items(&json, "add"), items(&receiver, "note"));
     // The table of the page has a row for each item of each node.
-    let rows: Vec<&str> = page.split("<tr").collect();
+    let rows: Vec<&str> = page.split("<tr><th scope=\"row\" title=").skip(1).collect();
     for (item, is_there) in [("write", true), ("read", true), ("encrypt", is_encrypted)] {
         for (leg, node) in [("caller", "client"), ("callee", "server")] {
             let told = ns(item, leg);
@@ -206,7 +206,9 @@ fn holds(what: &str, carrier: &str, is_encrypted: bool) {
             }
             assert_eq!(words.contains(&format!("{item} {node}/{what} ")), is_there, "{text}");
             let told = format!(">{item} <small><bdi>{node}/{what}</bdi>");
-            let is_row = rows.iter().any(|row| row.contains(&told));
+            let is_row = rows
+                .iter()
+                .any(|row| row.split("</th>").next().is_some_and(|head| head.contains(&told)));
             assert_eq!(is_row, is_there, "{item} of the {leg} in the page");
         }
         // A one-way message is written by its sender and read by its receiver.
