@@ -8,6 +8,9 @@ use crate::region::Region;
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+/// The most parts that are sent together.
+pub const PARTS_MAX: usize = 4;
+
 /// Bytes of a region.
 #[derive(Clone, Copy)]
 pub struct Span<'a> {
@@ -19,21 +22,45 @@ pub struct Span<'a> {
     pub bytes: usize,
 }
 
-/// Sends `first` and then the bytes of a region, as far as the socket takes them: how many it has taken.
+/// Bytes that are sent together: some of one's own, and some of a region behind them.
+#[derive(Clone, Copy, Default)]
+pub struct Part<'a> {
+    /// One's own bytes.
+    pub first: &'a [u8],
+    /// The bytes of a region.
+    pub then: Option<Span<'a>>,
+}
+
+impl Part<'_> {
+    /// Returns how many bytes it has.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.first.len() + self.then.map_or(0, |then| then.bytes)
+    }
+}
+
+/// Sends these parts in their order, as far as the socket takes them: how many bytes it has taken.
 ///
 /// # Errors
 /// [`Errno::AGAIN`] if it takes none now, and whatever else the system says.
 ///
 /// # Panics
-/// When the bytes are outside of the region.
-pub fn send(socket: BorrowedFd<'_>, first: &[u8], then: Span<'_>) -> Result<usize, Errno> {
-    let Span { region, at, bytes } = then;
-    let then = part(region.bytes_at(at, bytes), bytes);
-    let mut parts = [part(first.as_ptr(), first.len()), then];
-    let message = message(&mut parts);
+/// When the bytes are outside of their region, or there are more parts than [`PARTS_MAX`].
+pub fn send(socket: BorrowedFd<'_>, parts: &[Part<'_>]) -> Result<usize, Errno> {
+    let mut pieces = [part(std::ptr::null(), 0); 2 * PARTS_MAX];
+    let mut count = 0;
+    for Part { first, then } in parts {
+        pieces[count] = part(first.as_ptr(), first.len());
+        count += 1;
+        if let Some(Span { region, at, bytes }) = *then {
+            pieces[count] = part(region.bytes_at(at, bytes), bytes);
+            count += 1;
+        }
+    }
+    let message = message(&mut pieces[..count]);
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: the descriptor is open for as long as it is borrowed. `message` has no address and no
-    // control data, and two parts that live in `parts`: the first is a slice, the second was checked to
+    // control data, and pieces that live in `pieces`: each is a slice, or was checked to
     // lie in a region that is borrowed. The kernel only reads them; that others may
     // write shared words meanwhile is what such words are for.
     retry(|| unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) })
@@ -111,7 +138,7 @@ fn part(base: *const u8, bytes: usize) -> libc::iovec {
 }
 
 /// A message of these parts alone.
-fn message(parts: &mut [libc::iovec; 2]) -> libc::msghdr {
+fn message(parts: &mut [libc::iovec]) -> libc::msghdr {
     // SAFETY: a message is integers and pointers, of which all may be zero.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = parts.as_mut_ptr();
@@ -149,8 +176,10 @@ mod tests {
         let (from, to) = (Region::heap(4), Region::heap(4));
         from.write(3, b"from where it lies");
         let sent = Span { region: &from, at: 3, bytes: 18 };
-        assert_eq!(send(near.as_fd(), b"head", sent), Ok(22));
-        assert_eq!(send(near.as_fd(), b"tail", Span { bytes: 0, ..sent }), Ok(4));
+        let parts = [Part { first: b"head", then: Some(sent) }, Part { first: b"ta", then: None }];
+        assert_eq!(send(near.as_fd(), &parts), Ok(24));
+        let none = Some(Span { bytes: 0, ..sent });
+        assert_eq!(send(near.as_fd(), &[Part { first: b"il", then: none }]), Ok(2));
 
         let mut rest = [0; 8];
         let into = Span { region: &to, at: 8, bytes: 20 };
@@ -177,7 +206,8 @@ mod tests {
         let (region, mut sent) = (Region::heap(8 << 10), 0);
         let span = Span { region: &region, at: 0, bytes: 64 << 10 };
         while now().window != 0 || now().unacked != 0 {
-            sent += send(near.as_fd(), &[], span).unwrap_or(0) as u64;
+            sent +=
+                send(near.as_fd(), &[Part { first: &[], then: Some(span) }]).unwrap_or(0) as u64;
         }
         let Sending { unsent, acked, .. } = now();
         assert_eq!((u64::from(unsent) + acked, unsent > 0), (sent + 1, true));
@@ -195,7 +225,8 @@ mod tests {
     fn nothing_outside_of_a_region_is_sent() {
         let (near, _far) = pair();
         let region = Region::heap(2);
-        let _ = send(near.as_fd(), &[], Span { region: &region, at: 9, bytes: 8 });
+        let then = Some(Span { region: &region, at: 9, bytes: 8 });
+        let _ = send(near.as_fd(), &[Part { first: &[], then }]);
     }
 
     #[test]

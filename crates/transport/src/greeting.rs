@@ -313,7 +313,7 @@ impl Greeting {
     fn strange(&self) -> OpenError {
         match plaintext_meets(&self.read) {
             Some(why) if self.pipe.is_plain() => {
-                let _ = self.pipe.send(&PLAINTEXT_ALERT, None);
+                let _ = self.pipe.send(&PLAINTEXT_ALERT);
                 self.no_agreement(why)
             }
             _ => self.unreached(Unreached::NotUpbeat),
@@ -352,7 +352,7 @@ impl Greeting {
     /// Sends what is to be sent. Returns whether all of it went.
     fn send(&mut self) -> Result<bool, OpenError> {
         while !self.write.is_empty() {
-            match self.pipe.send(&self.write, None) {
+            match self.pipe.send(&self.write) {
                 Ok(bytes) => drop(self.write.drain(..bytes)),
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => return Ok(false),
                 Err(error) => return Err(self.broke(error)),
@@ -463,7 +463,7 @@ impl Greeting {
             self.pipe.give_way();
         }
         if !self.wants_output() {
-            let _ = self.pipe.send(&Record::Refusal(Refusal::new(code, text)).encode(), None);
+            let _ = self.pipe.send(&Record::Refusal(Refusal::new(code, text)).encode());
         }
     }
 }

@@ -396,7 +396,7 @@ fn a_peer_that_does_not_read_costs_a_lane() {
 /// has gone.
 #[test]
 fn a_push_that_ends_early_says_that_it_goes_on() {
-    const BUFFERS: u32 = 20;
+    const BUFFERS: u32 = 40;
     const BYTES: usize = 2048;
     let _alone = common::alone();
     let Pair { near, far } = Stand::new(Kind::Stream, "rounds").pair(1, 2);
@@ -405,7 +405,7 @@ fn a_push_that_ends_early_says_that_it_goes_on() {
     let mut claim = near.lanes.claim(1, 0).unwrap();
     claim.write_word(0, BYTES as u64 | u64::from(BUFFERS) << 32);
     claim.commit(Head::slab(0).words(), 8);
-    // Each frame has a buffer, which is sent in a round of its own.
+    // Each frame has a buffer, and a round sends the bytes of a few buffers.
     for index in 0..BUFFERS {
         let placed = Placed { slab: 0, index: index as u16, len: BYTES as u32 };
         let head = Head::oneway(1, 8).with_flags(Flags::PLACED);

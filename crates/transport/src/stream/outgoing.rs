@@ -3,7 +3,9 @@
 //! A frame stays in our ring until the peer's count of slots has passed it; what is encoded here is a copy. Which
 //! frames let others pass is decided by [`Backlog`].
 //! The bytes of a buffer go from where they lie, for nobody writes there before the peer gives it back.
-//! Invariant: no more than [`STREAM_OUT_BYTES`] and one frame are encoded and not sent.
+//! Invariant: no more than twice [`STREAM_OUT_BYTES`] and one frame or chunk are encoded and not sent.
+
+mod unsent;
 
 mod again;
 mod bulk;
@@ -12,19 +14,21 @@ use super::Why;
 use super::clock::PeerClock;
 use super::incoming::{Heard, PeerSlabs};
 use super::pipe::Pipe;
-use bulk::{Bulk, Frame, Lent, OwnSlab};
+use bulk::{Frame, Lent, OwnSlab};
 use rustix::io::Errno;
 use std::collections::VecDeque;
+use unsent::Unsent;
 use upbeat_core::frame::{Flags, Head, Kind, Placed};
 use upbeat_core::hello::Segment;
 use upbeat_core::limits::{HEAD_BYTES, OPTIMISM, SLABS_MAX, SLOT_BYTES, STREAM_OUT_BYTES};
 use upbeat_core::stream::{self, Asking, Backlog, Ledger, Load, Progress, Told, Turn, Words};
 use upbeat_memory::lane::{Came, Lanes, Mirror, Shown};
 use upbeat_memory::region::{Region, WORD};
-use upbeat_memory::socket::Span;
 
 /// Rounds of sending before others have their turn.
 const ROUNDS_MAX: usize = 8;
+/// Where fewer bytes than these are left over of what was encoded, more is encoded and sent along with them.
+const LEFT_OVER_BYTES: usize = 16 << 10;
 /// A payload of so many bytes is sent from our ring: the copy of a shorter one costs less than another send.
 const STRAIGHT_BYTES: usize = 16 << 10;
 /// Progress is due when this part of the peer's ring was read; half of that goes along with frames.
@@ -37,11 +41,8 @@ const SLAB_PART: u32 = 4;
 /// Our side of what is shipped.
 #[derive(Default)]
 pub(super) struct Outgoing {
-    /// Records that are encoded, of which so many bytes were sent.
-    encoded: Vec<u8>,
-    sent: usize,
-    /// Bytes of a buffer, or of our ring, that go behind them.
-    bulk: Option<Bulk>,
+    /// What is encoded and was not sent.
+    unsent: Unsent,
     /// The buffer that the next frame names, as far as it was shipped.
     lent: Option<Lent>,
     /// Frames that let others pass.
@@ -108,35 +109,30 @@ impl Outgoing {
 
     /// Whether something waits until the pipe takes it, or is to be encoded: the pipe may take that at once.
     pub(super) fn has_output(&self) -> bool {
-        !self.pushed.broken && (self.is_encoded() || self.pushed.goes_on)
+        !self.pushed.broken && (!self.unsent.is_empty() || self.pushed.goes_on)
     }
 
     /// Nothing has gone for a while: gives back what was encoded and has gone.
     pub(super) fn shrink(&mut self) {
-        if !self.is_encoded() {
-            (self.encoded, self.sent) = (Vec::new(), 0);
+        if self.unsent.is_empty() {
+            self.unsent = Unsent::default();
         }
-    }
-
-    /// Whether something is encoded that was not sent.
-    fn is_encoded(&self) -> bool {
-        self.sent < self.encoded.len() || self.bulk.is_some()
     }
 
     /// Says why the session ends, behind what is encoded; a chunk that has begun is never whole then.
     pub(super) fn refuse(&mut self, record: &[u8]) {
-        if self.bulk.is_none() {
-            stream::write_refusal(record.len() as u32, &mut self.encoded);
-            self.encoded.extend_from_slice(record);
+        if self.unsent.bulks() == 0 {
+            stream::write_refusal(record.len() as u32, &mut self.unsent.encoded);
+            self.unsent.encoded.extend_from_slice(record);
         }
     }
 
     /// Says that the session ends, behind what is encoded, if the pipe takes that.
     pub(super) fn end(&mut self, pipe: &Pipe) {
-        if self.bulk.is_none() {
-            stream::write_end(&mut self.encoded);
+        if self.unsent.bulks() == 0 {
+            stream::write_end(&mut self.unsent.encoded);
             // A peer that cannot be told sees the end of the connection.
-            let _ = pipe.send(&self.encoded[self.sent..], None);
+            let _ = pipe.send_parts(self.unsent.parts().as_slice(), None);
         }
     }
 
@@ -160,24 +156,20 @@ impl Outgoing {
             if self.pushed.broken {
                 return false;
             }
-            if !self.is_encoded() {
-                self.encoded.clear();
-                self.sent = 0;
+            if self.unsent.bytes() < LEFT_OVER_BYTES {
+                self.unsent.make_room();
                 self.encode((mirror, lanes), slabs, clock, why);
-                if !self.is_encoded() {
+                if self.unsent.is_empty() {
                     self.pushed.busy = false;
                     return true;
                 }
             }
-            let first = &self.encoded[self.sent..];
-            let then = self.bulk.as_ref();
-            let then =
-                then.map(|bulk| Span { region: &bulk.region, at: bulk.at, bytes: bulk.left });
-            let whole = first.len() + then.map_or(0, |then| then.bytes);
+            let whole = self.unsent.bytes();
+            let parts = self.unsent.parts();
             let stamped = clock.as_ref().and_then(|clock| clock.stamped.as_ref());
             let mut write = stamped.and_then(|stamped| stamped.writings.begin());
             let encrypting = write.as_mut().map(|write| &mut write.encrypting);
-            let sent = pipe.send_timed(first, then, encrypting);
+            let sent = pipe.send_parts(parts.as_slice(), encrypting);
             if let (Some(write), Some(clock)) = (&write, &mut *clock) {
                 let (has_all_gone, shipped) = (sent == Ok(whole), mirror.shipped());
                 let is_deferred = |until| self.backlog.is_deferred(until);
@@ -188,7 +180,7 @@ impl Outgoing {
             }
             match sent {
                 Ok(bytes) => {
-                    self.went(bytes);
+                    self.unsent.went(bytes);
                     if bytes < whole {
                         self.pushed.busy = true;
                         return true;
@@ -206,20 +198,7 @@ impl Outgoing {
         true
     }
 
-    /// So many bytes were sent.
-    fn went(&mut self, bytes: usize) {
-        let first = bytes.min(self.encoded.len() - self.sent);
-        self.sent += first;
-        if let Some(bulk) = &mut self.bulk {
-            bulk.at += bytes - first;
-            bulk.left -= bytes - first;
-            if bulk.left == 0 {
-                self.bulk = None;
-            }
-        }
-    }
-
-    /// Encodes what comes next, up to the bytes of a buffer, which go behind it.
+    /// Encodes what comes next: as much as is sent at once.
     fn encode(
         &mut self,
         (mirror, lanes): (&Mirror, &Lanes),
@@ -229,29 +208,39 @@ impl Outgoing {
     ) {
         let frames = mirror.has_more();
         if let Some(progress) = self.progress(mirror, slabs, why, frames) {
-            progress.write(&mut self.encoded);
+            progress.write(&mut self.unsent.encoded);
         }
         if let Some(clock) = clock.as_mut().filter(|clock| clock.is_due())
-            && (frames || !self.encoded.is_empty())
+            && (frames || !self.unsent.encoded.is_empty())
         {
-            clock.write(&mut self.encoded);
+            clock.write(&mut self.unsent.encoded);
         }
-        self.frames(mirror, lanes);
-        if self.bulk.is_none() {
-            self.deferred_chunk();
+        loop {
+            let bulks = self.unsent.bulks();
+            self.frames(mirror, lanes);
+            if self.unsent.bulks() == bulks {
+                self.deferred_chunk();
+            }
+            // What comes behind a payload goes along with it.
+            if self.unsent.bulks() == bulks || self.unsent.is_full() {
+                return;
+            }
         }
     }
 
     /// Encodes frames, up to the bytes of a buffer.
     fn frames(&mut self, mirror: &Mirror, lanes: &Lanes) {
-        while self.encoded.len() < STREAM_OUT_BYTES {
+        let bulks = self.unsent.bulks();
+        while self.unsent.encoded.len() < STREAM_OUT_BYTES {
             if self.chunk() {
                 return;
             }
             match mirror.look() {
                 Ok(Came::Nothing) if self.write_again(lanes) => {}
                 Ok(Came::Nothing) => return,
-                Ok(Came::Padding(span)) => stream::write_padding(span as u16, &mut self.encoded),
+                Ok(Came::Padding(span)) => {
+                    stream::write_padding(span as u16, &mut self.unsent.encoded)
+                }
                 Ok(Came::Frame(words)) => {
                     if self.lent.is_none() {
                         let placed = placed(&words, mirror);
@@ -273,7 +262,7 @@ impl Outgoing {
                     }
                     self.lent = None;
                     self.frame(words, mirror);
-                    if self.bulk.is_some() {
+                    if self.unsent.bulks() != bulks {
                         return;
                     }
                 }
@@ -332,18 +321,18 @@ impl Outgoing {
             let mut frame = [0; SLOT_BYTES];
             frame[..HEAD_BYTES].copy_from_slice(&head);
             mirror.read(0, &mut frame[HEAD_BYTES..HEAD_BYTES + payload]);
-            self.encoded.extend_from_slice(&frame[..HEAD_BYTES + payload]);
+            self.unsent.encoded.extend_from_slice(&frame[..HEAD_BYTES + payload]);
             return;
         }
-        self.encoded.extend_from_slice(&head);
+        self.unsent.encoded.extend_from_slice(&head);
         if payload >= STRAIGHT_BYTES {
             let (region, at) = mirror.payload();
-            self.bulk = Some(Bulk { region, at, left: payload });
+            self.unsent.bulk(region, at, payload);
             return;
         }
-        let from = self.encoded.len();
-        self.encoded.resize(from + payload, 0);
-        mirror.read(0, &mut self.encoded[from..]);
+        let from = self.unsent.encoded.len();
+        self.unsent.encoded.resize(from + payload, 0);
+        mirror.read(0, &mut self.unsent.encoded[from..]);
     }
 
     /// What the peer is to be shown now, if it is due.

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use upbeat_core::name::{NodeName, ProgramName};
-use upbeat_memory::socket::{self, Span};
+use upbeat_memory::socket::{self, Part, Span};
 
 /// A connected stream socket: bytes go as they are, or under TLS.
 pub(crate) enum Pipe {
@@ -15,25 +15,25 @@ pub(crate) enum Pipe {
 }
 
 impl Pipe {
-    /// Sends bytes, and bytes of a region behind them: how many went. Never waits.
-    pub(crate) fn send(&self, first: &[u8], then: Option<Span<'_>>) -> Result<usize, Errno> {
-        self.send_timed(first, then, None)
+    /// Sends bytes: how many went. Never waits.
+    pub(crate) fn send(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        self.send_parts(&[Part { first: bytes, then: None }], None)
     }
 
-    /// The same, and adds the ticks that encrypting took.
-    pub(crate) fn send_timed(
+    /// Sends these parts in their order, as far as they go: how many bytes went. Adds the ticks that encrypting took.
+    /// Never waits.
+    pub(crate) fn send_parts(
         &self,
-        first: &[u8],
-        then: Option<Span<'_>>,
+        parts: &[Part<'_>],
         encrypting: Option<&mut u64>,
     ) -> Result<usize, Errno> {
         let socket = match self {
             Pipe::Plain(socket) => socket,
-            Pipe::Tls(secured) => return secured.send_timed(first, then, encrypting),
+            Pipe::Tls(secured) => return send_secured(secured, parts, encrypting),
         };
-        if let Some(then) = then {
-            return socket::send(socket.as_fd(), first, then);
-        }
+        let [Part { first, then: None }] = parts else {
+            return socket::send(socket.as_fd(), parts);
+        };
         loop {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             match rustix::net::send(socket, first, flags) {
@@ -128,6 +128,27 @@ impl Pipe {
             Pipe::Tls(secured) => secured.close(),
         }
     }
+}
+
+/// Sends these parts under TLS, as far as they go.
+fn send_secured(
+    secured: &Secured,
+    parts: &[Part<'_>],
+    mut encrypting: Option<&mut u64>,
+) -> Result<usize, Errno> {
+    let mut sent = 0;
+    for part in parts {
+        match secured.send_timed(part.first, part.then, encrypting.as_deref_mut()) {
+            Ok(bytes) => sent += bytes,
+            // What went before it has gone.
+            Err(Errno::AGAIN) if sent != 0 => return Ok(sent),
+            Err(error) => return Err(error),
+        }
+        if secured.has_output() {
+            break;
+        }
+    }
+    Ok(sent)
 }
 
 /// A connection to a peer over which its session may [go on](crate::carrier::Carrier::resume).

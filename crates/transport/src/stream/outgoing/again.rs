@@ -4,6 +4,7 @@
 //! peer has read the frame that names them. What is said of our progress are words as they stand.
 //! Invariant: the first bytes over a connection begin a record.
 
+use super::unsent::Unsent;
 use super::{Outgoing, Pushed};
 use upbeat_core::fault::Rule;
 use upbeat_core::hello::Segment;
@@ -24,7 +25,7 @@ impl Outgoing {
         let is_named = |(segment, _): &(Segment, _)| segment.generation == generation;
         let at = self.segments.iter().position(is_named)?;
         let (segment, region) = self.segments.remove(at)?;
-        stream::write_segment(segment, &mut self.encoded);
+        stream::write_segment(segment, &mut self.unsent.encoded);
         self.ledger.announced(mirror.shipped(), segment, region.clone());
         region
     }
@@ -40,9 +41,8 @@ impl Outgoing {
     /// The connection is gone, and what was encoded for it. A question about room need not be asked again: what
     /// the peer shows first over another connection answers it.
     pub(in super::super) fn forget(&mut self) {
-        self.encoded = Vec::new();
-        self.sent = 0;
-        (self.bulk, self.lent) = (None, None);
+        self.unsent = Unsent::default();
+        self.lent = None;
         self.pushed = Pushed::default();
         self.backlog.again();
         self.owes.answer = None;

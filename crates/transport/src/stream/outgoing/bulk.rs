@@ -19,13 +19,6 @@ pub(super) struct OwnSlab {
     pub(super) generation: u32,
 }
 
-/// Bytes of a region.
-pub(super) struct Bulk {
-    pub(super) region: Region,
-    pub(super) at: usize,
-    pub(super) left: usize,
-}
-
 /// A buffer whose frame comes next.
 #[derive(Clone, Copy)]
 pub(super) struct Lent {
@@ -76,8 +69,8 @@ impl Outgoing {
         let lender = self.slabs.get(usize::from(chunk.slab)).and_then(Option::as_ref);
         let Some(OwnSlab { region, each, .. }) = lender else { return false };
         let at = chunk.index as usize * each + chunk.at as usize;
-        self.bulk = Some(Bulk { region: region.clone(), at, left: chunk.bytes as usize });
-        stream::write_chunk(chunk, &mut self.encoded);
+        stream::write_chunk(chunk, &mut self.unsent.encoded);
+        self.unsent.bulk(region.clone(), at, chunk.bytes as usize);
         true
     }
 

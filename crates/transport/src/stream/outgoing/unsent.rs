@@ -1,0 +1,168 @@
+//! What is encoded and was not sent: records, and bytes of regions between them.
+//!
+//! A payload goes from where it lies, between the head of its record and the records behind it, all in one system
+//! call. What the system has not taken is sent along with what is encoded next.
+//! Invariant: bytes are sent in the order in which they were encoded, each once.
+
+use std::collections::VecDeque;
+use upbeat_core::limits::STREAM_OUT_BYTES;
+use upbeat_memory::region::Region;
+use upbeat_memory::socket::{PARTS_MAX, Part, Span};
+
+/// The most payloads that are sent at once from where they lie. Records may stand behind the last one.
+const BULKS_MAX: usize = PARTS_MAX - 1;
+
+/// Records, and bytes of regions between them.
+#[derive(Default)]
+pub(super) struct Unsent {
+    /// Records, of which so many bytes were sent.
+    pub(super) encoded: Vec<u8>,
+    sent: usize,
+    bulks: VecDeque<Bulk>,
+}
+
+/// Bytes of a region.
+struct Bulk {
+    region: Region,
+    at: usize,
+    left: usize,
+    /// The bytes of records that go before them.
+    behind: usize,
+}
+
+/// What is sent with one system call.
+pub(super) struct Parts<'a>([Part<'a>; PARTS_MAX], usize);
+
+impl<'a> Parts<'a> {
+    pub(super) fn as_slice(&self) -> &[Part<'a>] {
+        &self.0[..self.1]
+    }
+}
+
+impl Unsent {
+    /// Returns whether there is nothing to send.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.sent == self.encoded.len() && self.bulks.is_empty()
+    }
+
+    /// Returns how many bytes are to be sent.
+    #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        let bulks = self.bulks.iter().map(|bulk| bulk.left);
+        self.encoded.len() - self.sent + bulks.sum::<usize>()
+    }
+
+    /// Returns how many payloads go from where they lie.
+    #[inline]
+    pub(super) fn bulks(&self) -> usize {
+        self.bulks.len()
+    }
+
+    /// Returns whether so much is to be sent that nothing more is encoded.
+    pub(super) fn is_full(&self) -> bool {
+        self.bulks.len() == BULKS_MAX || self.bytes() >= 2 * STREAM_OUT_BYTES
+    }
+
+    /// Has bytes of a region go behind what is encoded.
+    pub(super) fn bulk(&mut self, region: Region, at: usize, left: usize) {
+        let behind = self.encoded.len();
+        self.bulks.push_back(Bulk { region, at, left, behind });
+    }
+
+    /// Gives the room of sent records to those that come.
+    pub(super) fn make_room(&mut self) {
+        self.encoded.drain(..self.sent);
+        self.bulks.iter_mut().for_each(|bulk| bulk.behind -= self.sent);
+        self.sent = 0;
+    }
+
+    /// Returns all that is to be sent.
+    pub(super) fn parts(&self) -> Parts<'_> {
+        let mut parts = Parts([Part::default(); PARTS_MAX], 0);
+        let mut from = self.sent;
+        let mut add = |part| {
+            parts.0[parts.1] = part;
+            parts.1 += 1;
+        };
+        for Bulk { region, at, left, behind } in &self.bulks {
+            let then = Some(Span { region, at: *at, bytes: *left });
+            add(Part { first: &self.encoded[from..*behind], then });
+            from = *behind;
+        }
+        if from < self.encoded.len() {
+            add(Part { first: &self.encoded[from..], then: None });
+        }
+        parts
+    }
+
+    /// So many bytes were sent.
+    pub(super) fn went(&mut self, mut bytes: usize) {
+        while let Some(bulk) = self.bulks.front_mut() {
+            let records = bytes.min(bulk.behind - self.sent);
+            self.sent += records;
+            bytes -= records;
+            let taken = bytes.min(bulk.left);
+            bulk.at += taken;
+            bulk.left -= taken;
+            bytes -= taken;
+            if bulk.left != 0 {
+                return;
+            }
+            self.bulks.pop_front();
+        }
+        self.sent += bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BULKS_MAX, Unsent};
+    use upbeat_memory::region::Region;
+
+    /// All that is to be sent, copied.
+    fn bytes_of(unsent: &Unsent) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for part in unsent.parts().as_slice() {
+            bytes.extend_from_slice(part.first);
+            if let Some(then) = part.then {
+                let mut whole = vec![0; then.at + then.bytes];
+                then.region.read(0, &mut whole);
+                bytes.extend_from_slice(&whole[then.at..]);
+            }
+        }
+        bytes
+    }
+
+    /// Records and payloads of many lengths, of which the system takes any number of bytes at a time.
+    #[test]
+    fn bytes_go_in_their_order_wherever_the_system_stops() {
+        let payload: Vec<u8> = (0..80).collect();
+        let region = Region::heap(payload.len() / 8);
+        region.write(0, &payload);
+        for step in 1..120 {
+            let (mut unsent, mut expected, mut sent) = (Unsent::default(), Vec::new(), Vec::new());
+            for round in 0..40_usize {
+                unsent.make_room();
+                while unsent.bulks() < BULKS_MAX {
+                    let (record, from) = (vec![round as u8; round % 7], round % 30);
+                    unsent.encoded.extend_from_slice(&record);
+                    unsent.bulk(region.clone(), from, payload.len() - from);
+                    expected.extend_from_slice(&record);
+                    expected.extend_from_slice(&payload[from..]);
+                }
+                unsent.encoded.push(round as u8);
+                expected.push(round as u8);
+                let bytes = bytes_of(&unsent);
+                assert_eq!(bytes.len(), unsent.bytes());
+                let taken = bytes.len().min(step);
+                sent.extend_from_slice(&bytes[..taken]);
+                unsent.went(taken);
+            }
+            sent.extend_from_slice(&bytes_of(&unsent));
+            assert!(sent == expected, "{step} bytes at a time");
+            unsent.went(unsent.bytes());
+            assert!(unsent.is_empty());
+        }
+    }
+}
