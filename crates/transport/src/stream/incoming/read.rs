@@ -1,6 +1,6 @@
 //! One read of the pipe: as much as there is room for, and where a long payload will lie if one comes.
 
-use super::{Filling, Incoming, READ_BYTES, READ_BYTES_MAX, STRAIGHT_BYTES};
+use super::{Filling, Incoming, READ_BEHIND_BYTES, READ_BYTES, READ_BYTES_MAX, STRAIGHT_BYTES};
 use crate::stream::pipe::Pipe;
 use rustix::io::Errno;
 use upbeat_memory::socket::Span;
@@ -26,7 +26,8 @@ impl Incoming {
         });
         let into = into.filter(|_| self.start == self.end);
         let filled = into.map_or(0, |into| into.bytes);
-        let end = self.buffer.len().min(self.end + self.at_once);
+        let at_once = if into.is_some() { READ_BEHIND_BYTES } else { self.at_once };
+        let end = self.buffer.len().min(self.end + at_once);
         let rest = &mut self.buffer[self.end..end];
         let room = filled + rest.len();
         let bytes = match pipe.receive(into, rest) {
