@@ -62,8 +62,8 @@ fn maps_lanes(pid: u32) -> bool {
 
 #[test]
 fn sides_that_may_not_share_memory_do_without() {
-    let _watchdog = Watchdog::new("without memory", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("without memory", 120);
     for waiting in [Waiting::Adaptive, Waiting::Polling, Waiting::Sleeping] {
         let directory = Directory::new();
         let place = directory.path();
@@ -88,8 +88,8 @@ fn sides_that_may_not_share_memory_do_without() {
 /// What a run is asked for by `UPBEAT_TEST_CARRIER` it has: of a peer at an address, errors name that.
 #[test]
 fn sessions_go_over_what_the_environment_asks_for() {
-    let _watchdog = Watchdog::new("a carrier of the environment", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("a carrier of the environment", 60);
     let directory = Directory::new();
     let place = directory.path();
     let mut server = start("usual server", &place);
@@ -116,8 +116,8 @@ fn sessions_go_over_what_the_environment_asks_for() {
 /// A million calls go over one stream, where so many are asked for.
 #[test]
 fn calls_go_on_and_on() {
-    let _watchdog = Watchdog::new("many calls", 300);
     let _alone = alone();
+    let _watchdog = Watchdog::new("many calls", 300);
     let directory = Directory::new();
     let place = directory.path();
     let _server = start("apart server", &place);
@@ -146,8 +146,8 @@ fn calls_go_on_and_on() {
 /// A peer that is killed while a long message is on its way ends its session and nothing else.
 #[test]
 fn a_peer_that_dies_amid_a_long_message_ends_its_session_alone() {
-    let _watchdog = Watchdog::new("a death amid a message", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("a death amid a message", 120);
     let directory = Directory::new();
     let place = directory.path();
     let mut victim = start("apart victim", &place);
@@ -181,8 +181,8 @@ fn a_peer_that_dies_amid_a_long_message_ends_its_session_alone() {
 /// A peer that does not read holds up those who send to it, within bounds, and nobody else.
 #[test]
 fn a_peer_that_does_not_read_holds_up_its_own_session() {
-    let _watchdog = Watchdog::new("a slow reader", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("a slow reader", 120);
     let directory = Directory::new();
     let place = directory.path();
     let slow = start("apart slow", &place);
@@ -234,8 +234,8 @@ fn containers_that_share_a_socket_alone_communicate() {
         println!("left out: only root can make namespaces: {tried:?}");
         return;
     }
-    let _watchdog = Watchdog::new("containers", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("containers", 120);
     let directory = Directory::new();
     let place = directory.path();
     let mut unshare = Command::new("unshare");
@@ -263,8 +263,8 @@ fn a_system_that_refuses_memory_is_done_without_and_told_of_once() {
         println!("left out: strace is not installed, by which system calls are made to fail");
         return;
     }
-    let _watchdog = Watchdog::new("no memory to share", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("no memory to share", 120);
     let directory = Directory::new();
     let place = directory.path();
     let told = place.with_extension("told");

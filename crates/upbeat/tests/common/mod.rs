@@ -22,7 +22,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 use upbeat::{Node, Stream, Waiting};
 
-/// Keeps the tests of one file from running at once, where they count what the process has.
+/// Keeps the tests of one file from running at once, where they count what the process has. A test calls this before
+/// it starts its [`Watchdog`], which would count the time of the tests before it.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

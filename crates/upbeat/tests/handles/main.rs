@@ -305,8 +305,8 @@ fn a_new_server_is_found() {
 /// A server is killed and started anew while a thread keeps what it calls by, and does not use it.
 #[test]
 fn a_server_that_was_killed_meanwhile_is_found_again() {
-    let _watchdog = Watchdog::new("restarts", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("restarts", 120);
     for waiting in POLICIES {
         for oneway in [false, true] {
             let mut stand = Stand::new(Kind::Shared);
@@ -335,8 +335,8 @@ fn a_server_that_was_killed_meanwhile_is_found_again() {
 /// As many calls of a handle as may be open are. More wait, whether they are polled or not.
 #[test]
 fn calls_beyond_those_that_may_be_open_wait() {
-    let _watchdog = Watchdog::new("calls of a handle", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("calls of a handle", 120);
     for kind in KINDS {
         let stand = Stand::new(kind);
         let handle = stand.handle(Waiting::Adaptive).unwrap();

@@ -43,8 +43,8 @@ fn beside(
 /// them is gone.
 #[test]
 fn an_address_has_as_many_sessions_as_it_may() {
-    let _watchdog = Watchdog::new("sessions of an address", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("sessions of an address", 60);
     for secure in [false, true] {
         let directory = Directory::new();
         let identity = if secure { issue(&directory) } else { String::new() };
@@ -94,8 +94,8 @@ fn check_bound(at: &str, directory: &Directory, identity: &str) {
 /// old connection has gone. New callers of the address are refused, before and after.
 #[test]
 fn an_address_with_all_its_sessions_goes_on_with_them() {
-    let _watchdog = Watchdog::new("resuming at the bound of an address", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("resuming at the bound of an address", 60);
     let directory = Directory::new();
     let turned_away = beside(
         "frequented",
@@ -129,8 +129,8 @@ fn an_address_with_all_its_sessions_goes_on_with_them() {
 /// refused, before and after.
 #[test]
 fn a_node_without_a_place_for_another_session_goes_on_with_its_own() {
-    let _watchdog = Watchdog::new("resuming in a full table", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("resuming in a full table", 60);
     let directory = Directory::new();
     beside(
         "filled",
@@ -165,8 +165,8 @@ fn a_node_without_a_place_for_another_session_goes_on_with_its_own() {
 /// Connections are accepted at the rate that the node permits, and wait until then.
 #[test]
 fn connections_are_accepted_at_a_rate() {
-    let _watchdog = Watchdog::new("rate", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("rate", 60);
     let begun = Instant::now();
     beside(
         "calm",

@@ -50,8 +50,8 @@ pub(crate) fn issue(directory: &Directory) -> String {
 /// The client listens nowhere, so that there is no way to it but the session that it has opened.
 #[test]
 fn a_service_is_called_back_over_the_session_of_its_node() {
-    let _watchdog = Watchdog::new("callbacks between hosts", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("callbacks between hosts", 60);
     for secure in [false, true] {
         let stand = Stand::new(secure);
         let (node, worker) = stand.client("caller", None);
@@ -79,8 +79,8 @@ fn a_service_is_called_back_over_the_session_of_its_node() {
 
 #[test]
 fn a_reference_that_is_passed_on_leads_to_where_its_node_listens() {
-    let _watchdog = Watchdog::new("references passed on", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("references passed on", 60);
     for secure in [false, true] {
         let stand = Stand::new(secure);
         let to = stand.servers[0].named("server");
@@ -119,8 +119,8 @@ fn a_reference_that_is_passed_on_leads_to_where_its_node_listens() {
 /// A reference says where its node's name holds: a node of that name on another host is another node.
 #[test]
 fn a_namesake_of_the_node_is_not_called_in_its_place() {
-    let _watchdog = Watchdog::new("namesakes", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("namesakes", 60);
     let stand = Stand::new(false);
     let (node, worker) = stand.client("server", None);
     node.block_on(async {

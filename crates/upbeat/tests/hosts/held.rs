@@ -126,8 +126,8 @@ enum Ends {
 fn a_crowd_of_peers_holds_what_the_node_may_and_no_more() {
     const PEERS: usize = 24;
     const MOST: u64 = 4 * MIB;
-    let _watchdog = Watchdog::new("a crowd that is not read", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("a crowd that is not read", 120);
     let directory = Directory::new();
     beside("held", MOST, |at, shared| {
         // At its own address the node would be reached in memory.
@@ -190,8 +190,8 @@ fn a_crowd_of_peers_holds_what_the_node_may_and_no_more() {
 /// one-way message, and the session stands.
 #[test]
 fn a_node_without_room_refuses_what_is_long_to_its_sender() {
-    let _watchdog = Watchdog::new("no room", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("no room", 60);
     let directory = Directory::new();
     beside("roomless", 0, |at, _| {
         let node = client_that(&directory, |builder| builder);
@@ -225,8 +225,8 @@ fn a_node_without_room_refuses_what_is_long_to_its_sender() {
 #[test]
 fn calls_of_64_kib_make_neither_side_hold_a_long_ring() {
     const MOST: u64 = 512 << 10;
-    let _watchdog = Watchdog::new("few buffers", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("few buffers", 60);
     let directory = Directory::new();
     beside("few", 64 * MIB, |at, shared| {
         let node = client_that(&directory, |builder| builder);
@@ -259,8 +259,8 @@ fn a_greedy_peer_leaves_room_for_another() {
     /// With 9 MiB of these the greedy peer holds what it may; 17 would be what fits.
     const MOST: u64 = 20 * MIB;
     const LONG: usize = 5_000_000;
-    let _watchdog = Watchdog::new("a greedy peer", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("a greedy peer", 60);
     let directory = Directory::new();
     beside("shared", MOST, |at, shared| {
         let (proxy, other) = (Proxy::to(at), Proxy::to(at));
@@ -297,8 +297,8 @@ fn a_greedy_peer_leaves_room_for_another() {
 /// A session whose connection breaks again and again is charged once for what it has.
 #[test]
 fn a_session_that_is_resumed_is_charged_once() {
-    let _watchdog = Watchdog::new("charged once", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("charged once", 120);
     let directory = Directory::new();
     // Twice both rings, and a slab of each kind that the calls use, for a session gets half: not four times as much.
     beside("once", 8 * MIB, |at, shared| {

@@ -68,8 +68,8 @@ fn resident(process: &Other) -> usize {
 /// Has this many sessions stand for nothing, and calls made beside them in another.
 #[test]
 fn idle_sessions_cost_little_and_slow_nobody_down() {
-    let _watchdog = Watchdog::new("idle sessions", 300);
     let _alone = alone();
+    let _watchdog = Watchdog::new("idle sessions", 300);
     let count = setting("UPBEAT_IDLE_SESSIONS", 300) as usize;
     let directory = Directory::new();
     let mut server = Other::start("idle", &directory.path());

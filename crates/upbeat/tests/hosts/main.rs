@@ -133,8 +133,8 @@ async fn connected(node: &Node, to: &str) -> WorkClient {
 
 #[test]
 fn everything_works_however_a_side_waits() {
-    let _watchdog = Watchdog::new("over TCP", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("over TCP", 120);
     let directory = Directory::new();
     for at in ["127.0.0.1:0", "[::1]:0"] {
         let mut server = Server::of(PROGRAM, "server", at);
@@ -160,8 +160,8 @@ fn everything_works_however_a_side_waits() {
 /// A name has several addresses, of which one leads to the node.
 #[test]
 fn the_addresses_of_a_host_are_tried_in_turn() {
-    let _watchdog = Watchdog::new("several addresses", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("several addresses", 60);
     let directory = Directory::new();
     let node = client(&directory, Waiting::Adaptive);
     for at in ["127.0.0.1:0", "[::1]:0"] {
@@ -182,8 +182,8 @@ fn the_addresses_of_a_host_are_tried_in_turn() {
 /// A million calls go over one connection, where so many are asked for.
 #[test]
 fn calls_go_on_and_on() {
-    let _watchdog = Watchdog::new("many calls", 300);
     let _alone = alone();
+    let _watchdog = Watchdog::new("many calls", 300);
     let directory = Directory::new();
     let server = Server::start("server");
     let node = client(&directory, Waiting::Adaptive);
@@ -213,8 +213,8 @@ fn calls_go_on_and_on() {
 
 #[test]
 fn deadlines_cancels_and_deaths_are_as_on_one_host() {
-    let _watchdog = Watchdog::new("ends of calls", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("ends of calls", 120);
     let directory = Directory::new();
     let mut server = Server::start("server");
     let lost = Rc::new(RefCell::new(Vec::<Lost>::new()));
@@ -257,8 +257,8 @@ fn deadlines_cancels_and_deaths_are_as_on_one_host() {
 /// A peer that is stopped holds up its own session, and is not lost: its host answers.
 #[test]
 fn a_slow_peer_holds_up_its_own_session() {
-    let _watchdog = Watchdog::new("a slow peer", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("a slow peer", 120);
     let directory = Directory::new();
     let (slow, server) = (Server::start("slow"), Server::start("server"));
     let node = client(&directory, Waiting::Adaptive);
@@ -284,8 +284,8 @@ fn a_slow_peer_holds_up_its_own_session() {
 /// A node is found by its name on this host alone, whatever sessions there are with others of that name.
 #[test]
 fn a_name_without_an_address_is_one_of_this_host() {
-    let _watchdog = Watchdog::new("names", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("names", 60);
     let directory = Directory::new();
     let server = Server::start("server");
     let node = client(&directory, Waiting::Adaptive);

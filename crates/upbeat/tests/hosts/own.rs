@@ -79,8 +79,8 @@ async fn opened_there(work: &WorkClient) -> (u64, u64) {
 
 #[test]
 fn a_node_at_an_address_of_this_host_is_reached_in_memory() {
-    let _watchdog = Watchdog::new("own addresses", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("own addresses", 120);
     if !shares_memory("addresses of this host") {
         return;
     }
@@ -138,8 +138,8 @@ fn beside(directory: &Directory, name: &'static str, test: impl FnOnce(&str)) ->
 
 #[test]
 fn a_node_of_this_process_is_reached_within_it() {
-    let _watchdog = Watchdog::new("own addresses in a process", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("own addresses in a process", 60);
     if !shares_memory("addresses of this host") {
         return;
     }
@@ -189,8 +189,8 @@ fn reaches_what_is_behind(directory: &Directory, tunnel: &Proxy, behind: &Server
 /// A tunnel's end may have an address of this host, where a node of the same name may be.
 #[test]
 fn a_namesake_of_this_host_does_not_stand_for_what_is_behind_a_tunnel() {
-    let _watchdog = Watchdog::new("tunnels", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("tunnels", 120);
     if !shares_memory("addresses of this host") {
         return;
     }
@@ -235,8 +235,8 @@ fn a_namesake_of_this_host_does_not_stand_for_what_is_behind_a_tunnel() {
 /// A port of another network namespace is not the one that an address leads to, though the directory is the same.
 #[test]
 fn a_namesake_in_another_network_is_not_reached_by_an_address() {
-    let _watchdog = Watchdog::new("other networks", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("other networks", 60);
     let works = Command::new("unshare").args(["-n", "true"]).status();
     if !shares_memory("addresses of this host") || !works.is_ok_and(|status| status.success()) {
         println!("left out: there is no other network namespace to be had");
@@ -262,8 +262,8 @@ fn a_namesake_in_another_network_is_not_reached_by_an_address() {
 /// Where one of both does not share memory, or they have no directory in common, the network leads there.
 #[test]
 fn a_node_that_shares_no_memory_is_reached_over_the_network() {
-    let _watchdog = Watchdog::new("no memory", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("no memory", 120);
     if !shares_memory("addresses of this host") {
         return;
     }
@@ -302,8 +302,8 @@ fn a_node_that_shares_no_memory_is_reached_over_the_network() {
 /// protected, wherever its node is today.
 #[test]
 fn the_rest_of_an_address_is_as_of_another_host() {
-    let _watchdog = Watchdog::new("other programs", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("other programs", 60);
     if !shares_memory("addresses of this host") {
         return;
     }

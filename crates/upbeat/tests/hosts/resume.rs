@@ -128,8 +128,8 @@ fn reached(node: &Node) -> String {
 
 #[test]
 fn nothing_is_lost_or_doubled_however_often_the_connection_breaks() {
-    let _watchdog = Watchdog::new("many breaks", 300);
     let _alone = alone();
+    let _watchdog = Watchdog::new("many breaks", 300);
     let directory = Directory::new();
     for (seed, waiting) in (1..).zip([Waiting::Adaptive, Waiting::Polling, Waiting::Sleeping]) {
         let server = Server::start("server");
@@ -151,8 +151,8 @@ fn nothing_is_lost_or_doubled_however_often_the_connection_breaks() {
 
 #[test]
 fn it_is_the_same_under_tls() {
-    let _watchdog = Watchdog::new("many breaks under TLS", 300);
     let _alone = alone();
+    let _watchdog = Watchdog::new("many breaks under TLS", 300);
     let (directory, authority) = (Directory::new(), Authority::new());
     let counter = authority.issue("server.pem", "test/*");
     let server = Server::with(PROGRAM, "server", "127.0.0.1:0", &counter);
@@ -174,8 +174,8 @@ fn it_is_the_same_under_tls() {
 /// The listener is not told that the old connection has gone: the caller comes over another all the same.
 #[test]
 fn a_caller_comes_back_before_its_listener_knows_that_it_was_gone() {
-    let _watchdog = Watchdog::new("half open", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("half open", 60);
     let directory = Directory::new();
     let server = Server::start("server");
     let proxy = Proxy::to(&server.at);
@@ -199,8 +199,8 @@ fn a_caller_comes_back_before_its_listener_knows_that_it_was_gone() {
 /// A break of some length costs time and nothing else; whoever connects meanwhile gets the session that waits.
 #[test]
 fn a_connection_that_is_away_for_a_while_is_waited_for() {
-    let _watchdog = Watchdog::new("away for a while", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("away for a while", 60);
     let directory = Directory::new();
     let server = Server::start("server");
     for waiting in [Waiting::Adaptive, Waiting::Polling, Waiting::Sleeping] {

@@ -21,8 +21,8 @@ fn descriptors(server: &Server) -> usize {
 /// A thousand connections that say nothing, or a part of a greeting, do not keep an honest caller out.
 #[test]
 fn silent_connections_give_way_to_those_that_speak() {
-    let _watchdog = Watchdog::new("silent connections", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("silent connections", 120);
     let directory = Directory::new();
     let server = Server::start("server");
     let silent: Vec<TcpStream> = (0..1000)
@@ -50,8 +50,8 @@ fn silent_connections_give_way_to_those_that_speak() {
 /// Connections that send what is no greeting, half of one, or nothing and close, end alone.
 #[test]
 fn nonsense_ends_its_own_connection() {
-    let _watchdog = Watchdog::new("nonsense", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("nonsense", 120);
     let directory = Directory::new();
     let server = Server::start("server");
     let node = client(&directory, Waiting::Adaptive);
@@ -86,8 +86,8 @@ fn nonsense_ends_its_own_connection() {
 /// their own sessions. Callers that are honest are served meanwhile.
 #[test]
 fn each_peer_costs_its_own_session() {
-    let _watchdog = Watchdog::new("hostile peers", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("hostile peers", 120);
     let directory = Directory::new();
     let server = Server::start("server");
     let before = descriptors(&server);

@@ -44,8 +44,8 @@ fn write(path: &str, text: &str) {
 
 #[test]
 fn everything_works_under_tls() {
-    let _watchdog = Watchdog::new("under TLS", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("under TLS", 120);
     let (directory, authority) = (Directory::new(), Authority::new());
     let counter = authority.issue("server.pem", "test/server");
     let own = authority.issue("client.pem", "test/client/*");
@@ -74,8 +74,8 @@ fn everything_works_under_tls() {
 /// Each case is told by its name and address. The other cases are those of the transport's own tests.
 #[test]
 fn who_is_not_trusted_is_told_why() {
-    let _watchdog = Watchdog::new("distrust", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("distrust", 120);
     let (directory, authority, others) = (Directory::new(), Authority::new(), Authority::new());
     let own = authority.issue("client.pem", "test/client/*");
     let check = |to: &str, own: Option<&str>, words: &str| {
@@ -115,8 +115,8 @@ fn who_is_not_trusted_is_told_why() {
 /// An identity whose file is replaced is used by the connections that come after it.
 #[test]
 fn an_identity_is_replaced_while_the_node_runs() {
-    let _watchdog = Watchdog::new("replacement", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("replacement", 120);
     let (directory, authority, next) = (Directory::new(), Authority::new(), Authority::new());
     let file = authority.issue("server.pem", "test/server");
     let old = authority.issue("client.pem", "test/client/*");

@@ -27,8 +27,8 @@ fn stranger(act: impl Fn(TcpStream) + Send + 'static) -> String {
 
 #[test]
 fn each_failure_is_told_by_its_name() {
-    let _watchdog = Watchdog::new("failures", 120);
     let _alone = alone();
+    let _watchdog = Watchdog::new("failures", 120);
     let directory = Directory::new();
     let check = |to: &str, words: &[&str]| {
         for text in told(&directory, to) {
@@ -69,8 +69,8 @@ fn each_failure_is_told_by_its_name() {
 /// Something that takes connections and says nothing is given up.
 #[test]
 fn a_silent_stranger_is_given_up() {
-    let _watchdog = Watchdog::new("silence", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("silence", 60);
     let directory = Directory::new();
     let kept = std::sync::Mutex::new(Vec::new());
     let silent = stranger(move |caller| kept.lock().unwrap().push(caller));

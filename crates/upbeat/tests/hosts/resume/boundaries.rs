@@ -52,8 +52,8 @@ fn plain(directory: &Directory, waiting: Waiting) -> (Server, Node) {
 
 #[test]
 fn a_connection_may_be_cut_at_any_boundary() {
-    let _watchdog = Watchdog::new("cuts at boundaries", 300);
     let _alone = alone();
+    let _watchdog = Watchdog::new("cuts at boundaries", 300);
     let directory = Directory::new();
     let (server, node) = plain(&directory, Waiting::Adaptive);
     let times = cuts();
@@ -69,8 +69,8 @@ fn a_connection_may_be_cut_at_any_boundary() {
 /// What stalls is waited for: nothing breaks, and everything goes on.
 #[test]
 fn a_connection_may_stall_at_any_boundary() {
-    let _watchdog = Watchdog::new("stalls at boundaries", 300);
     let _alone = alone();
+    let _watchdog = Watchdog::new("stalls at boundaries", 300);
     let directory = Directory::new();
     for waiting in [Waiting::Adaptive, Waiting::Polling, Waiting::Sleeping] {
         let (server, node) = plain(&directory, waiting);
@@ -83,8 +83,8 @@ fn a_connection_may_stall_at_any_boundary() {
 /// Under TLS a bit that is another breaks the connection and nothing more: no wrong byte is ever taken for good.
 #[test]
 fn what_is_damaged_under_tls_is_sent_again() {
-    let _watchdog = Watchdog::new("damage under TLS", 300);
     let _alone = alone();
+    let _watchdog = Watchdog::new("damage under TLS", 300);
     let directory = Directory::new();
     let (server, node) = secured(&directory);
     let times = cuts() / 3;
@@ -96,8 +96,8 @@ fn what_is_damaged_under_tls_is_sent_again() {
 /// side wait for the rest of a longer message: it costs its own session at most.
 #[test]
 fn damage_of_plain_messages_costs_their_session_at_most() {
-    let _watchdog = Watchdog::new("damage of plain messages", 300);
     let _alone = alone();
+    let _watchdog = Watchdog::new("damage of plain messages", 300);
     let directory = Directory::new();
     let server = Server::start("server");
     let honest = client(&directory, Waiting::Adaptive);

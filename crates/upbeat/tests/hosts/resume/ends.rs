@@ -44,8 +44,8 @@ async fn open_call(node: &Node, work: &WorkClient) -> upbeat::JoinHandle<Result<
 
 #[test]
 fn calls_end_in_time_where_the_connection_does_not_come_back() {
-    let _watchdog = Watchdog::new("given up", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("given up", 60);
     let directory = Directory::new();
     let server = Server::start("server");
     let direct = server.named("server");
@@ -79,8 +79,8 @@ fn calls_end_in_time_where_the_connection_does_not_come_back() {
 /// Without time a break is the end, of both sides at once.
 #[test]
 fn a_break_ends_a_session_that_is_to_outlive_none() {
-    let _watchdog = Watchdog::new("no time", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("no time", 60);
     let directory = Directory::new();
     let server = Server::start("server");
     let proxy = Proxy::to(&server.at);
@@ -100,8 +100,8 @@ fn a_break_ends_a_session_that_is_to_outlive_none() {
 /// A node that was started anew has nothing of the sessions before.
 #[test]
 fn another_life_of_the_listener_ends_the_session_at_once() {
-    let _watchdog = Watchdog::new("another incarnation", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("another incarnation", 60);
     let directory = Directory::new();
     let mut server = Server::start("server");
     let (node, lost) = client(&directory, Waiting::Sleeping, Duration::from_secs(60));
@@ -125,8 +125,8 @@ fn another_life_of_the_listener_ends_the_session_at_once() {
 /// A node that ends while a session waits for its connection does not wait for that.
 #[test]
 fn a_node_ends_in_time_while_a_session_is_suspended() {
-    let _watchdog = Watchdog::new("shut down", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("shut down", 60);
     let directory = Directory::new();
     let server = Server::start("server");
     for drops in [false, true] {
@@ -207,8 +207,8 @@ impl Stranger {
 /// Who does not have the key, or calls himself another, is refused, and the session does not notice.
 #[test]
 fn a_session_is_not_resumed_without_its_ticket() {
-    let _watchdog = Watchdog::new("a wrong key", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("a wrong key", 60);
     let server = Server::start("server");
     let new = Networked {
         session: 9,

@@ -17,8 +17,8 @@ const LONG: Duration = Duration::from_secs(30);
 
 #[test]
 fn calls_that_block_outlive_the_connection() {
-    let _watchdog = Watchdog::new("blocking through breaks", 200);
     let _alone = alone();
+    let _watchdog = Watchdog::new("blocking through breaks", 200);
     let directory = Directory::new();
     for (seed, waiting) in (1..).zip([Waiting::Adaptive, Waiting::Polling, Waiting::Sleeping]) {
         let server = Server::start("server");
@@ -41,8 +41,8 @@ fn calls_that_block_outlive_the_connection() {
 
 #[test]
 fn calls_that_are_awaited_outlive_the_connection() {
-    let _watchdog = Watchdog::new("awaited through breaks", 200);
     let _alone = alone();
+    let _watchdog = Watchdog::new("awaited through breaks", 200);
     let directory = Directory::new();
     let server = Server::start("server");
     let proxy = Proxy::to(&server.at);
@@ -65,8 +65,8 @@ fn calls_that_are_awaited_outlive_the_connection() {
 /// The session goes on that stood idle, with what was sent in it before; or there is a new one.
 #[test]
 fn an_idle_handle_notices_a_break_at_its_next_use() {
-    let _watchdog = Watchdog::new("an idle handle", 100);
     let _alone = alone();
+    let _watchdog = Watchdog::new("an idle handle", 100);
     let directory = Directory::new();
     let mut server = Server::start("server");
     let proxy = Proxy::to(&server.at);
@@ -89,8 +89,8 @@ fn an_idle_handle_notices_a_break_at_its_next_use() {
 
 #[test]
 fn calls_of_handles_end_in_time() {
-    let _watchdog = Watchdog::new("handles given up", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("handles given up", 60);
     let directory = Directory::new();
     let server = Server::start("server");
     let proxy = Proxy::to(&server.at);
@@ -121,8 +121,8 @@ fn calls_of_handles_end_in_time() {
 /// A deadline is kept while a session waits for its connection.
 #[test]
 fn a_call_that_blocks_gives_up_at_its_deadline() {
-    let _watchdog = Watchdog::new("a deadline", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("a deadline", 60);
     let directory = Directory::new();
     let server = Server::start("server");
     let proxy = Proxy::to(&server.at);

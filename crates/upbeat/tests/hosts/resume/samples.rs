@@ -20,8 +20,8 @@ use upbeat_memory::samples::observe;
 #[test]
 fn samples_go_on_over_another_connection() {
     const CALLS: u64 = 64;
-    let _watchdog = Watchdog::new("samples of a session that is resumed", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("samples of a session that is resumed", 60);
     let directory = Directory::new();
     let server = Server::start("server");
     let proxy = Proxy::to(&server.at);
@@ -60,8 +60,8 @@ fn samples_go_on_over_another_connection() {
 /// A peer whose clock says anything, and whose stamps say more, spoils nothing but its own samples.
 #[test]
 fn lies_about_a_clock_harm_nobody() {
-    let _watchdog = Watchdog::new("lies about clocks", 60);
     let _alone = alone();
+    let _watchdog = Watchdog::new("lies about clocks", 60);
     let server = Server::start("server");
     let directory = Directory::new();
     let node = client_that(&directory, |builder| builder.waiting(Waiting::Adaptive).sampling(1));
