@@ -27,8 +27,6 @@ use upbeat_memory::region::{Region, WORD};
 
 /// Rounds of sending before others have their turn.
 const ROUNDS_MAX: usize = 8;
-/// Where fewer bytes than these are left over of what was encoded, more is encoded and sent along with them.
-const LEFT_OVER_BYTES: usize = 16 << 10;
 /// A payload of so many bytes is sent from our ring: the copy of a shorter one costs less than another send.
 const STRAIGHT_BYTES: usize = 16 << 10;
 /// Progress is due when this part of the peer's ring was read; half of that goes along with frames.
@@ -156,7 +154,7 @@ impl Outgoing {
             if self.pushed.broken {
                 return false;
             }
-            if self.unsent.bytes() < LEFT_OVER_BYTES {
+            if self.unsent.takes_more() {
                 self.unsent.make_room();
                 self.encode((mirror, lanes), slabs, clock, why);
                 if self.unsent.is_empty() {

@@ -9,8 +9,10 @@ use upbeat_core::limits::STREAM_OUT_BYTES;
 use upbeat_memory::region::Region;
 use upbeat_memory::socket::{PARTS_MAX, Part, Span};
 
-/// The most payloads that are sent at once from where they lie. Records may stand behind the last one.
+/// The most payloads that one system call sends from where they lie. Records may stand behind the last one.
 const BULKS_MAX: usize = PARTS_MAX - 1;
+/// Where fewer bytes than these are left over, more is encoded and sent along with them.
+const LEFT_OVER_BYTES: usize = 16 << 10;
 
 /// Records, and bytes of regions between them.
 #[derive(Default)]
@@ -59,13 +61,20 @@ impl Unsent {
         self.bulks.len()
     }
 
-    /// Returns whether so much is to be sent that nothing more is encoded.
+    /// Returns whether so little is left over that more is encoded before it is sent.
+    #[inline]
+    pub(super) fn takes_more(&self) -> bool {
+        self.bytes() < LEFT_OVER_BYTES && self.bulks.len() < BULKS_MAX
+    }
+
+    /// Returns whether nothing more is encoded behind a payload before all of it is sent.
     pub(super) fn is_full(&self) -> bool {
         self.bulks.len() == BULKS_MAX || self.bytes() >= 2 * STREAM_OUT_BYTES
     }
 
     /// Has bytes of a region go behind what is encoded.
     pub(super) fn bulk(&mut self, region: Region, at: usize, left: usize) {
+        debug_assert!(self.bulks.len() < BULKS_MAX, "one system call sends no more payloads");
         let behind = self.encoded.len();
         self.bulks.push_back(Bulk { region, at, left, behind });
     }
@@ -132,6 +141,21 @@ mod tests {
             }
         }
         bytes
+    }
+
+    /// Payloads may be so short that many are left over together.
+    #[test]
+    fn no_more_payloads_are_left_over_than_one_system_call_sends() {
+        let (mut unsent, region) = (Unsent::default(), Region::heap(1));
+        for taken in [0, 8] {
+            while unsent.takes_more() {
+                unsent.encoded.push(1);
+                unsent.bulk(region.clone(), 0, 8);
+            }
+            unsent.encoded.push(2);
+            assert_eq!(unsent.parts().as_slice().len(), BULKS_MAX + 1);
+            unsent.went(taken);
+        }
     }
 
     /// Records and payloads of many lengths, of which the system takes any number of bytes at a time.
