@@ -8,7 +8,7 @@ use crate::region::Region;
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The most parts that are sent together.
+/// The most parts that one call of [`send`] takes.
 pub const PARTS_MAX: usize = 4;
 
 /// Bytes of a region.
@@ -22,24 +22,24 @@ pub struct Span<'a> {
     pub bytes: usize,
 }
 
-/// Bytes that are sent together: some of one's own, and some of a region behind them.
+/// A part of what [`send`] sends: a slice, and bytes of a region behind it.
 #[derive(Clone, Copy, Default)]
 pub struct Part<'a> {
-    /// One's own bytes.
+    /// The slice, which may be empty.
     pub first: &'a [u8],
-    /// The bytes of a region.
+    /// The bytes of a region, if there are any.
     pub then: Option<Span<'a>>,
 }
 
 impl Part<'_> {
-    /// Returns how many bytes it has.
+    /// Returns how many bytes the part has.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.first.len() + self.then.map_or(0, |then| then.bytes)
     }
 }
 
-/// Sends these parts in their order, as far as the socket takes them: how many bytes it has taken.
+/// Sends these parts in their order, as far as the socket takes them. Returns how many bytes the socket has taken.
 ///
 /// # Errors
 /// [`Errno::AGAIN`] if it takes none now, and whatever else the system says.

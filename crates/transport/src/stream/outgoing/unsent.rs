@@ -1,8 +1,8 @@
-//! What is encoded and was not sent: records, and bytes of regions between them.
+//! The encoded records that were not sent yet, and the payloads between them.
 //!
-//! A payload goes from where it lies, between the head of its record and the records behind it, all in one system
-//! call. What the system has not taken is sent along with what is encoded next.
-//! Invariant: bytes are sent in the order in which they were encoded, each once.
+//! A payload is sent from the region in which it lies. One system call sends the head of its record, the payload and
+//! the records behind it. The next call sends what the system has not taken, together with what is encoded by then.
+//! Invariant: every byte is sent once, in the order in which the records were encoded.
 
 use std::collections::VecDeque;
 use upbeat_core::limits::STREAM_OUT_BYTES;
@@ -14,25 +14,25 @@ const BULKS_MAX: usize = PARTS_MAX - 1;
 /// Where fewer bytes than these are left over, more is encoded and sent along with them.
 const LEFT_OVER_BYTES: usize = 16 << 10;
 
-/// Records, and bytes of regions between them.
+/// The encoded records, and the payloads that go between them.
 #[derive(Default)]
 pub(super) struct Unsent {
-    /// Records, of which so many bytes were sent.
+    /// Encoded records, whose first `sent` bytes were sent.
     pub(super) encoded: Vec<u8>,
     sent: usize,
     bulks: VecDeque<Bulk>,
 }
 
-/// Bytes of a region.
+/// A payload, or the rest of one, that is sent from its region.
 struct Bulk {
     region: Region,
     at: usize,
     left: usize,
-    /// The bytes of records that go before them.
+    /// How many bytes of `encoded` go before the payload.
     behind: usize,
 }
 
-/// What is sent with one system call.
+/// The parts that one system call sends, and how many they are.
 pub(super) struct Parts<'a>([Part<'a>; PARTS_MAX], usize);
 
 impl<'a> Parts<'a> {
@@ -72,21 +72,21 @@ impl Unsent {
         self.bulks.len() == BULKS_MAX || self.bytes() >= 2 * STREAM_OUT_BYTES
     }
 
-    /// Has bytes of a region go behind what is encoded.
+    /// Adds a payload behind the records that are encoded: `left` bytes of a region, from byte `at` on.
     pub(super) fn bulk(&mut self, region: Region, at: usize, left: usize) {
         debug_assert!(self.bulks.len() < BULKS_MAX, "one system call sends no more payloads");
         let behind = self.encoded.len();
         self.bulks.push_back(Bulk { region, at, left, behind });
     }
 
-    /// Gives the room of sent records to those that come.
+    /// Removes the records that were sent.
     pub(super) fn make_room(&mut self) {
         self.encoded.drain(..self.sent);
         self.bulks.iter_mut().for_each(|bulk| bulk.behind -= self.sent);
         self.sent = 0;
     }
 
-    /// Returns all that is to be sent.
+    /// Returns the parts that are to be sent.
     pub(super) fn parts(&self) -> Parts<'_> {
         let mut parts = Parts([Part::default(); PARTS_MAX], 0);
         let mut from = self.sent;
@@ -105,7 +105,7 @@ impl Unsent {
         parts
     }
 
-    /// So many bytes were sent.
+    /// Notes that the system has taken so many bytes.
     pub(super) fn went(&mut self, mut bytes: usize) {
         while let Some(bulk) = self.bulks.front_mut() {
             let records = bytes.min(bulk.behind - self.sent);
