@@ -1,7 +1,7 @@
 //! A peer whose process is stopped, and reads nothing: its host answers, and so the session goes on. Then its host
 //! vanishes, which is noticed.
 
-use crate::common::{Watchdog, block_on, soon, until};
+use crate::common::{Watchdog, block_on, setting, soon, until};
 use crate::ledger::{LedgerClient, LedgerHandle};
 use crate::namespaces::with_network;
 use crate::{Client, Over, Stand};
@@ -12,10 +12,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Counter, Waiting};
 
-/// After this time a peer counts as silent.
-const TIMEOUT: Duration = Duration::from_secs(1);
+/// After this time a peer counts as silent. A client must look at its connection within a third of that, which a
+/// loaded machine does not let it do in time if this is one second.
+const TIMEOUT: Duration = Duration::from_secs(3);
 /// The peers are stopped for so long.
-const STOPPED: Duration = Duration::from_millis(3_500);
+const STOPPED: Duration = Duration::from_secs(8);
 /// The system counts an idle connection in seconds; a busy machine takes its time.
 const LATE: Duration = Duration::from_millis(1_500);
 const LONG: Duration = Duration::from_secs(60);
@@ -134,10 +135,15 @@ impl Case {
     }
 }
 
+/// Takes half a minute, if `UPBEAT_STOPPED` says that the peers are stopped.
 #[test]
 fn a_stopped_peer_keeps_its_sessions_until_its_host_vanishes() {
+    if setting("UPBEAT_STOPPED", 0) == 0 {
+        println!("left out: UPBEAT_STOPPED is not set");
+        return;
+    }
     with_network("stopped::a_stopped_peer_keeps_its_sessions_until_its_host_vanishes", |network| {
-        let _watchdog = Watchdog::new("a stopped peer", 60);
+        let _watchdog = Watchdog::new("a stopped peer", 120);
         let stand = Stand::new(network, TIMEOUT);
         let node = |waiting, over, bytes| (Client::Node(waiting), over, bytes);
         let blocking = Client::Blocking(Waiting::Adaptive);
