@@ -95,7 +95,8 @@ fn everybody() -> Vec<Found> {
     pids.into_iter().map(pages).filter(|found| !found.is_empty()).collect()
 }
 
-/// Each page once: a child that has inherited it comes after its owner.
+/// Each page once: a child that has inherited it comes after its owner. The nodes of a process come in the order of
+/// their names: the order of their file descriptors, in which they were found, is an accident.
 fn each_once(mut found: Vec<Found>) -> Vec<Found> {
     let foreign = |one: &Found| {
         let owner = one.counters.first().map(CountersView::pid);
@@ -106,6 +107,8 @@ fn each_once(mut found: Vec<Found>) -> Vec<Found> {
     for one in &mut found {
         one.samples.retain(|view| sampled.insert((view.incarnation(), view.node())));
         one.counters.retain(|view| counted.insert((view.incarnation(), view.node())));
+        one.samples.sort_by_key(SamplesView::node);
+        one.counters.sort_by_key(CountersView::node);
     }
     found.retain(|one| !one.is_empty());
     found

@@ -68,7 +68,8 @@ fn ticks(ns: f64) -> u64 {
 
 /// Nodes `desk` and `sink`, with `prefix` before their names, which have called and sent.
 pub(crate) fn program(prefix: &str) -> [Pages; 2] {
-    let [desk, sink] = ["desk", "sink"].map(|name| Pages::new(&format!("{prefix}/{name}")));
+    // In the order opposite to that of their names, in which the bill shows them.
+    let [sink, desk] = ["sink", "desk"].map(|name| Pages::new(&format!("{prefix}/{name}")));
     let subject = |text: &str| desk.samples.subject(text).unwrap();
     let (transfer, audit) = (subject("bank\nBank\ntransfer"), subject("bank\nBank\naudit"));
     let (price, lock) = (subject("quotes\nPrices\nprice"), subject("accounts"));
