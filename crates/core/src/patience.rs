@@ -12,7 +12,7 @@ const LOOKS: u64 = 16;
 /// Of as many looks, so many may be missed before the system ends a connection whose peer answers.
 const SPARE_LOOKS: u32 = 6;
 
-/// What the system says of a connection.
+/// The state of a connection, as the system reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sending {
     /// Whether the peer takes no more bytes.
@@ -39,7 +39,7 @@ pub struct Sending {
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     timeout_ms: u32,
-    /// What the system was told last.
+    /// The system's timeout as this side has set it last.
     told_ms: u32,
     /// When the window was first seen closed, and how many bytes were acknowledged by then.
     closed: Option<(u64, u64)>,

@@ -31,14 +31,6 @@ pub struct Part<'a> {
     pub then: Option<Span<'a>>,
 }
 
-impl Part<'_> {
-    /// Returns how many bytes the part has.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.first.len() + self.then.map_or(0, |then| then.bytes)
-    }
-}
-
 /// Sends these parts in their order, as far as the socket takes them. Returns how many bytes the socket has taken.
 ///
 /// # Errors

@@ -67,14 +67,14 @@ pub struct Writing {
     pub ended: u64,
 }
 
-/// What is known of the writing of a message.
+/// How far the carrier has written a message to its socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// All of it was given to its socket.
+    /// The socket has taken the whole message.
     All(Writing),
-    /// A part of it was not yet.
+    /// The socket has not taken the whole message yet.
     NotYet,
-    /// Nobody noted it, or that was forgotten.
+    /// The carrier did not watch this message, or has forgotten it for later ones.
     Unknown,
 }
 

@@ -190,7 +190,7 @@ impl Incoming {
                         stamped.readings.end(began, from..mirror.received(), goes_on);
                     }
                     if self.filling.is_some() {
-                        // What TLS decrypts is copied to the replica from rustls's buffer as fast.
+                        // Under TLS the bytes lie in rustls's buffer, and the copy into this one costs more.
                         let plain = pipe.is_plain();
                         self.at_once = if plain { READ_BYTES_MAX } else { READ_BEHIND_BYTES };
                     } else if all {

@@ -39,7 +39,7 @@ const SLAB_PART: u32 = 4;
 /// Our side of what is shipped.
 #[derive(Default)]
 pub(super) struct Outgoing {
-    /// What is encoded and was not sent.
+    /// The encoded records and the payloads that were not sent yet.
     unsent: Unsent,
     /// The buffer that the next frame names, as far as it was shipped.
     lent: Option<Lent>,
@@ -219,7 +219,7 @@ impl Outgoing {
             if self.unsent.bulks() == bulks {
                 self.deferred_chunk();
             }
-            // What comes behind a payload goes along with it.
+            // Frames behind a payload are sent in the same system call.
             if self.unsent.bulks() == bulks || self.unsent.is_full() {
                 return;
             }

@@ -1,7 +1,7 @@
 //! Whether the host of a silent peer is there: a look at the connection while something is under way over it.
 //!
-//! What a look means is decided by [`upbeat_core::patience`], and the system is told. Invariant: a connection over
-//! which nothing was sent since the last look is not looked at.
+//! [`upbeat_core::patience`] decides what a look means, and this side sets the system's timeout accordingly. Invariant:
+//! a side that has sent nothing since the peer acknowledged everything does not look at the connection.
 
 use super::pipe::Pipe;
 use rustix::net::sockopt::{set_tcp_user_timeout, tcp_user_timeout};
@@ -66,7 +66,7 @@ impl Silence {
         let is_closed = seen.window == 0;
         let seen = Sending { is_closed, acked: seen.acked, silent_ms: seen.silent_ms };
         if let Some(timeout_ms) = self.patience.look(now_ns, seen) {
-            // The system then ends the connection earlier, as one of a silent host.
+            // If this fails, the system ends the connection earlier, as if the host were silent.
             let _ = set_tcp_user_timeout(pipe, timeout_ms);
         }
     }

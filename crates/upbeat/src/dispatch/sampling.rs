@@ -132,7 +132,8 @@ impl Dispatcher {
         }
     }
 
-    /// A sampled one-way message was written, of which the head cannot carry all stamps: they go behind it.
+    /// A sampled one-way message stands in the lane. Its head cannot carry all stamps, so this side sends them behind
+    /// the message: at once, or between hosts when the socket has taken the message.
     pub(crate) fn oneway_written(&self, session: &Rc<Session>, sample: &Sample) {
         let message = sample.as_oneway();
         match sample.is_watched() {

@@ -15,7 +15,7 @@ mod writers;
 use common::process::part;
 use common::secure::{Authority, Scratch};
 use common::{Directory, PROGRAM};
-use ledger::Server;
+use ledger::{LedgerHandle, Server};
 use namespaces::{Host, Network};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -85,6 +85,12 @@ impl<'n> Stand<'n> {
             Over::Tcp => builder.insecure_plaintext(),
             Over::Tls => builder.identity(self.identity.clone()),
         }
+    }
+
+    /// Connects a handle whose session ends with its connection.
+    fn connect_once(&self, over: Over, waiting: Waiting, peer_timeout: Duration) -> LedgerHandle {
+        let builder = self.handle(over).waiting(waiting).resume_within(Duration::ZERO);
+        builder.peer_timeout(peer_timeout).connect(self.to(over)).unwrap()
     }
 
     fn handle(&self, over: Over) -> HandleBuilder {

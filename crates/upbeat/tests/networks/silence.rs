@@ -72,7 +72,7 @@ impl Case {
         match self.client {
             Client::Node(waiting) => self.play_node(stand, run, waiting),
             Client::Blocking(waiting) => {
-                let ledger = self.connect(stand, waiting);
+                let ledger = stand.connect_once(self.over, waiting, TIMEOUT);
                 let blocking = ledger.blocking();
                 assert_eq!(blocking.enter(self.number, 1), Ok(1));
                 run.ready.fetch_add(1, SeqCst);
@@ -86,7 +86,7 @@ impl Case {
                 self.lost(run, ended);
             }
             Client::Awaited => {
-                let ledger = self.connect(stand, Waiting::Adaptive);
+                let ledger = stand.connect_once(self.over, Waiting::Adaptive, TIMEOUT);
                 assert_eq!(block_on(ledger.enter(self.number, 1)), Ok(1));
                 run.ready.fetch_add(1, SeqCst);
                 let ended = match self.needs {
@@ -99,12 +99,6 @@ impl Case {
                 self.lost(run, ended);
             }
         }
-    }
-
-    /// A handle whose sessions end with their connection.
-    fn connect(&self, stand: &Stand<'_>, waiting: Waiting) -> LedgerHandle {
-        let builder = stand.handle(self.over).waiting(waiting).resume_within(Duration::ZERO);
-        builder.peer_timeout(TIMEOUT).connect(stand.to(self.over)).unwrap()
     }
 
     fn lost(&self, run: &Run, ended: Result<u64, CallError>) {

@@ -2,7 +2,7 @@
 //! vanishes, which is noticed.
 
 use crate::common::{Watchdog, block_on, setting, soon, until};
-use crate::ledger::{LedgerClient, LedgerHandle};
+use crate::ledger::LedgerClient;
 use crate::namespaces::with_network;
 use crate::{Client, Over, Stand};
 use rustix::process::Signal;
@@ -63,20 +63,16 @@ struct Case {
 impl Case {
     fn play(&self, stand: &Stand<'_>, run: &Run) {
         stand.near().enter();
-        let connect = |waiting| -> LedgerHandle {
-            let builder = stand.handle(self.over).waiting(waiting).resume_within(Duration::ZERO);
-            builder.peer_timeout(TIMEOUT).connect(stand.to(self.over)).unwrap()
-        };
         match self.client {
             Client::Node(waiting) => self.play_node(stand, run, waiting),
             Client::Blocking(waiting) => {
-                let ledger = connect(waiting);
+                let ledger = stand.connect_once(self.over, waiting, TIMEOUT);
                 let blocking = ledger.blocking();
                 let call = |bytes| blocking.bytes(bytes);
                 self.play_handle(run, |number| blocking.enter(self.number, number), call);
             }
             Client::Awaited => {
-                let ledger = connect(Waiting::Adaptive);
+                let ledger = stand.connect_once(self.over, Waiting::Adaptive, TIMEOUT);
                 let call = |bytes| block_on(ledger.bytes(bytes));
                 self.play_handle(run, |number| block_on(ledger.enter(self.number, number)), call);
             }

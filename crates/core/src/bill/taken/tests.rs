@@ -192,7 +192,7 @@ fn a_message_is_in_no_sample_whose_sockets_were_not_all_stamped() {
         let mut call = call.clone();
         call.points &= !point.bit();
         assert!(!finish(&call, &there, CALL_TLS), "{point:?}");
-        // What the peer says of this side's sockets is not asked.
+        // A stamp of the peer for this side's socket does not replace the one that is missing.
         let mut there = there.clone();
         there.set(point, 1_500);
         assert!(!finish(&call, &there, CALL_TLS), "{point:?}");
@@ -313,7 +313,8 @@ proptest! {
     }
 }
 
-/// What one side stamps of a message of this way, which passes its points at these times, by its counter.
+/// Returns the stamps that one side takes of a message by its counter: the message passes the points of `way` at `times`,
+/// and this side stamps those in `points`.
 fn stamped(way: &Way, times: &[u64], counter: Counter, points: u32) -> Taken {
     let mut taken = Taken::new();
     for (point, ns) in way.order().zip(times).filter(|(point, _)| points & point.bit() != 0) {

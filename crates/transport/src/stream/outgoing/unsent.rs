@@ -158,7 +158,7 @@ mod tests {
         }
     }
 
-    /// Records and payloads of many lengths, of which the system takes any number of bytes at a time.
+    /// The system may take any number of bytes at a time, of records and payloads of many lengths.
     #[test]
     fn bytes_go_in_their_order_wherever_the_system_stops() {
         let payload: Vec<u8> = (0..80).collect();
