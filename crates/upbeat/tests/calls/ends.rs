@@ -2,7 +2,7 @@
 
 use crate::common::server::{KINDS, Kind, Stand};
 use crate::common::work::WorkClient;
-use crate::common::{BEGINS, Watchdog, first, yield_now};
+use crate::common::{BEGINS, Watchdog, at_once, first, yield_now};
 use std::time::{Duration, Instant};
 use upbeat::{CallError, Counter, Node, Waiting, Why, within};
 use upbeat_core::frame::FailCode;
@@ -185,44 +185,44 @@ fn timers_fire_in_order_and_within_ends_in_time() {
 #[test]
 fn shutting_down_answers_what_was_accepted_and_then_says_so() {
     let _watchdog = Watchdog::new("shutdown", 60);
-    for kind in KINDS {
-        for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
-            let mut stand = Stand::new(kind, waiting);
-            let name = stand.name();
-            let work = stand.node.block_on(client(&stand));
-            let slow = work.clone();
-            let accepted = stand.node.spawn(async move { slow.nap(300, 9).await });
-            let slow = work.clone();
-            let endless = stand.node.spawn(async move { slow.forever().await });
-            stand.node.block_on(standing(&work, 2));
-            stand.server.stop();
-            let node = stand.node.clone();
-            stand.node.block_on(async {
-                // From some moment on it takes no more.
-                let error = loop {
-                    if let Err(error) = work.add(1, 1).await {
-                        break error;
-                    }
-                };
-                let closing = matches!(error, CallError::Failed { code: FailCode::Closing, .. });
-                assert!(closing && !error.may_have_run(), "{error}");
-                assert_eq!(accepted.await.unwrap(), Ok(9));
-                // What was not answered in time is told that the peer has closed.
-                match endless.await.unwrap() {
-                    Err(CallError::Unknown(lost)) => {
-                        assert!(lost.peer.contains(&name), "{lost}");
-                        assert_eq!(lost.why, Why::Closed, "{lost}");
-                    }
-                    other => panic!("{other:?}"),
+    let cases =
+        KINDS.map(|kind| [Waiting::Adaptive, Waiting::Sleeping].map(|waiting| (kind, waiting)));
+    at_once(cases.into_iter().flatten(), |(kind, waiting)| {
+        let mut stand = Stand::new(kind, waiting);
+        let name = stand.name();
+        let work = stand.node.block_on(client(&stand));
+        let slow = work.clone();
+        let accepted = stand.node.spawn(async move { slow.nap(300, 9).await });
+        let slow = work.clone();
+        let endless = stand.node.spawn(async move { slow.forever().await });
+        stand.node.block_on(standing(&work, 2));
+        stand.server.stop();
+        let node = stand.node.clone();
+        stand.node.block_on(async {
+            // From some moment on it takes no more.
+            let error = loop {
+                if let Err(error) = work.add(1, 1).await {
+                    break error;
                 }
-                match work.add(1, 1).await {
-                    Err(CallError::NotSent(lost)) => assert_eq!(lost.why, Why::Closed),
-                    other => panic!("{other:?}"),
+            };
+            let closing = matches!(error, CallError::Failed { code: FailCode::Closing, .. });
+            assert!(closing && !error.may_have_run(), "{error}");
+            assert_eq!(accepted.await.unwrap(), Ok(9));
+            // What was not answered in time is told that the peer has closed.
+            match endless.await.unwrap() {
+                Err(CallError::Unknown(lost)) => {
+                    assert!(lost.peer.contains(&name), "{lost}");
+                    assert_eq!(lost.why, Why::Closed, "{lost}");
                 }
-                assert_eq!(node.sessions(), 0);
-            });
-        }
-    }
+                other => panic!("{other:?}"),
+            }
+            match work.add(1, 1).await {
+                Err(CallError::NotSent(lost)) => assert_eq!(lost.why, Why::Closed),
+                other => panic!("{other:?}"),
+            }
+            assert_eq!(node.sessions(), 0);
+        });
+    });
 }
 
 #[test]

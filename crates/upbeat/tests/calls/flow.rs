@@ -2,7 +2,7 @@
 
 use crate::common::server::{KINDS, Kind, Stand};
 use crate::common::work::{WorkClient, WorkServer, Worker};
-use crate::common::{Watchdog, over_network, soon, yield_now};
+use crate::common::{Watchdog, at_once, over_network, soon, yield_now};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -233,7 +233,7 @@ fn many_large_messages_at_once() {
 fn one_way_messages_that_wait_at_their_receiver_all_end() {
     let _watchdog = Watchdog::new("unfinished", 120);
     for kind in KINDS {
-        for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
+        at_once([Waiting::Adaptive, Waiting::Sleeping], |waiting| {
             let stand = Stand::new(kind, waiting);
             stand.node.block_on(async {
                 let work = client(&stand).await;
@@ -251,7 +251,7 @@ fn one_way_messages_that_wait_at_their_receiver_all_end() {
                 }
                 assert_eq!(work.waiting().await, Ok((0, count)));
             });
-        }
+        });
     }
 }
 

@@ -1,7 +1,7 @@
 //! Buffers that come back to those who wait for them, and answers that nobody takes.
 
 use crate::common::server::KINDS;
-use crate::common::{Watchdog, first, on_one_host};
+use crate::common::{Watchdog, at_once, first, on_one_host};
 use crate::depot::{Make, Stand, bytes_of};
 use crate::lent::all_of;
 use std::cell::Cell;
@@ -33,7 +33,7 @@ fn who_waits_for_a_buffer_is_told_when_one_comes_back() {
         return;
     }
     let _watchdog = Watchdog::new("buffers", 120);
-    for kind in KINDS {
+    at_once(KINDS, |kind| {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             for elsewhere in [false, true] {
                 for (size, len) in [(2, 5000), (2, 8000), (3, 65_000)] {
@@ -43,7 +43,7 @@ fn who_waits_for_a_buffer_is_told_when_one_comes_back() {
                 }
             }
         }
-    }
+    });
 }
 
 async fn wait_for_buffers(stand: &Stand, all: u64, len: usize, elsewhere: bool) {

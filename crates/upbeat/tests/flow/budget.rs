@@ -1,7 +1,7 @@
 //! What a node accepts, and in which order, when its budget is small.
 
 use crate::common::server::{KINDS, Kind};
-use crate::common::{Random, Watchdog};
+use crate::common::{Random, Watchdog, at_once};
 use crate::depot::{DepotClient, Make, Stand, bytes_of, sum};
 use std::cell::Cell;
 use std::pin::pin;
@@ -50,7 +50,7 @@ async fn send_all(
 }
 
 fn bounded(make: Make, limit: u64, client: Make, lens: &[usize]) {
-    for kind in KINDS {
+    at_once(KINDS, |kind| {
         let stand = Stand::new(kind, make, client);
         stand.node.block_on(async {
             let depot = stand.client().await;
@@ -71,7 +71,7 @@ fn bounded(make: Make, limit: u64, client: Make, lens: &[usize]) {
                 "{kind:?} {make:?} {client:?}"
             );
         });
-    }
+    });
 }
 
 #[test]

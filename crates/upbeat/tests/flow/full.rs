@@ -1,7 +1,7 @@
 //! Senders towards a node that does not go on.
 
 use crate::common::server::KINDS;
-use crate::common::{Watchdog, first, over_network};
+use crate::common::{Watchdog, at_once, first, over_network};
 use crate::depot::{Make, Stand, bytes_of, sum};
 use std::time::Duration;
 use upbeat::{CallError, Waiting};
@@ -15,7 +15,7 @@ const BYTES_MAX: u64 = 4 << 20;
 #[test]
 fn what_does_not_wait_is_told_that_it_is_full() {
     let _watchdog = Watchdog::new("full", 240);
-    for kind in KINDS {
+    at_once(KINDS, |kind| {
         for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
             for stalled in [false, true] {
                 for len in [8, 500, 60_000] {
@@ -91,5 +91,5 @@ fn what_does_not_wait_is_told_that_it_is_full() {
                 }
             }
         }
-    }
+    });
 }

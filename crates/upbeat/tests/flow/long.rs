@@ -3,7 +3,7 @@
 
 use crate::budget::whole;
 use crate::common::server::{KINDS, Kind};
-use crate::common::{Watchdog, first, soon, until, yield_now};
+use crate::common::{Watchdog, at_once, first, soon, until, yield_now};
 use crate::depot::{DepotClient, Make, Stand, bytes_of, is_lost, sum};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -337,16 +337,16 @@ fn a_dead_caller_leaves_the_budget_whole() {
             std::thread::sleep(Duration::from_millis(ms));
             flood.kill();
             drop(flood);
+            stand.node.block_on(until(|| stand.counted(Counter::SessionsLost) > 0));
+            // One-way messages that were accepted stand still, and hold what they take of the budget.
+            stand.open(true);
             stand.node.block_on(async {
                 // The client's session and the watcher's remain.
                 let depot = stand.client().await;
                 let bytes = bytes_of(5, 100_000);
                 assert_eq!(depot.echo(bytes.clone()).await, Ok(bytes));
-                until(|| stand.counted(Counter::SessionsLost) > 0).await;
+                until(|| stand.state().1 == 0).await;
             });
-            // One-way messages that were accepted stand still.
-            stand.open(true);
-            stand.node.block_on(until(|| stand.state().1 == 0));
             whole(&stand, 1000);
         }
     }
@@ -413,7 +413,7 @@ fn a_node_shuts_down_meanwhile() {
 #[test]
 fn memory_of_long_messages_is_given_back() {
     let _watchdog = Watchdog::new("given back", 40);
-    for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
+    at_once([Waiting::Adaptive, Waiting::Sleeping], |waiting| {
         let make = Make::new(waiting);
         let stand = Stand::new(Kind::Shared, make, make);
         // Its process has our buffers mapped as well as its own: those that we give up go there too.
@@ -437,7 +437,7 @@ fn memory_of_long_messages_is_given_back() {
         // A handle's too.
         stand.ask(|depot| drop(depot.blocking().echo(vec![1; 20 * MIB]).unwrap()));
         stand.node.block_on(until(|| resident() < before + 8 * 1024));
-    }
+    });
 }
 
 /// Room was granted, and then there is no number for the call: the room is given back, and asked for again
