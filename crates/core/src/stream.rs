@@ -274,6 +274,18 @@ pub fn write_frame(words: [u64; 3], out: &mut Vec<u8>) {
     out.extend_from_slice(&frame_head(words));
 }
 
+/// Appends a frame of one slot, with the words in which its payload lies. It is written word by word: what is loaded
+/// in other pieces than it was stored in makes the processor wait.
+#[inline(always)]
+pub fn write_short(words: [u64; 3], payload: impl Fn(usize) -> u64, out: &mut Vec<u8>) {
+    let bytes = payload_of(&words) as usize;
+    push(out, words[0] & !0xff);
+    push(out, words[1]);
+    push(out, words[2]);
+    (0..bytes).step_by(WORD).for_each(|at| push(out, payload(at)));
+    out.truncate(out.len() - bytes.wrapping_neg() % WORD);
+}
+
 /// Appends padding of so many slots.
 pub fn write_padding(span: u16, out: &mut Vec<u8>) {
     push(out, u64::from(span) << SPAN_SHIFT);
@@ -411,7 +423,7 @@ fn zero(bits: u64) -> Result<(), Rule> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn push(out: &mut Vec<u8>, word: u64) {
     out.extend_from_slice(&word.to_le_bytes());
 }

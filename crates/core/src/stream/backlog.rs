@@ -142,12 +142,22 @@ impl<F> Backlog<F> {
         placed: Option<Placed>,
         load: impl FnOnce() -> Load,
     ) -> Turn {
-        if self.queues.is_none() && placed.is_none() {
-            self.decided = self.decided.max(position + 1);
-            self.last_deferred = false;
+        if placed.is_none() && self.ships_short(position) {
             return Turn::Now;
         }
         self.rare_turn(position, words, placed, load())
+    }
+
+    /// Notes that the frame at this position is shipped now, whose payload lies in no buffer. Returns false where
+    /// frames are deferred: then [`Backlog::turn`] says when it is shipped.
+    #[inline(always)]
+    pub fn ships_short(&mut self, position: u64) -> bool {
+        let ships = self.queues.is_none();
+        if ships {
+            self.decided = self.decided.max(position + 1);
+            self.last_deferred = false;
+        }
+        ships
     }
 
     #[cold]

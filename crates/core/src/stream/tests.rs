@@ -67,6 +67,19 @@ fn records_are_read_as_they_were_written() {
 }
 
 #[test]
+fn a_frame_of_one_slot_is_written_as_any_frame() {
+    let payload: Vec<u8> = (1..=112).collect();
+    for len in 0..=SLOT_BYTES - HEAD_BYTES {
+        let words = framed(frame::Head::oneway(7, len as u32));
+        let (mut whole, mut short) = (vec![0xee; 3], vec![0xee; 3]);
+        write_frame(words, &mut whole);
+        whole.extend_from_slice(&payload[..len]);
+        write_short(words, |at| word(&payload, at), &mut short);
+        assert_eq!(short, whole, "{len} bytes");
+    }
+}
+
+#[test]
 fn a_part_of_a_record_asks_for_more() {
     for (head, bytes) in samples() {
         for cut in 0..bytes.len() {

@@ -17,7 +17,7 @@ use super::{
     ACCEPTED, HEAD_LINES, IN, LINE_WORDS, Lanes, RETURNS, SLABS_MAX, WANTS_ROOM, first_slot,
 };
 use crate::region::{Region, WORD};
-use crate::ring::{Claim, Reader, Refused, RingFault, SLOT, Writer};
+use crate::ring::{Claim, Look, Reader, Refused, RingFault, SLOT, Writer};
 use crate::sync::{Ordering, fence};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -161,6 +161,31 @@ impl Mirror {
             None => Came::Nothing,
             Some(words) => Came::Frame(words),
         })
+    }
+
+    /// Looks for what comes next in our lane by a shorter way, for a frame of one slot.
+    #[inline(always)]
+    pub fn look_short(&self) -> Look {
+        self.reader.look_short()
+    }
+
+    /// Copies a word of the payload of the frame that [`Mirror::look_short`] has found, at byte `at` of it.
+    ///
+    /// # Panics
+    /// As [`Reader::read_value`].
+    #[inline(always)]
+    pub fn copy_word(&self, at: usize) -> u64 {
+        u64::from_le(self.reader.read_value(at))
+    }
+
+    /// The frame was shipped that [`Mirror::look_short`] has found.
+    #[inline(always)]
+    pub fn pass_short(&self) {
+        let slot = self.reader.slot();
+        self.reader.advance_short();
+        if let Some(ring) = self.rings.borrow_mut().back_mut() {
+            ring.heads[slot / BITS] |= 1 << (slot % BITS);
+        }
     }
 
     /// Whether something in our lane is still to be shipped.

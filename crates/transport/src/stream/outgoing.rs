@@ -10,6 +10,8 @@ mod unsent;
 mod again;
 mod bulk;
 
+mod short;
+
 use super::Why;
 use super::clock::PeerClock;
 use super::incoming::{Heard, PeerSlabs};
@@ -233,6 +235,7 @@ impl Outgoing {
             if self.chunk() {
                 return;
             }
+            self.short_frames(mirror);
             match mirror.look() {
                 Ok(Came::Nothing) if self.write_again(lanes) => {}
                 Ok(Came::Nothing) => return,

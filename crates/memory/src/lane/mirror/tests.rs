@@ -97,14 +97,23 @@ impl World {
     /// Ships what comes next: as it was shipped before, if it was.
     fn ship(&mut self) -> bool {
         let (mirror, position) = (&self.near.0, self.near.0.shipped());
-        let item = match mirror.look().unwrap() {
+        let short = match mirror.look_short() {
+            Look::Short { head, .. } if position % 2 == 0 && head[0] & 0xff00 != GROWN => {
+                Some(head)
+            }
+            _ => None,
+        };
+        let item = match short.map_or_else(|| mirror.look().unwrap(), Came::Frame) {
             Came::Nothing => return false,
             Came::Padding(span) => Item::Padding(span),
             Came::Frame(words) => {
                 let len = (words[0] >> 32) as usize;
                 let mut bytes = vec![0; len];
                 mirror.read(0, &mut bytes);
-                mirror.pass();
+                match short {
+                    Some(_) => mirror.pass_short(),
+                    None => mirror.pass(),
+                }
                 if words[0] & 0xff00 == GROWN {
                     mirror.ship_from(self.grown[words[1] as usize - 1].0.clone());
                 }
