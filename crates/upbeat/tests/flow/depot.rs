@@ -112,11 +112,12 @@ impl Keeper {
     }
 }
 
-/// The bytes that a test sends under a number: byte `at` is `number + 7 * at + at / 251`.
+/// The bytes that a test sends under a number, which differ from run to run and within each. They are copied in runs: a
+/// debug build needs seconds for the bytes of a test if it makes each by itself.
 pub(crate) fn bytes_of(number: u64, len: usize) -> Vec<u8> {
     const RUN: usize = 251;
-    static SEVENS: [u8; 512] = {
-        let mut sevens = [0; 512];
+    static SEVENS: [u8; 256 + RUN] = {
+        let mut sevens = [0; 256 + RUN];
         let mut at = 0;
         while at < sevens.len() {
             sevens[at] = (7 * at) as u8;
@@ -125,28 +126,19 @@ pub(crate) fn bytes_of(number: u64, len: usize) -> Vec<u8> {
         sevens
     };
     let mut bytes = Vec::with_capacity(len);
-    // Copied in runs, since a debug build needs seconds for the bytes of a test if it makes each by itself.
-    while bytes.len() < len {
-        let at = bytes.len();
-        // 183 * 7 is 1, modulo 256.
-        let from = (at + 183 * (number as usize + at / RUN)) % 256;
-        bytes.extend_from_slice(&SEVENS[from..from + RUN.min(len - at)]);
+    for run in 0..len.div_ceil(RUN) {
+        let from = (number as usize + run) % 256;
+        let rest = len - bytes.len();
+        bytes.extend_from_slice(&SEVENS[from..from + RUN.min(rest)]);
     }
     bytes
 }
 
-/// The sum of all bytes. It adds sixteen at once, which a debug build does in a tenth of the time.
+/// The sum of all bytes, in words of eight where there are so many: a debug build needs an eighth of the time.
 pub(crate) fn sum(bytes: &[u8]) -> u64 {
-    const EVEN: u128 = u128::MAX / 0xffff * 0xff;
-    const ONES: u128 = u128::MAX / 0xffff;
-    let (words, rest) = bytes.as_chunks::<16>();
-    let mut sum = rest.iter().map(|byte| u64::from(*byte)).sum();
-    for word in words {
-        let word = u128::from_ne_bytes(*word);
-        let pairs = (word & EVEN) + (word >> 8 & EVEN);
-        sum += (pairs.wrapping_mul(ONES) >> 112) as u64;
-    }
-    sum
+    let (words, rest) = bytes.as_chunks();
+    let words = words.iter().map(|word| u64::from_ne_bytes(*word));
+    words.chain(rest.iter().map(|byte| u64::from(*byte))).fold(0, u64::wrapping_add)
 }
 
 /// What blanks consist of.
