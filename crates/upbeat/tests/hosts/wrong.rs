@@ -69,7 +69,6 @@ fn each_failure_is_told_by_its_name() {
 /// Something that takes connections and says nothing is given up.
 #[test]
 fn a_silent_stranger_is_given_up() {
-    let _alone = alone();
     let _watchdog = Watchdog::new("silence", 60);
     let directory = Directory::new();
     let kept = std::sync::Mutex::new(Vec::new());
