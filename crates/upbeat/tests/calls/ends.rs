@@ -208,7 +208,7 @@ fn shutting_down_answers_what_was_accepted_and_then_says_so() {
             let closing = matches!(error, CallError::Failed { code: FailCode::Closing, .. });
             assert!(closing && !error.may_have_run(), "{error}");
             assert_eq!(accepted.await.unwrap(), Ok(9));
-            // What was not answered in time is told that the peer has closed.
+            // The caller of the method that never ends gets an error: the peer has closed its node.
             match endless.await.unwrap() {
                 Err(CallError::Unknown(lost)) => {
                     assert!(lost.peer.contains(&name), "{lost}");

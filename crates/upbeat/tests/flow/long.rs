@@ -3,7 +3,7 @@
 
 use crate::budget::whole;
 use crate::common::server::{KINDS, Kind};
-use crate::common::{Watchdog, at_once, first, soon, until, yield_now};
+use crate::common::{Watchdog, first, soon, until, yield_now};
 use crate::depot::{DepotClient, Make, Stand, bytes_of, is_lost, sum};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -413,7 +413,8 @@ fn a_node_shuts_down_meanwhile() {
 #[test]
 fn memory_of_long_messages_is_given_back() {
     let _watchdog = Watchdog::new("given back", 40);
-    at_once([Waiting::Adaptive, Waiting::Sleeping], |waiting| {
+    // One after the other: both ask how much memory this process has.
+    for waiting in [Waiting::Adaptive, Waiting::Sleeping] {
         let make = Make::new(waiting);
         let stand = Stand::new(Kind::Shared, make, make);
         // Its process has our buffers mapped as well as its own: those that we give up go there too.
@@ -437,7 +438,7 @@ fn memory_of_long_messages_is_given_back() {
         // A handle's too.
         stand.ask(|depot| drop(depot.blocking().echo(vec![1; 20 * MIB]).unwrap()));
         stand.node.block_on(until(|| resident() < before + 8 * 1024));
-    });
+    }
 }
 
 /// Room was granted, and then there is no number for the call: the room is given back, and asked for again
