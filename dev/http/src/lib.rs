@@ -1,8 +1,8 @@
 //! HTTP in front of an Upbeat service, both on one thread of one tokio runtime.
 //!
-//! The node serves programs that speak Upbeat; whoever speaks HTTP goes through axum, whose handlers call
-//! the service by a handle, since they may be moved between threads and a node may not; its streams are
-//! bodies of answers, which are written as they are read. [`upbeat::tokio::drive`]
+//! The node serves programs that speak Upbeat. HTTP clients go through axum, whose handlers call
+//! the service by a handle, because axum may move them between threads and a node stays on one. The streams of
+//! the service become bodies of HTTP responses, which are written as they are read. [`upbeat::tokio::drive`]
 //! turns the node while the HTTP server waits.
 #![forbid(unsafe_code)]
 
@@ -19,21 +19,21 @@ use std::path::PathBuf;
 use tokio::net::TcpListener;
 use upbeat::{CallError, Node, Stream, Wire};
 
-/// What is sold.
+/// The service that sells goods.
 #[upbeat::service]
 pub trait Shop {
-    /// How many there are.
+    /// Returns the number of goods in stock.
     async fn stock(&self) -> u64;
-    /// Takes so many, and says how many are left.
+    /// Takes `count` goods, and returns how many are left.
     async fn buy(&self, count: u64) -> Result<u64, Missing>;
-    /// A line for each that is there.
+    /// Streams a line of text for each of the goods in stock.
     async fn list(&self) -> Stream<String>;
 }
 
-/// There are fewer than that.
+/// Fewer goods are in stock than were asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Wire)]
 pub struct Missing {
-    /// How many there are.
+    /// The number of goods in stock.
     pub left: u64,
 }
 
@@ -90,7 +90,7 @@ pub async fn serve(
     node.serve(ShopServer::new(Shelf::of(goods)));
     let name = name.to_owned();
     let served = upbeat::tokio::drive(&node, async move {
-        // To connect waits for the node: that is driven here, so it is done elsewhere.
+        // Connecting waits for the node, which this thread drives: another thread connects.
         let connect = move || handles.connect::<ShopHandle>(&name).map_err(io::Error::other);
         let shop = tokio::task::spawn_blocking(connect).await??;
         axum::serve(listener, pages(shop)).with_graceful_shutdown(end).await
@@ -107,7 +107,7 @@ async fn stock(State(shop): State<ShopHandle>) -> Result<String, (StatusCode, St
     shop.stock().await.map(|count| count.to_string()).map_err(unavailable)
 }
 
-/// Whoever reads it slowly holds the shop back, and whoever leaves ends it.
+/// A client that reads the list slowly holds the shop back, and a client that disconnects ends the stream.
 async fn list(State(shop): State<ShopHandle>) -> Result<Body, (StatusCode, String)> {
     let list = shop.list().await.map_err(unavailable)?;
     let list = list.into_send().map_err(unavailable)?;

@@ -17,7 +17,7 @@ async fn main() -> ExitCode {
     };
     println!("http://{address}/stock");
     let end = async {
-        // Without the signal it runs until it is killed.
+        // The server runs until it is killed if the signal cannot be waited for.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }

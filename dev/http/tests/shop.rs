@@ -1,4 +1,4 @@
-//! The shop over HTTP and over Upbeat at once, and what a node that tokio drives does.
+//! Tests of the shop over HTTP and over Upbeat at once, and of a node that tokio drives.
 
 use std::cell::Cell;
 use std::io;
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use upbeat::{CallError, Node, Waiting};
 use upbeat_http::{Missing, ShopClient};
 
-/// A directory for names, gone with it.
+/// A directory for names, which is removed when the test ends.
 struct Place(PathBuf);
 
 impl Place {
@@ -28,10 +28,10 @@ impl Drop for Place {
     }
 }
 
-/// So long that no busy machine takes it.
+/// A limit that no busy machine reaches.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Does this on a runtime of one thread, and ends the process, aloud, if it takes the thread for ever.
+/// Runs a future on a runtime of one thread, and ends the process with a message when it blocks the thread for ever.
 fn run<T>(what: impl Future<Output = T>) -> T {
     let (over, is_over) = std::sync::mpsc::channel::<()>();
     let watchdog = std::thread::spawn(move || {
@@ -48,7 +48,7 @@ fn run<T>(what: impl Future<Output = T>) -> T {
     done
 }
 
-/// What an HTTP server answers.
+/// Returns the response of an HTTP server.
 async fn ask(to: std::net::SocketAddr, method: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(to).await.unwrap();
     let request = format!("{method} {path} HTTP/1.1\r\nHost: shop\r\nConnection: close\r\n\r\n");
@@ -98,7 +98,7 @@ fn a_shop_is_open_to_both() {
     });
 }
 
-/// An answer that is a stream: left in the middle, and whole.
+/// Reads a streamed response, once to its middle and once whole.
 #[test]
 fn a_list_is_a_stream() {
     const GOODS: u64 = 20_000;
@@ -126,7 +126,7 @@ fn a_list_is_a_stream() {
     });
 }
 
-/// A node's client, its tasks, its clock and tokio's are awaited in one another, by a node that sleeps
+/// A node's client, its tasks, its clock and tokio's clock are awaited in one another, by a node that sleeps
 /// between them.
 #[test]
 fn calls_tasks_and_clocks_of_both_are_awaited() {
@@ -172,7 +172,7 @@ fn calls_tasks_and_clocks_of_both_are_awaited() {
                 assert_eq!((done.get(), shop.stock().await), (10, Ok(880)));
                 "done"
             });
-            // What else the runtime does is not kept waiting.
+            // The node does not hold up other tasks of the runtime.
             let mut ticks = 0;
             let beside = async {
                 for _ in 0..50 {
@@ -188,7 +188,7 @@ fn calls_tasks_and_clocks_of_both_are_awaited() {
     }
 }
 
-/// A node that has more to do than it does at once goes on, and leaves the runtime its turns meanwhile.
+/// A node with more work than it does in one turn goes on, and gives the runtime its turns meanwhile.
 #[test]
 fn one_that_is_never_done_goes_on_and_keeps_nobody_waiting() {
     run(async {
@@ -201,7 +201,7 @@ fn one_that_is_never_done_goes_on_and_keeps_nobody_waiting() {
                 upbeat::yield_now().await;
             }
         });
-        // Nobody else wakes it.
+        // No other task wakes the node.
         upbeat::tokio::drive(&node, long).await.unwrap().unwrap();
         assert_eq!(turns.get(), 1000);
         let endless = node.spawn(async {
@@ -219,7 +219,7 @@ fn one_that_is_never_done_goes_on_and_keeps_nobody_waiting() {
     });
 }
 
-/// What comes while the runtime is asked to tell of it is not overlooked.
+/// A message that comes while the node registers its wakeup with the runtime is not overlooked.
 #[test]
 fn a_node_that_sleeps_hears_each_of_many_messages() {
     let place = Place::new("hears");
@@ -248,7 +248,7 @@ fn a_node_that_sleeps_hears_each_of_many_messages() {
     server.join().unwrap();
 }
 
-/// It is an error, and no panic, where there is no runtime that could drive.
+/// Driving a node without a runtime is an error, and no panic.
 #[test]
 fn outside_of_a_runtime_it_is_refused() {
     let node = Node::builder("alone").local_only().build().unwrap();

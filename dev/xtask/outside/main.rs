@@ -30,16 +30,16 @@ use std::thread;
 use std::time::Duration;
 use upbeat::{CallError, Counter, Node};
 
-/// Calls before the first window: what is made on first use is made, what grows has grown.
+/// Calls before the first window. They allocate everything that is made on first use, and grow what grows.
 const WARM_CALLS: u64 = 2000;
 const WINDOWS: u64 = 4;
-/// Twice around the ring of 120 slots, and less than the 256 turns between two ticks.
+/// Turns of a window: twice around the ring of 120 slots, and less than the 256 turns between two ticks.
 const TURNS: u64 = 240;
 /// One-way messages that are sent in a turn.
 const MESSAGES: u64 = 16;
-/// At a tick after such a pause the node looks at its sockets, which it counts.
+/// A pause after which the next turn is a tick: there the node checks its sockets, which it counts.
 const PAUSE: Duration = Duration::from_millis(3);
-/// Turns in which whatever is waited for must have come.
+/// Turns within which every awaited reply has arrived.
 const TURNS_MAX: u64 = 1_000_000;
 
 const PROGRAM: &str = "instructions";
@@ -69,7 +69,7 @@ trait Relay {
     async fn relay(&self);
 }
 
-/// Calls the server in each call.
+/// A service whose method calls the server in each call.
 struct Relaying(Rc<NullClient>);
 
 impl Relay for Relaying {
@@ -98,7 +98,7 @@ fn run() -> Outcome<()> {
     }
 }
 
-/// What a client does, for ever.
+/// The client's task, which calls for ever.
 #[derive(Clone, Copy, PartialEq)]
 enum Work {
     Calls,
@@ -194,7 +194,7 @@ fn measure(own: &Side, others: &mut Others, calls: u64, per_turn: u64) -> Outcom
     Ok(())
 }
 
-/// The turns that count.
+/// Runs the turns that count.
 #[inline(never)]
 fn measured_turn(node: &Node) {
     black_box(node.turn());
@@ -214,8 +214,8 @@ fn pass_a_tick(own: &Side, others: &mut Others) -> Outcome<()> {
     Err(format!("no tick of the node in {TURNS_MAX} turns").into())
 }
 
-/// Calls that the main future of a node awaits. The server turns while the future is polled, which counts:
-/// without `calls`, that alone is done.
+/// Makes calls that the main future of a node awaits. The server turns while the future is polled, which counts:
+/// without `calls`, only the server's turns are made.
 fn block_on(calls: bool) -> Outcome<()> {
     let directory = Directory::new()?;
     let own = Side::new("client", Some(&directory.0))?;
@@ -243,13 +243,13 @@ fn block_on(calls: bool) -> Outcome<()> {
     Ok(())
 }
 
-/// The calls that count.
+/// Makes the calls that count.
 #[inline(never)]
 fn measured_calls(calls: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
     black_box(calls())
 }
 
-/// A call, and the turn of the server that it waits for.
+/// Makes a call, and has the server make the turn that the call waits for.
 struct Lockstep<'r, F> {
     call: F,
     server: &'r RefCell<Others>,
@@ -267,10 +267,10 @@ impl<F: Future<Output = Result<(), CallError>> + Unpin> Future for Lockstep<'_, 
     }
 }
 
-/// One node, and what it does.
+/// One node and its work.
 struct Side {
     node: Node,
-    /// What the client's task has done and nobody has asked for yet.
+    /// Calls that the client's task has made since the counter was last read.
     done: Rc<Cell<u64>>,
 }
 
@@ -351,7 +351,7 @@ enum Others {
 }
 
 impl Others {
-    /// Turns each once. Gives the number of calls that were done.
+    /// Turns each side once. Returns the number of calls that were done.
     fn turn(&mut self) -> Outcome<u64> {
         match self {
             Others::Here(sides) => Ok(sides
@@ -385,7 +385,7 @@ impl Remote {
         let pipes = (child.stdin.take(), child.stdout.take());
         let (Some(to), Some(from)) = pipes else { return Err("the child has no pipes".into()) };
         let mut remote = Remote { child, to, from };
-        // The first byte says that it is there.
+        // The first byte tells the parent that the child is ready.
         remote.hear()?;
         Ok(remote)
     }
@@ -404,13 +404,13 @@ impl Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        // What went wrong with it has been reported where it was noticed.
+        // The child has reported its failure itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What the child does.
+/// Runs the child.
 fn obey(side: &str, directory: &Path) -> Outcome<()> {
     let own = Side::named(side, Some(directory))?;
     let (mut from, mut to) = (stdin().lock(), stdout().lock());
@@ -426,7 +426,7 @@ fn obey(side: &str, directory: &Path) -> Outcome<()> {
     }
 }
 
-/// Where the sockets are, for the time of the run.
+/// The directory of the sockets, for the time of the run.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -441,7 +441,7 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // It lies among what is temporary: what cannot be removed now will be.
+        // The directory is a temporary one: the system removes later what cannot be removed now.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

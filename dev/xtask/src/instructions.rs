@@ -39,7 +39,7 @@ pub(crate) const COMMAND: Command = Command {
     run,
 };
 
-/// What was asked for.
+/// The arguments of the command.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Wish {
     json: bool,
@@ -118,9 +118,9 @@ fn run(arguments: &[String]) -> Result<Outcome, String> {
     }
 }
 
-/// Calls in other forms than one of a task, by turns, to a server.
+/// Counts calls in other forms than one of a task, by turns, to a server.
 fn other_forms(program: &Program) -> Result<[Figures; 3], String> {
-    // A main future has the server turn while it is polled, which is taken off.
+    // A main future has the server turn while the future is polled; those instructions are subtracted.
     let (calls, idle) = (program.count("block_on", "client")?, program.count("block_on", "idle")?);
     let server = program.count("shared", "server")?;
     let block_on = Figures::new("null/block_on".into(), &calls.less(&idle), &server);
@@ -132,7 +132,7 @@ fn other_forms(program: &Program) -> Result<[Figures; 3], String> {
     Ok([block_on, oneway, nested])
 }
 
-/// Says what the instructions are for.
+/// Prints the share of each category in the instructions.
 fn say_categories(root: &Path, json: bool) -> Result<Outcome, String> {
     let recipe = Recipe::read(root)?;
     outside::find_valgrind()?;
@@ -165,7 +165,7 @@ fn say_categories(root: &Path, json: bool) -> Result<Outcome, String> {
 /// without.
 const BILL_MAX: f64 = 0.01;
 
-/// Holds each case against the same without the bill.
+/// Compares each case with the same case without the bill.
 fn judge_bill(all: &[Figures]) -> Outcome {
     let mut outcome = Outcome::Passed;
     for with in all {
@@ -182,7 +182,7 @@ fn judge_bill(all: &[Figures]) -> Outcome {
     outcome
 }
 
-/// Says on stderr what the gate says, so that what is printed for programs stays theirs.
+/// Prints the gate's findings on stderr, so that the output for programs holds figures alone.
 fn judge(gate: &Gate, all: &[Figures]) -> Result<Outcome, String> {
     let mut outcome = Outcome::Passed;
     for figures in all {

@@ -1,4 +1,4 @@
-//! Where the repository is, and which files belong to it.
+//! The place of the repository, and the files that belong to it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ pub(crate) fn root() -> PathBuf {
     xtask.ancestors().nth(2).expect("xtask lies two directories below the root").to_path_buf()
 }
 
-/// Paths of all files that are committed or could be: not what .gitignore names. Relative to
+/// Returns the paths of all files that are committed or could be, which .gitignore does not name. They are relative to
 /// `root`, with forward slashes, sorted.
 pub(crate) fn files(root: &Path) -> Result<Vec<String>, String> {
     let output = Command::new("git")

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-/// What was counted.
+/// The costs that callgrind counted.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Profile {
     pub(crate) total: u64,
@@ -36,11 +36,11 @@ struct Reader {
     current: Option<String>,
     /// The next cost is a callee's.
     of_callee: bool,
-    /// Whether lines begin with addresses, and the last of them.
+    /// Whether lines begin with addresses, and the last of the addresses.
     by_address: bool,
     address: u64,
-    /// The objects by number, and whether what comes is of the program: of the first that was
-    /// run, whose name the profile begins with.
+    /// The objects by number, and whether the lines that follow are of the program: of the object that was
+    /// run first, whose name the profile begins with.
     objects: BTreeMap<u64, String>,
     program: String,
     in_program: bool,
@@ -80,7 +80,7 @@ impl Reader {
     }
 
     fn cost(&mut self, line: &str) -> Result<(), String> {
-        // A line without a cost stands for none.
+        // A line without a cost means a cost of zero.
         let cost = line.split_whitespace().nth(self.positions).map_or(Ok(0), number)?;
         if self.by_address {
             self.move_to(line.split_whitespace().next().unwrap_or_default())?;
@@ -99,7 +99,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads `0x1f`, `+3`, `-3` or `*`, which is where the last line was.
+    /// Reads `0x1f`, `+3`, `-3` or `*`, which repeats the last position.
     fn move_to(&mut self, position: &str) -> Result<(), String> {
         let (sign, digits) = match position.as_bytes().first() {
             Some(b'*') => return Ok(()),
@@ -118,7 +118,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads the name of an object, or its number. Gives whether it is the program.
+    /// Reads the name of an object, or its number. Returns whether the object is the program.
     fn object(&mut self, text: &str) -> Result<bool, String> {
         let Some((id, name)) = text.strip_prefix('(').and_then(|rest| rest.split_once(')')) else {
             return Ok(last(text) == self.program);

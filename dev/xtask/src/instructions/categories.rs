@@ -1,4 +1,4 @@
-//! What instructions are for: percentages of all work, in the categories of a paper and beside its
+//! Shares of the instructions: percentages of all work, in the categories of a paper and beside its
 //! figures. The recipe that maps functions to categories is `dev/xtask/instructions.categories`.
 
 mod recipe;
@@ -15,9 +15,9 @@ use recipe::{Row, Taken};
 #[derive(Debug)]
 pub(crate) struct Shares {
     case: String,
-    /// Of each row of the recipe.
+    /// Percent for each row of the recipe.
     rows: Vec<f64>,
-    /// Of functions that the recipe does not know.
+    /// Percent in functions that the recipe does not know.
     other: BTreeMap<String, f64>,
     /// Instructions of a call.
     all: f64,
@@ -67,12 +67,12 @@ impl Shares {
     }
 
     fn of_other(&self) -> f64 {
-        // The sum of nothing is less than zero by its sign.
+        // The sum of no numbers is negative zero.
         self.percent(self.other.values().sum::<f64>() + 0.0)
     }
 }
 
-/// For people: paper and cases side by side.
+/// Formats for people: paper and cases side by side.
 pub(crate) fn table(recipe: &Recipe, all: &[Shares]) -> String {
     let mut text = String::from(
         "percent of all work: figure 3 of Scott, Cox: An Empirical Study of Message-Passing \
@@ -112,7 +112,7 @@ pub(crate) fn table(recipe: &Recipe, all: &[Shares]) -> String {
     text
 }
 
-/// For programs: one object a line and row.
+/// Formats for programs: one object for each line and row.
 pub(crate) fn json(recipe: &Recipe, all: &[Shares]) -> String {
     let mut text = String::new();
     for shares in all {

@@ -1,10 +1,10 @@
-//! What one case costs: instructions a call, for client, server and both, in all and by function.
+//! The cost of one case: instructions a call, for client, server and both, in all and by function.
 
 use super::callgrind::Profile;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What callgrind counted on one side, in so many calls.
+/// The instructions that callgrind counted on one side, and the number of calls.
 pub(crate) struct Counted {
     pub(crate) calls: u64,
     pub(crate) profile: Profile,
@@ -16,7 +16,7 @@ impl Counted {
         Counted { calls: 1, profile: Profile::default() }
     }
 
-    /// What was counted less what `other` has in common with it, in as many calls.
+    /// Returns these counts less the ones that `other` has in common, in as many calls.
     pub(crate) fn less(mut self, other: &Counted) -> Counted {
         self.profile.total = self.profile.total.saturating_sub(other.profile.total);
         for (name, cost) in &mut self.profile.functions {
@@ -48,12 +48,12 @@ impl Sides {
 /// A case.
 #[derive(Debug)]
 pub(crate) struct Figures {
-    /// What was measured, as a path.
+    /// The name of the case, as a path.
     pub(crate) case: String,
-    /// Calls in which each side was counted.
+    /// Calls during which each side was counted.
     n: u64,
     pub(crate) all: Sides,
-    /// The dearest first.
+    /// Functions, the most expensive first.
     functions: Vec<(String, Sides)>,
 }
 
@@ -81,7 +81,7 @@ impl Figures {
         Figures { case: case.into(), n: 1, all, functions: Vec::new() }
     }
 
-    /// For people. Functions of less than an instruction a call are one line, unless `every`.
+    /// Formats for people. Functions of less than an instruction a call share one line, unless `every` is set.
     pub(crate) fn table(&self, every: bool) -> String {
         let mut text = format!("{:>9} {:>9} {:>9}  {}\n", "client", "server", "both", self.case);
         let mut row = |sides: Sides, name: &str| {
@@ -107,7 +107,7 @@ impl Figures {
         text
     }
 
-    /// For programs: one object, without a newline.
+    /// Formats for programs: one object, without a newline.
     pub(crate) fn json(&self) -> String {
         let functions: Vec<String> = self
             .functions

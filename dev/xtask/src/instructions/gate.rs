@@ -1,4 +1,4 @@
-//! The gate: what a call took when it was last written down, and how far above is too far.
+//! The gate: the instructions that a call took when they were last recorded, and the tolerance above them.
 //!
 //! The file has a line for each case, the case and its instructions for both sides; `#` begins a
 //! comment.
@@ -7,10 +7,10 @@ use super::figures::Figures;
 use std::fmt;
 use std::path::Path;
 
-/// Where it is, from the root of the repository.
+/// The gate's path, from the root of the repository.
 pub(crate) const PATH: &str = "dev/xtask/instructions.gate";
 
-/// How far from the gate a figure may be, in parts of it.
+/// How far a figure may exceed the gate, as a fraction of it.
 const SLACK: f64 = 0.03;
 
 const HEADER: &str = "\
@@ -18,13 +18,13 @@ const HEADER: &str = "\
 # `cargo xtask instructions --write-gate` writes this file.
 ";
 
-/// What was written down.
+/// The recorded figures.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Gate {
     cases: Vec<(String, f64)>,
 }
 
-/// What the gate says of a case.
+/// The gate's verdict on a case.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
     Within { case: String, now: f64, gate: f64 },

@@ -1,4 +1,4 @@
-//! From which functions an instruction was inlined: asks `addr2line` of the lines of debugging
+//! Finds the functions from which an instruction was inlined: asks `addr2line` about the lines of debugging
 //! information.
 
 use super::outside::failure;
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 pub(crate) struct Frame {
     /// Its name without its path and its parameters.
     pub(crate) function: String,
-    /// The file, from the root of the repository or of the program; none if it is not ours.
+    /// The file, from the root of the repository or of the program; none if the file belongs to neither.
     pub(crate) file: Option<String>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn frames(
     })?;
     let asked: String = addresses.map(|address| format!("{address:#x}\n")).collect();
     let to = child.stdin.take();
-    // It answers while it is asked: somebody has to read.
+    // `addr2line` answers while it is asked, so a thread must read its output meanwhile.
     let asking = std::thread::spawn(move || to.map(|mut to| to.write_all(asked.as_bytes())));
     let output = child.wait_with_output().map_err(|error| format!("addr2line: {error}"))?;
     if !output.status.success() || !matches!(asking.join(), Ok(Some(Ok(())))) {

@@ -17,13 +17,13 @@ const COLLECT: &str = "outside::measured_*";
 
 /// The program, built.
 pub(crate) struct Program {
-    /// Where its source is.
+    /// The directory of its source.
     pub(crate) directory: PathBuf,
     pub(crate) binary: PathBuf,
     lines: Lines,
 }
 
-/// Complains, with what to do, if valgrind cannot be run.
+/// Returns an error that says what to do, if valgrind cannot be run.
 pub(crate) fn find_valgrind() -> Result<(), String> {
     match Command::new("valgrind").arg("--version").output() {
         Ok(output) if output.status.success() => Ok(()),
@@ -40,7 +40,7 @@ pub(crate) fn find_valgrind() -> Result<(), String> {
 /// Whether the program has the bill in it.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Billed {
-    /// As by default. No message is sampled all the same, for that goes by chance.
+    /// As by default. No message is sampled, because sampling would depend on chance.
     Yes,
     /// Built without the feature.
     No,
@@ -51,11 +51,11 @@ pub(crate) enum Billed {
 pub(crate) enum Lines {
     /// As a user would.
     No,
-    /// With the lines of what was inlined beside the same code.
+    /// With debugging information for inlined lines beside the same code.
     Yes,
 }
 
-/// Writes the program down below the target directory and builds it as a user would.
+/// Writes the program below the target directory and builds it as a user would.
 pub(crate) fn build(root: &Path, billed: Billed, lines: Lines) -> Result<Program, String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
     let directory = root.join(target);
@@ -144,7 +144,7 @@ fn changes_the_build(name: &OsString) -> bool {
         || ["CARGO_PROFILE_", "CARGO_TARGET_"].iter().any(|start| name.starts_with(start))
 }
 
-/// Writes a file, unless it says this already: cargo builds anew what is newer.
+/// Writes a file, unless the file has this text already: cargo rebuilds when a file is newer.
 fn write(path: &Path, text: &str) -> Result<(), String> {
     if fs::read_to_string(path).is_ok_and(|old| old == text) {
         return Ok(());

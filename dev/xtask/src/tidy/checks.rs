@@ -18,7 +18,7 @@ use super::tree::Tree;
 /// One check.
 pub(crate) struct Check {
     pub(crate) name: &'static str,
-    /// What it asks of the repository.
+    /// The property of the repository that it checks.
     pub(crate) about: &'static str,
     pub(crate) run: fn(&Tree) -> Vec<Finding>,
 }

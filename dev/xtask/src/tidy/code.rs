@@ -22,7 +22,7 @@ pub(crate) struct Token {
 pub(crate) struct Code {
     /// All tokens, those of tests and of macro templates too.
     pub(crate) tokens: Vec<Token>,
-    /// What is compiled outside of tests.
+    /// The tokens that are compiled outside of tests.
     pub(crate) body: Body,
     /// The lines of items that are only compiled for tests.
     pub(crate) test_lines: Vec<RangeInclusive<usize>>,
@@ -35,7 +35,7 @@ pub(crate) struct Code {
 /// The inside of a file or of an inline module, without its tests and its inline modules.
 #[derive(Debug, Default)]
 pub(crate) struct Body {
-    /// The tokens, without those of templates (`quote!`), which are somebody else's code.
+    /// The tokens, without those of templates (`quote!`), which become code of other crates.
     pub(crate) tokens: Vec<Token>,
     /// The `mod` lines in their order.
     pub(crate) mods: Vec<ModLine>,
@@ -85,7 +85,7 @@ impl Code {
         Ok(code)
     }
 
-    /// Goes through the trees of one level; `items` says that `mod` lines may stand there.
+    /// Reads the trees of one level; `items` says that `mod` lines may stand there.
     fn walk(&mut self, trees: &[TokenTree], body: &mut Body, items: bool) {
         let mut at = 0;
         while at < trees.len() {
@@ -118,7 +118,7 @@ impl Code {
         }
     }
 
-    /// Takes one tree, or a template with its macro's name; says how many trees that were.
+    /// Takes one tree, or a template with its macro's name; returns how many trees those were.
     fn plain(&mut self, tree: &TokenTree, rest: &[TokenTree], body: &mut Body) -> usize {
         let name = ident(tree);
         if name.as_deref() == Some("fn") {
@@ -207,7 +207,7 @@ fn path(
                 at += 1;
             }
             _ => {
-                // `crate::x::<T>` and `crate::x::$name`: what was read is the path.
+                // In `crate::x::<T>` and `crate::x::$name` the path ends here.
                 found.push(prefix.clone());
                 break;
             }
@@ -256,7 +256,7 @@ fn flatten(stream: &TokenStream, tokens: &mut Vec<Token>) {
     }
 }
 
-/// Adds what is no group. `::` arrives as two characters and becomes one token.
+/// Adds a token that is no group. `::` arrives as two characters and becomes one token.
 fn push(tree: &TokenTree, tokens: &mut Vec<Token>) {
     let colon = is_punct(tree, ':');
     match tokens.last_mut() {
@@ -339,7 +339,7 @@ fn attributes(rest: &[TokenTree]) -> Vec<Vec<TokenTree>> {
     found
 }
 
-/// `cfg(test)` and what implies it, and `test` itself.
+/// Returns whether an attribute is `cfg(test)`, implies it, or is `test` itself.
 fn compiles_for_tests(attribute: &[TokenTree]) -> bool {
     match attribute {
         [name] => ident(name).as_deref() == Some("test"),

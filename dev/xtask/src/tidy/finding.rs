@@ -1,8 +1,8 @@
-//! What a check has to say about one place in the tree.
+//! A finding of a check about one place in the tree.
 
 use std::fmt;
 
-/// One thing that is wrong, or worth knowing.
+/// One problem, or a note.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     /// The file, relative to the root of the repository.
@@ -11,18 +11,18 @@ pub(crate) struct Finding {
     pub(crate) line: usize,
     /// Whether it fails the run.
     pub(crate) weight: Weight,
-    /// What is there.
+    /// The problem.
     pub(crate) what: String,
-    /// What to do about it.
+    /// The way to mend the problem.
     pub(crate) remedy: String,
 }
 
 /// Whether a finding fails the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Weight {
-    /// It does.
+    /// The finding fails the run.
     Error,
-    /// It is only reported.
+    /// The finding is only reported.
     Note,
 }
 

@@ -1,6 +1,6 @@
-//! What the checks need of a Cargo.toml, with line numbers.
+//! The parts of a Cargo.toml that the checks read, with line numbers.
 //!
-//! It reads the forms that are in use here: `[dependencies]` with one line for each, and
+//! The reader knows the forms that are in use here: `[dependencies]` with one line for each, and
 //! `[dependencies.name]`. A list of dependencies over several lines keeps its name on the first.
 
 /// The parts of a manifest.
@@ -22,7 +22,7 @@ pub(crate) struct Dependency {
     pub(crate) line: usize,
 }
 
-/// Which table a dependency stands in.
+/// The table in which a dependency stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Normal,

@@ -1,4 +1,4 @@
-//! The modules of one crate: which file each is in, in which order they are declared.
+//! The modules of one crate: the file of each, and the order in which they are declared.
 
 use std::collections::BTreeSet;
 
@@ -23,12 +23,12 @@ pub(crate) struct Module<'t> {
     pub(crate) children: Vec<usize>,
 }
 
-/// Where a path leads.
+/// The place to which a path leads.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// The innermost module on the way: its index in the list.
     pub(crate) module: usize,
-    /// What the path names inside of it; empty if it is the module itself.
+    /// The rest of the path inside of that module; empty if the path names the module itself.
     pub(crate) rest: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ impl<'t> Modules<'t> {
         modules
     }
 
-    /// Adds what the `mod` lines of a module declare. Its files lie in `directory`.
+    /// Adds the modules that the `mod` lines of a module declare. Their files lie in `directory`.
     fn children(&mut self, tree: &'t Tree, parent: usize, directory: String) {
         for line in &self.list[parent].body.mods {
             let inner = format!("{directory}/{}", line.name);
@@ -103,7 +103,7 @@ impl<'t> Modules<'t> {
         self.reached().difference(&kept).copied().collect()
     }
 
-    /// Where a path that begins with `crate`, `self` or `super` leads from module `from`.
+    /// Returns where a path leads that begins with `crate`, `self` or `super` in module `from`.
     pub(crate) fn resolve(&self, from: usize, path: &[String]) -> Option<Place> {
         let mut names = match path.first()?.as_str() {
             "crate" => Vec::new(),
@@ -137,7 +137,7 @@ impl<'t> Modules<'t> {
         (module, names.len())
     }
 
-    /// The child of that name.
+    /// Returns the child of that name.
     pub(crate) fn child(&self, module: usize, name: &str) -> Option<usize> {
         let children = &self.list[module].children;
         children.iter().copied().find(|&child| self.list[child].path.last().unwrap() == name)

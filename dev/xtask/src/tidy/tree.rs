@@ -13,9 +13,9 @@ use super::manifest::Manifest;
 pub(crate) struct Tree {
     /// Every path in the repository, relative to its root.
     pub(crate) paths: BTreeSet<String>,
-    /// The text of those that the checks read.
+    /// The texts of the files that the checks read.
     pub(crate) texts: BTreeMap<String, String>,
-    /// The Rust files among them; a file that is no Rust has the line where it ceases to be.
+    /// The Rust files among them; a file that is no Rust has the line at which the reader gave up.
     pub(crate) code: BTreeMap<String, Result<Code, usize>>,
 }
 
@@ -79,7 +79,7 @@ impl Tree {
         self.code.iter().filter_map(|(path, code)| Some((path.as_str(), code.as_ref().ok()?)))
     }
 
-    /// The files whose names end so, with their text.
+    /// Returns the files whose names end in `ending`, with their text.
     pub(crate) fn texts_ending(&self, end: &str) -> impl Iterator<Item = (&str, &str)> {
         self.texts
             .iter()

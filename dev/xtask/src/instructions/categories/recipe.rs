@@ -3,7 +3,7 @@
 use super::super::inlined::Frame;
 use std::path::Path;
 
-/// Where it is, from the root of the repository.
+/// The recipe's path, from the root of the repository.
 const PATH: &str = "dev/xtask/instructions.categories";
 
 /// The word that stands for the function that was called.
@@ -13,7 +13,7 @@ const SYMBOL: &str = "symbol";
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) name: String,
-    /// What the paper says of all its rows.
+    /// The paper's figure for all rows together.
     pub(crate) paper: f64,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Row {
     pub(crate) paper: Option<f64>,
 }
 
-/// The categories, and what belongs to them.
+/// The categories, and the functions that belong to them.
 #[derive(Debug, Default)]
 pub(crate) struct Recipe {
     pub(crate) groups: Vec<Group>,
@@ -33,20 +33,20 @@ pub(crate) struct Recipe {
     rules: Vec<Rule>,
 }
 
-/// A rule: functions of a file, and the row that takes them; none passes them on.
+/// A rule: functions of a file, and the row that takes their instructions; no row passes them on.
 #[derive(Debug)]
 struct Rule {
     file: String,
-    /// None means all that no other rule names.
+    /// The functions; none means all functions that no other rule names.
     function: Option<String>,
     row: Option<usize>,
 }
 
-/// Who takes an instruction.
+/// The row that takes an instruction.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     By(usize),
-    /// The function, for the list of those that have no rule.
+    /// The function, for the list of functions without a rule.
     ByNobody(String),
 }
 
@@ -61,7 +61,7 @@ impl Recipe {
         let mut recipe = Recipe::default();
         let mut row = None;
         for (index, line) in text.lines().enumerate() {
-            // Within a line it is part of a closure's name.
+            // A `#` within a line is part of a closure's name.
             let line = if line.starts_with('#') { "" } else { line.trim_end() };
             let wrong = |what: &str| format!("{PATH}:{}: `{}` {what}", index + 1, line.trim());
             if line.is_empty() {
@@ -106,14 +106,14 @@ impl Recipe {
         if self.rules.len() == before { Err("names no function".to_owned()) } else { Ok(()) }
     }
 
-    /// The rule for a function of a file: that which names it, else that for all of the file.
+    /// Returns the rule for a function of a file: the rule that names it, else the rule for all of the file.
     fn rule(&self, file: &str, function: &str) -> Option<&Rule> {
         let mut of_file = self.rules.iter().filter(|rule| rule.file == file);
         let named = of_file.clone().find(|rule| rule.function.as_deref() == Some(function));
         named.or_else(|| of_file.find(|rule| rule.function.is_none()))
     }
 
-    /// Who takes an instruction that stands in these functions, the innermost first.
+    /// Returns the row that takes an instruction of these functions, the innermost first.
     pub(crate) fn take(&self, frames: &[Frame]) -> Taken {
         for Frame { function, file } in frames {
             let Some(file) = file else { continue };
@@ -135,7 +135,7 @@ impl Recipe {
         self.rules.iter().any(|rule| rule.row == Some(row))
     }
 
-    /// The files that it names.
+    /// Returns the files that the recipe names.
     #[cfg(test)]
     pub(super) fn files(&self) -> impl Iterator<Item = &str> {
         self.rules.iter().map(|rule| rule.file.as_str()).filter(|file| *file != SYMBOL)

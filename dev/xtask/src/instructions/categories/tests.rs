@@ -4,7 +4,7 @@ use crate::instructions::inlined;
 use crate::repository;
 use std::path::Path;
 
-/// A little of a real profile: an address for each of these functions.
+/// A small part of a real profile: one address for each of these functions.
 const PROFILE: &str = "\
 cmd: ./outside local client
 positions: instr

@@ -5,10 +5,10 @@ use super::super::tree::Tree;
 
 const PATH: &str = "ARCHITECTURE.md";
 
-/// It has to be shorter than this.
+/// The number of lines that the document stays below.
 const LINES: usize = 300;
 
-/// Reports its length and the crates that it passes over. A repository without it is let be.
+/// Reports the document's length and the crates that it does not name. A repository without it passes.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let Some(text) = tree.texts.get(PATH) else { return Vec::new() };
     let mut findings = Vec::new();
@@ -35,7 +35,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether the directory is named as itself and not as the beginning of another's name.
+/// Returns whether the text names this directory, and not only a longer name that begins with it.
 fn mentions(text: &str, directory: &str) -> bool {
     let part_of_name = |next: char| next.is_alphanumeric() || next == '-' || next == '_';
     text.match_indices(directory)

@@ -1,12 +1,12 @@
-//! No file has the marks of a merge that nobody has settled.
+//! No file has the marks of an unresolved merge.
 
 use super::super::finding::Finding;
 use super::super::tree::Tree;
 
-/// How long a mark is.
+/// The length of a mark.
 const LENGTH: usize = 7;
 
-/// Reports each line that begins or ends what a merge has left to be settled.
+/// Reports each line that begins or ends an unresolved conflict.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in &tree.texts {
@@ -22,7 +22,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether a line is seven signs of one kind and then a name.
+/// Returns whether a line is seven signs of one kind and then a name.
 fn is_mark(line: &str) -> bool {
     ['<', '>'].into_iter().any(|sign| {
         let name = line.trim_start_matches(sign);

@@ -1,6 +1,6 @@
 //! A crate depends only on crates of lower floors.
 //!
-//! For its tests it may use its own floor and what is under dev/, which nothing else depends on.
+//! Its tests may use crates of its own floor and those under dev/, which no other crate depends on.
 
 use super::super::finding::Finding;
 use super::super::manifest::{Dependency, Kind};
@@ -19,7 +19,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("dev/", DEV),
 ];
 
-/// Above all; its crates may also name each other.
+/// The floor above all others; its crates may also depend on each other.
 const DEV: u8 = 4;
 
 /// Reports crates without a floor and dependencies that go up.

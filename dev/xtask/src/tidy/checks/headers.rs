@@ -1,4 +1,4 @@
-//! Every module file begins with what it is for.
+//! Every module file begins with a comment that says what it is for.
 
 use super::super::finding::Finding;
 use super::super::tree::Tree;

@@ -14,11 +14,11 @@ use super::super::tree::Tree;
 const FILE_LINES_MAX: usize = 500;
 const FIELDS_MAX: usize = 15;
 
-/// From where on the length of a function is listed, and from where on it is refused.
+/// The length from which a function is listed, and the length from which it is refused.
 const FUNCTION_LINES: usize = 70;
 const FUNCTION_LINES_MAX: usize = 120;
 
-/// Lists what is long and refuses what is too long.
+/// Lists long functions and refuses what is too long.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let tests = test_files(tree);
     let mut findings = Vec::new();

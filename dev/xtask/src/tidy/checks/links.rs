@@ -27,7 +27,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The targets of all links, with their lines. Code is passed over.
+/// Returns the targets of all links, with their lines. Code is skipped.
 fn targets(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut fenced = false;
@@ -59,7 +59,7 @@ fn in_line(line: &str) -> impl Iterator<Item = String> {
     targets.into_iter()
 }
 
-/// A path relative to `directory` as one of the repository; none if it leaves it.
+/// Returns a path relative to `directory` as one of the repository; none if the path leaves it.
 fn resolve(directory: &str, file: &str) -> Option<String> {
     let mut names: Vec<&str> = match file.starts_with('/') {
         true => Vec::new(),

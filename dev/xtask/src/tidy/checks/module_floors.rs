@@ -3,8 +3,8 @@
 //! A module, with everything in its directory, names only modules above it in the list that
 //! declares it; this holds for the list of the root and for the list of every module with
 //! children. The files of a directory are one module that was split for its length, so a child may
-//! use what its parent's file defines; the root is no such module, and what it exports again is
-//! imported from where it is defined. What is compiled for tests only is free.
+//! use what its parent's file defines; the root is no such module, and an item that the root re-exports is
+//! imported from where it is defined. Code that is compiled for tests only is free.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::super::finding::Finding;
 use super::super::modules::{Module, Modules};
 use super::super::tree::Tree;
 
-/// Reports uses that go up, globs of a parent, and circles of the root and its modules.
+/// Reports uses of higher modules, globs of a parent, and cycles of the root and its modules.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in tree.packages() {
@@ -31,7 +31,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 struct Use {
     from: usize,
     to: usize,
-    /// What is named inside of `to`.
+    /// The path of the item inside of `to`.
     item: String,
     line: usize,
 }
@@ -99,7 +99,7 @@ fn begins_path(tokens: &[Token], at: usize) -> bool {
         && (before(1), before(2), before(3)) != ("in", "(", "pub")
 }
 
-/// The child that a path without `self` begins with.
+/// Returns the child with which a path without `self` begins.
 fn child_path(modules: &Modules, from: usize, tokens: &[Token], at: usize) -> Option<usize> {
     let is_path = is_word(&tokens[at].text)
         && tokens.get(at + 1).is_some_and(|next| next.text == "::")

@@ -1,4 +1,4 @@
-//! Faults that tests put in lie in `crates/core`, in code that the product runs, and each is asked about.
+//! Faults that tests inject lie in `crates/core`, in code that the product runs, and each has a place that injects it.
 
 use std::collections::BTreeSet;
 
@@ -6,13 +6,13 @@ use super::super::code::Token;
 use super::super::finding::Finding;
 use super::super::tree::Tree;
 
-/// The only place of faults.
+/// The only directory with injected faults.
 const HOME: &str = "crates/core/src/";
 
 /// The file that declares them.
 const LIST: &str = "crates/core/src/mutant.rs";
 
-/// Reports faults elsewhere, and those that are declared and never asked about. A simulator that has
+/// Reports faults elsewhere, and declared faults that no code injects. A simulator that has
 /// faults of its own has decisions of its own, which no product runs.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -52,23 +52,23 @@ fn texts(tokens: &[Token], text: [&str; 2]) -> impl Iterator<Item = usize> {
     tokens.windows(2).enumerate().filter_map(move |(at, pair)| is_it(pair).then_some(at))
 }
 
-/// The places at which a function asks whether a fault is put in.
+/// Returns the places at which a function asks whether a fault is injected.
 fn questions(tokens: &[Token]) -> impl Iterator<Item = usize> {
     texts(tokens, ["mutated", "("])
 }
 
-/// The places at which a list of faults is declared.
+/// Returns the places at which a list of faults is declared.
 fn declarations(tokens: &[Token]) -> impl Iterator<Item = usize> {
     texts(tokens, ["enum", "Mutant"]).chain(texts(tokens, ["mutants", "!"]))
 }
 
-/// The fault that is asked about: `mutated(Mutant::Name)`.
+/// Returns the fault that a call names: `mutated(Mutant::Name)`.
 fn name_in(tokens: &[Token]) -> Option<&str> {
     let text = |at: usize| tokens.get(at).map(|token| token.text.as_str());
     (text(2) == Some("Mutant") && text(3) == Some("::")).then(|| text(4)).flatten()
 }
 
-/// The faults of the list: a name, what it does, and so on.
+/// Returns the faults of the list: each is a name and a text that says what the fault does.
 fn declared(tokens: &[Token]) -> impl Iterator<Item = &Token> {
     let begin = texts(tokens, ["mutants", "!"]).next().map_or(tokens.len(), |at| at + 3);
     let names = tokens[begin..].iter().take_while(|token| token.text != "}");

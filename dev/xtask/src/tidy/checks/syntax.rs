@@ -3,7 +3,7 @@
 use super::super::finding::Finding;
 use super::super::tree::Tree;
 
-/// Reports the files that are no Rust. Below `tests/<directory>` they may be examples of that.
+/// Reports files that are no Rust. Files below `tests/<directory>` may be examples of invalid Rust.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let broken = tree.code.iter().filter_map(|(path, code)| Some((path, *code.as_ref().err()?)));
     broken

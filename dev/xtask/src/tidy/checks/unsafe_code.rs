@@ -1,4 +1,4 @@
-//! `unsafe` stays in its home. Clippy asks there for the reason of each block.
+//! `unsafe` stays in its crate. Clippy asks there for the reason of each block.
 
 use super::super::code::Token;
 use super::super::finding::Finding;
