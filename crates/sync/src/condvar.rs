@@ -1,8 +1,8 @@
-//! A condition of data under a mutex.
+//! A condition variable for data under a mutex.
 
-use super::line::Line;
 use super::mutex::{Lock, Mutex, MutexGuard};
-use super::wait::{Aim, Name, Wait};
+use super::wait::{Name, Target, Wait};
+use super::waiters::WaitQueue;
 use crate::runtime::Awaited;
 use std::fmt;
 use std::future::Future;
@@ -10,16 +10,19 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Called alone: if it is dropped, the next is called instead.
+/// The tag of a waiter that was notified alone: if it is dropped, the next waiter is notified
+/// instead.
 const ONE: u32 = 1;
-/// Called with all others.
+/// The tag of a waiter that was notified with all others.
 const ALL: u32 = 2;
 
-/// Waits, with a [`MutexGuard`], for something to become true of the data.
+/// A condition variable, on which a task with a [`MutexGuard`] waits until something becomes
+/// true of the data.
 ///
-/// Who waits has left the lock, and has it again afterwards; what it waited for may have become
-/// false again meanwhile, if others were before it. Those who were called first go on first. If one
-/// that was called alone is dropped before it has gone on, the next is called.
+/// A waiter releases the lock and takes it again after it is notified. The condition may have
+/// become false again meanwhile if other tasks took the lock first. Waiters take the lock in the
+/// order in which they were notified. If a waiter that was notified alone is dropped before it
+/// runs, the next waiter is notified.
 ///
 /// ```
 /// # mod upbeat { pub use upbeat_sync as sync; }
@@ -46,21 +49,21 @@ const ALL: u32 = 2;
 /// ```
 pub struct Condvar {
     name: Name,
-    line: Line,
+    queue: WaitQueue,
 }
 
 impl Condvar {
-    /// A condition without a name.
+    /// Creates a condition variable without a name.
     pub const fn new() -> Condvar {
-        Condvar { name: None, line: Line::new() }
+        Condvar { name: None, queue: WaitQueue::new() }
     }
 
-    /// A condition that the bill calls by this name.
+    /// Creates a condition variable with a name, which the bill shows.
     pub fn named(name: &str) -> Condvar {
         Condvar { name: Some(name.into()), ..Condvar::new() }
     }
 
-    /// Leaves the lock, waits until it is notified, and takes the lock again.
+    /// Releases the lock, waits until the condition is notified, and takes the lock again.
     #[track_caller]
     pub fn wait<'c, 'm, T>(&'c self, guard: MutexGuard<'m, T>) -> Notified<'c, 'm, T> {
         self.wait_at(guard, Location::caller())
@@ -76,7 +79,7 @@ impl Condvar {
         Notified { condvar, mutex, guard: Some(guard), wait, was_alone: false, lock: None }
     }
 
-    /// Waits again and again while this is true.
+    /// Waits again and again while `is_so` returns true.
     #[track_caller]
     pub fn wait_while<'m, T>(
         &self,
@@ -92,23 +95,23 @@ impl Condvar {
         }
     }
 
-    /// Has the one go on that has waited longest. Gives whether there was one.
+    /// Notifies the task that has waited longest. Returns whether there was one.
     pub fn notify_one(&self) -> bool {
-        let waker = self.line.call_first(ONE);
+        let waker = self.queue.notify_first(ONE);
         waker.map(std::task::Waker::wake).is_some()
     }
 
-    /// Has all go on who wait now, one after another.
+    /// Notifies all tasks that wait now. They take the lock one after another.
     pub fn notify_all(&self) {
-        for _ in 0..self.line.len() {
-            let Some(waker) = self.line.call_first(ALL) else { break };
+        for _ in 0..self.queue.len() {
+            let Some(waker) = self.queue.notify_first(ALL) else { break };
             waker.wake();
         }
     }
 
-    /// Whether somebody waits who was not notified.
+    /// Returns whether a task waits that was not notified.
     pub fn awaited(&self) -> bool {
-        !self.line.is_empty()
+        !self.queue.is_empty()
     }
 }
 
@@ -124,18 +127,18 @@ impl fmt::Debug for Condvar {
     }
 }
 
-/// Waits until a [`Condvar`] is notified, and for its mutex. The lock is left when it is first
-/// polled.
+/// A future that waits until a [`Condvar`] is notified and then for its mutex. The lock is
+/// released at the first poll.
 #[must_use = "nothing waits until it is awaited"]
 pub struct Notified<'c, 'm, T> {
     condvar: &'c Condvar,
     mutex: &'m Mutex<T>,
-    /// Until it is first polled.
+    /// The guard, until the first poll.
     guard: Option<MutexGuard<'m, T>>,
     wait: Wait,
-    /// Whether it was notified and no other.
+    /// Whether this waiter was notified alone.
     was_alone: bool,
-    /// Once it was notified.
+    /// The wait for the lock, once the waiter was notified.
     lock: Option<Lock<'m, T>>,
 }
 
@@ -144,17 +147,18 @@ impl<'m, T> Future for Notified<'_, 'm, T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<MutexGuard<'m, T>> {
         let this = &mut *self;
-        let Condvar { name, line } = this.condvar;
+        let Condvar { name, queue } = this.condvar;
         if let Some(guard) = this.guard.take() {
-            this.wait.key = Some(line.enter(context.waker(), 0));
-            // It waits before it leaves: whoever has the lock next can notify it.
+            this.wait.key = Some(queue.push(context.waker(), 0));
+            // The waiter is queued before it releases the lock, so the next holder of the lock
+            // can notify it.
             drop(guard);
         } else if let Some(key) = this.wait.key
-            && !line.waits(key, context.waker())
+            && !queue.set_waker(key, context.waker())
         {
-            this.was_alone = line.leave(key).note == ONE;
+            this.was_alone = queue.remove(key).tag == ONE;
             this.wait.key = None;
-            this.wait.ends();
+            this.wait.finish();
             this.lock = Some(this.mutex.lock_at(this.wait.at));
         }
         if let Some(lock) = &mut this.lock {
@@ -162,16 +166,16 @@ impl<'m, T> Future for Notified<'_, 'm, T> {
             (this.was_alone, this.lock) = (false, None);
             return Poll::Ready(guard);
         }
-        this.wait.goes_on(context, Aim { what: Awaited::Condition, name, holders: None });
+        this.wait.note_pending(context, Target { what: Awaited::Condition, name, holders: None });
         Poll::Pending
     }
 }
 
 impl<T> Drop for Notified<'_, '_, T> {
     fn drop(&mut self) {
-        let left = self.wait.key.take().map(|key| self.condvar.line.leave(key));
-        let was_called = left.is_some_and(|left| left.was_called && left.note == ONE);
-        if was_called || self.was_alone {
+        let left = self.wait.key.take().map(|key| self.condvar.queue.remove(key));
+        let was_notified = left.is_some_and(|left| left.was_notified && left.tag == ONE);
+        if was_notified || self.was_alone {
             self.condvar.notify_one();
         }
     }

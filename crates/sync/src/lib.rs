@@ -1,24 +1,27 @@
-//! What tasks of one thread share across their awaits, and how they wait for each other.
+//! Locks, monitors, conditions, semaphores and signals that the tasks of one thread share
+//! across awaits.
 //!
-//! Tasks exclude each other between awaits, so these types are for what must stay whole over one.
-//! They are for one thread and have no atomics. All are fair: waiters are served in the order of
-//! arrival, which [`Signal`]s and conditions of [`Monitor`]s let a priority precede. A waiter may
-//! be dropped at any moment: a turn that had come to it goes to the next.
+//! The tasks of a thread exclude each other between awaits. These types protect data that must stay
+//! consistent across an await. They belong to one thread and have no atomics. All are fair: waiters
+//! are served in the order of arrival, and a waiter of a [`Signal`] or of a condition of a
+//! [`Monitor`] may have a priority. A waiter may be dropped at any moment: if it was notified, the
+//! notification goes to the next waiter.
 //!
-//! This crate knows no node and no executor. The thread's runtime may have itself told what a future
-//! waits for, and who waits too long for what somebody else holds: see [`runtime`].
+//! This crate knows no node and no executor. The thread's runtime can ask to be told what a future
+//! waits for, and which waiter waits too long for something that another task holds: see
+//! [`runtime`].
 //!
-//! Invariant: what is taken is held by one guard, or is on its way to one waiter, or is free; and
-//! nobody waits for what is free, but behind somebody who wants more.
+//! Invariant: a permit is held by one guard, or was given to one waiter that has not run yet, or is
+//! free. A waiter waits for free permits only behind another waiter that wants more of them.
 #![forbid(unsafe_code)]
 
 pub mod runtime;
 
-mod line;
+mod waiters;
 
 mod wait;
 
-mod room;
+mod batch_semaphore;
 
 mod mutex;
 

@@ -1,13 +1,14 @@
-//! Monitors: data, and the conditions that are waited for with it, in one.
+//! Monitors: data under a lock, together with the conditions on which tasks wait for it.
 //!
-//! One is inside at a time. Who waits for a condition is outside until it is signalled; then it goes
-//! in again before those who stand at the door, for it was inside before them. So what who signals
-//! leaves behind is what who was signalled finds, unless two were.
+//! One task is inside at a time. A task that waits for a condition is outside until it is
+//! signalled. Then it enters before the tasks that wait to enter for the first time, since it was
+//! inside before them. A signalled task therefore finds the data as the signalling task left it,
+//! unless several tasks were signalled.
 //!
-//! Invariant: one is inside, or one is on its way in, or nobody waits to enter.
+//! Invariant: a task is inside, or a notified task is about to enter, or no task waits to enter.
 
-use super::line::{Key, Places, Queue, Ranks};
-use super::wait::{Aim, Holders, Name, Wait};
+use super::wait::{Holders, Name, Target, Wait};
+use super::waiters::{PriorityQueue, Queue, WaiterKey, Waiters};
 use crate::runtime::Awaited;
 use std::cell::{RefCell, RefMut};
 use std::fmt;
@@ -17,16 +18,17 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// Stands at the door.
+/// The tag of a task that waits to enter for the first time.
 const OUTSIDE: u32 = 0;
-/// Waits for a condition.
+/// The tag of a task that waits for a condition.
 const WAITS: u32 = 1;
-/// Was signalled alone, and waits to go in: if it is dropped, the next is signalled instead.
+/// The tag of a task that was signalled alone and waits to enter again. If it is dropped, the next
+/// is signalled.
 const SIGNALLED: u32 = 2;
-/// Was signalled with all others.
+/// The tag of a task that was signalled with all others.
 const WITH_ALL: u32 = 3;
 
-/// Data of one node, and `N` conditions by number. One task or handler is inside at a time.
+/// Data of one node with `N` numbered conditions. One task or handler is inside at a time.
 ///
 /// ```
 /// # mod upbeat { pub use upbeat_sync as sync; }
@@ -74,45 +76,46 @@ pub struct Monitor<T, const N: usize> {
     value: RefCell<T>,
 }
 
-/// Who waits, and for what.
+/// The waiters of a monitor.
 struct Waiting<const N: usize> {
-    places: Places,
-    /// Whether one is inside, or on its way.
+    waiters: Waiters,
+    /// Whether a task is inside, or was notified that it may enter.
     taken: bool,
-    door: Queue,
-    /// Those who were signalled.
-    again: Queue,
-    conditions: [Ranks; N],
+    entering: Queue,
+    /// The signalled tasks, which enter again.
+    reentering: Queue,
+    conditions: [PriorityQueue; N],
 }
 
 impl<const N: usize> Waiting<N> {
-    /// Lets the next one in, and gives what wakes it.
+    /// Admits the next task and returns its waker.
     fn next(&mut self) -> Option<Waker> {
-        let Waiting { places, door, again, .. } = self;
-        let next = again.pop(places).or_else(|| door.pop(places));
+        let Waiting { waiters, entering, reentering, .. } = self;
+        let next = reentering.pop(waiters).or_else(|| entering.pop(waiters));
         self.taken = next.is_some();
-        self.places.call(next?)
+        self.waiters.notify(next?)
     }
 
-    /// Has the first who waits for a condition go in again. Gives whether there was one.
-    fn signal(&mut self, condition: usize, note: u32) -> bool {
-        let Waiting { places, again, conditions, .. } = self;
-        let Some(first) = conditions[condition].pop(places) else { return false };
-        places.set_note(first, note);
-        again.push(places, first);
+    /// Moves the first waiter of a condition to those that enter again. Returns whether there was
+    /// one.
+    fn signal(&mut self, condition: usize, tag: u32) -> bool {
+        let Waiting { waiters, reentering, conditions, .. } = self;
+        let Some(first) = conditions[condition].pop(waiters) else { return false };
+        waiters.set_tag(first, tag);
+        reentering.push(waiters, first);
         true
     }
 }
 
 impl<T, const N: usize> Monitor<T, N> {
-    /// A monitor without a name, whose conditions have these.
+    /// Creates a monitor without a name, with conditions of these names.
     pub fn new(value: T, conditions: [&str; N]) -> Monitor<T, N> {
         let waiting = Waiting {
-            places: Places::new(),
+            waiters: Waiters::new(),
             taken: false,
-            door: Queue::default(),
-            again: Queue::default(),
-            conditions: [const { Ranks::new() }; N],
+            entering: Queue::default(),
+            reentering: Queue::default(),
+            conditions: [const { PriorityQueue::new() }; N],
         };
         Monitor {
             name: None,
@@ -123,91 +126,92 @@ impl<T, const N: usize> Monitor<T, N> {
         }
     }
 
-    /// A monitor that the bill calls by this name.
+    /// Creates a monitor with a name, which the bill shows.
     pub fn named(name: &str, value: T, conditions: [&str; N]) -> Monitor<T, N> {
         Monitor { name: Some(name.into()), ..Monitor::new(value, conditions) }
     }
 
-    /// Waits until nobody is inside, nor goes in before.
+    /// Waits until no task is inside and no task is to enter before this one.
     #[track_caller]
     #[inline]
     pub fn enter(&self) -> Enter<'_, T, N> {
         Enter { monitor: self, wait: Wait::at(Location::caller()) }
     }
 
-    /// Goes in, if nobody is inside.
+    /// Enters if no task is inside.
     #[track_caller]
     #[inline]
     pub fn try_enter(&self) -> Option<MonitorGuard<'_, T, N>> {
         let taken = std::mem::replace(&mut self.waiting.borrow_mut().taken, true);
-        (!taken).then(|| self.go_in(Location::caller()))
+        (!taken).then(|| self.enter_at(Location::caller()))
     }
 
-    /// The value, for somebody who has the monitor to himself.
+    /// Returns the value without entering, since `&mut self` excludes every other task.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
 
-    /// The value, without the monitor.
+    /// Returns the value and drops the monitor.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
 
     #[inline]
-    fn go_in(&self, at: &'static Location<'static>) -> MonitorGuard<'_, T, N> {
+    fn enter_at(&self, at: &'static Location<'static>) -> MonitorGuard<'_, T, N> {
         let holder = self.holders.add(at);
         let inside = Inside { monitor: self, holder };
         MonitorGuard { value: self.value.borrow_mut(), inside }
     }
 
-    /// What somebody waits for that wants to go in.
-    fn aim(&self) -> Aim<'_> {
-        Aim { what: Awaited::Monitor, name: &self.name, holders: Some(&self.holders) }
+    /// Returns the wait's target for a task that wants to enter.
+    fn target(&self) -> Target<'_> {
+        Target { what: Awaited::Monitor, name: &self.name, holders: Some(&self.holders) }
     }
 
-    /// Goes in if it is the turn of whoever waits in this place, and gives that up.
-    fn turn_of(&self, wait: &mut Wait, key: Key) -> Option<MonitorGuard<'_, T, N>> {
+    /// Enters if this waiter was notified, and removes the waiter.
+    fn poll_turn(&self, wait: &mut Wait, key: WaiterKey) -> Option<MonitorGuard<'_, T, N>> {
         let mut waiting = self.waiting.borrow_mut();
-        if !waiting.places.is_called(key) {
+        if !waiting.waiters.is_notified(key) {
             return None;
         }
-        waiting.places.remove(key);
+        waiting.waiters.remove(key);
         drop(waiting);
         wait.key = None;
-        wait.ends();
-        Some(self.go_in(wait.at))
+        wait.finish();
+        Some(self.enter_at(wait.at))
     }
 
-    /// Has whoever waits in this place woken by another waker.
-    fn waits(&self, key: Key, waker: &Waker) {
-        if self.waiting.borrow_mut().places.is_other(key, waker) {
+    /// Sets the waker of a waiter.
+    fn set_waker(&self, key: WaiterKey, waker: &Waker) {
+        if self.waiting.borrow_mut().waiters.is_other(key, waker) {
             let waker = waker.clone();
-            let old = self.waiting.borrow_mut().places.set_waker(key, waker);
+            let old = self.waiting.borrow_mut().waiters.set_waker(key, waker);
             drop(old);
         }
     }
 
-    /// Somebody gives up its place; for the condition with a priority, if it waited for one.
-    fn give_up(&self, key: Key, condition: Option<(usize, u32)>) {
+    /// Removes a waiter whose future is dropped, also from the queue of the condition that it
+    /// waited for.
+    fn give_up(&self, key: WaiterKey, condition: Option<(usize, u32)>) {
         let mut waiting = self.waiting.borrow_mut();
-        let Waiting { places, door, again, conditions, .. } = &mut *waiting;
-        let (was_called, note) = (places.is_called(key), places.note(key));
-        if !was_called {
-            match (note, condition) {
+        let Waiting { waiters, entering, reentering, conditions, .. } = &mut *waiting;
+        let (was_notified, tag) = (waiters.is_notified(key), waiters.tag(key));
+        if !was_notified {
+            match (tag, condition) {
                 (WAITS, Some((number, priority))) => {
-                    conditions[number].cut(places, key, priority);
+                    conditions[number].remove(waiters, key, priority);
                 }
-                (SIGNALLED | WITH_ALL, _) => again.cut(places, key),
-                _ => door.cut(places, key),
+                (SIGNALLED | WITH_ALL, _) => reentering.remove(waiters, key),
+                _ => entering.remove(waiters, key),
             }
         }
-        let old = places.remove(key);
+        let old = waiters.remove(key);
         if let Some((number, _)) = condition
-            && note == SIGNALLED
+            && tag == SIGNALLED
         {
             waiting.signal(number, SIGNALLED);
         }
-        let next = if was_called { waiting.next() } else { None };
+        let next = if was_notified { waiting.next() } else { None };
         drop(waiting);
         drop(old);
         if let Some(next) = next {
@@ -222,7 +226,7 @@ impl<T: fmt::Debug, const N: usize> fmt::Debug for Monitor<T, N> {
     }
 }
 
-/// Waits to enter a [`Monitor`].
+/// A future that waits to enter a [`Monitor`].
 #[must_use = "nothing is entered until it is awaited"]
 pub struct Enter<'m, T, const N: usize> {
     monitor: &'m Monitor<T, N>,
@@ -238,22 +242,22 @@ impl<'m, T, const N: usize> Future for Enter<'m, T, N> {
         match wait.key {
             None => {
                 if !std::mem::replace(&mut monitor.waiting.borrow_mut().taken, true) {
-                    return Poll::Ready(monitor.go_in(wait.at));
+                    return Poll::Ready(monitor.enter_at(wait.at));
                 }
                 let waker = context.waker().clone();
-                let Waiting { places, door, .. } = &mut *monitor.waiting.borrow_mut();
-                let key = places.insert(waker, OUTSIDE);
-                door.push(places, key);
+                let Waiting { waiters, entering, .. } = &mut *monitor.waiting.borrow_mut();
+                let key = waiters.insert(waker, OUTSIDE);
+                entering.push(waiters, key);
                 wait.key = Some(key);
             }
             Some(key) => {
-                if let Some(guard) = monitor.turn_of(wait, key) {
+                if let Some(guard) = monitor.poll_turn(wait, key) {
                     return Poll::Ready(guard);
                 }
-                monitor.waits(key, context.waker());
+                monitor.set_waker(key, context.waker());
             }
         }
-        wait.goes_on(context, monitor.aim());
+        wait.note_pending(context, monitor.target());
         Poll::Pending
     }
 }
@@ -266,10 +270,10 @@ impl<T, const N: usize> Drop for Enter<'_, T, N> {
     }
 }
 
-/// Somebody is inside while this lives.
+/// The presence of a task inside a monitor, which ends when this is dropped.
 struct Inside<'m, T, const N: usize> {
     monitor: &'m Monitor<T, N>,
-    holder: Option<Key>,
+    holder: Option<WaiterKey>,
 }
 
 impl<T, const N: usize> Drop for Inside<'_, T, N> {
@@ -283,27 +287,28 @@ impl<T, const N: usize> Drop for Inside<'_, T, N> {
     }
 }
 
-/// Its holder is inside of a [`Monitor`].
+/// A guard of the task that is inside a [`Monitor`].
 pub struct MonitorGuard<'m, T, const N: usize> {
-    // Given back before the monitor is left: fields are dropped in their order.
+    // Fields are dropped in their order: the borrow ends before the monitor is left.
     value: RefMut<'m, T>,
     inside: Inside<'m, T, N>,
 }
 
 impl<'m, T, const N: usize> MonitorGuard<'m, T, N> {
-    /// Leaves the monitor, waits until this condition is signalled, and goes in again.
+    /// Leaves the monitor, waits until this condition is signalled, and enters again.
     ///
     /// # Panics
-    /// When there is no condition of this number.
+    /// Panics when the monitor has no condition of this number.
     #[track_caller]
     pub fn wait(self, condition: usize) -> Signalled<'m, T, N> {
         self.wait_at(condition, 0, Location::caller())
     }
 
-    /// The same, before those who wait with a lower priority, which is 0 if nothing is said.
+    /// Leaves the monitor, waits until this condition is signalled, and enters again. A waiter
+    /// of a higher priority is signalled first; the priority of [`MonitorGuard::wait`] is 0.
     ///
     /// # Panics
-    /// When there is no condition of this number.
+    /// Panics when the monitor has no condition of this number.
     #[track_caller]
     pub fn wait_with(self, condition: usize, priority: u32) -> Signalled<'m, T, N> {
         self.wait_at(condition, priority, Location::caller())
@@ -320,10 +325,10 @@ impl<'m, T, const N: usize> MonitorGuard<'m, T, N> {
         Signalled { monitor, guard: Some(self), condition, priority, wait: Wait::at(at) }
     }
 
-    /// Waits for a condition again and again while this is true.
+    /// Waits for a condition again and again while `is_so` returns true.
     ///
     /// # Panics
-    /// When there is no condition of this number.
+    /// Panics when the monitor has no condition of this number.
     #[track_caller]
     pub fn wait_while(
         mut self,
@@ -339,28 +344,29 @@ impl<'m, T, const N: usize> MonitorGuard<'m, T, N> {
         }
     }
 
-    /// Signals a condition: of those who wait for it, the one of the highest priority that came
-    /// first goes in when this one has left. Gives whether there was one.
+    /// Signals a condition: its waiter of the highest priority enters when this guard is
+    /// dropped; among waiters of one priority, the one that came first. Returns whether there was a
+    /// waiter.
     ///
     /// # Panics
-    /// When there is no condition of this number.
+    /// Panics when the monitor has no condition of this number.
     pub fn signal(&self, condition: usize) -> bool {
         self.inside.monitor.waiting.borrow_mut().signal(condition, SIGNALLED)
     }
 
-    /// Signals all who wait for a condition: they go in one after another.
+    /// Signals all waiters of a condition, which enter one after another.
     ///
     /// # Panics
-    /// When there is no condition of this number.
+    /// Panics when the monitor has no condition of this number.
     pub fn signal_all(&self, condition: usize) {
         let mut waiting = self.inside.monitor.waiting.borrow_mut();
         while waiting.signal(condition, WITH_ALL) {}
     }
 
-    /// Whether somebody waits for a condition.
+    /// Returns whether a task waits for a condition.
     ///
     /// # Panics
-    /// When there is no condition of this number.
+    /// Panics when the monitor has no condition of this number.
     pub fn awaited(&self, condition: usize) -> bool {
         !self.inside.monitor.waiting.borrow().conditions[condition].is_empty()
     }
@@ -386,12 +392,12 @@ impl<T: fmt::Debug, const N: usize> fmt::Debug for MonitorGuard<'_, T, N> {
     }
 }
 
-/// Waits for a condition of a [`Monitor`], and to go in again. The monitor is left when it is first
-/// polled.
+/// A future that waits for a condition of a [`Monitor`] and then to enter again. The monitor is
+/// left at the first poll.
 #[must_use = "nothing waits until it is awaited"]
 pub struct Signalled<'m, T, const N: usize> {
     monitor: &'m Monitor<T, N>,
-    /// Until it is first polled.
+    /// The guard, until the first poll.
     guard: Option<MonitorGuard<'m, T, N>>,
     condition: usize,
     priority: u32,
@@ -408,26 +414,27 @@ impl<'m, T, const N: usize> Future for Signalled<'m, T, N> {
                 let Some(guard) = guard.take() else { return Poll::Pending };
                 let waker = context.waker().clone();
                 let mut waiting = monitor.waiting.borrow_mut();
-                let Waiting { places, conditions, .. } = &mut *waiting;
-                let key = places.insert(waker, WAITS);
-                conditions[*condition].push(places, key, *priority);
+                let Waiting { waiters, conditions, .. } = &mut *waiting;
+                let key = waiters.insert(waker, WAITS);
+                conditions[*condition].push(waiters, key, *priority);
                 wait.key = Some(key);
                 drop(waiting);
-                // It waits before it leaves: whoever goes in next can signal it.
+                // The task is queued before it leaves the monitor, so the next task inside can
+                // signal it.
                 drop(guard);
             }
             Some(key) => {
-                if let Some(guard) = monitor.turn_of(wait, key) {
+                if let Some(guard) = monitor.poll_turn(wait, key) {
                     return Poll::Ready(guard);
                 }
-                monitor.waits(key, context.waker());
+                monitor.set_waker(key, context.waker());
             }
         }
         let Some(key) = wait.key else { return Poll::Pending };
-        let waits = monitor.waiting.borrow_mut().places.note(key) == WAITS;
+        let waits = monitor.waiting.borrow_mut().waiters.tag(key) == WAITS;
         let name = &monitor.conditions[*condition];
-        let condition = Aim { what: Awaited::Condition, name, holders: None };
-        wait.goes_on(context, if waits { condition } else { monitor.aim() });
+        let condition = Target { what: Awaited::Condition, name, holders: None };
+        wait.note_pending(context, if waits { condition } else { monitor.target() });
         Poll::Pending
     }
 }

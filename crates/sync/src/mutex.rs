@@ -1,6 +1,6 @@
-//! A lock for data that tasks and handlers of one node share across their awaits.
+//! A mutex for data that tasks and handlers of one node share across their awaits.
 
-use super::room::{Room, Taken};
+use super::batch_semaphore::{BatchSemaphore, TakenPermits};
 use super::wait::Wait;
 use crate::runtime::Awaited;
 use std::cell::{RefCell, RefMut};
@@ -11,7 +11,7 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// A lock for data of one node. Who waits is served in the order of arrival.
+/// A mutex for data of one node. Waiters are served in the order of arrival.
 ///
 /// ```
 /// # mod upbeat { pub use upbeat_sync as sync; }
@@ -41,22 +41,23 @@ use std::task::{Context, Poll, ready};
 /// # }
 /// ```
 pub struct Mutex<T> {
-    room: Room,
+    semaphore: BatchSemaphore,
     value: RefCell<T>,
 }
 
 impl<T> Mutex<T> {
-    /// A lock without a name.
+    /// Creates a mutex without a name.
     pub const fn new(value: T) -> Mutex<T> {
-        Mutex { room: Room::new(1), value: RefCell::new(value) }
+        Mutex { semaphore: BatchSemaphore::new(1), value: RefCell::new(value) }
     }
 
-    /// A lock that the bill calls by this name.
+    /// Creates a mutex with a name, which the bill shows.
     pub fn named(name: &str, value: T) -> Mutex<T> {
-        Mutex { room: Room::named(name, 1), value: RefCell::new(value) }
+        Mutex { semaphore: BatchSemaphore::named(name, 1), value: RefCell::new(value) }
     }
 
-    /// Waits until the lock is free. Dropped before that, it gives up its place.
+    /// Waits until the mutex is free. A future that is dropped before that gives up its place in
+    /// the queue.
     #[track_caller]
     #[inline]
     pub fn lock(&self) -> Lock<'_, T> {
@@ -68,38 +69,41 @@ impl<T> Mutex<T> {
         Lock { mutex: self, wait: Wait::at(at) }
     }
 
-    /// The lock, if it is free.
+    /// Takes the lock if it is free.
     #[track_caller]
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        self.room.sit(1).then(|| self.hold(Location::caller()))
+        self.semaphore.try_take(1).then(|| self.hold(Location::caller()))
     }
 
-    /// The value, for somebody who has the lock to himself.
+    /// Returns the value without locking, since `&mut self` excludes every other holder.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
 
-    /// The value, without the lock.
+    /// Returns the value and drops the mutex.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
 
-    /// What the bill calls it.
+    /// Returns the name of the mutex.
     pub(super) fn name(&self) -> Option<&std::sync::Arc<str>> {
-        self.room.name.as_ref()
+        self.semaphore.name.as_ref()
     }
 
     #[inline]
     fn hold(&self, at: &'static Location<'static>) -> MutexGuard<'_, T> {
-        let taken = self.room.taken(1, at);
+        let taken = self.semaphore.taken(1, at);
         MutexGuard { value: self.value.borrow_mut(), mutex: self, _taken: taken }
     }
 }
 
 impl<T: fmt::Debug> fmt::Debug for Mutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mutex").field("name", &self.room.name).field("value", &self.value).finish()
+        f.debug_struct("Mutex")
+            .field("name", &self.semaphore.name)
+            .field("value", &self.value)
+            .finish()
     }
 }
 
@@ -109,7 +113,7 @@ impl<T: Default> Default for Mutex<T> {
     }
 }
 
-/// Waits for a [`Mutex`].
+/// A future that waits for a [`Mutex`].
 #[must_use = "nothing is locked until it is awaited"]
 pub struct Lock<'m, T> {
     mutex: &'m Mutex<T>,
@@ -122,7 +126,7 @@ impl<'m, T> Future for Lock<'m, T> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<MutexGuard<'m, T>> {
         let Lock { mutex, wait } = &mut *self;
-        ready!(mutex.room.poll_sit(wait, 1, Awaited::Mutex, context));
+        ready!(mutex.semaphore.poll_take(wait, 1, Awaited::Mutex, context));
         Poll::Ready(mutex.hold(wait.at))
     }
 }
@@ -130,16 +134,16 @@ impl<'m, T> Future for Lock<'m, T> {
 impl<T> Drop for Lock<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.mutex.room.give_up(&mut self.wait);
+        self.mutex.semaphore.give_up(&mut self.wait);
     }
 }
 
-/// The lock is held while this lives.
+/// A guard that holds a [`Mutex`] until it is dropped.
 pub struct MutexGuard<'m, T> {
-    // Given back before the lock is: fields are dropped in their order.
+    // Fields are dropped in their order: the borrow ends before the lock is released.
     value: RefMut<'m, T>,
     pub(super) mutex: &'m Mutex<T>,
-    _taken: Taken<'m>,
+    _taken: TakenPermits<'m>,
 }
 
 impl<T> Deref for MutexGuard<'_, T> {

@@ -1,12 +1,12 @@
-//! What a method needs before it begins: tests, made from its declaration.
+//! Preconditions of a method: tests that are generated from its declaration.
 
 use crate::mutex::Mutex;
 use crate::runtime::Awaited;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What can be asked whether it is there: what stands in `#[method(needs(…))]`. A lock is there while
-/// nobody holds it, a condition (a `bool`) while it holds.
+/// A precondition that `#[method(needs(…))]` names. A lock is there while nobody holds it, and
+/// a condition (a `bool`) is there while it is true.
 ///
 /// ```
 /// # mod upbeat { pub use upbeat_sync as sync; }
@@ -22,20 +22,20 @@ use std::sync::Arc;
     label = "write a `Mutex`, which must be free, or a `bool`, which must hold"
 )]
 pub trait Need {
-    /// Whether it is there now.
+    /// Returns whether the precondition holds now.
     fn is_there(&self) -> bool;
 
-    /// What it is, and its name, if it has one.
+    /// Returns the kind and the name of the precondition, for the error that names it.
     #[doc(hidden)]
     fn lack(&self) -> Lack;
 }
 
-/// A need that is not there.
+/// A precondition that does not hold.
 #[doc(hidden)]
 pub struct Lack {
-    /// What it was.
+    /// The kind of the precondition.
     pub what: Awaited,
-    /// The name of it, if it has one.
+    /// The name of the lock, if it has one.
     pub name: Option<Arc<str>>,
 }
 

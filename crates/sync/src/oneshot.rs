@@ -1,6 +1,6 @@
-//! One value from one to another.
+//! A one-shot channel: one value from a sender to a receiver.
 
-use super::wait::{Aim, Name, Wait};
+use super::wait::{Name, Target, Wait};
 use crate::runtime::Awaited;
 use std::cell::Cell;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Two ends: what is sent into the one is awaited at the other.
+/// Creates a one-shot channel: the receiver awaits the value that the sender sends.
 ///
 /// ```
 /// # mod upbeat { pub use upbeat_sync as sync; }
@@ -33,10 +33,10 @@ use std::task::{Context, Poll, Waker};
 /// ```
 #[track_caller]
 pub fn oneshot<T>() -> (Sender<T>, Receiver<T>) {
-    ends(None, Location::caller())
+    channel(None, Location::caller())
 }
 
-/// Two ends, where the bill calls what is awaited by this name.
+/// Creates a one-shot channel with a name, which the bill shows for the awaited value.
 ///
 /// ```
 /// # mod upbeat { pub use upbeat_sync as sync; }
@@ -49,21 +49,21 @@ pub fn oneshot<T>() -> (Sender<T>, Receiver<T>) {
 /// ```
 #[track_caller]
 pub fn oneshot_named<T>(name: &str) -> (Sender<T>, Receiver<T>) {
-    ends(Some(name.into()), Location::caller())
+    channel(Some(name.into()), Location::caller())
 }
 
-fn ends<T>(name: Name, at: &'static Location<'static>) -> (Sender<T>, Receiver<T>) {
-    let way = Rc::new(Way {
+fn channel<T>(name: Name, at: &'static Location<'static>) -> (Sender<T>, Receiver<T>) {
+    let channel = Rc::new(Channel {
         name,
         value: Cell::new(None),
         waker: Cell::new(None),
         has_sender: Cell::new(true),
         has_receiver: Cell::new(true),
     });
-    (Sender(Rc::clone(&way)), Receiver { way, wait: Wait::at(at) })
+    (Sender(Rc::clone(&channel)), Receiver { channel, wait: Wait::at(at) })
 }
 
-struct Way<T> {
+struct Channel<T> {
     name: Name,
     value: Cell<Option<T>>,
     waker: Cell<Option<Waker>>,
@@ -71,11 +71,11 @@ struct Way<T> {
     has_receiver: Cell<bool>,
 }
 
-/// The end of a [`oneshot`] that a value is sent into.
-pub struct Sender<T>(Rc<Way<T>>);
+/// The sending half of a [`oneshot`].
+pub struct Sender<T>(Rc<Channel<T>>);
 
 impl<T> Sender<T> {
-    /// Sends the value. Gives it back if nobody can receive it any more.
+    /// Sends the value. Returns it as the error if the receiver was dropped.
     pub fn send(self, value: T) -> Result<(), T> {
         if self.is_in_vain() {
             return Err(value);
@@ -84,14 +84,14 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Whether nobody can receive a value any more.
+    /// Returns whether the receiver was dropped.
     pub fn is_in_vain(&self) -> bool {
         !self.0.has_receiver.get()
     }
 }
 
 impl<T> Drop for Sender<T> {
-    // With a value or without: whoever waits is told.
+    // The receiver is woken with a value or without.
     fn drop(&mut self) {
         self.0.has_sender.set(false);
         if let Some(waker) = self.0.waker.take() {
@@ -106,18 +106,18 @@ impl<T> fmt::Debug for Sender<T> {
     }
 }
 
-/// The end of a [`oneshot`] where its value is awaited.
-#[must_use = "nobody receives until it is awaited"]
+/// The receiving half of a [`oneshot`], which is a future.
+#[must_use = "nothing is received until it is awaited"]
 pub struct Receiver<T> {
-    way: Rc<Way<T>>,
+    channel: Rc<Channel<T>>,
     wait: Wait,
 }
 
 impl<T> Receiver<T> {
-    /// The value, if it was sent and not received. Nothing if it may still be sent.
+    /// Returns the value if it was sent and not yet received, and `None` if it may still be sent.
     pub fn try_receive(&mut self) -> Result<Option<T>, NeverSent> {
-        match self.way.value.take() {
-            None if !self.way.has_sender.get() => Err(NeverSent),
+        match self.channel.value.take() {
+            None if !self.channel.has_sender.get() => Err(NeverSent),
             value => Ok(value),
         }
     }
@@ -128,30 +128,33 @@ impl<T> Future for Receiver<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Some(received) = self.try_receive().transpose() {
-            self.wait.ends();
+            self.wait.finish();
             return Poll::Ready(received);
         }
-        let Receiver { way, wait } = &mut *self;
-        way.waker.set(Some(context.waker().clone()));
-        wait.goes_on(context, Aim { what: Awaited::Value, name: &way.name, holders: None });
+        let Receiver { channel, wait } = &mut *self;
+        channel.waker.set(Some(context.waker().clone()));
+        wait.note_pending(
+            context,
+            Target { what: Awaited::Value, name: &channel.name, holders: None },
+        );
         Poll::Pending
     }
 }
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        self.way.has_receiver.set(false);
-        drop((self.way.value.take(), self.way.waker.take()));
+        self.channel.has_receiver.set(false);
+        drop((self.channel.value.take(), self.channel.waker.take()));
     }
 }
 
 impl<T> fmt::Debug for Receiver<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver").field("name", &self.way.name).finish_non_exhaustive()
+        f.debug_struct("Receiver").field("name", &self.channel.name).finish_non_exhaustive()
     }
 }
 
-/// The sender was dropped before it sent anything, or what it sent was received before.
+/// The sender was dropped before it sent a value, or the value was received already.
 ///
 /// ```
 /// # mod upbeat { pub use upbeat_sync as sync; }

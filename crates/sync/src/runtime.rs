@@ -1,8 +1,9 @@
-//! The runtime of a thread: it is told what a future waits for, and which waits last too long.
+//! The interface to the runtime of a thread, which hears what futures wait for and which waits
+//! last too long.
 //!
-//! Each thread has at most one [`Runtime`], which [`attach`] gives it. Without one the types of this crate
-//! work as well, and nobody is told anything. A runtime says with [`watch_long_waits`] that it wants to
-//! know who waits long for whom; until then, nothing is kept of who took what.
+//! Each thread has at most one [`Runtime`], which [`attach`] sets. The types of this crate work
+//! without a runtime too. A runtime that wants reports of long waits calls [`watch_long_waits`];
+//! until then, no holders are recorded.
 //!
 //! ```
 //! use std::any::Any;
@@ -51,33 +52,36 @@ thread_local! {
     static WATCHES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What is told of the waits of a thread. It is called while nothing of this crate is borrowed.
+/// The receiver of the reports about a thread's waits. Its methods are called while nothing of this
+/// crate is borrowed.
 pub trait Runtime {
-    /// Takes note that the future that is being polled waits for this, which the application has given
-    /// this name.
+    /// Records that the future that is being polled waits for `what`, which the application has
+    /// named `name`.
     fn waits(&self, what: Awaited, name: Option<&Arc<str>>);
 
-    /// Returns who is being run, to be given back in [`LongWait::holders`]. None where nobody watches
-    /// long waits.
+    /// Returns the identity of the task that is being polled, which [`LongWait::holders`]
+    /// returns later. Returns none where long waits are not watched.
     fn who(&self) -> Option<Rc<dyn Any>>;
 
-    /// Returns the watch over a wait that begins now. None where nobody watches long waits.
+    /// Returns the watch over a wait that begins now. Returns none where long waits are not
+    /// watched.
     fn watch(&self) -> Option<Box<dyn Watch>>;
 }
 
-/// Measures one wait, and reports it when it lasts too long.
+/// A watch over one wait, which reports the wait when it lasts too long.
 pub trait Watch {
-    /// Is called each time that the future is polled and still waits. A watch that wants to be called at
-    /// a certain time has the task woken then.
+    /// Handles one poll of a future that still waits. A watch that wants to be polled again at
+    /// a certain time arranges that the task is woken then.
     fn poll(&mut self, context: &mut Context<'_>, wait: &LongWait<'_>);
 }
 
-/// Gives this thread its runtime. A runtime that the thread had before is told nothing more.
+/// Sets the runtime of this thread. A runtime that was set before gets no more reports.
 pub fn attach(runtime: &'static dyn Runtime) {
     RUNTIME.set(Some(runtime));
 }
 
-/// Has the runtime of this thread asked for [`Runtime::who`] and [`Runtime::watch`] from now on.
+/// Makes this crate call [`Runtime::who`] and [`Runtime::watch`] of this thread's runtime from now
+/// on.
 pub fn watch_long_waits() {
     WATCHES.set(true);
 }
@@ -93,11 +97,11 @@ pub(crate) fn watching() -> Option<&'static dyn Runtime> {
     if WATCHES.get() { attached() } else { None }
 }
 
-/// A wait that goes on.
+/// A wait that still goes on.
 pub struct LongWait<'a> {
-    /// What the future waits for.
+    /// The kind of thing that the future waits for.
     pub what: Awaited,
-    /// The name that the application gave it.
+    /// The name that the application gave to the thing.
     pub name: Option<&'a Arc<str>>,
     /// Where in the source the wait began.
     pub at: &'static Location<'static>,
@@ -105,22 +109,23 @@ pub struct LongWait<'a> {
 }
 
 impl LongWait<'_> {
-    /// Returns who holds what is waited for, as far as it was taken since the runtime watches.
+    /// Returns the current holders, except those that took the thing before the runtime began to
+    /// watch.
     pub fn holders(&self) -> Vec<Holding> {
         (self.holders)()
     }
 }
 
-/// One that has taken what another waits for.
+/// A holder of the thing that another future waits for.
 #[derive(Clone)]
 pub struct Holding {
-    /// What [`Runtime::who`] returned when it was taken.
+    /// The identity that [`Runtime::who`] returned when the thing was taken.
     pub who: Rc<dyn Any>,
-    /// Where in the source it was taken.
+    /// Where in the source the thing was taken.
     pub at: &'static Location<'static>,
 }
 
-/// What a future waits for.
+/// The kind of thing that a future waits for.
 ///
 /// ```
 /// use upbeat_sync::Awaited;
@@ -134,11 +139,11 @@ pub enum Awaited {
     Mutex,
     /// A [`RwLock`](crate::RwLock), to read.
     Reading,
-    /// The same, to write.
+    /// A [`RwLock`](crate::RwLock), to write.
     Writing,
     /// Permits of a [`Semaphore`](crate::Semaphore).
     Permits(u32),
-    /// To enter a [`Monitor`](crate::Monitor).
+    /// Entry into a [`Monitor`](crate::Monitor).
     Monitor,
     /// A condition of a monitor, or a [`Condvar`](crate::Condvar).
     Condition,

@@ -1,6 +1,6 @@
-//! A lock for data that many read at once, or one writes.
+//! A lock for data that many tasks read at once, or one task writes.
 
-use super::room::{Room, Taken};
+use super::batch_semaphore::{BatchSemaphore, TakenPermits};
 use super::wait::Wait;
 use crate::runtime::Awaited;
 use std::cell::{Ref, RefCell, RefMut};
@@ -11,13 +11,14 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Who writes takes all seats, who reads one.
-const SEATS: u32 = u32::MAX;
+/// The permits of a lock: a writer takes all of them, a reader takes one.
+const ALL_PERMITS: u32 = u32::MAX;
 
-/// A lock for data of one node that many may read at once, or one may write.
+/// A lock for data of one node that many tasks may read at once, or one task may write.
 ///
-/// Who waits is served in the order of arrival: a writer that waits holds back readers that come
-/// after it, so that it does not wait for ever. So who reads must not wait to read once more.
+/// Waiters are served in the order of arrival: a waiting writer holds back readers that come after
+/// it, so that it does not wait for ever. A task that holds a read guard must therefore not wait
+/// for a second one.
 ///
 /// ```
 /// # mod upbeat { pub use upbeat_sync as sync; }
@@ -36,73 +37,77 @@ const SEATS: u32 = u32::MAX;
 /// # }
 /// ```
 pub struct RwLock<T> {
-    room: Room,
+    semaphore: BatchSemaphore,
     value: RefCell<T>,
 }
 
 impl<T> RwLock<T> {
-    /// A lock without a name.
+    /// Creates a lock without a name.
     pub const fn new(value: T) -> RwLock<T> {
-        RwLock { room: Room::new(SEATS), value: RefCell::new(value) }
+        RwLock { semaphore: BatchSemaphore::new(ALL_PERMITS), value: RefCell::new(value) }
     }
 
-    /// A lock that the bill calls by this name.
+    /// Creates a lock with a name, which the bill shows.
     pub fn named(name: &str, value: T) -> RwLock<T> {
-        RwLock { room: Room::named(name, SEATS), value: RefCell::new(value) }
+        RwLock { semaphore: BatchSemaphore::named(name, ALL_PERMITS), value: RefCell::new(value) }
     }
 
-    /// Waits until nobody writes, and nobody waits to who came before.
+    /// Waits until there is no writer, neither one that holds the lock nor one that came before and
+    /// waits.
     #[track_caller]
     #[inline]
     pub fn read(&self) -> Read<'_, T> {
         Read { lock: self, wait: Wait::at(Location::caller()) }
     }
 
-    /// The lock to read, if that needs no waiting.
+    /// Takes the lock for reading if no wait is needed.
     #[track_caller]
     #[inline]
     pub fn try_read(&self) -> Option<ReadGuard<'_, T>> {
-        self.room.sit(1).then(|| self.hold_to_read(Location::caller()))
+        self.semaphore.try_take(1).then(|| self.hold_to_read(Location::caller()))
     }
 
-    /// Waits until nobody reads or writes.
+    /// Waits until there is no reader and no writer.
     #[track_caller]
     #[inline]
     pub fn write(&self) -> Write<'_, T> {
         Write { lock: self, wait: Wait::at(Location::caller()) }
     }
 
-    /// The lock to write, if nobody reads or writes.
+    /// Takes the lock for writing if there is no reader and no writer.
     #[track_caller]
     #[inline]
     pub fn try_write(&self) -> Option<WriteGuard<'_, T>> {
-        self.room.sit(SEATS).then(|| self.hold_to_write(Location::caller()))
+        self.semaphore.try_take(ALL_PERMITS).then(|| self.hold_to_write(Location::caller()))
     }
 
-    /// The value, for somebody who has the lock to himself.
+    /// Returns the value without locking, since `&mut self` excludes every other holder.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
 
-    /// The value, without the lock.
+    /// Returns the value and drops the lock.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
 
     #[inline]
     fn hold_to_read(&self, at: &'static Location<'static>) -> ReadGuard<'_, T> {
-        ReadGuard { value: self.value.borrow(), _taken: self.room.taken(1, at) }
+        ReadGuard { value: self.value.borrow(), _taken: self.semaphore.taken(1, at) }
     }
 
     #[inline]
     fn hold_to_write(&self, at: &'static Location<'static>) -> WriteGuard<'_, T> {
-        WriteGuard { value: self.value.borrow_mut(), _taken: self.room.taken(SEATS, at) }
+        WriteGuard { value: self.value.borrow_mut(), _taken: self.semaphore.taken(ALL_PERMITS, at) }
     }
 }
 
 impl<T: fmt::Debug> fmt::Debug for RwLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RwLock").field("name", &self.room.name).field("value", &self.value).finish()
+        f.debug_struct("RwLock")
+            .field("name", &self.semaphore.name)
+            .field("value", &self.value)
+            .finish()
     }
 }
 
@@ -112,7 +117,7 @@ impl<T: Default> Default for RwLock<T> {
     }
 }
 
-/// Waits to read an [`RwLock`].
+/// A future that waits to read an [`RwLock`].
 #[must_use = "nothing is locked until it is awaited"]
 pub struct Read<'l, T> {
     lock: &'l RwLock<T>,
@@ -125,7 +130,7 @@ impl<'l, T> Future for Read<'l, T> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<ReadGuard<'l, T>> {
         let Read { lock, wait } = &mut *self;
-        ready!(lock.room.poll_sit(wait, 1, Awaited::Reading, context));
+        ready!(lock.semaphore.poll_take(wait, 1, Awaited::Reading, context));
         Poll::Ready(lock.hold_to_read(wait.at))
     }
 }
@@ -133,11 +138,11 @@ impl<'l, T> Future for Read<'l, T> {
 impl<T> Drop for Read<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.lock.room.give_up(&mut self.wait);
+        self.lock.semaphore.give_up(&mut self.wait);
     }
 }
 
-/// Waits to write an [`RwLock`].
+/// A future that waits to write an [`RwLock`].
 #[must_use = "nothing is locked until it is awaited"]
 pub struct Write<'l, T> {
     lock: &'l RwLock<T>,
@@ -150,7 +155,7 @@ impl<'l, T> Future for Write<'l, T> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<WriteGuard<'l, T>> {
         let Write { lock, wait } = &mut *self;
-        ready!(lock.room.poll_sit(wait, SEATS, Awaited::Writing, context));
+        ready!(lock.semaphore.poll_take(wait, ALL_PERMITS, Awaited::Writing, context));
         Poll::Ready(lock.hold_to_write(wait.at))
     }
 }
@@ -158,15 +163,15 @@ impl<'l, T> Future for Write<'l, T> {
 impl<T> Drop for Write<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.lock.room.give_up(&mut self.wait);
+        self.lock.semaphore.give_up(&mut self.wait);
     }
 }
 
-/// Nobody writes while this lives.
+/// A guard that excludes writers until it is dropped.
 pub struct ReadGuard<'l, T> {
-    // Given back before the lock is: fields are dropped in their order.
+    // Fields are dropped in their order: the borrow ends before the lock is released.
     value: Ref<'l, T>,
-    _taken: Taken<'l>,
+    _taken: TakenPermits<'l>,
 }
 
 impl<T> Deref for ReadGuard<'_, T> {
@@ -183,11 +188,11 @@ impl<T: fmt::Debug> fmt::Debug for ReadGuard<'_, T> {
     }
 }
 
-/// Nobody else reads or writes while this lives.
+/// A guard that excludes readers and other writers until it is dropped.
 pub struct WriteGuard<'l, T> {
-    // Given back before the lock is: fields are dropped in their order.
+    // Fields are dropped in their order: the borrow ends before the lock is released.
     value: RefMut<'l, T>,
-    _taken: Taken<'l>,
+    _taken: TakenPermits<'l>,
 }
 
 impl<T> Deref for WriteGuard<'_, T> {

@@ -1,6 +1,6 @@
-//! So many at once, and no more.
+//! A semaphore: a limit on how many tasks do something at once.
 
-use super::room::{Room, Taken};
+use super::batch_semaphore::{BatchSemaphore, TakenPermits};
 use super::wait::Wait;
 use crate::runtime::Awaited;
 use std::fmt;
@@ -9,9 +9,9 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Lets so many in at once.
+/// A number of permits that tasks take and give back.
 ///
-/// Who waits is served in the order of arrival, also where one that came later wants less.
+/// Waiters are served in the order of arrival, even where a later waiter wants fewer permits.
 ///
 /// ```
 /// # mod upbeat { pub use upbeat_sync as sync; }
@@ -25,7 +25,7 @@ use std::task::{Context, Poll, ready};
 /// assert!(desks.try_acquire(2).is_none());
 /// assert_eq!(desks.free(), 1);
 /// drop(two);
-/// // One desk more, for good; and three less.
+/// // One more desk for good, and then three fewer.
 /// desks.add(1);
 /// desks.acquire(3).await.forget();
 /// assert_eq!(desks.free(), 1);
@@ -33,55 +33,55 @@ use std::task::{Context, Poll, ready};
 /// # }
 /// ```
 pub struct Semaphore {
-    room: Room,
+    semaphore: BatchSemaphore,
 }
 
 impl Semaphore {
-    /// A semaphore with so many permits and no name.
+    /// Creates a semaphore without a name.
     pub const fn new(permits: u32) -> Semaphore {
-        Semaphore { room: Room::new(permits) }
+        Semaphore { semaphore: BatchSemaphore::new(permits) }
     }
 
-    /// A semaphore that the bill calls by this name.
+    /// Creates a semaphore with a name, which the bill shows.
     pub fn named(name: &str, permits: u32) -> Semaphore {
-        Semaphore { room: Room::named(name, permits) }
+        Semaphore { semaphore: BatchSemaphore::named(name, permits) }
     }
 
-    /// Waits for so many permits, which are given together. Where there are fewer in all it waits
-    /// until some are added.
+    /// Waits for this number of permits, which are given together. If the semaphore has fewer
+    /// permits in all, the future waits until some are added.
     #[track_caller]
     #[inline]
     pub fn acquire(&self, permits: u32) -> Acquire<'_> {
         Acquire { semaphore: self, permits, wait: Wait::at(Location::caller()) }
     }
 
-    /// So many permits, if they are free and nobody waits for some.
+    /// Takes this number of permits if they are free and no waiter is queued.
     #[track_caller]
     #[inline]
     pub fn try_acquire(&self, permits: u32) -> Option<Permit<'_>> {
         let at = Location::caller();
-        self.room.sit(permits).then(|| Permit(self.room.taken(permits, at)))
+        self.semaphore.try_take(permits).then(|| Permit(self.semaphore.taken(permits, at)))
     }
 
-    /// Has more permits from now on.
+    /// Adds permits for good.
     pub fn add(&self, permits: u32) {
-        self.room.give(permits);
+        self.semaphore.give(permits);
     }
 
-    /// How many permits are free.
+    /// Returns the number of free permits.
     pub fn free(&self) -> u64 {
-        self.room.free()
+        self.semaphore.free()
     }
 }
 
 impl fmt::Debug for Semaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Room { name, .. } = &self.room;
+        let BatchSemaphore { name, .. } = &self.semaphore;
         f.debug_struct("Semaphore").field("name", name).field("free", &self.free()).finish()
     }
 }
 
-/// Waits for permits of a [`Semaphore`].
+/// A future that waits for permits of a [`Semaphore`].
 #[must_use = "nothing is acquired until it is awaited"]
 pub struct Acquire<'s> {
     semaphore: &'s Semaphore,
@@ -96,29 +96,29 @@ impl<'s> Future for Acquire<'s> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Permit<'s>> {
         let Acquire { semaphore, permits, wait } = &mut *self;
         let what = Awaited::Permits(*permits);
-        ready!(semaphore.room.poll_sit(wait, *permits, what, context));
-        Poll::Ready(Permit(semaphore.room.taken(*permits, wait.at)))
+        ready!(semaphore.semaphore.poll_take(wait, *permits, what, context));
+        Poll::Ready(Permit(semaphore.semaphore.taken(*permits, wait.at)))
     }
 }
 
 impl Drop for Acquire<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.semaphore.room.give_up(&mut self.wait);
+        self.semaphore.semaphore.give_up(&mut self.wait);
     }
 }
 
-/// Permits that are given back when this is dropped.
-#[must_use = "dropped, the permits are given back"]
-pub struct Permit<'s>(Taken<'s>);
+/// A guard that gives its permits back when it is dropped.
+#[must_use = "dropping the guard gives the permits back"]
+pub struct Permit<'s>(TakenPermits<'s>);
 
 impl Permit<'_> {
-    /// How many they are.
+    /// Returns the number of permits.
     pub fn count(&self) -> u32 {
-        self.0.seats()
+        self.0.permits()
     }
 
-    /// Does not give them back.
+    /// Drops the guard without giving the permits back.
     pub fn forget(self) {
         self.0.forget();
     }

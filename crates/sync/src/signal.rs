@@ -1,7 +1,7 @@
-//! Signals: who waits is told, and nobody else is.
+//! Signals: events without a value, each of which wakes one waiter.
 
-use super::line::{Places, Ranks};
-use super::wait::{Aim, Name, Wait};
+use super::wait::{Name, Target, Wait};
+use super::waiters::{PriorityQueue, Waiters};
 use crate::runtime::Awaited;
 use std::cell::RefCell;
 use std::fmt;
@@ -10,12 +10,12 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A signal without a value. Sent while nobody waits, it is gone.
+/// An event without a value. A signal that is sent while no task waits is lost.
 ///
-/// It goes to the one that waits with the highest priority; among those of one priority, to the one
-/// that came first. If that is dropped before it goes on, the signal goes to the next, if there is
-/// one. Between two awaits nothing else of the node runs, so what was found before
-/// [`Signal::wait`] is still so when it stands in the line.
+/// A signal goes to the waiter with the highest priority, and among waiters of the same priority to
+/// the one that came first. If that waiter is dropped before it runs, the signal goes to the next
+/// waiter, if there is one. Nothing else of the node runs between two awaits: a condition that a
+/// task checks directly before [`Signal::wait`] still holds when the task is queued.
 ///
 /// ```
 /// # mod upbeat { pub use upbeat_sync as sync; }
@@ -28,7 +28,7 @@ use std::task::{Context, Poll};
 /// # tokio::task::LocalSet::new().block_on(&runtime, async {
 /// # use tokio::task::spawn_local as spawn;
 /// let (tick, order) = (Rc::new(Signal::named("tick")), Rc::new(RefCell::new(vec![])));
-/// assert!(!tick.signal(), "nobody waits: it is gone");
+/// assert!(!tick.signal(), "a signal without a waiter is lost");
 /// let waits = |who, priority| {
 ///     let (tick, order) = (Rc::clone(&tick), Rc::clone(&order));
 ///     async move {
@@ -51,36 +51,37 @@ use std::task::{Context, Poll};
 /// ```
 pub struct Signal {
     name: Name,
-    waiting: RefCell<(Places, Ranks)>,
+    waiting: RefCell<(Waiters, PriorityQueue)>,
 }
 
 impl Signal {
-    /// A signal without a name.
+    /// Creates a signal without a name.
     pub fn new() -> Signal {
-        Signal { name: None, waiting: RefCell::new((Places::new(), Ranks::default())) }
+        Signal { name: None, waiting: RefCell::new((Waiters::new(), PriorityQueue::default())) }
     }
 
-    /// A signal that the bill calls by this name.
+    /// Creates a signal with a name, which the bill shows.
     pub fn named(name: &str) -> Signal {
         Signal { name: Some(name.into()), ..Signal::new() }
     }
 
-    /// Waits for the signal from when it is first polled on. The higher the priority, the sooner.
+    /// Waits for the signal, from the future's first poll on. Waiters of a higher priority are
+    /// served first.
     #[track_caller]
     pub fn wait(&self, priority: u32) -> WaitSignal<'_> {
         WaitSignal { signal: self, priority, wait: Wait::at(Location::caller()) }
     }
 
-    /// Sends the signal. Gives whether somebody has it.
+    /// Sends the signal. Returns whether a waiter got it.
     pub fn signal(&self) -> bool {
         let mut waiting = self.waiting.borrow_mut();
-        let (places, ranks) = &mut *waiting;
-        let waker = ranks.pop(places).and_then(|first| places.call(first));
+        let (waiters, queues) = &mut *waiting;
+        let waker = queues.pop(waiters).and_then(|first| waiters.notify(first));
         drop(waiting);
         waker.map(std::task::Waker::wake).is_some()
     }
 
-    /// Whether somebody waits who has no signal yet.
+    /// Returns whether a task waits that has not got a signal yet.
     pub fn awaited(&self) -> bool {
         !self.waiting.borrow().1.is_empty()
     }
@@ -99,7 +100,7 @@ impl fmt::Debug for Signal {
     }
 }
 
-/// Waits for a [`Signal`].
+/// A future that waits for a [`Signal`].
 #[must_use = "nothing waits until it is awaited"]
 pub struct WaitSignal<'s> {
     signal: &'s Signal,
@@ -116,16 +117,16 @@ impl Future for WaitSignal<'_> {
         let old = match wait.key {
             None => {
                 let waker = context.waker().clone();
-                let (places, ranks) = &mut *waiting.borrow_mut();
-                let key = places.insert(waker, 0);
-                ranks.push(places, key, *priority);
+                let (waiters, queues) = &mut *waiting.borrow_mut();
+                let key = waiters.insert(waker, 0);
+                queues.push(waiters, key, *priority);
                 wait.key = Some(key);
                 None
             }
-            Some(key) if waiting.borrow_mut().0.is_called(key) => {
+            Some(key) if waiting.borrow_mut().0.is_notified(key) => {
                 waiting.borrow_mut().0.remove(key);
                 wait.key = None;
-                wait.ends();
+                wait.finish();
                 return Poll::Ready(());
             }
             Some(key) => {
@@ -134,7 +135,7 @@ impl Future for WaitSignal<'_> {
             }
         };
         drop(old);
-        wait.goes_on(context, Aim { what: Awaited::Signal, name, holders: None });
+        wait.note_pending(context, Target { what: Awaited::Signal, name, holders: None });
         Poll::Pending
     }
 }
@@ -143,15 +144,15 @@ impl Drop for WaitSignal<'_> {
     fn drop(&mut self) {
         let Some(key) = self.wait.key.take() else { return };
         let mut waiting = self.signal.waiting.borrow_mut();
-        let (places, ranks) = &mut *waiting;
-        let was_called = places.is_called(key);
-        if !was_called {
-            ranks.cut(places, key, self.priority);
+        let (waiters, queues) = &mut *waiting;
+        let was_notified = waiters.is_notified(key);
+        if !was_notified {
+            queues.remove(waiters, key, self.priority);
         }
-        let waker = places.remove(key);
+        let waker = waiters.remove(key);
         drop(waiting);
         drop(waker);
-        if was_called {
+        if was_notified {
             self.signal.signal();
         }
     }

@@ -1,9 +1,10 @@
-//! Each type against a plain model, over operations in any order: futures are begun, polled and
-//! dropped, guards are dropped, and the model says who has what, and who was woken.
+//! Each type is compared with a plain model over generated operations: futures are created,
+//! polled and dropped, guards are dropped, and the model predicts which waiter holds what and which
+//! was woken.
 
 mod monitor;
 
-mod room;
+mod semaphore;
 
 mod signal;
 
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// How often a future was woken.
+/// The number of times that a future was woken.
 #[derive(Default)]
 struct Woken(AtomicU32);
 
@@ -23,18 +24,18 @@ impl Wake for Woken {
     }
 }
 
-/// A future, polled by hand.
-struct Hand<'a, T> {
+/// A future that the test polls by itself.
+struct PolledFuture<'a, T> {
     future: Pin<Box<dyn Future<Output = T> + 'a>>,
     woken: Arc<Woken>,
 }
 
-impl<'a, T> Hand<'a, T> {
-    fn new(future: impl Future<Output = T> + 'a) -> Hand<'a, T> {
-        Hand { future: Box::pin(future), woken: Arc::default() }
+impl<'a, T> PolledFuture<'a, T> {
+    fn new(future: impl Future<Output = T> + 'a) -> PolledFuture<'a, T> {
+        PolledFuture { future: Box::pin(future), woken: Arc::default() }
     }
 
-    /// Polls it with a waker that is new each time: the last one counts.
+    /// Polls the future with a new waker each time, since only the last waker counts.
     fn poll(&mut self) -> Option<T> {
         self.woken = Arc::default();
         let waker = Waker::from(Arc::clone(&self.woken));
@@ -44,18 +45,18 @@ impl<'a, T> Hand<'a, T> {
         }
     }
 
-    /// How often it was woken since it was polled.
+    /// Returns how often the future was woken since its last poll.
     fn woken(&self) -> u32 {
         self.woken.0.load(Ordering::Relaxed)
     }
 }
 
-/// What a generated operation does; `at` chooses among those that there are.
+/// A generated operation: `act` is its kind, `at` chooses one of the existing futures or guards.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     act: u8,
     at: usize,
-    /// How many, or how urgent.
+    /// The number of permits, or the priority.
     size: u32,
 }
 
@@ -66,7 +67,7 @@ fn steps(acts: u8) -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-/// One of so many, if there is one.
+/// Returns an index below `len`, if there is one.
 fn choose(at: usize, len: usize) -> Option<usize> {
     at.checked_rem(len)
 }

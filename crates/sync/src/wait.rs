@@ -1,34 +1,35 @@
-//! What every wait has in common: its place in the line, and what the thread's runtime is told of it.
+//! A wait: the part that the waits of all types share, which is its place in the queue and the
+//! reports to the thread's runtime.
 //!
-//! Left to the types beside this one: when the wait is over. Invariant: where the runtime does not
-//! watch long waits, nothing is kept of who took what.
+//! The types in the other modules decide when a wait is over. Invariant: while the runtime does not
+//! watch long waits, this module records no holders.
 
-use crate::line::Key;
 use crate::runtime::{self, Awaited, Holding, LongWait, Runtime, Watch};
+use crate::waiters::WaiterKey;
 use slab::Slab;
 use std::cell::RefCell;
 use std::panic::Location;
 use std::sync::Arc;
 use std::task::Context;
 
-/// The name that the application gives what is waited for, if it gives one.
+/// The optional name that the application gives to the thing that is waited for.
 pub(super) type Name = Option<Arc<str>>;
 
-/// A future's wait.
+/// The wait of one future.
 pub(super) struct Wait {
-    /// The place among those who wait, once it has one.
-    pub(super) key: Option<Key>,
-    /// Where in the source it begins.
+    /// The waiter's key in the queue, while it is queued or notified.
+    pub(super) key: Option<WaiterKey>,
+    /// Where in the source the wait begins.
     pub(super) at: &'static Location<'static>,
     watch: Option<Box<dyn Watch>>,
 }
 
-/// What is waited for.
+/// The thing that a future waits for.
 #[derive(Clone, Copy)]
-pub(super) struct Aim<'a> {
+pub(super) struct Target<'a> {
     pub(super) what: Awaited,
     pub(super) name: &'a Name,
-    /// Where it can be held.
+    /// The holders of the thing, if it can be held.
     pub(super) holders: Option<&'a Holders>,
 }
 
@@ -38,36 +39,40 @@ impl Wait {
         Wait { key: None, at, watch: None }
     }
 
-    /// The wait goes on. To be called with nothing borrowed: a report goes to the application.
-    pub(super) fn goes_on(&mut self, context: &mut Context<'_>, aim: Aim<'_>) {
+    /// Reports that the wait goes on. The caller must have nothing borrowed, since the report runs
+    /// code of the application.
+    pub(super) fn note_pending(&mut self, context: &mut Context<'_>, target: Target<'_>) {
         if let Some(runtime) = runtime::watching() {
-            self.watch(runtime, context, aim);
+            self.watch(runtime, context, target);
         }
         if let Some(runtime) = runtime::attached() {
-            runtime.waits(aim.what, aim.name.as_ref());
+            runtime.waits(target.what, target.name.as_ref());
         }
     }
 
-    /// The wait is over.
+    /// Ends the wait and drops its watch.
     #[inline]
-    pub(super) fn ends(&mut self) {
+    pub(super) fn finish(&mut self) {
         self.watch = None;
     }
 
     #[cold]
-    fn watch(&mut self, runtime: &dyn Runtime, context: &mut Context<'_>, aim: Aim<'_>) {
+    fn watch(&mut self, runtime: &dyn Runtime, context: &mut Context<'_>, target: Target<'_>) {
         if self.watch.is_none() {
             self.watch = runtime.watch();
         }
         if let Some(watch) = &mut self.watch {
-            let name = aim.name.as_ref();
-            let holders = || aim.holders.map(Holders::list).unwrap_or_default();
-            watch.poll(context, &LongWait { what: aim.what, name, at: self.at, holders: &holders });
+            let name = target.name.as_ref();
+            let holders = || target.holders.map(Holders::list).unwrap_or_default();
+            watch.poll(
+                context,
+                &LongWait { what: target.what, name, at: self.at, holders: &holders },
+            );
         }
     }
 }
 
-/// Who holds something, as far as the runtime watches.
+/// The holders of one thing, recorded while the runtime watches long waits.
 pub(super) struct Holders(RefCell<Option<Box<Slab<Holding>>>>);
 
 impl Holders {
@@ -75,23 +80,23 @@ impl Holders {
         Holders(RefCell::new(None))
     }
 
-    /// Whoever is being run has taken it here.
+    /// Records that the task that is being polled took the thing at this place in the source.
     #[inline]
-    pub(super) fn add(&self, at: &'static Location<'static>) -> Option<Key> {
-        self.note(runtime::watching()?, at)
+    pub(super) fn add(&self, at: &'static Location<'static>) -> Option<WaiterKey> {
+        self.record(runtime::watching()?, at)
     }
 
     #[cold]
-    fn note(&self, runtime: &dyn Runtime, at: &'static Location<'static>) -> Option<Key> {
+    fn record(&self, runtime: &dyn Runtime, at: &'static Location<'static>) -> Option<WaiterKey> {
         let who = runtime.who()?;
         let mut holders = self.0.borrow_mut();
         let holders = holders.get_or_insert_default();
         Some(holders.insert(Holding { who, at }))
     }
 
-    /// It was given back.
+    /// Removes a holder.
     #[inline]
-    pub(super) fn remove(&self, key: Option<Key>) {
+    pub(super) fn remove(&self, key: Option<WaiterKey>) {
         if let Some(key) = key
             && let Some(holders) = &mut *self.0.borrow_mut()
         {

@@ -1,23 +1,23 @@
-//! Monitors, and conditions of a mutex.
+//! Tests of monitors and condition variables.
 
-use super::{Hand, Step, choose, steps};
+use super::{PolledFuture, Step, choose, steps};
 use crate::{Condvar, Monitor, MonitorGuard, Mutex, MutexGuard};
 use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-/// Who is inside, and who waits for what.
+/// The model of a monitor: the task inside, and the waiters.
 #[derive(Default)]
 struct Model {
     taken: bool,
     door: VecDeque<usize>,
-    /// Who was signalled, and whether alone.
+    /// The signalled tasks, and whether each was signalled alone.
     again: VecDeque<(usize, bool)>,
-    /// Who waits for which condition: priority, arrival, number.
+    /// The waiters of each condition: priority, arrival, number.
     waiting: [Vec<(u32, usize, usize)>; 2],
-    /// Who is on its way in; for whom a signal of its own, and of which condition.
-    called: Option<(usize, Option<usize>)>,
-    /// For which condition each waits or waited.
+    /// The task that was notified, and the condition if it was signalled alone.
+    notified: Option<(usize, Option<usize>)>,
+    /// The condition for which each task waits or waited.
     conditions: Vec<(usize, usize)>,
 }
 
@@ -27,8 +27,8 @@ impl Model {
             let of = self.conditions.iter().find(|one| one.0 == who);
             (who, of.map(|one| one.1).filter(|_| alone))
         });
-        self.called = again.or_else(|| self.door.pop_front().map(|who| (who, None)));
-        self.taken = self.called.is_some();
+        self.notified = again.or_else(|| self.door.pop_front().map(|who| (who, None)));
+        self.taken = self.notified.is_some();
     }
 
     fn signal(&mut self, condition: usize, alone: bool) -> bool {
@@ -39,11 +39,11 @@ impl Model {
         true
     }
 
-    /// Whether it is inside now.
+    /// Returns whether the task is inside now.
     fn is_in(&mut self, who: usize) -> bool {
-        let is_in = self.called.is_some_and(|one| one.0 == who);
+        let is_in = self.notified.is_some_and(|one| one.0 == who);
         if is_in {
-            self.called = None;
+            self.notified = None;
         }
         is_in
     }
@@ -57,11 +57,11 @@ impl Model {
             let of = self.conditions.iter().find(|one| one.0 == who).map(|one| one.1);
             signalled = of.filter(|_| alone);
         }
-        let was_called = self.called.filter(|one| one.0 == who);
-        if let Some(condition) = was_called.and_then(|one| one.1).or(signalled) {
+        let was_notified = self.notified.filter(|one| one.0 == who);
+        if let Some(condition) = was_notified.and_then(|one| one.1).or(signalled) {
             self.signal(condition, true);
         }
-        if was_called.is_some() {
+        if was_notified.is_some() {
             self.leave();
         }
     }
@@ -71,16 +71,16 @@ type Inside<'a> = MonitorGuard<'a, (), 2>;
 
 fn check(steps: &[Step]) {
     let (monitor, mut model) = (Monitor::new((), ["even", "odd"]), Model::default());
-    let mut waiting: Vec<(usize, Hand<'_, Inside<'_>>)> = Vec::new();
+    let mut waiting: Vec<(usize, PolledFuture<'_, Inside<'_>>)> = Vec::new();
     let mut begun = Vec::new();
     let mut inside: Option<Inside<'_>> = None;
     for (turn, Step { act, at, size }) in steps.iter().copied().enumerate() {
         let condition = at % 2;
         match act {
-            0 => waiting.push((turn, Hand::new(monitor.enter()))),
+            0 => waiting.push((turn, PolledFuture::new(monitor.enter()))),
             1..=3 => {
                 let Some(at) = choose(at, waiting.len()) else { continue };
-                let (who, hand) = &mut waiting[at];
+                let (who, future) = &mut waiting[at];
                 let expected = if begun.contains(who) {
                     model.is_in(*who)
                 } else {
@@ -90,7 +90,7 @@ fn check(steps: &[Step]) {
                     }
                     !std::mem::replace(&mut model.taken, true)
                 };
-                let entered = hand.poll();
+                let entered = future.poll();
                 assert_eq!(entered.is_some(), expected);
                 if entered.is_some() {
                     assert!(inside.is_none());
@@ -107,11 +107,11 @@ fn check(steps: &[Step]) {
                 }
             }
             6 | 7 => {
-                // Waits, and is polled once, so that it is outside.
+                // The future is polled once, so that its task is outside.
                 let Some(guard) = inside.take() else { continue };
-                let mut hand = Hand::new(guard.wait_with(condition, size));
-                assert!(hand.poll().is_none());
-                waiting.push((turn, hand));
+                let mut future = PolledFuture::new(guard.wait_with(condition, size));
+                assert!(future.poll().is_none());
+                waiting.push((turn, future));
                 begun.push(turn);
                 model.waiting[condition].push((size, turn, turn));
                 model.conditions.push((turn, condition));
@@ -136,33 +136,37 @@ fn check(steps: &[Step]) {
             let awaited = [0, 1].map(|condition| guard.awaited(condition));
             assert_eq!(awaited, [0, 1].map(|condition| !model.waiting[condition].is_empty()));
         }
-        for (who, hand) in &waiting {
-            let called = model.called.is_some_and(|one| one.0 == *who);
-            assert_eq!(hand.woken(), u32::from(called), "who has its turn is woken once");
+        for (who, future) in &waiting {
+            let notified = model.notified.is_some_and(|one| one.0 == *who);
+            assert_eq!(
+                future.woken(),
+                u32::from(notified),
+                "a waiter whose turn has come is woken once"
+            );
         }
     }
     drop((inside, waiting));
-    assert!(monitor.try_enter().is_some(), "nobody is inside");
+    assert!(monitor.try_enter().is_some(), "no task is inside");
 }
 
 proptest! {
     #[test]
-    fn a_monitor_is_entered_by_whom_the_model_says(steps in steps(11)) {
+    fn a_monitor_admits_tasks_as_its_model_does(steps in steps(11)) {
         check(&steps);
     }
 }
 
-/// A mutex whose waiters are those that were notified.
+/// The model of a mutex with a condition variable.
 #[derive(Default)]
 struct Notifying {
     held: bool,
-    /// Who waits to be notified.
+    /// The tasks that wait to be notified.
     waiting: VecDeque<usize>,
-    /// Who was notified and not polled since, and whether alone.
-    called: Vec<(usize, bool)>,
-    /// Who stands at the mutex, and whether it was notified alone.
+    /// The tasks that were notified and not polled since, and whether each was notified alone.
+    notified: Vec<(usize, bool)>,
+    /// The tasks that wait for the mutex, and whether each was notified alone.
     line: VecDeque<(usize, bool)>,
-    /// To whom the mutex is on its way.
+    /// The task that was given the mutex and has not run yet.
     turn: Option<(usize, bool)>,
 }
 
@@ -174,13 +178,13 @@ impl Notifying {
 
     fn notify(&mut self, alone: bool) -> bool {
         let first = self.waiting.pop_front();
-        self.called.extend(first.map(|who| (who, alone)));
+        self.notified.extend(first.map(|who| (who, alone)));
         first.is_some()
     }
 
     fn poll(&mut self, who: usize) -> bool {
-        if let Some(at) = self.called.iter().position(|one| one.0 == who) {
-            let (_, alone) = self.called.remove(at);
+        if let Some(at) = self.notified.iter().position(|one| one.0 == who) {
+            let (_, alone) = self.notified.remove(at);
             if std::mem::replace(&mut self.held, true) {
                 self.line.push_back((who, alone));
                 return false;
@@ -195,10 +199,10 @@ impl Notifying {
         let take = |all: &mut VecDeque<(usize, bool)>| {
             all.iter().position(|one| one.0 == who).and_then(|at| all.remove(at))
         };
-        let called = self.called.iter().position(|one| one.0 == who);
-        let called = called.map(|at| self.called.remove(at));
+        let notified = self.notified.iter().position(|one| one.0 == who);
+        let notified = notified.map(|at| self.notified.remove(at));
         let turn = self.turn.take_if(|one| one.0 == who);
-        let one = called.or_else(|| take(&mut self.line)).or(turn);
+        let one = notified.or_else(|| take(&mut self.line)).or(turn);
         if one.is_some_and(|(_, alone)| alone) {
             self.notify(true);
         }
@@ -208,9 +212,9 @@ impl Notifying {
     }
 }
 
-fn check_condvar(steps: &[Step]) {
+fn check_condvar_against_model(steps: &[Step]) {
     let (mutex, condvar, mut model) = (Mutex::new(()), Condvar::new(), Notifying::default());
-    let mut waiting: Vec<(usize, Hand<'_, MutexGuard<'_, ()>>)> = Vec::new();
+    let mut waiting: Vec<(usize, PolledFuture<'_, MutexGuard<'_, ()>>)> = Vec::new();
     let mut held: Option<MutexGuard<'_, ()>> = None;
     for (turn, Step { act, at, .. }) in steps.iter().copied().enumerate() {
         match act {
@@ -221,16 +225,16 @@ fn check_condvar(steps: &[Step]) {
             }
             2 | 3 => {
                 let Some(guard) = held.take() else { continue };
-                let mut hand = Hand::new(condvar.wait(guard));
-                assert!(hand.poll().is_none());
-                waiting.push((turn, hand));
+                let mut future = PolledFuture::new(condvar.wait(guard));
+                assert!(future.poll().is_none());
+                waiting.push((turn, future));
                 model.waiting.push_back(turn);
                 model.release();
             }
             4 | 5 => {
                 let Some(at) = choose(at, waiting.len()) else { continue };
-                let (who, hand) = &mut waiting[at];
-                let locked = hand.poll();
+                let (who, future) = &mut waiting[at];
+                let locked = future.poll();
                 assert_eq!(locked.is_some(), model.poll(*who));
                 if locked.is_some() {
                     (held, _) = (locked, waiting.remove(at));
@@ -252,9 +256,9 @@ fn check_condvar(steps: &[Step]) {
             }
         }
         assert_eq!(condvar.awaited(), !model.waiting.is_empty());
-        for (who, hand) in &waiting {
-            let called = model.called.iter().chain(&model.turn).any(|one| one.0 == *who);
-            assert_eq!(hand.woken(), u32::from(called));
+        for (who, future) in &waiting {
+            let notified = model.notified.iter().chain(&model.turn).any(|one| one.0 == *who);
+            assert_eq!(future.woken(), u32::from(notified));
         }
     }
     drop((held, waiting));
@@ -263,22 +267,22 @@ fn check_condvar(steps: &[Step]) {
 
 proptest! {
     #[test]
-    fn a_condition_notifies_whom_the_model_says(steps in steps(10)) {
-        check_condvar(&steps);
+    fn a_condvar_notifies_waiters_as_its_model_does(steps in steps(10)) {
+        check_condvar_against_model(&steps);
     }
 }
 
 #[test]
-fn who_was_signalled_finds_what_was_left_and_goes_before_those_at_the_door() {
+fn a_signalled_task_enters_before_new_ones_and_finds_the_data_unchanged() {
     let monitor = Monitor::new(0, ["is one"]);
-    let mut waits = Hand::new(monitor.try_enter().unwrap().wait(0));
+    let mut waits = PolledFuture::new(monitor.try_enter().unwrap().wait(0));
     assert!(waits.poll().is_none());
     let mut guard = monitor.try_enter().unwrap();
-    let mut outside = Hand::new(monitor.enter());
+    let mut outside = PolledFuture::new(monitor.enter());
     assert!(outside.poll().is_none());
     *guard = 1;
     assert!(guard.awaited(0) && guard.signal(0) && !guard.awaited(0) && !guard.signal(0));
-    assert!(waits.poll().is_none(), "the other is still inside");
+    assert!(waits.poll().is_none(), "the signalling task is still inside");
     drop(guard);
     assert!(outside.poll().is_none());
     let guard = waits.poll().unwrap();
@@ -289,7 +293,7 @@ fn who_was_signalled_finds_what_was_left_and_goes_before_those_at_the_door() {
 
 #[test]
 #[should_panic(expected = "the monitor has 1 conditions, and none of number 1")]
-fn a_condition_that_there_is_not_is_refused() {
+fn waiting_for_a_condition_out_of_range_panics() {
     let monitor = Monitor::new((), ["only"]);
     drop(monitor.try_enter().unwrap().wait(1));
 }

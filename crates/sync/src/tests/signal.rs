@@ -1,40 +1,40 @@
-//! Signals, and one-shots.
+//! Tests of signals and one-shot channels.
 
-use super::{Hand, Step, choose, steps};
+use super::{PolledFuture, Step, choose, steps};
 use crate::{NeverSent, Signal, oneshot};
 use proptest::prelude::*;
 
-/// Who waits (priority, arrival, number), and who has a signal.
+/// The waiters (priority, arrival, number), and those that were notified.
 #[derive(Default)]
 struct Model {
     waiting: Vec<(u32, usize, usize)>,
-    called: Vec<usize>,
+    notified: Vec<usize>,
 }
 
 impl Model {
-    /// The highest priority, and of those the first to arrive.
+    /// Notifies the waiter of the highest priority, and among these the first to arrive.
     fn signal(&mut self) -> bool {
         let first = self.waiting.iter().enumerate();
         let first = first.max_by_key(|(_, one)| (one.0, std::cmp::Reverse(one.1)));
         let Some((at, _)) = first else { return false };
-        self.called.push(self.waiting.remove(at).2);
+        self.notified.push(self.waiting.remove(at).2);
         true
     }
 }
 
 fn check(steps: &[Step]) {
     let (signal, mut model) = (Signal::new(), Model::default());
-    let mut waiting: Vec<(usize, u32, Hand<'_, ()>)> = Vec::new();
+    let mut waiting: Vec<(usize, u32, PolledFuture<'_, ()>)> = Vec::new();
     for (turn, Step { act, at, size }) in steps.iter().copied().enumerate() {
         let chosen = choose(at, waiting.len());
         match (act, chosen) {
-            (0, _) => waiting.push((turn, size, Hand::new(signal.wait(size)))),
+            (0, _) => waiting.push((turn, size, PolledFuture::new(signal.wait(size)))),
             (1 | 2, Some(at)) => {
-                let (who, priority, hand) = &mut waiting[at];
-                let called = model.called.iter().position(|one| one == who);
-                assert_eq!(hand.poll().is_some(), called.is_some());
-                if let Some(called) = called {
-                    model.called.remove(called);
+                let (who, priority, future) = &mut waiting[at];
+                let notified = model.notified.iter().position(|one| one == who);
+                assert_eq!(future.poll().is_some(), notified.is_some());
+                if let Some(notified) = notified {
+                    model.notified.remove(notified);
                     waiting.remove(at);
                 } else if !model.waiting.iter().any(|one| one.2 == *who) {
                     model.waiting.push((*priority, turn, *who));
@@ -43,16 +43,16 @@ fn check(steps: &[Step]) {
             (3, Some(at)) => {
                 let (who, ..) = waiting.remove(at);
                 model.waiting.retain(|one| one.2 != who);
-                if let Some(called) = model.called.iter().position(|one| *one == who) {
-                    model.called.remove(called);
+                if let Some(notified) = model.notified.iter().position(|one| *one == who) {
+                    model.notified.remove(notified);
                     model.signal();
                 }
             }
-            _ => assert_eq!(signal.signal(), model.signal(), "sent to nobody it is gone"),
+            _ => assert_eq!(signal.signal(), model.signal(), "a signal without a waiter is lost"),
         }
         assert_eq!(signal.awaited(), !model.waiting.is_empty());
-        for (who, _, hand) in &waiting {
-            assert_eq!(hand.woken(), u32::from(model.called.contains(who)));
+        for (who, _, future) in &waiting {
+            assert_eq!(future.woken(), u32::from(model.notified.contains(who)));
         }
     }
     drop(waiting);
@@ -61,21 +61,21 @@ fn check(steps: &[Step]) {
 
 proptest! {
     #[test]
-    fn a_signal_goes_to_whom_the_model_says(steps in steps(5)) {
+    fn a_signal_reaches_the_waiter_that_the_model_names(steps in steps(5)) {
         check(&steps);
     }
 }
 
 #[test]
-fn a_value_is_received_once_or_it_is_said_that_none_comes() {
+fn a_value_is_received_once_or_the_receiver_gets_an_error() {
     let (sender, receiver) = oneshot();
-    let mut receiver = Hand::new(receiver);
+    let mut receiver = PolledFuture::new(receiver);
     assert!(receiver.poll().is_none() && !sender.is_in_vain());
     assert_eq!(sender.send(7), Ok(()));
     assert_eq!((receiver.woken(), receiver.poll()), (1, Some(Ok(7))));
 
     let (sender, receiver) = oneshot::<u32>();
-    let mut receiver = Hand::new(receiver);
+    let mut receiver = PolledFuture::new(receiver);
     assert!(receiver.poll().is_none());
     drop(sender);
     assert_eq!((receiver.woken(), receiver.poll()), (1, Some(Err(NeverSent))));
@@ -87,7 +87,7 @@ fn a_value_is_received_once_or_it_is_said_that_none_comes() {
 }
 
 #[test]
-fn a_value_that_nobody_receives_is_given_back_or_dropped() {
+fn an_unreceived_value_is_returned_or_dropped() {
     let value = std::rc::Rc::new(());
     let (sender, receiver) = oneshot();
     drop(receiver);
