@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The system's allocator, counting. Made to be a `#[global_allocator]`.
+/// A counting wrapper around the system's allocator, for use as a `#[global_allocator]`.
 #[derive(Default)]
 pub struct CountingAllocator {
     allocations: AtomicU64,
@@ -11,17 +11,17 @@ pub struct CountingAllocator {
 }
 
 impl CountingAllocator {
-    /// One that has counted nothing.
+    /// Creates an allocator with all counts 0.
     pub const fn new() -> CountingAllocator {
         CountingAllocator { allocations: AtomicU64::new(0), bytes: AtomicU64::new(0) }
     }
 
-    /// How often memory was asked for, by every thread, growth included.
+    /// Returns the number of allocations of all threads, including reallocations.
     pub fn allocations(&self) -> u64 {
         self.allocations.load(Ordering::Relaxed)
     }
 
-    /// The bytes that were asked for and not given back.
+    /// Returns the number of bytes that are allocated now.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -36,31 +36,33 @@ impl CountingAllocator {
     }
 }
 
-// SAFETY: every method hands its arguments to the system's allocator and its result back, unchanged;
-// counting allocates nothing and does not unwind.
+// SAFETY: every method passes its arguments to the system's allocator and returns its result
+// unchanged. Counting allocates nothing and does not unwind.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         self.count(layout.size());
-        // SAFETY: the caller's promise is the same as the one asked for here.
+        // SAFETY: the caller guarantees the same conditions that the system's allocator requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         self.count(layout.size());
-        // SAFETY: the caller's promise is the same as the one asked for here.
+        // SAFETY: the caller guarantees the same conditions that the system's allocator requires.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         self.count(bytes);
         self.gone(layout.size());
-        // SAFETY: the caller's promise is the same, and the memory came from the same allocator.
+        // SAFETY: the caller guarantees the same conditions, and the memory came from the same
+        // allocator.
         unsafe { System.realloc(memory, layout, bytes) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         self.gone(layout.size());
-        // SAFETY: the caller's promise is the same, and the memory came from the same allocator.
+        // SAFETY: the caller guarantees the same conditions, and the memory came from the same
+        // allocator.
         unsafe { System.dealloc(memory, layout) }
     }
 }

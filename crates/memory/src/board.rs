@@ -1,47 +1,47 @@
-//! The board: a byte per session in which peers note that a lane wants a look.
+//! The board: one byte per session, in which peers note that the node must poll a lane.
 //!
-//! It belongs to the node that reads it and is the one segment that everybody writes, so it holds
-//! hints and nothing else (LYNX's notices): a wrong one costs a look, a lost one is found by the
-//! slow sweep. A peer notes only when the reader has said that it does not look at the lane each
-//! turn.
+//! The board belongs to the node that reads it, and is the only segment that every peer writes. It
+//! therefore holds only hints: a wrong hint costs one poll, and the slow sweep finds a message
+//! whose hint was lost. A peer writes a note only if the reader has published that it does not poll
+//! the lane each turn.
 
 use crate::region::{Region, WORD, Word};
 use crate::sync::{Ordering, fence, fence_full};
 
-/// Where the sessions' bytes begin; the line before them says that something was noted.
+/// The offset of the sessions' bytes. The line before them has a flag that something was noted.
 const FIRST: usize = 64;
 const SUMMARY: usize = 0;
 
-/// Sessions that a board of `bytes` bytes has room for.
+/// Returns the number of sessions for which a board of `bytes` bytes has room.
 #[must_use]
 pub const fn sessions_in(bytes: usize) -> usize {
     bytes.saturating_sub(FIRST)
 }
 
-/// The side that looks.
+/// The reading side of a board.
 pub struct Board {
     region: Region,
     summary: Word,
 }
 
 impl Board {
-    /// A board over a zeroed region.
+    /// Creates a board over a zeroed region.
     #[must_use]
     pub fn new(region: Region) -> Board {
         let summary = region.word_at(SUMMARY);
         Board { region, summary }
     }
 
-    /// Whether something may have been noted since the last sweep.
+    /// Returns whether something may have been noted since the last sweep.
     #[inline]
     pub fn is_marked(&self) -> bool {
         self.summary.load() != 0
     }
 
-    /// Takes every note down and calls `noted` for each, among the first `sessions` sessions.
+    /// Clears every note of the first `sessions` sessions and calls `noted` for each.
     pub fn sweep(&self, sessions: usize, mut noted: impl FnMut(usize)) {
-        // Taken, not overwritten: with a plain store this could pass a note that comes meanwhile,
-        // see neither its byte nor leave its mark.
+        // The flag is taken by an exchange. A plain store could overtake a note that a peer makes
+        // meanwhile: the sweep would not see the peer's byte, and would erase its flag.
         self.region.take(SUMMARY);
         let first = FIRST / WORD;
         let sessions = sessions.min(sessions_in(self.region.words() * WORD));
@@ -51,7 +51,8 @@ impl Board {
                 continue;
             }
             for session in word * WORD..sessions.min((word + 1) * WORD) {
-                // Taken before the lane is looked at, for the same reason.
+                // The byte is taken by an exchange before the caller polls the lane, for the same
+                // reason.
                 if bytes[session % WORD] != 0 && self.region.take_byte(FIRST + session) != 0 {
                     noted(session);
                 }
@@ -60,32 +61,34 @@ impl Board {
     }
 }
 
-/// The side that notes: one session's byte on a peer's board.
+/// The writing side of a board: one session's byte on a peer's board.
 pub struct Note {
     region: Region,
     session: usize,
 }
 
 impl Note {
-    /// The byte of `session` on this board.
+    /// Creates the note for `session` on this board.
     ///
     /// # Panics
-    /// When the board has no such byte.
+    /// Panics when the board has no such byte.
     #[must_use]
     pub fn new(region: Region, session: usize) -> Note {
         assert!(session < sessions_in(region.words() * WORD), "session {session}");
         Note { region, session }
     }
 
-    /// Notes that the lane wants a look. What was written to the lane stands before this, and a
-    /// look at the reader's promise may follow at once: the fence between them is made here.
+    /// Notes that the owner must poll the lane. The caller has written to the lane before, and may
+    /// read the owner's polling flag directly afterwards, since this method executes the fence
+    /// between them.
     pub fn mark(&self) {
         self.set();
         fence_full();
     }
 
     fn set(&self) {
-        // Behind the message, also where no fence stood since it was written.
+        // The release fence orders the note behind the message, also where the caller executed no
+        // fence.
         fence(Ordering::Release);
         self.region.store_byte(FIRST + self.session, 1);
         self.region.give(SUMMARY, 1);

@@ -1,11 +1,12 @@
 //! Copies between private and shared bytes.
 //!
-//! The other side of a shared byte may be a thread of ours or a process that writes whenever it
-//! likes, so no copy here is a plain one: each is made of relaxed atomics, or of inline assembly,
-//! which the compiler can neither repeat nor look into. Small copies are words, so that what is known
-//! of their length unrolls them. Long ones are as wide as the processor can: lines that another core
-//! has written come one by one, and the wider the loads, the more lines are on their way at once.
-//! A long copy may load some bytes twice; what it stores last is what the other side sees.
+//! The other side of a shared byte may be a thread of this process, or a process that writes at any
+//! time. No copy here is therefore a plain one: each is made of relaxed atomics, or of inline
+//! assembly, which the compiler can neither repeat nor analyse. Small copies use words, so that the
+//! compiler unrolls copies of known length. Long copies use the widest registers of the processor:
+//! lines that another core has written arrive one by one, and wider loads have more lines under way
+//! at once. A long copy may copy some bytes twice; the other side sees the bytes that the copy
+//! stores last.
 
 use crate::probe;
 use crate::sync::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -18,17 +19,18 @@ const WORD: usize = size_of::<u64>();
 /// Copies shared bytes, from the beginning of a word, to private ones.
 ///
 /// # Safety
-/// The words in which the bytes lie can be read, `to` has room for them, and they do not overlap.
+/// The words that contain the bytes are readable, `to` has room for `bytes` bytes, and the two
+/// ranges do not overlap.
 #[inline]
 pub(crate) unsafe fn out_of_shared(from: NonNull<AtomicU64>, to: *mut u8, bytes: usize) {
     probe::copied_out(from.addr().get(), bytes);
     if bytes >= wide::LEAST {
-        // SAFETY: the caller's bytes.
+        // SAFETY: the caller guarantees both ranges.
         return unsafe { wide::copy(from.as_ptr().cast::<u8>(), to, bytes) };
     }
     let whole = bytes / WORD;
     for i in 0..whole {
-        // SAFETY: the caller's word, and its place in `to`.
+        // SAFETY: word `i` is inside the caller's range, and so are its bytes in `to`.
         unsafe {
             let word = from.add(i).as_ref().load(Relaxed);
             to.add(i * WORD).cast::<u64>().write_unaligned(word);
@@ -36,7 +38,8 @@ pub(crate) unsafe fn out_of_shared(from: NonNull<AtomicU64>, to: *mut u8, bytes:
     }
     let rest = bytes % WORD;
     if rest != 0 {
-        // SAFETY: the caller lets us read the last word whole; `rest` bytes of it fit.
+        // SAFETY: the caller guarantees that the last word is readable whole, and `rest` bytes of
+        // it fit into `to`.
         unsafe {
             let word = from.add(whole).as_ref().load(Relaxed).to_ne_bytes();
             std::ptr::copy_nonoverlapping(word.as_ptr(), to.add(whole * WORD), rest);
@@ -44,15 +47,15 @@ pub(crate) unsafe fn out_of_shared(from: NonNull<AtomicU64>, to: *mut u8, bytes:
     }
 }
 
-/// Copies private bytes to shared ones; `aligned` says that those begin a word.
+/// Copies private bytes to shared ones. `aligned` says that `to` is the beginning of a word.
 ///
 /// # Safety
-/// `bytes` can be read at `from` and written at `to`, which is a multiple of a word where
-/// `aligned` says so; they do not overlap.
+/// `bytes` bytes are readable at `from` and writable at `to`, and the two ranges do not overlap. If
+/// `aligned` is true, `to` is aligned to a word.
 #[inline]
 pub(crate) unsafe fn into_shared(from: *const u8, to: *mut u8, bytes: usize, aligned: bool) {
     probe::copied_into(to.addr(), bytes);
-    // SAFETY: the caller's bytes.
+    // SAFETY: the caller guarantees both ranges, and the alignment if `aligned` is true.
     unsafe {
         if bytes >= wide::LEAST {
             wide::copy(from, to, bytes);
@@ -67,35 +70,35 @@ pub(crate) unsafe fn into_shared(from: *const u8, to: *mut u8, bytes: usize, ali
 }
 
 /// # Safety
-/// As for [`into_shared`] with `aligned`.
+/// The conditions of [`into_shared`] with `aligned` hold.
 #[inline]
 unsafe fn into_words(from: *const u8, to: *mut u8, bytes: usize) {
     let whole = bytes / WORD;
     for i in 0..whole {
-        // SAFETY: a whole word of the caller's bytes, aligned in `to`.
+        // SAFETY: word `i` is inside the caller's ranges, and is aligned in `to`.
         unsafe {
             let word = from.add(i * WORD).cast::<u64>().read_unaligned();
             AtomicU64::from_ptr(to.add(i * WORD).cast()).store(word, Relaxed);
         }
     }
-    // SAFETY: what is left is less than a word and begins one.
+    // SAFETY: the rest is shorter than a word, and begins at the beginning of one.
     unsafe { into_part(from.add(whole * WORD), to.add(whole * WORD), bytes % WORD) }
 }
 
-/// Stores less than a word, at the beginning of one.
+/// Stores less than a word, from the beginning of a word.
 ///
 /// # Safety
-/// As for [`into_shared`] with `aligned`.
+/// The conditions of [`into_shared`] with `aligned` hold.
 #[inline]
 unsafe fn into_part(from: *const u8, to: *mut u8, bytes: usize) {
     #[cfg(miri)]
-    // SAFETY: the caller's bytes, less than a word.
+    // SAFETY: the caller guarantees the bytes, which are fewer than a word.
     unsafe {
         patch(from, to, bytes);
     }
     #[cfg(not(miri))]
-    // SAFETY: each store is as wide as the bit of `bytes` that is looked at, and aligned because
-    // the wider ones come first.
+    // SAFETY: each store is as wide as the tested bit of `bytes`, so the stores stay within `bytes`
+    // bytes. Each is aligned, because the wider stores come first.
     unsafe {
         let mut at = 0;
         if bytes & 4 != 0 {
@@ -113,13 +116,14 @@ unsafe fn into_part(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Bytes up to the next word, then words.
+/// Stores the bytes up to the next word one by one, and then words.
 ///
 /// # Safety
-/// As for [`into_shared`].
+/// The conditions of [`into_shared`] hold.
 unsafe fn into_odd(from: *const u8, to: *mut u8, bytes: usize) {
     let first = bytes.min(to.addr().next_multiple_of(WORD) - to.addr());
-    // SAFETY: the caller's bytes; behind the first ones `to` is a multiple of a word.
+    // SAFETY: the caller guarantees the bytes. Behind the first `first` bytes, `to` is aligned to a
+    // word.
     unsafe {
         #[cfg(miri)]
         patch(from, to, first);
@@ -131,15 +135,18 @@ unsafe fn into_odd(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Stores bytes of one word by storing all of it: Miri knows no atomics that are parts of others.
+/// Stores some bytes of one word by storing the whole word, since Miri does not support atomics
+/// that overlap others.
 ///
 /// # Safety
-/// As for [`into_shared`]; the bytes lie in one word, which nobody else writes.
+/// The conditions of [`into_shared`] hold, and the bytes lie in one word, which no other thread
+/// writes.
 #[cfg(miri)]
 unsafe fn patch(from: *const u8, to: *mut u8, bytes: usize) {
     let skip = to.addr() % WORD;
     if bytes != 0 {
-        // SAFETY: regions are whole words, so this one is inside; the rest is the caller's word.
+        // SAFETY: regions consist of whole words, so this word is inside; the caller guarantees its
+        // other bytes.
         unsafe {
             let cell = AtomicU64::from_ptr(to.sub(skip).cast());
             let mut word = cell.load(Relaxed).to_ne_bytes();
@@ -149,17 +156,17 @@ unsafe fn patch(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Loads eight bytes that others store one by one. To the language these are eight loads, which
-/// the assembly makes at once.
+/// Loads eight bytes that others store one by one. To the language these are eight loads, which the
+/// assembly executes as one.
 ///
 /// # Safety
-/// The eight bytes can be read.
+/// The eight bytes are readable.
 #[inline]
 pub(crate) unsafe fn load_bytes(from: *const u8) -> [u8; WORD] {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         let word: u64;
-        // SAFETY: reads the caller's bytes and nothing else.
+        // SAFETY: the instruction reads the caller's eight bytes and nothing else.
         unsafe {
             std::arch::asm!(
                 "mov {word}, qword ptr [{from}]",
@@ -173,7 +180,7 @@ pub(crate) unsafe fn load_bytes(from: *const u8) -> [u8; WORD] {
     #[cfg(all(target_arch = "aarch64", not(miri)))]
     {
         let word: u64;
-        // SAFETY: reads the caller's bytes and nothing else.
+        // SAFETY: the instruction reads the caller's eight bytes and nothing else.
         unsafe {
             std::arch::asm!(
                 "ldr {word}, [{from}]",
@@ -186,7 +193,7 @@ pub(crate) unsafe fn load_bytes(from: *const u8) -> [u8; WORD] {
     }
     #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     {
-        // SAFETY: the caller's bytes; a byte atomic may lie anywhere.
+        // SAFETY: the caller guarantees the eight bytes, and a byte atomic needs no alignment.
         std::array::from_fn(|i| unsafe { AtomicU8::from_ptr(from.add(i).cast_mut()).load(Relaxed) })
     }
 }
@@ -195,21 +202,24 @@ pub(crate) unsafe fn load_bytes(from: *const u8) -> [u8; WORD] {
 mod wide {
     use std::arch::asm;
 
-    /// From here on wide copies are faster than words.
+    /// The length from which wide copies are faster than copies of words.
     pub(super) const LEAST: usize = 128;
 
-    /// What a copy of the widest kind needs at least.
+    /// The smallest length that [`by_64`] can copy.
     const LEAST_BY_64: usize = 256;
 
     /// Copies at least [`LEAST`] bytes.
     ///
     /// # Safety
-    /// `bytes` can be read at `from` and written at `to`, and they do not overlap.
+    /// `bytes` bytes are readable at `from` and writable at `to`, and the two ranges do not
+    /// overlap.
     #[inline(never)]
     pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
-        // SAFETY: the caller's bytes; the processor has the instructions of the one that is used.
+        // SAFETY: the caller guarantees the ranges, and the processor has the instructions of the
+        // chosen function.
         unsafe {
-            // Earlier processors with AVX-512 run slower for a while behind its instructions.
+            // Processors with AVX-512 but without VBMI2 run slower for a while after AVX-512
+            // instructions.
             if bytes >= LEAST_BY_64 && is_x86_feature_detected!("avx512vbmi2") {
                 by_64(from, to, bytes);
             } else if is_x86_feature_detected!("avx") {
@@ -220,16 +230,17 @@ mod wide {
         }
     }
 
-    /// Copies the first 64 and the last 256 bytes where they lie, and between them rounds whose stores
-    /// lie in one line each.
+    /// Copies the first 64 and the last 256 bytes unaligned. The rounds between them store to
+    /// aligned lines, one line per store.
     ///
     /// # Safety
-    /// As for [`copy`], with at least 256 bytes, and the processor has AVX-512.
+    /// The conditions of [`copy`] hold, `bytes` is at least 256, and the processor has AVX-512.
     unsafe fn by_64(from: *const u8, to: *mut u8, bytes: usize) {
         let skip = 64 - to.addr() % 64;
-        // SAFETY: the caller's bytes. No instruction wants its address aligned. What is copied begins with
-        // `skip` bytes or more and ends behind the last round by 256 bytes or less. Registers from 16 on
-        // leave nothing behind that slows other code down.
+        // SAFETY: the caller guarantees the ranges, and no instruction needs an aligned address.
+        // The first 64 bytes cover the `skip` bytes before the first round, and the last 256 bytes
+        // cover the bytes behind the last round. Registers from 16 on leave no state that slows
+        // down later code.
         unsafe {
             asm!(
                 "vmovdqu64 zmm16, [{from}]",
@@ -271,10 +282,11 @@ mod wide {
         }
     }
 
-    /// The same with 32 and with 128 bytes: a store that lies in two lines takes two.
+    /// Copies as [`by_64`] does, with registers of 32 bytes and rounds of 128, since a store across
+    /// two lines costs two stores.
     ///
     /// # Safety
-    /// As for [`copy`], and the processor has AVX.
+    /// The conditions of [`copy`] hold, and the processor has AVX.
     unsafe fn by_32(from: *const u8, to: *mut u8, bytes: usize) {
         let skip = 32 - to.addr() % 32;
         // SAFETY: as in `by_64`, with 128 bytes behind the last round.
@@ -315,7 +327,7 @@ mod wide {
                 skip = in(reg) skip,
                 out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
                 out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
-                // vzeroupper clears the upper halves of these too.
+                // `vzeroupper` clears the upper halves of these registers too.
                 out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
                 out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
                 options(nostack),
@@ -323,10 +335,10 @@ mod wide {
         }
     }
 
-    /// The same with 16 and with 64 bytes.
+    /// Copies as [`by_64`] does, with registers of 16 bytes and rounds of 64.
     ///
     /// # Safety
-    /// As for [`copy`]; every x86-64 processor has what this needs.
+    /// The conditions of [`copy`] hold. Every x86-64 processor has these instructions.
     unsafe fn by_16(from: *const u8, to: *mut u8, bytes: usize) {
         let skip = 16 - to.addr() % 16;
         // SAFETY: as in `by_64`, with 64 bytes behind the last round.
@@ -377,7 +389,7 @@ mod wide {
 
         type Copy = unsafe fn(*const u8, *mut u8, usize);
 
-        /// The ways that this processor has, and what each needs at least.
+        /// Returns the copy functions that this processor can run, each with its smallest length.
         fn ways() -> Vec<(Copy, usize)> {
             let mut ways: Vec<(Copy, usize)> = vec![(copy, LEAST), (by_16, LEAST)];
             if is_x86_feature_detected!("avx") {
@@ -399,7 +411,8 @@ mod wide {
                 for bytes in (least..least + 65).chain([511, 512, 513, 1000, 1024, 1500]) {
                     let mut to = vec![0xee; 1700];
                     let place = to.as_ptr().align_offset(64) + at;
-                    // SAFETY: both have `bytes` bytes from there on, and the processor was asked.
+                    // SAFETY: both ranges have `bytes` bytes from there on, and the processor has
+                    // the instructions.
                     unsafe { way(from[skip..].as_ptr(), to[place..].as_mut_ptr(), bytes) };
                     assert!(to[place..place + bytes] == from[skip..skip + bytes]);
                     let others = to[..place].iter().chain(&to[place + bytes..]);
@@ -412,12 +425,12 @@ mod wide {
 
 #[cfg(any(miri, not(target_arch = "x86_64")))]
 mod wide {
-    /// Nothing is copied wide here.
+    /// The length from which copies are wide: never.
     pub(super) const LEAST: usize = usize::MAX;
 
-    /// Copies nothing.
+    /// Copies nothing, and is never called.
     ///
     /// # Safety
-    /// None is needed.
+    /// No condition.
     pub(super) unsafe fn copy(_from: *const u8, _to: *mut u8, _bytes: usize) {}
 }

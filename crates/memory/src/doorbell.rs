@@ -1,9 +1,11 @@
-//! A sender's last steps after it has written a message: they ensure that no receiver sleeps over it.
+//! The last steps of a sender after it has written a message, which ensure that no sleeping
+//! receiver misses it.
 //!
-//! The sender writes into its lane, fences, and looks at two flags of the receiver ([`announce`]).
-//! A receiver that is about to sleep withdraws its promise ([`NodePage::withdraw`] fences), and then
-//! looks at its lanes and its board. Whichever of them comes second sees what the other wrote. The
-//! models run these very functions, and are seen to fail without either fence.
+//! The sender writes into its lane, executes a fence, and reads two flags of the receiver
+//! ([`announce`]). A receiver that is about to sleep clears its polling flag
+//! ([`NodePage::withdraw`] executes the fence), and then polls its lanes and its board. The later
+//! of the two sees the write of the other. The models run these functions, and fail without either
+//! fence.
 //!
 //! [`NodePage::withdraw`]: crate::page::NodePage::withdraw
 
@@ -11,8 +13,9 @@ use crate::lane::Lanes;
 use crate::page::PeerPage;
 use crate::sync::Fenced;
 
-/// Has a note made on the receiver's board that our lane has something, unless the receiver looks at the
-/// lane each turn: `mark` is [`Note::mark`](crate::board::Note::mark). Returns the number of the receiver's sleep, if it sleeps: then it is to be rung once.
+/// Calls `mark` ([`Note::mark`](crate::board::Note::mark)) to note the lane on the receiver's
+/// board, unless the receiver polls the lane each turn. Returns the number of the receiver's sleep
+/// if it sleeps; the sender must then ring once for that sleep.
 #[inline(always)]
 pub fn announce(
     lanes: &Lanes,

@@ -1,22 +1,22 @@
-//! The identity of a process, by which a value knows whether it is used in a forked child: the system wipes
-//! a word for the child.
+//! The identity of a process, which tells whether a value is used in a forked child. The kernel
+//! wipes one word of memory in the child.
 //!
-//! A child does not have the mappings of its parent, and shares its sockets. Code that is about to use
-//! either asks first whether it runs in the process that made them. Invariant: a process is never taken for
-//! one from which it descends by forking.
+//! A child does not have its parent's mappings, and shares its parent's sockets. Code that uses
+//! either first asks whether it runs in the process that created them. Invariant: a process never
+//! has the same identity as a process from which it was forked.
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A page. Its first word is used.
+/// The size of a page, of which the first word is used.
 const BYTES: usize = 4096;
 
-/// A process, as those that it forks see it: a value that is equal within a process alone.
+/// The identity of a process: two identities are equal only within one process.
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
     value: u64,
-    /// The word that has this value in the process, and no more in a child.
+    /// The word that holds this value in the process, and another value in a forked child.
     word: &'static AtomicU64,
 }
 
@@ -29,7 +29,7 @@ impl PartialEq for Process {
 impl Eq for Process {}
 
 impl Process {
-    /// The process that runs.
+    /// Returns the identity of the running process.
     ///
     /// ```
     /// use upbeat_memory::fork::Process;
@@ -42,7 +42,8 @@ impl Process {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let word = word();
         let value = match word.load(Ordering::Relaxed) {
-            // The first that asks. In a child the count goes on where its parent's was.
+            // This is the first question in this process. In a child the count continues from its
+            // parent's.
             0 => {
                 let next = LAST.fetch_add(1, Ordering::Relaxed) + 1;
                 match word.compare_exchange(0, next, Ordering::Relaxed, Ordering::Relaxed) {
@@ -55,7 +56,7 @@ impl Process {
         Process { value, word }
     }
 
-    /// A process that is never the one that runs.
+    /// Returns an identity that no process has.
     ///
     /// ```
     /// use upbeat_memory::fork::Process;
@@ -66,7 +67,7 @@ impl Process {
         Process { value: u64::MAX, word: word() }
     }
 
-    /// Whether it is the one that runs, and no child that it has forked.
+    /// Returns whether the running process has this identity. A forked child has another one.
     #[inline]
     #[must_use]
     pub fn is_this(self) -> bool {
@@ -74,7 +75,7 @@ impl Process {
     }
 }
 
-/// The word that is wiped in a child.
+/// Returns the word that the kernel wipes in a child.
 #[inline]
 fn word() -> &'static AtomicU64 {
     static WORD: OnceLock<&'static AtomicU64> = OnceLock::new();
@@ -83,7 +84,7 @@ fn word() -> &'static AtomicU64 {
 
 #[cold]
 fn wiped() -> &'static AtomicU64 {
-    // Where the system wipes nothing (before Linux 4.14), a child is not known as one.
+    // On kernels that cannot wipe (before Linux 4.14), a forked child is not recognised.
     static KEPT: AtomicU64 = AtomicU64::new(0);
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
@@ -91,38 +92,40 @@ fn wiped() -> &'static AtomicU64 {
         rustix::mm::mmap_anonymous(std::ptr::null_mut(), BYTES, access, MapFlags::PRIVATE)
     };
     let Ok(page) = page else { return &KEPT };
-    // SAFETY: the page was mapped just above and is nobody else's.
+    // SAFETY: the page was mapped just above, and no other code has its address.
     if unsafe { rustix::mm::madvise(page, BYTES, Advice::LinuxWipeOnFork) }.is_err() {
         return &KEPT;
     }
-    // SAFETY: the page is aligned, zeroed, writable, and never unmapped; a zeroed word is a valid
-    // `AtomicU64`, also where the system has wiped it.
+    // SAFETY: the page is aligned, zeroed, writable, and never unmapped. A zeroed word is a valid
+    // `AtomicU64`, also after the kernel has wiped it.
     unsafe { &*page.cast::<AtomicU64>() }
 }
 
-/// Forks, runs an act in the child, and waits for the child to end. Returns its exit code: what the act
-/// gave, 101 if it panicked; none if a signal has ended it, as SIGALRM does after 20 seconds. For tests. Other
-/// threads of the process must hold no lock that the act takes, except the allocator's.
+/// Forks, runs `act` in the child, and waits for the child to end, for tests. Returns the child's
+/// exit code: the result of `act`, or 101 if `act` panicked. Returns none if a signal ended the
+/// child, as SIGALRM does after 20 seconds. The other threads of the process must hold no lock that
+/// `act` takes, except the allocator's.
 #[cfg(feature = "testing")]
 #[must_use]
 pub fn in_child(act: impl FnOnce() -> u8) -> Option<i32> {
     use rustix::process::{Pid, WaitOptions, waitpid};
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    // SAFETY: these are the C library's, with its types.
+    // SAFETY: these functions are the C library's, declared with their types.
     unsafe extern "C" {
         fn fork() -> i32;
         fn _exit(code: i32) -> !;
         fn alarm(seconds: u32) -> u32;
     }
-    // SAFETY: the child has this thread alone. The C library takes care of its own locks, the allocator's
-    // among them, and the act takes no other that a thread of the parent holds, as is asked for.
+    // SAFETY: the child has only this thread. The C library handles its own locks, including the
+    // allocator's, and the documentation above forbids `act` to take any other lock that a thread
+    // of the parent may hold.
     let child = unsafe { fork() };
     if child == 0 {
-        // SAFETY: it touches no memory. What hangs is ended.
+        // SAFETY: `alarm` touches no memory. The alarm ends a child that hangs.
         unsafe { alarm(20) };
         let code = catch_unwind(AssertUnwindSafe(act)).map_or(101, i32::from);
-        // SAFETY: it ends this process, whose exit handlers are its parent's matter.
+        // SAFETY: `_exit` ends the child without the exit handlers, which belong to the parent.
         unsafe { _exit(code) }
     }
     let child = Pid::from_raw(child)?;

@@ -1,10 +1,10 @@
-//! Shared bytes: segments, rings of cache-line slots, slabs of buffers, lanes, node pages, boards,
-//! counters, samples, pools; and where a task's future lies.
+//! Shared memory: segments, rings of slots, slabs of buffers, lanes, node pages, boards, counters,
+//! samples and pools, and the memory of a task's future.
 //!
-//! The one home of `unsafe`. This crate moves words and bytes and checks where they lie; what a
-//! frame means is decided elsewhere. Invariant: nothing that another process writes into shared
-//! memory can make a function here read or write outside a mapping, or return a reference into
-//! memory that somebody else may change.
+//! All `unsafe` code is in this crate. The crate moves words and bytes and checks their bounds;
+//! other crates decide what a frame means. Invariant: nothing that another process writes into
+//! shared memory can make a function of this crate read or write outside a mapping, or return a
+//! reference into memory that another thread or process may change.
 
 pub mod sync;
 

@@ -1,6 +1,6 @@
-//! Pages mapped into this process: of a file, or zeroed ones of its own.
+//! Pages mapped into this process: pages of a file, or private zeroed pages.
 //!
-//! What is mapped, and whether it is safe to, is decided by whoever maps.
+//! The callers decide what is mapped and check that it is safe.
 
 use crate::fork::Process;
 use rustix::io::Errno;
@@ -8,7 +8,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
-/// Pages mapped into this process, unmapped when dropped.
+/// Pages mapped into this process, which are unmapped when this is dropped.
 pub(crate) struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
@@ -16,8 +16,8 @@ pub(crate) struct Mapping {
     made: Process,
 }
 
-// SAFETY: a mapping is an address range that belongs to the whole process; only `Region` reads
-// and writes it, by atomics and under its protocol.
+// SAFETY: a mapping is an address range that belongs to the whole process; only `Region` reads and
+// writes it, with atomics and under its rules.
 unsafe impl Send for Mapping {}
 
 // SAFETY: as for Send.
@@ -40,13 +40,14 @@ impl Mapping {
             return Err(Unmapped { act: "mmap", error: Errno::FAULT });
         };
         let mapping = Mapping { base, bytes, writable, made: Process::this() };
-        // SAFETY: the range was mapped just above; a forked child loses it, this process does not.
+        // SAFETY: the range was mapped just above. A forked child loses it, and this process keeps
+        // it.
         unsafe { rustix::mm::madvise(base.as_ptr().cast(), bytes, Advice::LinuxDontFork) }
             .map_err(failed("madvise"))?;
         Ok(mapping)
     }
 
-    /// Maps zeroed pages of this process's own, which take memory as they are touched.
+    /// Maps private zeroed pages, which take memory when they are touched.
     pub(crate) fn own(bytes: usize) -> Result<Mapping, Unmapped> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
@@ -75,17 +76,18 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // A forked child does not have it, and may have something else there.
+        // A forked child does not have this mapping, and may have another one at the address.
         if !self.made.is_this() {
             return;
         }
-        // SAFETY: the range was mapped by `new` or `own`, and no region is left that points into it.
-        // A failure would mean that the range was never mapped, which both rule out.
+        // SAFETY: the range was mapped by `new` or `own`, and no region that points into it is
+        // left. The call can fail only for a range that was never mapped, which both functions
+        // exclude.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// What the system did not do.
+/// A system call that failed to map memory.
 pub(crate) struct Unmapped {
     pub(crate) act: &'static str,
     pub(crate) error: Errno,

@@ -1,35 +1,36 @@
-//! The node page: what a node lets every peer read: its incarnation, its state, its promise.
+//! The node page, which a node's peers read: its incarnation, its state, its polling flag.
 //!
-//! The promise is the contract's: while it stands, whoever sends writes memory and nothing else,
-//! for the node looks by itself. Before it sleeps a node takes the promise back, fences, and looks
-//! at everything once more; a sender that has written fences and reads the promise. Whoever comes
-//! second sees the other, so no message is slept over.
+//! While the polling flag is set, a sender only writes memory, since the node polls its lanes by
+//! itself. Before it sleeps, a node clears its polling flag, executes a fence, and polls everything
+//! once more. A sender executes a fence after its write and then reads the polling flag. The later
+//! of the two sees the write of the other, so no message is missed by a sleeping node.
 //!
-//! Invariant: the promise's number grows with every sleep, so a sender knows whether it has rung
-//! for this sleep already.
+//! Invariant: the word of the polling flag grows with every sleep, so a sender knows whether it has
+//! rung for this sleep already.
 
 use crate::probe::{Count, Watched};
 use crate::region::{Region, Word};
 use crate::sync::{Fenced, fence_full};
 
-/// Words that a node page needs.
+/// The number of words in a node page.
 pub const PAGE_WORDS: usize = 16;
 
 const INCARNATION: usize = 0;
 const STATE: usize = 1;
-/// In a line of its own: the rest of the page does not change while the node lives.
-const PROMISE: usize = 8;
+/// The word of the polling flag has a line of its own, since the rest of the page does not change
+/// while the node lives.
+const POLLING_FLAG: usize = 8;
 
-/// What a node says of itself.
+/// The state that a node publishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It takes requests.
+    /// The node accepts requests.
     Open,
-    /// It answers what it has accepted and takes no more.
+    /// The node answers the accepted requests and accepts no more.
     Closing,
-    /// It is gone, and said so.
+    /// The node has closed.
     Closed,
-    /// Something that no node writes.
+    /// A value that no correct node writes.
     Unknown(u64),
 }
 
@@ -60,35 +61,35 @@ pub struct NodePage {
 }
 
 impl NodePage {
-    /// Writes a page for a node of this incarnation. It begins open, and awake.
+    /// Initialises the page of a node with this incarnation. The node is open and awake.
     #[must_use]
     pub fn new(region: Region, incarnation: u64) -> NodePage {
         region.store(INCARNATION, incarnation);
         region.store(STATE, State::Open.word());
-        region.publish(PROMISE, 1);
+        region.publish(POLLING_FLAG, 1);
         NodePage { region, promise: std::cell::Cell::new(1) }
     }
 
-    /// Says in what state the node is.
+    /// Publishes the state of the node.
     pub fn set_state(&self, state: State) {
         self.region.publish(STATE, state.word());
     }
 
-    /// Takes the promise back. What has come before must be looked for after this, and before
-    /// sleeping.
+    /// Clears the polling flag and executes a fence. The node must poll once more after this call
+    /// and before it sleeps.
     pub fn withdraw(&self) -> Fenced {
         self.take_back();
         fence_full()
     }
 
-    /// The same without the fence, which a model leaves out.
+    /// Clears the polling flag without a fence, which only models do.
     pub(crate) fn take_back(&self) {
         let promise = (self.promise.get() & !1) + 2;
         self.promise.set(promise);
-        self.region.publish(PROMISE, promise);
+        self.region.publish(POLLING_FLAG, promise);
     }
 
-    /// Gives the promise again.
+    /// Sets the polling flag again.
     #[inline(always)]
     pub fn promise(&self) {
         if !self.is_promised() {
@@ -96,7 +97,7 @@ impl NodePage {
         }
     }
 
-    /// Returns whether the promise stands.
+    /// Returns whether the polling flag is set.
     #[inline(always)]
     #[must_use]
     pub fn is_promised(&self) -> bool {
@@ -107,11 +108,11 @@ impl NodePage {
     fn give(&self) {
         let promise = self.promise.get() | 1;
         self.promise.set(promise);
-        self.region.publish(PROMISE, promise);
+        self.region.publish(POLLING_FLAG, promise);
     }
 }
 
-/// A peer's node page. Everything in it is what the peer says.
+/// A view of a peer's node page, whose content the peer controls.
 pub struct PeerPage {
     region: Region,
     promise: Word,
@@ -119,40 +120,41 @@ pub struct PeerPage {
 }
 
 impl PeerPage {
-    /// A view of a peer's page.
+    /// Creates a view of a peer's page.
     ///
     /// # Panics
-    /// When the region is too small to be one.
+    /// Panics when the region is smaller than a page.
     #[must_use]
     pub fn new(region: Region) -> PeerPage {
         assert!(region.words() >= PAGE_WORDS);
-        PeerPage { promise: region.word_at(PROMISE), region, watched: Watched::default() }
+        PeerPage { promise: region.word_at(POLLING_FLAG), region, watched: Watched::default() }
     }
 
-    /// What it is a view of, for another thread.
+    /// Returns the region of the page, for another thread.
     #[must_use]
     pub fn region(&self) -> Region {
         self.region.clone()
     }
 
-    /// The incarnation of the node.
+    /// Returns the incarnation of the node.
     pub fn incarnation(&self) -> u64 {
         self.region.load(INCARNATION)
     }
 
-    /// The state of the node.
+    /// Returns the state of the node.
     pub fn state(&self) -> State {
         State::of(self.region.load(STATE))
     }
 
-    /// The number of the peer's present sleep, or None while it promises to look. The fence stands
-    /// behind what was written.
+    /// Returns the number of the peer's present sleep, or none while its polling flag is set. The
+    /// proof shows that a fence was executed after the write that the peer must see.
     #[inline(always)]
     pub fn asleep(&self, _: Fenced) -> Option<u64> {
         self.seems_asleep()
     }
 
-    /// The same without a fence: this may still say None where the peer sleeps over what was written.
+    /// Returns the number of the peer's sleep without a fence. This may return none although the
+    /// peer goes to sleep without seeing an earlier write.
     #[inline(always)]
     pub fn seems_asleep(&self) -> Option<u64> {
         let promise = self.promise.load();

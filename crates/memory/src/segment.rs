@@ -1,17 +1,18 @@
-//! Memory shared between processes: sealed memfds with one writer.
+//! Segments: memory shared between processes, in sealed memfds with one writer.
 //!
-//! The owner creates a segment, maps it writable, seals it and hands the descriptor over; the
-//! other side checks kind, size and seals before its first read and maps it read-only. There are
-//! no names, so a killed process leaves nothing behind.
+//! The owner creates a segment, maps it writable, seals it and passes the descriptor to the peer.
+//! The peer checks the file system, the size and the seals before its first read, and maps the
+//! segment read-only. Segments have no names, so a killed process leaves nothing behind.
 //!
-//! Invariant: a mapping made here never faults because of what the peer does: the file cannot
-//! shrink (sealed), it is tmpfs (a hugetlb file takes the seals and then kills its reader), and
-//! what its owner alone writes has all of its memory. Where there is a hole, it is the reader who
-//! takes a page for it, at its own expense: 1 GiB for a message that cost its sender nothing, and a
-//! fault where there is none left. No hole can be made later, for the seal against writing forbids
-//! that too. A board has no such seal, and one page.
-//! A forked child does not have the mappings; it must not touch what was made before, and unmaps nothing
-//! (`fork`).
+//! Invariant: an access to a mapping made here never faults because of an act of the peer. The file
+//! cannot shrink, since it is sealed. The file is on tmpfs; a hugetlb file would accept the seals
+//! and then kill its reader. A file that only its owner writes has all of its pages allocated. The
+//! reader of a hole would have to pay for its pages: 1 GiB for a message that cost its sender
+//! nothing, and a fault if no page is left. No hole can be made later, because the seal against
+//! writing forbids that too. A board has no such seal, but it has only one page.
+//!
+//! A forked child does not have the mappings of its parent. A child must not use a segment that was
+//! made before the fork, and does not unmap it (`fork`).
 
 use crate::mapping::{Mapping, Unmapped};
 use crate::region::Region;
@@ -21,25 +22,25 @@ use rustix::process::Resource;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The size of a page, which every segment is a multiple of.
+/// The size of a page. The size of every segment is a multiple of it.
 pub const PAGE: usize = 4096;
 
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 
-/// The bytes by which the system counts what a file takes.
+/// The unit in which the system counts the allocated bytes of a file.
 const BLOCK: i64 = 512;
 
-/// Who may write into a segment.
+/// The processes that may write into a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writers {
-    /// Its creator alone: lanes, node pages, counters.
+    /// The creator alone: lanes, node pages, counters.
     Owner,
-    /// Everybody who maps it: boards, which hold nothing but hints.
+    /// Every process that maps the segment: boards, which hold only hints.
     Everybody,
 }
 
 impl Writers {
-    /// The seals that a segment of this kind carries, neither more nor fewer.
+    /// Returns exactly the seals that a segment of this kind carries.
     fn seals(self) -> SealFlags {
         let size = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         match self {
@@ -49,25 +50,26 @@ impl Writers {
     }
 }
 
-/// A segment that this process made: a writable region and the descriptor to hand over.
+/// A segment that this process created: a writable region, and the descriptor for the peer.
 pub struct Segment {
     region: Region,
     descriptor: OwnedFd,
 }
 
 impl Segment {
-    /// Makes a zeroed segment of `bytes` bytes, rounded up to pages. `label` is what
-    /// `/proc/<pid>/fd` shows.
+    /// Creates a zeroed segment of `bytes` bytes, rounded up to pages. `/proc/<pid>/fd` shows the
+    /// `label`.
     pub fn create(label: &str, bytes: usize, writers: Writers) -> Result<Segment, SegmentError> {
         let bytes = bytes.next_multiple_of(PAGE);
         let failed = |act| move |error| SegmentError::System { act, error };
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let limit = rustix::process::getrlimit(Resource::Fsize).current;
         if let Some(limit) = limit.filter(|limit| *limit < bytes as u64) {
-            // Beyond it, the system would kill this process (SIGXFSZ).
+            // For a larger file, the system would kill this process (SIGXFSZ).
             return Err(SegmentError::FileLimit { limit, wanted: bytes });
         }
-        // Kernels from 6.3 want to be told that this is no program; older ones do not know the flag.
+        // Kernels from 6.3 want to know that the file is not executable; older ones do not know the
+        // flag.
         let descriptor = rustix::fs::memfd_create(label, flags | MemfdFlags::NOEXEC_SEAL)
             .or_else(|_| rustix::fs::memfd_create(label, flags))
             .map_err(failed("memfd_create"))?;
@@ -77,7 +79,7 @@ impl Segment {
         Ok(Segment { region: Region::mapped(mapping), descriptor })
     }
 
-    /// Takes all of the segment's memory now, so that a full machine shows here and not as a
+    /// Allocates all of the segment's memory now, so that missing memory is an error here and not a
     /// fault at the first write.
     pub fn reserve(self) -> Result<Segment, SegmentError> {
         let bytes = (self.region.words() * crate::region::WORD) as u64;
@@ -88,12 +90,12 @@ impl Segment {
         Ok(self)
     }
 
-    /// The bytes, to write.
+    /// Returns the writable region.
     pub fn region(&self) -> &Region {
         &self.region
     }
 
-    /// The descriptor, to hand over.
+    /// Returns the descriptor, for the peer.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
@@ -104,8 +106,8 @@ impl Segment {
     }
 }
 
-/// Maps a segment that somebody else made, once its kind, its size and its seals are what they
-/// must be. The mapping is read-only unless everybody writes to it.
+/// Maps a segment of a peer after a check of its file system, its size and its seals. The mapping
+/// is read-only unless every process may write.
 pub fn open(
     descriptor: BorrowedFd<'_>,
     bytes: usize,
@@ -116,10 +118,10 @@ pub fn open(
     if kind as i64 != TMPFS_MAGIC {
         return Err(SegmentError::Kind { found: kind as u64 });
     }
-    // The seals before the size: until it is sealed the file may still shrink behind our back.
+    // The seals are checked before the size: an unsealed file may shrink after the check.
     let seals = rustix::fs::fcntl_get_seals(descriptor).map_err(failed("read seals"))?;
     let wanted = writers.seals();
-    // F_SEAL_EXEC (which NOEXEC_SEAL sets) says nothing about the bytes.
+    // F_SEAL_EXEC, which NOEXEC_SEAL sets, does not concern the bytes.
     let found = seals & (wanted | SealFlags::WRITE | SealFlags::FUTURE_WRITE);
     if found != wanted {
         return Err(SegmentError::Seals { found: seals.bits(), wanted: wanted.bits() });
@@ -141,65 +143,67 @@ fn unmapped(bytes: usize) -> impl FnOnce(Unmapped) -> SegmentError {
     move |Unmapped { act, error }| SegmentError::Mapping { bytes, act, error }
 }
 
-/// Why a segment cannot be made or used.
+/// The reason why a segment cannot be created or mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentError {
-    /// The system refused.
+    /// A system call failed.
     System {
-        /// What was asked of it.
+        /// The system call.
         act: &'static str,
-        /// What it said.
+        /// The error of the system call.
         error: Errno,
     },
-    /// This process may not make files of that size.
+    /// The limit of this process for the size of a file is smaller than the segment.
     FileLimit {
-        /// The bytes that a file may have (`ulimit -f`).
+        /// The largest size of a file in bytes (`ulimit -f`).
         limit: u64,
-        /// The bytes of the segment.
+        /// The size of the segment in bytes.
         wanted: usize,
     },
     /// The segment cannot be mapped here.
     Mapping {
-        /// Its bytes.
+        /// The size of the segment in bytes.
         bytes: usize,
         /// The system call that failed.
         act: &'static str,
-        /// What it said.
+        /// The error of the system call.
         error: Errno,
     },
     /// The descriptor is not of a tmpfs file.
     Kind {
-        /// The file system's magic number.
+        /// The magic number of the file system.
         found: u64,
     },
-    /// The file has another size than was said.
+    /// The file has another size than the peer announced.
     Size {
-        /// Its size.
+        /// The size of the file.
         found: i64,
-        /// What was said, in whole pages.
+        /// The announced size, in whole pages.
         wanted: usize,
     },
-    /// The file does not have all of its memory.
+    /// Not all pages of the file are allocated.
     Holes {
-        /// Bytes that are there.
+        /// The number of allocated bytes.
         there: i64,
-        /// Its size.
+        /// The size of the file.
         wanted: usize,
     },
-    /// The file is not sealed as it must be.
+    /// The file does not have exactly the required seals.
     Seals {
-        /// Its seals.
+        /// The seals of the file.
         found: u32,
-        /// The seals it must have.
+        /// The required seals.
         wanted: u32,
     },
 }
 
 impl SegmentError {
-    /// Whether the system does not let this process share memory at all: it has no such call, or forbids it.
+    /// Returns whether the system does not let this process share memory at all, because the call
+    /// does not exist or is forbidden.
     pub fn is_refused(&self) -> bool {
         let error = match self {
-            // What is asked about a descriptor of a peer's says something of the peer.
+            // An error about a peer's descriptor says something about the peer, not about this
+            // process.
             SegmentError::System {
                 act: "memfd_create" | "ftruncate" | "seal" | "fallocate",
                 error,
@@ -211,7 +215,8 @@ impl SegmentError {
         refusals.contains(error)
     }
 
-    /// Whether the segment is as it must be and this process has no memory, or no addresses, for it.
+    /// Returns whether the segment is valid and this process lacks the memory, or the addresses, to
+    /// map it.
     pub fn is_no_memory(&self) -> bool {
         matches!(self, SegmentError::Mapping { error: Errno::NOMEM, .. })
     }
@@ -240,7 +245,7 @@ impl fmt::Display for SegmentError {
             SegmentError::Holes { there, wanted } => {
                 write!(
                     f,
-                    "{there} of the segment's {wanted} bytes are there: its owner must reserve all"
+                    "{there} of the segment's {wanted} bytes are allocated: its owner must reserve all of them"
                 )
             }
             SegmentError::Seals { found, wanted } => {

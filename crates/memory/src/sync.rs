@@ -1,7 +1,7 @@
-//! The one door to the atomics: std's, or loom's when a model is checked.
+//! The only import of the atomics: those of std, or those of loom when a model is checked.
 //!
-//! Everything in this crate that two threads or two processes touch goes through here, so that a
-//! test under loom runs the very code that runs in life.
+//! All code of this crate that two threads or two processes touch uses this module, so that a test
+//! under loom runs the same code as a program.
 
 #[cfg(not(loom))]
 pub use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -9,7 +9,7 @@ pub use std::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
 
-// Parts of words are met in copies alone, which a model makes of whole words.
+// Only copies use parts of words, and a model copies whole words.
 #[cfg(not(any(loom, miri)))]
 pub(crate) use std::sync::atomic::AtomicU16;
 #[cfg(not(loom))]
@@ -17,23 +17,24 @@ pub(crate) use std::sync::atomic::{AtomicU8, AtomicU32};
 
 /// Orders every earlier write of this thread before every later read.
 ///
-/// This is what the contract between a sender and a sleeper rests on: the sender writes its
-/// message, fences, and reads the promise; the sleeper takes the promise back, fences, and looks.
+/// The contract between a sender and a sleeping receiver rests on this fence: the sender writes its
+/// message, fences, and reads the polling flag; the receiver clears its polling flag, fences, and
+/// polls once more.
 #[inline]
 pub fn fence_full() -> Fenced {
     fence(Ordering::SeqCst);
     Fenced(())
 }
 
-/// The receipt of a full fence. A look that is wrong without a fence asks for one, so a caller
-/// that leaves the fence out does not compile. Take a new one behind each write: it does not know
-/// what was written since.
+/// The proof that a full fence was executed. A read that is wrong without a fence takes this proof
+/// as an argument, so a caller that leaves the fence out does not compile. Each write needs a new
+/// proof, since a proof says nothing about writes after its fence.
 #[derive(Clone, Copy, Debug)]
 pub struct Fenced(());
 
 #[cfg(all(test, loom))]
 impl Fenced {
-    /// The receipt of a fence that was left out.
+    /// Returns a proof for a fence that a model leaves out.
     pub(crate) const fn left_out() -> Fenced {
         Fenced(())
     }

@@ -1,11 +1,12 @@
-//! The processor's own clock: a number that grows at a steady pace and costs one instruction.
+//! The processor's counter: a number that grows at a constant rate and takes one instruction to
+//! read.
 //!
-//! Stamps and short waits are taken in ticks; whoever shows them to a human converts. The counter
-//! is that of the machine, so ticks of two processes of one host may be compared. A read is not
-//! ordered against the instructions around it.
+//! Time stamps and short waits are measured in ticks; the code that shows them to a user converts
+//! them. The counter belongs to the machine, so ticks of two processes of one host may be compared.
+//! A read is not ordered against the instructions around it.
 //!
-//! What this leaves to others: machines whose counter stops or changes its pace. Linux itself
-//! trusts the counter of every processor that Upbeat is made for.
+//! This module does not handle machines whose counter stops or changes its rate. Linux itself
+//! trusts the counter of every processor that Upbeat supports.
 
 use std::ops::{Add, AddAssign, Sub};
 use std::sync::OnceLock;
@@ -13,10 +14,11 @@ use std::time::{Duration, Instant};
 
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// How long the counter is held against the monotonic clock when nobody says its pace.
+/// How long the counter is compared with the monotonic clock when neither processor nor firmware
+/// gives its rate.
 const CALIBRATION: Duration = Duration::from_millis(4);
 
-/// The counter, now.
+/// Returns the counter's present value.
 ///
 /// ```
 /// use upbeat_memory::ticks::ticks;
@@ -29,8 +31,8 @@ pub fn ticks() -> u64 {
     counter::now()
 }
 
-/// The counter, once every instruction before has been done. [`ticks`] alone may be read while a
-/// load before it is still under way, and even before it is known that it is reached at all.
+/// Returns the counter's value after every earlier instruction has completed. [`ticks`] may be read
+/// while an earlier load is still under way, and even speculatively.
 ///
 /// ```
 /// use upbeat_memory::ticks::{ticks, ticks_after};
@@ -43,7 +45,8 @@ pub fn ticks_after() -> u64 {
     counter::after()
 }
 
-/// The pace of the counter. The first call takes a few milliseconds, later ones a load.
+/// Returns the counter's rate. The first call takes a few milliseconds, and later calls take one
+/// load.
 #[inline]
 #[must_use]
 pub fn ticks_per_second() -> u64 {
@@ -51,7 +54,8 @@ pub fn ticks_per_second() -> u64 {
     *PACE.get_or_init(|| counter::told().unwrap_or_else(measured))
 }
 
-/// A span of time in whole nanoseconds; `u64::MAX`, which is 584 years, if it is longer.
+/// Converts a span of time to whole nanoseconds, or to `u64::MAX`, which is 584 years, if it is
+/// longer.
 ///
 /// ```
 /// use std::time::Duration;
@@ -77,21 +81,22 @@ pub fn nanoseconds(time: Duration) -> u64 {
 pub struct Ticks(pub u64);
 
 impl Ticks {
-    /// The ticks since `start`, 0 when that is yet to come (another processor's counter may be
-    /// a little ahead).
+    /// Returns the ticks since `start`, or 0 when `start` is in the future (another processor's
+    /// counter may be a little ahead).
     #[inline]
     #[must_use]
     pub fn since(start: u64) -> Ticks {
         Ticks(ticks().saturating_sub(start))
     }
 
-    /// The span in whole nanoseconds, rounded down; `u64::MAX` when that is too small for it.
+    /// Returns the span in whole nanoseconds, rounded down, or `u64::MAX` if it is longer.
     #[must_use]
     pub fn nanoseconds(self) -> u64 {
         scale(self.0, NANOSECONDS, ticks_per_second())
     }
 
-    /// The ticks that so many nanoseconds take, rounded down; `u64::MAX` for ever.
+    /// Returns the number of ticks in a number of nanoseconds, rounded down, or `u64::MAX` if there
+    /// are more.
     #[must_use]
     pub fn from_nanoseconds(nanoseconds: u64) -> Ticks {
         Ticks(scale(nanoseconds, ticks_per_second(), NANOSECONDS))
@@ -137,7 +142,7 @@ fn scale(value: u64, to: u64, from: u64) -> u64 {
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
-/// The pace as the monotonic clock sees it.
+/// Measures the rate with the monotonic clock.
 fn measured() -> u64 {
     let (start, from) = moment();
     while start.elapsed() < CALIBRATION {
@@ -148,7 +153,7 @@ fn measured() -> u64 {
     scale(to.saturating_sub(from), NANOSECONDS, nanoseconds.max(1)).max(1)
 }
 
-/// Clock and counter at one moment: of several tries the one that was least disturbed.
+/// Returns the clock and the counter of one moment: of several tries, the least disturbed one.
 fn moment() -> (Instant, u64) {
     let mut best = (u64::MAX, Instant::now(), 0);
     for _ in 0..16 {
@@ -179,8 +184,8 @@ mod counter {
         now()
     }
 
-    /// What the processor says of its counter's pace. Only bare metal is believed: a hypervisor
-    /// may scale the counter and hand the host's answer through.
+    /// Returns the counter's rate as the processor gives it. Only bare metal is trusted: a
+    /// hypervisor may scale the counter and pass on the host's answer.
     pub(super) fn told() -> Option<u64> {
         const TIME: u32 = 0x15;
         const FEATURES: u32 = 1;
@@ -203,7 +208,7 @@ mod counter {
     #[inline(always)]
     pub(super) fn now() -> u64 {
         let now;
-        // SAFETY: reads a register that Linux lets programs read.
+        // SAFETY: the instruction reads a register that Linux lets programs read.
         unsafe { asm!("mrs {}, cntvct_el0", out(reg) now, options(nomem, nostack)) };
         now
     }
@@ -216,7 +221,7 @@ mod counter {
         now
     }
 
-    /// What the firmware says of the counter's pace.
+    /// Returns the counter's rate as the firmware gives it.
     pub(super) fn told() -> Option<u64> {
         let pace: u64;
         // SAFETY: as above.
@@ -254,14 +259,15 @@ mod tests {
     fn ticks_keep_pace_with_the_clock() {
         let pace = ticks_per_second();
         assert_eq!(pace, ticks_per_second());
-        // Alternate tries until one is undisturbed: the machine is shared.
+        // The test tries until one measurement is undisturbed, since other programs share the
+        // machine.
         let held = (0..20).any(|_| {
             let (start, clock) = (super::ticks(), std::time::Instant::now());
             std::thread::sleep(Duration::from_millis(20));
             let (took, real) = (Ticks::since(start), clock.elapsed());
             Duration::from(took).abs_diff(real) < real / 100
         });
-        assert!(held, "{pace} ticks a second are not the clock's");
+        assert!(held, "{pace} ticks per second disagree with the clock");
     }
 
     #[test]

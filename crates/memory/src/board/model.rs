@@ -1,23 +1,23 @@
-//! Notes and sweeps, in every order that the memory model allows.
+//! Models of notes and sweeps, in every order that the memory model allows.
 
 use super::*;
 use loom::thread;
 
-/// The board has the bytes of one word; the lane is a word of its own.
+/// The board has the bytes of one word, and the lane is one word of another region.
 const BOARD_WORDS: usize = FIRST / WORD + 1;
 const SESSION: usize = 1;
 
-/// How a sweep takes a note down.
+/// How a sweep clears a note.
 #[derive(Clone, Copy)]
 enum Sweep {
-    /// As [`Board::sweep`] does.
+    /// The sweep uses an exchange, as [`Board::sweep`] does.
     Takes,
-    /// By a plain store, which may still be under way when the lane is looked at.
+    /// The sweep uses a plain store, which may still be under way when the lane is polled.
     Stores,
 }
 
-/// A reader sweeps an old note away while a peer writes to the lane and notes it again. Panics if
-/// the message is neither seen nor noted in the end.
+/// Models a reader that sweeps an old note away while a peer writes to the lane and notes it again.
+/// Panics if, in the end, the message was neither seen nor is noted.
 fn sweep_against_note(sweep: Sweep) {
     loom::model(move || {
         let (region, lane) = (Region::heap(BOARD_WORDS), Region::heap(1));
@@ -58,12 +58,12 @@ fn a_note_that_comes_while_the_board_is_swept_is_not_lost() {
 
 #[test]
 #[should_panic(expected = "a note was lost")]
-fn swept_by_plain_stores_it_is() {
+fn a_sweep_by_plain_stores_loses_a_note() {
     sweep_against_note(Sweep::Stores);
 }
 
-/// A peer writes, notes and reads the promise while the reader takes the promise back, looks at
-/// the board and nowhere else, and sleeps. Panics if it sleeps over the message.
+/// Models a peer that writes, notes and reads the polling flag while the reader clears its polling
+/// flag, looks only at its board, and sleeps. Panics if the reader sleeps and misses the message.
 fn note_against_sleep(noter_fences: bool, sleeper_fences: bool) {
     loom::model(move || {
         let (region, words) = (Region::heap(BOARD_WORDS), Region::heap(2));
@@ -86,24 +86,24 @@ fn note_against_sleep(noter_fences: bool, sleeper_fences: bool) {
             board.sweep(8, |_| seen |= words.load(0) == 1);
         }
         let rung = sender.join().unwrap();
-        assert!(seen || rung || board.is_marked(), "the note was lost");
-        assert!(seen || rung, "slept over a note");
+        assert!(seen || rung || board.is_marked(), "a note was lost");
+        assert!(seen || rung, "the sleeper missed a note");
     });
 }
 
 #[test]
-fn no_note_is_slept_over() {
+fn a_sleeper_misses_no_note() {
     note_against_sleep(true, true);
 }
 
 #[test]
-#[should_panic(expected = "slept over a note")]
-fn without_the_noters_fence_one_is() {
+#[should_panic(expected = "the sleeper missed a note")]
+fn without_the_noters_fence_a_sleeper_misses_a_note() {
     note_against_sleep(false, true);
 }
 
 #[test]
-#[should_panic(expected = "slept over a note")]
-fn without_the_sleepers_fence_one_is() {
+#[should_panic(expected = "the sleeper missed a note")]
+fn without_the_sleepers_fence_it_misses_a_note() {
     note_against_sleep(true, false);
 }

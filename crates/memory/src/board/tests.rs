@@ -1,4 +1,4 @@
-//! The board as sweepers and noters see it.
+//! Tests of the board, from the side of the sweeping node and of the peers.
 
 use super::*;
 use std::collections::BTreeSet;
@@ -26,14 +26,14 @@ fn each_note_is_swept_once() {
 }
 
 #[test]
-fn a_session_that_is_not_there_is_not_noted() {
+fn a_sweep_skips_notes_of_sessions_beyond_its_limit() {
     let region = Region::heap(FIRST / WORD + 2);
     let board = Board::new(region.clone());
     for session in [8, 9, 10] {
         Note::new(region.clone(), session).mark();
     }
     assert_eq!(swept(&board, 9), [8]);
-    // The others stay until their session is.
+    // The notes of the other sessions stay until a sweep includes these.
     assert_eq!(swept(&board, 10), [9]);
     assert_eq!(swept(&board, 0), []);
     assert_eq!(swept(&board, 1000), [10]);

@@ -1,4 +1,5 @@
-//! A sender against a receiver that falls asleep, in every order that the memory model allows.
+//! Models of a sender against a receiver that falls asleep, in every order that the memory model
+//! allows.
 
 use super::*;
 use crate::board::{Board, Note};
@@ -11,12 +12,12 @@ use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;
 use loom::thread;
 
-/// A head and a ring of two slots.
+/// The words of a lane: a header and a ring of two slots.
 const LANE_WORDS: usize = HEAD_LINES * 8 + 2 * (SLOT / WORD);
-/// The line with the summary, and the bytes of one word.
+/// The words of a board: the line with the flag, and the bytes of one word.
 const BOARD_WORDS: usize = 9;
 
-/// Which fences stand.
+/// The fences that are executed.
 #[derive(Clone, Copy)]
 struct Fences {
     sender: bool,
@@ -25,9 +26,9 @@ struct Fences {
 
 const BOTH: Fences = Fences { sender: true, sleeper: true };
 
-/// A sender writes one message and announces it to a receiver that falls asleep. A receiver that is
-/// attentive looks at the lane before it sleeps; another one looks at its board alone. Panics if the
-/// receiver sleeps and nobody has rung.
+/// Models a sender that writes one message and announces it to a receiver that falls asleep. An
+/// attentive receiver polls the lane before it sleeps; another receiver looks only at its board.
+/// Panics if the receiver sleeps and the sender has not rung.
 fn message_against_sleep(fences: Fences, attentive: bool) {
     loom::model(move || {
         let lane = || Region::heap(LANE_WORDS);
@@ -54,40 +55,40 @@ fn message_against_sleep(fences: Fences, attentive: bool) {
         }
         let came = board.is_marked() || (attentive && receiver.has_frame());
         sending.join().unwrap();
-        assert!(came || bell.load(Ordering::Relaxed), "slept over a message");
+        assert!(came || bell.load(Ordering::Relaxed), "the sleeper missed a message");
     });
 }
 
 #[test]
-fn no_message_is_slept_over() {
+fn a_sleeper_misses_no_message() {
     message_against_sleep(BOTH, true);
 }
 
 #[test]
-#[should_panic(expected = "slept over a message")]
-fn without_the_senders_fence_one_is() {
+#[should_panic(expected = "the sleeper missed a message")]
+fn without_the_senders_fence_a_sleeper_misses_a_message() {
     message_against_sleep(Fences { sender: false, ..BOTH }, true);
 }
 
 #[test]
-#[should_panic(expected = "slept over a message")]
-fn without_the_sleepers_fence_one_is() {
+#[should_panic(expected = "the sleeper missed a message")]
+fn without_the_sleepers_fence_it_misses_a_message() {
     message_against_sleep(Fences { sleeper: false, ..BOTH }, true);
 }
 
 #[test]
-fn no_note_is_slept_over() {
+fn a_sleeper_misses_no_note() {
     message_against_sleep(BOTH, false);
 }
 
-/// The fence between the note and the look at the promise is the note's own.
+/// The note executes the fence between the note and the read of the polling flag.
 #[test]
 fn a_note_has_its_own_fence() {
     message_against_sleep(Fences { sender: false, ..BOTH }, false);
 }
 
 #[test]
-#[should_panic(expected = "slept over a message")]
-fn without_the_sleepers_fence_a_note_is() {
+#[should_panic(expected = "the sleeper missed a message")]
+fn without_the_sleepers_fence_it_misses_a_note() {
     message_against_sleep(Fences { sleeper: false, ..BOTH }, false);
 }

@@ -1,4 +1,4 @@
-//! The promise and those who read it, in every order that the memory model allows.
+//! Models of the polling flag and its readers, in every order that the memory model allows.
 
 use super::*;
 use loom::thread;

@@ -1,9 +1,9 @@
-//! A node page as its owner and its peers see it.
+//! Tests of a node page, from the side of its owner and of its peers.
 
 use super::*;
 
 #[test]
-fn a_peer_sees_state_and_promise() {
+fn a_peer_sees_state_and_polling_flag() {
     let region = Region::heap(PAGE_WORDS);
     let page = NodePage::new(region.clone(), 77);
     let peer = PeerPage::new(region.read_only());
@@ -15,7 +15,7 @@ fn a_peer_sees_state_and_promise() {
         page.promise();
         assert_eq!(peer.seems_asleep(), None);
     }
-    // Taken back twice, a promise is still another one.
+    // Clearing the flag twice still starts a new sleep.
     page.withdraw();
     page.withdraw();
     sleeps.push(peer.seems_asleep().unwrap());

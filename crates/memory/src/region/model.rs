@@ -1,16 +1,17 @@
-//! A region for models: one loom atomic a word, so that loom sees every access.
+//! A region for models, with one loom atomic per word, so that loom sees every access.
 
 use super::{Arc, AtomicU64, Ordering, WORD};
-// No part of the model: it counts across threads what only one of them does.
+// This atomic is no part of the model: it counts the stores of one side.
 use std::sync::atomic::AtomicI64;
 
-/// A checked view of shared words, for models: one loom atomic a word.
+/// A range of words with checked access, for models: one loom atomic per word.
 #[derive(Clone)]
 pub struct Region {
     cells: Arc<Vec<AtomicU64>>,
     first: usize,
     words: usize,
-    /// Stores that still take effect, for a side that stops for ever after some of them.
+    /// The number of stores that still take effect, for a side that stops for ever after some of
+    /// them.
     life: Option<Arc<AtomicI64>>,
 }
 
@@ -18,7 +19,7 @@ pub struct Region {
 pub struct Word(Region);
 
 impl Word {
-    /// Loads the word, without order.
+    /// Loads the word with relaxed ordering.
     pub fn load(&self) -> u64 {
         self.0.load(0)
     }
@@ -28,13 +29,13 @@ impl Word {
 pub struct OwnWord(Region);
 
 impl OwnWord {
-    /// Stores the word behind every earlier write.
+    /// Stores the word with release ordering, after every earlier write.
     pub fn publish(&self, value: u64) {
         self.0.publish(0, value);
     }
 }
 
-/// Three words in a row of a region.
+/// Three consecutive words of a region.
 #[derive(Clone, Copy)]
 pub(crate) struct Three<'r> {
     region: &'r Region,
@@ -42,72 +43,72 @@ pub(crate) struct Three<'r> {
 }
 
 impl Three<'_> {
-    /// Loads the first word, without order.
+    /// Loads the first word with relaxed ordering.
     pub(crate) fn first(self) -> u64 {
         self.region.load(self.at)
     }
 
-    /// Loads the others, without order.
+    /// Loads the other two words with relaxed ordering.
     pub(crate) fn rest(self) -> (u64, u64) {
         (self.region.load(self.at + 1), self.region.load(self.at + 2))
     }
 }
 
 impl Region {
-    /// Takes one word that this side writes, to store it often.
+    /// Returns one word that this side writes.
     #[must_use]
     pub fn own_word_at(&self, at: usize) -> OwnWord {
         OwnWord(self.part(at, 1))
     }
 
-    /// Takes one word, to load it often.
+    /// Returns one word.
     #[must_use]
     pub fn word_at(&self, at: usize) -> Word {
         Word(self.part(at, 1))
     }
 
-    /// Makes a zeroed region of `words` words.
+    /// Creates a zeroed region of `words` words.
     pub fn heap(words: usize) -> Region {
         let cells = Arc::new((0..words).map(|_| AtomicU64::new(0)).collect());
         Region { cells, first: 0, words, life: None }
     }
 
-    /// The number of words.
+    /// Returns the number of words.
     pub fn words(&self) -> usize {
         self.words
     }
 
-    /// Whether this side may store.
+    /// Returns whether this side may store.
     pub fn is_writable(&self) -> bool {
         true
     }
 
-    /// A view of `words` words that starts at word `first`.
+    /// Returns the part of `words` words that starts at word `first`.
     #[must_use]
     pub fn part(&self, first: usize, words: usize) -> Region {
         assert!(first <= self.words && words <= self.words - first);
         Region { first: self.first + first, words, ..self.clone() }
     }
 
-    /// The same words, to read alone.
+    /// Returns the region without the right to store, which models do not check.
     #[must_use]
     pub fn read_only(&self) -> Region {
         self.clone()
     }
 
-    /// The same words for a side that stops for ever after `stores` stores: later ones have
-    /// no effect.
+    /// Returns the region for a side that stops for ever after `stores` stores: its later stores
+    /// have no effect.
     #[must_use]
     pub fn mortal(&self, stores: i64) -> Region {
         Region { life: Some(Arc::new(AtomicI64::new(stores))), ..self.clone() }
     }
 
-    /// Whether every store so far took effect.
+    /// Returns whether every store so far took effect.
     pub fn is_alive(&self) -> bool {
         self.life.as_ref().is_none_or(|life| life.load(Ordering::Relaxed) >= 0)
     }
 
-    /// Spends one store; false if none is left.
+    /// Counts one store. Returns false if no store is left.
     fn spend(&self) -> bool {
         self.life.as_ref().is_none_or(|life| life.fetch_sub(1, Ordering::Relaxed) > 0)
     }
@@ -117,19 +118,19 @@ impl Region {
         &self.cells[self.first + at]
     }
 
-    /// Loads a word, without order.
+    /// Loads a word with relaxed ordering.
     pub fn load(&self, at: usize) -> u64 {
         self.word(at).load(Ordering::Relaxed)
     }
 
-    /// Stores a word, without order.
+    /// Stores a word with relaxed ordering.
     pub fn store(&self, at: usize, value: u64) {
         if self.spend() {
             self.word(at).store(value, Ordering::Relaxed);
         }
     }
 
-    /// Stores a word behind every earlier write.
+    /// Stores a word with release ordering, after every earlier write.
     pub fn publish(&self, at: usize, value: u64) {
         if self.spend() {
             self.word(at).store(value, Ordering::Release);
@@ -137,37 +138,37 @@ impl Region {
     }
 
     /// # Safety
-    /// As in life; here the bounds are checked.
+    /// The bounds are those of the real region; the model checks them.
     pub(crate) unsafe fn load_in(&self, at: usize) -> u64 {
         self.load(at)
     }
 
     /// # Safety
-    /// As in life; here the bounds are checked.
+    /// The bounds are those of the real region; the model checks them.
     pub(crate) unsafe fn store_in(&self, at: usize, value: u64) {
         self.store(at, value);
     }
 
     /// # Safety
-    /// As in life; here the bounds are checked.
+    /// The bounds are those of the real region; the model checks them.
     pub(crate) unsafe fn three_in(&self, at: usize) -> Three<'_> {
         Three { region: self, at }
     }
 
     /// # Safety
-    /// As in life; here the bounds are checked.
+    /// The bounds are those of the real region; the model checks them.
     pub(crate) unsafe fn publish_three_in(&self, at: usize, words: [u64; 3]) {
         self.store(at + 1, words[1]);
         self.store(at + 2, words[2]);
         self.publish(at, words[0]);
     }
 
-    /// Nothing: there are no lines here.
+    /// Does nothing, since a model has no cache lines.
     pub(crate) fn prefetch_for_store(&self, _: usize) {}
 
-    /// Stores a word behind every earlier write, where the other side uses [`Region::take`].
-    /// A store cannot come between the two halves of an exchange. Loom does not know that of
-    /// plain stores, so this is an exchange as well.
+    /// Stores a word with release ordering, where the other side uses [`Region::take`]. On real
+    /// hardware a store cannot come between the two halves of an exchange. Loom does not know that
+    /// of plain stores, so the model uses an exchange here as well.
     pub fn give(&self, at: usize, value: u64) {
         self.word(at).swap(value, Ordering::Release);
     }
@@ -177,7 +178,8 @@ impl Region {
         self.change_byte(at, value, Ordering::Relaxed);
     }
 
-    /// Takes a byte: loads it and leaves 0, in one step that is ordered like a lock.
+    /// Exchanges a byte with 0 in one step, with acquire and release ordering, and returns the old
+    /// byte.
     pub fn take_byte(&self, at: usize) -> u8 {
         self.change_byte(at, 0, Ordering::AcqRel)
     }
@@ -193,12 +195,13 @@ impl Region {
         before.to_ne_bytes()[at % WORD]
     }
 
-    /// Takes a word: loads it and leaves 0, in one step that is ordered like a lock.
+    /// Exchanges a word with 0 in one step, with acquire and release ordering, and returns the old
+    /// word.
     pub fn take(&self, at: usize) -> u64 {
         self.word(at).swap(0, Ordering::AcqRel)
     }
 
-    /// Flips the bits of `mask` in a word, in one step, behind every earlier read and write.
+    /// Flips the bits of `mask` in a word in one step, with release ordering.
     pub fn toggle(&self, at: usize, mask: u64) {
         if self.spend() {
             self.word(at).fetch_xor(mask, Ordering::Release);
@@ -210,7 +213,8 @@ impl Region {
         self.load(at).to_ne_bytes()
     }
 
-    /// Copies `bytes` to byte `at`, word by word. A model has one writer at a time in a word.
+    /// Copies `bytes` to byte `at`, word by word. In a model only one side writes to a word at a
+    /// time.
     pub fn write(&self, at: usize, bytes: &[u8]) {
         let mut done = 0;
         while done < bytes.len() {
@@ -224,12 +228,12 @@ impl Region {
     }
 
     /// # Safety
-    /// None is needed: this one checks.
+    /// No condition: the model checks the bounds.
     pub(crate) unsafe fn write_in(&self, at: usize, bytes: &[u8]) {
         self.write(at, bytes);
     }
 
-    /// Copies bytes out, from byte `at`, which must begin a word.
+    /// Copies bytes out of the region, from byte `at`, which must begin a word.
     pub fn read(&self, at: usize, to: &mut [u8]) {
         assert!(at.is_multiple_of(WORD));
         for (i, chunk) in to.chunks_mut(WORD).enumerate() {

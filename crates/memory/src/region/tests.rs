@@ -1,4 +1,4 @@
-//! Words and bytes of a region, against a vector.
+//! Tests that compare the words and bytes of a region with a vector.
 
 use super::*;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ proptest! {
     })]
 
     #[test]
-    fn bytes_come_out_as_they_went_in(
+    fn a_region_stores_bytes_as_a_vector_does(
         writes in proptest::collection::vec(
             (any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()),
             0..if cfg!(miri) { 6 } else { 40 },
@@ -22,7 +22,7 @@ proptest! {
         let mut plain = vec![0; WORDS * WORD];
         for (at, len, seed) in writes {
             let at = at.index(plain.len() + 1);
-            // Short ones and long ones alike.
+            // Both short and long writes are generated.
             let most = (plain.len() - at).min(if seed % 2 == 0 { 40 } else { usize::MAX });
             let bytes: Vec<u8> = (0..len.index(most + 1)).map(|i| (i as u8).wrapping_mul(seed)).collect();
             region.write(at, &bytes);
@@ -32,7 +32,7 @@ proptest! {
             let room = out.len() - 1;
             region.read(from, &mut out[..room]);
             prop_assert_eq!(&out[..room], &plain[from..from + room]);
-            // Not a byte more than asked for.
+            // The read writes no byte beyond the requested ones.
             prop_assert_eq!(out[room], 0xee);
         }
         let mut out = vec![0; plain.len()];
@@ -58,7 +58,7 @@ fn values_are_read_as_they_were_written() {
 }
 
 #[test]
-fn a_part_keeps_its_words_alive_and_no_others_in_reach() {
+fn a_part_keeps_the_memory_alive_and_checks_its_own_bounds() {
     let part = Region::heap(16).part(3, 5);
     part.store(4, 1);
     assert_eq!((part.words(), part.load(4), part.take(4), part.load(4)), (5, 1, 1, 0));
@@ -69,7 +69,7 @@ fn a_part_keeps_its_words_alive_and_no_others_in_reach() {
 }
 
 #[test]
-fn what_lies_outside_is_refused() {
+fn an_access_out_of_bounds_or_a_store_to_a_read_only_region_panics() {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     let region = Region::heap(4);
     let mut room = [0; 40];

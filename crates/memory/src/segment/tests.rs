@@ -1,4 +1,4 @@
-//! Segments as their makers and those they are handed to see them.
+//! Tests of segments, from the side of the owner and of the peer.
 
 use super::*;
 use crate::region::WORD;
@@ -12,18 +12,18 @@ fn memfd(bytes: u64, seals: SealFlags) -> OwnedFd {
 }
 
 fn refusal(descriptor: &OwnedFd, bytes: usize, writers: Writers) -> SegmentError {
-    open(descriptor.as_fd(), bytes, writers).err().expect("the segment was taken")
+    open(descriptor.as_fd(), bytes, writers).err().expect("the segment was accepted")
 }
 
 #[test]
-fn what_the_owner_writes_others_read() {
+fn the_peer_reads_what_the_owner_writes() {
     let segment = Segment::create("upbeat-test", 1, Writers::Owner).unwrap().reserve().unwrap();
     assert_eq!(segment.region().words(), PAGE / WORD);
     let theirs = open(segment.descriptor(), PAGE, Writers::Owner).unwrap();
     segment.region().store(511, 7);
     assert_eq!((theirs.load(0), theirs.load(511)), (0, 7));
     assert!(segment.region().is_writable() && !theirs.is_writable());
-    // Either side may go first.
+    // Either side may drop its mapping first.
     let ours = segment.into_region();
     ours.store(0, 8);
     assert_eq!(theirs.load(0), 8);
@@ -33,13 +33,13 @@ fn what_the_owner_writes_others_read() {
 
 #[test]
 #[should_panic(expected = "mapped read-only")]
-fn a_store_into_another_ones_segment_is_refused_here_and_not_by_a_fault() {
+fn a_store_into_a_peers_segment_panics_and_does_not_fault() {
     let segment = Segment::create("upbeat-test", PAGE, Writers::Owner).unwrap().reserve().unwrap();
     open(segment.descriptor(), PAGE, Writers::Owner).unwrap().store(0, 1);
 }
 
 #[test]
-fn nobody_else_can_write_shrink_or_reseal() {
+fn only_the_owner_writes_and_nobody_resizes_or_reseals() {
     let segment = Segment::create("upbeat-test", PAGE, Writers::Owner).unwrap().reserve().unwrap();
     let descriptor = segment.descriptor();
     assert!(Mapping::new(descriptor, PAGE, true).is_err());
@@ -52,7 +52,7 @@ fn nobody_else_can_write_shrink_or_reseal() {
 }
 
 #[test]
-fn a_board_is_written_by_everybody() {
+fn a_peer_may_write_into_a_board() {
     let segment = Segment::create("upbeat-test", PAGE, Writers::Everybody).unwrap();
     let theirs = open(segment.descriptor(), PAGE, Writers::Everybody).unwrap();
     theirs.store(3, 5);
@@ -61,7 +61,7 @@ fn a_board_is_written_by_everybody() {
 }
 
 #[test]
-fn the_kinds_of_segments_are_not_taken_for_each_other() {
+fn a_segment_with_other_writers_is_refused() {
     for (made, wanted) in
         [(Writers::Owner, Writers::Everybody), (Writers::Everybody, Writers::Owner)]
     {
@@ -72,7 +72,7 @@ fn the_kinds_of_segments_are_not_taken_for_each_other() {
 }
 
 #[test]
-fn each_missing_seal_is_noticed() {
+fn a_segment_without_one_of_its_seals_is_refused() {
     for writers in [Writers::Owner, Writers::Everybody] {
         for missing in writers.seals().iter() {
             let file = memfd(PAGE as u64, writers.seals() - missing);
@@ -85,7 +85,7 @@ fn each_missing_seal_is_noticed() {
 }
 
 #[test]
-fn another_size_than_announced_is_noticed() {
+fn a_segment_of_another_size_than_announced_is_refused() {
     let file = memfd(PAGE as u64, Writers::Owner.seals());
     for wanted in [0, 1, PAGE - 1, PAGE + 1, 2 * PAGE, usize::MAX, usize::MAX - PAGE + 1] {
         let size = SegmentError::Size { found: PAGE as i64, wanted };
@@ -98,9 +98,9 @@ fn another_size_than_announced_is_noticed() {
     assert!(matches!(refusal(&empty, 0, Writers::Owner), SegmentError::Size { .. }));
 }
 
-/// Whoever reads a hole pays for it.
+/// A segment with holes is refused, since the reader of a hole would have to pay for its pages.
 #[test]
-fn memory_that_is_not_there_is_noticed() {
+fn a_segment_with_holes_is_refused() {
     const PAGES: usize = 64;
     let segment = Segment::create("upbeat-test", PAGES * PAGE, Writers::Owner).unwrap();
     let holes = |there: usize| {
@@ -118,12 +118,13 @@ fn memory_that_is_not_there_is_noticed() {
 }
 
 #[test]
-fn what_is_no_memory_file_is_refused() {
+fn a_descriptor_of_another_file_system_is_refused() {
     let program: OwnedFd = std::fs::File::open("/proc/self/status").unwrap().into();
     assert!(matches!(refusal(&program, PAGE, Writers::Owner), SegmentError::Kind { .. }));
     let (pipe, _other) = rustix::pipe::pipe().unwrap();
     assert!(matches!(refusal(&pipe, PAGE, Writers::Owner), SegmentError::Kind { .. }));
-    // A file of huge pages takes the seals, and faults its reader; not every machine has them.
+    // A file of huge pages accepts the seals, and then faults its reader. Not every machine has
+    // huge pages.
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
     if let Ok(huge) = rustix::fs::memfd_create("upbeat-test", flags)
         && rustix::fs::fcntl_add_seals(&huge, Writers::Owner.seals()).is_ok()
@@ -133,7 +134,7 @@ fn what_is_no_memory_file_is_refused() {
 }
 
 #[test]
-fn a_segment_of_no_size_or_any_size_is_an_error_and_no_panic() {
+fn an_impossible_size_or_label_is_an_error() {
     assert!(Segment::create("upbeat-test", 0, Writers::Owner).is_err());
     assert!(Segment::create("upbeat-test", usize::MAX / 2, Writers::Owner).is_err());
     assert!(Segment::create("with\0nul", PAGE, Writers::Owner).is_err());
@@ -151,7 +152,7 @@ fn a_forked_child_does_not_have_the_mapping() {
         .map(|(_, after)| after.lines().next().unwrap())
         .collect();
     assert_eq!(flags.len(), 2);
-    // "dc": do not copy on fork.
+    // The flag "dc" means that a fork does not copy the mapping.
     assert!(flags.iter().all(|flags| flags.split(' ').any(|flag| flag == "dc")), "{flags:?}");
     drop((segment, theirs));
     let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
