@@ -60,7 +60,7 @@ fn the_server() {
     let identity = std::env::var(IDENTITY).ok();
     let builder = builder(&std::env::var(SERVER).unwrap(), place.as_ref(), identity.as_deref());
     let node = builder.listen("127.0.0.1:0").build().unwrap();
-    node.serve(SumsServer::new(Here));
+    node.serve(SumsServer::new(Here)).unwrap();
     println!("@serving {}", node.listens_at().unwrap());
     node.block_on(std::future::pending::<()>());
 }

@@ -42,7 +42,7 @@ fn main() {
 
 fn serve() -> Result<(), Box<dyn std::error::Error>> {
     let node = Node::builder("counter").listen("0.0.0.0:7411").build()?;
-    node.serve(CounterServer::new(Count::default()));
+    node.serve(CounterServer::new(Count::default()))?;
     println!("node `counter` serves at port 7411 until ctrl-c");
     node.block_on(upbeat::ctrl_c())?;
     node.shut_down(Duration::from_secs(1));

@@ -40,7 +40,7 @@ fn main() {
 
 fn serve() -> Result<(), Box<dyn std::error::Error>> {
     let node = Node::new("counter")?;
-    node.serve(CounterServer::new(Count::default()));
+    node.serve(CounterServer::new(Count::default()))?;
     println!("node `counter` serves until ctrl-c");
     node.block_on(upbeat::ctrl_c())?;
     node.shut_down(Duration::from_secs(1));

@@ -5,10 +5,13 @@
 
 mod build;
 
+mod serve;
+
 use std::convert::Infallible;
 use std::fmt;
 
 pub use build::BuildError;
+pub use serve::ServeError;
 pub use upbeat_core::address::{AddressError, NodeAddressError};
 pub use upbeat_core::bind::Clash;
 use upbeat_core::channel::call::Ending;

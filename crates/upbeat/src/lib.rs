@@ -33,7 +33,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let node = upbeat::Node::new("counter")?;
-//! node.serve(CounterServer::new(Count::default()));
+//! node.serve(CounterServer::new(Count::default()))?;
 //! node.block_on(upbeat::ctrl_c())?;
 //! # Ok(()) }
 //! ```
@@ -173,7 +173,7 @@ pub mod tokio;
 
 pub use compute::{Compute, checkpoint, compute, poll_point};
 pub use dispatch::OverRun;
-pub use error::{BuildError, CallError, ConnectError, Lost, Why};
+pub use error::{BuildError, CallError, ConnectError, Lost, ServeError, Why};
 pub use execution::{Execution, UnknownExecution};
 pub use node::{Builder, Node, spawn};
 pub use reference::ServiceRef;

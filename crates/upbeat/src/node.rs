@@ -16,7 +16,7 @@ use crate::client::{self, Client};
 use crate::compute::Compute;
 use crate::dispatch::{Dispatcher, Enter};
 use crate::driver::Cause;
-use crate::error::{BuildError, ConnectError};
+use crate::error::{BuildError, ConnectError, ServeError};
 use crate::handle::{self, HandleClient, Target};
 use crate::service::{Methods, Serve};
 use crate::statistics::{Collected, Statistics};
@@ -129,7 +129,11 @@ impl Node {
         self.inner.home.name().map(ToString::to_string).unwrap_or_default()
     }
 
-    /// Serves a service from now on: `node.serve(CounterServer::new(counter))`.
+    /// Serves a service from now on: `node.serve(CounterServer::new(counter))?`.
+    ///
+    /// # Errors
+    /// If the node serves a service of this name already, if it has been shut down, or if the methods of its
+    /// services are more than a session can number.
     ///
     /// ```
     /// # #[upbeat::service]
@@ -153,15 +157,25 @@ impl Node {
     /// }
     ///
     /// let node = upbeat::Node::builder("doc/serve").local_only().build()?;
-    /// node.serve(CounterServer::new(Count(Default::default())));
+    /// node.serve(CounterServer::new(Count(Default::default())))?;
+    ///
+    /// let twice = node.serve(CounterServer::new(Count(Default::default())));
+    /// assert!(matches!(twice, Err(upbeat::ServeError::AlreadyServed { .. })));
     /// # Ok(()) }
     /// ```
-    pub fn serve<S: Serve>(&self, service: S) {
-        let mut enter = |entry| self.inner.offer(entry);
+    pub fn serve<S: Serve>(&self, service: S) -> Result<(), ServeError> {
+        self.inner.may_serve(S::SERVICE)?;
+        let mut entries = Vec::new();
+        let mut enter = |entry| entries.push(entry);
         let (node, execution) = (&*self.inner, self.inner.settings.execution);
         let (enter, statistics) = (&mut enter, &self.end.statistics);
         let methods = Methods { service: S::SERVICE, enter, node, execution, statistics };
         service.methods(&mut { methods });
+        let offered = self.inner.offer(S::SERVICE, entries);
+        if offered.is_err() {
+            statistics.leave(S::SERVICE);
+        }
+        offered
     }
 
     /// Connects to a node of the same program, and binds a client there. Clients of one peer share

@@ -81,6 +81,11 @@ impl Collected {
         Some(tally)
     }
 
+    /// Forgets the methods of a service that is not served after all.
+    pub(crate) fn leave(&self, service: &str) {
+        self.tallies.borrow_mut().retain(|tally| tally.names.0 != service);
+    }
+
     pub(crate) fn read(&self, node: String, over_runs: &[OverRun]) -> Statistics {
         let tallies = self.tallies.borrow();
         let methods = tallies.iter().map(|tally| {

@@ -97,7 +97,7 @@ const NOWHERE: WireError = WireError::Stream {
 /// # let (is_over, (up, came)) = (&over, std::sync::mpsc::channel());
 /// # scope.spawn(move || {
 /// #     let node = upbeat::Node::builder("doc/archive").local_only().build().unwrap();
-/// #     node.serve(ArchiveServer::new(Shelf));
+/// #     node.serve(ArchiveServer::new(Shelf)).unwrap();
 /// #     up.send(()).unwrap();
 /// #     node.block_on(async {
 /// #         while !is_over.load(std::sync::atomic::Ordering::Relaxed) {

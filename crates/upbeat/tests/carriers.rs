@@ -30,7 +30,7 @@ fn other() {
 fn serve(builder: upbeat::Builder, place: &Path) {
     let node = builder.program(PROGRAM).directory(place).build().unwrap();
     let quit = input_ends();
-    node.serve(WorkServer::new(Worker::new(quit.clone())));
+    node.serve(WorkServer::new(Worker::new(quit.clone()))).unwrap();
     say("serving");
     node.block_on(quit);
     node.shut_down(Duration::from_secs(1));

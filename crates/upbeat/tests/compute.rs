@@ -113,7 +113,7 @@ fn serve(
     drive: Drive,
 ) {
     let node = node(name, place, waiting);
-    node.serve(SumsServer::new(Adder(node.clone())));
+    node.serve(SumsServer::new(Adder(node.clone()))).unwrap();
     ready.send(()).unwrap();
     drive(&node, quit);
     node.shut_down(Duration::from_secs(1));

@@ -107,7 +107,7 @@ fn other() {
 
 fn serve(place: &Path, quit: Signal, ready: impl FnOnce()) {
     let node = node(SERVER, place, Waiting::Polling);
-    node.serve(CostsServer::new(Here));
+    node.serve(CostsServer::new(Here)).unwrap();
     ready();
     node.block_on(quit);
 }
@@ -192,7 +192,7 @@ fn relay(place: &Path, calls: u64) {
     for node in [&server, &between, &client] {
         node.set_sampling(0);
     }
-    server.serve(CostsServer::new(Here));
+    server.serve(CostsServer::new(Here)).unwrap();
     let done = Rc::new(Cell::new(false));
     let turn_until = |done: &Cell<bool>| {
         for _ in 0..TURNS_MAX {
@@ -208,7 +208,7 @@ fn relay(place: &Path, calls: u64) {
     let (ended, callers) = (Rc::clone(&done), between.clone());
     drop(between.spawn(async move {
         let costs = callers.connect(SERVER).await.unwrap();
-        callers.serve(RelayServer::new(Between(costs, callers.clone())));
+        callers.serve(RelayServer::new(Between(costs, callers.clone()))).unwrap();
         ended.set(true);
     }));
     turn_until(&done);

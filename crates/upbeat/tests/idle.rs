@@ -123,7 +123,7 @@ fn a_thousand_idle_sessions() {
     let directory = Directory::new();
     let place = directory.path();
     let node = node("server", &place, Waiting::Adaptive);
-    node.serve(WorkServer::new(Worker::default()));
+    node.serve(WorkServer::new(Worker::default())).unwrap();
     let mut one = Other::start("one", &place);
     one.expect("ready");
     beside(&node, || order(&mut one, "1", "used"));

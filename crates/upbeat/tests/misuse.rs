@@ -123,7 +123,7 @@ fn await_undriven(what: &str, place: &Path) {
 /// Sends one-way messages to a node that does not take them, in a runtime that drives nobody.
 fn fill(name: &str, place: &Path) {
     let server = node(&format!("{name}/server"), place);
-    server.serve(WorkServer::new(Worker::new(Signal::default())));
+    server.serve(WorkServer::new(Worker::new(Signal::default()))).unwrap();
     let client = node(name, place);
     let to = format!("{name}/server");
     let mut connecting = pin!(client.connect::<WorkClient>(&to));
@@ -138,6 +138,20 @@ fn fill(name: &str, place: &Path) {
     for number in 0.. {
         block_on(work.note(number)).unwrap();
     }
+}
+
+#[test]
+fn a_service_is_served_once() {
+    let directory = Directory::new();
+    let node = node("misuse/twice", &directory.path());
+    assert_eq!(node.serve(WorkServer::new(Worker::default())), Ok(()));
+    let text = node.serve(WorkServer::new(Worker::default())).unwrap_err().to_string();
+    for part in ["`misuse/twice` serves `Work` already", "once for each service"] {
+        assert!(text.contains(part), "{text}");
+    }
+    node.shut_down(Duration::ZERO);
+    let text = node.serve(WorkServer::new(Worker::default())).unwrap_err().to_string();
+    assert!(text.contains("has been shut down and cannot serve `Work`"), "{text}");
 }
 
 #[test]

@@ -260,7 +260,7 @@ fn every_form_is_described_and_called() {
     let node = |name| Node::builder(name).program(&program).local_only().build().unwrap();
     let (server, client) = (node("counter"), node("client"));
     let mine = Rc::new(Mine { count: Cell::new(0) });
-    server.serve(CounterServer::shared(Rc::clone(&mine)));
+    server.serve(CounterServer::shared(Rc::clone(&mine))).unwrap();
     let done = Rc::new(Cell::new(false));
     let (way, said) = (client.clone(), Rc::clone(&done));
     let task = client.spawn(async move {

@@ -182,7 +182,7 @@ fn serve(name: &str, place: &Path, quit: Told, ready: impl FnOnce()) {
         stamps: RefCell::default(),
         reports,
     });
-    node.serve(DeskServer::new(Served(inner)));
+    node.serve(DeskServer::new(Served(inner))).unwrap();
     ready();
     node.block_on(quit);
     node.shut_down(Duration::from_secs(1));

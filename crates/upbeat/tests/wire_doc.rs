@@ -241,7 +241,7 @@ fn node(name: &str) -> Node {
 
 fn serve() {
     let node = node("server");
-    node.serve(CounterServer::new(Count(RefCell::new(6))));
+    node.serve(CounterServer::new(Count(RefCell::new(6)))).unwrap();
     // Until the session has come and gone.
     node.block_on(async {
         while node.sessions() == 0 {

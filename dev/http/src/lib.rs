@@ -87,7 +87,7 @@ pub async fn serve(
         None => (builder, handles),
     };
     let node = builder.build().map_err(io::Error::other)?;
-    node.serve(ShopServer::new(Shelf::of(goods)));
+    node.serve(ShopServer::new(Shelf::of(goods))).map_err(io::Error::other)?;
     let name = name.to_owned();
     let served = upbeat::tokio::drive(&node, async move {
         // Connecting waits for the node, which this thread drives: another thread connects.

@@ -137,7 +137,7 @@ fn calls_tasks_and_clocks_of_both_are_awaited() {
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let server = std::thread::spawn(move || {
             let node = Node::builder("far").directory(directory).build().unwrap();
-            node.serve(upbeat_http::ShopServer::new(upbeat_http::Shelf::of(1000)));
+            node.serve(upbeat_http::ShopServer::new(upbeat_http::Shelf::of(1000))).unwrap();
             ready.send(()).unwrap();
             while ended.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
                 node.block_on(upbeat::sleep(Duration::from_millis(5)));
@@ -228,7 +228,7 @@ fn a_node_that_sleeps_hears_each_of_many_messages() {
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
     let server = std::thread::spawn(move || {
         let node = Node::builder("told").directory(directory).build().unwrap();
-        node.serve(upbeat_http::ShopServer::new(upbeat_http::Shelf::of(1 << 40)));
+        node.serve(upbeat_http::ShopServer::new(upbeat_http::Shelf::of(1 << 40))).unwrap();
         ready.send(()).unwrap();
         drop(node.block_on(ended));
     });

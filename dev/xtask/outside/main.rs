@@ -126,7 +126,7 @@ fn nested() -> Outcome<()> {
     let relay = Side::new("relay", None)?;
     let mut others = Others::Here(vec![server]);
     let relaying = Relaying(connected(&relay, &mut others)?);
-    relay.node.serve(RelayServer::new(relaying));
+    relay.node.serve(RelayServer::new(relaying))?;
     let client = Side::new("client", None)?;
     let (node, done) = (client.node.clone(), Rc::clone(&client.done));
     drop(client.node.spawn(async move {
@@ -293,7 +293,7 @@ impl Side {
 
     fn server(directory: Option<&Path>) -> Outcome<Side> {
         let side = Side::new("server", directory)?;
-        side.node.serve(NullServer::new(Nothing));
+        side.node.serve(NullServer::new(Nothing))?;
         Ok(side)
     }
 

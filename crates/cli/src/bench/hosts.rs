@@ -130,7 +130,7 @@ impl Host {
         policy: Policy,
         ground: Option<&Ground>,
     ) -> Result<Host, BenchError> {
-        Ok(Host::of(node(name, directory, policy)?, ground))
+        Host::of(node(name, directory, policy)?, ground)
     }
 
     /// The same, which listens at a port of this host: by TLS if there is an identity.
@@ -142,7 +142,7 @@ impl Host {
     ) -> Result<Host, BenchError> {
         let builder = builder(name, Some(directory), policy).listen("127.0.0.1:0");
         let node = secured(builder, identity).build().map_err(refused("a node"))?;
-        Ok(Host::of(node, None))
+        Host::of(node, None)
     }
 
     /// The same, which sends so.
@@ -152,14 +152,15 @@ impl Host {
         policy: Policy,
         flow: Flow,
     ) -> Result<Host, BenchError> {
-        Ok(Host::of(flowing(name, directory, policy, flow)?, None))
+        Host::of(flowing(name, directory, policy, flow)?, None)
     }
 
-    fn of(node: Node, ground: Option<&Ground>) -> Host {
+    fn of(node: Node, ground: Option<&Ground>) -> Result<Host, BenchError> {
         let rest = Rest::default();
         let marks = ground.map(|ground| (ground.ours.clone(), MARK_LINE));
-        node.serve(EchoServer::new(EchoService::new(rest.clone(), marks)));
-        Host { node, rest }
+        let service = EchoService::new(rest.clone(), marks);
+        node.serve(EchoServer::new(service)).map_err(refused("serving"))?;
+        Ok(Host { node, rest })
     }
 
     /// Serves until the caller says that the round is over.

@@ -132,11 +132,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), DemoError> {
     let node = node(&arguments.node, &arguments.directory)?;
     let keeper = Rc::new(Keeper::new(&node));
     let is_shop = arguments.node == "shop";
-    if is_shop {
-        node.serve(ShopServer::shared(Rc::clone(&keeper)));
-    } else {
-        node.serve(StockServer::new(Shelves::new(&node)));
-    }
+    let served = match is_shop {
+        true => node.serve(ShopServer::shared(Rc::clone(&keeper))),
+        false => node.serve(StockServer::new(Shelves::new(&node))),
+    };
+    served.map_err(DemoError::runtime("serving"))?;
     node.block_on(async {
         if is_shop {
             let stock = node.connect("stock").await;

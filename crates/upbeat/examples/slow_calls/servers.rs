@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::task::Poll;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use upbeat::{Mutex, Node, Waiting};
+use upbeat::{BuildError, Mutex, Node, ServeError, Waiting};
 
 /// For so long the auditor holds the lock.
 const AUDIT: Duration = Duration::from_micros(50);
@@ -136,20 +136,20 @@ impl Servers {
         servers.add("bank", Waiting::Adaptive, |node| {
             let accounts = Rc::new(Mutex::named("accounts", vec![0; 64]));
             let transfers = Cell::new(0);
-            node.serve(BankServer::new(Branch { node: node.clone(), accounts, transfers }));
-            drive
+            node.serve(BankServer::new(Branch { node: node.clone(), accounts, transfers }))?;
+            Ok(drive)
         })?;
         servers.add("sums", Waiting::Adaptive, |node| {
-            node.serve(SumsServer::new(Abacus));
-            drive
+            node.serve(SumsServer::new(Abacus))?;
+            Ok(drive)
         })?;
         servers.add("sleeper", Waiting::Sleeping, |node| {
-            node.serve(EchoServer::new(Voice));
-            drive
+            node.serve(EchoServer::new(Voice))?;
+            Ok(drive)
         })?;
         servers.add("slowpoke", Waiting::Adaptive, |node| {
-            node.serve(DiaryServer::new(Notebook));
-            drive_rarely
+            node.serve(DiaryServer::new(Notebook))?;
+            Ok(drive_rarely)
         })?;
         Ok(servers)
     }
@@ -158,14 +158,18 @@ impl Servers {
         &mut self,
         name: &'static str,
         waiting: Waiting,
-        serve: impl FnOnce(&Node) -> fn(&Node, &AtomicBool) + Send + 'static,
+        serve: impl FnOnce(&Node) -> Result<fn(&Node, &AtomicBool), ServeError> + Send + 'static,
     ) -> Result<(), Box<dyn Error>> {
         let (ready, is_ready) = mpsc::channel();
         let over = Arc::clone(&self.over);
         self.threads.push(thread::spawn(move || {
-            match Node::builder(name).waiting(waiting).build() {
-                Ok(node) => {
-                    let drive = serve(&node);
+            let serving = || -> Result<_, BuildError> {
+                let node = Node::builder(name).waiting(waiting).build()?;
+                let drive = serve(&node)?;
+                Ok((node, drive))
+            };
+            match serving() {
+                Ok((node, drive)) => {
                     let _ = ready.send(Ok(()));
                     drive(&node, &over);
                     node.shut_down(Duration::from_secs(1));

@@ -2,6 +2,7 @@
 
 use super::streams::Streams;
 use super::{Dispatcher, Entry, Request, Running};
+use crate::error::ServeError;
 use crate::sample::Unsampled;
 use crate::session::Session;
 use crate::task::Cancelled;
@@ -12,6 +13,7 @@ use upbeat_core::bill::Counter;
 use upbeat_core::bind::{BIND, BindRequest, Offered, bind};
 use upbeat_core::channel::Operation;
 use upbeat_core::frame::{CallNumber, FailCode, Head, Kind};
+use upbeat_core::limits::METHODS_PER_SESSION_MAX;
 use upbeat_core::session;
 use upbeat_memory::held::Held;
 
@@ -25,10 +27,33 @@ pub(super) struct Served {
 }
 
 impl Dispatcher {
-    /// Enters a method; one that a handler offers, when that is done.
-    pub(crate) fn offer(&self, entry: Entry) {
-        self.served.offered.borrow_mut().push(entry);
+    /// Returns why a service of this name cannot be served, if it cannot.
+    pub(crate) fn may_serve(&self, service: &'static str) -> Result<(), ServeError> {
+        if self.life.closing.get() {
+            return Err(ServeError::ShutDown { service });
+        }
+        let is_served = |entries: &[Entry]| entries.iter().any(|entry| entry.service == service);
+        if is_served(&self.served.methods.hold()) || is_served(&self.served.offered.borrow()) {
+            let node = self.home.name().map(ToString::to_string).unwrap_or_default();
+            return Err(ServeError::AlreadyServed { service, node });
+        }
+        Ok(())
+    }
+
+    /// Enters the methods of a service. The methods that a running handler offers are entered when it is done.
+    pub(crate) fn offer(
+        &self,
+        service: &'static str,
+        mut entries: Vec<Entry>,
+    ) -> Result<(), ServeError> {
+        let entered = self.served.methods.hold().len() + self.served.offered.borrow().len();
+        let (methods, most) = (entered + entries.len(), METHODS_PER_SESSION_MAX - 1);
+        if methods > most {
+            return Err(ServeError::TooManyMethods { service, methods, most });
+        }
+        self.served.offered.borrow_mut().append(&mut entries);
         self.enter_offered();
+        Ok(())
     }
 
     /// Enters the methods that were offered, unless one of those that are entered runs.

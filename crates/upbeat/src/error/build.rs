@@ -1,5 +1,6 @@
 //! Why a node cannot be built.
 
+use super::ServeError;
 use crate::execution::UnknownExecution;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -79,6 +80,8 @@ pub enum BuildError {
         /// How many it may have.
         limit: u64,
     },
+    /// A service cannot be served: a function that builds a node and serves there returns one error for both.
+    Serve(ServeError),
     /// The system refused.
     System(std::io::Error),
 }
@@ -89,6 +92,12 @@ impl From<std::io::Error> for BuildError {
             Some(limit) => BuildError::Descriptors { limit },
             None => BuildError::System(error),
         }
+    }
+}
+
+impl From<ServeError> for BuildError {
+    fn from(error: ServeError) -> BuildError {
+        BuildError::Serve(error)
     }
 }
 
@@ -139,6 +148,7 @@ impl fmt::Display for BuildError {
             }
             BuildError::Execution(error) => write!(f, "UPBEAT_EXECUTION: {error}"),
             BuildError::Descriptors { limit } => HomeError::Descriptors { limit: *limit }.fmt(f),
+            BuildError::Serve(error) => error.fmt(f),
             BuildError::System(error) => write!(f, "the system refused: {error}"),
         }
     }

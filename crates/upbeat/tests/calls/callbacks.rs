@@ -21,7 +21,7 @@ fn a_service_is_called_back_by_whoever_was_passed_it() {
         let _other = Server::start(kind, &other, &stand.place, waiting);
         let worker = Rc::new(Worker::default());
         *worker.node.borrow_mut() = Some(stand.node.clone());
-        stand.node.serve(WorkServer::shared(Rc::clone(&worker)));
+        stand.node.serve(WorkServer::shared(Rc::clone(&worker))).unwrap();
         stand.node.block_on(async {
             let work: WorkClient = stand.node.connect(&stand.name()).await.unwrap();
             let here = ServiceRef::here(&stand.node);

@@ -182,7 +182,7 @@ fn serve(name: &str, place: &Path, quit: Signal, ready: impl FnOnce()) {
     let node = node(name, place, Waiting::Adaptive);
     let depot = Rc::new(Depot::default());
     *depot.node.borrow_mut() = Some(node.clone());
-    node.serve(ArsenalServer::shared(Rc::clone(&depot)));
+    node.serve(ArsenalServer::shared(Rc::clone(&depot))).unwrap();
     ready();
     node.block_on(quit);
     node.shut_down(Duration::from_millis(1));
@@ -387,7 +387,7 @@ fn a_closure_that_is_told_of_a_lost_peer() {
     let builder = Node::builder(&format!("{name}/told")).program(crate::common::PROGRAM);
     let builder = builder.directory(directory.path()).waiting(Waiting::Adaptive);
     let told = builder.on_lost(|lost| panic!("it was told of {lost}")).build().unwrap();
-    told.serve(ArsenalServer::new(Depot::default()));
+    told.serve(ArsenalServer::new(Depot::default())).unwrap();
     let quit = Signal::default();
     let (quits, to, place) = (quit.clone(), format!("{name}/told"), directory.path());
     let caller = std::thread::spawn(move || {

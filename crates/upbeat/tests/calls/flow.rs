@@ -20,7 +20,7 @@ async fn client(stand: &Stand) -> WorkClient {
 fn serve_here(node: &Node) {
     let worker = Rc::new(Worker::default());
     *worker.node.borrow_mut() = Some(node.clone());
-    node.serve(WorkServer::shared(worker));
+    node.serve(WorkServer::shared(worker)).unwrap();
 }
 
 #[test]

@@ -246,7 +246,7 @@ fn a_child_that_was_forked_while_another_thread_wrote() {
     let at = place.clone();
     let local = move |quit, ready: &dyn Fn()| {
         let node = node(name, &at, Waiting::Adaptive);
-        node.serve(PostServer::new(Office));
+        node.serve(PostServer::new(Office)).unwrap();
         ready();
         node.block_on(quit);
     };

@@ -49,7 +49,7 @@ fn with_meter(test: impl AsyncFn(&upbeat::Node, &str)) {
         let (place, name, quit) = (place.clone(), name.clone(), quit.clone());
         move || {
             let node = node(&name, &place, Waiting::Adaptive);
-            node.serve(old::MeterServer::new(old::Real));
+            node.serve(old::MeterServer::new(old::Real)).unwrap();
             serving.0.send(()).unwrap();
             node.block_on(quit);
         }
@@ -98,7 +98,7 @@ fn an_old_client_goes_on_where_methods_were_added_before_and_behind_its_own() {
     let name = directory.path().parent().unwrap().file_name().unwrap().display().to_string();
     // Both at one node, and both clients in one session.
     let server = node(&format!("newer/{name}"), &directory.path(), Waiting::Adaptive);
-    server.serve(new::MeterServer::new(Newer(std::cell::Cell::new(12))));
+    server.serve(new::MeterServer::new(Newer(std::cell::Cell::new(12)))).unwrap();
     server.block_on(async {
         let old: old::MeterClient = server.connect(&server.name()).await.unwrap();
         assert_eq!(old.read().await, Ok(12));
@@ -171,7 +171,7 @@ fn a_node_may_call_itself() {
     let _watchdog = Watchdog::new("oneself", 60);
     let directory = Directory::new();
     let node = node("oneself", &directory.path(), Waiting::Adaptive);
-    node.serve(WorkServer::new(Worker::default()));
+    node.serve(WorkServer::new(Worker::default())).unwrap();
     node.block_on(async {
         let work: WorkClient = node.connect("oneself").await.unwrap();
         assert_eq!(work.add(20, 22).await, Ok(42));

@@ -46,7 +46,7 @@ fn a_foreign_loop_serves() {
     let node = node(&name, &place, Waiting::Adaptive);
     let worker = Worker::default();
     let quit = worker.quit.clone();
-    node.serve(WorkServer::new(worker));
+    node.serve(WorkServer::new(worker)).unwrap();
     let client = std::thread::spawn(move || {
         let node = crate::common::node(&format!("{name}/client"), &place, Waiting::Sleeping);
         node.block_on(async {
@@ -120,7 +120,7 @@ fn a_foreign_loop_hears_other_threads_and_its_clock() {
 fn two_nodes_in_one_loop() {
     let _watchdog = Watchdog::new("one loop", 60);
     let server = Node::builder("one/server").program("loop").local_only().build().unwrap();
-    server.serve(WorkServer::new(Worker::default()));
+    server.serve(WorkServer::new(Worker::default())).unwrap();
     let client = Node::builder("one/client").program("loop").local_only().build().unwrap();
     let done = Rc::new(Cell::new(false));
     let (node, ended) = (client.clone(), Rc::clone(&done));
@@ -151,7 +151,7 @@ impl Pair {
         let server = Node::builder(&format!("{name}/server")).program("loop").local_only();
         let server = server.on_lost(move |_| losing.set(true)).build().unwrap();
         let worker = Rc::<Worker>::default();
-        server.serve(WorkServer::shared(Rc::clone(&worker)));
+        server.serve(WorkServer::shared(Rc::clone(&worker))).unwrap();
         let client = Node::builder(&format!("{name}/client")).program("loop").local_only();
         let client = client.build().unwrap();
         let (node, to, given) = (client.clone(), server.name(), Rc::new(Cell::new(None)));
@@ -296,14 +296,15 @@ fn a_node_that_is_dropped_ends_too() {
 
 #[upbeat::service]
 pub(crate) trait Opener {
-    async fn open(&self);
+    /// Returns whether the node serves more now.
+    async fn open(&self) -> bool;
 }
 
 struct Shop(Node);
 
 impl Opener for Shop {
-    async fn open(&self) {
-        self.0.serve(WorkServer::new(Worker::default()));
+    async fn open(&self) -> bool {
+        self.0.serve(WorkServer::new(Worker::default())).is_ok()
     }
 }
 
@@ -311,15 +312,15 @@ impl Opener for Shop {
 fn a_handler_may_serve_more() {
     let _watchdog = Watchdog::new("more services", 60);
     let node = Node::builder("shop").local_only().build().unwrap();
-    node.serve(OpenerServer::new(Shop(node.clone())));
+    node.serve(OpenerServer::new(Shop(node.clone()))).unwrap();
     node.block_on(async {
         let opener: OpenerClient = node.connect("shop").await.unwrap();
         let error = node.connect::<WorkClient>("shop").await.err();
         assert!(matches!(error, Some(ConnectError::NotServed { .. })), "{error:?}");
-        opener.open().await.unwrap();
+        assert_eq!(opener.open().await, Ok(true));
         let work: WorkClient = node.connect("shop").await.unwrap();
         assert_eq!(work.add(1, 2).await, Ok(3));
-        opener.open().await.unwrap();
+        assert_eq!(opener.open().await, Ok(false));
     });
     node.shut_down(Duration::from_secs(1));
 }

@@ -107,7 +107,7 @@ pub(crate) fn serve(
     let node = node(name, place, waiting);
     let worker = Rc::new(Worker::new(quit.clone()));
     *worker.node.borrow_mut() = Some(node.clone());
-    node.serve(WorkServer::shared(Rc::clone(&worker)));
+    node.serve(WorkServer::shared(Rc::clone(&worker))).unwrap();
     ready();
     node.block_on(quit);
     node.shut_down(GRACE);

@@ -121,7 +121,7 @@ fn full_table(place: &Path) {
     let on_lost = |lost: &Lost| say(&format!("lost {lost}"));
     let builder = Node::builder("server").program(PROGRAM).directory(place);
     let node = builder.on_lost(on_lost).build().unwrap();
-    node.serve(WorkServer::new(Worker::default()));
+    node.serve(WorkServer::new(Worker::default())).unwrap();
     say("serving");
     std::thread::spawn(|| {
         for _ in std::io::stdin().lock().lines() {

@@ -30,7 +30,7 @@ pub(crate) fn play(part: &str, place: &Path) -> bool {
 
 fn real(place: &Path) {
     let node = node("bank", place, Waiting::Adaptive);
-    node.serve(TellerServer::new(Clerk("the real bank")));
+    node.serve(TellerServer::new(Clerk("the real bank"))).unwrap();
     say("serving");
     node.block_on(input_ends());
 }
@@ -46,7 +46,7 @@ fn pretend(place: &Path) {
     )
     .unwrap();
     let node = node("bank", &own, Waiting::Adaptive);
-    node.serve(TellerServer::new(Clerk("an impostor")));
+    node.serve(TellerServer::new(Clerk("an impostor"))).unwrap();
     node.block_on(async {
         let _victim = node.connect::<TellerClient>("victim").await;
         std::future::pending::<()>().await;
@@ -55,7 +55,7 @@ fn pretend(place: &Path) {
 
 fn victim(place: &Path) -> Node {
     let node = node("victim", place, Waiting::Adaptive);
-    node.serve(TellerServer::new(Clerk("the victim")));
+    node.serve(TellerServer::new(Clerk("the victim"))).unwrap();
     node
 }
 

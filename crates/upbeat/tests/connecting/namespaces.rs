@@ -47,7 +47,7 @@ fn serve(place: &Path) {
     let builder = Node::builder("server").program(PROGRAM).directory(place);
     let node = builder.on_lost(on_lost).build().unwrap();
     let quit = input_ends();
-    node.serve(WorkServer::new(Worker::new(quit.clone())));
+    node.serve(WorkServer::new(Worker::new(quit.clone()))).unwrap();
     say("serving");
     node.block_on(quit);
 }

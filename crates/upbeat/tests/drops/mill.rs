@@ -317,7 +317,7 @@ fn serve(name: &str, next: Option<&str>, place: &Path, quit: Signal, ready: impl
     if let Some(next) = next {
         *miller.next.borrow_mut() = Some(node.block_on(node.connect(next)).unwrap());
     }
-    node.serve(MillServer::shared(Rc::clone(&miller)));
+    node.serve(MillServer::shared(Rc::clone(&miller))).unwrap();
     ready();
     node.block_on(quit);
     node.shut_down(Duration::from_secs(1));

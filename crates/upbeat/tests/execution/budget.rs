@@ -173,7 +173,7 @@ fn runs_on() {
     let [one, other, client] = ["long/one", "long/other", "long/client"]
         .map(|name| Node::builder(name).program("test").local_only().build().unwrap());
     let servers = [&one, &other];
-    servers.iter().for_each(|node| node.serve(LongServer::new(Runner)));
+    servers.iter().for_each(|node| node.serve(LongServer::new(Runner)).unwrap());
     let way = client.clone();
     let calls = client.spawn(async move {
         for server in ["long/one", "long/other"] {

@@ -195,7 +195,7 @@ fn a_task_begins_before_those_that_are_ready_or_behind_them() {
     let [server, client] = ["places/server", "places/client"]
         .map(|name| Node::builder(name).program("test").local_only().build().unwrap());
     let polls = Rc::new(Cell::new(0));
-    server.serve(PlacesServer::new(Counts(Rc::clone(&polls))));
+    server.serve(PlacesServer::new(Counts(Rc::clone(&polls)))).unwrap();
     for _ in 0..READY {
         let polls = Rc::clone(&polls);
         drop(server.spawn(async move {

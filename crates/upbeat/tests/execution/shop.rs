@@ -170,9 +170,9 @@ fn started(kind: Kind, name: &str, place: &Path, execution: Option<Execution>) -
 pub(crate) fn serve(node: &Node) -> Rc<Keeper> {
     let keeper = Rc::new(Keeper::default());
     *keeper.node.borrow_mut() = Some(node.clone());
-    node.serve(ShopServer::shared(Rc::clone(&keeper)));
-    node.serve(BankServer::new(Vault::default()));
-    node.serve(DeskServer::new(Clerk::default()));
+    node.serve(ShopServer::shared(Rc::clone(&keeper))).unwrap();
+    node.serve(BankServer::new(Vault::default())).unwrap();
+    node.serve(DeskServer::new(Clerk::default())).unwrap();
     keeper
 }
 

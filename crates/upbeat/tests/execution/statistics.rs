@@ -109,7 +109,7 @@ fn told(ends: impl FnOnce(Node) + Send + 'static) -> (Receiver<Statistics>, Stri
         let builder = Node::builder(&own).program(crate::common::PROGRAM).directory(&at);
         let builder = builder.on_statistics(move |told| tell.send(told.clone()).unwrap());
         let node = builder.build().unwrap();
-        node.serve(FatesServer::new(Fate::default()));
+        node.serve(FatesServer::new(Fate::default())).unwrap();
         ready.send(()).unwrap();
         node.block_on(given);
         ends(node);
@@ -228,7 +228,7 @@ fn ends_a_node() {
     let build = |name| Node::builder(name).local_only();
     for builder in [build("said"), build("unsaid").statistics(false)] {
         match builder.build() {
-            Ok(node) => node.serve(FatesServer::new(Fate::default())),
+            Ok(node) => node.serve(FatesServer::new(Fate::default())).unwrap(),
             Err(error @ BuildError::Statistics { .. }) => eprintln!("{error}"),
             Err(error) => panic!("{error}"),
         }
@@ -267,6 +267,6 @@ fn a_node_that_is_dropped_tells_as_well() {
 #[test]
 fn nobody_is_told_who_did_not_ask() {
     let node = Node::builder("statistics/none").local_only().statistics(false).build().unwrap();
-    node.serve(FatesServer::new(Fate::default()));
+    node.serve(FatesServer::new(Fate::default())).unwrap();
     assert!(node.statistics().methods.is_empty());
 }

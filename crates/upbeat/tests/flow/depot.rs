@@ -379,7 +379,7 @@ impl Make {
 pub(crate) fn serve(node: &Node) -> Rc<Keeper> {
     let keeper = Rc::new(Keeper::default());
     *keeper.node.borrow_mut() = Some(node.clone());
-    node.serve(DepotServer::shared(Rc::clone(&keeper)));
+    node.serve(DepotServer::shared(Rc::clone(&keeper))).unwrap();
     keeper
 }
 

@@ -92,7 +92,7 @@ fn a_handle_dropped_while_it_connects_leaves_nothing() {
 /// A node of this thread that serves.
 fn serving(directory: &Directory) -> upbeat::Node {
     let node = node("itself", &directory.path(), Waiting::Adaptive);
-    node.serve(WorkServer::new(Worker::new(Signal::default())));
+    node.serve(WorkServer::new(Worker::new(Signal::default()))).unwrap();
     node
 }
 

@@ -272,7 +272,7 @@ fn clients_that_break_every_rule() {
         let directory = Directory::new();
         let place = directory.path();
         let victim = Attacked::new("victim", &place, waiting);
-        victim.node.serve(TargetServer::new(Victim::default()));
+        victim.node.serve(TargetServer::new(Victim::default())).unwrap();
         let base = Size::now();
         let mut third = Other::start("third third", &place);
         let called = || victim.node.counted(Counter::HandlersInline) > 100;
@@ -321,7 +321,7 @@ fn greed(method: u16) -> (usize, u64) {
     let place = directory.path();
     let victim = Attacked::new("victim", &place, Waiting::Adaptive);
     let served = Rc::new(Victim::default());
-    victim.node.serve(TargetServer::shared(Rc::clone(&served)));
+    victim.node.serve(TargetServer::shared(Rc::clone(&served))).unwrap();
     let base = Size::now();
     let mut third = Other::start("third third", &place);
     let called = || victim.node.counted(Counter::HandlersInline) > 100;

@@ -94,7 +94,7 @@ pub(crate) fn against(
     let place = directory.path();
     let victim = Attacked::new("victim", &place, Waiting::Adaptive);
     let target = Rc::new(Victim::default());
-    victim.node.serve(TargetServer::shared(Rc::clone(&target)));
+    victim.node.serve(TargetServer::shared(Rc::clone(&target))).unwrap();
     let socket = open(&place);
     let acting = std::thread::spawn(move || act(&socket));
     victim.node.block_on(until(|| acting.is_finished()));

@@ -27,7 +27,7 @@ fn beside(
     let server = thread::spawn(move || {
         let builder = Node::builder(name).program(PROGRAM).directory(place);
         let node = with(protected(builder.listen("127.0.0.1:0"), &identity)).build().unwrap();
-        node.serve(WorkServer::new(Worker::new(Signal::default())));
+        node.serve(WorkServer::new(Worker::new(Signal::default()))).unwrap();
         tell.send(node.listens_at().unwrap().to_string()).unwrap();
         while quits.try_recv().is_err() {
             node.block_on(upbeat::sleep(Duration::from_millis(5)));

@@ -33,7 +33,7 @@ impl Stand {
         let builder = listen.into_iter().fold(builder, |builder, at| builder.listen(at));
         let (node, worker) = (builder.build().unwrap(), Rc::new(Worker::default()));
         *worker.node.borrow_mut() = Some(node.clone());
-        node.serve(WorkServer::shared(Rc::clone(&worker)));
+        node.serve(WorkServer::shared(Rc::clone(&worker))).unwrap();
         (node, worker)
     }
 }

@@ -79,7 +79,7 @@ fn beside(name: &'static str, most: u64, test: impl FnOnce(&str, &Shared)) {
             let builder = builder.listen("127.0.0.1:0").insecure_plaintext().resume_within(WITHIN);
             // One request runs at a time, if it is long; the others wait, in their senders' buffers.
             let node = builder.budget(1).remote_bytes(most).build().unwrap();
-            node.serve(HoardServer::new(Hoarder(Arc::clone(&shared))));
+            node.serve(HoardServer::new(Hoarder(Arc::clone(&shared)))).unwrap();
             tell.send(node.listens_at().unwrap().to_string()).unwrap();
             while !shared.quits.load(SeqCst) {
                 node.block_on(sleep(Duration::from_micros(200)));

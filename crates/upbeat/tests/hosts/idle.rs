@@ -31,7 +31,7 @@ fn serve() {
     let builder = builder.waiting(Waiting::Polling).sampling(0);
     let node = builder.listen("127.0.0.1:0").insecure_plaintext().build().unwrap();
     let quit = crate::input_ends();
-    node.serve(WorkServer::new(Worker::new(quit.clone())));
+    node.serve(WorkServer::new(Worker::new(quit.clone()))).unwrap();
     say(&format!("serving {}", node.listens_at().unwrap()));
     node.block_on(quit);
 }

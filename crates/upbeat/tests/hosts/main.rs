@@ -52,8 +52,8 @@ fn other() {
     let quit = input_ends();
     let worker = Rc::new(Worker::new(quit.clone()));
     *worker.node.borrow_mut() = Some(node.clone());
-    node.serve(WorkServer::shared(Rc::clone(&worker)));
-    node.serve(resume::FlowServer::new(resume::Flows));
+    node.serve(WorkServer::shared(Rc::clone(&worker))).unwrap();
+    node.serve(resume::FlowServer::new(resume::Flows)).unwrap();
     say(&format!("serving {}", node.listens_at().unwrap()));
     node.block_on(quit);
     node.shut_down(Duration::from_secs(1));

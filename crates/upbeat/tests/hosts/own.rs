@@ -126,7 +126,7 @@ fn beside(directory: &Directory, name: &'static str, test: impl FnOnce(&str)) ->
     let server = thread::spawn(move || {
         let builder = Node::builder(name).program(PROGRAM).directory(place);
         let node = builder.listen("127.0.0.1:0").insecure_plaintext().build().unwrap();
-        node.serve(WorkServer::new(Worker::new(Signal::default())));
+        node.serve(WorkServer::new(Worker::new(Signal::default()))).unwrap();
         tell.send(node.listens_at().unwrap().to_string()).unwrap();
         node.block_on(quits);
         opened(&node)
@@ -162,7 +162,7 @@ fn a_node_of_this_process_is_reached_within_it() {
     // A node reaches itself.
     let directory = Directory::new();
     let node = client_that(&directory, |builder| builder.listen("127.0.0.1:0"));
-    node.serve(WorkServer::new(Worker::default()));
+    node.serve(WorkServer::new(Worker::default())).unwrap();
     let to = format!("{}@{}", node.name(), node.listens_at().unwrap());
     node.block_on(async { works(&connected(&node, &to).await).await });
     assert_eq!(opened(&node).1, 0);

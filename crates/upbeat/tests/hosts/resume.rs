@@ -122,7 +122,7 @@ async fn all_at_once(node: &Node, work: &WorkClient, flow: &FlowClient, back: &s
 
 /// A client that others reach, and the address of its node.
 fn reached(node: &Node) -> String {
-    node.serve(WorkServer::new(Worker::new(Signal::default())));
+    node.serve(WorkServer::new(Worker::new(Signal::default()))).unwrap();
     format!("{}@{}", node.name(), node.listens_at().unwrap())
 }
 

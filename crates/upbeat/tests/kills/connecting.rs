@@ -163,7 +163,7 @@ fn clients_that_are_killed_while_they_connect() {
     let mut asker = Other::start("connect once", &place);
     for waiting in POLICIES {
         let server = node("server", &place, waiting);
-        server.serve(WorkServer::new(Worker::default()));
+        server.serve(WorkServer::new(Worker::default())).unwrap();
         // Another client, of which each session is new as well, is served whatever has happened.
         let mut serve_asker = || {
             let before = server.counted(Counter::HandlersInline);

@@ -249,7 +249,7 @@ fn clients_that_are_killed() {
         let node = builder.waiting(waiting).on_lost(on_lost).build().unwrap();
         let worker = Worker::default();
         let standing = Rc::clone(&worker.waiting);
-        node.serve(WorkServer::new(worker));
+        node.serve(WorkServer::new(worker)).unwrap();
         let mut before = None;
         for round in 0..kills() / 2 {
             let mut victim = Other::start("call victim", &place);

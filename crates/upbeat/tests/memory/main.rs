@@ -43,7 +43,7 @@ impl Make {
 
     fn serve(self, name: &str, place: &Path, quit: Signal, ready: impl FnOnce()) {
         let node = self.node(name, place);
-        node.serve(StoreServer::new(Shop::default()));
+        node.serve(StoreServer::new(Shop::default())).unwrap();
         ready();
         node.block_on(quit);
     }

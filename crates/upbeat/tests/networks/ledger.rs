@@ -142,7 +142,7 @@ pub(crate) fn play(part: &str, place: &Path) {
     let quit: Signal = input_ends();
     let book = Rc::new(Book::default());
     *book.node.borrow_mut() = Some(node.clone());
-    node.serve(LedgerServer::shared(Rc::clone(&book)));
+    node.serve(LedgerServer::shared(Rc::clone(&book))).unwrap();
     say(&format!("serving {}", node.listens_at().unwrap()));
     node.block_on(quit);
     node.shut_down(Duration::from_secs(1));

@@ -217,7 +217,7 @@ fn serve(name: &str, place: &Path, quit: Signal, ready: impl FnOnce()) {
     let node = node(name, place, Waiting::Adaptive);
     let knot = Rc::new(Knot::default());
     *knot.node.borrow_mut() = Some(node.clone());
-    node.serve(ChainServer::shared(Rc::clone(&knot)));
+    node.serve(ChainServer::shared(Rc::clone(&knot))).unwrap();
     ready();
     node.block_on(quit);
     node.shut_down(Duration::from_secs(1));

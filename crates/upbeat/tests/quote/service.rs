@@ -94,7 +94,7 @@ macro_rules! sizes {
         )*
 
         fn serve_sizes(node: &Node, here: &Rc<Here>) {
-            $(node.serve($server::shared(Rc::clone(here)));)*
+            $(node.serve($server::shared(Rc::clone(here))).unwrap();)*
         }
     };
 }
@@ -316,8 +316,8 @@ fn serve(name: &str, place: &Path, waiting: Waiting, quit: Signal, ready: impl F
     let handled = Rc::new(Counters::create(1, &handled_by(name), 1).unwrap());
     let caller = RefCell::default();
     let here = Rc::new(Here { node: node.clone(), handled, caller });
-    node.serve(ServerServer::shared(Rc::clone(&here)));
-    node.serve(FormsServer::shared(Rc::clone(&here)));
+    node.serve(ServerServer::shared(Rc::clone(&here))).unwrap();
+    node.serve(FormsServer::shared(Rc::clone(&here))).unwrap();
     serve_sizes(&node, &here);
     ready();
     node.block_on(quit);

@@ -194,7 +194,7 @@ fn a_reference_is_on_the_wire_what_owns_the_same() {
     // The other way round.
     let directory = Directory::new();
     let node = node("owner", &directory.path(), Waiting::Adaptive);
-    node.serve(owned::StoreServer::new(owned::Echo));
+    node.serve(owned::StoreServer::new(owned::Echo)).unwrap();
     let callee = std::thread::scope(|scope| {
         let builder = upbeat::handle::builder().program(crate::common::PROGRAM);
         let builder = builder.directory(directory.path());

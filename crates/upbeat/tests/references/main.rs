@@ -33,7 +33,7 @@ fn other() {
 
 fn serve(place: &Path, waiting: Waiting, quit: Signal, ready: &dyn Fn()) {
     let node = node(&name("store", place), place, waiting);
-    node.serve(StoreServer::new(Shelf::default()));
+    node.serve(StoreServer::new(Shelf::default())).unwrap();
     ready();
     node.block_on(quit);
 }

@@ -209,7 +209,7 @@ fn serve(name: &str, place: &Path, waiting: Waiting, quit: Signal, ready: impl F
     let node = node(name, place, waiting);
     let (sent, alive, go) = (Rc::default(), Alive::default(), Signal::default());
     let board = Board { node: node.clone(), sent, alive: alive.clone(), go };
-    node.serve(ShelfServer::new(board));
+    node.serve(ShelfServer::new(board)).unwrap();
     ready();
     node.block_on(quit);
     node.shut_down(Duration::from_millis(100));

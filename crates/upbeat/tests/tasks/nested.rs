@@ -115,7 +115,7 @@ impl Three {
         let nodes = [client, make(names[1]), make(names[2])];
         let far = Counting::default();
         far.gate.open();
-        nodes[2].serve(FarServer::new(far.clone()));
+        nodes[2].serve(FarServer::new(far.clone())).unwrap();
         let client: FarClient = connected(&nodes, 1, async move |node| {
             node.connect(names[2]).await.expect("a connection")
         });
@@ -126,7 +126,7 @@ impl Three {
             wakers: Rc::default(),
             polls: Rc::default(),
         };
-        nodes[1].serve(BetweenServer::new(between.clone()));
+        nodes[1].serve(BetweenServer::new(between.clone())).unwrap();
         let near: BetweenClient = connected(&nodes, 0, async move |node| {
             node.connect(names[1]).await.expect("a connection")
         });

@@ -119,7 +119,7 @@ fn one_that_yields_goes_behind_those_that_are_ready() {
 fn messages_go_before_one_that_yields_and_between_a_few_polls_of_many() {
     let (_alone, server) = local("order/server");
     let client = Node::builder("order/client").program("tasks").local_only().build().unwrap();
-    server.serve(NullServer::new(Here));
+    server.serve(NullServer::new(Here)).unwrap();
     let polls = Rc::new(Cell::new(0_u32));
     for _ in 0..1000 {
         let polls = Rc::clone(&polls);
@@ -161,7 +161,7 @@ fn messages_go_before_one_that_yields_and_between_a_few_polls_of_many() {
 fn one_that_yields_and_is_answered_is_polled_no_more_often_for_that() {
     let (_alone, server) = local("often/server");
     let client = Node::builder("often/client").program("tasks").local_only().build().unwrap();
-    server.serve(NullServer::new(Here));
+    server.serve(NullServer::new(Here)).unwrap();
     let polls = Rc::new(Cell::new(0_u32));
     let calls = client.spawn({
         let (client, polls) = (client.clone(), Rc::clone(&polls));

@@ -215,7 +215,7 @@ impl Side {
             come: Default::default(),
             waiting: RefCell::default(),
         });
-        node.serve(PartsServer::shared(Rc::clone(&part)));
+        node.serve(PartsServer::shared(Rc::clone(&part))).map_err(refused("serving"))?;
         let (peer, met, expected) = (OnceCell::new(), Cell::new(0), OnceCell::new());
         Ok(Side { node, part, peer, first: name == FIRST, met, expected })
     }

@@ -116,7 +116,8 @@ impl Hall {
         let builder = builder(&name(execution), Some(directory), Policy::Polling);
         let node = builder.execution(execution).build().map_err(refused("a node"))?;
         let rest = Rest::default();
-        node.serve(ChoreServer::new(Worker { rest: rest.clone(), ..Worker::default() }));
+        let worker = Worker { rest: rest.clone(), ..Worker::default() };
+        node.serve(ChoreServer::new(worker)).map_err(refused("serving"))?;
         Ok(Hall { execution, node, rest })
     }
 

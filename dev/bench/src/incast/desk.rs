@@ -174,8 +174,8 @@ impl DeskProcess {
             let (gate, books) = (Rc::new(Gate::default()), theirs);
             let next = RefCell::default();
             let desk = SlowDesk { books: Arc::clone(&books), gate: Rc::clone(&gate), next };
-            node.serve(DeskServer::new(desk));
-            let _ = say.send(Ok(()));
+            let served = node.serve(DeskServer::new(desk)).map_err(refused("serving"));
+            let _ = say.send(served);
             node.block_on(pace(&gate, &books));
         });
         said.recv().map_err(|_| BenchError::protocol("the receiver is gone"))??;

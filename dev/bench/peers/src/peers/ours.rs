@@ -152,7 +152,7 @@ fn serve(place: &Place<'_>) -> Result<Box<dyn Serve>, Fault> {
         place.tell(&address_note(place), &address.to_string())?;
     }
     let rest = Rc::clone(&service.rest);
-    node.serve(EchoServer::new(service));
+    node.serve(EchoServer::new(service)).map_err(fault("serving"))?;
     Ok(Box::new(Host { node, rest }))
 }
 

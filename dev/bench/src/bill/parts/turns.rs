@@ -32,7 +32,8 @@ impl Turns {
         let server = node(&host, None, Policy::Polling)?;
         let client = node(&format!("{name}/caller"), None, Policy::Polling)?;
         [&server, &client].iter().for_each(|node| node.set_sampling(0));
-        server.serve(EchoServer::new(EchoService::new(Rest::default(), None)));
+        let service = EchoService::new(Rest::default(), None);
+        server.serve(EchoServer::new(service)).map_err(refused("serving"))?;
         let answers = Rc::new(Cell::new(0));
         let over = Rc::new(Cell::new(false));
         let told = Rc::clone(&over);
