@@ -1,7 +1,7 @@
-//! The bell of a session whose lanes are shared: one end of its socket.
+//! The doorbell of a session whose lanes are in shared memory: one end of the session's socket.
 //!
-//! A byte wakes the peer, a record hands over a segment or says why the session is given up. Invariant: no
-//! call waits, and every packet is checked against the rules of an open session.
+//! A packet of one byte wakes the peer; a record hands over a segment or says why the peer ends the session.
+//! Invariant: no call blocks, and every packet is checked against the rules of an open session.
 
 use crate::error::descriptor_limit;
 use crate::heard::{BellFault, Drained, Memory, Segment};
@@ -14,11 +14,11 @@ use upbeat_core::signal::{BELL, Signal, Signals};
 use upbeat_memory::region::WORD;
 use upbeat_memory::segment;
 
-/// Packets that one [`Carrier::drain`](crate::carrier::Carrier::drain) takes: more than an honest peer's socket
-/// ever holds, so that only a peer that keeps sending meanwhile comes to it.
+/// The most packets that one [`Carrier::drain`](crate::carrier::Carrier::drain) takes. An honest peer's socket never
+/// holds as many: only a peer that keeps sending during the call reaches this limit.
 pub const PACKETS_PER_DRAIN_MAX: usize = 1024;
 
-/// The whole of a bell's packet.
+/// The bytes of the packet that wakes the peer.
 pub(crate) const RING: [u8; 1] = [BELL];
 
 /// One end of a session's socket.
@@ -26,12 +26,12 @@ pub(crate) struct Bell {
     socket: OwnedFd,
 }
 
-/// What became of a ring.
+/// The result of waking the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rang {
-    /// It is on its way.
+    /// The packet was sent.
     Rung,
-    /// The socket is full: the peer has rings that it has not heard.
+    /// The socket is full: the peer has not yet taken earlier packets, which wake it as well.
     Unheard,
     /// The peer is gone.
     Gone,
@@ -46,13 +46,13 @@ impl Bell {
     pub(crate) fn ring(&self) -> Rang {
         match packet::send(self.socket.as_fd(), &RING, &[]) {
             Ok(()) => Rang::Rung,
-            // Out of memory for one byte: the peer's slow sweep has to do.
+            // The system has no memory for one byte: the peer's next periodic check finds the message.
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => Rang::Unheard,
             Err(_) => Rang::Gone,
         }
     }
 
-    /// Takes all that has come, up to [`PACKETS_PER_DRAIN_MAX`] packets.
+    /// Takes all packets that have come, up to [`PACKETS_PER_DRAIN_MAX`].
     pub(crate) fn drain(&self) -> Result<Drained, BellFault> {
         let mut buffer: Buffer = [0; _];
         let mut drained = Drained::default();
@@ -80,7 +80,7 @@ impl Bell {
         Ok(drained)
     }
 
-    /// Hands a segment over.
+    /// Hands a segment over to the peer.
     pub(crate) fn send_segment(
         &self,
         generation: u32,
@@ -95,15 +95,15 @@ impl Bell {
         })
     }
 
-    /// Tells the peer why the session is given up, if the socket takes it.
+    /// Tells the peer why this side ends the session, if the socket takes the record.
     pub(crate) fn refuse(&self, refusal: Refusal) {
         let record = Record::Refusal(refusal).encode();
         let _ = packet::send(self.socket.as_fd(), &record, &[]);
     }
 
-    /// Ends the session for both sides, whoever else holds the socket.
+    /// Ends the session for both sides, even if another process holds the socket too.
     pub(crate) fn close(&self) {
-        // A socket that is not connected any more is closed already.
+        // An error means that the socket is no longer connected, so it is closed already.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 }
@@ -121,7 +121,7 @@ enum Said {
     Refusal(Refusal),
 }
 
-/// Reads a packet of an open session: a ring, a segment, or a refusal.
+/// Reads a packet of an open session: a wake-up, a segment, or a refusal.
 fn parse(packet: &[u8], mut descriptors: Vec<OwnedFd>) -> Result<Said, Rule> {
     let seen = descriptors.len();
     if packet == RING && seen == 0 {

@@ -1,13 +1,12 @@
-//! What carries an open session: lanes that are shared, or a byte stream that mirrors them.
+//! The carrier of an open session: lanes in shared memory, or a byte stream that mirrors lanes.
 //!
-//! A carrier is the same whether the peer is a thread or a process, and whether it shares memory; what is
-//! written into its lanes is decided above. Whoever uses a session reads and writes frames in
-//! [`Carrier::lanes`], and asks the carrier for all else: to tell the peer, to hear the peer, to hand over a
-//! segment, to end. Where memory is shared there are besides the peer's page, a byte on its board, and the
-//! bell, one end of the session's socket: a byte wakes a sleeper, a record brings the segment that a lane
-//! goes on in, end-of-file says that the peer is gone. Over a stream the lanes are on the heap, and have to
-//! be [pumped](Carrier::pump). Invariant: nothing here blocks, whatever the peer has done to the socket,
-//! and a segment is mapped only after it was checked.
+//! A carrier has one interface, whether the peer is a thread or a process, and whether it shares memory. The owner of
+//! a session reads and writes frames in [`Carrier::lanes`], and asks the carrier for everything else: to wake the
+//! peer, to take what its socket tells, to hand over a segment, to end the session. With shared memory a carrier also
+//! has the peer's page, a byte on its board, and the doorbell, which is one end of the session's socket: a byte wakes
+//! a sleeper, a record brings the segment in which a lane continues, and end-of-file means that the peer is gone. The
+//! lanes of a stream are on the heap, and the owner has to [pump](Carrier::pump) them. Invariant: no call blocks,
+//! whatever the peer does to the socket, and a segment is mapped only after it was checked.
 
 mod again;
 mod clock;
@@ -48,22 +47,22 @@ pub use clock::NoOffset;
 pub struct Carrier {
     /// Both lanes.
     pub lanes: Lanes,
-    /// Who the peer is.
+    /// The identity of the peer.
     pub peer: Peer,
-    /// What the lanes are made of.
+    /// The kind of carrier.
     pub kind: Kind,
-    /// The peer's node page. Over a stream, one on which the peer never sleeps.
+    /// The peer's node page. A stream has a page of its own, on which the peer never sleeps.
     page: PeerPage,
-    /// The peer's sleep for which it was rung last.
+    /// The number of the peer's sleep from which it was last woken.
     rung: Cell<u64>,
     way: Way,
-    /// Why this side cannot share memory, which it would have.
+    /// The reason why this side cannot share memory, if it would have shared it.
     unshared: Option<Arc<str>>,
-    /// What both sides have agreed upon, where the session outlives its connection.
+    /// The terms that both sides agreed on, if the session outlives its connection.
     agreed: Option<Agreed>,
 }
 
-/// How the peer is reached.
+/// The means of reaching the peer.
 enum Way {
     Lanes {
         /// Our byte on the peer's board.
@@ -73,17 +72,17 @@ enum Way {
     },
     Stream {
         stream: Box<Stream>,
-        /// The socket of the handshake, until it is [let go of](Carrier::take_old_socket).
+        /// The socket of the handshake, until [`Carrier::take_old_socket`] takes it.
         old: Cell<Option<OwnedFd>>,
     },
 }
 
-/// What a [pump](Carrier::pump) has done.
+/// The result of a [pump](Carrier::pump).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pumped {
-    /// Something has come.
+    /// Data has come.
     pub came: bool,
-    /// The peer is gone, has given the session up, or has broken a rule: [`Carrier::drain`] says what.
+    /// The peer is gone, has ended the session, or has broken a rule: [`Carrier::drain`] tells which.
     pub ended: bool,
 }
 
@@ -100,8 +99,8 @@ impl Carrier {
         Carrier { lanes, peer, kind, page, rung: Cell::new(0), way, unshared: None, agreed: None }
     }
 
-    /// A session over a byte stream: over a connected stream socket.
-    /// The socket of the handshake is closed when nobody polls it any more.
+    /// Returns the carrier of a session over a connected stream socket. The socket of the handshake is closed once it
+    /// is no longer polled.
     pub(crate) fn over_stream(
         socket: OwnedFd,
         peer: Peer,
@@ -111,9 +110,8 @@ impl Carrier {
         Carrier { unshared, ..Carrier::over_pipe(Pipe::Plain(socket), peer, old, Kind::Stream) }
     }
 
-    /// A session with a node of another host, over a connection.
-    /// The clock is the peer's, as far as the handshake has told of it; a side that has opened the session tells the
-    /// peer of its own at once.
+    /// Returns the carrier of a session with a node of another host. `clock` holds what the handshake has told of the
+    /// peer's clock, and whether this side opened the session: then it tells the peer of its own clock at once.
     pub(crate) fn over_network(
         pipe: Pipe,
         peer: Peer,
@@ -129,7 +127,7 @@ impl Carrier {
         Carrier { agreed, ..carrier }
     }
 
-    /// What both sides have agreed upon, where the session outlives its connection.
+    /// Returns the terms that both sides agreed on, if the session outlives its connection.
     pub fn agreed(&self) -> Option<&Agreed> {
         self.agreed.as_ref()
     }
@@ -137,16 +135,15 @@ impl Carrier {
     fn over_pipe(pipe: Pipe, peer: Peer, old: Option<OwnedFd>, kind: Kind) -> Carrier {
         let (stream, lanes) = Stream::new(pipe);
         let page = Region::heap(PAGE_WORDS);
-        // Its peer is told by bytes on the socket, and so it never sleeps as far as this side knows.
+        // A stream wakes its peer by bytes on the socket, so this page always says that the peer is awake.
         let _ = NodePage::new(page.clone(), peer.incarnation);
         let (page, rung) = (PeerPage::new(page), Cell::new(0));
         let way = Way::Stream { stream: Box::new(stream), old: Cell::new(old) };
         Carrier { lanes, peer, kind, page, rung, way, unshared: None, agreed: None }
     }
 
-    /// Tells the peer of what was written, where the peer does not look by itself: notes it on its board,
-    /// and rings it if it sleeps, once for each sleep. The fence stands behind the last message.
-    /// Returns whether the peer was rung.
+    /// Tells the peer of new messages if it does not poll: marks its board, and wakes it if it sleeps, once for each
+    /// sleep. `fenced` proves a fence after the last message. Returns whether the peer was woken.
     #[inline(always)]
     pub fn flush(&self, fenced: Fenced) -> bool {
         match announce(&self.lanes, &self.page, fenced, || self.notify()) {
@@ -155,15 +152,15 @@ impl Carrier {
         }
     }
 
-    /// The peer does not look by itself: has its board noted, or everything sent. No peer of a stream ever
-    /// says that it looks.
+    /// Tells a peer that does not poll: marks its board, or sends everything over the stream. A peer of a stream
+    /// never promises to poll.
     #[cold]
     #[inline(never)]
     fn notify(&self) {
         match &self.way {
             Way::Lanes { note, .. } => note.mark(),
             Way::Stream { stream, .. } => {
-                // Where the peer is gone, the end of the socket says so.
+                // If the peer is gone, the end of the socket says so.
                 let _ = stream.push(&self.lanes, Why::Turn);
             }
         }
@@ -172,12 +169,11 @@ impl Carrier {
     #[cold]
     fn ring_for(&self, sleep: u64) -> bool {
         self.rung.set(sleep);
-        // Where the peer is gone, end-of-file says so; where its socket is full, it has rings
-        // that it has not heard.
+        // If the peer is gone, end-of-file says so. If its socket is full, it has wake-ups that it has not yet taken.
         matches!(self.ring(), Rang::Rung)
     }
 
-    /// Whether the peer sleeps and was not rung for that. Without a fence this may say no too early.
+    /// Returns whether the peer sleeps and was not yet woken. Without a fence the answer may be an outdated no.
     #[inline(always)]
     pub fn must_ring(&self) -> bool {
         self.page.seems_asleep().is_some_and(|sleep| sleep != self.rung.get())
@@ -196,14 +192,14 @@ impl Carrier {
         }
     }
 
-    /// Whether the lanes are a stream's, and have to be [pumped](Carrier::pump).
+    /// Returns whether the lanes belong to a stream and have to be [pumped](Carrier::pump).
     #[inline]
     pub fn is_stream(&self) -> bool {
         matches!(self.way, Way::Stream { .. })
     }
 
-    /// Over a stream: sends what is due, and takes in what has come unless the last of it was read just now
-    /// and may have an answer, which goes first. Lanes that are shared need none of this.
+    /// Sends what is due over a stream, and receives what has come. Data is not received directly after the last of
+    /// it was read, because replies to it are sent first. Lanes in shared memory need no pumping.
     pub fn pump(&self) -> Pumped {
         match &self.way {
             Way::Lanes { .. } => Pumped { came: false, ended: false },
@@ -214,70 +210,71 @@ impl Carrier {
         }
     }
 
-    /// Whether a pump has just taken in what has come, and it is not the end: then there is no need to
-    /// [drain](Carrier::drain) for what the socket has told of.
+    /// Returns whether the last pump has received all data of a stream that has not ended. Then the socket's
+    /// readiness needs no [drain](Carrier::drain).
     pub fn was_pumped(&self) -> bool {
         matches!(&self.way, Way::Stream { stream, .. } if stream.is_fresh() && !stream.has_ended())
     }
 
-    /// Over a stream: what has come was read, and answered as far as it was: the next pump looks for more.
+    /// Notes that the received data of a stream was read, and replied to as far as possible: the next pump receives
+    /// more.
     pub fn was_read(&self) {
         if let Way::Stream { stream, .. } = &self.way {
             stream.was_read(&self.lanes);
         }
     }
 
-    /// No room was found in our lane, or no buffer. Over a stream the peer is asked what room there is: it
-    /// does not show that for every frame.
+    /// Notes that our lane had no room, or no buffer. Over a stream the peer is asked for its room, which it does not
+    /// report for every frame.
     pub fn found_no_room(&self) {
         if let Way::Stream { stream, .. } = &self.way {
             stream.ask();
         }
     }
 
-    /// Over a stream, before a sleep: sends what a peer might wait for. Then the owner waits until
-    /// the descriptor is readable or, if [something is still to be sent](Carrier::has_output), writable.
+    /// Sends what a peer of a stream might wait for, before this side sleeps. The owner then waits until the
+    /// descriptor is readable or, if [output is left](Carrier::has_output), writable.
     pub fn rest(&self) {
         if let Way::Stream { stream, .. } = &self.way {
             stream.rest(&self.lanes);
         }
     }
 
-    /// Over a stream to which nothing has happened for a while: the same, and gives back memory that lies idle.
+    /// Does what [`Carrier::rest`] does for a stream that has been idle for a while, and frees its idle memory.
     pub fn cool(&self) {
         if let Way::Stream { stream, .. } = &self.way {
             stream.cool(&self.lanes);
         }
     }
 
-    /// Whether something waits until the socket takes it.
+    /// Returns whether output waits until the socket takes it.
     pub fn has_output(&self) -> bool {
         matches!(&self.way, Way::Stream { stream, .. } if stream.has_output())
     }
 
-    /// Over a stream: takes in all that has come of a peer that is gone.
+    /// Receives all that is left from the stream of a peer that is gone.
     pub fn take_rest(&self) {
         if let Way::Stream { stream, .. } = &self.way {
             stream.take_rest();
         }
     }
 
-    /// Bytes of the longest payload that is read of this session: over a stream, memory is taken for no more.
+    /// Limits the payloads of this session that will be read. A stream allocates no memory for longer ones.
     pub fn read_at_most(&self, longest: usize) {
         if let Way::Stream { stream, .. } = &self.way {
             stream.read_at_most(longest);
         }
     }
 
-    /// Over a stream: has the memory of replicas whose size the peer chooses charged to a share of a quota.
+    /// Charges the memory of a stream's replicas whose size the peer chooses to a share of a quota.
     pub fn charge_to(&self, quota: &Quota) {
         if let Way::Stream { stream, .. } = &self.way {
             stream.charge_to(quota);
         }
     }
 
-    /// Whether a segment of ours may be handed over. A peer on another host is asked for each, for it is memory
-    /// there; the others have it from us.
+    /// Returns whether a segment of ours may be handed over. A peer on another host is asked for each one, because
+    /// the segment takes memory there; other peers share our memory.
     pub fn permission(&self, wish: Wish) -> Permission {
         match &self.way {
             Way::Stream { stream, .. } if matches!(self.kind, Kind::Tcp | Kind::Tls) => {
@@ -287,21 +284,21 @@ impl Carrier {
         }
     }
 
-    /// Whether the peer has answered which segments may be handed over, since those who wait for that
-    /// [were told](Carrier::was_heard).
+    /// Returns whether the peer has said which segments may be handed over, since the last
+    /// [`was_heard`](Carrier::was_heard).
     pub fn has_news(&self) -> bool {
         matches!(&self.way, Way::Stream { stream, .. } if stream.has_news())
     }
 
-    /// Those who wait for an answer of the peer's were told.
+    /// Notes that everyone who waits for an answer about segments was told.
     pub fn was_heard(&self) {
         if let Way::Stream { stream, .. } = &self.way {
             stream.was_heard();
         }
     }
 
-    /// The socket of the handshake, where the session goes on over another. Whoever polls it takes it out
-    /// of the poll and polls the carrier.
+    /// Takes the socket of the handshake, if the session continues over another. The owner removes it from its poll
+    /// and polls the carrier.
     pub fn take_old_socket(&self) -> Option<OwnedFd> {
         match &self.way {
             Way::Lanes { .. } => None,
@@ -309,13 +306,13 @@ impl Carrier {
         }
     }
 
-    /// Why this side cannot share memory, where it would have: the session goes over a stream instead.
+    /// Returns why this side cannot share memory, if it would have shared it: the session uses a stream instead.
     pub fn unshared(&self) -> Option<&str> {
         self.unshared.as_deref()
     }
 
-    /// Takes all that has come over the socket, up to [`PACKETS_PER_DRAIN_MAX`] packets. After a fault the
-    /// session is to be ended; what else was there is lost with it.
+    /// Takes all events that have come over the socket, up to [`PACKETS_PER_DRAIN_MAX`] packets. After an error the
+    /// owner ends the session; the other events of the call are lost.
     pub fn drain(&self) -> Result<Drained, BellFault> {
         match &self.way {
             Way::Lanes { bell, .. } => bell.drain(),
@@ -323,15 +320,15 @@ impl Carrier {
         }
     }
 
-    /// Says whether this side looks at the peer's lane each turn. Having said no, look once more. Over a
-    /// stream nobody needs to know.
+    /// Says whether this side polls the peer's lane in each turn. After saying no, the owner polls once more. Over a
+    /// stream this does nothing.
     pub fn set_attention(&self, attentive: bool) {
         if let Way::Lanes { .. } = &self.way {
             self.lanes.set_attention(attentive);
         }
     }
 
-    /// Withdraws the promise of `page` and looks for the last time before a sleep: see
+    /// Withdraws the polling flag of `page` and looks for messages for the last time before a sleep: see
     /// [`Lanes::may_sleep`].
     pub fn may_sleep(&self, page: &NodePage, settle: impl FnOnce()) -> bool {
         let may = self.lanes.may_sleep(page, settle);
@@ -339,7 +336,7 @@ impl Carrier {
         may
     }
 
-    /// Makes a segment of ours in which our lane goes on, or whose buffers are lent to the peer.
+    /// Makes a segment of ours, in which our lane continues or whose buffers are lent to the peer.
     pub fn make_segment(&self, label: &str, bytes: usize) -> Result<OwnSegment, SegmentError> {
         if self.is_stream() {
             let bytes = bytes.next_multiple_of(segment::PAGE);
@@ -349,7 +346,7 @@ impl Carrier {
         Ok(OwnSegment::Shared(segment))
     }
 
-    /// Hands a segment over. The frame that names it comes after it.
+    /// Hands a segment over to the peer. The frame that names the segment follows.
     pub fn send_segment(&self, generation: u32, segment: &OwnSegment) -> Result<(), BellFault> {
         match (&self.way, segment) {
             (Way::Lanes { bell, .. }, OwnSegment::Shared(segment)) => {
@@ -366,9 +363,8 @@ impl Carrier {
         }
     }
 
-    /// What tells a peer that waits for room of a buffer that goes back outside of what this side's
-    /// owner does, on any thread: it is rung if it sleeps. Over a stream the owner is woken, by `wake`, and
-    /// sends the word of it.
+    /// Returns the function that tells a peer waiting for room that a buffer was given back on another thread. With
+    /// shared memory it wakes a sleeping peer. Over a stream it calls `wake`, and the owner then sends the news.
     #[must_use]
     pub fn relief(&self, wake: impl Fn() + Send + Sync + 'static) -> Tell {
         let (wish, page) = (self.lanes.peer_wish(), self.page.region());
@@ -391,7 +387,7 @@ impl Carrier {
         })
     }
 
-    /// Tells the peer why this side gives the session up, if the socket takes it. Close it then.
+    /// Tells the peer why this side ends the session, if the socket takes it. The owner then closes the carrier.
     pub fn refuse(&self, code: RefusalCode, text: &str) {
         let refusal = Refusal::new(code, text);
         match &self.way {
@@ -401,7 +397,7 @@ impl Carrier {
         }
     }
 
-    /// Ends the session for both sides, whoever else holds the socket.
+    /// Ends the session for both sides, even if another process holds the socket too.
     pub fn close(&self) {
         match &self.way {
             Way::Lanes { bell, .. } => bell.close(),
@@ -409,12 +405,12 @@ impl Carrier {
         }
     }
 
-    /// The peer's node page, as far as this side sees it.
+    /// Returns the peer's node page, as this side sees it.
     pub fn page(&self) -> &PeerPage {
         &self.page
     }
 
-    /// Our byte on the peer's board, where memory is shared.
+    /// Returns our byte on the peer's board, if memory is shared.
     pub fn note(&self) -> Option<&Note> {
         match &self.way {
             Way::Lanes { note, .. } => Some(note),
@@ -423,19 +419,19 @@ impl Carrier {
     }
 }
 
-/// A region of the heap in place of a segment.
+/// Allocates a region of the heap in place of a segment.
 fn heap(bytes: usize) -> Result<Region, SegmentError> {
     Region::try_heap(bytes / WORD).ok_or(no_memory(bytes))
 }
 
-/// What carries a session.
+/// The kind of a session's carrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Lanes on the heap, between nodes of one process.
     Local,
     /// Lanes in shared memory, between processes of one host.
     Shared,
-    /// A byte stream over a unix socket, between processes of one host that share no memory.
+    /// A byte stream over a Unix socket, between processes of one host that share no memory.
     Stream,
     /// A byte stream over TCP as it is, between hosts.
     Tcp,
@@ -455,27 +451,27 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Who is at the other end of a session.
+/// The identity of the node or handle at the other end of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// The node's name; a handle has none.
     pub name: Option<NodeName>,
-    /// The program that it belongs to, which is ours.
+    /// The program of the node, which is ours.
     pub program: ProgramName,
-    /// Its process as the kernel names it to us; None for one of another PID namespace, or host.
+    /// The process ID as this process sees it; None for another PID namespace or host.
     pub pid: Option<u32>,
-    /// Where it is, if it was reached over the network.
+    /// The address, if the peer was reached over the network.
     pub at: Option<SocketAddr>,
-    /// Where it listens for other hosts, as far as it is on this one and shares memory.
+    /// The address at which the peer listens for other hosts, if it is on this host and shares memory.
     pub listening: Option<Listening>,
-    /// Its incarnation.
+    /// The incarnation of the node.
     pub incarnation: u64,
-    /// Its own number for the session.
+    /// The peer's own number for the session.
     pub session: u64,
 }
 
 impl Peer {
-    /// Whether a connection to an address of this host would reach this node, with which we share memory.
+    /// Returns whether a connection to an address of this host would reach this node, which shares memory with us.
     pub fn is_reached_at(&self, at: SocketAddr) -> bool {
         reaches(at, self.listening)
     }

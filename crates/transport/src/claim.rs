@@ -1,9 +1,9 @@
 //! The claim to a node's name: a record lock that ends with its process.
 //!
-//! A record lock and not `flock`: a forked child does not inherit it, so a dead node's name is free
-//! even while a child lives. Such locks do not tell two nodes of one process apart, and closing any
-//! descriptor of the file lets go of them, so the process keeps a set of its own names as well and
-//! asks it first. What dead nodes have left is put away by the next node. Invariant: at any time one node of all processes holds the claim to a name.
+//! A forked child does not inherit a record lock, unlike `flock`, so a dead node's name is free even while a child
+//! lives. Record locks do not tell two nodes of one process apart, and closing any descriptor of the file releases
+//! them. The process therefore keeps a set of its own names as well, and asks that set first. The next node removes
+//! the files of dead nodes. Invariant: at any time one node of all processes holds the claim to a name.
 
 use crate::error::{BindError, descriptor_limit};
 use crate::place::{FileNames, Hall};
@@ -17,17 +17,17 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use upbeat_core::name::NodeName;
 
-/// How often a lock file is tried that was removed while it was locked.
+/// The number of attempts to lock a file that its owner removed meanwhile.
 const TRIES: usize = 100;
 
-/// Between two tries while another process puts the files of a dead node of that name away, which takes
-/// a few system calls.
+/// The time between two attempts while another process removes the files of a dead node of that name, which takes a
+/// few system calls.
 const SWEEP: Duration = Duration::from_millis(1);
 
-/// Names of this process, by process (a forked child inherits the set and not the names) and path.
+/// The names of this process, with the process ID (a forked child inherits the set, but not the names) and the path.
 static OURS: Mutex<Option<HashSet<(u32, PathBuf)>>> = Mutex::new(None);
 
-/// A name that is held. Dropped, it is free.
+/// A name that this node holds. Dropping the claim frees the name.
 pub(crate) struct Claim {
     pub(crate) hall: Hall,
     pub(crate) files: FileNames,
@@ -56,7 +56,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // A forked child holds nothing, and takes nothing away from its parent.
+        // A forked child holds no claim, and must not remove its parent's files.
         if self.seat.is_ours() {
             let _ = self.hall.remove(&self.files.socket);
             let _ = self.hall.remove(&self.files.lock);
@@ -64,7 +64,7 @@ impl Drop for Claim {
     }
 }
 
-/// A name's place in the set of this process.
+/// The entry of a name in the set of this process.
 struct Seat((u32, PathBuf));
 
 impl Seat {
@@ -86,20 +86,20 @@ impl Drop for Seat {
     }
 }
 
-/// The process that holds a name.
+/// The holder of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holder {
-    /// The name has no lock: no node ever had it, or the last one has put everything away.
+    /// The name has no lock file: no node ever had it, or the last one has removed its files.
     NoLock,
-    /// Nobody: the node that had the name is dead.
+    /// No process holds the name: the node that had it is dead.
     Nobody,
-    /// A process; its number, if it has one in our PID namespace.
+    /// A process, with its number if it has one in our PID namespace.
     Process(Option<u32>),
 }
 
-/// Asks who holds a name.
+/// Returns the holder of a name.
 pub(crate) fn holder(hall: &Hall, files: &FileNames) -> Result<Holder, Errno> {
-    // Until the end: closing the file would let go of a lock that this process has just taken.
+    // The guard lives until the end: closing the file would release a lock that this process has just taken.
     let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
     if ours.get_or_insert_default().contains(&key(hall, files)) {
         return Ok(Holder::Process(Some(std::process::id())));
@@ -113,30 +113,30 @@ pub(crate) fn holder(hall: &Hall, files: &FileNames) -> Result<Holder, Errno> {
     Ok(holder.map_or(Holder::Nobody, |holder| Holder::Process(number(&holder))))
 }
 
-/// The process that holds a lock, if it has a number in our PID namespace.
+/// Returns the process that holds a lock, if it has a number in our PID namespace.
 fn number(holder: &Flock) -> Option<u32> {
     holder.pid.map(|pid| pid.as_raw_nonzero().get().unsigned_abs())
 }
 
-/// The name in the set of this process.
+/// Returns the entry of a name in the set of this process.
 fn key(hall: &Hall, files: &FileNames) -> (u32, PathBuf) {
     let path = std::fs::canonicalize(&hall.path).unwrap_or_else(|_| hall.path.clone());
     (std::process::id(), path.join(&files.lock))
 }
 
-/// What came of locking a name.
+/// The result of locking a name.
 enum Locked {
-    /// The lock is ours.
+    /// This process has the lock.
     Ours(OwnedFd),
-    /// Another process has it; its number, if it has one in our PID namespace.
+    /// Another process has the lock, with its number if it has one in our PID namespace.
     By(Option<u32>),
-    /// The file was removed by its last holder meanwhile.
+    /// The last holder removed the file meanwhile.
     Removed,
-    /// Another process puts away what a dead node has left.
+    /// Another process removes the files of a dead node.
     Swept,
 }
 
-/// Locks the file of a name, which is made if it is not there.
+/// Locks the file of a name, and creates the file if it is missing.
 fn lock(hall: &Hall, files: &FileNames) -> Result<Locked, Errno> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let file = rustix::fs::openat(&hall.directory, &files.lock, flags, Mode::RUSR | Mode::WUSR)?;
@@ -144,7 +144,7 @@ fn lock(hall: &Hall, files: &FileNames) -> Result<Locked, Errno> {
         Ok(()) if is_in_place(hall, files, &file)? => Ok(Locked::Ours(file)),
         Ok(()) => Ok(Locked::Removed),
         Err(Errno::AGAIN | Errno::ACCESS) => {
-            // A sweeper holds this lock besides. While it is held here, no sweep begins.
+            // A process that sweeps holds this lock too. While it is held here, no sweep begins.
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
                 Ok(()) => {}
                 Err(Errno::AGAIN) => return Ok(Locked::Swept),
@@ -157,15 +157,15 @@ fn lock(hall: &Hall, files: &FileNames) -> Result<Locked, Errno> {
     }
 }
 
-/// Whether an open lock file is still the one in the directory.
+/// Returns whether an open lock file is still the one in the directory.
 fn is_in_place(hall: &Hall, files: &FileNames, file: &OwnedFd) -> Result<bool, Errno> {
     let ours = rustix::fs::fstat(file)?;
     let there = rustix::fs::statat(&hall.directory, &files.lock, AtFlags::SYMLINK_NOFOLLOW);
     Ok(there.is_ok_and(|there| (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)))
 }
 
-/// Removes the files of dead nodes: those of names that no process holds. What cannot be removed now is
-/// left to the next node.
+/// Removes the files of dead nodes, whose names no process holds. A file that cannot be removed now is left to the
+/// next node.
 pub(crate) fn sweep(hall: &Hall) {
     let Ok(entries) = std::fs::read_dir(&hall.path) else { return };
     for entry in entries.flatten() {
@@ -177,16 +177,16 @@ pub(crate) fn sweep(hall: &Hall) {
     }
 }
 
-/// Removes the files of a name if nobody holds it, under the very lock with which a node takes the name.
+/// Removes the files of a name that no process holds, under the lock with which a node takes the name.
 fn sweep_name(hall: &Hall, files: &FileNames) -> Result<(), Errno> {
-    // Until the end: closing the file would let go of a lock that this process has just taken.
+    // The guard lives until the end: closing the file would release a lock that this process has just taken.
     let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
     if ours.get_or_insert_default().contains(&key(hall, files)) {
         return Ok(());
     }
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let file = rustix::fs::openat(&hall.directory, &files.lock, flags, Mode::empty())?;
-    // By this one, a node that takes the name knows a sweeper from the name's holder.
+    // This lock tells a node that takes the name that the other process sweeps and does not hold the name.
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive)?;
     if is_in_place(hall, files, &file)? {

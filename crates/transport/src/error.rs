@@ -1,8 +1,8 @@
-//! What can go wrong on the way to a session, in words for the user.
+//! The errors on the way to a session, in words for the user.
 //!
-//! One enum per family: making a node's memory, taking a name, opening a session. Each variant
-//! carries the names and numbers; its text says what happened, to whom, and what to do. A fault of
-//! the peer's names the peer.
+//! There is one enum for each step: making a node's memory, taking a name, opening a session. Each variant carries
+//! names and numbers; its text says what happened, to whom, and what to do. An error that the peer caused names the
+//! peer.
 
 mod open;
 mod remote;
@@ -18,14 +18,14 @@ use upbeat_memory::segment::SegmentError;
 pub use open::{OpenError, Whom};
 pub use remote::Unreached;
 
-/// A node's own memory cannot be made.
+/// The error of a node whose own memory cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HomeError {
     /// A segment cannot be made.
     Segment(SegmentError),
     /// The process has no descriptor left.
     Descriptors {
-        /// How many it may have.
+        /// The process's limit of descriptors.
         limit: u64,
     },
     /// The system has no random numbers.
@@ -53,42 +53,42 @@ impl From<SegmentError> for HomeError {
     }
 }
 
-/// The directory of the sockets cannot be used.
+/// The error of a directory of sockets that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlaceError {
-    /// It is there, and is no directory (or is a link to one).
+    /// The path is no directory (or is a link to one).
     NoDirectory {
-        /// Where.
+        /// The path.
         path: PathBuf,
     },
-    /// It belongs to another user.
+    /// The directory belongs to another user.
     Owner {
-        /// Where.
+        /// The directory.
         path: PathBuf,
-        /// Whose it is.
+        /// The user to whom the directory belongs.
         uid: u32,
-        /// Whose it would have to be.
+        /// The user to whom it must belong.
         ours: u32,
     },
-    /// Other users have rights in it that they must not have.
+    /// Other users have permissions in the directory that they must not have.
     Mode {
-        /// Where.
+        /// The directory.
         path: PathBuf,
-        /// Its mode.
+        /// The mode of the directory.
         mode: u32,
     },
     /// The process has no descriptor left.
     Descriptors {
-        /// How many it may have.
+        /// The process's limit of descriptors.
         limit: u64,
     },
-    /// The system refused.
+    /// A system call failed.
     System {
-        /// What was asked of it.
+        /// The step that failed.
         act: &'static str,
-        /// Where.
+        /// The directory.
         path: PathBuf,
-        /// What it said.
+        /// The error of the system.
         error: Errno,
     },
 }
@@ -98,19 +98,19 @@ impl fmt::Display for PlaceError {
         match self {
             PlaceError::NoDirectory { path } => write!(
                 f,
-                "{} should be the directory of the nodes' sockets, and is no directory: remove it, \
+                "{} must be the directory of the nodes' sockets, but it is not a directory: remove it, \
                  or set XDG_RUNTIME_DIR to a directory of yours",
                 path.display()
             ),
             PlaceError::Owner { path, uid, ours } => write!(
                 f,
-                "{} belongs to user {uid} and not to user {ours}, who runs this: have it removed, \
+                "{} belongs to user {uid}, but this process runs as user {ours}: have it removed, \
                  or set XDG_RUNTIME_DIR to a directory of yours",
                 path.display()
             ),
             PlaceError::Mode { path, mode } => write!(
                 f,
-                "{} has the mode {:04o}, so other users may interfere: run `chmod 700 {}`",
+                "{} has the mode {:04o}, so other users could replace the sockets: run `chmod 700 {}`",
                 path.display(),
                 mode & 0o7777,
                 path.display()
@@ -125,39 +125,39 @@ impl fmt::Display for PlaceError {
 
 impl std::error::Error for PlaceError {}
 
-/// A node's name cannot be taken.
+/// The error of a node whose name cannot be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BindError {
-    /// The node has no name by which others could find it.
+    /// The node has no name under which other nodes could find it.
     Unnamed,
-    /// The node was made for its own process alone ([`crate::home::Home::local`]).
+    /// The node was made for its own process only ([`crate::home::Home::local`]).
     LocalOnly,
-    /// A living node has the name.
+    /// A live node has the name.
     NameTaken {
         /// The name.
         name: NodeName,
-        /// The process that has it, where that can be told; it may be this one.
+        /// The process that has the name, if it is known; it may be this process.
         pid: Option<u32>,
     },
-    /// The sockets' directory cannot be used.
+    /// The directory of the sockets cannot be used.
     Place(PlaceError),
-    /// The node cannot listen at a port.
+    /// The node cannot listen at an address.
     Port {
-        /// Where.
+        /// The address.
         at: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         error: Errno,
     },
     /// The process has no descriptor left.
     Descriptors {
-        /// How many it may have.
+        /// The process's limit of descriptors.
         limit: u64,
     },
-    /// The system refused.
+    /// A system call failed.
     System {
-        /// What was asked of it.
+        /// The step that failed.
         act: &'static str,
-        /// What it said.
+        /// The error of the system.
         error: Errno,
     },
 }
@@ -181,7 +181,7 @@ impl fmt::Display for BindError {
             BindError::Place(error) => error.fmt(f),
             BindError::Port { at, error: Errno::ADDRINUSE } => write!(
                 f,
-                "the port of {at} is taken: stop what listens there, or choose another port"
+                "the port of {at} is taken: stop the program that listens there, or choose another port"
             ),
             BindError::Port { at, error } => write!(f, "listening at {at} failed: {error}"),
             BindError::Descriptors { limit } => descriptors_text(f, *limit),
@@ -201,12 +201,12 @@ impl From<PlaceError> for BindError {
     }
 }
 
-/// How many descriptors this process may have.
+/// Returns the process's limit of descriptors.
 pub(crate) fn descriptor_limit() -> u64 {
     rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// The limit, if that is what `error` is about.
+/// Returns the limit of descriptors if `error` says that the limit is reached.
 fn out_of_descriptors(error: &SegmentError) -> Option<u64> {
     matches!(error, SegmentError::System { error: Errno::MFILE, .. }).then(descriptor_limit)
 }

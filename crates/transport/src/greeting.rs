@@ -1,10 +1,10 @@
 //! One handshake over a connection to another host, in either role, as a state machine that readiness drives.
 //!
-//! The caller says who it is, whom it wants and its number of the session, the listener the same: one way
-//! there and one back, then frames follow. A caller may show a ticket instead of opening a session: then a session
-//! that stands on both sides goes on over the connection. Records are those of `upbeat_core::hello`. Invariant: nothing
-//! behind the handshake is read here, a peer keeps no more than one record of memory busy, and what is
-//! no node of Upbeat is found out by its first bytes.
+//! The caller names itself, the node that it wants, and its number of the session. The listener answers likewise: one
+//! message each way, then frames follow. Instead of opening a session, a caller may show a ticket: then an existing
+//! session is resumed over the connection. The records are those of `upbeat_core::hello`. Invariant: nothing behind
+//! the handshake is read here, a peer makes this side keep at most one record, and a peer that is no node of Upbeat
+//! is recognized by its first bytes.
 
 mod resuming;
 
@@ -28,7 +28,7 @@ use upbeat_memory::ticks::{ticks, ticks_per_second};
 
 pub use resuming::{ResumeError, Resuming};
 
-/// A handshake under way.
+/// A handshake in progress.
 pub(crate) struct Greeting {
     us: Side,
     role: Role,
@@ -38,37 +38,37 @@ pub(crate) struct Greeting {
     at: SocketAddr,
     /// The bytes of a record that have come.
     read: Vec<u8>,
-    /// Bytes to be sent, as far as they were not.
+    /// The bytes that are still to be sent.
     write: Vec<u8>,
     started_ms: u64,
-    /// When the connection stood, or something came.
+    /// The time at which the connection was established, or data last came.
     heard_ms: Option<u64>,
-    /// Milliseconds for which this side keeps the session when its connection is gone.
+    /// The milliseconds for which this side keeps the session when its connection is lost.
     resume_ms: u32,
-    /// The peer's counter, as far as it is known.
+    /// The peer's clock, as far as it is known.
     clock: Option<Clock>,
-    /// The reason for which a listener refuses this caller a new session; none if it accepts one.
+    /// The reason for which a listener refuses this caller a new session; None if it accepts one.
     full: Option<(RefusalCode, String)>,
 }
 
-/// What has become of a handshake.
+/// The progress of a handshake.
 #[expect(clippy::large_enum_variant, reason = "made once a session, and taken apart at once")]
 pub(crate) enum Greeted {
     Waiting(Box<Greeting>),
-    /// A session has begun.
+    /// A session is open.
     Begun(Carrier),
-    /// The caller asks to go on with a session.
+    /// The caller asks to resume a session.
     Asked(Resuming),
-    /// The listener goes on with the session that was asked for; so many slots of our lane have come to it.
+    /// The listener resumes the session, of whose lane from us it has received this number of slots.
     Resumed(Connection, u64),
 }
 
-/// What a side shows of a session that is to go on.
+/// The proof of a session to be resumed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown {
-    /// What the listener gave for it.
+    /// The ticket that the listener gave for the session.
     pub(crate) ticket: Ticket,
-    /// Slots of the sender's lane that have come.
+    /// The number of slots that have come of the lane in which the listener writes.
     pub(crate) position: u64,
 }
 
@@ -79,19 +79,19 @@ enum Role {
     },
     Listener {
         name: NodeName,
-        /// Counted by the listener for as long as this handshake is under way.
+        /// The listener's counter of handshakes in progress.
         _pending: Arc<()>,
     },
 }
 
-/// What is waited for.
+/// The event that the handshake waits for.
 #[derive(Clone, Copy)]
 enum State {
-    /// The connection, which has to stand at this time.
+    /// The connection, which must be established by this time.
     Connection {
         until_ms: u64,
     },
-    /// Agreement on TLS, if there is to be any.
+    /// The handshake of TLS, if there is one.
     Agreement,
     Hello,
     Welcome,
@@ -99,17 +99,17 @@ enum State {
     Number {
         incarnation: u64,
     },
-    /// That our last record is sent.
+    /// The transmission of our last record.
     Sent {
         incarnation: u64,
         session: u64,
         agreed: Option<Agreed>,
     },
-    /// Nothing: the listener goes on with a session.
+    /// No event: the listener resumes a session.
     Resumed {
         position: u64,
     },
-    /// Nothing: the caller asks for that.
+    /// No event: the caller asks to resume a session.
     Asked {
         incarnation: u64,
         said: Networked,
@@ -117,8 +117,8 @@ enum State {
 }
 
 impl Greeting {
-    /// Calls a node over a connection that is being made, and has to stand at `until_ms`: for a new session,
-    /// or to go on with one.
+    /// Calls a node over a connection that is being made and must be established by `until_ms`, for a new session or
+    /// to resume one.
     pub(crate) fn call(
         us: Side,
         pipe: Pipe,
@@ -173,12 +173,12 @@ impl Greeting {
         }
     }
 
-    /// Keeps the session for so many milliseconds when its connection is gone, if the peer does too.
+    /// Keeps the session for this many milliseconds when its connection is lost, if the peer does too.
     pub(crate) fn keeping(self, resume_ms: u32) -> Greeting {
         Greeting { resume_ms, ..self }
     }
 
-    /// Lets the caller go on with a session that stands, and refuses it a new one for this reason.
+    /// Lets the caller resume an open session, and refuses a new session for this reason.
     pub(crate) fn only_resume(&mut self, code: RefusalCode, text: String) {
         self.full = Some((code, text));
     }
@@ -199,7 +199,7 @@ impl Greeting {
         self.heard_ms
     }
 
-    /// When it is given up.
+    /// Returns the deadline.
     pub(crate) fn deadline_ms(&self) -> u64 {
         match self.state {
             State::Connection { until_ms } => until_ms,
@@ -207,7 +207,7 @@ impl Greeting {
         }
     }
 
-    /// Since when the time of the handshake runs: a listener's peer may not gain time by sending in pieces.
+    /// Returns the time from which the timeout runs. A listener's peer cannot gain time by sending in pieces.
     fn since_ms(&self) -> u64 {
         match self.role {
             Role::Caller { .. } => self.heard_ms.unwrap_or(self.started_ms),
@@ -215,14 +215,14 @@ impl Greeting {
         }
     }
 
-    /// Whether it goes on when the socket takes bytes.
+    /// Returns whether the handshake continues when the socket is writable.
     pub(crate) fn wants_output(&self) -> bool {
         let connects = matches!(self.state, State::Connection { .. });
         connects || !self.write.is_empty() || self.pipe.has_output()
     }
 
-    /// Goes on as far as the connection allows. Ends with the session, or with an error, of which the peer
-    /// was told.
+    /// Advances the handshake as far as the connection allows. The handshake ends with the session, or with an error
+    /// that the peer was told of.
     pub(crate) fn step(mut self: Box<Self>, now_ms: u64) -> Result<Greeted, OpenError> {
         loop {
             match self.advance(now_ms) {
@@ -263,7 +263,7 @@ impl Greeting {
         OpenError::Unreached { at: self.at.to_string(), why }
     }
 
-    /// Does what can be done: gives the next state, or None where that has to wait.
+    /// Does the next step, and returns the next state or None if the step has to wait.
     fn advance(&mut self, now_ms: u64) -> Result<Option<State>, OpenError> {
         if let State::Connection { .. } = self.state {
             if !self.is_connected()? {
@@ -285,7 +285,7 @@ impl Greeting {
         self.take(record).map(Some)
     }
 
-    /// Goes on with the handshake of TLS. What the peer's certificate is for is compared before anything is said.
+    /// Continues the handshake of TLS. The names in the peer's certificate are compared before anything else is sent.
     fn agree(&mut self) -> Result<Option<State>, OpenError> {
         let shaken = self.pipe.shake().map_err(|why| self.no_agreement(why))?;
         if shaken != Shake::Done {
@@ -298,7 +298,7 @@ impl Greeting {
         Ok(Some(State::Welcome))
     }
 
-    /// Compares what the peer says to be with its certificate, if it had to show one.
+    /// Compares the peer's name with its certificate, if it had to show one.
     fn check(&self, name: Option<&NodeName>) -> Result<(), OpenError> {
         let checked = self.pipe.check(self.us.card.program.name(), name);
         checked.map_err(|why: Untrusted| self.no_agreement(TlsError::Untrusted(why)))
@@ -308,7 +308,7 @@ impl Greeting {
         OpenError::Tls { peer: self.peer.clone(), why: Box::new(why) }
     }
 
-    /// What came is no record: says what it is.
+    /// Returns the error of a peer whose first bytes are no record.
     #[cold]
     fn strange(&self) -> OpenError {
         match plaintext_meets(&self.read) {
@@ -320,7 +320,7 @@ impl Greeting {
         }
     }
 
-    /// Whether the connection stands.
+    /// Returns whether the connection is established.
     fn is_connected(&self) -> Result<bool, OpenError> {
         let socket = self.pipe.as_fd();
         match rustix::net::sockopt::socket_error(socket) {
@@ -334,7 +334,7 @@ impl Greeting {
         }
     }
 
-    /// What this side says of the session.
+    /// Returns this side's description of the session.
     fn said(&self, again: Option<Shown>) -> Networked {
         Networked {
             session: self.us.session as u64,
@@ -349,7 +349,7 @@ impl Greeting {
         }
     }
 
-    /// Sends what is to be sent. Returns whether all of it went.
+    /// Sends the bytes that wait. Returns whether all of them were sent.
     fn send(&mut self) -> Result<bool, OpenError> {
         while !self.write.is_empty() {
             match self.pipe.send(&self.write) {
@@ -391,7 +391,7 @@ impl Greeting {
         }
     }
 
-    /// Does what a record asks for, where it may come.
+    /// Executes a record, if it may come in this state.
     fn take(&mut self, record: Record) -> Result<State, OpenError> {
         match (self.state, record) {
             (_, Record::Refusal(refusal)) => Err(refused(&self.peer, &refusal)),
@@ -412,12 +412,12 @@ impl Greeting {
         };
         let welcome = self.us.welcome(name, hello, &self.peer)?;
         self.check(hello.caller.as_ref())?;
-        // It goes with the number of the session, once the caller's has come.
+        // The welcome is sent together with the session's number, once the caller's number has come.
         Record::Welcome(welcome).write(&mut self.write);
         Ok(State::Number { incarnation: hello.incarnation })
     }
 
-    /// The session stands.
+    /// Returns the carrier of the open session.
     fn join(self, incarnation: u64, session: u64, agreed: Option<Agreed>) -> Carrier {
         let peer = Peer {
             name: self.peer.name,
@@ -432,7 +432,7 @@ impl Greeting {
         Carrier::over_network(self.pipe, peer, agreed, self.clock.map(|clock| (clock, opened)))
     }
 
-    /// The connection cannot go on: says why, as far as that is known.
+    /// Returns the error of a broken connection, with the reason as far as it is known.
     #[cold]
     fn broke(&self, error: Errno) -> OpenError {
         match (self.pipe.fault(), error) {
@@ -450,7 +450,7 @@ impl Greeting {
         OpenError::Protocol { peer: self.peer.clone(), rule }
     }
 
-    /// Tells the peer why there is no session, where it can still be told.
+    /// Tells the peer why there is no session, if it can still be told.
     fn tell(&self, error: &OpenError) {
         if let Some(code) = refusal_code(error) {
             self.refuse(code, &error.to_string());
@@ -468,7 +468,7 @@ impl Greeting {
     }
 }
 
-/// What an attempt to connect has said.
+/// Returns the error of a failed attempt to connect.
 pub(crate) fn unreached(at: SocketAddr) -> impl Fn(Errno) -> OpenError {
     move |error| {
         let why = match error {

@@ -1,9 +1,9 @@
-//! One handshake over a socket, in either role, as a state machine that readiness drives.
+//! One handshake over a socket between processes, in either role, as a state machine that readiness drives.
 //!
-//! Who may knock is checked before the first record is read; then come the records in the order
-//! that `upbeat_core::hello` draws. Invariant: a peer's segment is mapped only after its kind, size
-//! and seals were checked, one packet is kept at a time, and whichever way a handshake ends, its
-//! descriptors are closed, but for the socket of a session that stands.
+//! The peer's user is checked before the first record is read; then the records follow in the order that
+//! `upbeat_core::hello` defines. Invariant: a peer's segment is mapped only after its kind, size and seals were
+//! checked, one packet is kept at a time, and however a handshake ends, its descriptors are closed, except for the
+//! socket of an open session.
 
 mod checks;
 
@@ -37,10 +37,10 @@ pub(crate) use refusal::{refusal_code, refuse};
 
 const _: () = assert!(LANE_BYTES == LANE_BYTES_FIRST);
 
-/// Records that an honest side sends in a handshake at most.
+/// The most records that an honest side sends in a handshake.
 const RECORDS_MAX: usize = 4;
 
-/// What a node asks of a session with itself.
+/// This node's part of a handshake.
 #[derive(Clone)]
 pub(crate) struct Side {
     pub(crate) card: Arc<Card>,
@@ -53,7 +53,7 @@ impl Side {
         Side::below(SESSIONS_PER_NODE_MAX, card, session)
     }
 
-    /// A session with a node of another host, which has no byte on the board.
+    /// Returns this node's part of a session with a node of another host, which has no byte on the board.
     pub(crate) fn remote(card: &Arc<Card>, session: usize) -> Result<Side, OpenError> {
         Side::below(SESSIONS_PER_NODE_MAX + REMOTE_SESSIONS_MAX, card, session)
     }
@@ -66,7 +66,7 @@ impl Side {
     }
 }
 
-/// A handshake under way.
+/// A handshake in progress.
 pub(crate) struct Handshake {
     us: Side,
     role: Role,
@@ -74,17 +74,17 @@ pub(crate) struct Handshake {
     socket: OwnedFd,
     peer: Whom,
     started_ms: u64,
-    /// When the last record came.
+    /// The time at which the last record came.
     heard_ms: Option<u64>,
-    /// Why this side cannot share memory, which it would have.
+    /// The reason why this side cannot share memory, if it would have shared it.
     unshared: Option<Arc<str>>,
 }
 
-/// An address of this host that a caller was given, at which the node has to listen.
+/// An address of this host that a caller was given, and at which the node has to listen.
 #[derive(Clone, Copy)]
 pub(crate) struct Dialled {
     pub(crate) at: SocketAddr,
-    /// Until when the node may answer.
+    /// The time by which the node must answer.
     pub(crate) until_ms: u64,
 }
 
@@ -94,16 +94,16 @@ enum Role {
     },
     Listener {
         name: NodeName,
-        /// Counted by the listener for as long as this handshake is under way.
+        /// The listener's counter of handshakes in progress.
         _pending: Arc<()>,
     },
 }
 
-/// What is waited for.
+/// The record that the handshake waits for.
 enum State {
     Hello,
     Welcome,
-    /// The peer's segments; a listener has handed its own lane over by then.
+    /// The peer's segments; a listener has handed its own lane over before.
     Segments {
         incarnation: u64,
         ours: Option<Region>,
@@ -116,13 +116,13 @@ enum State {
     Joined {
         incarnation: u64,
     },
-    /// The word that a byte stream stands.
+    /// The confirmation that a byte stream is ready.
     ReadyStream {
         socket: OwnedFd,
         incarnation: u64,
         session: u64,
     },
-    /// Nothing: a record was taken, and what it led to is not settled.
+    /// No record: a record was taken, and its effect is not decided yet.
     Nothing,
 }
 
@@ -137,14 +137,14 @@ struct Theirs {
     board: Region,
 }
 
-/// What a packet led to.
+/// The result of a packet.
 enum Taken {
     Next(State),
     Done { ours: Region, theirs: Theirs },
     Streamed { socket: OwnedFd, incarnation: u64, session: u64 },
 }
 
-/// How far an opening that takes steps is.
+/// The progress of an opening.
 #[expect(clippy::large_enum_variant, reason = "made once a session, and taken apart at once")]
 pub(crate) enum Progress<T> {
     Waiting(T),
@@ -152,8 +152,8 @@ pub(crate) enum Progress<T> {
 }
 
 impl Handshake {
-    /// Calls a node over a connected socket: checks whose it is, and says hello. There is no session with one that
-    /// does not listen at the address that was dialled, or shares no memory then.
+    /// Calls a node over a connected socket: checks its user, and sends the hello. With `dialled`, the session is
+    /// opened only with a node that listens at that address and shares memory.
     pub(crate) fn call(
         us: Side,
         socket: OwnedFd,
@@ -164,13 +164,13 @@ impl Handshake {
         let peer = Whom { name: Some(wanted.clone()), ..Whom::default() };
         let handshake = Handshake::new(us, role, state, socket, peer, now_ms).checked()?;
         let hello = handshake.us.hello(wanted, handshake.us.card.shares());
-        // A caller that had no processor for long may be refused before it has said anything.
+        // A caller that had no processor for long may have been refused before it has sent anything.
         let said = handshake.send(&Record::Hello(hello), &[]);
         said.map_err(|error| handshake.told(error, &mut [0; _]))?;
         Ok(handshake)
     }
 
-    /// Answers a caller whose socket was accepted, once its user is known to be ours.
+    /// Answers a caller whose socket was accepted, after checking that its user is ours.
     pub(crate) fn answer(
         us: Side,
         socket: OwnedFd,
@@ -195,7 +195,7 @@ impl Handshake {
         Handshake { us, role, state, socket, peer, started_ms, heard_ms: None, unshared }
     }
 
-    /// Learns the peer's process, and that its user is ours.
+    /// Looks up the peer's process, and checks that its user is ours.
     fn checked(mut self) -> Result<Handshake, OpenError> {
         let Credentials { pid, uid } = credentials::of_peer(self.socket.as_fd())
             .map_err(OpenError::system("asking for the peer's user"))?;
@@ -220,7 +220,7 @@ impl Handshake {
         self.started_ms
     }
 
-    /// When it is given up. A caller waits in the listener's queue for longer than for its answers.
+    /// Returns the deadline. A caller waits in the listener's queue for longer than for the listener's records.
     pub(crate) fn deadline_ms(&self) -> u64 {
         match (&self.role, self.heard_ms) {
             (Role::Caller { dialled: Some(dialled) }, None) => dialled.until_ms,
@@ -234,8 +234,8 @@ impl Handshake {
         self.heard_ms
     }
 
-    /// Goes on as far as what has come allows. Ends with the session, or with an error, of which
-    /// the peer was told.
+    /// Advances the handshake as far as the received data allows. The handshake ends with the session, or with an
+    /// error that the peer was told of.
     pub(crate) fn step(mut self, now_ms: u64) -> Result<Progress<Handshake>, OpenError> {
         let mut buffer: Buffer = [0; _];
         loop {
@@ -287,7 +287,7 @@ impl Handshake {
         self.take(record, descriptors).map(Some)
     }
 
-    /// Does what a record asks for, where it may come.
+    /// Executes a record, if it may come in this state.
     fn take(&mut self, record: Record, descriptors: Vec<OwnedFd>) -> Result<Taken, OpenError> {
         match (std::mem::replace(&mut self.state, State::Nothing), record) {
             (_, Record::Refusal(refusal)) => Err(refused(&self.peer, &refusal)),
@@ -296,7 +296,7 @@ impl Handshake {
             (State::Segments { incarnation, ours }, Record::Segments(segments)) => {
                 self.check_listens(&segments)?;
                 let opened = self.open(incarnation, segments, &descriptors);
-                // Three numbers less to have at a time.
+                // Closing the descriptors here saves three numbers.
                 drop(descriptors);
                 self.take_segments(incarnation, segments, ours, opened)
             }
@@ -337,7 +337,7 @@ impl Handshake {
         self.ask_for_stream(incarnation)
     }
 
-    /// Memory cannot be shared for a reason of the system's, and a byte stream does without; or the error.
+    /// Returns an error, unless the system has refused shared memory and a byte stream can replace it.
     fn cannot_share(&mut self, error: OpenError) -> Result<(), OpenError> {
         match &error {
             OpenError::Segment { error: why, .. }
@@ -356,8 +356,8 @@ impl Handshake {
         Ok(Taken::Next(State::Segments { incarnation, ours }))
     }
 
-    /// The caller answers with its own segments; the listener, which has sent them before, says
-    /// that frames may flow.
+    /// Continues with the peer's segments: the caller answers with its own segments, and the listener, which has sent
+    /// its segments before, says that frames may flow.
     fn take_segments(
         &mut self,
         incarnation: u64,
@@ -430,7 +430,7 @@ impl Handshake {
         Ok(Theirs { incarnation, session, board_slot, listening, lane, page, board })
     }
 
-    /// The session stands.
+    /// Returns the carrier of the open session.
     fn join(self, ours: Region, theirs: Theirs) -> Carrier {
         let lanes = Lanes::new(ours, self.us.session as u64, theirs.lane, theirs.session);
         let note = Note::new(theirs.board, theirs.board_slot);
@@ -462,7 +462,7 @@ impl Handshake {
     }
 }
 
-/// The one record that a packet must be, with the descriptors that it has.
+/// Reads the record of a packet, and checks the number of its descriptors.
 fn parse(packet: &[u8], descriptors: usize) -> Result<Record, Rule> {
     let record = Record::decode(packet)?;
     record.kind().check_descriptors(descriptors)?;

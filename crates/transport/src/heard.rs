@@ -1,4 +1,4 @@
-//! What comes over a session's socket beside frames, and what goes: segments, refusals, the end.
+//! The events of a session's socket besides frames: wake-ups, segments, refusals, and the end.
 
 use crate::error::descriptors_text;
 use rustix::io::Errno;
@@ -9,16 +9,16 @@ use upbeat_core::hello::Refusal;
 use upbeat_memory::region::Region;
 use upbeat_memory::segment::{self, SegmentError, Writers};
 
-/// A segment of ours, to be [handed over](crate::carrier::Carrier::send_segment).
+/// A segment of this side, to be [handed over](crate::carrier::Carrier::send_segment).
 pub enum OwnSegment {
-    /// It is shared with the peer.
+    /// The segment is in memory shared with the peer.
     Shared(segment::Segment),
-    /// It is shipped to the peer, on this process's heap.
+    /// The segment is on this process's heap, and its bytes are sent to the peer.
     Heap(Region),
 }
 
 impl OwnSegment {
-    /// The bytes, to write.
+    /// Returns the memory, for writing.
     pub fn region(&self) -> &Region {
         match self {
             OwnSegment::Shared(segment) => segment.region(),
@@ -26,7 +26,7 @@ impl OwnSegment {
         }
     }
 
-    /// Keeps the memory, and nothing else.
+    /// Keeps the memory and drops the rest.
     #[must_use]
     pub fn into_region(self) -> Region {
         match self {
@@ -36,39 +36,39 @@ impl OwnSegment {
     }
 }
 
-/// What came over the socket.
+/// The events that have come over the socket.
 #[derive(Debug, Default)]
 pub struct Drained {
-    /// Rings.
+    /// The number of wake-ups.
     pub bells: usize,
-    /// Segments in which the peer's lane goes on.
+    /// The segments in which the peer's lane continues.
     pub segments: Vec<Segment>,
-    /// Why the peer gives the session up.
+    /// The reason why the peer ends the session.
     pub refusal: Option<Refusal>,
-    /// The peer has closed, or is gone.
+    /// The peer has closed the session, or is gone.
     pub closed: bool,
-    /// The connection is broken, and the session waits for another: it is [resumable] and was not closed.
+    /// The connection is broken, and the [resumable] session waits for another.
     ///
     /// [resumable]: crate::carrier::Carrier::set_resumable
     pub suspended: bool,
-    /// The bound was reached and there may be more.
+    /// The limit of one call was reached, so more events may wait.
     pub more: bool,
 }
 
-/// A segment that the peer has handed over, not yet looked at.
+/// A segment that the peer has handed over, and that is not yet checked.
 #[derive(Debug)]
 pub struct Segment {
-    /// Which of the peer's segments it is.
+    /// The number of the segment among the peer's segments.
     pub generation: u32,
-    /// The bytes that it is said to have.
+    /// The size in bytes that the peer named.
     pub bytes: u32,
     pub(crate) memory: Memory,
 }
 
-/// Where a segment of the peer's lies.
+/// The location of a peer's segment.
 pub(crate) enum Memory {
     Descriptor(OwnedFd),
-    /// Here, where what the peer ships of it is written; nowhere if there is no memory for it.
+    /// A region of this process's heap, into which the peer's bytes are written; None if there is no memory for it.
     Heap(Option<Region>),
 }
 
@@ -82,7 +82,7 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// The heap has no room for a region of so many bytes.
+/// Returns the error of a heap that has no room for a region of this size.
 pub(crate) const fn no_memory(bytes: usize) -> SegmentError {
     SegmentError::Mapping { bytes, act: "allocating memory", error: Errno::NOMEM }
 }
@@ -92,7 +92,7 @@ impl Segment {
         Segment { generation, bytes, memory: Memory::Heap(region) }
     }
 
-    /// Maps it, once its kind, its size and its seals were checked. The descriptor is closed.
+    /// Maps the segment after checking its kind, size and seals. The descriptor is closed.
     pub fn open(self) -> Result<Region, SegmentError> {
         let bytes = self.bytes as usize;
         match self.memory {
@@ -104,21 +104,21 @@ impl Segment {
     }
 }
 
-/// What is wrong with a session's socket.
+/// The error of a session's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BellFault {
     /// The peer broke a rule.
     Rule(Rule),
     /// The process has no descriptor left for a segment.
     Descriptors {
-        /// How many it may have.
+        /// The process's limit of descriptors.
         limit: u64,
     },
-    /// The system refused.
+    /// A system call failed.
     System {
-        /// What was asked of it.
+        /// The step that failed.
         act: &'static str,
-        /// What it said.
+        /// The error of the system.
         error: Errno,
     },
 }

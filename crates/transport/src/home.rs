@@ -1,8 +1,8 @@
-//! What a node brings to every session: who it is, its node page and its board.
+//! The parts of a node that all its sessions share: its identity, its node page and its board.
 //!
-//! Sessions hold the read-only part of it by a shared pointer, for a handshake may outlive a turn;
-//! the page and the board are the node's alone to write and to sweep. Invariant: an incarnation is
-//! random and never used again, so whoever meets the next node of a name knows it for another.
+//! Handshakes hold the read-only part by a shared pointer, because a handshake may outlive a turn. Only the node
+//! itself writes its page and sweeps its board. Invariant: an incarnation is random and never used again, so a peer
+//! can tell the next node of the same name apart.
 
 use crate::error::HomeError;
 use rustix::rand::GetRandomFlags;
@@ -17,16 +17,16 @@ use upbeat_memory::page::NodePage;
 use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::segment::{PAGE, Segment, SegmentError, Writers};
 
-/// Bytes of a node page.
+/// The size of a node page in bytes.
 pub(crate) const PAGE_BYTES: usize = PAGE;
 
-// Every session has its byte on the board.
+// Every session has a byte on the board.
 const _: () = assert!(SESSIONS_PER_NODE_MAX <= sessions_in(BOARD_BYTES));
 
-/// A node's part in each of its sessions.
+/// A node's own part of its sessions.
 ///
-/// Where memory cannot be shared, because the system refuses it, sessions with other processes go over byte
-/// streams; [`Home::unshared`] says why.
+/// If the system refuses shared memory, sessions with other processes use byte streams; [`Home::unshared`] tells the
+/// reason.
 pub struct Home {
     card: Arc<Card>,
     page: NodePage,
@@ -34,20 +34,20 @@ pub struct Home {
 }
 
 impl Home {
-    /// The home of a node that can be reached from other processes and from this one. A handle
-    /// that only connects has no name.
+    /// Makes the home of a node that other processes and this process can reach. A handle, which only connects, has
+    /// no name.
     pub fn new(program: ProgramId, name: Option<NodeName>) -> Result<Home, HomeError> {
         let shared = page().and_then(|page| Ok((page, Arc::new(board()?))));
         Home::build(program, name, Memory::of(shared)?)
     }
 
-    /// The home of a node that can be reached from other processes and shares no memory with them: its
-    /// sessions with them go over byte streams.
+    /// Makes the home of a node that other processes can reach and that shares no memory with them: its sessions with
+    /// them use byte streams.
     pub fn without_memory(program: ProgramId, name: Option<NodeName>) -> Result<Home, HomeError> {
         Home::build(program, name, Memory::heap(Reach::Streams(None)))
     }
 
-    /// The same home, whose sessions within this process go over byte streams too. To test with.
+    /// Makes sessions within this process use byte streams too, for tests.
     pub fn over_streams_alone(self) -> Home {
         let Home { card, page, board } = self;
         let mut card = Arc::into_inner(card).expect("a home that nobody has used");
@@ -55,10 +55,10 @@ impl Home {
         Home { card: Arc::new(card), page, board }
     }
 
-    /// The home of a handle that has one session and looks at its lane by itself. It has no name,
-    /// and no board of its own: nobody reads the one that all handles of the process show.
+    /// Makes the home of a handle that has one session and polls its lane itself. It has no name. All such handles of
+    /// a process show their peers one board, which nobody reads.
     pub fn of_handle(program: ProgramId) -> Result<Home, HomeError> {
-        // A forked child has no mapping of its parent's.
+        // A forked child does not have its parent's mapping.
         static UNREAD: Mutex<Option<(Process, Weak<Segment>)>> = Mutex::new(None);
         let mut unread = UNREAD.lock().unwrap_or_else(PoisonError::into_inner);
         let ours = unread.take().filter(|(made, _)| made.is_this());
@@ -74,7 +74,7 @@ impl Home {
         Home::build(program, None, Memory::of(shared)?)
     }
 
-    /// The home of a node that meets only nodes of its own process: no segments, no descriptors.
+    /// Makes the home of a node that meets only nodes of its own process, without segments and descriptors.
     pub fn local(program: ProgramId, name: Option<NodeName>) -> Result<Home, HomeError> {
         Home::build(program, name, Memory::heap(Reach::Nobody))
     }
@@ -92,44 +92,44 @@ impl Home {
         Ok(Home { card: Arc::new(card), page, board })
     }
 
-    /// The program that the node belongs to.
+    /// Returns the program that the node belongs to.
     pub fn program(&self) -> &ProgramId {
         &self.card.program
     }
 
-    /// The node's name; a handle has none.
+    /// Returns the node's name; a handle has none.
     pub fn name(&self) -> Option<&NodeName> {
         self.card.name.as_ref()
     }
 
-    /// The node's incarnation.
+    /// Returns the node's incarnation.
     pub fn incarnation(&self) -> u64 {
         self.card.incarnation
     }
 
-    /// The page on which the node speaks to all peers.
+    /// Returns the page with which the node tells all its peers whether it polls.
     #[inline(always)]
     pub fn page(&self) -> &NodePage {
         &self.page
     }
 
-    /// The board on which peers note what wants a look.
+    /// Returns the board on which peers mark the sessions that need a look.
     #[inline(always)]
     pub fn board(&self) -> &Board {
         &self.board
     }
 
-    /// Whether other processes can reach it.
+    /// Returns whether other processes can reach the node.
     pub fn is_reachable(&self) -> bool {
         !matches!(self.card.memory, Memory::Heap { reach: Reach::Nobody, .. })
     }
 
-    /// Whether it shares memory with other processes.
+    /// Returns whether the node shares memory with other processes.
     pub fn shares(&self) -> bool {
         self.card.shares()
     }
 
-    /// Why the node cannot share memory, where it would have.
+    /// Returns why the node cannot share memory, if it would have shared it.
     pub fn unshared(&self) -> Option<&str> {
         self.card.unshared().map(AsRef::as_ref)
     }
@@ -139,15 +139,15 @@ impl Home {
     }
 }
 
-/// The part of a home that handshakes hold on to.
+/// The read-only part of a home, which handshakes hold.
 pub(crate) struct Card {
     pub(crate) program: ProgramId,
     pub(crate) name: Option<NodeName>,
     pub(crate) incarnation: u64,
-    /// Whether sessions within this process go over byte streams too.
+    /// Whether sessions within this process use byte streams too.
     pub(crate) streams_alone: bool,
     memory: Memory,
-    /// Where the node listens for other hosts, once it does.
+    /// The address at which the node listens for other hosts, once it does.
     listening: OnceLock<Listening>,
 }
 
@@ -156,11 +156,11 @@ enum Memory {
     Shared { page: Segment, board: Arc<Segment> },
 }
 
-/// Who can be met by a node whose memory is on the heap.
+/// The peers that a node whose memory is on the heap can meet.
 enum Reach {
-    /// Nobody outside of its process.
+    /// Only nodes of its own process.
     Nobody,
-    /// Others, over byte streams; and why, where that was not chosen.
+    /// Nodes of other processes, over byte streams; with the reason, if the user did not choose this.
     Streams(Option<Arc<str>>),
 }
 
@@ -171,7 +171,7 @@ impl Memory {
         Memory::Heap { page, board, reach }
     }
 
-    /// What was made to be shared, or the heap, where the system makes no such memory.
+    /// Returns the shared segments, or memory of the heap if the system refuses to share any.
     fn of(shared: Result<(Segment, Arc<Segment>), SegmentError>) -> Result<Memory, HomeError> {
         match shared {
             Ok((page, board)) => Ok(Memory::Shared { page, board }),
@@ -198,7 +198,7 @@ impl Card {
         }
     }
 
-    /// Why the node cannot share memory, where it would have.
+    /// Returns why the node cannot share memory, if it would have shared it.
     pub(crate) fn unshared(&self) -> Option<&Arc<str>> {
         match &self.memory {
             Memory::Heap { reach: Reach::Streams(why), .. } => why.as_ref(),
@@ -206,22 +206,22 @@ impl Card {
         }
     }
 
-    /// Whether it shares memory with other processes.
+    /// Returns whether the node shares memory with other processes.
     pub(crate) fn shares(&self) -> bool {
         matches!(self.memory, Memory::Shared { .. })
     }
 
-    /// Notes where the node listens for other hosts. A node listens at one address.
+    /// Stores the address at which the node listens for other hosts. A node listens at one address.
     pub(crate) fn listens(&self, listening: Listening) {
         let _ = self.listening.set(listening);
     }
 
-    /// Where the node listens for other hosts, as it tells those with which it shares memory.
+    /// Returns the address at which the node listens for other hosts, if it shares memory.
     pub(crate) fn listening(&self) -> Option<Listening> {
         self.listening.get().copied().filter(|_| self.shares())
     }
 
-    /// The descriptors of page and board, of a home that was made for sharing.
+    /// Returns the descriptors of the page and the board of a home that shares memory.
     pub(crate) fn descriptors(&self) -> Option<[BorrowedFd<'_>; 2]> {
         match &self.memory {
             Memory::Heap { .. } => None,
@@ -238,10 +238,10 @@ fn board() -> Result<Segment, SegmentError> {
     Segment::create("upbeat-board", BOARD_BYTES, Writers::Everybody)?.reserve()
 }
 
-/// Random bytes of the system's.
+/// Returns random bytes from the system.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], HomeError> {
     let mut bytes = [0; N];
-    // So few bytes come at once or not at all, once the pool is ready.
+    // The system returns this few bytes at once or not at all, once its pool is ready.
     let failed = HomeError::Random;
     let filled =
         rustix::rand::getrandom(&mut bytes[..], GetRandomFlags::empty()).map_err(failed)?;

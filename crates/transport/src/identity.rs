@@ -1,18 +1,18 @@
-//! Who a node is to nodes of other hosts: a certificate of the program's own authority, and its key.
+//! The identity of a node towards nodes of other hosts: a certificate of the program's own authority, and its key.
 //!
-//! An identity is one PEM file, which `upbeat keys issue` makes: the certificate of the program's private
-//! authority (or of several, while one takes the place of another), the node's certificate, which the
-//! authority has signed, further certificates between the two if there are any, and the node's private key.
-//! A certificate that names itself as its issuer is an authority's; the first of the others is the node's.
-//! Only its owner may have rights to the file.
+//! An identity is one PEM file, which `upbeat keys issue` makes. The file holds the certificate of the program's
+//! private authority (or several certificates, while one replaces another), the node's certificate, which the
+//! authority has signed, further certificates between the two if there are any, and the node's private key. A
+//! certificate that names itself as its issuer is an authority's; the first of the others is the node's. Only the
+//! owner may have permissions on the file.
 //!
-//! The node's certificate names program and node in URIs: `upbeat://demo/counter`, `upbeat://demo/worker/*`
-//! for all names below `worker/`, `upbeat://demo/*` for all names, or `upbeat://demo` for handles alone,
-//! which have no name. A handle may use any certificate of its program.
+//! The node's certificate names the program and the node in URIs: `upbeat://demo/counter`, `upbeat://demo/worker/*`
+//! for all names below `worker/`, `upbeat://demo/*` for all names, or `upbeat://demo` for handles only, which have no
+//! name. A handle may use any certificate of its program.
 //!
-//! Authorities publish no lists of what they revoke: certificates are short-lived, and [`Identity::reload`]
-//! replaces them while the program runs. Invariant: an [`Identity`] was trusted by itself when it was
-//! loaded, so that peers of the same authority trust it too.
+//! Authorities publish no lists of revoked certificates: certificates are short-lived, and [`Identity::reload`]
+//! replaces them while the program runs. Invariant: an [`Identity`] was verified with its own authorities when it was
+//! loaded, so peers of the same authority trust it too.
 
 mod moment;
 
@@ -47,11 +47,12 @@ use std::time::{Duration, SystemTime};
 use trust::{Role, Trust};
 use upbeat_core::name::ProgramName;
 
-/// The protocol under TLS, as both sides name it while they shake hands.
+/// The protocol under TLS, as both sides name it in the handshake.
 pub(crate) const PROTOCOL: &[u8] = b"upbeat/1";
 
-/// What a node shows to nodes of other hosts, and what it asks of them. Clones share one identity: a
-/// reload of one replaces the certificates of all.
+/// The certificate that a node shows to nodes of other hosts, and the authorities that it trusts.
+///
+/// Clones share one identity: a reload of one clone replaces the certificates of all.
 ///
 /// ```no_run
 /// use upbeat_transport::identity::Identity;
@@ -76,11 +77,11 @@ struct Shared {
     loaded: RwLock<Arc<Loaded>>,
 }
 
-/// An identity as its file gave it at one time.
+/// The contents of an identity's file at one time.
 pub(crate) struct Loaded {
-    /// As the side that connects.
+    /// The configuration of the side that connects.
     pub(crate) client: Arc<ClientConfig>,
-    /// As the side that is connected to.
+    /// The configuration of the side that accepts the connection.
     pub(crate) server: Arc<ServerConfig>,
     names: Names,
     not_after: Moment,
@@ -91,8 +92,8 @@ impl Identity {
     /// Loads an identity from its file.
     ///
     /// # Errors
-    /// If the file cannot be read, if other users have rights to it, if something is missing in it or does
-    /// not belong together, or if its certificate is not valid now.
+    /// If the file cannot be read, if other users have permissions on it, if it is incomplete or inconsistent, or if
+    /// its certificate is not valid at this time.
     pub fn load(path: impl Into<PathBuf>) -> Result<Identity, IdentityError> {
         let path = path.into();
         let loaded = match Loaded::read(&path) {
@@ -103,11 +104,12 @@ impl Identity {
         Ok(Identity { shared: Arc::new(Shared { path, program, loaded: share(loaded) }) })
     }
 
-    /// Loads the file again if it was replaced: connections from now on use what it holds. Returns whether
-    /// it was replaced.
+    /// Loads the file again if it was replaced. New connections use its new contents. Returns whether the file was
+    /// replaced.
     ///
     /// # Errors
-    /// As [`Identity::load`], and if the file is of another program now. The identity stays what it was.
+    /// The errors of [`Identity::load`], and an error if the file belongs to another program now. After an error the
+    /// identity is unchanged.
     pub fn reload(&self) -> Result<bool, IdentityError> {
         let Shared { path, program, .. } = &*self.shared;
         let failed = |flaw| IdentityError { path: path.clone(), flaw };
@@ -125,22 +127,22 @@ impl Identity {
         Ok(true)
     }
 
-    /// Returns the file that it was loaded from.
+    /// Returns the path of the identity's file.
     pub fn path(&self) -> &Path {
         &self.shared.path
     }
 
-    /// Returns the program that its certificate names.
+    /// Returns the program that the certificate names.
     pub fn program(&self) -> &ProgramName {
         &self.shared.program
     }
 
-    /// Returns the names in its certificate.
+    /// Returns the names in the certificate.
     pub fn names(&self) -> Names {
         self.current().names.clone()
     }
 
-    /// Returns for how long its certificate is still valid: zero if it has expired.
+    /// Returns for how long the certificate is still valid, or zero if it has expired.
     pub fn expires_in(&self, now: SystemTime) -> Duration {
         self.current().not_after.since(now)
     }
@@ -200,7 +202,7 @@ impl Loaded {
     }
 }
 
-/// The algorithms: those of ring, the quicker first.
+/// Returns the algorithms of ring, the fastest first.
 fn provider() -> CryptoProvider {
     CryptoProvider {
         cipher_suites: vec![
@@ -212,10 +214,10 @@ fn provider() -> CryptoProvider {
     }
 }
 
-/// What rustls is told: TLS 1.3 alone, both sides with certificates, no session to take up again.
+/// Makes the configurations of rustls: only TLS 1.3, certificates on both sides, and no resumption.
 ///
-/// A ticket would save a certificate's check, 0.1 ms of a session that stands for long, and have the peer
-/// trusted as it was when the ticket was made.
+/// A ticket for resumption would save the check of a certificate, 0.1 ms in a session that stays open for long, and
+/// would trust the peer as it was when the ticket was made.
 fn configurations(
     provider: Arc<CryptoProvider>,
     trust: Trust,

@@ -1,8 +1,8 @@
-//! Opening a session inside one process: a knock in the listener's inbox, and its answer.
+//! Opening a session inside one process: a request in the listener's inbox, and its reply.
 //!
-//! The caller brings its lane and half of a socket; the listener adds its own lane, says so in the
-//! answer, and rings. Which names there are is `local`'s. Invariant: neither side waits for the
-//! other: whoever gives up lets go of its half, and the other sees the end of the socket.
+//! The caller brings its lane and one end of a pair of sockets. The listener adds its own lane, replies, and wakes
+//! the caller. The module `local` holds the names. Invariant: neither side waits for the other: a side that gives up
+//! drops its end, and the other side sees the end of the socket.
 
 use crate::bell::RING;
 use crate::carrier::{Carrier, Kind, Peer};
@@ -20,7 +20,7 @@ use upbeat_memory::lane::{LANE_BYTES, Lanes};
 use upbeat_memory::page::PeerPage;
 use upbeat_memory::region::{Region, WORD};
 
-/// What the caller leaves with the listener. Dropped without an answer, it ends the call.
+/// The request that the caller leaves with the listener. Dropping it without a reply ends the call.
 pub(crate) struct Knock {
     half: Half,
     socket: OwnedFd,
@@ -28,19 +28,19 @@ pub(crate) struct Knock {
     answer: Arc<Answer>,
 }
 
-/// What the caller keeps until it is answered.
+/// The caller's side of a request, until the reply comes.
 pub(crate) struct Call {
     us: Side,
     lane: Region,
     socket: OwnedFd,
-    /// Our end of a byte stream, if the session goes over one.
+    /// Our end of a byte stream, if the session uses one.
     stream: Option<OwnedFd>,
     answer: Arc<Answer>,
     peer: Whom,
     started_ms: u64,
 }
 
-/// One side's part of the session.
+/// One side's part of a session.
 struct Half {
     side: Side,
     lane: Region,
@@ -48,7 +48,7 @@ struct Half {
 
 type Answer = Mutex<Option<Result<Half, (RefusalCode, String)>>>;
 
-/// A call and the knock that belongs to it; `streams` has the session go over a byte stream.
+/// Returns a call and its request. With `streams` the session uses a byte stream.
 pub(crate) fn knock(
     us: Side,
     wanted: &NodeName,
@@ -79,13 +79,13 @@ impl Knock {
         self.socket.as_fd()
     }
 
-    /// The node that knocks.
+    /// Returns the node that requests the session.
     pub(crate) fn peer(&self) -> Whom {
         let (name, pid) = (self.half.side.card.name.clone(), Some(std::process::id()));
         Whom { name, pid, at: None }
     }
 
-    /// The session stands, as far as we are concerned.
+    /// Accepts the request, and returns this side of the session.
     pub(crate) fn accept(self, us: Side) -> Carrier {
         let lane = Region::heap(LANE_BYTES / WORD);
         let ours = Half { side: us.clone(), lane: lane.clone() };
@@ -93,14 +93,14 @@ impl Knock {
         join(Half { side: us, lane }, self.half, self.socket, self.stream)
     }
 
-    /// There will be no session.
+    /// Refuses the request.
     pub(crate) fn refuse(self, code: RefusalCode, text: &str) {
         self.say(Err((code, text.to_owned())));
     }
 
     fn say(&self, said: Result<Half, (RefusalCode, String)>) {
         *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
-        // Whoever has gone meanwhile cannot be told; an empty socket has room for a byte.
+        // A caller that is gone cannot be told; an empty socket has room for a byte.
         let _ = packet::send(self.socket.as_fd(), &RING, &[]);
     }
 }
@@ -121,7 +121,7 @@ impl Call {
     pub(crate) fn step(self, now_ms: u64) -> Result<Progress<Call>, OpenError> {
         let received = packet::receive(self.socket.as_fd(), &mut [0; _])
             .map_err(OpenError::system("reading from the peer"))?;
-        // The answer is there before the ring is.
+        // The reply is stored before the caller is woken.
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
         let waited_ms = now_ms.saturating_sub(self.started_ms);
         let peer = self.peer;

@@ -1,13 +1,13 @@
-//! What carries a session of Upbeat: lanes in one process, lanes between processes, byte streams.
+//! The carriers of Upbeat's sessions: lanes within a process, lanes between processes, and byte streams.
 //!
-//! This crate finds the peer, checks it, and joins the memory of both sides into a
-//! [`carrier::Carrier`]; what is said over it is decided above. Everything here is non-blocking and
-//! driven by readiness: no thread, no clock (time is an argument), no loop that waits.
+//! This crate finds a peer, checks it, and joins the memory of both sides into a [`carrier::Carrier`]. The meaning of
+//! the messages is decided above. Every function here is non-blocking and driven by readiness: the crate has no
+//! thread, no clock (time is an argument), and no loop that waits.
 //!
-//! Invariant: nothing that a peer sends is used before it was checked, and a peer that goes wrong
-//! at any point costs its own session and no descriptor beyond it.
+//! Invariant: no data of a peer is used before it was checked, and a faulty peer costs its own session and no
+//! descriptor beyond it.
 //!
-//! Two nodes of a program meet:
+//! Two nodes of a program open a session:
 //!
 //! ```
 //! use upbeat_core::name::ProgramId;
@@ -23,7 +23,7 @@
 //! let handle = Home::new(program, None)?;
 //! let mut near = shared::connect(&place, &handle, &"counter".parse()?, 0, 0)?;
 //! let mut far = listener.accept(&counter, 0, 0)?.expect("a caller");
-//! // In life each side takes a step when the descriptor of its opening is readable.
+//! // A real program calls `step` when the descriptor of the opening is readable.
 //! assert!(matches!(far.step(1)?, Step::Waiting));
 //! assert!(matches!(near.step(1)?, Step::Waiting));
 //! let Step::Done(carrier) = far.step(2)? else { panic!() };

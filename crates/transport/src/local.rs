@@ -1,8 +1,8 @@
-//! Sessions between nodes of one process: a registry of names, and an inbox per listener.
+//! Sessions between nodes of one process: a registry of names, and an inbox for each listener.
 //!
-//! Lanes lie on the heap; the bell is a pair of sockets as everywhere, so that the session above
-//! need not know. Invariant: a name has one inbox, an inbox is bounded, and whoever knocks in vain
-//! is told, at the latest by the end of its socket.
+//! The lanes are on the heap. The doorbell is a pair of sockets as between processes, so the session needs no special
+//! case. Invariant: a name has one inbox, an inbox is bounded, and a caller whose request fails is told so, at the
+//! latest by the end of its socket.
 
 use crate::error::{BindError, OpenError, descriptor_limit};
 use crate::handshake::Side;
@@ -24,11 +24,11 @@ type Address = (ProgramName, NodeName);
 
 static REGISTRY: Mutex<Option<HashMap<Address, Arc<Inbox>>>> = Mutex::new(None);
 
-/// Where the knocks of a node lie until its thread looks.
+/// The requests for sessions with one node, until the node's thread takes them.
 struct Inbox {
     card: Arc<Card>,
     knocks: Mutex<VecDeque<Knock>>,
-    /// Readable while a knock may lie there.
+    /// An eventfd that is readable while a request may wait.
     wake: OwnedFd,
 }
 
@@ -38,7 +38,7 @@ impl Inbox {
     }
 }
 
-/// A node's inbox, at which other nodes of the process knock.
+/// A node's inbox for requests of other nodes of the process.
 pub struct Listener {
     address: Address,
     inbox: Arc<Inbox>,
@@ -66,8 +66,8 @@ impl Listener {
         Ok(Listener { address, inbox })
     }
 
-    /// Accepts the next knock, for the session of this number; None if nobody knocks. The first
-    /// step of what is returned gives the session; or it is refused.
+    /// Accepts the next request, for the session with this number. Returns None if there is none. The first step of
+    /// the opening returns the session; instead, the owner may refuse it.
     pub fn accept(
         &self,
         home: &Home,
@@ -77,7 +77,7 @@ impl Listener {
         let us = Side::new(home.card(), session)?;
         let mut knocks = self.inbox.knocks();
         let Some(knock) = knocks.pop_front() else {
-            // Under the lock, so that no wake is lost. What it counts does not matter.
+            // The lock prevents a lost wake-up. The count in the eventfd does not matter.
             let _ = rustix::io::read(&self.inbox.wake, &mut [0; 8]);
             return Ok(None);
         };
@@ -97,12 +97,12 @@ impl Drop for Listener {
         if let Some(inboxes) = registry().as_mut() {
             inboxes.remove(&self.address);
         }
-        // Callers that are still waiting see the end of their sockets.
+        // Callers that still wait see the end of their sockets.
         self.inbox.knocks().clear();
     }
 }
 
-/// Knocks at the node `to` of this process, for our session of this number.
+/// Requests a session with the node `to` of this process, for our session of this number.
 pub fn connect(
     home: &Home,
     to: &NodeName,
@@ -112,8 +112,8 @@ pub fn connect(
     knock_at(home, (to, None), session, now_ms)
 }
 
-/// Knocks at the node `to` of this process, as [`connect`] does, if it listens at this address of our host and
-/// shares memory; another node of that name is as good as none.
+/// Requests a session with the node `to` of this process, as [`connect`] does, if the node listens at this address of
+/// our host and shares memory. Another node of that name is treated like a missing one.
 pub fn connect_at(
     home: &Home,
     to: &NodeName,
@@ -151,12 +151,12 @@ fn knock_at(
         return Err(OpenError::Backlog { name: to.clone() });
     }
     knocks.push_back(knock);
-    // A counter that is full wakes as well.
+    // The write fails only if the counter is full, which wakes the node as well.
     let _ = rustix::io::write(&inbox.wake, &1u64.to_ne_bytes());
     Ok(Opening::call(call))
 }
 
-/// The incarnation of the node that has a name in this process, if one has it.
+/// Returns the incarnation of the node that has a name in this process.
 pub fn incarnation_of(program: &ProgramName, name: &NodeName) -> Option<u64> {
     let address = (program.clone(), name.clone());
     Some(registry().as_ref()?.get(&address)?.card.incarnation)

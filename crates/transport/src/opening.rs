@@ -1,8 +1,8 @@
 //! A session that is being opened, in either role and over any carrier.
 //!
-//! The runtime polls its descriptor and calls [`Opening::step`] when that is readable or the
-//! deadline has come. Invariant: `step` never waits, and once it has ended, in a session or in an
-//! error, everything but the session's own socket is closed.
+//! The runtime polls the descriptor and calls [`Opening::step`] when the descriptor is readable or the deadline has
+//! come. Invariant: `step` never blocks, and once the opening has ended, with a session or an error, every descriptor
+//! but the session's own socket is closed.
 
 use crate::carrier::{Carrier, Connection};
 use crate::error::{OpenError, Whom};
@@ -17,18 +17,18 @@ use upbeat_core::limits::HANDSHAKE_MS_MAX;
 
 /// One handshake in progress.
 ///
-/// It is in the session's number that the caller gave, on the very socket that becomes the
-/// session's bell: a registration for polling may stay where it is.
+/// Its descriptor is the socket that becomes the session's doorbell, and it carries the session number that the
+/// runtime gave: the runtime keeps one registration for polling.
 pub struct Opening {
     stage: Stage,
 }
 
-/// Since when an opening has been under way, on the clock of its steps.
+/// The times at which an opening began and heard from its peer, on the clock of its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnderWay {
-    /// When it began.
+    /// The time at which the opening began.
     pub began_ms: u64,
-    /// When the peer last said something, if it has said anything.
+    /// The time at which the peer last sent something, if it has sent anything.
     pub heard_ms: Option<u64>,
 }
 
@@ -40,21 +40,21 @@ enum Stage {
     Over,
 }
 
-/// How far an opening is.
+/// The progress of an opening.
 #[expect(clippy::large_enum_variant, reason = "made once a session, and taken apart at once")]
 pub enum Step {
-    /// The peer's next record has not come.
+    /// The opening waits for the peer's next record.
     Waiting,
-    /// The session stands.
+    /// The session is open.
     Done(Carrier),
-    /// The caller asks to go on with a session of this node.
+    /// The caller asks to resume a session of this node.
     Resuming(Resuming),
-    /// The session goes on that this side has asked for: it is the carrier's to
-    /// [take](Carrier::resume) the connection and how much of its lane has come.
+    /// The peer has agreed to resume the session that this side asked for. The session's carrier
+    /// [takes](Carrier::resume) the connection and the position.
     Resumed {
-        /// The connection, which has the opening's descriptor.
+        /// The connection, with the opening's descriptor.
         connection: Connection,
-        /// Slots of our lane that have come to the peer.
+        /// The number of slots of our lane that the peer has received.
         position: u64,
     },
 }
@@ -76,7 +76,7 @@ impl Opening {
         Opening { stage: Stage::Knock(knock, us) }
     }
 
-    /// Has a caller of another host only go on with a session that stands: a new one is refused for this reason.
+    /// Lets a caller of another host only resume an open session; a new session is refused with this code and text.
     #[must_use]
     pub fn only_resume(mut self, code: RefusalCode, text: String) -> Opening {
         if let Stage::Remote(greeting) = &mut self.stage {
@@ -85,11 +85,11 @@ impl Opening {
         self
     }
 
-    /// Goes on as far as what has come allows. After an end, in [`Step::Done`] or an error, the
-    /// opening is to be dropped; the peer has been told of the error where that was possible.
+    /// Advances the opening as far as the received data allows. After [`Step::Done`] or an error the caller drops the
+    /// opening; the peer has been told of the error where that was possible.
     ///
     /// # Panics
-    /// When it has ended before.
+    /// If the opening has ended before.
     pub fn step(&mut self, now_ms: u64) -> Result<Step, OpenError> {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Shared(handshake) => match handshake.step(now_ms)? {
@@ -116,12 +116,12 @@ impl Opening {
                 }
             },
             Stage::Knock(knock, us) => Ok(Step::Done(knock.accept(us))),
-            Stage::Over => panic!("a step of an opening that has ended"),
+            Stage::Over => panic!("`step` was called on an opening that has ended"),
         }
     }
 
-    /// When [`Opening::step`] is to be called at the latest, to give up; 0 where a first step needs
-    /// nothing of the peer.
+    /// Returns the time at which [`Opening::step`] must be called at the latest, to give up. The result is 0 if the
+    /// first step needs nothing from the peer.
     pub fn deadline_ms(&self) -> u64 {
         match &self.stage {
             Stage::Shared(handshake) => handshake.deadline_ms(),
@@ -131,17 +131,17 @@ impl Opening {
         }
     }
 
-    /// Whether it goes on when its descriptor takes bytes, too.
+    /// Returns whether [`Opening::step`] must also be called when the descriptor is writable.
     pub fn wants_output(&self) -> bool {
         matches!(&self.stage, Stage::Remote(greeting) if greeting.wants_output())
     }
 
-    /// Whether the peer is on another host, as far as this is known.
+    /// Returns whether the peer is known to be on another host.
     pub fn is_remote(&self) -> bool {
         matches!(self.stage, Stage::Remote(_))
     }
 
-    /// Returns since when it has been under way. A peer of this process says everything at once.
+    /// Returns since when the opening has been under way. A peer of this process sends everything at once.
     pub fn under_way(&self) -> UnderWay {
         let (began_ms, heard_ms) = match &self.stage {
             Stage::Shared(handshake) => (handshake.started_ms(), handshake.heard_ms()),
@@ -160,7 +160,7 @@ impl Opening {
         }
     }
 
-    /// Whom it is with, as far as that is known.
+    /// Returns the peer's identity, as far as it is known.
     pub fn peer(&self) -> Whom {
         match &self.stage {
             Stage::Shared(handshake) => handshake.peer().clone(),
@@ -171,7 +171,7 @@ impl Opening {
         }
     }
 
-    /// Gives up, and tells the peer why where that is possible.
+    /// Gives up the opening, and tells the peer why where that is possible.
     pub fn refuse(self, code: RefusalCode, text: &str) {
         match self.stage {
             Stage::Shared(handshake) => handshake.refuse(code, text),
@@ -184,14 +184,14 @@ impl Opening {
 
 impl AsFd for Opening {
     /// # Panics
-    /// When it has ended.
+    /// If the opening has ended.
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.stage {
             Stage::Shared(handshake) => handshake.as_fd(),
             Stage::Remote(greeting) => greeting.as_fd(),
             Stage::Call(call) => call.as_fd(),
             Stage::Knock(knock, _) => knock.as_fd(),
-            Stage::Over => panic!("the descriptor of an opening that has ended"),
+            Stage::Over => panic!("`as_fd` was called on an opening that has ended"),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Packets on the session's socket, with the descriptors that ride beside them.
+//! Packets on a session's socket, with the descriptors that they carry.
 //!
-//! The socket is a `SOCK_SEQPACKET`: a record is one packet and comes whole or not at all, its
-//! descriptors are its own, and there is no out-of-band byte with which a peer could keep us awake.
-//! What a packet means is decided elsewhere. Invariant: every call returns at once, whatever the
-//! peer does to the socket (`MSG_DONTWAIT` stands on each), and no descriptor is ever leaked.
+//! The socket is a `SOCK_SEQPACKET`: a record is one packet, which comes whole or not at all with its own
+//! descriptors, and there is no out-of-band byte with which a peer could keep this side awake. The meaning of a
+//! packet is decided elsewhere. Invariant: every call returns at once, whatever the peer does to the socket (each has
+//! `MSG_DONTWAIT`), and no descriptor is leaked.
 
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
@@ -14,31 +14,31 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use upbeat_core::limits::{DESCRIPTORS_PER_RECORD_MAX, HELLO_BYTES_MAX};
 
-/// Room for a record and one byte more, by which a longer one is known.
+/// Space for a record and one byte more, which shows that a packet is longer than a record.
 pub(crate) type Buffer = [u8; HELLO_BYTES_MAX + 1];
 
 const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(DESCRIPTORS_PER_RECORD_MAX + 1));
 
-/// What a look at the socket found.
+/// The result of one receive.
 pub(crate) enum Received {
     /// A packet.
     Packet {
-        /// Its bytes in the buffer.
+        /// The number of its bytes in the buffer.
         bytes: usize,
-        /// What came beside it.
+        /// The descriptors that the packet carried.
         descriptors: Vec<OwnedFd>,
         /// Descriptors were lost because this process's table is full.
         table_full: bool,
     },
-    /// Nothing has come.
+    /// No packet has come.
     Nothing,
-    /// The peer has closed, or is gone.
+    /// The peer has closed its end, or is gone.
     Closed,
 }
 
 /// Takes the next packet.
 pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<Received, Errno> {
-    // A peer that closes with something unread leaves a reset, and behind it what it said last.
+    // A peer that closes with unread packets causes a reset, and its last packets can be read after the reset.
     match receive_once(socket, buffer) {
         Err(Errno::CONNRESET) => match receive_once(socket, buffer) {
             Err(Errno::CONNRESET) | Ok(Received::Nothing) => Ok(Received::Closed),
@@ -66,12 +66,12 @@ fn receive_once(socket: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<Received,
             descriptors.extend(rights);
         }
     }
-    // An empty packet is nothing that an honest peer sends: it is the end as well.
+    // An honest peer never sends an empty packet, so it counts as the end as well.
     if message.bytes == 0 {
         return Ok(Received::Closed);
     }
     let cut = message.flags.contains(ReturnFlags::CTRUNC);
-    // There was room for more than any record has: fewer have come for want of numbers.
+    // The space was larger than any record needs, so descriptors are missing because the process's table is full.
     let table_full = cut && descriptors.len() <= DESCRIPTORS_PER_RECORD_MAX;
     Ok(Received::Packet { bytes: message.bytes, descriptors, table_full })
 }

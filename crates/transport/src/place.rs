@@ -1,8 +1,8 @@
-//! Where the nodes' sockets lie: a directory of this user alone, one below it per program.
+//! The directory of the nodes' sockets: one for each user, with a directory for each program in it.
 //!
-//! `$XDG_RUNTIME_DIR/upbeat` where that is ours, else `/tmp/upbeat-<uid>`. What the sockets are and
-//! who may take a name is decided elsewhere. Invariant: a directory that was opened here is a real
-//! directory of our user's in which no other user can place anything.
+//! The directory is `$XDG_RUNTIME_DIR/upbeat` if that belongs to the user, else `/tmp/upbeat-<uid>`. The meaning of
+//! the sockets, and which node may take a name, is decided elsewhere. Invariant: a directory that was opened here is
+//! a real directory of the same user in which no other user can create a file.
 
 use crate::error::{PlaceError, descriptor_limit};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
@@ -14,15 +14,15 @@ use std::path::{Path, PathBuf};
 use upbeat_core::limits::NAME_BYTES_MAX;
 use upbeat_core::name::{NodeName, ProgramName};
 
-/// Bytes of a socket's path that the kernel takes, without the zero at its end.
+/// The longest path of a socket that the kernel takes, without the zero at its end.
 const SUN_PATH_MAX: usize = 107;
 
-/// Rights of group and others in a mode.
+/// The permission bits of group and others.
 const STRANGERS: u32 = 0o077;
-/// The right of group and others to write.
+/// The permission of group and others to write.
 const STRANGERS_WRITE: u32 = 0o022;
 
-// The way around the limit, through the descriptor of the directory, has room for every name.
+// A path through the descriptor of the directory has room for every name.
 const _: () = assert!("/proc/self/fd/".len() + 10 + 1 + NAME_BYTES_MAX + 5 <= SUN_PATH_MAX);
 
 /// The directory below which the programs' sockets lie.
@@ -32,8 +32,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// This user's place: in `$XDG_RUNTIME_DIR` if that is an absolute path to a directory that is
-    /// ours and nobody else's, else in `/tmp`. It is made if it is not there.
+    /// Opens this user's directory. It lies in `$XDG_RUNTIME_DIR` if that is an absolute path to a directory that
+    /// only this user can use, else in `/tmp`. A missing directory is created.
     pub fn of_user() -> Result<Place, PlaceError> {
         Place::choose(std::env::var_os("XDG_RUNTIME_DIR"), Path::new("/tmp"))
     }
@@ -44,7 +44,7 @@ impl Place {
             None => false,
             Some(path) => match open_directory(path, STRANGERS) {
                 Ok(_) => true,
-                // The directory is as good as before: the process is at its limit.
+                // The directory may be usable: the process has reached its limit of descriptors.
                 Err(error @ PlaceError::Descriptors { .. }) => return Err(error),
                 Err(_) => false,
             },
@@ -58,8 +58,8 @@ impl Place {
         Ok(Place { directory })
     }
 
-    /// A directory of the caller's choice, which is made if it is not there: for tests, and for
-    /// containers that share it. It must be ours, and nobody else may write into it.
+    /// Opens a directory of the caller's choice, for tests and for containers that share it. A missing directory is
+    /// created. The directory must belong to this user, and no other user may write into it.
     pub fn at(directory: impl Into<PathBuf>) -> Result<Place, PlaceError> {
         let directory = directory.into();
         let directory = std::path::absolute(&directory).unwrap_or(directory);
@@ -68,17 +68,17 @@ impl Place {
         Ok(Place { directory })
     }
 
-    /// The directory.
+    /// Returns the path of the directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Where a node's socket lies.
+    /// Returns the path of a node's socket.
     pub fn socket_path(&self, program: &ProgramName, name: &NodeName) -> PathBuf {
         self.directory.join(program.as_str()).join(FileNames::of(name).socket)
     }
 
-    /// Opens the directory of a program, and makes it if `make` says so.
+    /// Opens the directory of a program, and creates it first if `make` is true.
     pub(crate) fn open(&self, program: &ProgramName, make: bool) -> Result<Hall, PlaceError> {
         let path = self.directory.join(program.as_str());
         if make {
@@ -97,8 +97,8 @@ pub(crate) struct Hall {
 }
 
 impl Hall {
-    /// The address of a socket in here, through the directory's descriptor where the path is longer
-    /// than the kernel takes.
+    /// Returns the address of a socket in this directory. If the path is longer than the kernel takes, the address
+    /// leads through the directory's descriptor.
     pub(crate) fn address(&self, file: &str) -> Result<SocketAddrUnix, Errno> {
         let path = self.path.join(file);
         if path.as_os_str().len() <= SUN_PATH_MAX {
@@ -116,13 +116,13 @@ impl Hall {
     }
 }
 
-/// The files that belong to a node. A name holds no `%`, so no two names share a file.
+/// The files of a node. A name contains no `%`, so no two names share a file.
 pub(crate) struct FileNames {
-    /// Its socket.
+    /// The node's socket.
     pub(crate) socket: String,
-    /// Its socket while it does not listen yet.
+    /// The node's socket before it listens.
     pub(crate) unborn: String,
-    /// The file whose lock is the name.
+    /// The file whose lock proves that the node owns its name.
     pub(crate) lock: String,
 }
 
@@ -131,7 +131,7 @@ impl FileNames {
         FileNames::of_stem(&name.as_str().replace('/', "%"))
     }
 
-    /// The files whose names begin so.
+    /// Returns the files whose names begin with `stem`.
     pub(crate) fn of_stem(stem: &str) -> FileNames {
         FileNames {
             socket: format!("{stem}.sock"),
@@ -150,7 +150,7 @@ fn make_directory(path: &Path) -> Result<(), PlaceError> {
     }
 }
 
-/// Opens a directory that is ours, in which others have none of the rights `forbidden`.
+/// Opens a directory of this user, in which other users have none of the permissions `forbidden`.
 fn open_directory(path: &Path, forbidden: u32) -> Result<OwnedFd, PlaceError> {
     let failed = |act| {
         move |error| match error {

@@ -1,8 +1,8 @@
 //! Sessions between hosts: the listener at a port, and the caller.
 //!
-//! Which host a name stands for is the runtime's to find out; here is one connection to one address. What is
-//! said on it before the first frame is `greeting`'s. Invariant: a connection is one session's alone, and
-//! whatever comes over it costs no other session anything.
+//! The runtime resolves a host's name; this module makes one connection to one address. The module `greeting` defines
+//! the records before the first frame. Invariant: a connection belongs to one session, and no data on it costs
+//! another session anything.
 
 mod options;
 
@@ -27,19 +27,19 @@ use upbeat_core::name::NodeName;
 pub use crate::greeting::{ResumeError, Resuming};
 pub use listener::Listener;
 
-/// How connections to other hosts behave.
+/// The settings of connections to other hosts.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    /// What this side shows, and whom it trusts: connections are under TLS. None has bytes go as they are.
+    /// The identity of this side and the authorities that it trusts, for TLS. None sends bytes in plaintext.
     pub identity: Option<Identity>,
-    /// Milliseconds after which a connection is gone whose peer does not answer.
+    /// The milliseconds after which a connection is closed whose peer does not answer.
     pub peer_timeout_ms: u32,
-    /// Milliseconds for which a session outlives its connection; 0 if not at all.
+    /// The milliseconds for which a session outlives its connection; 0 means not at all.
     pub resume_within_ms: u32,
 }
 
-/// Calls the node `to` at an address, for our session of this number. The connection has to stand at
-/// `until_ms`.
+/// Calls the node `to` at an address, for our session of this number. The connection must be established by the
+/// second of the two times; the first is the present.
 pub fn connect(
     home: &Home,
     to: &NodeName,
@@ -55,7 +55,7 @@ pub fn connect(
     call(us, (to, None), at, times, terms)
 }
 
-/// A session that is to go on, as the side that has opened it shows it to the listener.
+/// A session to be resumed, with the proof that the side which opened it shows to the listener.
 #[derive(Clone)]
 pub struct Again {
     card: Arc<Card>,
@@ -63,13 +63,14 @@ pub struct Again {
 }
 
 impl Again {
-    /// A session of this home's, of which so many slots of the listener's lane have come.
+    /// Returns the request for a session of this home, with the number of slots of the listener's lane that have
+    /// come.
     pub fn new(home: &Home, ticket: Ticket, position: u64) -> Again {
         Again { card: Arc::clone(home.card()), shown: Shown { ticket, position } }
     }
 }
 
-/// Calls the node `to` at an address, as [`connect`] does, to go on with our session of this number.
+/// Calls the node `to` at an address, as [`connect`] does, to resume our session of this number.
 pub fn connect_again(
     to: &NodeName,
     again: &Again,
@@ -103,7 +104,7 @@ fn call(
     Ok(Opening::remote(greeting.keeping(terms.resume_within_ms)))
 }
 
-/// A pipe under TLS, if what the identity says can be used.
+/// Returns a pipe under TLS, if the identity can be used.
 fn secured(
     made: Result<Secured, TlsError>,
     peer: impl FnOnce() -> Whom,

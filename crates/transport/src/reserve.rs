@@ -1,14 +1,14 @@
-//! A descriptor for nothing, kept to be closed when there is no other.
+//! A spare descriptor, which a listener closes to accept a caller when the process has no descriptor left.
 //!
-//! A listener whose process has no descriptor left accepts with its number whoever calls next, and tells
-//! the caller. Invariant: nobody waits for a process that can never accept.
+//! The listener accepts the caller with the number of the spare descriptor, and tells the caller why it is refused.
+//! Invariant: no caller waits for a process that can never accept.
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 
-/// The descriptor in reserve.
+/// A descriptor that is kept open to be given up.
 pub(crate) struct Reserve(RefCell<Option<OwnedFd>>);
 
 impl Reserve {
@@ -16,14 +16,14 @@ impl Reserve {
         Ok(Reserve(RefCell::new(Some(spare()?))))
     }
 
-    /// Does something with one descriptor more than there are.
+    /// Runs `act` while the spare descriptor is closed, so that `act` can open one.
     pub(crate) fn lend(&self, act: impl FnOnce()) {
         self.0.replace(None);
         act();
         self.restock();
     }
 
-    /// Opens the descriptor again, where another thread has taken its number.
+    /// Opens the spare descriptor again, if another thread took its number meanwhile.
     pub(crate) fn restock(&self) {
         let mut reserve = self.0.borrow_mut();
         if reserve.is_none() {

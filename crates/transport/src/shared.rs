@@ -1,8 +1,7 @@
 //! Sessions between processes of one host: the listener at a node's socket, and the caller.
 //!
-//! What is said on the socket is the handshake's. Invariant: a name has one listener; a full table
-//! of descriptors keeps nobody waiting and makes nobody spin, for one descriptor is kept in reserve
-//! with which the next caller is told.
+//! The handshake decides the contents of the packets. Invariant: a name has one listener. A full table of descriptors
+//! makes no caller wait and no listener spin, because one spare descriptor serves to tell the next caller.
 
 use crate::claim::{Claim, Holder, holder, sweep};
 use crate::error::{BindError, OpenError, descriptor_limit};
@@ -21,8 +20,8 @@ use upbeat_core::hello::RefusalCode;
 use upbeat_core::limits::PENDING_HANDSHAKES_MAX;
 use upbeat_core::name::{NodeName, ProgramName};
 
-/// Connections that may wait to be accepted, if the system allows as many: all that a node can have
-/// sessions with may connect at once.
+/// The connections that may wait to be accepted, if the system allows that many: all peers that a node can have may
+/// connect at once.
 const BACKLOG: i32 = 4096;
 
 /// A node's socket, at which other processes call.
@@ -30,15 +29,15 @@ pub struct Listener {
     socket: OwnedFd,
     name: NodeName,
     path: PathBuf,
-    /// The claim goes last: the name is free only when nobody answers under it.
+    /// The claim is dropped last: the name is free only when the node no longer answers under it.
     _claim: Claim,
     reserve: Reserve,
-    /// One clone is held by every handshake under way.
+    /// A counter, of which every handshake in progress holds a clone.
     pending: Arc<()>,
 }
 
 impl Listener {
-    /// Takes the node's name and listens under it. A dead node's socket is taken over.
+    /// Takes the node's name and listens under it. The socket of a dead node is replaced.
     pub fn bind(place: &Place, home: &Home) -> Result<Listener, BindError> {
         let name = home.name().ok_or(BindError::Unnamed)?.clone();
         if !home.is_reachable() {
@@ -53,23 +52,23 @@ impl Listener {
         Ok(Listener { socket, name, path, _claim: claim, reserve, pending: Arc::new(()) })
     }
 
-    /// Where the socket lies.
+    /// Returns the path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Handshakes of this listener that are under way. With [`PENDING_HANDSHAKES_MAX`] the others
-    /// wait in the socket's queue until one of these has ended or was refused.
+    /// Returns the number of this listener's handshakes in progress. Beyond [`PENDING_HANDSHAKES_MAX`] callers wait
+    /// in the socket's queue until a handshake has ended or was refused.
     pub fn pending(&self) -> usize {
         Arc::strong_count(&self.pending) - 1
     }
 
-    /// Accepts the next caller, for the session of this number; None if nobody calls, or if as many
-    /// handshakes are under way as may be.
+    /// Accepts the next caller, for the session with this number. Returns None if there is no caller, or if as many
+    /// handshakes are in progress as allowed.
     ///
-    /// An error is one caller's, which was told; the next may be accepted at once. The exception is
-    /// [`OpenError::Descriptors`]: callers are told as long as the descriptor in reserve can be had
-    /// again, so leave the rest for the next turn.
+    /// An error concerns one caller, which was told; the next caller may be accepted at once. After
+    /// [`OpenError::Descriptors`] the remaining callers should wait for the next turn, because telling a caller needs
+    /// the spare descriptor, which may not be available again.
     pub fn accept(
         &self,
         home: &Home,
@@ -98,7 +97,7 @@ impl Listener {
         rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
     }
 
-    /// Tells the next caller that there is no descriptor for it, by means of the one in reserve.
+    /// Tells the next caller that there is no descriptor for it, with the number of the spare descriptor.
     fn turn_away(&self) {
         self.reserve.lend(|| {
             if let Ok(socket) = self.accept_socket() {
@@ -115,8 +114,9 @@ impl AsFd for Listener {
     }
 }
 
-/// Calls the node `to`, for our session of this number. The node has [`CONNECT_MS_MAX`](upbeat_core::limits::CONNECT_MS_MAX) from `now_ms` on
-/// to accept the connection: a caller that tries again gives the time of its first attempt.
+/// Calls the node `to`, for our session of this number. The node must accept the connection within
+/// [`CONNECT_MS_MAX`](upbeat_core::limits::CONNECT_MS_MAX) from `now_ms` on. A caller that retries passes the time of
+/// its first attempt.
 pub fn connect(
     place: &Place,
     home: &Home,
@@ -127,9 +127,9 @@ pub fn connect(
     call(place, home, (to, None), session, now_ms)
 }
 
-/// Calls the node `to`, as [`connect`] does, if it listens at this address of our host and shares memory; another
-/// node of that name, or one of another network namespace, is as good as none. The node has the time between the two
-/// to answer.
+/// Calls the node `to`, as [`connect`] does, if the node listens at this address of our host and shares memory.
+/// Another node of that name, or a node of another network namespace, is treated like a missing one. The node must
+/// answer by `until_ms`.
 pub fn connect_at(
     place: &Place,
     home: &Home,
@@ -165,8 +165,8 @@ fn call(
     };
     let system = OpenError::system;
     let files = FileNames::of(to);
-    // A forked child of a dead node may hold its socket, which then still takes connections. Without
-    // an answer to who holds the name, the socket tells.
+    // A forked child of a dead node may hold its socket, which then still accepts connections. If the holder of the
+    // name is unknown, the socket decides.
     match holder(&hall, &files) {
         Ok(Holder::Nobody) => return Err(absent(true)),
         Err(error @ Errno::MFILE) => {
@@ -186,8 +186,8 @@ fn call(
     Handshake::call(us, socket, (to, dialled), now_ms).map(Opening::shared)
 }
 
-/// The process that holds the name of a node, which proves that a peer of that process may call
-/// itself so. None if nobody holds it, or a process of another PID namespace, or if it cannot be told.
+/// Returns the process that holds a node's name, which proves that a peer of that process may use the name. Returns
+/// None if no process holds it, if the process is of another PID namespace, or if it is unknown.
 pub fn process_of(place: &Place, program: &ProgramName, name: &NodeName) -> Option<u32> {
     let hall = place.open(program, false).ok()?;
     match holder(&hall, &FileNames::of(name)) {
@@ -196,8 +196,8 @@ pub fn process_of(place: &Place, program: &ProgramName, name: &NodeName) -> Opti
     }
 }
 
-/// Makes the listening socket of a name that is ours. It appears under its name only when it
-/// listens, in the place of a dead node's.
+/// Makes the listening socket of a name that this process holds. The socket gets its name only when it listens, and
+/// then replaces a dead node's socket.
 fn listen(claim: &Claim) -> Result<OwnedFd, BindError> {
     let (hall, files) = (&claim.hall, &claim.files);
     let socket = socket().map_err(failed("making a socket"))?;

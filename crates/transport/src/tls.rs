@@ -1,15 +1,15 @@
 //! A byte stream under TLS 1.3: both sides show a certificate of the program's authority.
 //!
 //! [`Secured`] stands between a non-blocking stream socket and its owner, who reads and writes plaintext. The owner
-//! first calls [`Secured::handshake`] whenever the socket is ready, until it is done; then [`Secured::check`]
-//! says whether the peer may be the node that it claims to be, and [`Secured::send`] and
-//! [`Secured::receive`] take the place of the socket's. A long payload is sent from a region and received
-//! into one: beside rustls's own copies there is one each way.
+//! first calls [`Secured::handshake`] whenever the socket is ready, until it is done. Then [`Secured::check`] says
+//! whether the peer may use its name, and [`Secured::send`] and [`Secured::receive`] replace the socket's functions.
+//! A long payload is sent from a region and received into one: besides rustls's own copies there is one copy each
+//! way.
 //!
-//! rustls verifies the peer's certificate while the handshake goes on. A client is done before the server
-//! has seen its certificate: a refusal comes with the first bytes that it receives. Invariant: nothing here
-//! waits, no plaintext is given out before the peer's certificate was verified, and a hostile peer cannot have more
-//! than a few records kept here.
+//! rustls verifies the peer's certificate during the handshake. A client finishes before the server has seen its
+//! certificate: a refusal comes with the first bytes that the client receives. Invariant: no function blocks, no
+//! plaintext is returned before the peer's certificate was verified, and a hostile peer makes this side keep at most
+//! a few records.
 
 mod error;
 
@@ -32,25 +32,25 @@ use upbeat_memory::region::{Region, WORD};
 use upbeat_memory::socket::Span;
 use upbeat_memory::ticks::ticks;
 
-/// Plaintext that is encrypted at once, before it is sent.
+/// The bytes of plaintext that are encrypted at once, before they are sent.
 const BATCH_BYTES: usize = 4 * RECORD_BYTES;
-/// The fewest bytes that are received at once: a record, with what surrounds it.
+/// The fewest bytes that one receive asks for: a record with its head and tag.
 const RECEIVE_BYTES_MIN: usize = RECORD_BYTES + 512;
-/// Reads of the input of a refused peer: a socket that is closed with unread input drops the alert.
+/// The number of reads of a refused peer's input: a socket that is closed with unread input drops the alert.
 const LAST_READS: usize = 16;
 
-/// The alert that a node sends which speaks plaintext, when its peer speaks TLS: nothing else goes to that peer. The
-/// peer's handshake then fails with [`TlsError::PlaintextPeer`].
+/// The alert that a plaintext node sends to a peer that speaks TLS, and the only bytes that the peer gets. The peer's
+/// handshake then fails with [`TlsError::PlaintextPeer`].
 pub const PLAINTEXT_ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 71];
 
-/// The alert that a node sends which speaks TLS, when its peer speaks plaintext: [`plaintext_meets`] knows it.
+/// The alert that a TLS node sends to a peer that speaks plaintext: [`plaintext_meets`] recognizes it.
 const TLS_ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 10];
 
-/// The alert that a listener sends to a caller whose handshake gives way to others (`user_canceled`): the caller's
+/// The alert with which a listener drops a slow handshake in favour of other callers (`user_canceled`): the caller's
 /// handshake then fails with [`TlsError::GaveWay`].
 const GAVE_WAY_ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 90];
 
-/// Returns the error of a node that speaks plaintext and whose peer began with these bytes, if they are TLS.
+/// Returns the error of a plaintext node whose peer began with these bytes, if the bytes are TLS.
 ///
 /// ```
 /// use upbeat_transport::tls::{TlsError, plaintext_meets};
@@ -62,14 +62,14 @@ pub fn plaintext_meets(first: &[u8]) -> Option<TlsError> {
     engine::is_tls(first).then_some(TlsError::TlsPeer)
 }
 
-/// How far a handshake is.
+/// The progress of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shake {
-    /// The connection stands.
+    /// The handshake is done.
     Done,
-    /// It goes on when the socket is readable.
+    /// The handshake continues when the socket is readable.
     WantsRead,
-    /// It goes on when the socket is writable.
+    /// The handshake continues when the socket is writable.
     WantsWrite,
 }
 
@@ -77,7 +77,7 @@ pub enum Shake {
 pub struct Secured {
     socket: OwnedFd,
     engine: RefCell<Engine>,
-    /// What the peer's certificate names, once the handshake is done.
+    /// The names in the peer's certificate, once the handshake is done.
     names: RefCell<Option<Names>>,
 }
 
@@ -85,18 +85,18 @@ impl Secured {
     /// Begins TLS as the side that has connected.
     ///
     /// # Errors
-    /// If rustls refuses what the identity told it.
+    /// If rustls rejects the identity.
     pub fn client(socket: OwnedFd, identity: &Identity) -> Result<Secured, TlsError> {
-        // Certificates name nodes and no hosts: this name is neither sent nor looked at.
+        // Certificates name nodes and not hosts: this name is neither sent nor checked.
         let name = ServerName::try_from("node.invalid").expect("a name of a host");
         let tls = ClientConnection::new(identity.current().client.clone(), name)?;
         Ok(Secured::new(socket, tls.into()))
     }
 
-    /// Begins TLS as the side that was connected to.
+    /// Begins TLS as the side that has accepted the connection.
     ///
     /// # Errors
-    /// If rustls refuses what the identity told it.
+    /// If rustls rejects the identity.
     pub fn server(socket: OwnedFd, identity: &Identity) -> Result<Secured, TlsError> {
         let tls = ServerConnection::new(identity.current().server.clone())?;
         Ok(Secured::new(socket, tls.into()))
@@ -107,11 +107,11 @@ impl Secured {
         Secured { socket, engine, names: RefCell::new(None) }
     }
 
-    /// Goes on with the handshake, as far as that is possible now.
+    /// Advances the handshake, as far as that is possible now.
     ///
     /// # Errors
-    /// If the peer is not trusted or does not trust this side, speaks no TLS 1.3, or breaks a rule. The peer
-    /// is told why, as far as the socket takes it.
+    /// If one side does not trust the other, or the peer speaks no TLS 1.3 or breaks a rule. The peer is told why, as
+    /// far as the socket takes it.
     pub fn handshake(&self) -> Result<Shake, TlsError> {
         let mut engine = self.engine.borrow_mut();
         if let Some(fault) = &engine.fault {
@@ -148,8 +148,8 @@ impl Secured {
         }
     }
 
-    /// Ends a handshake that is not done, for others wait. The peer is told if its hello was not answered yet: it takes
-    /// no alert in plaintext behind that answer, and only the end of the connection says anything to it.
+    /// Ends an unfinished handshake in favour of other callers. The peer is told only if its hello was not answered
+    /// yet: after that answer it takes no alert in plaintext, and sees only the end of the connection.
     pub(crate) fn give_way(&self) {
         let mut engine = self.engine.borrow_mut();
         if engine.fault.is_none() && engine.tls.protocol_version().is_none() {
@@ -158,7 +158,7 @@ impl Secured {
         }
     }
 
-    /// Sees that the peer speaks Upbeat, and notes what its certificate names.
+    /// Checks that the peer speaks Upbeat, and stores the names in its certificate.
     fn agree(&self, engine: &mut Engine) -> Result<(), TlsError> {
         if engine.tls.alpn_protocol() != Some(PROTOCOL) {
             return Err(engine.fail(TlsError::OtherProtocol));
@@ -179,8 +179,8 @@ impl Secured {
         Ok(())
     }
 
-    /// Sends the alert that says why this side gives up, and reads the peer's input: a socket that is closed with
-    /// unread input drops what it has sent.
+    /// Sends the alert that says why this side gives up, and then reads the peer's input, because a socket that is
+    /// closed with unread input drops its output.
     fn part(&self, engine: &mut Engine) {
         let alert = match engine.fault {
             Some(TlsError::PlaintextPeer) => Some(TLS_ALERT),
@@ -202,16 +202,16 @@ impl Secured {
         }
     }
 
-    /// Returns what the peer's certificate names, once the handshake is done.
+    /// Returns the names in the peer's certificate, once the handshake is done.
     pub fn peer_names(&self) -> Option<Names> {
         self.names.borrow().clone()
     }
 
-    /// Returns whether the peer's certificate is for this program and, if it says that it is a node and not
-    /// a handle, for that node.
+    /// Checks that the peer's certificate is for this program and, if the peer calls itself a node and not a handle,
+    /// for that node.
     ///
     /// # Errors
-    /// The names that the certificate is for instead; [`Untrusted::Missing`] before the handshake is done.
+    /// Returns the names that the certificate is for instead, or [`Untrusted::Missing`] before the handshake is done.
     pub fn check(&self, program: &ProgramName, node: Option<&NodeName>) -> Result<(), Untrusted> {
         let names = self.names.borrow();
         let names = names.as_ref().ok_or(Untrusted::Missing)?;
@@ -225,20 +225,20 @@ impl Secured {
         }
     }
 
-    /// Sends bytes, and bytes of a region behind them: how many were taken, which is fewer than all only if
-    /// the socket takes no more. What was taken may still have to be sent: [`Secured::has_output`].
+    /// Sends bytes, and bytes of a region behind them. Returns the number of bytes taken, which is less than all only
+    /// if the socket takes no more. Bytes that were taken may still have to be sent: [`Secured::has_output`].
     ///
     /// # Errors
-    /// [`Errno::AGAIN`] if none are taken now, [`Errno::NOTCONN`] before the handshake is done, and what the
-    /// system says of a broken connection: what the peer has sent before can still be received.
+    /// [`Errno::AGAIN`] if no bytes are taken now, [`Errno::NOTCONN`] before the handshake is done, and the system's
+    /// error for a broken connection: data that the peer has sent before can still be received.
     ///
     /// # Panics
-    /// When the bytes are outside of the region.
+    /// If the bytes are outside of the region.
     pub fn send(&self, first: &[u8], then: Option<Span<'_>>) -> Result<usize, Errno> {
         self.send_timed(first, then, None)
     }
 
-    /// The same, and adds the ticks that encrypting took.
+    /// Does what [`Secured::send`] does, and adds the ticks that encrypting took.
     pub(crate) fn send_timed(
         &self,
         first: &[u8],
@@ -258,7 +258,7 @@ impl Secured {
         let whole = first.len() + then.map_or(0, |then| then.bytes);
         let mut taken = 0;
         while taken < whole {
-            // What is left over beyond a batch is not worth a write of its own.
+            // A rest beyond a batch is too small for a write of its own.
             let batch =
                 if whole - taken < BATCH_BYTES + RECORD_BYTES { whole } else { BATCH_BYTES };
             let end = whole.min(taken + batch);
@@ -275,43 +275,43 @@ impl Secured {
         Ok(taken)
     }
 
-    /// Sends what was taken and waits for the socket. False if some of it still waits.
+    /// Sends the bytes that were taken and wait for the socket. Returns false if some of them still wait.
     ///
     /// # Errors
-    /// What the system says of a broken connection.
+    /// The system's error for a broken connection.
     pub fn flush(&self) -> Result<bool, Errno> {
         self.engine.borrow_mut().flush(self.as_fd())
     }
 
-    /// Returns whether something that was taken waits until the socket is writable: then
-    /// [`Secured::flush`] is due.
+    /// Returns whether bytes that were taken wait until the socket is writable. Then [`Secured::flush`] is due.
     pub fn has_output(&self) -> bool {
         let engine = self.engine.borrow();
         engine.fault.is_none() && !engine.deaf && engine.tls.wants_write()
     }
 
-    /// Returns whether [`Secured::receive`] has bytes to give though the socket may have none: the room of
-    /// the last call was too small.
+    /// Returns whether [`Secured::receive`] has bytes to return although the socket may have none, because the space
+    /// of the last call was too small.
     pub fn has_input(&self) -> bool {
         self.engine.borrow_mut().has_plaintext()
     }
 
-    /// Receives bytes into a region, and what does not fit there into `rest`: how many, which is fewer than
-    /// there is room for only if no more has come; 0 if the peer has ended the connection.
+    /// Receives bytes into a region, and further bytes into `rest`. Returns the number of bytes, which is less than
+    /// the space only if no more have come, and 0 if the peer has ended the connection.
     ///
     /// # Errors
-    /// [`Errno::AGAIN`] if nothing has come, [`Errno::NOTCONN`] before the handshake is done, [`Errno::CONNRESET`] if the connection ended without the peer's
-    /// word, [`Errno::ACCESS`] if the peer has refused this side's certificate, [`Errno::PROTO`] if it has
-    /// broken TLS: [`Secured::fault`] says more. What came before that was given out first.
+    /// [`Errno::AGAIN`] if nothing has come, [`Errno::NOTCONN`] before the handshake is done, [`Errno::CONNRESET`] if
+    /// the connection ended without the peer's notice, [`Errno::ACCESS`] if the peer has refused this side's
+    /// certificate, [`Errno::PROTO`] if the peer has broken TLS: [`Secured::fault`] says more. Bytes that came before
+    /// the error were returned first.
     ///
     /// # Panics
-    /// When the bytes are outside of the region, or it is read-only.
+    /// If the bytes are outside of the region, or the region is read-only.
     pub fn receive(&self, into: Option<Span<'_>>, rest: &mut [u8]) -> Result<usize, Errno> {
         let mut engine = self.engine.borrow_mut();
         let mut room = Room::new(into, rest);
         let read = self.fill(&mut engine, &mut room);
         match (room.filled, read) {
-            // The bytes before an error are good; the next call returns the error.
+            // The bytes before an error are valid; the next call returns the error.
             (1.., _) => Ok(room.filled),
             (0, Ok(())) if engine.closed => Ok(0),
             (0, Ok(())) => Err(Errno::AGAIN),
@@ -319,10 +319,10 @@ impl Secured {
         }
     }
 
-    /// Fills `room` with what lies here and what the socket has.
+    /// Fills `room` with bytes that were received before, and with those of the socket.
     fn fill(&self, engine: &mut Engine, room: &mut Room<'_>) -> Result<(), TlsError> {
         if let Some(fault) = engine.fault.clone() {
-            // Plaintext from before the error is still good.
+            // Plaintext from before the error is still valid.
             let _ = engine.take(room);
             return Err(fault);
         }
@@ -339,7 +339,7 @@ impl Secured {
             let bytes = match socket::receive(self.as_fd(), &mut scratch[..most]) {
                 Ok(bytes) => bytes,
                 Err(Errno::AGAIN) => return Ok(()),
-                // The records that came before the reset are good.
+                // The records that came before the reset are valid.
                 Err(Errno::CONNRESET) => 0,
                 Err(error) => {
                     return Err(engine.fail(TlsError::System { act: "receiving", error }));
@@ -350,7 +350,7 @@ impl Secured {
                 let _ = engine.flush(self.as_fd());
                 return Err(error);
             }
-            // Less than was asked for is all that there is, unless it was no whole record.
+            // A short read means that the socket is empty, unless the bytes are no whole record.
             if bytes != 0 && bytes < most && room.filled != 0 {
                 return Ok(());
             }
@@ -363,15 +363,15 @@ impl Secured {
         self.engine.borrow().fault.clone()
     }
 
-    /// Ends the connection for both sides, whoever else holds the socket. What was taken before still
-    /// arrives if the socket takes it at once, and then the word that it was all.
+    /// Ends the connection for both sides, even if another process holds the socket too. Bytes that were taken
+    /// before, and the notice of the end behind them, still arrive if the socket takes them at once.
     pub fn close(&self) {
         let mut engine = self.engine.borrow_mut();
         if engine.fault.is_none() {
             engine.tls.send_close_notify();
             let _ = engine.flush(self.as_fd());
         }
-        // A socket that is not connected any more is closed already.
+        // An error means that the socket is no longer connected, so it is closed already.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 }
@@ -384,7 +384,7 @@ fn encrypt(
     part: std::ops::Range<usize>,
 ) -> Result<(), TlsError> {
     let Some(then) = then else { return engine.encrypt(&first[part]) };
-    // One record at a time: the copy is still in the first cache when it is encrypted.
+    // One record is copied at a time, so that the copy is still in the first cache when it is encrypted.
     let mut scratch = Scratch::take();
     let mut at = part.start;
     while at < part.end {
@@ -402,7 +402,7 @@ fn encrypt(
     Ok(())
 }
 
-/// Copies bytes of a region out that may begin within a word.
+/// Copies bytes out of a region, from an offset that may be within a word.
 fn copy_out(region: &Region, at: usize, to: &mut [u8]) {
     let inside = at % WORD;
     let (start, rest) = to.split_at_mut(to.len().min((WORD - inside) % WORD));

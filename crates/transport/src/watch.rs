@@ -1,10 +1,10 @@
-//! The watch for the death of peers whose socket a forked child may hold.
+//! The watch for the death of peer processes whose socket a forked child may hold.
 //!
-//! End-of-file on the bell is how death is normally seen; a child that was forked without care
-//! keeps the socket open, and then only the process itself tells. So each peer process is held by a
-//! pidfd, one for all sessions with it. A process of another PID namespace has no number here and
-//! cannot be watched: its socket alone tells. What to do about a death is the runtime's. Invariant: a
-//! process costs one descriptor as long as at least one session with it is watched, and none after.
+//! A peer's death normally shows as end-of-file on the session's socket. A careless fork leaves the socket open in
+//! the child, and then only the process itself tells. This module therefore holds a pidfd for each peer process,
+//! shared by all sessions with it. A process of another PID namespace has no number here and cannot be watched: its
+//! socket alone tells. The runtime decides what to do about a death. Invariant: a process costs one descriptor while
+//! at least one session with it is watched, and none afterwards.
 
 use crate::error::{descriptor_limit, descriptors_text};
 use rustix::io::Errno;
@@ -14,7 +14,7 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The processes that a node's peers live in.
+/// The processes in which a node's peers live.
 #[derive(Default)]
 pub struct Watch {
     processes: HashMap<u32, Process>,
@@ -26,15 +26,15 @@ struct Process {
 }
 
 impl Watch {
-    /// Nobody is watched yet.
+    /// Returns a watch of no process.
     #[must_use]
     pub fn new() -> Watch {
         Watch::default()
     }
 
-    /// Watches a process for one session more. Gives the descriptor that becomes readable when the
-    /// process ends, if this is its first session: then it has to be polled. Ask while the
-    /// session's socket is open, so that the number is still the peer's.
+    /// Watches a process for one more session. For the first session of a process this returns the descriptor to
+    /// poll, which becomes readable when the process ends. The session's socket must be open during the call, so that
+    /// the number still belongs to the peer.
     pub fn watch(&mut self, pid: u32) -> Result<Option<BorrowedFd<'_>>, WatchError> {
         match self.processes.entry(pid) {
             Entry::Occupied(entry) => {
@@ -48,9 +48,9 @@ impl Watch {
         }
     }
 
-    /// Watches a process for one session less. True with its last: then its descriptor is closed.
-    /// Take it out of the poll before, while [`Watch::is_last`] says so; a forked child that holds
-    /// a copy would keep it in there.
+    /// Watches a process for one session less. Returns true for the last session, and closes the descriptor. The
+    /// owner removes the descriptor from its poll beforehand, while [`Watch::is_last`] is true, because a copy in a
+    /// forked child would keep it there.
     pub fn unwatch(&mut self, pid: u32) -> bool {
         let Entry::Occupied(mut entry) = self.processes.entry(pid) else { return false };
         entry.get_mut().sessions -= 1;
@@ -61,22 +61,22 @@ impl Watch {
         last
     }
 
-    /// The descriptor of a watched process, readable once it has ended.
+    /// Returns the descriptor of a watched process, which is readable once the process has ended.
     pub fn as_fd(&self, pid: u32) -> Option<BorrowedFd<'_>> {
         Some(self.processes.get(&pid)?.descriptor.as_fd())
     }
 
-    /// Whether one session alone keeps a process watched.
+    /// Returns whether only one session keeps a process watched.
     pub fn is_last(&self, pid: u32) -> bool {
         self.processes.get(&pid).is_some_and(|process| process.sessions == 1)
     }
 
-    /// How many processes are watched.
+    /// Returns the number of watched processes.
     pub fn len(&self) -> usize {
         self.processes.len()
     }
 
-    /// Whether no process is watched.
+    /// Returns whether no process is watched.
     pub fn is_empty(&self) -> bool {
         self.processes.is_empty()
     }
@@ -92,29 +92,29 @@ fn open(pid: u32) -> Result<OwnedFd, WatchError> {
     })
 }
 
-/// Why a process cannot be watched.
+/// The error of a process that cannot be watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchError {
-    /// It has ended.
+    /// The process has ended.
     Dead {
         /// The process.
         pid: u32,
     },
-    /// That is the number of no process.
+    /// No process has this number.
     NoProcess {
         /// The number.
         pid: u32,
     },
     /// The process has no descriptor left.
     Descriptors {
-        /// How many it may have.
+        /// The process's limit of descriptors.
         limit: u64,
     },
-    /// The system refused.
+    /// A system call failed.
     System {
         /// The process.
         pid: u32,
-        /// What the system said.
+        /// The error of the system.
         error: Errno,
     },
 }
@@ -123,7 +123,7 @@ impl fmt::Display for WatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             WatchError::Dead { pid } => write!(f, "process {pid} has ended"),
-            WatchError::NoProcess { pid } => write!(f, "{pid} is the number of no process"),
+            WatchError::NoProcess { pid } => write!(f, "no process has the number {pid}"),
             WatchError::Descriptors { limit } => descriptors_text(f, *limit),
             WatchError::System { pid, error } => {
                 write!(f, "pidfd_open of process {pid} failed: {error}")

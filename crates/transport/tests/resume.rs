@@ -448,7 +448,7 @@ fn what_has_come_before_the_break_is_taken_in() {
 }
 
 #[test]
-#[should_panic(expected = "while one stands")]
+#[should_panic(expected = "still has a connection")]
 fn a_connection_that_stands_is_not_replaced() {
     let _alone = common::alone();
     let (_stand, Pair { near, .. }, _wire) = connected();

@@ -1,10 +1,9 @@
-//! A carrier whose session outlives its connection: the connection breaks, and another takes its place.
+//! A carrier whose session outlives its connection: a broken connection is replaced by another.
 //!
-//! Every frame of a byte stream stays with its sender until its peer has read it, so nothing is lost with a
-//! connection, and nothing comes twice: each side says [how much it has received](Carrier::position), and
-//! [goes on](Carrier::resume) behind what the other one says. Who makes the new connection, and how long the session
-//! waits for it, is decided above. Invariant: a session that a peer has ended, or has broken a rule of,
-//! never goes on.
+//! The sender keeps every frame of a byte stream until the peer has read it, so no frame is lost with a connection.
+//! No frame comes twice either: each side says [how much it has received](Carrier::position), and the other side
+//! [resumes](Carrier::resume) behind that position. Who makes the new connection, and how long the session waits for
+//! it, is decided above. Invariant: a session that the peer ended, or whose rules it broke, is never resumed.
 
 use super::{Carrier, Way};
 use crate::stream::{Connection, Pipe};
@@ -13,22 +12,22 @@ use std::os::fd::{AsFd, BorrowedFd};
 use upbeat_core::fault::Rule;
 
 impl Carrier {
-    /// Says whether the session outlives a connection that breaks: over a stream, an end without the peer's word
-    /// and an error of the socket or of TLS then [suspend](Carrier::is_suspended) it. It does not at first.
+    /// Says whether the session outlives a broken connection. If so, an end of the stream without the peer's word,
+    /// and an error of the socket or of TLS, [suspend](Carrier::is_suspended) the session. The default is no.
     pub fn set_resumable(&self, resumable: bool) {
         if let Way::Stream { stream, .. } = &self.way {
             stream.set_resumable(resumable);
         }
     }
 
-    /// Whether the connection is broken, and the session waits for another. What is written meanwhile stays in the
-    /// lane, which may get full; nothing comes, and there is no [socket](Carrier::socket).
+    /// Returns whether the connection is broken and the session waits for another. Messages written meanwhile stay in
+    /// the lane, which may get full; nothing is received, and there is no [socket](Carrier::socket).
     pub fn is_suspended(&self) -> bool {
         matches!(&self.way, Way::Stream { stream, .. } if stream.is_suspended())
     }
 
-    /// Lets go of a connection that is still thought to stand, for the peer has come over another. What has come over
-    /// the old one is taken in first; if that ends the session, it is not suspended, and
+    /// Drops a connection that seems to be intact, because the peer has come over another. The data of the old
+    /// connection is received first. If that data ends the session, the session is not suspended, and
     /// [`Carrier::drain`] says how it ended.
     pub fn suspend(&self) {
         if let Way::Stream { stream, .. } = &self.way {
@@ -36,8 +35,8 @@ impl Carrier {
         }
     }
 
-    /// Slots of the peer's lane that have come. While the session is suspended they stay as they are: the peer is
-    /// told, and goes on behind them.
+    /// Returns the number of slots of the peer's lane that have come. The number does not change while the session is
+    /// suspended: the peer is told the number, and continues behind it.
     pub fn position(&self) -> u64 {
         match &self.way {
             Way::Lanes { .. } => 0,
@@ -45,11 +44,11 @@ impl Carrier {
         }
     }
 
-    /// Goes on over another connection, with a peer that says to be at this [position](Carrier::position). What it
-    /// has not received is sent again, as far as the connection takes it at once.
+    /// Resumes over another connection, with a peer that says to be at this [position](Carrier::position). Frames
+    /// that the peer has not received are sent again, as far as the connection takes them at once.
     ///
     /// # Errors
-    /// If the peer cannot be there. The session is to be ended then.
+    /// If the peer cannot be at this position. The owner then ends the session.
     ///
     /// # Panics
     /// If the session is not suspended.
@@ -60,8 +59,8 @@ impl Carrier {
         }
     }
 
-    /// The session's socket, which becomes readable when something has come, or when the peer is gone. None while
-    /// the session is suspended. Drop it before the carrier is used again.
+    /// Returns the session's socket, which becomes readable when data has come or the peer is gone, or None while the
+    /// session is suspended. The socket must be dropped before the carrier is used again.
     pub fn socket(&self) -> Option<Socket<'_>> {
         match &self.way {
             Way::Lanes { bell, .. } => Some(Socket(Held::Bell(bell.as_fd()))),

@@ -1,4 +1,4 @@
-//! Why a session was not opened.
+//! The errors of a session that was not opened.
 
 use super::{PlaceError, Unreached, descriptor_limit, descriptors_text, out_of_descriptors};
 use crate::tls::TlsError;
@@ -11,14 +11,14 @@ use upbeat_core::hello::RefusalCode;
 use upbeat_core::name::{NodeName, ProgramId};
 use upbeat_memory::segment::SegmentError;
 
-/// Whom a handshake was with, as far as it is known.
+/// The peer of a handshake, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Whom {
     /// The node's name; a handle has none.
     pub name: Option<NodeName>,
-    /// Its process, once it is known; one of another PID namespace has no number here.
+    /// The process ID, if it is known. A process of another PID namespace has no ID here.
     pub pid: Option<u32>,
-    /// Where it is, if it was reached over the network.
+    /// The address, if the peer was reached over the network.
     pub at: Option<SocketAddr>,
 }
 
@@ -35,156 +35,156 @@ impl fmt::Display for Whom {
     }
 }
 
-/// A session was not opened.
+/// The error of a session that was not opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// There is no node of that name.
+    /// There is no node with this name.
     NoSuchNode {
         /// The name.
         name: NodeName,
-        /// Where its socket would be; None in the registry of the process.
+        /// The path of the missing socket; None if the node was looked up in this process.
         path: Option<PathBuf>,
-        /// Whether a node had the name that has died since.
+        /// Whether a node that has died had the name.
         died: bool,
     },
-    /// A session to other processes needs a home that was made for sharing.
+    /// This node was made for its own process only, and cannot open a session to another process.
     LocalOnly,
     /// The session's number is beyond the node's board.
     Session {
         /// The number.
         session: usize,
-        /// Numbers must be below it.
+        /// The limit, below which a number must be.
         limit: usize,
     },
     /// The peer runs as another user.
     WrongUser {
-        /// Who it is.
+        /// The peer.
         peer: Whom,
-        /// Its user.
+        /// The peer's user.
         uid: u32,
     },
     /// The peer belongs to another program.
     WrongProgram {
-        /// Who it is.
+        /// The peer.
         peer: Whom,
         /// Our program.
         ours: Box<ProgramId>,
-        /// Its program.
+        /// The peer's program.
         theirs: Box<ProgramId>,
     },
     /// The peer speaks another version of the protocol.
     WrongVersion {
-        /// Who it is.
+        /// The peer.
         peer: Whom,
         /// Our version.
         ours: u16,
-        /// The newest of its versions.
+        /// The newest version that the peer speaks.
         theirs: u16,
     },
-    /// The peer wanted a node that is not the one it reached.
+    /// The peer wanted another node than the one it reached.
     WrongNode {
-        /// Who it is.
+        /// The peer.
         peer: Whom,
         /// The node that was wanted.
         wanted: NodeName,
         /// The node that was reached.
         reached: NodeName,
     },
-    /// There is no agreement on TLS with the peer: one of both is not trusted, or speaks something else.
+    /// TLS with the peer failed: one side does not trust the other, or speaks something else.
     Tls {
-        /// Who it is.
+        /// The peer.
         peer: Whom,
-        /// Why.
+        /// The reason.
         why: Box<TlsError>,
     },
-    /// The peer refused.
+    /// The peer refused the session.
     Refused {
-        /// Who it is.
+        /// The peer.
         peer: Whom,
         /// The kind of refusal.
         code: RefusalCode,
-        /// The peer's words.
+        /// The peer's text.
         text: String,
     },
-    /// The peer was silent for too long.
+    /// The peer did not answer in time.
     TooSlow {
-        /// Who it is.
+        /// The peer.
         peer: Whom,
-        /// How long was waited.
+        /// The time that this side waited.
         waited_ms: u64,
     },
-    /// The peer closed the connection, or died, before the session stood.
+    /// The peer closed the connection, or died, before the session was open.
     Closed {
-        /// Who it was.
+        /// The peer.
         peer: Whom,
     },
     /// The process has no descriptor left.
     Descriptors {
-        /// How many it may have.
+        /// The process's limit of descriptors.
         limit: u64,
     },
-    /// A segment of ours cannot be made, or one of the peer's cannot be used.
+    /// A segment of this side cannot be made, or a segment of the peer cannot be used.
     Segment {
-        /// The peer, or None where the segment is ours.
+        /// The peer, or None if the segment belongs to this side.
         peer: Option<Whom>,
-        /// Which of the segments: `lane`, `node page`, `board`.
+        /// The kind of segment: `lane`, `node page`, `board`.
         which: &'static str,
-        /// What is wrong with it.
+        /// The error of the segment.
         error: SegmentError,
     },
     /// The peer broke a rule of the handshake.
     Protocol {
-        /// Who it is.
+        /// The peer.
         peer: Whom,
         /// The rule.
         rule: Rule,
     },
-    /// The peer's node page is not of the incarnation that it named.
+    /// The peer's node page belongs to another incarnation than the peer named.
     Incarnation {
-        /// Who it is.
+        /// The peer.
         peer: Whom,
-        /// What it said.
+        /// The incarnation that the peer named.
         said: u64,
-        /// What its page says.
+        /// The incarnation in the peer's node page.
         page: u64,
     },
-    /// The system refused.
+    /// A system call failed.
     System {
-        /// What was asked of it.
+        /// The step that failed.
         act: &'static str,
-        /// What it said.
+        /// The error of the system.
         error: Errno,
     },
     /// There is no connection to an address on the network.
     Unreached {
         /// The address.
         at: String,
-        /// Why.
+        /// The reason.
         why: Unreached,
     },
-    /// None of the addresses of a host has led to the node.
+    /// No address of a host led to the node.
     NoAddress {
-        /// The host and port.
+        /// The host and its port.
         at: String,
-        /// What became of each address.
+        /// The error of each address.
         tried: Vec<OpenError>,
     },
-    /// The sockets' directory cannot be used.
+    /// The directory of the sockets cannot be used.
     Place(PlaceError),
-    /// The queue of connections at the node that was asked is full: it accepts none, or too few.
+    /// The queue of connections at the node is full: the node accepts none of them, or too few.
     Backlog {
         /// The node.
         name: NodeName,
     },
     /// This node has as many sessions as a node may have.
     Sessions {
-        /// How many that is.
+        /// The limit.
         limit: usize,
     },
 }
 
 impl OpenError {
-    /// Whether the node that was asked was too busy, so that the next attempt may succeed.
+    /// Returns whether the node was too busy, so that a retry may succeed.
     pub fn is_busy(&self) -> bool {
         match self {
             OpenError::Backlog { .. } => true,

@@ -1,26 +1,26 @@
-//! What can go wrong between hosts, in words for the user.
+//! The errors of connections between hosts, in words for the user.
 
 use rustix::io::Errno;
 use std::fmt;
 
-/// Why there is no connection to an address.
+/// The reason why there is no connection to an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unreached {
-    /// The host's name stands for no address.
+    /// The host's name has no address.
     NoSuchHost {
-        /// What the system says.
+        /// The text of the system.
         text: String,
     },
-    /// Nobody listens at the port.
+    /// No program listens at the port.
     Refused,
-    /// Nothing has answered.
+    /// No reply came in time.
     TimedOut {
-        /// How long was waited.
+        /// The time that this side waited.
         waited_ms: u64,
     },
-    /// The network gave up.
+    /// The network reported an error.
     Network(Errno),
-    /// Something answered that speaks another protocol.
+    /// The program at this address speaks another protocol.
     NotUpbeat,
 }
 

@@ -1,8 +1,8 @@
-//! How the two sides of a handshake agree on what becomes of the session when its connection is gone, and how they
-//! go on with one.
+//! The agreement of the two sides of a handshake on resuming: whether the session outlives its connection, and how an
+//! existing session is resumed.
 //!
-//! Which session a ticket is for is the runtime's to find. Invariant: a session goes on only behind the word of
-//! its listener, who has let go of the old connection before it says how much has come.
+//! The runtime finds the session of a ticket. Invariant: a session is resumed only after its listener has agreed, and
+//! the listener has dropped the old connection before it says how much has come.
 
 use super::{Greeting, OpenError, Role, Shown, State};
 use crate::carrier::{Carrier, Connection};
@@ -18,7 +18,7 @@ use upbeat_core::resume::{self, Agreed};
 use upbeat_memory::ticks::{ticks, ticks_per_second};
 
 impl Greeting {
-    /// The peer has said its side of the session.
+    /// Takes the peer's description of the session.
     pub(super) fn meet(&mut self, incarnation: u64, said: Networked) -> Result<State, OpenError> {
         let (session, said_ms) = (said.session, [self.resume_ms, said.resume_ms]);
         self.clock = Clock::new(ticks_per_second(), said.pace);
@@ -57,7 +57,7 @@ impl Greeting {
         }
     }
 
-    /// A ticket for a session that begins here.
+    /// Returns a ticket for a session that begins here.
     fn ticket(&self) -> Result<Ticket, OpenError> {
         let failed = |_| OpenError::system("asking for random numbers")(Errno::AGAIN);
         let (session, incarnation) = (self.us.session as u64, self.us.card.incarnation);
@@ -65,7 +65,7 @@ impl Greeting {
     }
 }
 
-/// A caller that asks to go on with a session over the connection on which it has greeted.
+/// A caller that asks to resume a session over this connection.
 pub struct Resuming {
     greeting: Box<Greeting>,
     incarnation: u64,
@@ -82,7 +82,7 @@ impl Resuming {
         self.said.ticket.map(|ticket| ticket.session)
     }
 
-    /// Returns the ticket that the caller shows, if the session may be the one with this peer.
+    /// Returns the ticket that the caller shows, if the session may be one with this peer.
     pub fn ticket_of(&self, carrier: &Carrier) -> Option<Ticket> {
         let peer = &carrier.peer;
         let is_peer = peer.name.as_ref() == self.name()
@@ -91,12 +91,12 @@ impl Resuming {
         self.said.ticket.filter(|_| is_peer)
     }
 
-    /// The caller's name, which its certificate confirms under TLS. A handle has none.
+    /// Returns the caller's name, which its certificate confirms under TLS. A handle has none.
     fn name(&self) -> Option<&NodeName> {
         self.greeting.peer.name.as_ref()
     }
 
-    /// Goes on with a session whose ticket this is, and whose old connection was let go of: tells the caller.
+    /// Resumes the session that the ticket belongs to, after its old connection was dropped, and tells the caller.
     pub fn with(mut self, carrier: &Carrier) -> Result<(), ResumeError> {
         let Some(ticket) = self.said.ticket else { return Ok(()) };
         let greeting = &mut self.greeting;
@@ -105,7 +105,7 @@ impl Resuming {
         Record::Network(answer).write(&mut greeting.write);
         greeting.send().map_err(ResumeError::Open)?;
         if !greeting.write.is_empty() {
-            // A connection that does not take so little is of no use.
+            // A connection that does not take this few bytes is unusable.
             return Err(ResumeError::Open(greeting.closed()));
         }
         let connection = Connection(self.greeting.pipe);
@@ -118,10 +118,10 @@ impl Resuming {
     }
 }
 
-/// Why a session does not go on over a connection.
+/// The reason why a session is not resumed over a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResumeError {
-    /// The connection is of no use. The session waits for another.
+    /// The connection is unusable. The session waits for another.
     Open(OpenError),
     /// The peer broke a rule, which ends the session.
     Rule(Rule),

@@ -1,4 +1,4 @@
-//! What both handshakes say and compare: of processes of one host, and of hosts.
+//! The records and comparisons of both handshakes: between processes of one host, and between hosts.
 
 use super::{Dialled, Handshake, Role, Side};
 use crate::error::{OpenError, Whom};
@@ -22,7 +22,7 @@ impl Side {
         }
     }
 
-    /// Compares a caller's hello with this side, which listens under a name. Gives the answer.
+    /// Compares a caller's hello with this side, which listens under `name`, and returns the answer.
     pub(crate) fn welcome(
         &self,
         name: &NodeName,
@@ -47,7 +47,7 @@ impl Side {
 }
 
 impl Handshake {
-    /// The address that this side was given, if it is a caller that was.
+    /// Returns the address that this side was given, if it is a caller with an address.
     pub(super) fn dialled(&self) -> Option<Dialled> {
         match &self.role {
             Role::Caller { dialled } => *dialled,
@@ -55,7 +55,7 @@ impl Handshake {
         }
     }
 
-    /// Checks that the node which has answered listens at the address that this side was given.
+    /// Checks that the node listens at the address that this side was given.
     pub(super) fn check_listens(&self, segments: &Segments) -> Result<(), OpenError> {
         match self.dialled() {
             Some(dialled) if !host::reaches(dialled.at, segments.listening) => {
@@ -65,7 +65,7 @@ impl Handshake {
         }
     }
 
-    /// The error of a caller that was given an address: whatever listens there is not reached in memory.
+    /// Returns the error of a caller that was given an address whose node it cannot reach through memory.
     pub(super) fn elsewhere(&self) -> OpenError {
         match self.peer.name.clone() {
             Some(name) => OpenError::NoSuchNode { name, path: None, died: false },
@@ -74,8 +74,8 @@ impl Handshake {
     }
 }
 
-/// Compares the name of the node that has answered with the one that was wanted: a node that is called by another
-/// name than it listens under has been moved.
+/// Compares the name of the node that has answered with the name that was wanted. The names differ if a socket was
+/// moved.
 pub(crate) fn check_welcome(welcome: &Welcome, peer: &Whom) -> Result<(), OpenError> {
     match &peer.name {
         Some(wanted) if *wanted != welcome.node => Err(OpenError::WrongNode {
@@ -87,7 +87,7 @@ pub(crate) fn check_welcome(welcome: &Welcome, peer: &Whom) -> Result<(), OpenEr
     }
 }
 
-/// The error of a side that was refused.
+/// Returns the error of a side that was refused.
 pub(crate) fn refused(peer: &Whom, refusal: &Refusal) -> OpenError {
     let text = refusal.text().escape_debug().to_string();
     OpenError::Refused { peer: peer.clone(), code: refusal.code(), text }

@@ -1,4 +1,4 @@
-//! Refusals of a handshake: those that this side sends, and the one with which the peer has closed.
+//! Refusals of a handshake: those that this side sends, and the refusal with which the peer has closed.
 
 use super::checks::refused;
 use super::{Handshake, RECORDS_MAX};
@@ -10,8 +10,8 @@ use upbeat_core::hello::{Record, Refusal, RefusalCode};
 use upbeat_memory::segment::SegmentError;
 
 impl Handshake {
-    /// Returns why the peer has closed, where the error says only that it has: a peer may have refused, and a
-    /// side that writes learns of the end before it has read that.
+    /// Returns the peer's refusal in place of an error that says only that the peer has closed: a side that writes
+    /// may learn of the end before it has read the refusal.
     pub(super) fn told(&self, error: OpenError, buffer: &mut Buffer) -> OpenError {
         match error {
             OpenError::Closed { .. } => self.refusal(buffer).unwrap_or(error),
@@ -19,7 +19,7 @@ impl Handshake {
         }
     }
 
-    /// Looks for the refusal with which the peer has closed.
+    /// Reads the refusal with which the peer has closed.
     fn refusal(&self, buffer: &mut Buffer) -> Option<OpenError> {
         for _ in 0..RECORDS_MAX {
             let received = packet::receive(self.socket.as_fd(), buffer).ok()?;
@@ -31,7 +31,7 @@ impl Handshake {
         None
     }
 
-    /// Tells the peer why there is no session, where it can still be told.
+    /// Tells the peer why there is no session, if it can still be told.
     pub(super) fn tell(&self, error: &OpenError) {
         if let Some(code) = refusal_code(error) {
             self.refuse(code, &error.to_string());
@@ -44,7 +44,7 @@ impl Handshake {
     }
 }
 
-/// What the peer of a handshake is told of its failure; nothing, where it knows.
+/// Returns the code with which the peer is told of an error, or None if the peer knows it.
 pub(crate) fn refusal_code(error: &OpenError) -> Option<RefusalCode> {
     Some(match error {
         OpenError::Tls { why, .. } if **why == TlsError::TlsPeer => return None,
@@ -71,12 +71,12 @@ pub(crate) fn refusal_code(error: &OpenError) -> Option<RefusalCode> {
                 | SegmentError::System { .. },
             ..
         } => RefusalCode::Malformed,
-        // The remaining failures are our own.
+        // The remaining errors are this side's own.
         _ => RefusalCode::NoResources,
     })
 }
 
-/// Sends a refusal, if the socket takes it: whoever cannot be told sees the end of the connection.
+/// Sends a refusal, if the socket takes it. A peer that cannot be told sees the end of the connection.
 pub(crate) fn refuse(socket: BorrowedFd<'_>, code: RefusalCode, text: &str) {
     let record = Record::Refusal(Refusal::new(code, text));
     let _ = packet::send(socket, &record.encode(), &[]);
@@ -90,7 +90,7 @@ mod tests {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use upbeat_core::name::ProgramId;
 
-    /// A listener with many callers refuses one that finds no processor between connecting and its hello.
+    /// A listener with many callers refuses a caller that gets no processor between connecting and its hello.
     #[test]
     fn a_caller_that_is_refused_before_its_hello_learns_why() {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -1,4 +1,4 @@
-//! The part of a handshake that makes a byte stream, where the two sides share no memory.
+//! The part of a handshake that makes a byte stream, for two sides that share no memory.
 
 use super::{Handshake, Role, State, Taken};
 use crate::carrier::{Carrier, Peer};
@@ -9,7 +9,7 @@ use upbeat_core::fault::Rule;
 use upbeat_core::hello::{Record, Streamed};
 
 impl Handshake {
-    /// The listener has the caller make a byte stream.
+    /// Asks the caller to make a byte stream.
     pub(super) fn ask_for_stream(&self, incarnation: u64) -> Result<Taken, OpenError> {
         self.send(&Record::Stream(self.streamed()), &[])?;
         Ok(Taken::Next(State::Joined { incarnation }))
@@ -19,7 +19,7 @@ impl Handshake {
         Streamed { session: self.us.session as u64 }
     }
 
-    /// The caller makes a byte stream, and hands its other end over.
+    /// Makes a byte stream as the caller, and hands its other end over.
     pub(super) fn make_stream(&self, incarnation: u64, session: u64) -> Result<Taken, OpenError> {
         match &self.role {
             Role::Listener { .. } => {
@@ -36,7 +36,7 @@ impl Handshake {
         Ok(Taken::Next(State::ReadyStream { socket, incarnation, session }))
     }
 
-    /// The listener takes its end of a byte stream, and says that it stands.
+    /// Takes the listener's end of a byte stream, and confirms it.
     pub(super) fn take_stream(
         &self,
         incarnation: u64,
@@ -45,7 +45,7 @@ impl Handshake {
     ) -> Result<Taken, OpenError> {
         let broken = || self.broken(Rule::RecordField { field: "socket" });
         let [socket] = <[OwnedFd; 1]>::try_from(descriptors).map_err(|_| broken())?;
-        // It is asked for by what it is, and every use of it says that it does not wait.
+        // The socket's type is checked here, and every use of it is non-blocking.
         let is_stream = rustix::net::sockopt::socket_type(&socket) == Ok(SocketType::STREAM)
             && rustix::net::sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX);
         if !is_stream || rustix::net::getpeername(&socket).is_err() {
@@ -55,7 +55,7 @@ impl Handshake {
         Ok(Taken::Streamed { socket, incarnation, session })
     }
 
-    /// The session stands, over a byte stream.
+    /// Returns the carrier of the open session, over a byte stream.
     pub(super) fn join_stream(self, socket: OwnedFd, incarnation: u64, session: u64) -> Carrier {
         let peer = Peer {
             name: self.peer.name,

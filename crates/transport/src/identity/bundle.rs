@@ -1,7 +1,7 @@
-//! The file of an identity: certificates and a private key in PEM form, for their owner alone.
+//! The file of an identity: certificates and a private key in PEM form, readable by their owner only.
 //!
-//! [`super::Identity`] checks what the certificates say. Invariant: a file to which other users have rights is not
-//! read.
+//! [`super::Identity`] checks the contents of the certificates. Invariant: a file on which other users have
+//! permissions is not read.
 
 use super::error::Flaw;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
@@ -11,23 +11,23 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Bytes of the longest file that is read.
+/// The longest file that is read, in bytes.
 const FILE_BYTES_MAX: usize = 256 << 10;
-/// Rights of group and others in a mode.
+/// The permission bits of group and others.
 const STRANGERS: u32 = 0o077;
 
-/// What a file of certificates and a private key holds.
+/// The contents of a file of certificates and a private key.
 #[derive(Debug)]
 pub struct Bundle {
     /// The certificates, in their order.
     pub certificates: Vec<CertificateDer<'static>>,
     /// The private keys.
     pub keys: Vec<PrivateKeyDer<'static>>,
-    /// Which file it was.
+    /// The version of the file.
     stamp: Stamp,
 }
 
-/// Identifies a version of a file: its number, its length, the time when it was last written.
+/// The version of a file: its inode number, its length, and the time of the last write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     device: u64,
@@ -37,7 +37,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// Returns the stamp of the file that is at this path now.
+    /// Returns the version of the file that is at this path now.
     pub(super) fn of(path: &Path) -> Result<Stamp, Flaw> {
         rustix::fs::stat(path).map(Stamp::new).map_err(system("reading"))
     }
@@ -53,13 +53,13 @@ impl Stamp {
 }
 
 impl Bundle {
-    /// Reads a file of PEM sections. Text between them, and sections of other kinds, are passed over.
+    /// Reads a file of PEM sections. Text between the sections, and sections of other kinds, are ignored.
     ///
     /// # Errors
-    /// If the file cannot be read, is not its owner's alone, is too long, or has a section that is cut or
-    /// damaged.
+    /// If the file cannot be read, if other users have permissions on it, if it is too long, or if a section is cut
+    /// or damaged.
     pub fn read(path: &Path) -> Result<Bundle, Flaw> {
-        // A pipe would hold the program up before it is seen to be none.
+        // Without NONBLOCK, opening a pipe would block before its type is checked.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file =
             rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(system("opening"))?;

@@ -1,7 +1,7 @@
-//! Reads a certificate: its names, its validity, whether it names itself as its issuer.
+//! Reads a certificate: its names, its validity, and whether it names itself as its issuer.
 //!
-//! rustls's parser of certificates gives no validity, so the few fields on the way to it are read here.
-//! Invariant: any bytes give a [`Certificate`] or a reason why they are none.
+//! rustls's parser of certificates does not return the validity, so the few fields before it are read here.
+//! Invariant: any bytes give a [`Certificate`] or the reason why they are none.
 
 use super::moment::Moment;
 use super::names::{Names, NamesError};
@@ -17,7 +17,7 @@ const GENERALIZED_TIME: u8 = 0x18;
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 
-/// What a certificate says. It says so itself: whether that is true follows from who has signed it.
+/// The contents of a certificate. Whether they are true depends on the authority that signed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
     names: Result<Names, NamesError>,
@@ -43,25 +43,25 @@ impl Certificate {
         })
     }
 
-    /// Returns the names in it.
+    /// Returns the names in the certificate.
     ///
     /// # Errors
-    /// If it names nothing of Upbeat's, or contradicts itself.
+    /// If it has no name of Upbeat, or contradictory names.
     pub fn names(&self) -> Result<&Names, &NamesError> {
         self.names.as_ref()
     }
 
-    /// Returns from when on, and until when, it is valid.
+    /// Returns the range of time in which the certificate is valid.
     pub fn valid(&self) -> Range<Moment> {
         self.valid.clone()
     }
 
-    /// Returns whether it names itself as its issuer, as an authority's does.
+    /// Returns whether the certificate names itself as its issuer, as an authority's does.
     pub fn is_authority(&self) -> bool {
         self.authority
     }
 
-    /// Returns its fingerprint: SHA-256 of its DER form, in hexadecimal digits.
+    /// Returns the fingerprint: SHA-256 of the DER form, in hexadecimal digits.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
@@ -71,20 +71,20 @@ fn fingerprint(der: &[u8]) -> String {
     let suite = TLS13_AES_128_GCM_SHA256.tls13().expect("a suite of TLS 1.3");
     let hash = suite.common.hash_provider.hash(der);
     hash.as_ref().iter().fold(String::new(), |mut text, byte| {
-        // A string takes everything.
+        // Writing to a string never fails.
         let _ = write!(text, "{byte:02x}");
         text
     })
 }
 
-/// When a certificate begins and ends.
+/// Returns the range of time in which a certificate is valid.
 fn validity(der: &[u8]) -> Option<Range<Moment>> {
     let mut certificate = Elements(Elements(der).of(SEQUENCE)?);
     let mut signed = Elements(certificate.of(SEQUENCE)?);
     if signed.0.first() == Some(&VERSION) {
         signed.of(VERSION)?;
     }
-    // The serial number, the algorithm of the signature, and the issuer.
+    // These are the serial number, the algorithm of the signature, and the issuer.
     for tag in [INTEGER, SEQUENCE, SEQUENCE] {
         signed.of(tag)?;
     }
@@ -97,16 +97,16 @@ fn validity(der: &[u8]) -> Option<Range<Moment>> {
     Some(time()?..time()?)
 }
 
-/// Elements in DER form: a tag, a length, and so many bytes.
+/// Elements in DER form: each has a tag, a length, and its content.
 struct Elements<'a>(&'a [u8]);
 
 impl<'a> Elements<'a> {
-    /// Takes the content of the next element, which has this tag.
+    /// Returns the content of the next element if it has this tag.
     fn of(&mut self, tag: u8) -> Option<&'a [u8]> {
         self.next().and_then(|(found, content)| (found == tag).then_some(content))
     }
 
-    /// Takes the next element: its tag and its content.
+    /// Returns the tag and the content of the next element.
     fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let (&[tag, short], rest) = self.0.split_first_chunk()?;
         let (len, rest) = match short {

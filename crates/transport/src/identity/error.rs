@@ -1,4 +1,5 @@
-//! Why a file gives no identity, and why a peer's certificate is not trusted, in words for the user.
+//! The errors of a file that holds no usable identity, and of a peer's certificate that is not trusted, in words for
+//! the user.
 
 use super::moment::Moment;
 use super::names::{Names, NamesError};
@@ -7,75 +8,75 @@ use std::fmt;
 use std::path::PathBuf;
 use upbeat_core::name::{NodeName, ProgramName};
 
-/// A file gives no identity.
+/// The error of a file that holds no usable identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The flaw of the file.
     pub flaw: Flaw,
 }
 
-/// What is wrong with the file of an identity.
+/// The flaw of an identity's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// The system refused.
+    /// A system call failed.
     System {
-        /// What was asked of it.
+        /// The step that failed.
         act: &'static str,
-        /// What it said.
+        /// The error of the system.
         error: Errno,
     },
-    /// It is no plain file.
+    /// The path is no regular file.
     NoFile,
-    /// It belongs to another user.
+    /// The file belongs to another user.
     Owner {
-        /// Whose it is.
+        /// The user to whom the file belongs.
         uid: u32,
-        /// Whose it would have to be.
+        /// The user to whom the file must belong.
         ours: u32,
     },
-    /// Other users have rights to it.
+    /// Other users have permissions on the file.
     Mode {
-        /// Its mode.
+        /// The mode of the file.
         mode: u32,
     },
-    /// It is longer than such files are.
+    /// The file is longer than the limit.
     TooLong {
-        /// The most bytes that it may have.
+        /// The limit in bytes.
         max: usize,
     },
-    /// A section of it cannot be read.
+    /// A section of the file cannot be read.
     Pem {
-        /// What the parser said.
+        /// The message of the parser.
         reason: String,
     },
-    /// It has no certificate of an authority.
+    /// The file has no certificate of an authority.
     NoAuthority,
-    /// It has no certificate of a node.
+    /// The file has no certificate of a node.
     NoCertificate,
-    /// It has no private key, or several.
+    /// The file has no private key, or several.
     Keys {
-        /// How many it has.
+        /// The number of private keys.
         count: usize,
     },
-    /// Its private key cannot be used.
+    /// The private key cannot be used.
     Key {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// Its private key is not that of its certificate.
+    /// The private key does not belong to the certificate.
     OtherKey,
-    /// A certificate of it cannot be used.
+    /// A certificate of the file cannot be used.
     Certificate {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// Its certificate has no names that can be used.
+    /// The certificate has no names that can be used.
     Names(NamesError),
-    /// No peer would trust its certificate.
+    /// No peer would trust the certificate.
     Untrusted(Untrusted),
-    /// It was replaced by one of another program.
+    /// The file was replaced by one of another program.
     OtherProgram {
         /// The program of the identity.
         ours: ProgramName,
@@ -89,7 +90,7 @@ impl fmt::Display for IdentityError {
         let path = self.path.display();
         match &self.flaw {
             Flaw::System { act, error } => write!(f, "{act} {path} failed: {error}"),
-            Flaw::NoFile => write!(f, "{path} is no plain file: name the file of an identity"),
+            Flaw::NoFile => write!(f, "{path} is not a regular file: name the file of an identity"),
             Flaw::Owner { uid, ours } => write!(
                 f,
                 "{path} belongs to user {uid} and not to user {ours}, who runs this: only the owner \
@@ -117,11 +118,11 @@ impl fmt::Display for Flaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Flaw::System { act, error } => write!(f, "{act} failed: {error}"),
-            Flaw::NoFile => write!(f, "it is no plain file"),
+            Flaw::NoFile => write!(f, "it is not a regular file"),
             Flaw::Owner { uid, .. } => write!(f, "it belongs to user {uid}"),
             Flaw::Mode { mode } => write!(f, "its mode is {:04o}", mode & 0o7777),
             Flaw::TooLong { max } => write!(f, "it is longer than {max} bytes"),
-            Flaw::Pem { reason } => write!(f, "it is no PEM file: {reason}"),
+            Flaw::Pem { reason } => write!(f, "it is not a PEM file: {reason}"),
             Flaw::NoAuthority => write!(f, "it has no certificate of the program's authority"),
             Flaw::NoCertificate => write!(f, "it has no certificate of a node"),
             Flaw::Keys { count: 0 } => write!(f, "it has no private key"),
@@ -140,48 +141,48 @@ impl fmt::Display for Flaw {
 
 impl std::error::Error for IdentityError {}
 
-/// A certificate is not trusted.
+/// The reason why a certificate is not trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Untrusted {
     /// The peer sent no certificate.
     Missing,
-    /// It is signed by its own key.
+    /// The certificate is signed by its own key.
     SelfSigned,
-    /// It is signed by an authority that is not the program's.
+    /// The certificate is signed by an authority that is not the program's.
     OtherAuthority,
-    /// It has expired.
+    /// The certificate has expired.
     Expired {
-        /// When.
+        /// The time at which it expired.
         at: Moment,
     },
-    /// It is not valid yet.
+    /// The certificate is not valid yet.
     NotYetValid {
-        /// From when on it is.
+        /// The time from which it is valid.
         from: Moment,
     },
-    /// It is of another program.
+    /// The certificate belongs to another program.
     OtherProgram {
         /// The program that it should name.
         wanted: ProgramName,
-        /// What it names.
+        /// The names in the certificate.
         names: Names,
     },
-    /// It is of another node.
+    /// The certificate belongs to another node.
     OtherName {
         /// The node that it should name.
         wanted: NodeName,
-        /// What it names.
+        /// The names in the certificate.
         names: Names,
     },
-    /// It cannot be used.
+    /// The certificate cannot be used.
     Malformed {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 }
 
 impl Untrusted {
-    /// What is wrong, as a sentence that goes on from `the certificate`.
+    /// Returns the reason, as the rest of a sentence that begins with `the certificate`.
     fn reason(&self) -> impl fmt::Display {
         fmt::from_fn(|f| match self {
             Untrusted::Missing => f.write_str("is missing"),
@@ -201,7 +202,7 @@ impl Untrusted {
         })
     }
 
-    /// What the user can do.
+    /// Returns the advice for the user.
     fn advice(&self) -> &'static str {
         match self {
             Untrusted::Missing => "start it with an identity",

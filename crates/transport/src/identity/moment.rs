@@ -1,4 +1,4 @@
-//! A second of the calendar: how certificates write it, and how it is shown.
+//! A second of the calendar: its form in certificates, and its form for display.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,7 +18,7 @@ const DAY: u64 = 24 * HOUR;
 pub struct Moment(u64);
 
 impl Moment {
-    /// Returns the moment that is so many seconds after the beginning of 1970.
+    /// Returns the moment this many seconds after the beginning of 1970.
     pub fn from_secs(secs: u64) -> Moment {
         Moment(secs)
     }
@@ -33,12 +33,12 @@ impl Moment {
         Duration::from_secs(self.0)
     }
 
-    /// Returns the time from `now` to this moment: zero if it has passed.
+    /// Returns the time from `now` to this moment, or zero if the moment has passed.
     pub fn since(self, now: SystemTime) -> Duration {
         self.duration().saturating_sub(after_1970(now))
     }
 
-    /// Reads a time as certificates write it: `261123000500Z` or `20261123000500Z`.
+    /// Reads a time in the form of certificates: `261123000500Z` or `20261123000500Z`.
     pub(super) fn parse(text: &[u8]) -> Option<Moment> {
         let (digits, zone) = text.split_at_checked(text.len().checked_sub(1)?)?;
         if zone != b"Z" || !digits.iter().all(u8::is_ascii_digit) {
@@ -62,7 +62,7 @@ impl Moment {
         if !valid || hour > 23 || minute > 59 || second > 59 {
             return None;
         }
-        // What lies before 1970 has long passed.
+        // A time before 1970 counts as 1970, which has long passed.
         let days = days_since_1970(year, month, day).unwrap_or(0);
         Some(Moment(days * DAY + hour * HOUR + minute * MINUTE + second))
     }
@@ -83,16 +83,16 @@ impl fmt::Display for Moment {
     }
 }
 
-/// The time since 1970: zero on a clock that is before that.
+/// Returns the time since 1970, or zero on a clock that is before 1970.
 fn after_1970(time: SystemTime) -> Duration {
     time.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Days in 400 years, after which the calendar repeats, and from March of year 0 to 1970.
+/// The days in 400 years, after which the calendar repeats, and the days from March of year 0 to 1970.
 const DAYS_OF_ERA: u64 = 146_097;
 const DAYS_BEFORE_1970: u64 = 719_468;
 
-/// The days from 1970 to a date. Years are counted from March, so that a leap day is the last of its year.
+/// Returns the days from 1970 to a date. Years are counted from March, so that a leap day is the last of its year.
 fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
     let year = if month <= 2 { year.checked_sub(1)? } else { year };
     let (era, year) = (year / 400, year % 400);
@@ -101,7 +101,7 @@ fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
     (era * DAYS_OF_ERA + days).checked_sub(DAYS_BEFORE_1970)
 }
 
-/// The date that is so many days after 1970.
+/// Returns the date this many days after 1970.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + DAYS_BEFORE_1970;
     let (era, day) = (days / DAYS_OF_ERA, days % DAYS_OF_ERA);

@@ -1,15 +1,15 @@
 //! The names in a certificate: a program, and the nodes of it that the holder may be.
 //!
-//! Each is a URI among the certificate's alternative names. Invariant: [`Names`] name one program.
+//! Each name is a URI among the certificate's alternative names. Invariant: [`Names`] name one program.
 
 use std::fmt;
 use std::str::FromStr;
 use upbeat_core::name::{NameError, NodeName, ProgramName};
 
-/// What a URI of ours begins with.
+/// The beginning of a URI of Upbeat.
 const SCHEME: &str = "upbeat://";
 
-/// Names of nodes: one, all below a prefix, or all of the program.
+/// A pattern of node names: one name, all names below a prefix, or all names of the program.
 ///
 /// ```
 /// use upbeat_transport::identity::Pattern;
@@ -20,16 +20,16 @@ const SCHEME: &str = "upbeat://";
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Pattern {
-    /// One node, as `counter` or `worker/3`.
+    /// One node, for example `counter` or `worker/3`.
     Node(NodeName),
-    /// All nodes whose names begin with these segments, as `worker/*`.
+    /// All nodes whose names begin with these segments, for example `worker/*`.
     Below(NodeName),
-    /// All nodes, as `*`.
+    /// All nodes, written `*`.
     All,
 }
 
 impl Pattern {
-    /// Returns whether a node of this name is meant.
+    /// Returns whether the pattern matches a node's name.
     pub fn covers(&self, node: &NodeName) -> bool {
         match self {
             Pattern::Node(name) => name == node,
@@ -83,15 +83,15 @@ pub struct Names {
 }
 
 impl Names {
-    /// Returns the names of nodes of a program; without any, they are good for handles alone.
+    /// Returns the names of nodes of a program. Without any nodes, the names are valid for handles only.
     pub fn new(program: ProgramName, nodes: Vec<Pattern>) -> Names {
         Names { program, nodes }
     }
 
-    /// Reads the names from a certificate's URIs, of which others than ours are passed over.
+    /// Reads the names from a certificate's URIs. URIs with another scheme are ignored.
     ///
     /// # Errors
-    /// If there is no URI of ours, or one that is not well formed, or they name two programs.
+    /// If no URI begins with `upbeat://`, if one is not well formed, or if they name two programs.
     pub fn from_uris<'a>(uris: impl IntoIterator<Item = &'a str>) -> Result<Names, NamesError> {
         let mut names: Option<Names> = None;
         for uri in uris {
@@ -111,7 +111,7 @@ impl Names {
         names.ok_or(NamesError::None)
     }
 
-    /// Returns the URIs that say this in a certificate.
+    /// Returns the URIs of these names, as a certificate holds them.
     pub fn uris(&self) -> impl Iterator<Item = String> {
         let program = self.nodes.is_empty().then(|| format!("{SCHEME}{}", self.program));
         let nodes = self.nodes.iter().map(|node| format!("{SCHEME}{}/{node}", self.program));
@@ -123,12 +123,12 @@ impl Names {
         &self.program
     }
 
-    /// Returns the nodes that the holder may be: none if the holder may only be a handle.
+    /// Returns the nodes that the holder may be; none if the holder may only be a handle.
     pub fn nodes(&self) -> &[Pattern] {
         &self.nodes
     }
 
-    /// Returns whether the holder may be this node, or, without a name, a handle: every holder may.
+    /// Returns whether the holder may be this node, or a handle if there is no name: every holder may be a handle.
     pub fn covers(&self, node: Option<&NodeName>) -> bool {
         node.is_none_or(|node| self.nodes.iter().any(|pattern| pattern.covers(node)))
     }
@@ -146,12 +146,12 @@ impl fmt::Display for Names {
     }
 }
 
-/// URIs that are no names.
+/// The error of URIs that are no names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamesError {
     /// No URI begins with `upbeat://`.
     None,
-    /// Two programs are named.
+    /// The URIs name two programs.
     Programs(ProgramName, ProgramName),
     /// A name is not well formed.
     Name(NameError),
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn a_uri_that_is_no_name_is_refused() {
         let read = |uris: &[&str]| Names::from_uris(uris.iter().copied());
         assert_eq!(read(&["https://example"]), Err(NamesError::None));
         assert!(matches!(read(&["upbeat://a/b", "upbeat://c/b"]), Err(NamesError::Programs(..))));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_is_of_whole_segments() {
+    fn a_prefix_matches_whole_segments() {
         let names = Names::from_uris(["upbeat://a/worker/*"]).unwrap();
         let covers = |node: &str| names.covers(Some(&node.parse().unwrap()));
         assert!(covers("worker/1") && covers("worker/1/2"));

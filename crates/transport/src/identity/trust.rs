@@ -1,7 +1,7 @@
 //! Verifies certificates: the program's authority has signed them, they are valid now, and they have names.
 //!
-//! Whether the names are those of the peer that was wanted is checked after the handshake. Invariant: a certificate passes only
-//! if its whole chain is verified, and rustls is told of every failure.
+//! The names are compared with the wanted peer after the handshake. Invariant: a certificate passes only if its whole
+//! chain is verified, and rustls learns of every failure.
 
 use super::certificate::Certificate;
 use super::error::Untrusted;
@@ -24,17 +24,17 @@ pub(super) struct Trust {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-/// What a peer is.
+/// The role of a peer in a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It has connected.
+    /// The peer has connected.
     Client,
-    /// It was connected to.
+    /// The peer has accepted the connection.
     Server,
 }
 
 impl Trust {
-    /// Trusts what these authorities have signed.
+    /// Returns the trust in certificates that these authorities have signed.
     pub(super) fn new(
         authorities: &[CertificateDer<'_>],
         algorithms: WebPkiSupportedAlgorithms,
@@ -47,7 +47,7 @@ impl Trust {
         Ok(Trust { anchors, algorithms })
     }
 
-    /// Verifies a certificate: who has signed it, and that it is valid now.
+    /// Verifies that an authority of the program has signed a certificate, and that the certificate is valid now.
     pub(super) fn verify(
         &self,
         leaf: &CertificateDer<'_>,
@@ -78,7 +78,7 @@ impl Trust {
                 | ChainError::CaUsedAsEndEntity
                 | ChainError::InvalidSignatureForPublicKey,
             ) if parsed.issuer() == parsed.subject() => return Err(Untrusted::SelfSigned),
-            // Authorities of one name have different keys.
+            // This error also means that an authority with the same name has another key.
             Err(ChainError::UnknownIssuer | ChainError::InvalidSignatureForPublicKey) => {
                 return Err(Untrusted::OtherAuthority);
             }
@@ -135,7 +135,7 @@ impl ServerCertVerifier for Trust {
 }
 
 impl ClientCertVerifier for Trust {
-    // A node has one certificate, so that nobody needs to know which authorities are trusted here.
+    // A node has one certificate, so a peer needs no hint about the trusted authorities.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }
@@ -173,7 +173,7 @@ impl ClientCertVerifier for Trust {
     }
 }
 
-/// The error in rustls's words, which choose the alert that the peer gets.
+/// Translates an error for rustls, which chooses the alert that the peer gets.
 fn into_rustls(error: Untrusted, now: UnixTime) -> Error {
     let time = |moment: Moment| UnixTime::since_unix_epoch(moment.duration());
     Error::InvalidCertificate(match error {
@@ -188,7 +188,7 @@ fn into_rustls(error: Untrusted, now: UnixTime) -> Error {
     })
 }
 
-/// The error that was told in rustls's words.
+/// Translates an error back from rustls.
 pub(crate) fn from_rustls(error: &CertificateError) -> Untrusted {
     let moment = |time: &UnixTime| Moment::from_secs(time.as_secs());
     match error {

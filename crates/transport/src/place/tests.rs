@@ -27,7 +27,7 @@ fn ours() -> String {
 }
 
 #[test]
-fn the_runtime_directory_is_taken_where_it_is_ours_alone() {
+fn the_runtime_directory_is_used_only_if_it_is_private() {
     let directory = Directory::new("runtime");
     let (runtime, fallback) = (directory.0.join("run"), directory.0.join("tmp"));
     std::fs::create_dir(&runtime).unwrap();
@@ -48,7 +48,7 @@ fn the_runtime_directory_is_taken_where_it_is_ours_alone() {
 }
 
 #[test]
-fn what_others_prepared_is_refused() {
+fn a_directory_prepared_by_another_user_is_refused() {
     let directory = Directory::new("prepared");
     let place = directory.0.join(ours());
     let choose = || Place::choose(None, &directory.0).unwrap_err();
@@ -66,7 +66,7 @@ fn what_others_prepared_is_refused() {
     assert!(matches!(choose(), PlaceError::Mode { .. }));
     assert!(choose().to_string().contains("chmod 700"), "{}", choose());
 
-    // Only root can make a directory of somebody else's.
+    // Only root can create a directory that belongs to another user.
     if rustix::process::geteuid().is_root() {
         set_mode(&place, 0o700);
         std::os::unix::fs::chown(&place, Some(12345), None).unwrap();
@@ -89,7 +89,7 @@ fn no_two_names_share_a_file() {
 }
 
 #[test]
-fn a_long_path_has_a_way_around() {
+fn a_long_path_is_reached_through_the_descriptor() {
     let directory = Directory::new("long");
     let path = directory.0.join("d".repeat(100));
     let place = Place::at(&path).unwrap();

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use upbeat_core::hello::Listening;
 use upbeat_core::name::NodeName;
 
-/// Connections that may wait to be accepted, if the system allows as many.
+/// The connections that may wait to be accepted, if the system allows that many.
 const BACKLOG: i32 = 4096;
 
 /// A node's port, at which nodes of other hosts call.
@@ -28,12 +28,12 @@ pub struct Listener {
     at: SocketAddr,
     terms: Terms,
     reserve: Reserve,
-    /// One clone is held by every handshake under way.
+    /// A counter, of which every handshake in progress holds a clone.
     pending: Arc<()>,
 }
 
 impl Listener {
-    /// Listens at an address, for the node of this home. Port 0 has the system choose one.
+    /// Listens at an address, for the node of this home. With port 0 the system chooses one.
     pub fn bind(at: SocketAddr, home: &Home, terms: Terms) -> Result<Listener, BindError> {
         let name = home.name().ok_or(BindError::Unnamed)?.clone();
         let failed = |error| match error {
@@ -42,7 +42,7 @@ impl Listener {
         };
         let open = || {
             let socket = socket(at)?;
-            // A port whose last owner has just died is free.
+            // This makes a port available whose last owner has just died.
             sockopt::set_socket_reuseaddr(&socket, true)?;
             rustix::net::bind(&socket, &at)?;
             rustix::net::listen(&socket, BACKLOG)?;
@@ -58,22 +58,22 @@ impl Listener {
         Ok(Listener { socket, name, at, terms, reserve, pending: Arc::new(()) })
     }
 
-    /// Where it listens.
+    /// Returns the address at which the node listens.
     pub fn address(&self) -> SocketAddr {
         self.at
     }
 
-    /// Returns the number of handshakes of this listener that are under way. How many may be is the owner's to
-    /// say, who leaves the others in the socket's queue.
+    /// Returns the number of this listener's handshakes in progress. The owner decides how many there may be, and
+    /// leaves the other callers in the socket's queue.
     pub fn pending(&self) -> usize {
         Arc::strong_count(&self.pending) - 1
     }
 
-    /// Accepts the next caller, for the session of this number; None if nobody calls.
+    /// Accepts the next caller, for the session with this number. Returns None if there is no caller.
     ///
-    /// An error is one caller's; the next may be accepted at once. The exception is
-    /// [`OpenError::Descriptors`]: callers are turned away as long as the descriptor in reserve can be had
-    /// again, so leave the rest for the next turn.
+    /// An error concerns one caller; the next caller may be accepted at once. After [`OpenError::Descriptors`] the
+    /// remaining callers should wait for the next turn, because turning a caller away needs the spare descriptor,
+    /// which may not be available again.
     pub fn accept(
         &self,
         home: &Home,
@@ -87,7 +87,7 @@ impl Listener {
                 return Err(OpenError::Descriptors { limit: descriptor_limit() });
             }
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
-            // Any other error is that of a connection which is gone again.
+            // Any other error belongs to a connection that has ended already.
             other => other.map_err(OpenError::system("accepting a caller"))?,
         };
         self.reserve.restock();

@@ -1,4 +1,4 @@
-//! What the sockets between hosts are told.
+//! The socket options of connections between hosts.
 
 use super::Terms;
 use rustix::io::Errno;
@@ -7,14 +7,14 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 use upbeat_memory::socket::hold_unsent;
 
-/// Probes of a silent connection before the peer is lost.
+/// The number of probes of a silent connection before the peer is lost.
 const PROBES: u32 = 4;
-/// Bytes that the system takes and cannot send yet: answers stand behind them.
+/// The bytes that the system accepts before it can send them: replies wait behind these bytes.
 const UNSENT_BYTES_MAX: u32 = 128 << 10;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Has small messages go at once, and answers not wait behind much in the system. A peer that does not answer is
-/// lost in time: one that owes an acknowledgement by the user timeout, one that owes nothing by probes.
+/// Sets the options: small messages are sent at once, and little data waits in the system ahead of replies. A peer
+/// that does not answer is lost in time: by the user timeout if it owes an acknowledgement, else by probes.
 pub(super) fn set(socket: impl AsFd, terms: &Terms) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(&socket, true)?;
     hold_unsent(socket.as_fd(), UNSENT_BYTES_MAX)?;
@@ -26,17 +26,18 @@ pub(super) fn set(socket: impl AsFd, terms: &Terms) -> Result<(), Errno> {
     sockopt::set_tcp_user_timeout(&socket, terms.peer_timeout_ms)
 }
 
-/// When a connection is probed in which nothing comes.
+/// The times at which an idle connection is probed.
 #[derive(Debug, PartialEq, Eq)]
 struct Probing {
-    /// For the first time, behind the last packet that has come.
+    /// The time from the last received packet to the first probe.
     after: Duration,
     every: Duration,
 }
 
 impl Probing {
-    /// The last probe is due when the time is over, in whole seconds as the system counts them. It gives a connection
-    /// up at the first probe that is due behind the user timeout, and never at the first of all.
+    /// Chooses times with which the last probe is due when the timeout is over, in whole seconds as the system counts
+    /// them. The system gives a connection up at the first probe that is due after the user timeout, and never at the
+    /// first probe of all.
     fn within(peer_timeout_ms: u32) -> Probing {
         let whole = Duration::from_secs(u64::from(peer_timeout_ms).div_ceil(1_000));
         let every = Duration::from_secs(whole.as_secs() / u64::from(PROBES + 1)).max(SECOND);
@@ -48,9 +49,9 @@ impl Probing {
 mod tests {
     use super::*;
 
-    /// The system gives up at the first probe that is due behind the time, which is less than a second late.
+    /// The system gives up at the first probe after the timeout, which is less than a second late.
     #[test]
-    fn the_last_probe_is_due_when_the_time_is_over() {
+    fn the_last_probe_is_due_when_the_timeout_is_over() {
         for peer_timeout_ms in (1_000..200_000).step_by(100) {
             let Probing { after, every } = Probing::within(peer_timeout_ms);
             let timeout = Duration::from_millis(peer_timeout_ms.into());

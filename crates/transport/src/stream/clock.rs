@@ -1,22 +1,22 @@
-//! What both sides of a stream between hosts tell each other of their counters.
+//! The time stamps that the two sides of a stream between hosts exchange.
 //!
-//! A record of time stamps goes along with bytes that are sent anyway, never alone: with a sampled message, and in
-//! answer to one that came. Invariant: the counter is read for these records, for the writes of sampled messages, and
-//! before each read of the socket, which does not know what it will bring.
+//! A record of time stamps is sent together with other bytes, never alone: with a sampled message, and in reply to a
+//! record that asked for it. Invariant: the counter is read for these records, for the writes of sampled messages,
+//! and before each read of the socket, because the read may bring one.
 
 use super::stamps::Stamped;
 use upbeat_core::bill::clock::{Clock, Offset, Timestamps};
 use upbeat_core::stream::write_clock;
 use upbeat_memory::ticks::ticks;
 
-/// The peer's clock, and whether it is to be told of ours.
+/// The peer's clock, and the state of the exchange.
 pub(super) struct PeerClock {
     clock: Clock,
-    /// Something is to be said.
+    /// Whether a record is due.
     due: bool,
-    /// The peer is asked for the same.
+    /// Whether the record asks the peer for its time stamps.
     asks: bool,
-    /// None before a message is sampled, so that an idle session keeps no memory for it.
+    /// None before a message is sampled, so that an idle session uses no memory for it.
     pub(super) stamped: Option<Box<Stamped>>,
 }
 
@@ -37,7 +37,7 @@ impl PeerClock {
         self.stamped.get_or_insert_default()
     }
 
-    /// Nothing has come for a while: gives back the memory of stamps, unless a message of ours is to be written.
+    /// Frees the memory of stamps after a quiet while, unless a message of ours waits to be written.
     pub(super) fn cool(&mut self) {
         self.stamped.take_if(|stamped| stamped.writings.is_empty());
     }
@@ -46,13 +46,13 @@ impl PeerClock {
         self.due
     }
 
-    /// The peer has said this of its counter.
+    /// Takes the time stamps in a record of the peer.
     pub(super) fn heard(&mut self, asks: bool, said: Timestamps) {
         self.clock.heard(said, ticks());
         self.due |= asks;
     }
 
-    /// Encodes what is to be said, which is sent at once.
+    /// Encodes a record of time stamps, which is sent at once.
     #[cold]
     pub(super) fn write(&mut self, out: &mut Vec<u8>) {
         write_clock(self.asks, self.clock.stamps(ticks()), out);

@@ -1,9 +1,9 @@
-//! What comes in: records of the peer, written into its replica.
+//! The incoming half of a stream: records of the peer, written into the replica of its lane.
 //!
-//! Frames are taken from a buffer of ours once they are whole, for almost all are short; the bytes of buffers and
-//! of long frames go straight to where they will lie. Memory is asked for when the frame that names it has come, takes pages only
-//! for bytes that came, and is bounded by what the owner reads. Invariant: a record that breaks a
-//! rule changes nothing, and nothing behind it is looked at.
+//! Frames are copied from a receive buffer once they are whole, because almost all are short. The bytes of buffers
+//! and of long frames are received directly into their final place. Memory is allocated when the frame that names it
+//! has come, takes pages only for bytes that came, and is bounded by the longest payload that the owner reads.
+//! Invariant: a record that breaks a rule changes nothing, and no data behind it is looked at.
 
 mod again;
 
@@ -29,67 +29,67 @@ use upbeat_memory::ring::Refused;
 use upbeat_memory::slab::is_slab;
 use upbeat_memory::ticks::ticks;
 
-/// Bytes that are read at once: as a session begins, and where many frames come. Over plain TCP as many are read
-/// where long payloads come: a payload of up to 64 KiB goes through the buffer, which stays in the caches. One read
-/// brings all of it, and the system copies it faster than to the replica.
+/// The bytes that one read asks for, when a session begins and, as the maximum, when many frames come. Over plain TCP
+/// the maximum also applies to long payloads: a payload of up to 64 KiB goes through the receive buffer, which stays
+/// in the caches. One read brings all of it, and the system copies it faster than it would into the replica.
 pub(super) const READ_BYTES: usize = 8 << 10;
 const READ_BYTES_MAX: usize = 64 << 10;
-/// Bytes that are read behind those of a payload that are received straight into the replica.
+/// The bytes that are read behind a payload that is received directly into the replica.
 const READ_BEHIND_BYTES: usize = 2 << 10;
-/// Reads before others have their turn.
+/// The most reads before other sessions have their turn.
 const READS_MAX: usize = 16;
-/// So many bytes of a buffer, or of a frame's payload, are received straight into it.
+/// The fewest bytes of a buffer, or of a frame's payload, that are received directly into their final place.
 const STRAIGHT_BYTES: usize = 4 << 10;
 
-/// The peer's side of what is shipped.
+/// The state of the incoming half.
 pub(super) struct Incoming {
-    /// What has come and was not taken lies from `start` to `end`.
+    /// The receive buffer. The bytes from `start` to `end` have come and were not taken.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Bytes that are read at once.
+    /// The bytes that the next read asks for.
     at_once: usize,
-    /// Where the bytes go that come next, if they are a buffer's or those of a long frame.
+    /// The destination of the next bytes, if they belong to a buffer or a long frame.
     filling: Option<Filling>,
-    /// Segments that no frame has named yet: their generations and bytes.
+    /// The segments that no frame has named yet: their generations and sizes.
     segments: VecDeque<hello::Segment>,
-    /// Segments that a frame has named, for the session to take.
+    /// The segments that a frame has named, for the session to take.
     named: Vec<Segment>,
     slabs: PeerSlabs,
-    /// Slabs that were ever announced.
+    /// The number of slabs announced so far.
     announced: u32,
-    /// Segments in which the peer's lane has gone on.
+    /// The number of segments in which the peer's lane has continued.
     grown: usize,
-    /// Bytes of the longest payload that the owner reads.
+    /// The bytes of the longest payload that the owner reads.
     longest: usize,
-    /// The memory that this side holds for the peer's slabs and bytes.
+    /// The memory that this side holds for the peer's slabs and for received bytes.
     taken: Taken,
-    /// Answers the peer's wishes for segments, and charges what this side grants.
+    /// Answers the peer's wishes for segments, and charges the granted ones.
     granting: Granting,
     heard: Heard,
     ending: Ending,
 }
 
-/// What the peer has said of progress.
+/// The peer's messages about progress.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Heard {
-    /// It has shown what there is.
+    /// The peer has reported its progress.
     pub(super) shown: bool,
-    /// It has asked to be shown what there is.
+    /// The peer has asked for a report of ours.
     pub(super) asked: bool,
-    /// It waits for room, as of late.
+    /// The peer waits for room, by its last report.
     pub(super) waits: bool,
-    /// What it says to the wish of ours.
+    /// The peer's answer to our wish for a segment.
     pub(super) permits: Option<bool>,
-    /// Whether this side grants the peer's wish, where the peer waits for the answer.
+    /// This side's answer to the peer's wish for a segment, if the peer waits for it.
     pub(super) answer: Option<bool>,
 }
 
-/// Bytes of a buffer, or of a frame in the replica, that are still to come.
+/// A buffer, or a frame in the replica, of which bytes are still to come.
 struct Filling {
-    /// The frame that is written once they have come: the words of its head, and the bytes of its payload.
+    /// The frame that is written once the bytes have come: the words of its head, and the length of its payload.
     frame: Option<([u64; 3], usize)>,
-    /// None where nobody will read them.
+    /// The destination, or None if nobody will read the bytes.
     region: Option<Region>,
     at: usize,
     left: usize,
@@ -100,16 +100,16 @@ struct Filling {
 pub(super) struct PeerSlabs(Vec<Option<PeerSlab>>);
 
 struct PeerSlab {
-    /// None where there is no memory for it.
+    /// The memory, or None if none could be allocated.
     region: Option<Region>,
     each: usize,
     count: u32,
-    /// What it takes of the bytes that slabs may take.
+    /// The slab's share of the bytes that slabs may take.
     weight: usize,
 }
 
 impl PeerSlabs {
-    /// The numbers of the slabs that there are, and how many buffers each has.
+    /// Returns the number of each slab, and the number of its buffers.
     pub(super) fn buffers(&self) -> impl Iterator<Item = (usize, u32)> {
         let slabs = self.0.iter().enumerate();
         slabs.filter_map(|(number, slab)| Some((number, slab.as_ref()?.count)))
@@ -143,7 +143,7 @@ impl Incoming {
         &self.slabs
     }
 
-    /// What the peer has said of progress since this was last asked.
+    /// Returns the peer's messages about progress since the last call.
     pub(super) fn heard(&mut self) -> Heard {
         let heard = Heard { answer: self.granting.answer(), ..self.heard };
         self.heard = Heard { waits: heard.waits, ..Heard::default() };
@@ -154,7 +154,7 @@ impl Incoming {
         self.longest = longest;
     }
 
-    /// Nothing has come for a while: gives back what a burst has taken, beyond so many bytes.
+    /// Frees a receive buffer longer than `keep`, after a quiet while.
     pub(super) fn shrink(&mut self, keep: usize) {
         if self.start == self.end && self.buffer.len() > keep {
             (self.buffer, self.taken.buffer) = (Vec::new(), None);
@@ -162,7 +162,7 @@ impl Incoming {
         }
     }
 
-    /// Takes in what has come. Returns whether anything has.
+    /// Receives the data that has come. Returns whether there was any.
     pub(super) fn pull(
         &mut self,
         pipe: &Pipe,
@@ -190,7 +190,7 @@ impl Incoming {
                         stamped.readings.end(began, from..mirror.received(), goes_on);
                     }
                     if self.filling.is_some() {
-                        // Under TLS the bytes lie in rustls's buffer, and the copy into this one costs more.
+                        // Under TLS the bytes lie in rustls's buffer, and another copy into this one costs more.
                         let plain = pipe.is_plain();
                         self.at_once = if plain { READ_BYTES_MAX } else { READ_BEHIND_BYTES };
                     } else if all {
@@ -278,7 +278,7 @@ impl Incoming {
         }
     }
 
-    /// Begins a frame whose payload is received where it will lie.
+    /// Begins a frame whose payload is received directly into the replica.
     fn begin(&mut self, words: [u64; 3], payload: usize, mirror: &Mirror) -> Result<(), Rule> {
         let span = span_in(words);
         let (region, at) = mirror.place(span).map_err(|refused| broken(refused, span))?;
@@ -287,7 +287,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Moves what has come of a buffer's bytes, or of a long frame's, to where they lie.
+    /// Moves received bytes of a buffer, or of a long frame, to their final place.
     fn fill(&mut self, mirror: &Mirror) -> Result<(), Rule> {
         let Some(filling) = &mut self.filling else { return Ok(()) };
         let bytes = filling.left.min(self.end - self.start);
@@ -308,7 +308,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Writes a frame into the replica, where the peer had room for it.
+    /// Writes a frame into the replica, if the peer had credit for it.
     fn frame(
         &mut self,
         words: [u64; 3],
@@ -342,7 +342,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// A segment that a frame will name.
+    /// Stores a segment that a frame will name.
     fn announce(&mut self, segment: hello::Segment) -> Result<(), Rule> {
         let generation = segment.generation;
         if self.segments.len() >= PENDING_SEGMENTS_MAX {
@@ -358,7 +358,7 @@ impl Incoming {
         segment.ok_or(Rule::SwitchWithoutSegment { generation })
     }
 
-    /// The peer's lane goes on in the segment of this generation.
+    /// Returns the segment of this generation, in which the peer's lane continues.
     fn goes_on(&mut self, generation: u32) -> Result<Region, Rule> {
         let hello::Segment { bytes, .. } = self.find(generation)?;
         let next = GROWN_BYTES.get(self.grown).copied();
@@ -374,7 +374,7 @@ impl Incoming {
         Ok(region)
     }
 
-    /// A slab stands ready, of this number and shape.
+    /// Prepares the replica of a slab of this number and shape.
     fn slab(&mut self, number: u32, shape: u64) -> Result<(), Rule> {
         let generation = SLAB_GENERATION.wrapping_add(self.announced);
         let hello::Segment { bytes, .. } = self.find(generation)?;
@@ -401,7 +401,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Bytes of a buffer follow.
+    /// Prepares to receive bytes of a buffer, which follow.
     fn chunk(&mut self, chunk: Chunk) -> Result<(), Rule> {
         let Chunk { slab: number, index, at, bytes, whole } = chunk;
         let slab = self.slabs.0.get(usize::from(number)).and_then(Option::as_ref);
@@ -421,8 +421,8 @@ fn span_in(words: [u64; 3]) -> u32 {
     (words[0] >> 16) as u32 & 0xffff
 }
 
-/// Returns whether a frame of which a part has come is received where it will lie: a long one that says nothing of
-/// its lane. The others are short.
+/// Returns whether an incomplete frame is received directly into the replica: a long frame that says nothing about
+/// its lane. Other frames are short.
 fn comes_in_parts(words: [u64; 3], payload: usize) -> Result<bool, Rule> {
     if payload < STRAIGHT_BYTES {
         return Ok(false);
@@ -435,7 +435,7 @@ fn comes_in_parts(words: [u64; 3], payload: usize) -> Result<bool, Rule> {
     }
 }
 
-/// That a frame of which a part has come fits the ring at all.
+/// Checks that an incomplete frame fits the ring at all.
 fn span_fits(words: [u64; 3], mirror: &Mirror) -> Result<(), Rule> {
     let (span, slots) = (span_in(words), mirror.slots());
     if span > slots { Err(Rule::SpanBeyondRing { span, slots }) } else { Ok(()) }
@@ -449,7 +449,7 @@ fn broken(refused: Refused, span: u32) -> Rule {
     }
 }
 
-/// Takes over what the peer shows of its progress.
+/// Applies a report of the peer's progress.
 fn progressed(progress: &Progress, mirror: &Mirror) -> Result<(), Rule> {
     let before = mirror.peer_shown();
     let taken = progress.taken.unwrap_or(before.taken);
@@ -463,7 +463,7 @@ fn progressed(progress: &Progress, mirror: &Mirror) -> Result<(), Rule> {
         mirror.give_back(slab, returned);
     }
     let accepted = progress.accepted.unwrap_or(before.accepted);
-    // Who asks is seen as one that waits for room, until it was answered.
+    // A peer that asks for a report counts as one that waits for room, until it was answered.
     let wants_room = progress.wants_room || progress.asks;
     mirror.show(Shown { taken, accepted, wants_room });
     Ok(())

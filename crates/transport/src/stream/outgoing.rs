@@ -1,9 +1,10 @@
-//! What goes out: frames of our lane in their order, the bytes of the buffers that they name, progress.
+//! The outgoing half of a stream: frames of our lane in their order, the bytes of the buffers that they name,
+//! progress.
 //!
-//! A frame stays in our ring until the peer's count of slots has passed it; what is encoded here is a copy. Which
-//! frames let others pass is decided by [`Backlog`].
-//! The bytes of a buffer go from where they lie, for nobody writes there before the peer gives it back.
-//! Invariant: no more than twice [`STREAM_OUT_BYTES`] and one frame or chunk are encoded and not sent.
+//! A frame stays in our ring until the peer's count of slots has passed it; the encoded form is a copy. [`Backlog`]
+//! decides which frames let others pass. The bytes of a buffer are sent from the buffer itself, because nobody writes
+//! there before the peer gives it back. Invariant: at most twice [`STREAM_OUT_BYTES`] and one frame or chunk are
+//! encoded and not sent.
 
 mod unsent;
 
@@ -27,73 +28,73 @@ use upbeat_core::stream::{self, Asking, Backlog, Ledger, Load, Progress, Told, T
 use upbeat_memory::lane::{Came, Lanes, Mirror, Shown};
 use upbeat_memory::region::{Region, WORD};
 
-/// Rounds of sending before others have their turn.
+/// The most rounds of sending before other sessions have their turn.
 const ROUNDS_MAX: usize = 8;
-/// A payload of so many bytes is sent from our ring: the copy of a shorter one costs less than another send.
+/// A payload of this many bytes is sent from our ring: the copy of a shorter one costs less than another send.
 const STRAIGHT_BYTES: usize = 16 << 10;
 /// Progress is due when this part of the peer's ring was read; half of that goes along with frames.
 const RING_PART: u64 = 4;
-/// Or so many requests were accepted.
+/// Progress is also due when this many requests were accepted.
 const ACCEPTED_UNSHOWN_MAX: u64 = OPTIMISM as u64 / 4;
-/// Or this part of a slab's buffers went back.
+/// Progress is also due when this part of a slab's buffers was given back.
 const SLAB_PART: u32 = 4;
 
-/// Our side of what is shipped.
+/// The state of the outgoing half.
 #[derive(Default)]
 pub(super) struct Outgoing {
     /// The encoded records and the payloads that were not sent yet.
     unsent: Unsent,
-    /// The buffer that the next frame names, as far as it was shipped.
+    /// The buffer that the next frame names, with the number of its bytes that were encoded.
     lent: Option<Lent>,
-    /// Frames that let others pass.
+    /// The frames that let others pass.
     backlog: Backlog<Frame>,
-    /// What became of the last push.
+    /// The result of the last push.
     pushed: Pushed,
-    /// What the peer was shown.
+    /// The progress that the peer was told.
     told: Told,
-    /// Segments of ours that no frame has named yet; without their memory where nobody needs it any more.
+    /// Our segments that no frame has named yet; without their memory if it is no longer needed.
     segments: VecDeque<(Segment, Option<Region>)>,
-    /// Those that frames have named which the peer may not have got.
+    /// The segments that frames have named and the peer may not have received.
     ledger: Ledger<Option<Region>>,
     /// Our slabs, by their numbers.
     slabs: Vec<Option<OwnSlab>>,
-    /// What we wish to announce.
+    /// The segments that we ask the peer to permit.
     asking: Asking,
-    /// Whether our side found no room, and has not asked since the peer last showed what there is.
+    /// Whether our side found no room, and has not asked since the peer last reported its room.
     asks: bool,
     asked: bool,
-    /// What the peer has asked, and whether it waits.
+    /// The answers that the peer waits for, and whether it waits for room.
     owes: Owes,
     peer_waits: bool,
 }
 
-/// What became of a push.
+/// The result of a push.
 #[derive(Clone, Copy, Default)]
 struct Pushed {
-    /// The pipe has not taken all that it was given.
+    /// The pipe has not taken all bytes.
     busy: bool,
-    /// It ended before all was encoded, though the pipe would have taken more.
+    /// The push ended before everything was encoded, though the pipe would have taken more.
     goes_on: bool,
     /// The peer is gone.
     broken: bool,
 }
 
-/// What the peer waits to be told.
+/// The answers that the peer waits for.
 #[derive(Default)]
 struct Owes {
-    /// What there is.
+    /// A report of our progress.
     progress: bool,
-    /// Whether its wish is granted.
+    /// Whether its wish for a segment is granted.
     answer: Option<bool>,
 }
 
 impl Outgoing {
-    /// Our side found no room: the peer is asked to show what there is.
+    /// Asks the peer to report its room, because our side found none.
     pub(super) fn ask(&mut self) {
         self.asks = true;
     }
 
-    /// The peer has shown what there is, or has asked for it.
+    /// Takes the progress that the peer has reported or asked for.
     pub(super) fn heard(&mut self, heard: Heard) {
         self.asked &= !heard.shown;
         self.owes.progress |= heard.asked;
@@ -102,24 +103,26 @@ impl Outgoing {
         heard.permits.into_iter().for_each(|granted| self.asking.answered(granted));
     }
 
-    /// What our side wishes to announce.
+    /// Returns the segments that our side asks the peer to permit.
     pub(super) fn asking(&mut self) -> &mut Asking {
         &mut self.asking
     }
 
-    /// Whether something waits until the pipe takes it, or is to be encoded: the pipe may take that at once.
+    /// Returns whether bytes wait until the pipe takes them, or frames wait to be encoded, which the pipe may take at
+    /// once.
     pub(super) fn has_output(&self) -> bool {
         !self.pushed.broken && (!self.unsent.is_empty() || self.pushed.goes_on)
     }
 
-    /// Nothing has gone for a while: gives back what was encoded and has gone.
+    /// Frees the memory of sent records after a quiet while.
     pub(super) fn shrink(&mut self) {
         if self.unsent.is_empty() {
             self.unsent = Unsent::default();
         }
     }
 
-    /// Says why the session ends, behind what is encoded; a chunk that has begun is never whole then.
+    /// Encodes the reason why the session ends. Nothing is encoded if a chunk is under way, which can not be
+    /// completed.
     pub(super) fn refuse(&mut self, record: &[u8]) {
         if self.unsent.bulks() == 0 {
             stream::write_refusal(record.len() as u32, &mut self.unsent.encoded);
@@ -127,7 +130,7 @@ impl Outgoing {
         }
     }
 
-    /// Says that the session ends, behind what is encoded, if the pipe takes that.
+    /// Announces the end of the session after the encoded records, if the pipe takes that.
     pub(super) fn end(&mut self, pipe: &Pipe) {
         if self.unsent.bulks() == 0 {
             stream::write_end(&mut self.unsent.encoded);
@@ -136,12 +139,12 @@ impl Outgoing {
         }
     }
 
-    /// Whether bytes could not be sent, for the connection is broken.
+    /// Returns whether sending has found the connection broken.
     pub(super) fn is_broken(&self) -> bool {
         self.pushed.broken
     }
 
-    /// Encodes and sends, as far as the pipe takes it. False if the peer is gone.
+    /// Encodes and sends, as far as the pipe takes it. Returns false if the peer is gone.
     pub(super) fn push(
         &mut self,
         pipe: &Pipe,
@@ -190,7 +193,7 @@ impl Outgoing {
                     self.pushed.busy = true;
                     return true;
                 }
-                // What the peer has sent before is read, and then the end.
+                // Data that the peer has sent before is read first, and then the end.
                 Err(_) => self.pushed.broken = true,
             }
         }
@@ -198,7 +201,7 @@ impl Outgoing {
         true
     }
 
-    /// Encodes what comes next: as much as is sent at once.
+    /// Encodes the next records, as many as are sent at once.
     fn encode(
         &mut self,
         (mirror, lanes): (&Mirror, &Lanes),
@@ -267,7 +270,7 @@ impl Outgoing {
                         return;
                     }
                 }
-                // It is our own ring, and its writer keeps the rules.
+                // The ring is our own, and its writer keeps the rules.
                 Err(fault) => {
                     debug_assert!(false, "our own lane: {fault}");
                     self.pushed.broken = true;
@@ -277,7 +280,7 @@ impl Outgoing {
         }
     }
 
-    /// When the frame is shipped that comes next.
+    /// Returns when the next frame is sent.
     #[inline]
     fn turn(&mut self, words: [u64; 3], placed: Option<Placed>, mirror: &Mirror) -> Turn {
         let (position, busy) = (mirror.shipped(), self.pushed.busy);
@@ -313,7 +316,7 @@ impl Outgoing {
         }
     }
 
-    /// Encodes head and payload of a frame; a long payload goes behind, from where it lies.
+    /// Encodes the head and the payload of a frame. A long payload is sent from the ring, behind the head.
     #[inline]
     fn whole(&mut self, words: [u64; 3], mirror: &Mirror) {
         let payload = (stream::payload_of(&words) as usize).min(mirror.room());
@@ -336,7 +339,7 @@ impl Outgoing {
         mirror.read(0, &mut self.unsent.encoded[from..]);
     }
 
-    /// What the peer is to be shown now, if it is due.
+    /// Returns the progress that the peer is told now, if it is due.
     fn progress(
         &mut self,
         mirror: &Mirror,
@@ -352,9 +355,9 @@ impl Outgoing {
         let accepted = now.accepted.wrapping_sub(before.accepted);
         let part = u64::from(mirror.slots()) / RING_PART;
         let asks = self.asks && !self.asked;
-        // What was granted before and is announced comes first.
+        // A segment that was granted before is announced first.
         let wishes = self.asking.is_due() && self.segments.is_empty();
-        // A peer that waits and is shown little at a time sends little at a time.
+        // A peer that waits for room would send little at a time if it were told of little at a time.
         let has_read_all = why != Why::Turn || now.taken == mirror.received();
         let waits = self.owes.progress || peer_waits && (read != 0 || accepted != 0);
         let mut due = now.wants_room != before.wants_room
@@ -390,9 +393,9 @@ impl Outgoing {
     }
 }
 
-/// Where the payload of a frame lies that has none of its own.
+/// Returns the location of a frame's payload if that lies in a buffer.
 fn placed(words: &[u64; 3], mirror: &Mirror) -> Option<Placed> {
-    // Neither flags nor a place, as of almost all.
+    // Almost all frames have neither flags nor a buffer.
     if words[2] >> 16 == 0 {
         return None;
     }

@@ -1,4 +1,5 @@
-//! What bytes of a stream go through: they arrive in order, in pieces of any size, or not at all.
+//! The connection that transfers the bytes of a stream: the bytes arrive in order, in pieces of any size, or not at
+//! all.
 
 use crate::identity::Untrusted;
 use crate::tls::{Secured, Shake, TlsError};
@@ -8,20 +9,20 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use upbeat_core::name::{NodeName, ProgramName};
 use upbeat_memory::socket::{self, Part, Span};
 
-/// A connected stream socket: bytes go as they are, or under TLS.
+/// A connected stream socket, in plaintext or under TLS.
 pub(crate) enum Pipe {
     Plain(OwnedFd),
     Tls(Box<Secured>),
 }
 
 impl Pipe {
-    /// Sends bytes: how many went. Never waits.
+    /// Sends bytes, and returns how many were sent. Never blocks.
     pub(crate) fn send(&self, bytes: &[u8]) -> Result<usize, Errno> {
         self.send_parts(&[Part { first: bytes, then: None }], None)
     }
 
-    /// Sends these parts in their order, as far as they go: how many bytes went. Adds the ticks that encrypting took.
-    /// Never waits.
+    /// Sends these parts in their order as far as the socket takes them, and returns the number of bytes sent. Adds
+    /// the ticks that encrypting took. Never blocks.
     pub(crate) fn send_parts(
         &self,
         parts: &[Part<'_>],
@@ -43,8 +44,8 @@ impl Pipe {
         }
     }
 
-    /// Receives bytes into a region, and what does not fit there into `rest`: how many came, 0 at the end.
-    /// Never waits.
+    /// Receives bytes into a region, and further bytes into `rest`. Returns the number of bytes, or 0 at the end.
+    /// Never blocks.
     pub(crate) fn receive(&self, into: Option<Span<'_>>, rest: &mut [u8]) -> Result<usize, Errno> {
         let socket = match self {
             Pipe::Plain(socket) => socket,
@@ -61,7 +62,7 @@ impl Pipe {
         }
     }
 
-    /// Goes on with the handshake that comes before all else, if there is one.
+    /// Advances the handshake of TLS, if there is one.
     pub(crate) fn shake(&self) -> Result<Shake, TlsError> {
         match self {
             Pipe::Plain(_) => Ok(Shake::Done),
@@ -69,14 +70,14 @@ impl Pipe {
         }
     }
 
-    /// Ends the handshake of TLS, if there is one that is not done, for others wait.
+    /// Ends an unfinished handshake of TLS in favour of other callers.
     pub(crate) fn give_way(&self) {
         if let Pipe::Tls(secured) = self {
             secured.give_way();
         }
     }
 
-    /// Compares what the peer says to be with its certificate, if it had to show one.
+    /// Compares the peer's name with its certificate, if it had to show one.
     pub(crate) fn check(
         &self,
         program: &ProgramName,
@@ -88,24 +89,24 @@ impl Pipe {
         }
     }
 
-    /// Sends what was taken and has not gone. A connection that is broken says so when it is read.
+    /// Sends the bytes that were taken and wait. A broken connection is reported by the next read.
     pub(crate) fn flush(&self) {
         if let Pipe::Tls(secured) = self {
             let _ = secured.flush();
         }
     }
 
-    /// Whether something that was taken has not gone.
+    /// Returns whether bytes that were taken wait to be sent.
     pub(crate) fn has_output(&self) -> bool {
         matches!(self, Pipe::Tls(secured) if secured.has_output())
     }
 
-    /// Whether something has come that its socket does not tell of any more.
+    /// Returns whether data has come that does not make the socket readable any more.
     pub(crate) fn has_input(&self) -> bool {
         matches!(self, Pipe::Tls(secured) if secured.has_input())
     }
 
-    /// Why TLS cannot go on, if it cannot.
+    /// Returns why TLS cannot continue, if it cannot.
     pub(crate) fn fault(&self) -> Option<TlsError> {
         match self {
             Pipe::Plain(_) => None,
@@ -113,15 +114,15 @@ impl Pipe {
         }
     }
 
-    /// Whether bytes go as they are.
+    /// Returns whether the bytes go in plaintext.
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self, Pipe::Plain(_))
     }
 
-    /// Ends it for both sides, whoever else holds the socket.
+    /// Ends the connection for both sides, even if another process holds the socket too.
     pub(crate) fn close(&self) {
         match self {
-            // A socket that is not connected any more is closed already.
+            // An error means that the socket is no longer connected, so it is closed already.
             Pipe::Plain(socket) => {
                 let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
             }
@@ -130,7 +131,7 @@ impl Pipe {
     }
 }
 
-/// Sends these parts under TLS, as far as they go.
+/// Sends these parts under TLS, as far as the socket takes them.
 fn send_secured(
     secured: &Secured,
     parts: &[Part<'_>],
@@ -140,7 +141,7 @@ fn send_secured(
     for part in parts {
         match secured.send_timed(part.first, part.then, encrypting.as_deref_mut()) {
             Ok(bytes) => sent += bytes,
-            // What went before it has gone.
+            // The parts before this one were sent.
             Err(Errno::AGAIN) if sent != 0 => return Ok(sent),
             Err(error) => return Err(error),
         }
@@ -151,7 +152,7 @@ fn send_secured(
     Ok(sent)
 }
 
-/// A connection to a peer over which its session may [go on](crate::carrier::Carrier::resume).
+/// A connection over which a session may be [resumed](crate::carrier::Carrier::resume).
 pub struct Connection(pub(crate) Pipe);
 
 impl AsFd for Connection {
@@ -160,14 +161,14 @@ impl AsFd for Connection {
     }
 }
 
-/// A connected stream socket, over which bytes go as they are.
+/// Makes a connection in plaintext from a connected stream socket.
 impl From<OwnedFd> for Connection {
     fn from(socket: OwnedFd) -> Connection {
         Connection(Pipe::Plain(socket))
     }
 }
 
-/// A connection under TLS, whose handshake is done.
+/// Makes a connection under TLS, whose handshake is done.
 impl From<Secured> for Connection {
     fn from(secured: Secured) -> Connection {
         Connection(Pipe::Tls(Box::new(secured)))

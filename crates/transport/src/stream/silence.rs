@@ -1,7 +1,7 @@
-//! Whether the host of a silent peer is there: a look at the connection while something is under way over it.
+//! Checks whether the host of a silent peer still answers, while data is under way to it.
 //!
-//! [`upbeat_core::patience`] decides what a look means, and this side sets the system's timeout accordingly. Invariant:
-//! a side that has sent nothing since the peer acknowledged everything does not look at the connection.
+//! [`upbeat_core::patience`] decides what a check means, and this side sets the system's timeout accordingly.
+//! Invariant: a side that has sent nothing since the peer acknowledged everything does not check the connection.
 
 use super::pipe::Pipe;
 use rustix::net::sockopt::{set_tcp_user_timeout, tcp_user_timeout};
@@ -9,24 +9,24 @@ use std::os::fd::AsFd;
 use upbeat_core::patience::{Patience, Sending};
 use upbeat_memory::socket::sending;
 
-/// The looks at one connection.
+/// The state of the checks of one connection.
 pub(super) struct Silence {
     patience: Patience,
-    /// Slots of our lane that were written when the last look found that the peer had acknowledged everything.
+    /// The slots of our lane that were written when the last check found everything acknowledged.
     calm_at: u64,
-    /// Whether the last look found something under way.
+    /// Whether the last check found data under way.
     is_pending: bool,
 }
 
 impl Silence {
-    /// The looks at a connection whose peer is lost by the system's own timeout. None if the system has no timeout, as
-    /// for a socket of this host.
+    /// Returns the state for a connection whose peer is lost by the system's own timeout, or None if the system has
+    /// no timeout, as for a socket of this host.
     pub(super) fn of(pipe: &Pipe) -> Option<Silence> {
         let timeout_ms = tcp_user_timeout(pipe).ok().filter(|ms| *ms != 0)?;
         Some(Silence { patience: Patience::new(timeout_ms), calm_at: 0, is_pending: false })
     }
 
-    /// In how many nanoseconds to look, at so many slots written, if something may be under way.
+    /// Returns in how many nanoseconds the next check is due with `written` slots, if data may be under way.
     pub(super) fn due_in_ns(&self, written: u64, now_ns: u64) -> Option<u64> {
         if self.is_pending {
             Some(self.patience.next_ns().saturating_sub(now_ns))
@@ -35,14 +35,14 @@ impl Silence {
         }
     }
 
-    /// Looks, if it is time.
+    /// Checks the connection, if a check is due.
     pub(super) fn look(&mut self, pipe: &Pipe, written: u64, now_ns: u64, has_output: bool) {
         if now_ns >= self.patience.next_ns() && (self.is_pending || written != self.calm_at) {
             self.look_now(pipe, written, now_ns, has_output);
         }
     }
 
-    /// Whether everything that was written has been acknowledged.
+    /// Returns whether everything that was written has been acknowledged.
     pub(super) fn is_calm(
         &mut self,
         pipe: &Pipe,
@@ -57,7 +57,7 @@ impl Silence {
     }
 
     fn look_now(&mut self, pipe: &Pipe, written: u64, now_ns: u64, has_output: bool) {
-        // Of a connection that has ended the system tells nothing that matters.
+        // For a connection that has ended the system has no useful answer.
         let Some(seen) = sending(pipe.as_fd()) else { return };
         self.is_pending = has_output || seen.unacked != 0 || seen.unsent != 0;
         if !self.is_pending {

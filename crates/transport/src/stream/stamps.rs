@@ -1,38 +1,38 @@
-//! When sampled messages of a stream were given to its socket and taken from it.
+//! The times at which sampled messages of a stream were given to its socket and taken from it.
 //!
-//! Messages are known by their slots, which have the same numbers on both sides. Invariant: what is kept is bounded,
-//! and nothing is kept of messages that nobody samples.
+//! Messages are identified by their slots, which have the same numbers on both sides. Invariant: the memory is
+//! bounded, and no memory is used for messages that are not sampled.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use upbeat_core::bill::taken::{Reading, Writing, Written};
 use upbeat_memory::ticks::ticks;
 
-/// The most messages of ours whose writing is kept.
+/// The most messages of ours whose writing is measured at a time.
 const WRITINGS_MAX: usize = 16;
 
-/// The most reads that are kept: those of messages that the owner has yet to take over, where each is sampled.
+/// The most reads that are kept, for messages that the owner has not yet taken over, if each one is sampled.
 const READINGS: usize = 64;
 
-/// The messages of ours and of the peer of which something is known.
+/// The measured messages of both sides.
 #[derive(Default)]
 pub(super) struct Stamped {
     pub(super) writings: Writings,
     pub(super) readings: Readings,
 }
 
-/// The writing of messages of ours that somebody watches.
+/// The writing of our messages that are watched.
 #[derive(Default)]
 pub(super) struct Writings(VecDeque<Watched>);
 
-/// A message that is watched.
+/// A message whose writing is measured.
 struct Watched {
-    /// The slot behind it where it was written first.
+    /// The slot behind the message in its first position.
     until: u64,
-    /// None before the first write.
+    /// The time of the first write, or None before it.
     began: Option<u64>,
     encrypting: u64,
-    /// None before all of it was written.
+    /// The time at which all of the message was written, or None before that.
     ended: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ impl Writings {
         self.0.is_empty()
     }
 
-    /// Watches the message before this slot, which was not shipped yet. Beyond the most the oldest is forgotten.
+    /// Watches the message before this slot, which was not sent yet. If there are too many, the oldest is dropped.
     pub(super) fn watch(&mut self, until: u64) {
         self.0.reserve_exact(WRITINGS_MAX - self.0.len());
         if self.0.len() == WRITINGS_MAX {
@@ -50,7 +50,7 @@ impl Writings {
         self.0.push_back(Watched { until, began: None, encrypting: 0, ended: None });
     }
 
-    /// When the message before this slot was written. Once all of it was, it is watched no more.
+    /// Returns when the message before this slot was written, and stops watching it once all of it was.
     pub(super) fn take(&mut self, until: u64) -> Written {
         let Some(at) = self.0.iter().position(|watched| watched.until == until) else {
             return Written::Unknown;
@@ -68,7 +68,7 @@ impl Writings {
         waits.then(|| Write { began: ticks(), encrypting: 0 })
     }
 
-    /// A write has returned. `has_gone` says whether the message before a slot was written by it, or before.
+    /// Ends a write. `has_gone` returns whether the message before a slot was written by now.
     pub(super) fn end(&mut self, write: &Write, has_gone: impl Fn(u64) -> bool) {
         let ended = ticks();
         for watched in self.0.iter_mut().filter(|watched| watched.ended.is_none()) {
@@ -82,26 +82,26 @@ impl Writings {
 /// A write that is stamped.
 pub(super) struct Write {
     began: u64,
-    /// Ticks that encrypting took.
+    /// The ticks that encrypting took.
     pub(super) encrypting: u64,
 }
 
-/// The reads that have brought sampled messages of late.
+/// The recent reads that have brought sampled messages.
 #[derive(Default)]
 pub(super) struct Readings {
-    /// The head of a sampled message has come, and no read was kept for it yet.
+    /// Whether the head of a sampled message has come for which no read was stored yet.
     came: bool,
     last: VecDeque<(Range<u64>, Reading)>,
 }
 
 impl Readings {
-    /// The head of a sampled message has come.
+    /// Notes that the head of a sampled message has come.
     pub(super) fn sample_came(&mut self) {
         self.came = true;
     }
 
-    /// A read has ended that began then: this side has taken the messages in these slots into the lane. `goes_on`
-    /// says whether the last message has come in part.
+    /// Ends a read that began at `began` and brought the messages in `slots`. `goes_on` says whether the last message
+    /// is still incomplete.
     pub(super) fn end(&mut self, began: u64, slots: Range<u64>, goes_on: bool) {
         if !self.came || slots.is_empty() {
             return;
@@ -114,7 +114,7 @@ impl Readings {
         self.last.push_back((slots, Reading { began, ended: ticks() }));
     }
 
-    /// The read that brought the sampled message in this slot, if it is still kept.
+    /// Returns the read that brought the sampled message in this slot, if it is still kept.
     pub(super) fn of(&self, slot: u64) -> Option<Reading> {
         let read = self.last.iter().find(|(slots, _)| slots.contains(&slot));
         read.map(|(_, reading)| *reading)

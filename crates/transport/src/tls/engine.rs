@@ -1,4 +1,4 @@
-//! What rustls does for a connection: ciphertext in, plaintext out, and what follows from errors.
+//! The use of rustls for a connection: ciphertext in, plaintext out, and the handling of errors.
 //!
 //! Invariant: ciphertext that is not sent, and input that is not taken, are bounded by a few records.
 
@@ -10,15 +10,15 @@ use std::io::{BufRead, Write};
 use std::os::fd::BorrowedFd;
 use upbeat_memory::socket::Span;
 
-/// Bytes of the longest plaintext in a record of TLS.
+/// The bytes of the longest plaintext in a record of TLS.
 pub(super) const RECORD_BYTES: usize = 16 << 10;
 
-/// The kinds of records with which a peer may begin: an alert, and the handshake.
+/// The types of the records with which a peer may begin: an alert, and the handshake.
 const BEGINNINGS: [u8; 2] = [21, 22];
 /// The first byte of a version in a record, of all versions of TLS.
 const VERSION: u8 = 3;
 
-/// Where plaintext goes: bytes of a region, and behind them bytes of this side.
+/// The space for plaintext: bytes of a region, and behind them a slice of this side.
 pub(super) struct Room<'a> {
     into: Option<Span<'a>>,
     rest: &'a mut [u8],
@@ -30,12 +30,12 @@ impl<'a> Room<'a> {
         Room { into, rest, filled: 0 }
     }
 
-    /// Bytes that there is still room for.
+    /// Returns the number of bytes that still fit.
     pub(super) fn left(&self) -> usize {
         self.into.map_or(0, |into| into.bytes) + self.rest.len() - self.filled
     }
 
-    /// Takes as many of the bytes as there is room for: how many.
+    /// Takes as many of the bytes as fit, and returns their number.
     fn put(&mut self, bytes: &[u8]) -> usize {
         let bytes = &bytes[..bytes.len().min(self.left())];
         let (mut at, mut left) = (self.filled, bytes);
@@ -53,26 +53,26 @@ impl<'a> Room<'a> {
     }
 }
 
-/// A connection of rustls, and what has come for it.
+/// A connection of rustls, with its input.
 pub(super) struct Engine {
     pub(super) tls: Connection,
-    /// Ciphertext behind plaintext that the owner has not taken yet.
+    /// Ciphertext that waits until the owner has taken the plaintext before it.
     undecrypted: Vec<u8>,
-    /// How many of the first two bytes, which say whether the peer speaks TLS, have come.
+    /// The number of the first two bytes that have come: they say whether the peer speaks TLS.
     seen: usize,
-    /// Why the connection cannot go on.
+    /// The reason why the connection cannot continue.
     pub(super) fault: Option<TlsError>,
-    /// The socket takes nothing more: what the peer has sent is still to be read.
+    /// Whether the socket takes no more output. Input of the peer can still be read.
     pub(super) deaf: bool,
-    /// The socket has nothing more.
+    /// Whether the socket has no more input.
     pub(super) ended: bool,
-    /// The peer has said that it ends the connection.
+    /// Whether the peer has announced the end of the connection.
     pub(super) closed: bool,
 }
 
 impl Engine {
     pub(super) fn new(mut tls: Connection) -> Engine {
-        // `Secured::send` bounds what it gives to rustls.
+        // `Secured::send` bounds the bytes that it gives to rustls.
         tls.set_buffer_limit(None);
         Engine {
             tls,
@@ -85,7 +85,7 @@ impl Engine {
         }
     }
 
-    /// Sends ciphertext that waits, as far as the socket takes it. False if some still waits.
+    /// Sends ciphertext that waits, as far as the socket takes it. Returns false if some still waits.
     pub(super) fn flush(&mut self, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
         while self.tls.wants_write() {
             if self.deaf {
@@ -108,7 +108,7 @@ impl Engine {
     pub(super) fn encrypt(&mut self, plaintext: &[u8]) -> Result<(), TlsError> {
         match self.tls.writer().write(plaintext) {
             Ok(bytes) if bytes == plaintext.len() => Ok(()),
-            // The key is worn out, and the peer has not answered the update.
+            // The key is used up, and the peer has not answered the update.
             _ => Err(self.fail(TlsError::Broken { reason: "it takes no more data".into() })),
         }
     }
@@ -121,7 +121,7 @@ impl Engine {
                 // Input behind the peer's close_notify is dropped.
                 Ok(0) => return Ok(()),
                 Ok(_) => {}
-                // rustls takes no more before its plaintext is taken.
+                // rustls takes no more input before its plaintext is taken.
                 Err(_) if self.give(room) => continue,
                 Err(_) if self.has_plaintext() => break,
                 Err(error) => {
@@ -138,7 +138,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Moves plaintext to `room`, and decrypts input that was kept for want of room.
+    /// Moves plaintext to `room`, and decrypts input that was kept because the last room was too small.
     pub(super) fn take(&mut self, room: &mut Room<'_>) -> Result<(), TlsError> {
         self.give(room);
         if !self.undecrypted.is_empty() && room.left() != 0 {
@@ -185,7 +185,7 @@ impl Engine {
         if is_tls { Ok(()) } else { Err(self.fail(TlsError::PlaintextPeer)) }
     }
 
-    /// Keeps the reason why the connection cannot go on: the first one counts.
+    /// Stores the reason why the connection cannot continue. The first reason is kept.
     pub(super) fn fail(&mut self, error: TlsError) -> TlsError {
         self.fault.get_or_insert(error).clone()
     }

@@ -1,11 +1,11 @@
-//! Why a session under TLS cannot go on, in words for the user.
+//! The errors of TLS, in words for the user.
 
 use crate::identity::{Untrusted, from_rustls};
 use rustix::io::Errno;
 use rustls::{AlertDescription, Error, PeerIncompatible};
 use std::fmt;
 
-/// Why a connection under TLS was not made, or broke.
+/// The reason why a connection under TLS was not made, or broke.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TlsError {
     /// This side does not trust the peer's certificate.
@@ -14,43 +14,43 @@ pub enum TlsError {
     Distrusted(Distrust),
     /// The peer speaks no TLS 1.3, only an older version.
     OldVersion,
-    /// The peer speaks plaintext where this side speaks TLS.
+    /// The peer speaks plaintext, and this side TLS.
     PlaintextPeer,
-    /// The peer speaks TLS where this side speaks plaintext.
+    /// The peer speaks TLS, and this side plaintext.
     TlsPeer,
     /// The peer speaks another protocol under TLS.
     OtherProtocol,
-    /// The peer sent what is no TLS, or damaged, or out of its order.
+    /// The peer sent bytes that are not TLS, are damaged, or came out of order.
     Broken {
-        /// What was wrong.
+        /// The error of the bytes.
         reason: String,
     },
-    /// The peer refused for a reason that is none of the above.
+    /// The peer refused for another reason.
     Refused {
-        /// The alert of TLS that it sent.
+        /// The alert that the peer sent.
         alert: String,
     },
-    /// The peer's listener ended the handshake, which took too long while others waited: come again.
+    /// The peer's listener ended a slow handshake in favour of other callers. A retry may succeed.
     GaveWay,
-    /// The connection ended before TLS was agreed on.
+    /// The connection ended before the handshake was done.
     Closed,
-    /// The connection ended without the peer's word that it ends it: what it sent last may be missing.
+    /// The connection ended without the peer's notice: its last bytes may be missing.
     Cut,
-    /// The system refused.
+    /// A system call failed.
     System {
-        /// What was asked of it.
+        /// The step that failed.
         act: &'static str,
-        /// What it said.
+        /// The error of the system.
         error: Errno,
     },
 }
 
-/// Why a peer does not trust this side's certificate, as far as it said so.
+/// The reason why a peer does not trust this side's certificate, as far as it said so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distrust {
     /// The peer's identity does not have the authority that signed the certificate.
     OtherAuthority,
-    /// By the peer's clock the certificate is not valid now.
+    /// The certificate is not valid at this time, by the peer's clock.
     NotValidNow,
     /// The peer has received no certificate.
     Missing,
@@ -59,7 +59,7 @@ pub enum Distrust {
 }
 
 impl TlsError {
-    /// What the error is to a caller that reads and writes.
+    /// Returns the error as a caller that reads and writes sees it.
     pub(super) fn errno(&self) -> Errno {
         match self {
             TlsError::Untrusted(_) | TlsError::Distrusted(_) => Errno::ACCESS,
@@ -90,7 +90,7 @@ impl From<Error> for TlsError {
     }
 }
 
-/// What a peer means by an alert.
+/// Returns the meaning of a peer's alert.
 fn alerted(alert: AlertDescription) -> TlsError {
     match alert {
         AlertDescription::UnknownCA => TlsError::Distrusted(Distrust::OtherAuthority),
@@ -115,38 +115,38 @@ impl fmt::Display for TlsError {
             TlsError::Distrusted(distrust) => distrust.fmt(f),
             TlsError::OldVersion => write!(
                 f,
-                "the peer speaks no TLS 1.3, the one version that is used here: it is no node of \
-                 Upbeat, or something between changes what is sent"
+                "the peer speaks no TLS 1.3, the only version that Upbeat uses: it is no node of \
+                 Upbeat, or a device between the hosts changes the data"
             ),
             TlsError::PlaintextPeer => write!(
                 f,
-                "the peer speaks plaintext, and this node TLS: start both with an identity, or both \
-                 with `insecure_plaintext()`"
+                "the peer speaks plaintext, but this node speaks TLS: start both with an identity, \
+                 or both with `insecure_plaintext()`"
             ),
             TlsError::TlsPeer => write!(
                 f,
-                "the peer speaks TLS, and this node plaintext: start both with an identity, or both \
-                 with `insecure_plaintext()`"
+                "the peer speaks TLS, but this node speaks plaintext: start both with an identity, \
+                 or both with `insecure_plaintext()`"
             ),
             TlsError::OtherProtocol => write!(
                 f,
-                "the peer does not speak Upbeat under TLS: see that the address is a node's, and of \
-                 the same version"
+                "the peer does not speak Upbeat under TLS: check that the address belongs to a node \
+                 of the same version"
             ),
             TlsError::Broken { reason } => write!(f, "the peer broke a rule of TLS: {reason}"),
             TlsError::Refused { alert } => write!(f, "the peer refused with the TLS alert {alert}"),
             TlsError::GaveWay => write!(
                 f,
-                "the peer has as many connections being opened as it may, and this one was not ready \
+                "the peer already opens as many connections as it may, and this one was not ready \
                  soon enough: try again"
             ),
             TlsError::Closed => write!(
                 f,
-                "the peer closed the connection while TLS was agreed on: it may have died, be full, \
-                 or be no node"
+                "the peer closed the connection during the TLS handshake: it may have died, be full, \
+                 or not be a node"
             ),
             TlsError::Cut => {
-                write!(f, "the connection was cut: the peer has not said that it ends it")
+                write!(f, "the connection broke: the peer did not announce its end")
             }
             TlsError::System { act, error } => write!(f, "{act} failed: {error}"),
         }

@@ -1,4 +1,4 @@
-//! Ciphertext between a socket and memory of this side. Invariant: nothing here waits.
+//! The transfer of ciphertext between a socket and memory of this side. Invariant: no function blocks.
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
@@ -7,10 +7,10 @@ use std::io::{self, IoSlice, Write};
 use std::ops::{Deref, DerefMut};
 use std::os::fd::BorrowedFd;
 
-/// Bytes that are received at once: the longest frame, with the head before it and what surrounds its records.
+/// The bytes that one receive takes: the longest frame, with its head and the overhead of its records.
 pub(super) const SCRATCH_BYTES: usize = 66 << 10;
 
-/// A socket as rustls writes to it.
+/// A socket to which rustls writes.
 pub(super) struct Raw<'a>(pub(super) BorrowedFd<'a>);
 
 impl Write for Raw<'_> {
@@ -35,7 +35,7 @@ impl Write for Raw<'_> {
     }
 }
 
-/// Receives what has come: how many bytes, 0 at the end.
+/// Receives the bytes that have come, and returns their number, or 0 at the end.
 pub(super) fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> Result<usize, Errno> {
     again(|| rustix::net::recv(socket, &mut *into, RecvFlags::DONTWAIT)).map(|(bytes, _)| bytes)
 }
@@ -49,7 +49,7 @@ fn again<T>(mut act: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     }
 }
 
-/// Memory for bytes on their way, one for each thread: a connection keeps none of its own.
+/// Memory for bytes in transit, one for each thread: a connection keeps none of its own.
 pub(super) struct Scratch(Box<[u8]>);
 
 thread_local! {
@@ -57,9 +57,9 @@ thread_local! {
 }
 
 impl Scratch {
-    /// Takes it, until it is dropped.
+    /// Takes the thread's memory until the value is dropped.
     pub(super) fn take() -> Scratch {
-        // A thread that ends has none any more.
+        // A thread that ends has no memory left, so this call allocates its own.
         let kept = SCRATCH.try_with(Cell::take).ok().flatten();
         Scratch(kept.unwrap_or_else(|| vec![0; SCRATCH_BYTES].into()))
     }

@@ -1,27 +1,27 @@
-//! How what comes in ends: for good, or until the session goes on over another connection.
+//! The end of the incoming half: for good, or until the session is resumed over another connection.
 //!
-//! Invariant: what has come whole is kept, and nothing else: the peer ships the rest again.
+//! Invariant: records that have come whole are kept, and no others: the peer sends the rest again.
 
 use super::Incoming;
 use crate::heard::{BellFault, Drained};
 use rustix::io::Errno;
 use upbeat_core::hello::Refusal;
 
-/// What was said, or seen, of the end.
+/// The state of the end.
 #[derive(Default)]
 pub(super) struct Ending {
     /// Whether the session outlives a connection that breaks.
     resumable: bool,
-    /// The connection is broken, and the session goes on over another.
+    /// The connection is broken, and the session can be resumed over another.
     broken: bool,
-    /// Nothing more comes.
+    /// No more data comes.
     closed: bool,
     refusal: Option<Refusal>,
     fault: Option<BellFault>,
 }
 
 impl Ending {
-    /// Whether nothing more is to be taken in from this connection.
+    /// Returns whether no more data is to be received from this connection.
     pub(super) fn is_known(&self) -> bool {
         self.broken || self.is_final()
     }
@@ -30,12 +30,12 @@ impl Ending {
         self.closed || self.fault.is_some() || self.refusal.is_some()
     }
 
-    /// The peer has ended the session.
+    /// Notes that the peer has ended the session.
     pub(super) fn close(&mut self) {
         self.closed = true;
     }
 
-    /// The peer has refused to go on.
+    /// Notes that the peer has refused the session.
     pub(super) fn refuse(&mut self, refusal: Refusal) {
         self.refusal = Some(refusal);
         self.resumable = false;
@@ -45,7 +45,7 @@ impl Ending {
         self.fault = Some(fault);
     }
 
-    /// The connection has ended, without a word or with an error.
+    /// Notes that the connection has ended without the peer's notice, or with an error.
     pub(super) fn cut(&mut self, error: Option<Errno>) {
         match error {
             _ if self.resumable => self.broken = true,
@@ -56,7 +56,7 @@ impl Ending {
 }
 
 impl Incoming {
-    /// Whether the session outlives a connection that breaks.
+    /// Sets whether the session outlives a broken connection.
     pub(in super::super) fn set_resumable(&mut self, resumable: bool) {
         self.ending.resumable = resumable;
     }
@@ -65,17 +65,17 @@ impl Incoming {
         self.ending.resumable
     }
 
-    /// Whether the session is to end, or to go on over another connection.
+    /// Returns whether the session has ended, or waits to be resumed over another connection.
     pub(in super::super) fn has_ended(&self) -> bool {
         self.ending.is_known()
     }
 
-    /// Whether the session has ended, over whatever connection.
+    /// Returns whether the session has ended for good.
     pub(in super::super) fn is_over(&self) -> bool {
         self.ending.is_final()
     }
 
-    /// The connection is gone: forgets what of a record has come, and segments that no frame has named.
+    /// Forgets incomplete records, and segments that no frame has named, of a lost connection.
     pub(in super::super) fn forget(&mut self) {
         (self.buffer, self.start, self.end) = (Vec::new(), 0, 0);
         self.taken.buffer = None;
@@ -85,7 +85,7 @@ impl Incoming {
         self.ending.broken = false;
     }
 
-    /// What was taken in but frames.
+    /// Returns the received events besides frames.
     pub(in super::super) fn drained(&mut self) -> Result<Drained, BellFault> {
         if let Some(fault) = self.ending.fault {
             return Err(fault);

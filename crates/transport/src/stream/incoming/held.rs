@@ -1,7 +1,7 @@
-//! The memory that the peer has this side hold: its slabs and rings, and bytes that came at once.
+//! The memory that this side holds for the peer: its slabs and rings, and the receive buffer.
 //!
-//! What may be held is granted and charged by [`Granting`](upbeat_core::stream::Granting), within what one session may have; the memory
-//! keeps its charge. Invariant: nothing beyond what every session has is held without a charge.
+//! [`Granting`](upbeat_core::stream::Granting) grants and charges the memory, within the limit of one session. The
+//! memory keeps its charge. Invariant: memory beyond the minimum of every session is never held without a charge.
 
 use super::{Incoming, READ_BYTES};
 use upbeat_core::limits::{LONG_BYTES_MAX, PAGE_BYTES};
@@ -9,25 +9,25 @@ use upbeat_core::quota::{Charge, Quota};
 use upbeat_core::stream::{NoRoom, Wish};
 use upbeat_memory::lane::GROWN_BYTES;
 
-/// Uses that slabs have: each may take so many bytes.
+/// The number of uses of slabs, each of which has this limit of bytes.
 const USES: usize = 3;
 
-/// The memory that this side holds for the peer's slabs and bytes.
+/// The memory that this side holds for the peer's slabs and for received bytes.
 #[derive(Default)]
 pub(super) struct Taken {
-    /// Bytes of slabs.
+    /// The bytes of slabs.
     pub(super) slabs: usize,
-    /// What the buffer is charged with, where it is longer than most sessions need.
+    /// The charge of the receive buffer, if that is longer than most sessions need.
     pub(super) buffer: Option<Charge>,
 }
 
 impl Incoming {
-    /// Has memory whose size the peer chooses charged to a quota.
+    /// Charges the memory whose size the peer chooses to a quota.
     pub(in super::super) fn charge_to(&mut self, quota: &Quota) {
         self.granting.set_quota(quota);
     }
 
-    /// Lengthens the buffer to so many bytes. Where the node has no room for that, it has what every session has.
+    /// Lengthens the receive buffer. If the node has no room for that, the buffer gets the minimum of every session.
     pub(super) fn lengthen(&mut self, bytes: usize) {
         let mut length = bytes;
         if bytes > READ_BYTES {
@@ -40,23 +40,23 @@ impl Incoming {
         self.at_once = self.at_once.min(length);
     }
 
-    /// What a slab takes of the bytes that slabs may take: no more of a buffer is kept than the owner reads.
-    /// No page is taken before its bytes come.
+    /// Returns a slab's share of the bytes that slabs may take: of a buffer, no more is kept than the owner reads. No
+    /// page is used before its bytes come.
     pub(super) fn weight(&self, each: usize, count: u32) -> usize {
         (count as usize).saturating_mul(each.min(self.longest)).next_multiple_of(PAGE_BYTES)
     }
 
-    /// Whether slabs may take so many bytes more of those of the session.
+    /// Returns whether slabs of the session may take this many bytes more.
     pub(super) fn may_take(&self, weight: usize) -> bool {
         let most = USES * (LONG_BYTES_MAX + 2 * self.longest);
         weight <= most - self.taken.slabs.min(most)
     }
 
-    /// The peer wishes to announce a segment.
+    /// Takes the peer's wish to announce a segment.
     pub(super) fn wished(&mut self, wish: Wish) {
         let Wish { each, count } = wish;
         let bytes = if count == 0 {
-            // A ring that is none of those in which lanes go on is told when it comes.
+            // A ring of a size that lanes do not use gets its answer when it comes.
             GROWN_BYTES.get(self.grown).map(|bytes| *bytes as u64)
         } else {
             let weight = self.weight(each as usize, count);

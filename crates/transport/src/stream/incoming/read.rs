@@ -1,22 +1,22 @@
-//! One read of the pipe: as much as there is room for, and where a long payload will lie if one comes.
+//! One read of the pipe: as much as there is space for, with a long payload directly into its final place.
 
 use super::{Filling, Incoming, READ_BEHIND_BYTES, READ_BYTES, READ_BYTES_MAX, STRAIGHT_BYTES};
 use crate::stream::pipe::Pipe;
 use rustix::io::Errno;
 use upbeat_memory::socket::Span;
 
-/// What reading has brought.
+/// The result of one read.
 pub(super) enum Read {
     Nothing,
     End,
     Came {
-        /// Whether all room was filled, and there may be more.
+        /// Whether all space was filled, so that more data may wait.
         all: bool,
     },
 }
 
 impl Incoming {
-    /// Reads once, as much as there is room for.
+    /// Reads once, as much as there is space for.
     pub(super) fn read(&mut self, pipe: &Pipe) -> Result<Read, Errno> {
         self.make_room();
         let straight = self.filling.as_ref().filter(|filling| filling.left >= STRAIGHT_BYTES);
@@ -44,7 +44,7 @@ impl Incoming {
         Ok(Read::Came { all: bytes == room })
     }
 
-    /// Sees that there is room behind what has come: more, where it was all filled.
+    /// Makes space behind the received bytes, and lengthens the buffer if all of it was filled.
     fn make_room(&mut self) {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -55,7 +55,7 @@ impl Incoming {
         if self.end == self.buffer.len() {
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
-            // A frame that is as long as frames are fits twice that.
+            // The longest frame fits into a buffer of twice this length.
             if self.end > self.buffer.len() / 2 && self.buffer.len() < 2 * READ_BYTES_MAX {
                 self.lengthen(2 * self.buffer.len());
             }

@@ -1,7 +1,7 @@
-//! Bytes of payloads that go from where they lie, and the frames that wait for theirs.
+//! Payloads that are sent from where they lie, and the frames that wait for their payloads.
 //!
-//! Invariant: what is deferred stands in our lane as padding, and once more when the bytes of its payload have been
-//! encoded.
+//! Invariant: a deferred frame is replaced by padding in our lane, and written into it again once its payload has
+//! been encoded.
 
 use super::Outgoing;
 use upbeat_core::frame::{Head, Kind, Placed};
@@ -14,26 +14,27 @@ use upbeat_memory::ring::{Refused, span_of};
 /// A slab of ours.
 pub(super) struct OwnSlab {
     pub(super) region: Region,
-    /// Bytes of a buffer.
+    /// The bytes of each buffer.
     pub(super) each: usize,
     pub(super) generation: u32,
 }
 
-/// A buffer whose frame comes next.
+/// The buffer whose frame comes next, with the number of its bytes that were encoded.
 #[derive(Clone, Copy)]
 pub(super) struct Lent {
     pub(super) placed: Placed,
     pub(super) done: u32,
 }
 
-/// A frame that was taken out of our lane: its head, and what lies in its slots.
+/// A frame that was taken out of our lane: its head, and the bytes in its slots.
 pub(super) struct Frame {
     words: [u64; 3],
     payload: Box<[u8]>,
 }
 
 impl Frame {
-    /// The frame that stands for it if its caller has given it up, and so many bytes of its payload are shipped.
+    /// Returns the frame that replaces this one if its caller has canceled the call after this many bytes of the
+    /// payload.
     fn given_up(&self, shipped: u32) -> Option<Frame> {
         let extensions: Vec<u64> =
             self.payload.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
@@ -55,7 +56,7 @@ impl Outgoing {
         true
     }
 
-    /// Encodes the next chunk of the first frame that is deferred, if that has a payload to be shipped.
+    /// Encodes the next chunk of the first deferred frame, if its payload has bytes left.
     pub(super) fn deferred_chunk(&mut self) {
         if let Some(chunk) = self.backlog.chunk()
             && self.encode_chunk(chunk)
@@ -64,7 +65,8 @@ impl Outgoing {
         }
     }
 
-    /// Encodes the head of a chunk, whose bytes go behind. False if its slab was not announced over this connection.
+    /// Encodes the head of a chunk, whose bytes follow. Returns false if the slab was not announced over this
+    /// connection.
     fn encode_chunk(&mut self, chunk: Chunk) -> bool {
         let lender = self.slabs.get(usize::from(chunk.slab)).and_then(Option::as_ref);
         let Some(OwnSlab { region, each, .. }) = lender else { return false };
@@ -74,7 +76,7 @@ impl Outgoing {
         true
     }
 
-    /// Takes the frame that comes next out of our lane.
+    /// Takes the next frame out of our lane.
     pub(super) fn defer(&mut self, words: [u64; 3], placed: Option<Placed>, mirror: &Mirror) {
         let bytes = (stream::payload_of(&words) as usize).min(mirror.room());
         let mut payload = vec![0; bytes].into_boxed_slice();
@@ -105,7 +107,7 @@ impl Outgoing {
         }
     }
 
-    /// Room may have come: the deferred frames have it before new ones.
+    /// Writes all due frames again: deferred frames get new room before new ones.
     pub(in super::super) fn write_all_again(&mut self, lanes: &Lanes) {
         while self.write_again(lanes) {}
     }

@@ -1,6 +1,6 @@
-//! Frames of one slot, which are encoded by a way of their own: most messages are so short.
+//! Frames of one slot, which have an encoder of their own because most messages are so short.
 //!
-//! Invariant: what is encoded here is what [`Outgoing::frame`] would encode.
+//! Invariant: the records are the same that [`Outgoing::frame`] would encode.
 
 use super::Outgoing;
 use upbeat_core::frame::Kind;
@@ -10,7 +10,7 @@ use upbeat_memory::lane::Mirror;
 use upbeat_memory::ring::Look;
 
 impl Outgoing {
-    /// Encodes frames of one slot, up to the first about which something is to be decided.
+    /// Encodes frames of one slot, up to the first frame that needs a decision.
     pub(super) fn short_frames(&mut self, mirror: &Mirror) {
         while self.unsent.encoded.len() < STREAM_OUT_BYTES
             && let Look::Short { kind, head } = mirror.look_short()
@@ -23,7 +23,7 @@ impl Outgoing {
     }
 }
 
-/// Whether a frame of one slot says nothing about the lane and names no buffer.
+/// Returns whether a frame of one slot says nothing about the lane and names no buffer.
 #[inline(always)]
 fn is_plain(kind: u8, head: [u64; 3]) -> bool {
     let about_lane = const { bit(Kind::Switch) | bit(Kind::Slab) | bit(Kind::Retire) };

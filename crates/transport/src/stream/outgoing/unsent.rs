@@ -9,9 +9,9 @@ use upbeat_core::limits::STREAM_OUT_BYTES;
 use upbeat_memory::region::Region;
 use upbeat_memory::socket::{PARTS_MAX, Part, Span};
 
-/// The most payloads that one system call sends from where they lie. Records may stand behind the last one.
+/// The most payloads that one system call sends from where they lie. Records may follow the last one.
 const BULKS_MAX: usize = PARTS_MAX - 1;
-/// Where fewer bytes than these are left over, more is encoded and sent along with them.
+/// If fewer bytes than these are left over, more records are encoded and sent along with them.
 const LEFT_OVER_BYTES: usize = 16 << 10;
 
 /// The encoded records, and the payloads that go between them.
@@ -28,11 +28,11 @@ struct Bulk {
     region: Region,
     at: usize,
     left: usize,
-    /// How many bytes of `encoded` go before the payload.
+    /// The number of bytes of `encoded` that go before the payload.
     behind: usize,
 }
 
-/// The parts that one system call sends, and how many they are.
+/// The parts that one system call sends, and their number.
 pub(super) struct Parts<'a>([Part<'a>; PARTS_MAX], usize);
 
 impl<'a> Parts<'a> {
@@ -48,26 +48,26 @@ impl Unsent {
         self.sent == self.encoded.len() && self.bulks.is_empty()
     }
 
-    /// Returns how many bytes are to be sent.
+    /// Returns the number of bytes to be sent.
     #[inline]
     pub(super) fn bytes(&self) -> usize {
         let bulks = self.bulks.iter().map(|bulk| bulk.left);
         self.encoded.len() - self.sent + bulks.sum::<usize>()
     }
 
-    /// Returns how many payloads go from where they lie.
+    /// Returns the number of payloads that are sent from where they lie.
     #[inline]
     pub(super) fn bulks(&self) -> usize {
         self.bulks.len()
     }
 
-    /// Returns whether so little is left over that more is encoded before it is sent.
+    /// Returns whether so few bytes are left over that more records are encoded before they are sent.
     #[inline]
     pub(super) fn takes_more(&self) -> bool {
         self.bytes() < LEFT_OVER_BYTES && self.bulks.len() < BULKS_MAX
     }
 
-    /// Returns whether nothing more is encoded behind a payload before all of it is sent.
+    /// Returns whether no more records are encoded before the payloads are sent.
     pub(super) fn is_full(&self) -> bool {
         self.bulks.len() == BULKS_MAX || self.bytes() >= 2 * STREAM_OUT_BYTES
     }
@@ -105,7 +105,7 @@ impl Unsent {
         parts
     }
 
-    /// Notes that the system has taken so many bytes.
+    /// Notes that the system has taken this many bytes.
     pub(super) fn went(&mut self, mut bytes: usize) {
         while let Some(bulk) = self.bulks.front_mut() {
             let records = bytes.min(bulk.behind - self.sent);
@@ -129,7 +129,7 @@ mod tests {
     use super::{BULKS_MAX, Unsent};
     use upbeat_memory::region::Region;
 
-    /// All that is to be sent, copied.
+    /// Returns a copy of all bytes to be sent.
     fn bytes_of(unsent: &Unsent) -> Vec<u8> {
         let mut bytes = Vec::new();
         for part in unsent.parts().as_slice() {
@@ -143,9 +143,9 @@ mod tests {
         bytes
     }
 
-    /// Payloads may be so short that many are left over together.
+    /// Payloads may be so short that many of them are left over together.
     #[test]
-    fn no_more_payloads_are_left_over_than_one_system_call_sends() {
+    fn at_most_one_system_call_of_payloads_is_left_over() {
         let (mut unsent, region) = (Unsent::default(), Region::heap(1));
         for taken in [0, 8] {
             while unsent.takes_more() {
@@ -160,7 +160,7 @@ mod tests {
 
     /// The system may take any number of bytes at a time, of records and payloads of many lengths.
     #[test]
-    fn bytes_go_in_their_order_wherever_the_system_stops() {
+    fn bytes_are_sent_in_order_wherever_the_system_stops() {
         let payload: Vec<u8> = (0..80).collect();
         let region = Region::heap(payload.len() / 8);
         region.write(0, &payload);

@@ -1,9 +1,9 @@
 use super::*;
 
 #[test]
-fn a_message_is_written_when_the_last_of_it_has_gone() {
+fn a_message_is_written_when_its_last_byte_was_sent() {
     let mut writings = Writings::default();
-    assert!(writings.begin().is_none(), "nobody watches");
+    assert!(writings.begin().is_none(), "no message is watched");
     writings.watch(10);
     writings.watch(12);
     let mut first = writings.begin().unwrap();
@@ -18,7 +18,7 @@ fn a_message_is_written_when_the_last_of_it_has_gone() {
     };
     assert_eq!((began, encrypting), (first.began, 12));
     assert!(ended >= second.began);
-    assert_eq!(writings.take(10), Written::Unknown, "it is told once");
+    assert_eq!(writings.take(10), Written::Unknown, "the time is returned once");
     assert_eq!(writings.take(12), Written::NotYet);
     let third = writings.begin().expect("the other one waits");
     writings.end(&third, |_| true);
@@ -30,7 +30,7 @@ fn a_message_is_written_when_the_last_of_it_has_gone() {
 }
 
 #[test]
-fn the_oldest_watched_message_gives_way() {
+fn the_oldest_watched_message_is_dropped() {
     let mut writings = Writings::default();
     (1..=WRITINGS_MAX as u64 + 1).for_each(|slot| writings.watch(slot));
     let write = writings.begin().unwrap();
@@ -42,11 +42,11 @@ fn the_oldest_watched_message_gives_way() {
 }
 
 #[test]
-fn the_read_is_known_of_each_sampled_message_and_of_no_other() {
+fn reads_are_kept_for_sampled_messages_only() {
     let mut readings = Readings::default();
     readings.end(1, 0..3, false);
-    assert_eq!((readings.of(1), readings.last.capacity()), (None, 0), "nobody samples");
-    // It has begun to come, and a message before it has come whole; then the rest of it comes.
+    assert_eq!((readings.of(1), readings.last.capacity()), (None, 0), "no message is sampled");
+    // A sampled message has come in part, behind a whole message; then the rest of it comes.
     readings.sample_came();
     readings.end(2, 3..5, true);
     readings.end(3, 5..5, true);
@@ -55,8 +55,8 @@ fn the_read_is_known_of_each_sampled_message_and_of_no_other() {
     assert_eq!([4, 5, 8, 9].map(|slot| began(&readings, slot)), [Some(2), Some(4), Some(4), None]);
     assert!(readings.of(5).is_some_and(|reading| reading.ended >= reading.began));
     readings.end(5, 9..12, false);
-    assert_eq!(readings.of(9), None, "what came next is not sampled");
-    // The head alone has come, and of no message all.
+    assert_eq!(readings.of(9), None, "the next message is not sampled");
+    // Only the head of the sampled message has come.
     readings.sample_came();
     readings.end(6, 12..12, false);
     readings.end(7, 12..14, false);
@@ -64,7 +64,7 @@ fn the_read_is_known_of_each_sampled_message_and_of_no_other() {
 }
 
 #[test]
-fn the_oldest_read_gives_way() {
+fn the_oldest_read_is_dropped() {
     let mut readings = Readings::default();
     for read in 0..=READINGS as u64 {
         readings.sample_came();
