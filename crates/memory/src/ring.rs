@@ -1,18 +1,17 @@
 //! A ring of 128-byte slots with one writer and one reader, over a [`Region`](crate::region::Region).
 //!
-//! The writer claims consecutive slots, writes in place and commits, or drops the claim; nothing
-//! is seen before the commit, which stores the first word last. The reader looks at one word: the
-//! very line that brings the message. The ring owns two fields of that word, the lap in byte 0 and
-//! the span in bytes 2 and 3; kind 0 in byte 1 marks padding up to the end of the ring. The rest
-//! belongs to the frame.
+//! The writer claims consecutive slots, writes into them and commits, or drops the claim. The commit stores the
+//! first word last, and the reader sees nothing before it. The reader polls that one word, which lies in the line
+//! that brings the message. The ring owns two fields of the word, the lap in byte 0 and the span in bytes 2 and 3.
+//! Kind 0 in byte 1 marks padding up to the end of the ring. The rest of the word belongs to the frame.
 //!
-//! What the ring leaves to others: where the reader's progress travels. The writer is told it when
-//! it runs low, and checks that it is monotone and not ahead of what was written.
+//! The lane decides where the reader's progress is published. The writer asks for the progress when free slots run
+//! low, and checks that it is monotone and not ahead of what was written.
 //!
-//! Invariant: a reader never takes stale bytes for a head. Laps run from 1 to 255, so zeroed memory
-//! matches none; and before a head is published the writer wipes the word in which the next head
-//! will stand, if payload has lain there. It knows that from notes of its own: to read the next
-//! slot's line at this moment doubles the round trip.
+//! Invariant: a reader never takes stale bytes for a head. Laps run from 1 to 255, so zeroed memory matches no
+//! lap. Before the writer publishes a head it wipes the word of the next head, if payload may lie there. The
+//! writer knows from its own notes where payload may lie: reading the line of the next slot at this moment would
+//! double the round trip.
 
 mod words;
 
@@ -27,34 +26,34 @@ use crate::region::WORD;
 pub use reader::{Look, Reader, RingFault};
 pub use writer::{Claim, Refused, Writer};
 
-/// Bytes in a slot: two cache lines. Processors fetch lines in pairs, so with slots of one line
-/// the reader that waits for the next message steals part of this one's (120 to 148 ns a round trip
-/// where two lines take 61 to 66). A short frame is in the first line alone.
+/// The bytes of a slot: two cache lines. Processors fetch lines in pairs. With slots of one line, a reader that
+/// polls the next slot steals half of the pair that the writer is writing: a round trip takes 120 to 148 ns, and
+/// with two lines 61 to 66. A short frame uses only the first line.
 pub const SLOT: usize = 128;
-/// Bytes of a frame's head.
+/// The bytes of a frame's head.
 pub const HEAD: usize = 24;
-/// The most slots a ring may have: a span must fit 16 bits.
+/// The largest number of slots of a ring, since a span must fit 16 bits.
 pub const SLOTS_MAX: u32 = u16::MAX as u32;
 
 const SLOT_WORDS: usize = SLOT / WORD;
 const LAP: u64 = 0xff;
 const KIND: u64 = 0xff00;
 const KIND_SHIFT: u32 = 8;
-/// The half of a first word in which lap, kind and span stand.
+/// The half of a head's first word that holds lap, kind and span.
 const LOW: u64 = 0xffff_ffff;
 const SPAN_SHIFT: u32 = 16;
 const OWNED: u64 = LAP | 0xffff << SPAN_SHIFT;
-/// Bytes of payload that fit one slot.
+/// The bytes of payload that fit one slot.
 pub const SHORT: usize = SLOT - HEAD;
 
-/// The number of slots that a frame with `payload` bytes takes.
+/// Returns the number of slots of a frame with `payload` bytes of payload.
 #[inline]
 #[must_use]
 pub const fn span_of(payload: usize) -> u32 {
     (HEAD + payload).div_ceil(SLOT) as u32
 }
 
-/// Whether so many bytes of payload, from byte `at`, lie in the first slot of a frame.
+/// Returns whether `bytes` bytes of payload, from byte `at`, lie in the first slot of a frame.
 const fn fits_a_slot(at: usize, bytes: usize) -> bool {
     at <= SHORT && bytes <= SHORT - at
 }

@@ -1,20 +1,19 @@
-//! Buffers that a sender lends and its peer returns.
+//! Slabs: buffers that a sender lends and its peer returns.
 //!
-//! A slab is a segment of the sender's, cut into buffers of one size, which the peer maps to read
-//! alone. The owner claims a buffer, writes in place and lends it; the peer reads it under a
-//! [`Loan`]. A loan that is dropped flips the buffer's bit in a word of the peer's own, as the
-//! owner did in its notes when it lent: while the two bits are equal the buffer is free. The owner
-//! looks at that word only when it knows of no free buffer, so nothing is sent on return.
+//! A slab is a segment of the sender, divided into buffers of one size, which the peer maps read-only. The owner
+//! claims a buffer, writes into it and lends it; the peer reads it through a [`Loan`]. A dropped loan flips the
+//! buffer's bit in a word that the peer writes, as the owner flipped the bit in its notes when it lent the buffer:
+//! while both bits are equal, the buffer is free. The owner loads the peer's word only when it knows of no free
+//! buffer, so a return sends no message.
 //!
-//! What a slab leaves to others: where the word stands, and how the peer learns of the slab and of
-//! a lent buffer. That message is published behind the buffer's bytes, and an acquire fence stands
-//! between its arrival and the first read, as with [`crate::ring`]. A place is given to another
-//! slab only when the one before [is idle](Slab::is_idle).
+//! Other modules decide where that word lies, and how the peer learns of the slab and of a lent buffer. The
+//! message about a lent buffer is published after the buffer's bytes, and the peer executes an acquire fence
+//! between the message and the first read, as in [`crate::ring`]. The word of a slab is given to another slab only
+//! when the old slab [is idle](Slab::is_idle).
 //!
-//! Invariant: between two sides that keep the rules, nothing is written into a buffer under a
-//! loan. A side that breaks them spoils what it says or what it reads, nothing else: whatever
-//! stands in a peer's word, its owner uses a buffer again too early or never; whatever an owner
-//! lends, its peer reads inside of the slab.
+//! Invariant: between two correct sides, nothing is written into a buffer under a loan. A side that breaks the
+//! rules damages only its own messages or its own reads: whatever a peer writes into its word, the owner at worst
+//! reuses a buffer too early or never; whatever an owner lends, the peer reads inside the slab.
 
 use crate::probe::Lines;
 use crate::region::{Region, WORD};
@@ -23,10 +22,10 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
-/// The most buffers of a slab: their returns are noted in one word.
+/// The largest number of buffers of a slab, since one word records their returns.
 pub const BUFFERS_PER_SLAB_MAX: u32 = 64;
 
-/// Whether a region of `bytes` bytes can be a slab of `count` buffers of `each` bytes.
+/// Returns whether a region of `bytes` bytes can be a slab of `count` buffers of `each` bytes.
 #[must_use]
 pub const fn is_slab(bytes: usize, each: usize, count: u32) -> bool {
     each != 0
@@ -36,32 +35,32 @@ pub const fn is_slab(bytes: usize, each: usize, count: u32) -> bool {
         && each <= bytes / count as usize
 }
 
-/// A bit for each of so many buffers.
+/// Returns a mask with one bit for each of `count` buffers.
 const fn every(count: u32) -> u64 {
     u64::MAX >> (u64::BITS - count)
 }
 
-/// The owner's side: it claims, writes and lends.
+/// The owner's side of a slab, which claims, writes and lends buffers.
 pub struct Slab {
     region: Region,
     each: usize,
     count: u32,
-    /// Buffers that are known to be free.
+    /// The buffers that are known to be free.
     free: Cell<u64>,
-    /// Buffers that are being written.
+    /// The buffers that are being written.
     claimed: Cell<u64>,
-    /// Where to look for a free one first.
+    /// The index from which the next claim looks for a free buffer.
     next: Cell<u32>,
     /// A bit for each buffer, flipped when it is lent.
     lends: Cell<u64>,
 }
 
 impl Slab {
-    /// A slab of `count` buffers of `each` bytes, all of them free. `returned` is the peer's word
-    /// as it stands: bits of an earlier slab's may be left there.
+    /// Creates a slab of `count` free buffers of `each` bytes. `returned` is the present value of the peer's word,
+    /// which may have bits of an earlier slab.
     ///
     /// # Panics
-    /// When the region is read-only, or they are no slab (see [`is_slab`]).
+    /// Panics when the region is read-only, or the sizes make no slab (see [`is_slab`]).
     #[must_use]
     pub fn new(region: Region, each: usize, count: u32, returned: u64) -> Slab {
         assert!(region.is_writable(), "a slab is written in a region of one's own");
@@ -77,20 +76,20 @@ impl Slab {
         }
     }
 
-    /// Bytes of a buffer.
+    /// Returns the size of a buffer in bytes.
     #[inline]
     pub fn each(&self) -> usize {
         self.each
     }
 
-    /// The number of buffers.
+    /// Returns the number of buffers.
     #[inline]
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Whether a buffer is free. `returned` is asked for the peer's word, and only when none is
-    /// known to be.
+    /// Returns whether a buffer is free. The method calls `returned` for the peer's word only if no buffer is
+    /// known to be free.
     #[inline]
     pub fn has_free(&self, returned: impl FnOnce() -> u64) -> bool {
         if self.free.get() == 0 {
@@ -99,14 +98,14 @@ impl Slab {
         self.free.get() != 0
     }
 
-    /// Claims a free buffer: the next of those that are known to be free. `returned` is asked
-    /// for the peer's word, and only when none is.
+    /// Claims the next buffer that is known to be free. The method calls `returned` for the peer's word only if
+    /// there is none.
     #[inline]
     pub fn claim(&self, returned: impl FnOnce() -> u64) -> Option<Buffer<'_>> {
         if !self.has_free(returned) {
             return None;
         }
-        // Each in turn: what its reader has just read is the slowest to write.
+        // Buffers are claimed in turn, since the buffer that its reader has just read is the slowest to write.
         let free = self.free.get();
         let behind = free & u64::MAX << self.next.get();
         let from = if behind == 0 { free } else { behind };
@@ -117,34 +116,34 @@ impl Slab {
         Some(Buffer { slab: self, index: bit.trailing_zeros(), lines: Lines::default() })
     }
 
-    /// Takes note of what has come back.
+    /// Updates the free buffers from the peer's word.
     #[cold]
     #[inline(never)]
     fn learn(&self, returned: u64) {
-        // What is written into those buffers must stay behind the reads under their loans.
+        // The fence keeps later writes into those buffers behind the reads under their loans.
         fence(Ordering::Acquire);
         self.free.set(self.back(returned) & !self.claimed.get());
     }
 
-    /// The buffers that the peer does not have, by its word.
+    /// Returns the buffers that the peer does not hold, according to its word.
     fn back(&self, returned: u64) -> u64 {
         !(returned ^ self.lends.get()) & every(self.count)
     }
 
-    /// How many buffers are lent, as far as is known: some of them may be back.
+    /// Returns the number of lent buffers as far as it is known: some of them may have been returned.
     pub fn lent(&self) -> u32 {
         self.count - (self.free.get() | self.claimed.get()).count_ones()
     }
 
-    /// Whether every buffer is back and none is being written, by the peer's word as it stands.
+    /// Returns whether every buffer is returned according to the peer's word, and none is being written.
     pub fn is_idle(&self, returned: u64) -> bool {
-        // Whatever becomes of the memory comes behind the reads under the loans.
+        // The fence keeps any later use of the memory behind the reads under the loans.
         fence(Ordering::Acquire);
         self.back(returned) == every(self.count) && self.claimed.get() == 0
     }
 }
 
-/// A buffer that is being written. Dropped, it is free again, and the peer never saw it.
+/// A claimed buffer that is being written. A dropped buffer is free again, and the peer never sees it.
 pub struct Buffer<'a> {
     slab: &'a Slab,
     index: u32,
@@ -152,16 +151,16 @@ pub struct Buffer<'a> {
 }
 
 impl Buffer<'_> {
-    /// Bytes that fit.
+    /// Returns the size of the buffer in bytes.
     #[inline]
     pub fn room(&self) -> usize {
         self.slab.each
     }
 
-    /// Writes bytes at `at`, counted from the buffer's start.
+    /// Writes bytes at offset `at` of the buffer.
     ///
     /// # Panics
-    /// When they do not fit.
+    /// Panics when the bytes do not fit.
     #[inline]
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         assert!(at <= self.room() && bytes.len() <= self.room() - at);
@@ -170,13 +169,14 @@ impl Buffer<'_> {
         self.slab.region.write(start + at, bytes);
     }
 
-    /// Lends it: its index, which is published next. The buffer is the peer's until its bit flips.
+    /// Lends the buffer and returns its index, which the caller publishes. The peer holds the buffer until its bit
+    /// flips.
     #[inline]
     pub fn lend(self) -> u32 {
         let (slab, index) = (self.slab, self.index);
         slab.lends.set(slab.lends.get() ^ 1 << index);
         self.lines.lent();
-        // What is lent is not given back.
+        // A lent buffer must not run the drop of a claim.
         std::mem::forget(self);
         slab.claimed.set(slab.claimed.get() & !(1 << index));
         index
@@ -192,33 +192,33 @@ impl Drop for Buffer<'_> {
     }
 }
 
-/// The peer's side of a slab: the buffers, to read, and the word of ours in which returns are
-/// noted. Both stay mapped for as long as a loan lives.
+/// The peer's side of a slab: the readable buffers, and the word of this side that records returns. Both stay
+/// mapped while a loan lives.
 pub struct Borrowed {
-    /// None of a slab that could not be mapped.
+    /// The slab's region, or none if the slab could not be mapped.
     region: Option<Region>,
     each: usize,
     count: u32,
     returns: Region,
-    /// Buffers under a loan.
+    /// The buffers under a loan.
     held: AtomicU64,
     tell: Option<Tell>,
-    /// What may be kept, and how much of that a buffer takes.
+    /// The allowance for kept buffers, and the amount that one buffer takes of it.
     allowance: Arc<Allowance>,
     weight: u64,
 }
 
-/// How much may be [kept](Loan::keep), of one slab or of several together.
+/// A limit on what may be [kept](Loan::keep) of one slab, or of several together.
 #[derive(Debug)]
 pub struct Allowance {
     most: u64,
     left: AtomicU64,
-    /// The part of another allowance that is taken while anything is taken of this one.
+    /// Another allowance, and the amount taken of it while anything is taken of this one.
     within: Option<(Arc<Allowance>, u64)>,
 }
 
 impl Allowance {
-    /// So much.
+    /// Creates an allowance of `most`.
     #[must_use]
     pub fn new(most: u64) -> Allowance {
         Allowance { most, left: AtomicU64::new(most), within: None }
@@ -230,9 +230,9 @@ impl Allowance {
         Allowance { within: Some((other, weight)), ..Allowance::new(most) }
     }
 
-    /// Takes so much of it, if so much is left.
+    /// Takes `weight` of the allowance. Returns false if less is left.
     fn take(&self, weight: u64) -> bool {
-        // Nothing is read under a count: no order is needed.
+        // The count protects no other data, so it needs no ordering.
         let (all, none) = (Ordering::Relaxed, Ordering::Relaxed);
         loop {
             let left = self.left.load(none);
@@ -258,25 +258,25 @@ impl Allowance {
     }
 }
 
-/// Is called when a buffer went back with a word of it, on any thread.
+/// A callback that a returned buffer triggers if its loan was given back explicitly. It runs on any thread.
 pub type Tell = Box<dyn Fn() + Send + Sync>;
 
 impl Borrowed {
-    /// The peer's slab of `count` buffers of `each` bytes. `returns` is one word of ours.
+    /// Creates the peer's side of a slab of `count` buffers of `each` bytes. `returns` is one word of this side.
     ///
     /// # Panics
-    /// When they are no slab (see [`is_slab`]), or `returns` is not one writable word.
+    /// Panics when the sizes make no slab (see [`is_slab`]), or `returns` is not one writable word.
     #[must_use]
     pub fn new(region: Region, each: usize, count: u32, returns: Region) -> Borrowed {
         checked(&region, each, count);
         Borrowed::of(Some(region), each, count, returns)
     }
 
-    /// The peer's slab of `count` buffers of `each` bytes where there is no memory to map it: its
-    /// buffers are taken and go back, and none of them [can be read](Loan::is_mapped).
+    /// Creates the peer's side of a slab that there is no memory to map: its buffers are taken and returned, and
+    /// [cannot be read](Loan::is_mapped).
     ///
     /// # Panics
-    /// When `returns` is not one writable word.
+    /// Panics when `returns` is not one writable word.
     #[must_use]
     pub fn unmapped(each: usize, count: u32, returns: Region) -> Borrowed {
         Borrowed::of(None, each, count, returns)
@@ -291,20 +291,20 @@ impl Borrowed {
         Borrowed { region, each, count, returns, held, tell: None, allowance, weight: 1 }
     }
 
-    /// The same, of which a buffer that is kept takes so much of what may be kept.
+    /// Sets the allowance for kept buffers, of which each kept buffer takes `weight`.
     #[must_use]
     pub fn keeping(self, allowance: Arc<Allowance>, weight: u64) -> Borrowed {
         Borrowed { allowance, weight, ..self }
     }
 
-    /// The same, with what is called where a loan is [given back](Loan::give_back).
+    /// Sets the callback of loans that are [given back](Loan::give_back).
     #[must_use]
     pub fn telling(self, tell: Tell) -> Borrowed {
         Borrowed { tell: Some(tell), ..self }
     }
 
-    /// Takes a buffer that the peer has lent, of whose bytes `len` count. An acquire fence stands
-    /// between the message that said so and this.
+    /// Takes a buffer that the peer has lent with `len` valid bytes. The caller has executed an acquire fence
+    /// after it received the message about the buffer.
     #[inline]
     pub fn take(self: &Arc<Self>, index: u32, len: usize) -> Result<Loan, SlabFault> {
         if index >= self.count {
@@ -314,15 +314,15 @@ impl Borrowed {
             return Err(SlabFault::Length { len, each: self.each });
         }
         let bit = 1 << index;
-        // An owner that keeps the rules lends it again behind its return, which stands behind the
-        // end of the last loan: no order is needed to see that end here.
+        // A correct owner lends a buffer again only after its return, and the return follows the end of the last
+        // loan in program order. No ordering is therefore needed to see that end here.
         if self.held.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
             return Err(SlabFault::Held { index });
         }
         Ok(Loan { slab: Arc::clone(self), index, len, kept: false, lines: Lines::default() })
     }
 
-    /// How many buffers are under a loan.
+    /// Returns the number of buffers under a loan.
     pub fn held(&self) -> u32 {
         self.held.load(Ordering::Relaxed).count_ones()
     }
@@ -336,7 +336,8 @@ fn checked(region: &Region, each: usize, count: u32) {
     );
 }
 
-/// A buffer of the peer's that we hold, to read in place. Dropped, on any thread, it goes back.
+/// A buffer of the peer that this side holds and reads in place. Dropping the loan, on any thread, returns the
+/// buffer.
 pub struct Loan {
     slab: Arc<Borrowed>,
     index: u32,
@@ -346,19 +347,19 @@ pub struct Loan {
 }
 
 impl Loan {
-    /// Bytes that count.
+    /// Returns the number of valid bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether none does.
+    /// Returns whether no byte is valid.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether its slab could be mapped. What was not cannot be read.
+    /// Returns whether the slab is mapped. A buffer of an unmapped slab cannot be read.
     #[inline]
     pub fn is_mapped(&self) -> bool {
         self.slab.region.is_some()
@@ -369,10 +370,10 @@ impl Loan {
         self.slab.region.as_ref().expect("a buffer of a slab that is mapped")
     }
 
-    /// Copies bytes out, from byte `at`, which must begin a word.
+    /// Copies bytes out of the buffer, from byte `at`, which must begin a word.
     ///
     /// # Panics
-    /// When they do not all count, `at` does not begin a word, or they are not mapped.
+    /// Panics when not all bytes are valid, `at` does not begin a word, or the slab is not mapped.
     #[inline]
     pub fn read(&self, at: usize, to: &mut [u8]) {
         let start = self.start(at, to.len());
@@ -382,7 +383,7 @@ impl Loan {
     /// Loads a value of plain data from byte `at`, which must begin a word.
     ///
     /// # Panics
-    /// When its bytes do not all count, `at` does not begin a word, or they are not mapped.
+    /// Panics when not all its bytes are valid, `at` does not begin a word, or the slab is not mapped.
     #[cfg(not(loom))]
     #[inline]
     pub fn read_value<T: zerocopy::FromBytes>(&self, at: usize) -> T {
@@ -390,21 +391,21 @@ impl Loan {
         self.region().read_value(start)
     }
 
-    /// Copies items of plain data out, from byte `at`, which must begin a word. None if there is no
-    /// memory for them.
+    /// Copies items of plain data out of the buffer, from byte `at`, which must begin a word. Returns none if
+    /// there is no memory for them.
     ///
     /// # Panics
-    /// When their bytes do not all count, `at` does not begin a word, or they are not mapped.
+    /// Panics when not all their bytes are valid, `at` does not begin a word, or the slab is not mapped.
     #[cfg(not(loom))]
     pub fn read_items<T: zerocopy::FromBytes>(&self, at: usize, count: usize) -> Option<Vec<T>> {
         let start = self.start(at, count.saturating_mul(size_of::<T>()));
         self.region().read_items(start, count)
     }
 
-    /// Loads word `word`. Of a last word that counts in part, the rest may be anything.
+    /// Loads word `word`. The bytes of the last word behind the valid ones may have any value.
     ///
     /// # Panics
-    /// When no byte of it counts, or it is not mapped.
+    /// Panics when the word has no valid byte, or the slab is not mapped.
     #[inline]
     pub fn load(&self, word: usize) -> u64 {
         assert!(word < self.len.div_ceil(WORD));
@@ -412,21 +413,21 @@ impl Loan {
         self.region().load(self.index as usize * self.slab.each / WORD + word)
     }
 
-    /// Keeps it, for longer than its message is handled. False if as much is kept as may be.
+    /// Keeps the buffer for longer than its message is handled. Returns false if the allowance is used up.
     pub fn keep(&mut self) -> bool {
         self.kept = self.kept || self.slab.allowance.take(self.slab.weight);
         self.kept
     }
 
-    /// Gives it back with a word of it: an owner that waits does not learn of it by itself. A loan
-    /// that is dropped goes back in silence.
+    /// Returns the buffer and calls the callback, so that a waiting owner learns of the return. A dropped loan
+    /// returns the buffer without the callback.
     pub fn give_back(self) {
         let slab = Arc::clone(&self.slab);
         drop(self);
         slab.tell.iter().for_each(|tell| tell());
     }
 
-    /// Where bytes that count begin in the slab.
+    /// Returns the offset in the slab of `bytes` valid bytes at `at`.
     #[inline]
     fn start(&self, at: usize, bytes: usize) -> usize {
         assert!(at <= self.len && bytes <= self.len - at);
@@ -442,35 +443,36 @@ impl Drop for Loan {
         if self.kept {
             self.slab.allowance.give(self.slab.weight);
         }
-        // The loan ends before the return is seen: the owner may lend the buffer again at once.
+        // The loan ends before the return is visible, since the owner may lend the buffer again at once.
         self.slab.held.fetch_and(!bit, Ordering::Relaxed);
-        // Release is enough. It keeps every read under this loan, on whichever thread, before the
-        // flip; the owner's fence keeps its writes behind. The flips of other loans do not cut
-        // that thread, being exchanges as well. Nothing of ours that follows needs to wait.
+        // Release ordering suffices. The flip is ordered after every read under this loan, on whichever thread,
+        // and the owner's acquire fence orders its writes after the flip. The flips of other loans continue the
+        // release sequence, since they are read-modify-write operations too. Nothing that follows here has to
+        // wait.
         self.slab.returns.toggle(0, bit);
     }
 }
 
-/// A peer broke a slab's rule.
+/// A peer broke a rule of slabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabFault {
-    /// There is no such buffer.
+    /// The slab has no buffer of this index.
     Index {
-        /// The buffer that was lent.
+        /// The index that was lent.
         index: u32,
-        /// How many there are.
+        /// The number of buffers.
         count: u32,
     },
-    /// A buffer has fewer bytes.
+    /// A buffer has fewer bytes than were announced.
     Length {
-        /// The bytes that it was said to hold.
+        /// The announced number of bytes.
         len: usize,
-        /// The bytes of a buffer.
+        /// The size of a buffer in bytes.
         each: usize,
     },
-    /// It was lent while it was not back.
+    /// The buffer was lent again before it was returned.
     Held {
-        /// The buffer that was lent.
+        /// The index that was lent.
         index: u32,
     },
 }

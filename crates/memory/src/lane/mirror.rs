@@ -1,17 +1,16 @@
-//! Lanes whose peer is reached by bytes alone: ours, to be shipped, and a replica of the peer's.
+//! The mirror of a session over a byte stream: it ships this side's lane, and keeps a replica of the peer's lane.
 //!
-//! What stands above writes and reads [`Lanes`] as everywhere. A mirror reads our ring a second time, to
-//! ship what was written, and writes what was shipped here into the replica, by the ring's own writer: the
-//! same spans, the same padding, the same counts on both sides. So the peer's credit is checked by the ring,
-//! and the count of slots that the peer shows is the true reader's. How frames become bytes is decided
-//! elsewhere.
+//! The layers above read and write [`Lanes`] as over shared memory. A mirror reads this side's ring a second time
+//! to ship the frames, and writes the received frames into the replica with the writer of a ring: spans, padding
+//! and counts are the same on both sides. The ring therefore checks the peer's credit, and the count of slots that
+//! the peer publishes is that of the real reader. Another module decides how frames become bytes.
 //!
-//! A connection may be lost and the session go on over another. Our ring still has every frame that the peer does
-//! not say to have read, so a mirror can go back and ship frames [again](Mirror::again): also in a
-//! ring that the lane has left, which is kept until the peer has read it.
+//! A connection may be lost and the session continue over another. This side's ring still holds every frame that
+//! the peer has not reported as read, so a mirror can go back and ship frames [again](Mirror::again). A ring that
+//! the lane has left is kept until the peer has read it.
 //!
-//! Invariant: the replica holds nothing that its peer was not allowed to write, and what is shipped again begins
-//! with a frame, or with padding, as it was shipped before.
+//! Invariant: the replica holds nothing that the peer was not allowed to write, and shipping again starts at a
+//! frame or at padding that was shipped before.
 
 use super::{
     ACCEPTED, HEAD_LINES, IN, LINE_WORDS, Lanes, RETURNS, SLABS_MAX, WANTS_ROOM, first_slot,
@@ -25,24 +24,25 @@ use std::fmt;
 
 const BITS: usize = u64::BITS as usize;
 
-/// Both lanes of a session, as they are shipped.
+/// The two lanes of a session over a byte stream.
 pub struct Mirror {
     ours: Region,
     replica: Region,
-    /// Where shipping stands in our lane.
+    /// The reader of this side's lane, whose position is the next slot to ship.
     reader: Reader,
     writer: Writer,
-    /// The rings of our lane from which something may have to be shipped again; the last is being shipped.
+    /// The rings of this side's lane from which frames may have to be shipped again. The last one is being
+    /// shipped.
     rings: RefCell<VecDeque<Shipped>>,
 }
 
-/// A ring of our lane, as far as it was shipped.
+/// One ring of this side's lane, with the frames that were shipped.
 struct Shipped {
     region: Region,
-    /// The slot at which it began, when so many slots of the lane were shipped.
+    /// The slot at which the ring began, and how many slots of the lane had been shipped then.
     start: u32,
     base: u64,
-    /// A bit for each slot: whether a frame, or padding, begins there.
+    /// One bit for each slot: whether a frame or padding begins there.
     heads: Box<[u64]>,
 }
 
@@ -53,7 +53,7 @@ impl Shipped {
         Shipped { start: start % slots as u32, region, base, heads }
     }
 
-    /// Notes that a frame of so many slots begins at this slot, and none within it.
+    /// Records that a frame of `span` slots begins at this slot.
     fn note(&mut self, slot: usize, span: usize) {
         let mut set = |slot: usize, bit: u64| {
             let word = &mut self.heads[slot / BITS];
@@ -63,7 +63,7 @@ impl Shipped {
         (slot + 1..slot + span).for_each(|inner| set(inner, 0));
     }
 
-    /// Whether a frame begins at this position of the lane, of those that lie in the ring.
+    /// Returns whether a frame begins at this position of the lane, which must lie in the ring.
     fn begins(&self, position: u64) -> bool {
         let slots = (self.region.words() * WORD / SLOT) as u64;
         let slot = ((u64::from(self.start) + position - self.base) % slots) as usize;
@@ -71,20 +71,20 @@ impl Shipped {
     }
 }
 
-/// Why nothing is shipped again from a position.
+/// The reason why a position is no place to ship again from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgainFault {
-    /// It is ahead of what was shipped.
+    /// The position is ahead of what was shipped.
     Ahead {
-        /// Slots that were shipped.
+        /// The number of slots that were shipped.
         shipped: u64,
     },
-    /// It is behind what the peer has said to have read.
+    /// The position is behind what the peer has read.
     Behind {
-        /// Slots that the peer has read.
+        /// The number of slots that the peer has read.
         taken: u64,
     },
-    /// It lies within a frame.
+    /// The position is inside a frame.
     Within,
 }
 
@@ -100,7 +100,7 @@ impl fmt::Display for AgainFault {
 
 impl std::error::Error for AgainFault {}
 
-/// Words of a lane's header that its owner shows the other side.
+/// The words of a lane's header that one side sends to the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
     /// Slots of the other lane that were read.
@@ -111,22 +111,22 @@ pub struct Shown {
     pub wants_room: bool,
 }
 
-/// What comes next in our lane.
+/// The next item of this side's lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came {
-    /// Nothing.
+    /// Nothing has been written.
     Nothing,
-    /// Padding of so many slots. It was passed.
+    /// Padding of this many slots, which was passed.
     Padding(u32),
     /// A frame with this head.
     Frame([u64; 3]),
 }
 
 impl Mirror {
-    /// Joins our lane with a replica of the peer's, both zeroed.
+    /// Joins this side's lane with a replica of the peer's, both zeroed.
     ///
     /// # Panics
-    /// When a region is too small to be a lane, or read-only.
+    /// Panics when a region is too small to be a lane, or read-only.
     #[must_use]
     pub fn new(
         ours: Region,
@@ -146,7 +146,7 @@ impl Mirror {
         (Mirror { ours, replica, reader, writer, rings }, lanes)
     }
 
-    /// Looks for what comes next in our lane.
+    /// Polls this side's lane for the next item.
     pub fn look(&self) -> Result<Came, RingFault> {
         let (before, slot) = (self.reader.taken(), self.reader.slot());
         let found = self.reader.look()?;
@@ -154,7 +154,7 @@ impl Mirror {
         Ok(match found {
             _ if padding != 0 => {
                 self.note(slot, padding);
-                // The frame behind it is found again.
+                // The next look finds the frame behind the padding again.
                 self.reader.put_back();
                 Came::Padding(padding as u32)
             }
@@ -163,22 +163,22 @@ impl Mirror {
         })
     }
 
-    /// Looks for what comes next in our lane by a shorter way, for a frame of one slot.
+    /// Polls this side's lane for the next item, with a shorter path for a frame of one slot.
     #[inline(always)]
     pub fn look_short(&self) -> Look {
         self.reader.look_short()
     }
 
-    /// Copies a word of the payload of the frame that [`Mirror::look_short`] has found, at byte `at` of it.
+    /// Copies the word at byte `at` of the payload of the frame that [`Mirror::look_short`] has found.
     ///
     /// # Panics
-    /// As [`Reader::read_value`].
+    /// Panics as [`Reader::read_value`] does.
     #[inline(always)]
     pub fn copy_word(&self, at: usize) -> u64 {
         u64::from_le(self.reader.read_value(at))
     }
 
-    /// The frame was shipped that [`Mirror::look_short`] has found.
+    /// Passes the frame that [`Mirror::look_short`] has found, after it was shipped.
     #[inline(always)]
     pub fn pass_short(&self) {
         let slot = self.reader.slot();
@@ -188,82 +188,83 @@ impl Mirror {
         }
     }
 
-    /// Whether something in our lane is still to be shipped.
+    /// Returns whether something in this side's lane is still to be shipped.
     pub fn has_more(&self) -> bool {
         self.reader.has_frame()
     }
 
-    /// Copies payload bytes of the frame that comes next.
+    /// Copies payload bytes of the next frame.
     ///
     /// # Panics
-    /// As [`Reader::read`].
+    /// Panics as [`Reader::read`] does.
     pub fn read(&self, at: usize, to: &mut [u8]) {
         self.reader.read(at, to);
     }
 
-    /// Loads a word of its payload.
+    /// Loads a word of the next frame's payload.
     ///
     /// # Panics
-    /// As [`Reader::read_word`].
+    /// Panics as [`Reader::read_word`] does.
     pub fn read_word(&self, at: usize) -> u64 {
         self.reader.read_word(at)
     }
 
-    /// Bytes of payload that its slots hold.
+    /// Returns the number of payload bytes that the next frame's slots hold.
     pub fn room(&self) -> usize {
         self.reader.room()
     }
 
-    /// Returns the ring in which the payload of the frame that comes next lies, and its first byte there. It stays
-    /// there until the peer has read it.
+    /// Returns the region of the ring with the next frame's payload, and the payload's offset in it. The payload
+    /// stays there until the peer has read it.
     pub fn payload(&self) -> (Region, usize) {
         self.reader.payload()
     }
 
-    /// It was shipped.
+    /// Passes the next frame, after it was shipped.
     pub fn pass(&self) {
         let (before, slot) = (self.reader.taken(), self.reader.slot());
         self.reader.advance();
         self.note(slot, self.reader.taken() - before);
     }
 
-    /// It is not shipped here: padding takes its place, and comes next.
+    /// Replaces the next frame by padding, because it is not shipped on this stream. The padding is the next item.
     ///
     /// # Panics
-    /// When the last look has found no frame.
+    /// Panics when the last look has found no frame.
     pub fn blank(&self) {
         self.reader.blank();
     }
 
-    /// Notes that something of so many slots begins at this slot of the ring that is being shipped.
+    /// Records that a frame or padding begins at this slot of the ring that is being shipped.
     fn note(&self, slot: usize, span: u64) {
         if let Some(ring) = self.rings.borrow_mut().back_mut() {
             ring.note(slot, span as usize);
         }
     }
 
-    /// Slots of our lane that were shipped, padding included: the peer has read no more.
+    /// Returns the number of slots of this side's lane that were shipped, including padding. The peer has read no
+    /// more.
     pub fn shipped(&self) -> u64 {
         self.reader.taken()
     }
 
-    /// Our lane goes on in a larger segment.
+    /// Continues shipping in the larger segment in which this side's lane continues.
     ///
     /// # Panics
-    /// As [`Reader::continue_in`].
+    /// Panics as [`Reader::continue_in`] does.
     pub fn ship_from(&self, region: Region) {
         self.reader.continue_in(region.clone());
         self.rings.borrow_mut().push_back(Shipped::new(region, 0, self.shipped()));
     }
 
-    /// Slots of the peer's lane that were written here, padding included: the peer goes on behind them if it has
-    /// to ship anything again. It is where a frame begins, or will begin.
+    /// Returns the number of slots of the peer's lane that were received, including padding. A frame begins there,
+    /// and the peer continues from there if it ships again.
     pub fn received(&self) -> u64 {
         self.writer.out()
     }
 
-    /// Goes back to this position of our lane, up to which the peer has received everything: what lies behind it
-    /// is shipped again, from the segment in which the lane went on there.
+    /// Goes back to this position of this side's lane, up to which the peer has received everything. All later
+    /// frames are shipped again, from the segment in which the position lies.
     pub fn again(&self, position: u64) -> Result<(), AgainFault> {
         let (shipped, taken) = (self.shipped(), self.peer_shown().taken);
         if position > shipped {
@@ -273,7 +274,7 @@ impl Mirror {
             return Err(AgainFault::Behind { taken });
         }
         let mut rings = self.rings.borrow_mut();
-        // The first ring begins where nothing was shipped, or with what the peer has not read.
+        // The first ring begins at the beginning of the lane, or with what the peer has not read.
         let at = rings.iter().rposition(|ring| ring.base <= position).unwrap_or(0);
         let ring = &rings[at];
         if position != shipped && !ring.begins(position) {
@@ -284,17 +285,17 @@ impl Mirror {
         Ok(())
     }
 
-    /// What we show the peer.
+    /// Returns what this side publishes to the peer.
     pub fn shown(&self) -> Shown {
         let (taken, accepted) = (self.ours.load(IN), self.ours.load(ACCEPTED));
         Shown { taken, accepted, wants_room: self.ours.load(WANTS_ROOM) != 0 }
     }
 
-    /// Our word on the buffers of the peer's slab that went back. What was read under their loans was read
-    /// before, on whichever thread.
+    /// Returns this side's word about the returned buffers of the peer's slab. All reads under those loans, on
+    /// whichever thread, happened before this returns.
     ///
     /// # Panics
-    /// When there are no more than `slab` slabs.
+    /// Panics when `slab` is not below [`SLABS_MAX`].
     pub fn returned(&self, slab: usize) -> u64 {
         assert!(slab < SLABS_MAX, "slab {slab} of {SLABS_MAX}");
         let returned = self.ours.load(RETURNS + slab);
@@ -302,13 +303,13 @@ impl Mirror {
         returned
     }
 
-    /// What the peer has shown.
+    /// Returns what the peer has published.
     pub fn peer_shown(&self) -> Shown {
         let (taken, accepted) = (self.replica.load(IN), self.replica.load(ACCEPTED));
         Shown { taken, accepted, wants_room: self.replica.load(WANTS_ROOM) != 0 }
     }
 
-    /// Takes over what the peer shows. A ring that it has read to its end is not kept.
+    /// Stores what the peer has published. A ring that the peer has read to its end is dropped.
     pub fn show(&self, shown: Shown) {
         let mut rings = self.rings.borrow_mut();
         while rings.get(1).is_some_and(|next| next.base <= shown.taken) {
@@ -319,44 +320,45 @@ impl Mirror {
         self.replica.publish(IN, shown.taken);
     }
 
-    /// Takes over the peer's word on the buffers of our slab that came back.
+    /// Stores the peer's word about the returned buffers of this side's slab.
     ///
     /// # Panics
-    /// When there are no more than `slab` slabs.
+    /// Panics when `slab` is not below [`SLABS_MAX`].
     pub fn give_back(&self, slab: usize, returned: u64) {
         assert!(slab < SLABS_MAX, "slab {slab} of {SLABS_MAX}");
         self.replica.publish(RETURNS + slab, returned);
     }
 
-    /// Slots of the ring in which the peer writes now.
+    /// Returns the number of slots of the ring in which the peer writes now.
     pub fn slots(&self) -> u32 {
         self.writer.slots()
     }
 
-    /// Claims slots of the replica, where a frame of the peer's will lie.
+    /// Claims slots of the replica, for a frame of the peer.
     pub fn claim(&self, span: u32) -> Result<Claim<'_>, Refused> {
         let taken = || self.ours.load(IN);
-        // A span that is longer than is granted everywhere was granted where it fitted.
+        // The peer's writer may have granted a longer span than every position grants, where it happened to fit.
         self.writer.find_free(span, taken)?;
         self.writer.claim(span, 0, taken)
     }
 
-    /// Returns the ring in which the payload of a frame of so many slots will lie, and its first byte there, for a
-    /// frame that comes in parts: it is claimed once it is whole.
+    /// Returns the region of the ring for a frame of `span` slots that arrives in parts, and the offset of its
+    /// payload. The frame is claimed once it is whole.
     pub fn place(&self, span: u32) -> Result<(Region, usize), Refused> {
-        // Who has claimed slots notes that no head lies in those behind the first, even if it then drops them.
+        // A claim marks the slots behind its first as dirty, even if it is then dropped.
         Ok(self.claim(span)?.payload())
     }
 
-    /// The peer has padded so many slots of its ring.
+    /// Pads `span` slots, as the peer has done in its ring.
     pub fn pad(&self, span: u32) -> Result<(), Refused> {
         self.writer.pad(span, || self.ours.load(IN))
     }
 
-    /// The peer's lane goes on in a larger segment. The frame that said so was written.
+    /// Continues in the larger segment in which the peer's lane continues. The frame that announced it was
+    /// written.
     ///
     /// # Panics
-    /// As [`Writer::continue_in`].
+    /// Panics as [`Writer::continue_in`] does.
     pub fn grow(&self, region: Region) {
         self.writer.continue_in(region);
     }

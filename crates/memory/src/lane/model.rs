@@ -1,4 +1,4 @@
-//! Attention and note, and a sender's request for room, in every order that the memory model allows.
+//! Models of attention and notes, and of a sender's request for room, in every order that the memory model allows.
 
 use super::*;
 use crate::board::{Board, Note};
@@ -9,11 +9,11 @@ use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;
 use loom::thread;
 
-/// A head and a ring of two slots.
+/// A header and a ring of two slots.
 const LANE_WORDS: usize = HEAD_LINES * LINE_WORDS + 2 * (SLOT / WORD);
 
-/// A peer writes and asks whether we look at the lane, while we say that we look no longer and
-/// look once more. Panics if the message is neither seen nor noted.
+/// Models a peer that writes and reads the attention flag, while this side clears its attention flag and polls
+/// once more. Panics if the message is neither seen nor noted.
 fn message_against_attention(sender_fences: bool, reader_fences: bool) {
     loom::model(move || {
         let (one, other, page) =
@@ -49,19 +49,18 @@ fn a_message_is_seen_or_noted() {
 
 #[test]
 #[should_panic(expected = "neither seen nor noted")]
-fn without_the_senders_fence_it_may_be_neither() {
+fn without_the_senders_fence_a_message_may_be_missed() {
     message_against_attention(false, true);
 }
 
 #[test]
 #[should_panic(expected = "neither seen nor noted")]
-fn without_the_readers_fence_it_may_be_neither() {
+fn without_the_readers_fence_a_message_may_be_missed() {
     message_against_attention(true, false);
 }
 
-/// A sender whose lane is full asks for room, looks again and sleeps, while the receiver reads
-/// everything and wakes a sleeper whose request it sees. Panics if the sender sleeps and nobody
-/// wakes it.
+/// Models a sender with a full lane that requests room, checks again and sleeps, while the receiver reads
+/// everything and wakes a sleeper whose request it sees. Panics if the sender sleeps and is not woken.
 fn room_against_sleep(sleeper_checks: bool, receiver_fences: bool) {
     loom::model(move || {
         let (one, other, page) =
@@ -100,23 +99,23 @@ fn room_against_sleep(sleeper_checks: bool, receiver_fences: bool) {
             sleeps = !sender.has_frame();
         }
         reader.join().unwrap();
-        assert!(!sleeps || bell.load(Ordering::Relaxed), "slept over room");
+        assert!(!sleeps || bell.load(Ordering::Relaxed), "the sleeper missed room");
     });
 }
 
 #[test]
-fn no_room_is_slept_over() {
+fn a_sleeper_misses_no_room() {
     room_against_sleep(true, true);
 }
 
 #[test]
-#[should_panic(expected = "slept over room")]
-fn who_sleeps_without_a_request_for_room_may_sleep_over_it() {
+#[should_panic(expected = "the sleeper missed room")]
+fn a_sender_that_sleeps_without_a_request_may_miss_room() {
     room_against_sleep(false, true);
 }
 
 #[test]
-#[should_panic(expected = "slept over room")]
-fn without_the_receivers_fence_room_may_be_slept_over() {
+#[should_panic(expected = "the sleeper missed room")]
+fn without_the_receivers_fence_a_sleeper_may_miss_room() {
     room_against_sleep(true, false);
 }

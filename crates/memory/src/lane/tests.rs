@@ -1,4 +1,4 @@
-//! Both lanes of a session, on the heap.
+//! Tests of both lanes of a session, on the heap.
 
 use super::*;
 use crate::region::WORD;
@@ -43,7 +43,7 @@ fn each_side_writes_its_own_lane() {
 }
 
 #[test]
-fn a_lane_is_full_until_the_peer_says_that_it_has_read() {
+fn a_lane_is_full_until_the_peer_publishes_its_progress() {
     let (one, other) = lanes();
     let slots = u64::from(one.writer().slots());
     for number in 0..slots {
@@ -58,7 +58,7 @@ fn a_lane_is_full_until_the_peer_says_that_it_has_read() {
 }
 
 #[test]
-fn a_lane_goes_on_in_larger_segments() {
+fn a_lane_continues_in_larger_segments() {
     let (one, other) = lanes();
     let mut number = 0;
     for (round, bytes) in GROWN_BYTES.into_iter().enumerate() {
@@ -76,7 +76,7 @@ fn a_lane_goes_on_in_larger_segments() {
         other.grow_reader(region.read_only());
         assert_eq!(receive(&other), Some(number + 1));
         number += 2;
-        // The larger ring is used whole: progress in the old one counts for nothing here.
+        // The larger ring is used whole: progress in the old ring frees nothing here.
         let slots = u64::from(one.writer().slots());
         assert_eq!(one.writer().slots() as usize, bytes / SLOT);
         for more in 1..if cfg!(miri) { 10 } else { slots } {
@@ -92,14 +92,14 @@ fn a_lane_goes_on_in_larger_segments() {
 
 #[test]
 #[should_panic(expected = "a ring is left between messages")]
-fn a_lane_does_not_go_on_under_a_message() {
+fn a_lane_does_not_grow_while_a_claim_is_open() {
     let (one, _other) = lanes();
     let _claim = one.claim(1, 0).unwrap();
     one.grow_writer(Region::heap(GROWN_BYTES[0] / WORD));
 }
 
 #[test]
-fn what_is_shown_changes_with_all_that_makes_room() {
+fn the_published_state_changes_with_everything_that_makes_room() {
     let [ours, theirs] = [LANE_BYTES / WORD; 2].map(Region::heap);
     let lanes = Lanes::new(ours.clone(), 1, theirs, 2);
     let mut seen = vec![lanes.shown()];
@@ -115,14 +115,14 @@ fn what_is_shown_changes_with_all_that_makes_room() {
     is_new("slots were read");
     for slab in 0..SLABS_MAX {
         lanes.returns_for(slab).toggle(0, 1);
-        is_new("a buffer went back");
+        is_new("a buffer was returned");
     }
     lanes.returns_for(3).toggle(0, 1 << 63);
-    is_new("another one did");
+    is_new("another buffer was returned");
 }
 
 #[test]
-fn progress_that_cannot_be_is_refused() {
+fn impossible_progress_is_refused() {
     let [ours, theirs] = [LANE_BYTES / WORD; 2].map(Region::heap);
     let lanes = Lanes::new(ours, 1, theirs.clone(), 2);
     theirs.store(IN, 1);
@@ -147,7 +147,7 @@ fn each_slab_has_a_word_for_its_returns() {
         assert_eq!(other.peer_returned(slab), 1 << slab | 1 << 63);
         assert_eq!((one.peer_returned(slab), one.returns_for(slab).words()), (0, 1));
     }
-    // Nothing else of a lane is touched.
+    // The words of returns do not overlap other words of a lane.
     assert!(other.peer_is_attentive(fence_full()) && !other.peer_wants_room());
     assert_eq!(other.peer_accepted(), 0);
     send(&one, 1).unwrap();
@@ -155,7 +155,7 @@ fn each_slab_has_a_word_for_its_returns() {
 }
 
 #[test]
-fn a_lane_has_no_more_words_for_returns() {
+fn the_words_for_returns_are_bounded() {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     let (one, _other) = lanes();
     let refused = |act: &dyn Fn()| catch_unwind(AssertUnwindSafe(act)).is_err();

@@ -1,4 +1,4 @@
-//! The ring between two threads, in every order that the memory model allows.
+//! Models of the ring between two threads, in every order that the memory model allows.
 
 use super::*;
 use crate::region::Region;
@@ -19,16 +19,16 @@ fn check(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// What a message carries: a word that a reader which looked at it would take for the head of
-/// another message in this lap, or in the next.
+/// Returns the payload of a message: a word that a reader would take for the head of another message, in this lap
+/// or in the next.
 fn payload(number: u64) -> u64 {
     let lap = 1 + number / 2 + number % 2;
     number << 32 | 1 << SPAN_SHIFT | KIND | lap
 }
 
-/// Sends message `number`. False if there is no room for it.
+/// Sends message `number`. Returns false if there is no room for it.
 fn send(writer: &Writer, progress: &AtomicU64, number: u64) -> bool {
-    // Where two slots are free in one piece, both are filled and one is sent.
+    // Where two slots are free in one piece, the sender fills both and commits one.
     let ask = || progress.load(Ordering::Relaxed);
     let claim = writer.claim(2, 0, ask).or_else(|_| writer.claim(1, 0, ask));
     let mut claim = match claim {
@@ -45,7 +45,7 @@ fn send(writer: &Writer, progress: &AtomicU64, number: u64) -> bool {
     true
 }
 
-/// Looks for message `number` and takes it whole. False if it has not come.
+/// Receives message `number` whole. Returns false if it has not come.
 fn receive(reader: &Reader, number: u64) -> bool {
     let Some(head) = reader.look().unwrap() else { return false };
     assert_eq!(head[1..], [number, !number], "a stale or torn head");
@@ -106,7 +106,7 @@ fn a_writer_that_stops_anywhere_leaves_what_it_committed_and_nothing_else() {
                         thread::yield_now();
                         tries += 1;
                     }
-                    // The store that commits is a message's last.
+                    // The store of the first word, which commits a message, is its last store.
                     if tries == 2 || !mortal.is_alive() {
                         break;
                     }
@@ -134,7 +134,7 @@ fn a_writer_that_stops_anywhere_leaves_what_it_committed_and_nothing_else() {
 #[test]
 fn a_reader_that_stops_anywhere_loses_nothing_that_was_committed() {
     const MESSAGES: u64 = 4;
-    // It stops behind so many acts, each a look, a read with its passing, or a word of progress.
+    // The reader stops after `acts` acts, each a look, a read with its advance, or a store of progress.
     for acts in 0..=6 {
         check(None, move || {
             let region = region();
@@ -161,7 +161,7 @@ fn a_reader_that_stops_anywhere_loses_nothing_that_was_committed() {
                 }
                 thread::yield_now();
             }
-            // Whoever takes the reader's place finds the rest, and nothing else.
+            // The next reader finds the rest of the messages and nothing else.
             let (reader, mut received) = receiver.join().unwrap();
             while receive(&reader, received) {
                 received += 1;

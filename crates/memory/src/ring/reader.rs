@@ -1,6 +1,6 @@
-//! The reading side of a ring: it looks at one word, and takes the frame that begins there.
+//! The reading side of a ring: it polls one word, and reads the frame that begins there.
 //!
-//! Invariant: what a writer has stored is believed only as far as it was checked.
+//! Invariant: the reader checks every field that the writer has stored before it uses the field.
 
 use super::cursor::Cursor;
 #[cfg(not(loom))]
@@ -13,21 +13,22 @@ use crate::sync::{Ordering, fence};
 use std::cell::Cell;
 use std::fmt;
 
-/// The reading side. What it reads may change under it at any time; it loads each word of a head once.
+/// The reading side of a ring. The writer may change the memory at any time, so the reader loads each word of a
+/// head once.
 pub struct Reader {
     pub(super) ring: Ring,
     pub(super) next: Cursor,
-    /// Slots of the frame that was last seen, 0 when none is open.
+    /// The span of the open frame, or 0 if no frame is open.
     pub(super) span: Cell<u32>,
-    /// Slots consumed, padding included.
+    /// The number of slots consumed, including padding.
     taken: Cell<u64>,
 }
 
 impl Reader {
-    /// A reader over a ring, starting at slot `start`, like its writer.
+    /// Creates a reader over a ring that starts at slot `start`, as its writer does.
     ///
     /// # Panics
-    /// When the region is not a whole number of slots from 2 to [`SLOTS_MAX`](super::SLOTS_MAX).
+    /// Panics when the region is not a whole number of slots from 2 to [`SLOTS_MAX`](super::SLOTS_MAX).
     #[must_use]
     pub fn new(region: Region, start: u32) -> Reader {
         let ring = Ring::new(region);
@@ -35,28 +36,28 @@ impl Reader {
         Reader { ring, next, span: Cell::new(0), taken: Cell::new(0) }
     }
 
-    /// Returns the ring, and the byte of it at which the payload of the next frame lies.
+    /// Returns the region of the ring, and the offset of the next frame's payload in it.
     #[cfg(not(loom))]
     pub(crate) fn payload(&self) -> (Region, usize) {
         (self.ring.region().clone(), self.next.word() * WORD + HEAD)
     }
 
-    /// Goes on in another ring, from its first slot. Slots are counted on.
+    /// Continues in another ring, from its first slot. The count of slots continues.
     ///
     /// # Panics
-    /// As [`Reader::new`].
+    /// Panics as [`Reader::new`] does.
     pub fn continue_in(&self, region: Region) {
         self.ring.replace(region);
         self.next.restart(&self.ring);
         self.span.set(0);
     }
 
-    /// Goes back to where it stood when it had consumed so many slots, in a ring that it began at slot
-    /// `start`, when it had consumed `base` slots. The caller knows that a frame begins there, and that its
+    /// Moves the reader to the position at which it had consumed `position` slots, in a ring that began at slot
+    /// `start` when it had consumed `base` slots. The caller guarantees that a frame begins there and that its
     /// writer has not reused the slots since.
     ///
     /// # Panics
-    /// As [`Reader::new`], and when that ring began later.
+    /// Panics as [`Reader::new`] does, and when the ring began after that position.
     #[cfg(not(loom))]
     pub fn stand(&self, region: Region, start: u32, base: u64, position: u64) {
         assert!(base <= position, "slot {position} of a ring that began at slot {base}");
@@ -66,10 +67,10 @@ impl Reader {
         self.taken.set(position);
     }
 
-    /// Puts padding in the place of the frame that lies open, in a ring of one's own. The next look finds it.
+    /// Replaces the open frame by padding, in a ring that this side may write. The next look finds the padding.
     ///
     /// # Panics
-    /// When no frame is open, or the region is read-only.
+    /// Panics when no frame is open, or the region is read-only.
     #[cfg(not(loom))]
     pub(crate) fn blank(&self) {
         let span = self.span.take();
@@ -78,26 +79,26 @@ impl Reader {
         self.ring.region().store(self.next.word(), first);
     }
 
-    /// The index in its ring of the slot that comes next.
+    /// Returns the index of the next slot in its ring.
     #[cfg(not(loom))]
     pub(crate) fn slot(&self) -> usize {
         self.next.slot(&self.ring)
     }
 
-    /// Finds no frame from now on, whatever the writer writes.
+    /// Closes the reader: from now on it finds no frame, whatever the writer writes.
     pub fn close(&self) {
         self.next.close();
     }
 
-    /// Slots consumed so far, padding included.
+    /// Returns the number of slots consumed so far, including padding.
     #[inline(always)]
     pub fn taken(&self) -> u64 {
         self.taken.get()
     }
 
-    /// Looks for the next frame: its head, or None when nothing has come. Until it is passed by
-    /// [`Reader::advance`], looking again gives the same frame, unless the peer breaks the rules:
-    /// what was checked of one look's head is worth nothing after the next look.
+    /// Polls for the next frame and returns its head, or none if no frame has come. Until [`Reader::advance`]
+    /// passes the frame, later looks return the same frame, unless the peer breaks the rules: the result of a
+    /// check does not hold after the next look.
     #[inline(always)]
     pub fn look(&self) -> Result<Option<[u64; 3]>, RingFault> {
         let first = self.first_word();
@@ -107,18 +108,18 @@ impl Reader {
         self.arrived(first)
     }
 
-    /// Looks for the next frame as [`Reader::look`] does, by a shorter way for a frame of one slot.
+    /// Polls for the next frame as [`Reader::look`] does, with a shorter path for a frame of one slot.
     #[inline(always)]
     pub fn look_short(&self) -> Look {
-        // SAFETY: the cursor stands at a slot of the ring. Nothing below goes on in another.
+        // SAFETY: the cursor points at a slot of the ring, and nothing below replaces the ring.
         let words = unsafe { self.ring.head(self.next.word()) };
         let first = words.first();
-        // All bits fall away that the ring owns in a frame of one slot of this lap.
+        // The XOR clears all bits that the ring owns in a frame of one slot of this lap.
         let rest = (first & LOW) ^ self.next.mark();
         if rest & LAP != 0 {
             return Look::Nothing;
         }
-        // Padding, whose kind is 0, wraps round to more than any kind.
+        // The kind of padding, 0, wraps around to more than any kind.
         if rest.wrapping_sub(1) >= KIND {
             return Look::Long;
         }
@@ -131,35 +132,34 @@ impl Reader {
         Look::Short { kind: (rest >> KIND_SHIFT) as u8, head: [first, second, third] }
     }
 
-    /// Whether a frame has come, or something that a peer may not write.
+    /// Returns whether a frame has come, or a word that breaks the rules.
     #[inline(always)]
     pub fn has_frame(&self) -> bool {
         self.first_word() & LAP == self.next.lap()
     }
 
-    /// The frame that was looked at is not taken over now: the next look finds it again.
+    /// Closes the open frame without passing it. The next look finds it again.
     pub fn put_back(&self) {
         self.span.set(0);
     }
 
-    /// Whether a frame was looked at and not passed.
+    /// Returns whether a frame is open: looked at and not passed.
     pub fn is_open(&self) -> bool {
         self.span.get() != 0
     }
 
-    /// Whether a frame has come, or something that a peer may not write, besides the one that was
-    /// looked at and not passed.
+    /// Returns whether another frame, or a word that breaks the rules, has come behind the open frame.
     #[inline]
     pub fn has_another(&self) -> bool {
         let (word, lap) = self.next.behind(&self.ring, self.span.get());
-        // SAFETY: `behind` gives the first word of a slot of the ring.
+        // SAFETY: `behind` returns the first word of a slot of the ring.
         let first = unsafe { self.ring.load(word) };
         first & LAP == lap
     }
 
     #[inline(always)]
     fn first_word(&self) -> u64 {
-        // SAFETY: the cursor stands at a slot of the ring.
+        // SAFETY: the cursor points at a slot of the ring.
         unsafe { self.ring.load(self.next.word()) }
     }
 
@@ -168,7 +168,7 @@ impl Reader {
         fence(Ordering::Acquire);
         let span = (first >> SPAN_SHIFT) as u32 & 0xffff;
         let rest = self.next.left();
-        // A span of 0 wraps round to one that is too long.
+        // A span of 0 wraps around to one that is too long.
         if span.wrapping_sub(1) >= rest {
             return Err(RingFault { span, rest });
         }
@@ -190,7 +190,7 @@ impl Reader {
     fn pass_padding(&self) -> Result<Option<[u64; 3]>, RingFault> {
         probe::padding_loaded();
         self.advance();
-        // More padding is found by the next look, so that one look never goes round.
+        // Further padding is left to the next look, so that one look never loops around the ring.
         let first = self.first_word();
         if first & LAP != self.next.lap() || first & KIND == 0 {
             return Ok(None);
@@ -198,7 +198,7 @@ impl Reader {
         self.arrived(first)
     }
 
-    /// Bytes of payload that the frame's slots hold.
+    /// Returns the number of payload bytes that the open frame's slots hold.
     #[inline(always)]
     pub fn room(&self) -> usize {
         (self.span.get() as usize * SLOT).saturating_sub(HEAD)
@@ -207,7 +207,7 @@ impl Reader {
     /// Copies payload bytes of the open frame, from byte `at`, which must begin a word.
     ///
     /// # Panics
-    /// When no frame is open or the bytes are not all its own.
+    /// Panics when no frame is open, or the bytes are not all inside the frame.
     #[inline]
     pub fn read(&self, at: usize, to: &mut [u8]) {
         assert!(at <= self.room() && to.len() <= self.room() - at);
@@ -216,29 +216,28 @@ impl Reader {
         self.ring.region().read(start + at, to);
     }
 
-    /// Loads a value of plain data from the open frame's payload, at byte `at`, which must begin a
-    /// word.
+    /// Loads a value of plain data from the open frame's payload, at byte `at`, which must begin a word.
     ///
     /// # Panics
-    /// When no frame is open or the value is not all its own.
+    /// Panics when no frame is open, or the value is not inside the frame.
     #[cfg(not(loom))]
     #[inline(always)]
     pub fn read_value<T: zerocopy::FromBytes>(&self, at: usize) -> T {
         let start = self.next.word() * WORD + HEAD;
         probe::loaded(start + at, size_of::<T>());
         if self.span.get() != 0 && at.is_multiple_of(WORD) && fits_a_slot(at, size_of::<T>()) {
-            // SAFETY: the value lies within the first of the frame's slots, at which the cursor stands.
+            // SAFETY: the value lies within the first slot of the frame, at which the cursor points.
             return unsafe { self.ring.read_value(start + at) };
         }
         assert!(at <= self.room() && size_of::<T>() <= self.room() - at);
         self.ring.region().read_value(start + at)
     }
 
-    /// Copies items of plain data out of the open frame's payload, from byte `at`, which must begin
-    /// a word. None if there is no memory for them.
+    /// Copies items of plain data out of the open frame's payload, from byte `at`, which must begin a word.
+    /// Returns none if there is no memory for them.
     ///
     /// # Panics
-    /// When no frame is open or the items are not all its own.
+    /// Panics when no frame is open, or the items are not inside the frame.
     #[cfg(not(loom))]
     pub fn read_items<T: zerocopy::FromBytes>(&self, at: usize, count: usize) -> Option<Vec<T>> {
         let bytes = count.saturating_mul(size_of::<T>());
@@ -248,11 +247,10 @@ impl Reader {
         self.ring.region().read_items(start + at, count)
     }
 
-    /// Loads a word of the open frame that is no payload but says something about it, at byte `at`,
-    /// which must begin a word.
+    /// Loads a word of the open frame that describes the payload, at byte `at`, which must begin a word.
     ///
     /// # Panics
-    /// When no frame is open, the word is not all its own, or `at` does not begin a word.
+    /// Panics when no frame is open, the word is not inside the frame, or `at` does not begin a word.
     #[inline]
     pub fn read_word(&self, at: usize) -> u64 {
         assert!(at.is_multiple_of(WORD) && at < self.room());
@@ -261,7 +259,7 @@ impl Reader {
         u64::from_le(self.ring.region().load(start / WORD))
     }
 
-    /// Passes the frame that [`Reader::look_short`] has found, which lies open.
+    /// Passes the open frame, which [`Reader::look_short`] has found.
     #[inline(always)]
     pub fn advance_short(&self) {
         self.span.set(0);
@@ -269,7 +267,7 @@ impl Reader {
         self.taken.set(self.taken.get() + 1);
     }
 
-    /// Passes the open frame. Without one, nothing happens.
+    /// Passes the open frame, if there is one.
     #[inline(always)]
     pub fn advance(&self) {
         let span = self.span.replace(0);
@@ -278,28 +276,28 @@ impl Reader {
     }
 }
 
-/// What [`Reader::look_short`] has found.
+/// The result of [`Reader::look_short`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Nothing has come.
+    /// No frame has come.
     Nothing,
-    /// A frame of one slot.
+    /// A frame of one slot has come.
     Short {
-        /// Its kind, which its first word has in byte 1.
+        /// The frame's kind, which is byte 1 of its first word.
         kind: u8,
-        /// Its head.
+        /// The frame's head.
         head: [u64; 3],
     },
-    /// A longer frame, padding, or something that a peer may not write: [`Reader::look`] says what.
+    /// A longer frame, padding, or a word that breaks the rules has come; [`Reader::look`] tells which.
     Long,
 }
 
-/// A writer broke the ring's own rule: a span of 0, or one that leaves the ring.
+/// A writer broke the rule of spans: the span is 0, or leaves the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingFault {
     /// The span that was found.
     pub span: u32,
-    /// Slots from there to the end of the ring.
+    /// The number of slots from there to the end of the ring.
     pub rest: u32,
 }
 

@@ -1,4 +1,4 @@
-//! The ring against a plain queue, and its reader against a peer that writes anything.
+//! Tests that compare the ring with a plain queue, and that give its reader a hostile writer.
 
 use super::cursor::next_lap;
 use super::*;
@@ -21,11 +21,11 @@ fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// What payload bytes are made of.
+/// The content of a payload.
 #[derive(Clone, Debug)]
 enum Fill {
     Bytes(Vec<u8>),
-    /// Words that a reader would take for heads, so many laps from now.
+    /// Words that a reader would take for heads in a lap that is `laps` later.
     Heads {
         laps: u8,
         kind: u8,
@@ -48,8 +48,7 @@ impl Fill {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Claims, writes `written` bytes from the front and from the back, and commits `payload`
-    /// bytes or drops the claim.
+    /// Claims, writes the whole room, and commits `payload` bytes or drops the claim.
     Write {
         span: u32,
         keep: u32,
@@ -59,9 +58,9 @@ enum Step {
     },
     Look,
     Advance,
-    /// The writer learns how far the reader is.
+    /// The writer learns the reader's progress.
     Progress,
-    /// So many messages go through, one at a time: laps pass.
+    /// Sends and receives `count` messages one at a time, so that laps pass.
     Pass {
         count: u16,
         span: u32,
@@ -99,18 +98,18 @@ fn steps(slots: u32) -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..if cfg!(miri) { 30 } else { 120 })
 }
 
-/// The ring and the queue that it ought to be.
+/// A ring together with the queue that models it.
 struct Bench {
     writer: Writer,
     reader: Reader,
     queue: VecDeque<([u64; 3], Vec<u8>)>,
-    /// What the writer would be told of the reader's progress.
+    /// The reader's progress that the writer would load.
     told: u64,
     sent: u64,
 }
 
 impl Bench {
-    /// Whether a claim must be granted, by a rule that knows nothing of laps.
+    /// Returns whether a claim must be granted, by a rule that does not use laps.
     fn expected(&self, span: u32, keep: u32) -> Result<(), Refused> {
         let slots = u64::from(self.writer.slots());
         let rest = slots - self.writer.next.slot(&self.writer.ring) as u64;
@@ -149,7 +148,7 @@ impl Bench {
         assert!(self.writer.slots() as usize >= self.queue.len() + span as usize);
         assert_eq!(self.writer.claim(1, 0, || told).err(), Some(Refused::Claimed));
         let bytes = fill.bytes(self.writer.next.lap() as u8, claim.room());
-        // The room is written whole, in pieces that do not begin with words, whatever is sent.
+        // The whole room is written, in pieces that do not begin at words, whatever is committed.
         let (front, back) = bytes.split_at(bytes.len() / 3);
         claim.write(front.len(), back);
         claim.write(0, front);
@@ -166,7 +165,7 @@ impl Bench {
     }
 
     fn look(&self) {
-        // Padding that is not passed yet hides a short frame.
+        // Padding that was not passed yet hides a short frame from the first short look.
         let hidden = self.reader.look_short();
         let seen = self.reader.look().unwrap();
         let short = self.reader.look_short();
@@ -186,7 +185,7 @@ impl Bench {
             assert_eq!(seen, None);
             return;
         };
-        let seen = seen.expect("a message was committed and is not seen");
+        let seen = seen.expect("a committed message was not seen");
         assert_eq!(seen[0] | OWNED, head[0]);
         assert_eq!(seen[1..], head[1..]);
         assert!(self.reader.room() >= payload.len() && self.reader.room() < payload.len() + SLOT);
@@ -224,7 +223,7 @@ impl Bench {
                     self.look();
                     self.progress();
                     self.write(span, 0, usize::from(i) * 7, &fill, true)
-                        .expect("an empty ring takes any message of half its length");
+                        .expect("an empty ring accepts any message of half its length");
                     self.advance();
                 }
             }
@@ -266,13 +265,14 @@ proptest! {
         let (_, reader, region) = ring(slots);
         let mut buffer = [0; 6 * SLOT];
         for (at, value, act) in acts {
-            // Mostly where heads stand.
+            // Most stores hit words where heads begin.
             let at = if at < 24 { at % slots as usize * SLOT_WORDS } else { at % region.words() };
             match act {
                 0 => reader.advance(),
                 1 => {
                     region.store(at, value);
-                    // Open or not, changed since the look or not: what is called room is readable.
+                    // The reported room is readable, whether a frame is open or not, and whether it changed since
+                    // the look.
                     let room = reader.room();
                     reader.read(0, &mut buffer[..room]);
                 }
@@ -293,7 +293,7 @@ proptest! {
 }
 
 #[test]
-fn a_reader_that_goes_back_or_ahead_is_found_out() {
+fn impossible_progress_is_refused() {
     let (writer, _, _) = ring(4);
     let send = |progress: u64| {
         let claim = writer.claim(1, 0, || progress)?;
@@ -306,14 +306,14 @@ fn a_reader_that_goes_back_or_ahead_is_found_out() {
     assert_eq!(send(0), Err(Refused::Full));
     assert_eq!(send(5), Err(Refused::Progress { now: 5, known: 0, out: 4 }));
     assert_eq!(send(u64::MAX), Err(Refused::Progress { now: u64::MAX, known: 0, out: 4 }));
-    // A fault changes nothing.
+    // A refused progress changes nothing.
     assert_eq!(send(1), Ok(5));
     assert_eq!(send(0), Err(Refused::Progress { now: 0, known: 1, out: 5 }));
     assert_eq!(send(5), Ok(6));
 }
 
 #[test]
-fn the_question_for_progress_cannot_change_the_ring() {
+fn loading_the_progress_cannot_change_the_ring() {
     let (writer, ..) = ring(4);
     for _ in 0..4 {
         writer.claim(1, 0, || 0).unwrap().commit([KIND, 0, 0], 0);
@@ -327,7 +327,7 @@ fn the_question_for_progress_cannot_change_the_ring() {
 }
 
 #[test]
-fn a_ring_that_goes_on_counts_from_there() {
+fn the_counts_continue_in_a_larger_ring() {
     let (writer, reader, _) = ring(128);
     let send =
         |progress| writer.claim(1, 0, || progress).map(|claim| claim.commit([KIND, 7, 0], 0));
@@ -342,7 +342,7 @@ fn a_ring_that_goes_on_counts_from_there() {
     for _ in 0..4 {
         send(0).unwrap();
     }
-    // The reader is still in the ring before, then at its end.
+    // The reader's progress is still in the old ring, first in its middle and then at its end.
     assert_eq!(send(3), Err(Refused::Full));
     assert_eq!(send(100), Err(Refused::Full));
     assert!(reader.look().unwrap().is_some());
@@ -354,7 +354,7 @@ fn a_ring_that_goes_on_counts_from_there() {
 }
 
 #[test]
-fn spans_that_never_fit_are_told_from_those_that_wait() {
+fn a_span_that_can_never_fit_is_refused_as_too_long() {
     let (writer, reader, _) = ring(2);
     assert_eq!((writer.longest(0), writer.longest(1), writer.longest(2)), (1, 1, 0));
     let refusal = |span, keep| writer.claim(span, keep, || reader.taken()).err();
@@ -379,7 +379,7 @@ fn padding_stays_in_the_ring() {
         assert_eq!(reader.look(), Err(RingFault { span: u32::from(span), rest }));
         assert_eq!(reader.taken(), 0);
     }
-    // A ring of nothing but padding: each look passes one lap and finds nothing.
+    // In a ring that holds only padding, each look passes one lap and finds nothing.
     for lap in 1..=u8::MAX {
         region.store(0, word(lap, 0, 4));
         assert_eq!(reader.look(), Ok(None));
@@ -390,7 +390,7 @@ fn padding_stays_in_the_ring() {
 #[test]
 fn a_frame_behind_padding_is_found_in_the_middle_of_the_ring() {
     let (writer, _, region) = ring(4);
-    // A stream reads its own lane, to ship it, through a writable region; only a peer's lane is read-only.
+    // A byte stream reads its own lane to ship it, through a writable region; only a peer's lane is read-only.
     let reader = Reader::new(region, 0);
     for frame in 0..10 {
         writer.claim(1, 0, || reader.taken()).unwrap().commit([KIND, frame, 0], 0);
@@ -425,7 +425,7 @@ fn messages_cross_between_threads_whole_and_in_order() {
     for slots in [2, 5, 64] {
         let (writer, reader, _) = ring(slots);
         let progress = AtomicU64::new(0);
-        // A reader that fails must not leave the writer waiting for it.
+        // A reader that panics must not leave the writer waiting.
         struct Gone<'a>(&'a AtomicU64);
         impl Drop for Gone<'_> {
             fn drop(&mut self) {

@@ -1,10 +1,10 @@
-//! The words of a ring, and their exchange for a larger ring's.
+//! The words of a ring, which a larger ring's words can replace.
 
 use super::{SLOT_WORDS, SLOTS_MAX};
 use crate::region::{Region, Three};
 use std::cell::{Cell, UnsafeCell};
 
-/// The words of a ring. A lane that grows puts others in their place.
+/// The words of a ring. A lane that grows replaces them.
 pub(super) struct Ring {
     region: UnsafeCell<Region>,
     slots: Cell<u32>,
@@ -21,11 +21,11 @@ impl Ring {
         self.slots.get()
     }
 
-    /// The region, for as long as a single access takes.
+    /// Returns the region, for a single access.
     #[inline(always)]
     pub(super) fn region(&self) -> &Region {
-        // SAFETY: a ring is used by one thread, and nobody holds what this returns while
-        // `replace` runs: no access to a region calls back.
+        // SAFETY: one thread uses a ring, and no caller holds the returned reference while `replace` runs, since
+        // no access to a region calls back.
         unsafe { &*self.region.get() }
     }
 
@@ -43,17 +43,17 @@ impl Ring {
     #[cfg(not(loom))]
     #[inline(always)]
     pub(super) unsafe fn read_value<T: zerocopy::FromBytes>(&self, at: usize) -> T {
-        // SAFETY: a ring has all words of its slots.
+        // SAFETY: the region has all words of the ring's slots.
         unsafe { self.region().read_value_in(at) }
     }
 
     /// Copies bytes to byte `at`.
     ///
     /// # Safety
-    /// They find room in the slots of a ring that is written here.
+    /// The bytes lie within the slots of a ring that this side writes.
     #[inline(always)]
     pub(super) unsafe fn write(&self, at: usize, bytes: &[u8]) {
-        // SAFETY: a ring has all words of its slots, and a writer's region is writable.
+        // SAFETY: the region has all words of the ring's slots, and a writer's region is writable.
         unsafe { self.region().write_in(at, bytes) }
     }
 
@@ -61,42 +61,42 @@ impl Ring {
     /// `at` is a word of one of the ring's slots.
     #[inline(always)]
     pub(super) unsafe fn load(&self, at: usize) -> u64 {
-        // SAFETY: a ring has all words of its slots.
+        // SAFETY: the region has all words of the ring's slots.
         unsafe { self.region().load_in(at) }
     }
 
-    /// The words of a head, to be loaded.
+    /// Returns the words of a head, to be loaded.
     ///
     /// # Safety
     /// `at` is the first word of one of the ring's slots.
     #[inline(always)]
     pub(super) unsafe fn head(&self, at: usize) -> Three<'_> {
-        // SAFETY: a slot has more words than three.
+        // SAFETY: a slot has more than three words.
         unsafe { self.region().three_in(at) }
     }
 
     /// Stores a head, its first word last.
     ///
     /// # Safety
-    /// `at` is the first word of one of the slots of a ring that is written here.
+    /// `at` is the first word of one of the slots of a ring that this side writes.
     #[inline(always)]
     pub(super) unsafe fn publish_head(&self, at: usize, head: [u64; 3]) {
-        // SAFETY: a slot has more words than three, and a writer's region is writable.
+        // SAFETY: a slot has more than three words, and a writer's region is writable.
         unsafe { self.region().publish_three_in(at, head) }
     }
 
-    /// Asks for the slot so many slots behind this word, which will be written soon. Behind the last slot of the
-    /// ring it asks for nothing of use.
+    /// Prefetches the slot `ahead` slots behind this word, which will be written soon. Behind the last slot of the
+    /// ring the prefetch has no use and does no harm.
     #[inline(always)]
     pub(super) fn prefetch_slot(&self, at: usize, ahead: usize) {
         self.region().prefetch_for_store(at + ahead * SLOT_WORDS);
     }
 
     /// # Safety
-    /// `at` is a word of one of the slots of a ring that is written here.
+    /// `at` is a word of one of the slots of a ring that this side writes.
     #[inline(always)]
     pub(super) unsafe fn store(&self, at: usize, value: u64) {
-        // SAFETY: a ring has all words of its slots, and a writer's region is writable.
+        // SAFETY: the region has all words of the ring's slots, and a writer's region is writable.
         unsafe { self.region().store_in(at, value) }
     }
 }

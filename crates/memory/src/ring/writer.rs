@@ -1,6 +1,6 @@
-//! The writing side of a ring: claims of slots, and what it keeps to write them.
+//! The writing side of a ring: claims of slots, and the notes that it keeps to write them.
 //!
-//! Invariant: slots are claimed only where the reader's progress has left them free.
+//! Invariant: the writer claims slots only where the reader's progress has left them free.
 
 use super::cursor::Cursor;
 use super::words::Ring;
@@ -11,35 +11,37 @@ use crate::sync::{Ordering, fence};
 use std::cell::{Cell, UnsafeCell};
 use std::mem::ManuallyDrop;
 
-/// A writer asks for the slot that is so many behind the one that it publishes. The reader has had its line since
-/// the last lap; a writer that has more to say need not wait for each line in turn.
+/// How many slots ahead of the published one the writer prefetches. The reader has had that slot's line since the
+/// last lap, so a writer with several messages does not wait for each line in turn.
 const AHEAD: usize = 4;
 
-/// Fewer free slots than any message needs.
+/// The value of `free` while a claim is open: fewer slots than any message needs.
 const CLAIMED: i32 = -1;
 
-/// The writing side.
+/// The writing side of a ring.
 pub struct Writer {
     pub(super) ring: Ring,
     pub(super) next: Cursor,
-    /// Slots that the reader is known to have left free; [`CLAIMED`] while a message is being written, so
-    /// that one compare finds whether a message may be begun.
+    /// The number of slots that are known to be free, or [`CLAIMED`] while a claim is open, so that one compare
+    /// tells whether a message may begin.
     pub(super) free: Cell<i32>,
-    /// Slots written, padding included.
+    /// The number of slots written, including padding.
     out: Cell<u64>,
-    /// What had been written when this ring began: progress below it is of the rings before.
+    /// The number of slots that were written before this ring began. Smaller values of progress belong to earlier
+    /// rings.
     floor: Cell<u64>,
-    /// Per slot, whether its first word may be payload of an earlier lap.
+    /// For each slot, whether its first word may be payload of an earlier lap.
     dirty: UnsafeCell<Box<[Cell<bool>]>>,
-    /// How many of them are.
+    /// The number of dirty slots.
     dirty_slots: Cell<u32>,
 }
 
 impl Writer {
-    /// A writer over a zeroed region, starting at slot `start`.
+    /// Creates a writer over a zeroed region that starts at slot `start`.
     ///
     /// # Panics
-    /// When the region is read-only or not a whole number of slots from 2 to [`SLOTS_MAX`](super::SLOTS_MAX).
+    /// Panics when the region is read-only or not a whole number of slots from 2 to
+    /// [`SLOTS_MAX`](super::SLOTS_MAX).
     #[must_use]
     pub fn new(region: Region, start: u32) -> Writer {
         assert!(region.is_writable(), "a ring is written in a region of one's own");
@@ -55,11 +57,11 @@ impl Writer {
         }
     }
 
-    /// Goes on in another ring, zeroed, from its first slot. The writer has it to itself: what is
-    /// still unread lies in the old one.
+    /// Continues in another, zeroed ring, from its first slot. All slots of the new ring are free: unread frames
+    /// lie in the old one.
     ///
     /// # Panics
-    /// As [`Writer::new`], and when a message is being written.
+    /// Panics as [`Writer::new`] does, and when a claim is open.
     pub fn continue_in(&self, region: Region) {
         assert!(region.is_writable(), "a ring is written in a region of one's own");
         assert!(!self.is_claimed(), "a ring is left between messages");
@@ -68,40 +70,40 @@ impl Writer {
         unsafe { *self.dirty.get() = clean(self.ring.slots()) };
         self.dirty_slots.set(0);
         self.next.restart(&self.ring);
-        // Progress is counted over all rings of a lane. Until the reader has left the old ring it
-        // says less than this, and that is no fault.
+        // Progress is counted over all rings of a lane. Until the reader has left the old ring, its progress is
+        // smaller than `floor`, which is correct.
         self.free.set(self.ring.slots() as i32);
         self.floor.set(self.out.get());
     }
 
-    /// The number of slots of the ring.
+    /// Returns the number of slots of the ring.
     pub fn slots(&self) -> u32 {
         self.ring.slots()
     }
 
-    /// Whether a message is being written.
+    /// Returns whether a claim is open.
     pub fn is_claimed(&self) -> bool {
         self.free.get() == CLAIMED
     }
 
-    /// Slots written so far, padding included.
+    /// Returns the number of slots written so far, including padding.
     #[inline(always)]
     pub fn out(&self) -> u64 {
         self.out.get()
     }
 
-    /// The longest span that finds room sooner or later wherever the ring stands, when `keep`
-    /// slots are to stay free behind it: half of the ring, or less if those are many. A longer one
-    /// is granted only where it happens to fit.
+    /// Returns the longest span that a claim gets sooner or later at any position of the ring, when `keep` slots
+    /// must stay free behind it: half of the ring, or less if `keep` is large. A longer span is granted only where
+    /// it happens to fit.
     #[must_use]
     pub fn longest(&self, keep: u32) -> u32 {
-        // At worst a span is one slot too long for the end of the ring, and all the rest before
-        // it is padded: twice the span less one, and what is kept.
+        // In the worst case the span is one slot longer than the rest of the ring, and that rest is padded: the
+        // claim takes twice the span less one, and `keep`.
         (self.ring.slots() / 2).min((self.ring.slots().saturating_sub(keep)).div_ceil(2))
     }
 
-    /// Claims `span` slots, leaving at least `keep` free behind them. `progress` is asked for the
-    /// slots that the reader has consumed, and only when the room that is known does not suffice.
+    /// Claims `span` slots and leaves at least `keep` free behind them. The method calls `progress` for the number
+    /// of slots that the reader has consumed only if too few slots are known to be free.
     #[inline(always)]
     pub fn claim(
         &self,
@@ -110,7 +112,7 @@ impl Writer {
         progress: impl Fn() -> u64,
     ) -> Result<Claim<'_>, Refused> {
         let need = i64::from(span) + i64::from(keep);
-        // There is always one slot before the end of the ring.
+        // At least one slot is left before the end of the ring.
         let leaves_ring = span != 1 && span.wrapping_sub(1) >= self.next.left();
         let mut free = self.free.get();
         if need > i64::from(free) || leaves_ring {
@@ -124,18 +126,18 @@ impl Writer {
         Ok(Claim { writer: self, span, free })
     }
 
-    /// Notes that no head stands in these slots behind the first: whatever is written there, or
-    /// left there from an earlier lap, must not be taken for one.
+    /// Marks the slots of a frame behind its first as dirty: bytes that are written there, or left there from an
+    /// earlier lap, must not be taken for a head.
     fn soil(&self, span: u32) {
         let first = self.next.slot(&self.ring);
-        // SAFETY: the notes are replaced only by `continue_in`, which does not run meanwhile.
+        // SAFETY: only `continue_in` replaces the notes, and it does not run meanwhile.
         let dirty = unsafe { &*self.dirty.get() };
         let inner = dirty.get(first + 1..first + span as usize);
         let newly = inner.into_iter().flatten().filter(|slot| !slot.replace(true)).count();
         self.dirty_slots.set(self.dirty_slots.get() + newly as u32);
     }
 
-    /// Wipes the first word of the next slot, if payload may have lain there.
+    /// Wipes the first word of the next slot if payload may lie there.
     #[cold]
     fn wipe_next(&self) {
         let next = self.next.slot(&self.ring);
@@ -143,15 +145,15 @@ impl Writer {
         let dirty = unsafe { &*self.dirty.get() };
         if dirty.get(next).is_some_and(|slot| slot.replace(false)) {
             self.dirty_slots.set(self.dirty_slots.get() - 1);
-            // SAFETY: the cursor stands at a slot of the ring, which is writable, as was checked
-            // when it was taken.
+            // SAFETY: the cursor points at a slot of the ring, which is writable: that was checked when the ring
+            // was set.
             unsafe { self.ring.store(self.next.word(), 0) };
             probe::wiped();
         }
     }
 
-    /// The rare part of a claim: asks for progress, pads up to the end of the ring. Returns the slots that are
-    /// then known to be free.
+    /// Handles the rare part of a claim: loads the progress, and pads up to the end of the ring. Returns the
+    /// number of slots that are then known to be free.
     #[cold]
     #[inline(never)]
     fn make_room(&self, span: u32, keep: u32, progress: impl Fn() -> u64) -> Result<i32, Refused> {
@@ -166,7 +168,7 @@ impl Writer {
         let pad = if span > rest { rest } else { 0 };
         let need = i64::from(span) + i64::from(keep) + i64::from(pad);
         if need > i64::from(self.free.get()) {
-            // Nothing moves under us, should the question come back to this ring.
+            // The claim stays marked as open while `progress` runs, so that `progress` cannot change this ring.
             let free = self.free.replace(CLAIMED);
             let now = progress();
             self.free.set(free);
@@ -183,11 +185,11 @@ impl Writer {
         Ok(self.free.get())
     }
 
-    /// Pads `span` slots, as the writer of which this one is a copy has done.
+    /// Pads `span` slots, as the writer that this one replicates has done.
     #[cfg(not(loom))]
     pub(crate) fn pad(&self, span: u32, progress: impl Fn() -> u64) -> Result<(), Refused> {
         let rest = self.next.left();
-        // A span of 0 wraps round to one that is too long.
+        // A span of 0 wraps around to one that is too long.
         if span.wrapping_sub(1) >= rest {
             return Err(Refused::TooLong { span, most: rest });
         }
@@ -197,7 +199,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Sees that so many slots are known to be free, for a copy of what another writer was granted.
+    /// Ensures that `span` slots are known to be free, for the replica of a claim that another writer was granted.
     #[cfg(not(loom))]
     pub(crate) fn find_free(&self, span: u32, progress: impl Fn() -> u64) -> Result<(), Refused> {
         if i64::from(span) > i64::from(self.free.get()) {
@@ -206,11 +208,11 @@ impl Writer {
         if i64::from(span) > i64::from(self.free.get()) { Err(Refused::Full) } else { Ok(()) }
     }
 
-    /// Takes note of how far the reader is.
+    /// Updates the number of free slots from the reader's progress.
     #[inline(always)]
     fn learn(&self, progress: u64) -> Result<(), Refused> {
         let now = progress.max(self.floor.get());
-        // What is written into those slots must stay behind the reads that emptied them.
+        // The fence keeps later writes into the freed slots behind the reads that emptied them.
         fence(Ordering::Acquire);
         let (slots, out) = (u64::from(self.ring.slots()), self.out.get());
         let known = out - (slots - self.free.get() as u64);
@@ -221,7 +223,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Publishes a frame in slots of which `free` were free before. Nothing that is called here writes another.
+    /// Publishes a frame when `free` slots were free before it. Nothing that this method calls writes another
+    /// frame.
     #[inline(always)]
     fn publish(&self, head: [u64; 3], span: u32, free: i32) {
         self.free.set(free - span as i32);
@@ -237,34 +240,34 @@ impl Writer {
             self.wipe_next();
         }
         self.ring.prefetch_slot(at, AHEAD);
-        // SAFETY: the cursor stood at a slot of the ring, which is writable, as was checked when
-        // it was taken; a slot has more words than three.
+        // SAFETY: the cursor pointed at a slot of the ring, which is writable: that was checked when the ring was
+        // set. A slot has more than three words.
         unsafe { self.ring.publish_head(at, [first, head[1], head[2]]) }
     }
 }
 
-/// Notes on slots that hold nothing yet.
+/// Creates notes for slots that are all clean.
 fn clean(slots: u32) -> Box<[Cell<bool>]> {
     (0..slots).map(|_| Cell::new(false)).collect()
 }
 
-/// Slots that the writer may fill. Dropped, it leaves no trace.
+/// Claimed slots that the writer may fill. A dropped claim has no effect on the reader.
 pub struct Claim<'a> {
     writer: &'a Writer,
     span: u32,
-    /// Slots that were free before.
+    /// The number of slots that were free before the claim.
     free: i32,
 }
 
 impl Claim<'_> {
-    /// Returns the ring, and the byte of it at which the payload lies. What is written there and not committed
-    /// is never taken for a frame.
+    /// Returns the region of the ring, and the offset of the payload in it. Bytes that are written there without a
+    /// commit are never taken for a frame.
     #[cfg(not(loom))]
     pub(crate) fn payload(&self) -> (Region, usize) {
         (self.writer.ring.region().clone(), self.writer.next.word() * WORD + HEAD)
     }
 
-    /// Bytes of payload that fit.
+    /// Returns the number of payload bytes that fit.
     #[inline(always)]
     pub fn room(&self) -> usize {
         self.span as usize * SLOT - HEAD
@@ -273,24 +276,23 @@ impl Claim<'_> {
     /// Writes payload bytes at `at`, counted from the payload's start.
     ///
     /// # Panics
-    /// When they do not fit.
+    /// Panics when the bytes do not fit.
     #[inline(always)]
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         let start = self.writer.next.word() * WORD + HEAD;
         probe::stored(start + at, bytes.len());
         if fits_a_slot(at, bytes.len()) {
-            // SAFETY: the bytes lie within the first of the claimed slots, at which the cursor stands.
+            // SAFETY: the bytes lie within the first of the claimed slots, at which the cursor points.
             return unsafe { self.writer.ring.write(start + at, bytes) };
         }
         assert!(at <= self.room() && bytes.len() <= self.room() - at);
         self.writer.ring.region().write(start + at, bytes);
     }
 
-    /// Writes a word that is no payload but says something about it, at byte `at`, which must begin
-    /// a word.
+    /// Writes a word that describes the payload, at byte `at`, which must begin a word.
     ///
     /// # Panics
-    /// When it does not fit, or `at` does not begin a word.
+    /// Panics when the word does not fit, or `at` does not begin a word.
     #[inline(always)]
     pub fn write_word(&mut self, at: usize, word: u64) {
         assert!(at.is_multiple_of(WORD) && at < self.room());
@@ -299,15 +301,15 @@ impl Claim<'_> {
         probe::stored(start, WORD);
     }
 
-    /// Publishes the frame: its first `payload` bytes of payload and this head, in whose first
-    /// word the ring sets lap and span. The kind in that word must not be 0.
+    /// Publishes the frame with the first `payload` bytes of payload and this head. The ring sets lap and span in
+    /// the head's first word. The kind in that word must not be 0.
     ///
     /// # Panics
-    /// When `payload` is more than was claimed, or the kind is that of padding.
+    /// Panics when `payload` is larger than the claim, or the kind is that of padding.
     #[inline(always)]
     pub fn commit(self, head: [u64; 3], payload: usize) {
         assert!(payload <= self.room() && head[0] & KIND != 0);
-        // The claim ends by this, and not behind it.
+        // `publish` ends the claim, so the claim's drop must not run.
         let claim = ManuallyDrop::new(self);
         claim.writer.publish(head, span_of(payload), claim.free);
         probe::committed(payload);
@@ -321,27 +323,27 @@ impl Drop for Claim<'_> {
     }
 }
 
-/// Why slots were not claimed.
+/// The reason why slots were not claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// No room now: the reader has to consume first.
+    /// Too few slots are free now: the reader has to consume first.
     Full,
-    /// Longer than this ring can ever take.
+    /// The span is longer than this ring can ever take.
     TooLong {
-        /// Slots asked for.
+        /// The requested number of slots.
         span: u32,
-        /// Slots that this ring takes at most.
+        /// The largest number of slots that this ring can take.
         most: u32,
     },
-    /// Another claim is open: a message is being written while one was begun.
+    /// Another claim is open.
     Claimed,
     /// The reader's progress went backwards, or is ahead of what was written.
     Progress {
-        /// What it says now.
+        /// The progress now.
         now: u64,
-        /// What it said before.
+        /// The progress before.
         known: u64,
-        /// What was written.
+        /// The number of slots written.
         out: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! A buffer between its owner and a peer, in every order that the memory model allows.
+//! Models of a buffer between its owner and a peer, in every order that the memory model allows.
 
 use super::*;
 use loom::cell::UnsafeCell;
@@ -12,18 +12,18 @@ fn check(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// Stands beside a buffer. Its owner writes and its peer reads it when they do so with the buffer,
-/// and the model fails where nothing orders the two: it does not let a load see a later store, as
-/// processors may.
+/// A cell that accompanies a buffer. The owner writes it and the peer reads it whenever they write or read the
+/// buffer. Loom fails if nothing orders the two accesses. The buffer's own words are not enough, since loom does
+/// not let a load see a later store, as processors may.
 struct Beside(UnsafeCell<()>);
 
-// SAFETY: there is nothing in it, and the model watches who comes to it when.
+// SAFETY: the cell holds no data, and loom checks every access to it.
 unsafe impl Sync for Beside {}
 
 // SAFETY: as for Sync.
 unsafe impl Send for Beside {}
 
-/// What both sides share: the slab, the peer's word, and a word by which they tell of what is lent.
+/// The memory that both sides share: the slab, the peer's word, and words that announce the lent buffers.
 struct Shared {
     region: Region,
     returns: Region,
@@ -49,7 +49,7 @@ impl Shared {
         Arc::new(Borrowed::new(region, WORDS * WORD, count, returns))
     }
 
-    /// Lends what use `number` of the slab holds and tells of it, once there is a free buffer.
+    /// Lends a buffer with the content of use `number` and announces it, once a buffer is free.
     fn lend(&self, slab: &Slab, claims: Claims, number: u64) {
         let mut buffer = loop {
             let returned = || self.returns.load(0);
@@ -69,7 +69,7 @@ impl Shared {
         self.told.publish(0, number + 1);
     }
 
-    /// Waits until use `number` was told of, and takes its buffer.
+    /// Waits until use `number` is announced, and takes its buffer.
     fn take(&self, borrowed: &Arc<Borrowed>, number: u64) -> Loan {
         while self.told.load(0) <= number {
             thread::yield_now();
@@ -87,34 +87,34 @@ impl Shared {
 fn compare(loan: &Loan, number: u64) {
     let mut bytes = [0; WORDS * WORD];
     loan.read(0, &mut bytes);
-    assert_eq!(bytes, content(number), "bytes of another use");
+    assert_eq!(bytes, content(number), "the bytes belong to another use");
 }
 
 fn content(number: u64) -> [u8; WORDS * WORD] {
     [number as u8 + 1; WORDS * WORD]
 }
 
-/// How a buffer is claimed.
+/// The way in which a buffer is claimed.
 #[derive(Clone, Copy)]
 enum Claims {
-    /// As [`Slab::claim`] does.
+    /// The claim is that of [`Slab::claim`].
     Whole,
-    /// What is written next may be seen before the return was.
+    /// The claim has no fence, so later writes may be visible before the return was seen.
     WithoutFence,
 }
 
-/// How a loan ends.
+/// The way in which a loan ends.
 #[derive(Clone, Copy)]
 enum Returns {
-    /// As a dropped [`Loan`] does.
+    /// The loan ends as a dropped [`Loan`] does.
     Whole,
-    /// It ends before it is read.
+    /// The loan ends before the buffer is read.
     BeforeReading,
-    /// The return may be seen before the reads.
+    /// The return may be visible before the reads are done.
     WithoutRelease,
 }
 
-/// So many uses of a slab of one buffer. Panics if the peer gets anything of the next use.
+/// Models `uses` uses of a slab of one buffer. Panics if the peer reads anything of the next use.
 fn used_again(uses: u64, claims: Claims, returns: Returns) {
     check(None, move || {
         let shared = Shared::new(1);
@@ -151,32 +151,32 @@ fn used_again(uses: u64, claims: Claims, returns: Returns) {
 }
 
 #[test]
-fn nothing_of_the_next_use_is_read_under_a_loan() {
+fn a_loan_never_reads_the_next_use() {
     used_again(2, Claims::Whole, Returns::Whole);
     used_again(3, Claims::Whole, Returns::Whole);
 }
 
 #[test]
-#[should_panic(expected = "bytes of another use")]
-fn returned_before_it_is_read_it_is() {
+#[should_panic(expected = "the bytes belong to another use")]
+fn a_return_before_the_read_lets_a_loan_read_the_next_use() {
     used_again(2, Claims::Whole, Returns::BeforeReading);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
-fn without_release_it_may_be() {
+fn without_release_a_loan_may_read_the_next_use() {
     used_again(2, Claims::Whole, Returns::WithoutRelease);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
-fn without_the_owners_fence_it_may_be() {
+fn without_the_owners_fence_a_loan_may_read_the_next_use() {
     used_again(2, Claims::WithoutFence, Returns::Whole);
 }
 
 /// Two loans end at the same time on two threads, and their buffers are used again.
 #[test]
-fn loans_that_end_on_other_threads_are_told_apart() {
+fn loans_that_end_on_two_threads_return_both_buffers() {
     check(Some(3), || {
         let shared = Shared::new(2);
         let (slab, borrowed) = (shared.slab(), shared.borrowed());
@@ -196,7 +196,7 @@ fn loans_that_end_on_other_threads_are_told_apart() {
             .collect();
         for number in 2..4 {
             shared.lend(&slab, Claims::Whole, number);
-            // That the last loan of this buffer has ended is known where the next one is taken.
+            // Taking the next buffer of this index shows that its last loan has ended.
             shared.read(&shared.take(&borrowed, number), number);
         }
         for reader in readers {
@@ -222,7 +222,7 @@ fn a_peer_may_stop_for_ever_anywhere() {
             };
             let early = slab.claim(|| shared.returns.load(0)).is_some();
             peer.join().unwrap();
-            // What was never returned is never free, and the owner stays whole.
+            // A buffer that was never returned is never free, and the owner survives.
             let back = slab.claim(|| shared.returns.load(0)).is_some();
             assert_eq!((back, early && !back), (stores > 0, false));
         });

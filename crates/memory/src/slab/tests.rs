@@ -1,4 +1,4 @@
-//! A slab from both of its sides, against plain sets, and each side against a hostile other one.
+//! Tests that compare a slab with plain sets, and that give each side a hostile peer.
 
 mod generated;
 
@@ -25,7 +25,7 @@ impl Bench {
         self.slab.claim(|| self.word.load(0))
     }
 
-    /// Lends a buffer with these bytes, and takes it.
+    /// Lends a buffer with these bytes, and takes it at the peer.
     fn pass(&self, bytes: &[u8]) -> Option<Loan> {
         let mut buffer = self.claim()?;
         buffer.write(0, bytes);
@@ -40,9 +40,9 @@ fn bytes_of(loan: &Loan) -> Vec<u8> {
     bytes
 }
 
-/// Of what several slabs may keep together, each takes its weight until it goes back.
+/// A kept buffer takes its weight of an allowance that several slabs share, until it is returned.
 #[test]
-fn no_more_is_kept_than_may_be() {
+fn kept_buffers_stay_within_their_allowance() {
     let allowance = Arc::new(Allowance::new(5));
     let keeping = |weight| {
         let Bench { slab, borrowed, word } = Bench::new(16, 4, 0);
@@ -56,7 +56,7 @@ fn no_more_is_kept_than_may_be() {
     let mut small: Vec<Loan> = (0..3).map(|_| light.pass(&[3]).unwrap()).collect();
     let kept: Vec<bool> = small.iter_mut().map(Loan::keep).collect();
     assert_eq!(kept, [true, true, false]);
-    // One that is not kept gives nothing back.
+    // A loan that was not kept gives nothing back to the allowance.
     drop(small.pop());
     assert!(!other.keep());
     drop(one);
@@ -65,7 +65,7 @@ fn no_more_is_kept_than_may_be() {
     assert!((0..4).all(|_| light.pass(&[4]).is_some_and(|mut loan| loan.keep())));
 }
 
-/// A slab of several buffers of which any is kept counts once among those that may be kept together.
+/// A slab takes its share of the outer allowance once, while any of its buffers is kept.
 #[test]
 fn slabs_that_are_kept_in_part_are_counted() {
     let all = Arc::new(Allowance::new(2));
@@ -85,14 +85,14 @@ fn slabs_that_are_kept_in_part_are_counted() {
     assert_eq!(kept, [2, 2, 0]);
     drop(loans[0].pop());
     drop(loans[0].pop());
-    assert!(!loans[2][0].keep(), "one of the first is kept still");
+    assert!(!loans[2][0].keep(), "one buffer of the first slab is still kept");
     loans[0].clear();
     assert!(loans[2][0].keep());
     assert!(!slabs[0].pass(&[1]).unwrap().keep());
 }
 
 #[test]
-fn what_is_written_is_read_in_place() {
+fn a_loan_reads_the_bytes_that_the_owner_wrote() {
     let bench = Bench::new(32, 3, 0);
     assert_eq!((bench.slab.each(), bench.slab.count(), bench.slab.lent()), (32, 3, 0));
     let mut buffer = bench.claim().unwrap();
@@ -148,7 +148,7 @@ fn a_buffer_is_lent_again_round_after_round() {
             }
         }
         assert!(bench.slab.is_idle(bench.word.load(0)));
-        // Bits that belong to no buffer stay as they were.
+        // The bits that belong to no buffer do not change.
         assert_eq!((bench.word.load(0) ^ standing) & !3, 0);
     }
 }
@@ -159,7 +159,7 @@ fn a_dropped_claim_leaves_a_free_buffer() {
     let mut first = bench.claim().unwrap();
     first.write(0, &[1; 8]);
     let second = bench.claim().unwrap();
-    // Buffers under a claim are neither free nor lent.
+    // A claimed buffer is neither free nor lent.
     assert!(bench.claim().is_none() && bench.slab.lent() == 0);
     assert!(!bench.slab.is_idle(0));
     drop(first);
@@ -169,7 +169,7 @@ fn a_dropped_claim_leaves_a_free_buffer() {
 }
 
 #[test]
-fn what_a_peer_may_not_lend_is_refused() {
+fn an_impossible_index_or_length_or_a_held_buffer_is_refused() {
     let bench = Bench::new(16, 3, 0);
     let refused = |index, len| bench.borrowed.take(index, len).err();
     assert_eq!(refused(3, 0), Some(SlabFault::Index { index: 3, count: 3 }));
@@ -222,7 +222,7 @@ fn a_slab_is_a_segment_that_the_peer_maps_to_read() {
 }
 
 #[test]
-fn what_is_no_slab_is_refused() {
+fn impossible_sizes_of_a_slab_are_refused() {
     assert!(
         is_slab(64, 8, 8) && is_slab(71, 8, 8) && is_slab(usize::MAX, (usize::MAX / 64) & !7, 64)
     );
@@ -243,7 +243,7 @@ fn what_is_no_slab_is_refused() {
 }
 
 #[test]
-fn sides_are_made_of_what_they_can_write_and_hold() {
+fn each_side_checks_its_regions() {
     let refused = |act: &dyn Fn()| catch_unwind(AssertUnwindSafe(act)).is_err();
     let (region, word) = (Region::heap(4), Region::heap(1));
     assert!(refused(&|| _ = Slab::new(region.clone(), 16, 3, 0)));
@@ -254,7 +254,7 @@ fn sides_are_made_of_what_they_can_write_and_hold() {
 }
 
 #[test]
-fn buffers_that_are_not_mapped_go_back_unread() {
+fn buffers_of_an_unmapped_slab_are_returned_unread() {
     let Bench { slab, word, .. } = Bench::new(16, 2, 0);
     let borrowed = Arc::new(Borrowed::unmapped(16, 2, word.clone()));
     for _ in 0..4 {
@@ -270,7 +270,7 @@ fn buffers_that_are_not_mapped_go_back_unread() {
 }
 
 #[test]
-fn what_lies_outside_of_a_buffer_is_refused() {
+fn an_access_outside_of_a_buffer_panics() {
     let bench = Bench::new(24, 2, 0);
     let claimed = RefCell::new(bench.claim().unwrap());
     let refused = |act: &dyn Fn()| catch_unwind(AssertUnwindSafe(act)).is_err();

@@ -1,11 +1,11 @@
-//! A lane that is shipped again, from wherever its peer is.
+//! Tests of a lane that is shipped again, from every position of its peer.
 
 use super::super::LANE_BYTES;
 use super::*;
 use crate::ring::span_of;
 use proptest::prelude::*;
 
-/// What was shipped: padding, or a frame with its payload.
+/// An item that was shipped: padding, or a frame with its payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Item {
     Padding(u32),
@@ -14,16 +14,16 @@ enum Item {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A frame with so many bytes is written, if there is room.
+    /// Writes a frame with this many bytes, if there is room.
     Write(usize),
-    /// The lane goes on in a larger segment.
+    /// The lane continues in a larger segment.
     Grow,
-    /// So many items are shipped.
+    /// Ships this many items.
     Ship(usize),
-    /// Of what was shipped, the peer receives so many items, and reads so many frames.
+    /// The peer receives this many of the shipped items; or it reads this many frames.
     Receive(usize),
     Read(usize),
-    /// The connection breaks, and the session goes on over another.
+    /// The connection breaks, and the session continues over another.
     Break,
 }
 
@@ -42,15 +42,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 const GROWN: u64 = 0x700;
 
-/// Our lane with its mirror, the mirror of the peer, and what lies between.
+/// This side's lane with its mirror, the peer's mirror, and the items between them.
 struct World {
     near: (Mirror, Lanes),
     far: (Mirror, Lanes),
-    /// The segments in which our lane goes on, and the peer's replicas of them.
+    /// The segments in which this side's lane continues, and the peer's replicas of them.
     grown: Vec<(Region, Region)>,
     /// All that was ever shipped, with the position at which it begins.
     log: Vec<(u64, Item)>,
-    /// How much of it is shipped now, was received, was read.
+    /// How many items of the log are shipped now, were received, and were read.
     shipped: usize,
     received: usize,
     read: usize,
@@ -94,7 +94,7 @@ impl World {
         lanes.grow_writer(self.grown[generation as usize - 1].0.clone());
     }
 
-    /// Ships what comes next: as it was shipped before, if it was.
+    /// Ships the next item, and compares it with the log if it was shipped before.
     fn ship(&mut self) -> bool {
         let (mirror, position) = (&self.near.0, self.near.0.shipped());
         let short = match mirror.look_short() {
@@ -121,7 +121,9 @@ impl World {
             }
         };
         match self.log.get(self.shipped) {
-            Some(before) => assert_eq!(*before, (position, item), "shipped again"),
+            Some(before) => {
+                assert_eq!(*before, (position, item), "shipped again with another content")
+            }
             None => self.log.push((position, item)),
         }
         self.shipped += 1;
@@ -189,8 +191,8 @@ impl World {
         }
     }
 
-    /// From each place at which something begins that was not read, everything is shipped again; from
-    /// every other place nothing is.
+    /// Ships everything again from each position at which an unread item begins, and checks that every other
+    /// position is refused.
     fn check_every_position(&mut self) {
         let mirror = &self.near.0;
         let (shipped, taken) = (mirror.shipped(), mirror.peer_shown().taken);
@@ -220,7 +222,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Wherever the peer is when a connection breaks, it gets the same frames, padding and bytes again, once.
+    /// The peer gets the same frames, padding and bytes again, once, wherever it is when a connection breaks.
     #[test]
     fn a_lane_is_shipped_again_as_it_was(session in 0..60u64, steps in steps()) {
         let mut world = World::new(session);
@@ -265,5 +267,5 @@ fn a_ring_is_shipped_again_in_any_lap() {
         world.step(&Step::Receive(50));
         world.step(&Step::Read(50));
     }
-    assert!(world.near.0.shipped() > 300 * 60, "more laps than have numbers");
+    assert!(world.near.0.shipped() > 300 * 60, "the ring has passed more laps than have numbers");
 }

@@ -1,4 +1,4 @@
-//! Generated operations: against plain sets, and against a peer that says anything.
+//! Tests of generated operations: against plain sets, and against a hostile peer.
 
 use super::super::*;
 use super::{Bench, bytes_of};
@@ -12,17 +12,17 @@ fn config(cases: u32) -> ProptestConfig {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Claims a buffer and writes so many bytes, in two pieces, if one is free.
+    /// Claims a buffer, if one is free, and writes these bytes in two pieces.
     Claim(prop::sample::Index, u8),
-    /// Lends one of those that are claimed, or drops it.
+    /// Lends one of the claimed buffers, or drops it.
     Lend(prop::sample::Index, bool),
-    /// The peer takes what was lent first.
+    /// The peer takes the buffer that was lent first.
     Take,
-    /// A loan ends, and what it holds is what was lent.
+    /// The peer checks the bytes of a loan and ends it.
     Return(prop::sample::Index),
-    /// The peer is told of a buffer that it has.
+    /// The owner lends a buffer that the peer already holds.
     Again(prop::sample::Index),
-    /// Another slab takes the place of an idle one.
+    /// Another slab replaces an idle one.
     Replace,
 }
 
@@ -39,14 +39,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..if cfg!(miri) { 12 } else { 300 })
 }
 
-/// What a side that knew everything would know.
+/// The model of a slab, which knows the state of both sides.
 struct Truth {
-    /// Buffers that nobody has, and those of them of which the owner knows.
+    /// The free buffers, and those of them that the owner knows to be free.
     free: BTreeSet<u32>,
     known: BTreeSet<u32>,
-    /// The one behind that which was claimed last.
+    /// The index behind the one that was claimed last.
     next: u32,
-    /// On their way to the peer, and with it.
+    /// The buffers on their way to the peer, and the peer's loans.
     lent: VecDeque<(u32, Vec<u8>)>,
     loans: Vec<(Loan, Vec<u8>)>,
 }
@@ -57,7 +57,7 @@ impl Truth {
         Truth { known: free.clone(), free, next: 0, lent: VecDeque::new(), loans: Vec::new() }
     }
 
-    /// The buffer that a claim must give.
+    /// Returns the buffer that a claim must return.
     fn claim(&mut self) -> Option<u32> {
         if self.known.is_empty() {
             self.known.clone_from(&self.free);
@@ -81,7 +81,7 @@ proptest! {
     #![proptest_config(config(300))]
 
     #[test]
-    fn buffers_go_and_come_back_as_in_plain_sets(
+    fn a_slab_lends_and_gets_back_buffers_as_its_model_does(
         words in 1_usize..6,
         count in prop_oneof![1_u32..5, Just(63), Just(64)],
         standing in any::<u64>(),
@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn an_owner_survives_any_word_of_its_peers(
+    fn an_owner_survives_any_word_of_its_peer(
         count in 1_u32..=64,
         standing in any::<u64>(),
         acts in proptest::collection::vec(
@@ -124,7 +124,7 @@ proptest! {
                 }
             } else if !claimed.is_empty() {
                 let (buffer, number) = claimed.swap_remove(which.index(claimed.len()));
-                // Nobody else wrote into it.
+                // No other side wrote into the claimed buffer.
                 prop_assert_eq!(slab.region.load(buffer.index as usize), number);
                 if lends {
                     prop_assert!(buffer.lend() < count);
@@ -136,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn a_peer_survives_whatever_is_lent(
+    fn a_peer_survives_any_lent_buffer(
         words in 1_usize..6,
         count in 1_u32..=64,
         acts in proptest::collection::vec(
@@ -162,7 +162,7 @@ proptest! {
                 loans.extend(taken);
             } else if !loans.is_empty() {
                 let loan = loans.swap_remove(which.index(loans.len()));
-                // Its bytes change under it.
+                // The owner changes the bytes under the loan.
                 bench.slab.region.store(loan.index as usize * words, u64::MAX);
                 prop_assert_eq!(bytes_of(&loan).len(), loan.len());
                 returned ^= 1_u64 << loan.index;
@@ -173,7 +173,7 @@ proptest! {
     }
 }
 
-/// Takes steps with a bench whose truth is known.
+/// Executes the steps with a slab and its model.
 fn run(bench: &Bench, truth: &mut Truth, steps: &[Step]) {
     let mut claimed: Vec<(Buffer<'_>, Vec<u8>)> = Vec::new();
     for step in steps {
@@ -217,7 +217,7 @@ fn run(bench: &Bench, truth: &mut Truth, steps: &[Step]) {
         let known = (truth.known.len() + claimed.len()) as u32;
         assert_eq!(bench.slab.lent(), bench.slab.count() - known);
     }
-    // What is claimed still is dropped, and known to be free.
+    // The buffers that are still claimed are dropped, and then known to be free.
     for (buffer, _) in claimed {
         truth.free.insert(buffer.index);
         truth.known.insert(buffer.index);
