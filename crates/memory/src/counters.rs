@@ -1,11 +1,11 @@
-//! A page of counters that its owner bumps and anybody who may look at the process reads.
+//! A page of counters that its owner increments and that observers of the process read.
 //!
-//! The counters stand in a sealed segment with one writer, so a bump is a load and a store. How
-//! observers find it is said in [`crate::observe`], and what a counter counts is said elsewhere;
-//! here it is a number with an index.
+//! The counters lie in a sealed segment with one writer, so an increment is a load and a store. [`crate::observe`]
+//! describes how observers find the page. Here a counter is a number with an index; other modules define its
+//! meaning.
 //!
-//! Invariant: a view is made only of a segment that is sealed, whole and of this version, and
-//! whatever its owner writes later, it only gives other numbers.
+//! Invariant: a view exists only of a segment that is sealed, complete and of this version. Whatever the owner
+//! writes later, the view only returns other numbers.
 
 use crate::observe::{HEADER, Header, Kind, ObserveError};
 use crate::region::{Region, WORD};
@@ -13,10 +13,10 @@ use crate::segment::{Segment, SegmentError, Writers};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-/// The name by which an observer knows the segment among a process's descriptors.
+/// The label by which an observer finds the segment among the descriptors of a process.
 pub const LABEL: &str = "upbeat-counters";
 
-/// The most counters that a page has: an observer maps no more, whatever a process offers.
+/// The largest number of counters of a page: an observer maps no more, whatever a process offers.
 pub const COUNTERS_MAX: usize = 1 << 16;
 
 const KIND: Kind = Kind {
@@ -26,21 +26,21 @@ const KIND: Kind = Kind {
     words_max: HEADER + COUNTERS_MAX,
 };
 
-/// The counters of one node, to write. One thread owns them.
+/// The writing side of one node's counters, which one thread owns.
 pub struct Counters {
     header: Header,
     values: Region,
-    /// Keeps the descriptor by which observers come; None on the heap.
+    /// The segment with the descriptor that observers open, or none on the heap.
     segment: Option<Segment>,
-    /// A bump is no atomic step, so two threads must not share this.
+    /// An increment is not atomic, so two threads must not share the counters.
     one_thread: PhantomData<Cell<()>>,
 }
 
 impl Counters {
-    /// Makes `count` counters that start at 0, in a segment that observers can find.
+    /// Creates `count` counters that start at 0, in a segment that observers can find.
     ///
     /// # Panics
-    /// When `count` is more than [`COUNTERS_MAX`].
+    /// Panics when `count` is more than [`COUNTERS_MAX`].
     pub fn create(count: usize, node: &str, incarnation: u64) -> Result<Counters, SegmentError> {
         let bytes = words_of(count) * WORD;
         let segment = Segment::create(LABEL, bytes, Writers::Owner)?.reserve()?;
@@ -48,10 +48,10 @@ impl Counters {
         Ok(Counters { segment: Some(segment), ..Counters::over(&page, count, node, incarnation) })
     }
 
-    /// Makes `count` counters that start at 0, on the heap, where only this process sees them.
+    /// Creates `count` counters that start at 0, on the heap, where only this process sees them.
     ///
     /// # Panics
-    /// When `count` is more than [`COUNTERS_MAX`].
+    /// Panics when `count` is more than [`COUNTERS_MAX`].
     #[must_use]
     pub fn heap(count: usize, node: &str, incarnation: u64) -> Counters {
         Counters::over(&Region::heap(words_of(count)), count, node, incarnation)
@@ -63,13 +63,13 @@ impl Counters {
         Counters { header, values, segment: None, one_thread: PhantomData }
     }
 
-    /// The number of counters.
+    /// Returns the number of counters.
     #[inline]
     pub fn count(&self) -> usize {
         self.values.words()
     }
 
-    /// Adds to a counter, which wraps round.
+    /// Adds to a counter, which wraps around.
     ///
     /// ```
     /// use upbeat_memory::counters::Counters;
@@ -79,37 +79,37 @@ impl Counters {
     /// ```
     ///
     /// # Panics
-    /// When there is no such counter.
+    /// Panics when there is no counter of this index.
     #[inline]
     pub fn add(&self, index: usize, n: u64) {
         self.values.store(index, self.values.load(index).wrapping_add(n));
     }
 
-    /// Sets a counter, for one that tells how much there is and not how often.
+    /// Sets a counter that gives an amount and not a number of events.
     ///
     /// # Panics
-    /// When there is no such counter.
+    /// Panics when there is no counter of this index.
     #[inline]
     pub fn set(&self, index: usize, value: u64) {
         self.values.store(index, value);
     }
 
-    /// The value of a counter.
+    /// Returns the value of a counter.
     ///
     /// # Panics
-    /// When there is no such counter.
+    /// Panics when there is no counter of this index.
     #[inline]
     pub fn get(&self, index: usize) -> u64 {
         self.values.load(index)
     }
 
-    /// What an observer of this process sees, for other threads of it.
+    /// Returns the view of an observer, for other threads of this process.
     #[must_use]
     pub fn view(&self) -> CountersView {
         CountersView { header: self.header.clone(), values: self.values.read_only() }
     }
 
-    /// Whether other processes can find these counters.
+    /// Returns whether other processes can find these counters.
     pub fn is_shared(&self) -> bool {
         self.segment.is_some()
     }
@@ -120,7 +120,7 @@ fn words_of(count: usize) -> usize {
     HEADER + count
 }
 
-/// Somebody's counters, to read. Each is what its owner says.
+/// The reading side of a node's counters, whose values the owner controls.
 #[derive(Clone)]
 pub struct CountersView {
     header: Header,
@@ -128,7 +128,7 @@ pub struct CountersView {
 }
 
 impl CountersView {
-    /// A view of the counters in a region that somebody else writes.
+    /// Creates a view of the counters in a region that another process writes.
     pub fn new(region: &Region) -> Result<CountersView, ObserveError> {
         let header = KIND.header(region)?;
         let (count, room) = (header.own[0], region.words() - HEADER);
@@ -140,42 +140,41 @@ impl CountersView {
         }
     }
 
-    /// The name of the node.
+    /// Returns the name of the node.
     pub fn node(&self) -> String {
         self.header.node.to_string()
     }
 
-    /// The number of counters.
+    /// Returns the number of counters.
     pub fn count(&self) -> usize {
         self.values.words()
     }
 
-    /// The process as it numbers itself: in a container this is not the number seen from outside.
+    /// Returns the process number as the process sees it, which in a container differs from the number outside.
     pub fn pid(&self) -> u64 {
         self.header.pid
     }
 
-    /// The incarnation of the node that counts.
+    /// Returns the incarnation of the node.
     pub fn incarnation(&self) -> u64 {
         self.header.incarnation
     }
 
-    /// The value of a counter, None when the owner has no such counter (it may be of an older
-    /// make than we are).
+    /// Returns the value of a counter, or none when the owner has no such counter because it is of an older
+    /// version.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<u64> {
         (index < self.values.words()).then(|| self.values.load(index))
     }
 
-    /// All values, in the order of their indices. They are not of one moment.
+    /// Returns all values in the order of their indices. The values are not of one moment.
     pub fn values(&self) -> impl Iterator<Item = u64> + '_ {
         (0..self.values.words()).map(|index| self.values.load(index))
     }
 }
 
-/// The counters of all nodes in a process, in the order of their descriptors. None at all is no
-/// error: the process has no node. What is there and cannot be read is one only when nothing else
-/// could be read.
+/// Returns the counters of all nodes in a process, in the order of their descriptors. A process without a node has
+/// none, which is no error. A page that cannot be read is an error only if no other page can be read.
 pub fn observe(pid: u32) -> Result<Vec<CountersView>, ObserveError> {
     KIND.find(pid, CountersView::new)
 }

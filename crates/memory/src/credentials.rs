@@ -1,8 +1,8 @@
 //! The process and the user at the other end of a unix socket, as the kernel reports them.
 //!
-//! `rustix` reads the same option into a type whose process number is never 0, and the kernel gives
-//! 0 for a process of another PID namespace. So the option is read here. Whether a peer is let in is
-//! decided elsewhere.
+//! `rustix` reads the same option into a type whose process number is never 0, but the kernel reports 0 for a
+//! process of another PID namespace. This module therefore reads the option itself. Another module decides whether
+//! a peer is admitted.
 
 use rustix::io::Errno;
 use std::mem::size_of;
@@ -11,22 +11,22 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// The process at the other end of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// The number of the process in our PID namespace; None if it has none there.
+    /// The number of the process in this PID namespace, or none if it has no number there.
     pub pid: Option<u32>,
-    /// The effective user when the process connected or listened.
+    /// The effective user of the process when it connected or listened.
     pub uid: u32,
 }
 
-/// Asks the kernel who is at the other end of a connected unix socket (`SO_PEERCRED`).
+/// Asks the kernel for the process at the other end of a connected unix socket (`SO_PEERCRED`).
 ///
 /// # Errors
-/// If the socket is no unix socket, or is not connected.
+/// Fails if the socket is no unix socket, or is not connected.
 pub fn of_peer(socket: BorrowedFd<'_>) -> Result<Credentials, Errno> {
     let mut found = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the descriptor is open for as long as it is borrowed. `found` is valid for writes of
-    // `bytes` bytes, the kernel writes no more than that, and any bytes are a `ucred`: it has
-    // integers alone. `bytes` is a valid length to read and to write.
+    // SAFETY: the descriptor is open for as long as it is borrowed. `found` is valid for writes of `bytes` bytes,
+    // and the kernel writes no more than that. Any bytes are a valid `ucred`, which consists of integers. `bytes`
+    // is a valid length to read and to write.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -40,7 +40,7 @@ pub fn of_peer(socket: BorrowedFd<'_>) -> Result<Credentials, Errno> {
         let error = std::io::Error::last_os_error();
         return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
     }
-    // The kernel knows a socket without a peer as one of no process and no user.
+    // The kernel reports a socket without a peer as one of no process and no user.
     if bytes as usize != size_of::<libc::ucred>() || found.uid == u32::MAX {
         return Err(Errno::NOTCONN);
     }
@@ -55,7 +55,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn a_pair_of_sockets_is_of_this_process() {
+    fn the_peer_of_a_socket_pair_is_this_process() {
         let (near, _far) = rustix::net::socketpair(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,

@@ -1,7 +1,7 @@
-//! Memory for what is about to be written whole.
+//! Memory that is about to be written whole.
 //!
-//! A long vector comes from the system page by page as it is written, and each page costs more than its
-//! bytes do. What is long enough asks for large pages, where the system has them to give.
+//! The system provides the pages of a long vector one by one as they are written, and a page fault costs more than
+//! the bytes of the page. Long vectors therefore ask for large pages.
 
 use crate::sync::AtomicU64;
 use std::alloc::Layout;
@@ -11,20 +11,20 @@ use zerocopy::FromBytes;
 #[cfg(not(miri))]
 use rustix::mm::{Advice, madvise};
 
-/// The shortest that asks. A vector of 64 MiB took 42 ms to be made and filled by small pages, and 16 by
-/// large ones.
+/// The length from which a vector asks for large pages. A vector of 64 MiB took 42 ms to be allocated and filled
+/// with small pages, and 16 ms with large ones.
 #[cfg(not(miri))]
 const LONG: usize = 4 << 20;
 
-/// Bytes of a large page.
+/// The size of a large page in bytes.
 #[cfg(not(miri))]
 const LARGE_PAGE: usize = 2 << 20;
 
-/// Bytes of a cache line.
+/// The size of a cache line in bytes.
 const LINE: usize = 64;
 
-/// Makes an empty vector with room for `count` items, all of which will be written at once. None if
-/// there is no memory for them.
+/// Creates an empty vector with room for `count` items, all of which the caller will write at once. Returns none
+/// if there is no memory for them.
 #[inline]
 pub(crate) fn vector<T>(count: usize) -> Option<Vec<T>> {
     let mut items = Vec::new();
@@ -36,19 +36,19 @@ pub(crate) fn vector<T>(count: usize) -> Option<Vec<T>> {
     Some(items)
 }
 
-/// Copies `count` items of plain data from the start of bytes that are ours: all at once, for one after
-/// another takes many times as long. None if there is no memory for them.
+/// Copies `count` items of plain data from the start of private bytes in one pass, since a copy item by item takes
+/// many times as long. Returns none if there is no memory for them.
 ///
 /// # Panics
-/// When there are not so many bytes.
+/// Panics when there are fewer bytes.
 #[must_use]
 pub fn copied<T: FromBytes>(bytes: &[u8], count: usize) -> Option<Vec<T>> {
     let wanted = count.checked_mul(size_of::<T>());
     let wanted =
-        wanted.filter(|wanted| *wanted <= bytes.len()).expect("as many bytes as items have");
+        wanted.filter(|wanted| *wanted <= bytes.len()).expect("as many bytes as the items take");
     let mut items = vector::<T>(count)?;
-    // SAFETY: source and destination have `wanted` bytes and do not overlap, the destination being new; T
-    // accepts any bytes; all `count` items are written before they count.
+    // SAFETY: source and destination have `wanted` bytes and do not overlap, since the destination is new. `T`
+    // accepts any bytes, and all `count` items are written before the length is set.
     unsafe {
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), items.as_mut_ptr().cast(), wanted);
         items.set_len(count);
@@ -56,41 +56,41 @@ pub fn copied<T: FromBytes>(bytes: &[u8], count: usize) -> Option<Vec<T>> {
     Some(items)
 }
 
-/// Zeroed words of the heap, from the beginning of a cache line, whose pages take memory only once they are
+/// Zeroed words on the heap, from the beginning of a cache line, whose pages take memory only once they are
 /// written.
 pub(crate) struct Zeroed {
     start: NonNull<u8>,
     layout: Layout,
 }
 
-// SAFETY: it is a piece of memory that is looked at through atomics alone, and freed once.
+// SAFETY: the memory is accessed only through atomics, and freed once.
 unsafe impl Send for Zeroed {}
 
 // SAFETY: as for Send.
 unsafe impl Sync for Zeroed {}
 
 impl Zeroed {
-    /// So many words. None if there is no memory for them.
+    /// Allocates this many words. Returns none if there is no memory for them.
     pub(crate) fn new(words: usize) -> Option<Zeroed> {
-        // A layout that is aligned to lines would be filled by hand.
+        // The allocator would zero a layout with the alignment of a line by hand.
         let bytes = words.checked_mul(size_of::<u64>())?.checked_add(LINE)?;
         let layout = Layout::from_size_align(bytes, align_of::<u64>()).ok()?;
-        // SAFETY: the layout has bytes.
+        // SAFETY: the layout has a size above 0.
         let start = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })?;
         Some(Zeroed { start, layout })
     }
 
-    /// The first word.
+    /// Returns the address of the first word.
     pub(crate) fn base(&self) -> NonNull<AtomicU64> {
         let skip = self.start.as_ptr().align_offset(LINE).min(LINE);
-        // SAFETY: a line more than the words was allocated.
+        // SAFETY: the allocation is one line longer than the words.
         unsafe { self.start.add(skip) }.cast()
     }
 }
 
 impl Drop for Zeroed {
     fn drop(&mut self) {
-        // SAFETY: it was allocated with this layout, and nobody else frees it.
+        // SAFETY: the memory was allocated with this layout, and only this drop frees it.
         unsafe { std::alloc::dealloc(self.start.as_ptr(), self.layout) };
     }
 }
@@ -105,8 +105,8 @@ fn ask_for_large_pages<T>(items: &Vec<T>) {
     if whole == 0 {
         return;
     }
-    // SAFETY: the pages lie inside of the vector's memory, and the advice changes no byte of them.
-    // A system that has no large pages gives small ones.
+    // SAFETY: the pages lie inside the vector's memory, and the advice changes no byte of them. A system without
+    // large pages ignores the advice.
     let _ = unsafe { madvise(begin.add(skip).cast_mut().cast(), whole, Advice::LinuxHugepage) };
 }
 
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_have_the_room_that_was_asked_for() {
+    fn a_vector_has_the_requested_room() {
         for count in [0, 1, 100, 1030, 6000] {
             let mut items = vector::<[u64; 512]>(count).unwrap();
             assert!(items.is_empty() && items.capacity() >= count);
@@ -137,8 +137,8 @@ mod tests {
             let last = count.checked_sub(1).map(|last| [last as u64; 512]);
             assert_eq!(items.last(), last.as_ref());
         }
-        assert_eq!(vector::<()>(usize::MAX), Some(Vec::new()), "nothing takes no room");
-        // Miri ends where memory does.
+        assert_eq!(vector::<()>(usize::MAX), Some(Vec::new()), "items of size 0 take no memory");
+        // Miri aborts where memory ends.
         assert!(cfg!(miri) || vector::<u64>(1 << 58).is_none());
         assert_eq!(vector::<u64>(usize::MAX), None);
     }

@@ -1,14 +1,14 @@
-//! A value that is read where it lies, and replaced while nobody reads it.
+//! A value that is read in place, and replaced while it has no holder.
 //!
-//! Its holders are counted, and a count that goes up and down is all that holding costs: nothing is asked, for a
-//! value that is held is never changed. Invariant: while somebody holds it, the value stays what and where it is.
+//! Holders are counted, and counting up and down is the whole cost of holding: a holder checks nothing, since a
+//! held value never changes. Invariant: while the value has a holder, it is neither changed nor moved.
 
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::mem;
 use std::ops::Deref;
 
-/// A value that is replaced only while nobody holds it.
+/// A value that is replaced only while it has no holder.
 ///
 /// ```
 /// use upbeat_memory::held::Held;
@@ -24,17 +24,17 @@ use std::ops::Deref;
 #[derive(Default)]
 pub struct Held<T> {
     value: UnsafeCell<T>,
-    /// How many hold it. A holder that is leaked counts for ever.
+    /// The number of holders. A leaked holder counts for ever.
     holders: Cell<u64>,
 }
 
 impl<T> Held<T> {
-    /// A value that nobody holds.
+    /// Creates a value without holders.
     pub const fn new(value: T) -> Held<T> {
         Held { value: UnsafeCell::new(value), holders: Cell::new(0) }
     }
 
-    /// Holds the value as it is.
+    /// Returns a new holder of the value.
     #[inline(always)]
     pub fn hold(&self) -> Holding<'_, T> {
         // A count that grows by ones does not reach 2^64.
@@ -42,13 +42,13 @@ impl<T> Held<T> {
         Holding(self)
     }
 
-    /// Puts another value in, and gives back what was there; or the other one, while somebody holds the value.
+    /// Replaces the value and returns the old one. Returns `other` as the error while the value has a holder.
     pub fn replace(&self, other: T) -> Result<T, T> {
         if self.holders.get() != 0 {
             return Err(other);
         }
-        // SAFETY: references to the value are given out by holders alone, and there is none. This thread alone
-        // has the value, as `UnsafeCell` is not `Sync`, and moving values calls nothing.
+        // SAFETY: only holders give out references to the value, and there is no holder. Only this thread can
+        // access the value, as `UnsafeCell` is not `Sync`, and moving values calls no other code.
         Ok(unsafe { mem::replace(&mut *self.value.get(), other) })
     }
 }
@@ -59,7 +59,7 @@ impl<T> fmt::Debug for Held<T> {
     }
 }
 
-/// While it stands, the value is not replaced.
+/// A holder: while it lives, the value is not replaced.
 #[derive(Debug)]
 pub struct Holding<'h, T>(&'h Held<T>);
 
@@ -68,7 +68,7 @@ impl<T> Deref for Holding<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: the value is changed by `replace` alone, which refuses while this holder is counted.
+        // SAFETY: only `replace` changes the value, and it refuses while this holder is counted.
         unsafe { &*self.0.value.get() }
     }
 }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_may_hold_the_value_that_took_its_place() {
+    fn the_drop_of_an_old_value_may_hold_the_new_one() {
         struct Looks(Rc<Held<Option<Looks>>>, Rc<Cell<bool>>);
         impl Drop for Looks {
             fn drop(&mut self) {

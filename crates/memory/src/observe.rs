@@ -1,12 +1,12 @@
-//! Pages that a program keeps for observers, and how those find them.
+//! Pages that a program keeps for observers, and the search for them.
 //!
-//! A page is a sealed segment with one writer. An observer finds it among a process's descriptors
-//! by its label and maps it read-only: the process does not serve it, so one that hangs can still
-//! be looked at. Every page begins with the same header: mark, version, process, incarnation, the
-//! node's name, and three words whose meaning is its kind's. What follows is the kind's.
+//! A page is a sealed segment with one writer. An observer finds it by its label among the descriptors of a
+//! process and maps it read-only. The process does nothing for its observers, so a hanging process can still be
+//! observed. Every page begins with the same header: mark, version, process, incarnation, the node's name, and
+//! three words whose meaning depends on the kind of page. The rest of the page depends on the kind.
 //!
-//! Invariant: a page is taken only if it is sealed, of its kind and of this version; each word of
-//! the header is loaded once, so that what was checked is what is used.
+//! Invariant: a page is accepted only if it is sealed, of its kind and of this version. Each word of the header is
+//! loaded once, so that the checked value is the one that is used.
 
 use crate::region::{Region, WORD};
 use crate::segment::{self, PAGE, SegmentError, Writers};
@@ -19,35 +19,35 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Words of the header: three lines, which never change.
+/// The words of the header: three lines, which never change.
 pub(crate) const HEADER: usize = 24;
 const MAGIC_AT: usize = 0;
 const VERSION_AT: usize = 1;
 const PID_AT: usize = 2;
 const INCARNATION_AT: usize = 3;
-/// Words that each kind has for itself, in the first line.
+/// The words of the header that depend on the kind, in the first line.
 pub(crate) const OWN_AT: usize = 4;
 const OWN: usize = 3;
 /// The node's name, in lines of its own.
 pub(crate) const NODE_AT: usize = 8;
 const NODE_WORDS: usize = HEADER - NODE_AT;
 
-/// The most pages of one kind that are opened of one process.
+/// The largest number of pages of one kind that are opened of one process.
 const PAGES_MAX: usize = 1024;
 
 /// A kind of page.
 pub(crate) struct Kind {
-    /// The name of its segments.
+    /// The label of the kind's segments.
     pub(crate) label: &'static str,
-    /// The first word of a page.
+    /// The mark, which is the first word of a page.
     pub(crate) magic: u64,
-    /// What its words mean.
+    /// The version of the page's layout.
     pub(crate) version: u64,
-    /// The most words of a page: an observer maps no more, whatever a process offers.
+    /// The largest number of words of a page: an observer maps no more, whatever a process offers.
     pub(crate) words_max: usize,
 }
 
-/// What the header of a page says.
+/// The header of a page.
 #[derive(Clone)]
 pub(crate) struct Header {
     pub(crate) pid: u64,
@@ -57,7 +57,7 @@ pub(crate) struct Header {
 }
 
 impl Kind {
-    /// Writes the header of a page whose other words are as they must be.
+    /// Writes the header of a page whose other words are initialised.
     pub(crate) fn announce(
         &self,
         page: &Region,
@@ -72,13 +72,13 @@ impl Kind {
             page.store(OWN_AT + i, word);
         }
         text::put(page, NODE_AT, NODE_WORDS, node);
-        // Last: an observer that comes now finds a page of a kind that it does not know.
+        // The mark is stored last: an earlier observer finds a page of an unknown kind.
         page.publish(MAGIC_AT, self.magic);
         let node = text::get(page, NODE_AT, NODE_WORDS).unwrap_or_default().into();
         Header { pid: page.load(PID_AT), incarnation, node, own }
     }
 
-    /// Reads the header of a page that somebody else writes.
+    /// Reads the header of a page that another process writes.
     pub(crate) fn header(&self, page: &Region) -> Result<Header, ObserveError> {
         if page.words() < HEADER {
             return Err(ObserveError::Foreign { magic: 0 });
@@ -102,9 +102,9 @@ impl Kind {
         })
     }
 
-    /// The pages of this kind in a process, each as `view` sees it, in the order of their
-    /// descriptors. None at all is no error: the process has no node. What is there and cannot be
-    /// read is one only when nothing else could be read.
+    /// Returns the views of all pages of this kind in a process, in the order of their descriptors. A process
+    /// without a node has none, which is no error. A page that cannot be read is an error only if no other page
+    /// can be read.
     pub(crate) fn find<V>(
         &self,
         pid: u32,
@@ -117,7 +117,7 @@ impl Kind {
         let label = format!("/memfd:{} (deleted)", self.label);
         let (mut views, mut seen, mut fault) = (Vec::new(), Vec::new(), None);
         for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).map_err(listed)? {
-            // Descriptors come and go while we look.
+            // Descriptors may be opened and closed during the loop.
             let Ok(path) = entry.map(|entry| entry.path()) else { continue };
             if !std::fs::read_link(&path).is_ok_and(|target| target.as_os_str() == label.as_str()) {
                 continue;
@@ -143,10 +143,10 @@ impl Kind {
         }
     }
 
-    /// Opens one descriptor of a process: the file's own number, and the page in it.
+    /// Opens one descriptor of a process. Returns the inode number and the page.
     pub(crate) fn open(&self, pid: u32, path: &Path) -> Result<(u64, Region), ObserveError> {
         let refused = |error| ObserveError::Refused { pid, error };
-        // The process may put another file there meanwhile, so this open must neither wait nor act.
+        // The process may replace the file meanwhile, so this open must neither block nor have side effects.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let descriptor: OwnedFd = rustix::fs::open(path, flags, Mode::empty()).map_err(refused)?;
         let file = rustix::fs::fstat(&descriptor).map_err(refused)?;
@@ -158,55 +158,55 @@ impl Kind {
     }
 }
 
-/// Why a process's pages cannot be read.
+/// The reason why the pages of a process cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObserveError {
     /// There is no such process.
     Gone {
-        /// Its number.
+        /// The number of the process.
         pid: u32,
     },
-    /// The system does not let us look: the process is another user's, or guards itself.
+    /// The system forbids access: the process belongs to another user, or is protected.
     Refused {
-        /// Its number.
+        /// The number of the process.
         pid: u32,
-        /// What the system said.
+        /// The error of the system.
         error: Errno,
     },
-    /// The segment is not what a node makes.
+    /// The segment is not one that a node creates.
     Segment {
-        /// The process.
+        /// The number of the process.
         pid: u32,
-        /// What is wrong with it.
+        /// The fault of the segment.
         fault: SegmentError,
     },
-    /// The page is of no kind that it was taken for.
+    /// The page is of another kind.
     Foreign {
-        /// What stands where the kind's mark should.
+        /// The word in the place of the mark.
         magic: u64,
     },
     /// The page is of another version.
     Version {
-        /// Its version.
+        /// The version of the page.
         found: u64,
-        /// Ours.
+        /// The version of this program.
         known: u64,
     },
     /// The page announces a node's name that is too long.
     Name {
-        /// The bytes that it announces.
+        /// The announced number of bytes.
         bytes: u64,
-        /// The most that a page has room for.
+        /// The largest number of bytes.
         max: usize,
     },
-    /// The page announces a number of things that it cannot have.
+    /// The page announces more entries than it has room for.
     Count {
-        /// What it announces.
+        /// The announced number.
         count: u64,
-        /// What there is room for.
+        /// The number for which there is room.
         room: usize,
     },
-    /// The page announces a counter of time that stands still.
+    /// The page announces a clock of 0 ticks per second.
     Pace,
 }
 
@@ -215,10 +215,10 @@ impl fmt::Display for ObserveError {
         match self {
             ObserveError::Gone { pid } => write!(f, "there is no process {pid}"),
             ObserveError::Refused { pid, error } => {
-                write!(f, "process {pid} cannot be looked at: {error}")
+                write!(f, "process {pid} cannot be observed: {error}")
             }
             ObserveError::Segment { pid, fault } => {
-                write!(f, "process {pid} offers a page that is unsafe to read: {fault}")
+                write!(f, "process {pid} offers a page that cannot be read safely: {fault}")
             }
             ObserveError::Foreign { magic } => {
                 write!(f, "the page begins with {magic:#x}, which is not the mark of its kind")
@@ -232,7 +232,7 @@ impl fmt::Display for ObserveError {
             ObserveError::Count { count, room } => {
                 write!(f, "the page announces {count} entries and has room for {room}")
             }
-            ObserveError::Pace => write!(f, "the page announces 0 ticks a second"),
+            ObserveError::Pace => write!(f, "the page announces 0 ticks per second"),
         }
     }
 }

@@ -1,30 +1,30 @@
-//! A pool of places with generations: what a node has many of and names by number.
+//! A pool of numbered slots with generations.
 //!
-//! A [`Key`] names a place and the value that stands there; once the value is removed the key is
-//! stale and finds nothing, also when the place has been taken again. All operations but the
-//! iterations take constant time. Places are made as they are first needed, up to the capacity;
-//! after that, or after [`Pool::grown`], nothing is allocated.
+//! A [`Key`] names a slot and the value in it. Once the value is removed the key is stale and finds nothing, also
+//! when the slot holds another value. All operations except the iterations take constant time. Slots are allocated
+//! when they are first needed, up to the capacity; after that, or after [`Pool::grown`], nothing is allocated.
 //!
-//! Invariant: a key finds the value that it was given for or nothing, until one place has been
-//! taken 2^32 - 1 times while somebody held on to the key.
+//! Invariant: a key finds the value for which it was returned or nothing, unless one slot was filled 2^32 - 1
+//! times while the key was kept.
 
 use std::fmt;
 use std::iter::FusedIterator;
 
-/// Ends the list of free places.
+/// Ends the list of free slots.
 const NONE: u32 = u32::MAX;
 
-/// The name of a value in a [`Pool`].
+/// The key of a value in a [`Pool`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    /// The place, counted from 0.
+    /// The index of the slot, from 0.
     pub index: u32,
-    /// Which of the values that stood there; never 0.
+    /// The number of the value among those that the slot has held; never 0.
     pub generation: u32,
 }
 
 impl Key {
-    /// The key as one word: the generation above, the index below. Never 0.
+    /// Returns the key as one word: the generation in the upper half, the index in the lower half. The word is
+    /// never 0.
     ///
     /// ```
     /// use upbeat_memory::pool::Key;
@@ -37,7 +37,7 @@ impl Key {
         (self.generation as u64) << 32 | self.index as u64
     }
 
-    /// The key that [`Key::word`] gave. Any word will do: what names nothing finds nothing.
+    /// Returns the key of a word. Any word is allowed: an invalid key finds nothing.
     #[inline]
     #[must_use]
     pub const fn from_word(word: u64) -> Key {
@@ -57,15 +57,15 @@ impl Key {
 /// assert_eq!(pool.get(key), None);
 /// ```
 pub struct Pool<T> {
-    places: Vec<Place<T>>,
+    slots: Vec<Slot<T>>,
     capacity: u32,
-    /// The place that was freed last: the one most likely to be in the cache.
+    /// The slot that was freed last, which is the most likely one to be in the cache.
     free: u32,
     taken: u32,
 }
 
-struct Place<T> {
-    /// That of the value that stands here or, in a free place, of the next one.
+struct Slot<T> {
+    /// The generation of the value in this slot or, in a free slot, of the next value.
     generation: u32,
     content: Content<T>,
 }
@@ -75,7 +75,7 @@ enum Content<T> {
     Taken(T),
 }
 
-impl<T> Place<T> {
+impl<T> Slot<T> {
     fn value(&self) -> Option<&T> {
         match &self.content {
             Content::Taken(value) => Some(value),
@@ -92,113 +92,113 @@ impl<T> Place<T> {
 }
 
 impl<T> Pool<T> {
-    /// An empty pool for at most `capacity` values. It allocates as it is filled.
+    /// Creates an empty pool for at most `capacity` values, which allocates while it is filled.
     #[must_use]
     pub const fn new(capacity: u32) -> Pool<T> {
-        // The index `NONE` is never a place.
+        // The index `NONE` is never a slot.
         let capacity = if capacity == NONE { NONE - 1 } else { capacity };
-        Pool { places: Vec::new(), capacity, free: NONE, taken: 0 }
+        Pool { slots: Vec::new(), capacity, free: NONE, taken: 0 }
     }
 
-    /// An empty pool that allocates all its places now and never again.
+    /// Creates an empty pool that allocates all its slots now.
     #[must_use]
     pub fn grown(capacity: u32) -> Pool<T> {
         let mut pool = Pool::new(capacity);
-        pool.places.reserve_exact(pool.capacity as usize);
+        pool.slots.reserve_exact(pool.capacity as usize);
         pool
     }
 
-    /// The most values that the pool holds.
+    /// Returns the largest number of values that the pool holds.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.capacity as usize
     }
 
-    /// The number of values in the pool.
+    /// Returns the number of values in the pool.
     #[inline]
     pub fn len(&self) -> usize {
         self.taken as usize
     }
 
-    /// Whether the pool holds no value.
+    /// Returns whether the pool holds no value.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.taken == 0
     }
 
-    /// Whether the pool has no room.
+    /// Returns whether the pool has no room.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.taken == self.capacity
     }
 
-    /// The key that the next [`Pool::insert`] gives, for a value that must know its own name.
-    /// None when the pool is full.
+    /// Returns the key of the next [`Pool::insert`], for a value that must know its own key, or none when the pool
+    /// is full.
     #[inline]
     pub fn next_key(&self) -> Option<Key> {
-        if let Some(place) = self.places.get(self.free as usize) {
-            return Some(Key { index: self.free, generation: place.generation });
+        if let Some(slot) = self.slots.get(self.free as usize) {
+            return Some(Key { index: self.free, generation: slot.generation });
         }
-        let index = self.places.len() as u32;
+        let index = self.slots.len() as u32;
         (index < self.capacity).then_some(Key { index, generation: 1 })
     }
 
-    /// Puts a value in, or gives it back when the pool is full.
+    /// Inserts a value, or returns it in the error when the pool is full.
     #[inline]
     pub fn insert(&mut self, value: T) -> Result<Key, Full<T>> {
         let Some(key) = self.next_key() else { return Err(Full(value)) };
-        match self.places.get_mut(key.index as usize) {
-            Some(place) => {
-                if let Content::Free { next } = place.content {
+        match self.slots.get_mut(key.index as usize) {
+            Some(slot) => {
+                if let Content::Free { next } = slot.content {
                     self.free = next;
                 }
-                place.content = Content::Taken(value);
+                slot.content = Content::Taken(value);
             }
             None => {
                 let content = Content::Taken(value);
-                self.places.push(Place { generation: key.generation, content });
+                self.slots.push(Slot { generation: key.generation, content });
             }
         }
         self.taken += 1;
         Ok(key)
     }
 
-    /// The value of this key.
+    /// Returns the value of this key.
     #[inline]
     pub fn get(&self, key: Key) -> Option<&T> {
-        let place = self.places.get(key.index as usize)?;
-        if place.generation == key.generation { place.value() } else { None }
+        let slot = self.slots.get(key.index as usize)?;
+        if slot.generation == key.generation { slot.value() } else { None }
     }
 
-    /// The value of this key, to change.
+    /// Returns the value of this key for a change.
     #[inline]
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
-        let place = self.places.get_mut(key.index as usize)?;
-        if place.generation == key.generation { place.value_mut() } else { None }
+        let slot = self.slots.get_mut(key.index as usize)?;
+        if slot.generation == key.generation { slot.value_mut() } else { None }
     }
 
-    /// Whether the key names a value.
+    /// Returns whether the key names a value.
     #[inline]
     pub fn contains(&self, key: Key) -> bool {
         self.get(key).is_some()
     }
 
-    /// The key of the value that stands at a place, for a caller that has the index alone.
+    /// Returns the key of the value in a slot, for a caller that has only the index.
     #[inline]
     pub fn key_at(&self, index: u32) -> Option<Key> {
-        let place = self.places.get(index as usize)?;
-        place.value().map(|_| Key { index, generation: place.generation })
+        let slot = self.slots.get(index as usize)?;
+        slot.value().map(|_| Key { index, generation: slot.generation })
     }
 
-    /// Takes the value out. Its key is stale from now on.
+    /// Removes the value and returns it. Its key is stale from now on.
     #[inline]
     pub fn remove(&mut self, key: Key) -> Option<T> {
-        let place = self.places.get_mut(key.index as usize)?;
-        if place.generation != key.generation || place.value().is_none() {
+        let slot = self.slots.get_mut(key.index as usize)?;
+        if slot.generation != key.generation || slot.value().is_none() {
             return None;
         }
-        let content = std::mem::replace(&mut place.content, Content::Free { next: self.free });
-        place.generation = place.generation.checked_add(1).unwrap_or(1);
+        let content = std::mem::replace(&mut slot.content, Content::Free { next: self.free });
+        slot.generation = slot.generation.checked_add(1).unwrap_or(1);
         self.free = key.index;
         self.taken -= 1;
         match content {
@@ -207,28 +207,28 @@ impl<T> Pool<T> {
         }
     }
 
-    /// Takes every value out. All keys are stale from now on.
+    /// Removes every value. All keys are stale from now on.
     pub fn clear(&mut self) {
-        for index in 0..self.places.len() as u32 {
+        for index in 0..self.slots.len() as u32 {
             if let Some(key) = self.key_at(index) {
                 self.remove(key);
             }
         }
     }
 
-    /// The values with their keys, by place. Takes a step for each place that was ever taken.
+    /// Iterates over the values and their keys by slot. The iteration visits each slot that was ever filled.
     pub fn iter(&self) -> impl FusedIterator<Item = (Key, &T)> {
-        self.places.iter().zip(0..).filter_map(|(place, index)| {
-            let key = Key { index, generation: place.generation };
-            place.value().map(|value| (key, value))
+        self.slots.iter().zip(0..).filter_map(|(slot, index)| {
+            let key = Key { index, generation: slot.generation };
+            slot.value().map(|value| (key, value))
         })
     }
 
-    /// The values with their keys, to change.
+    /// Iterates over the values and their keys for a change.
     pub fn iter_mut(&mut self) -> impl FusedIterator<Item = (Key, &mut T)> {
-        self.places.iter_mut().zip(0..).filter_map(|(place, index)| {
-            let key = Key { index, generation: place.generation };
-            place.value_mut().map(|value| (key, value))
+        self.slots.iter_mut().zip(0..).filter_map(|(slot, index)| {
+            let key = Key { index, generation: slot.generation };
+            slot.value_mut().map(|value| (key, value))
         })
     }
 }
@@ -239,7 +239,7 @@ impl<T: fmt::Debug> fmt::Debug for Pool<T> {
     }
 }
 
-/// The pool has no room; here is the value back.
+/// The error of a full pool, which returns the value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Full<T>(pub T);
 

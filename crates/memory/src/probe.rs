@@ -1,46 +1,46 @@
-//! What a thread has moved through lanes, counted for tests that hold quotes against it.
+//! Counts of what a thread moves through lanes, for tests that compare quotes with them.
 //!
-//! The rings and the copies call the hooks here where they store and load. Without the feature
-//! `testing` a hook is empty and gone when compiled. Lines are told by where the stores and loads
-//! really went, not by what a message is said to take. Invariant: counting changes nothing that is
-//! counted; it allocates nothing and touches this thread's memory alone.
+//! The rings and the copies call these hooks where they store and load. Without the feature `testing` a hook is
+//! empty and compiles to nothing. Lines are counted by the addresses of the real stores and loads, not by the
+//! announced lengths. Invariant: counting changes nothing that is counted; it allocates nothing and touches only
+//! this thread's memory.
 
 #[cfg(feature = "testing")]
 use std::cell::Cell;
-// No part of a model: what is counted is this crate's own.
+// These atomics are no part of a model, since only this module uses them.
 #[cfg(feature = "testing")]
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// What is counted, by its place in a `tally` (feature `testing`).
+/// The kinds of counts, by their index in a `tally` (feature `testing`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Count {
     /// Lines of frames that were stored and then published.
     LinesStored,
-    /// Lines of frames that were loaded, each once a frame.
+    /// Lines of frames that were loaded, each counted once per frame.
     LinesLoaded,
-    /// Lines that were loaded and said that the rest of the ring is empty.
+    /// Lines that were loaded and held padding up to the end of the ring.
     PaddingLines,
-    /// Lines with a reader's progress or returns that had changed since they were last loaded.
+    /// Lines with a reader's progress or returns that had changed since their last load.
     ProgressLines,
-    /// Lines with a promise that had changed since they were last loaded.
+    /// Lines with a polling flag that had changed since their last load.
     PromiseLines,
-    /// Words that were wiped because a head will stand there.
+    /// Words that were wiped because a head will be stored there.
     Wiped,
     /// Bytes of payload that were published.
     Bytes,
-    /// Passes over a payload, into a lane, out of one, or into memory of our own.
+    /// Passes over a payload: into a lane, out of a lane, or into private memory.
     Copies,
-    /// Claims for which there was no room.
+    /// Claims that were refused because there was no room.
     Refused,
 }
 
 impl Count {
-    /// How many there are.
+    /// The number of kinds.
     pub const COUNT: usize = Count::Refused as usize + 1;
 }
 
-/// What this thread has counted so far.
+/// Returns the counts of this thread so far.
 #[cfg(feature = "testing")]
 #[must_use]
 pub fn tally() -> [u64; Count::COUNT] {
@@ -63,11 +63,11 @@ thread_local! {
 #[cfg(feature = "testing")]
 struct Probe {
     counts: [Cell<u64>; Count::COUNT],
-    /// The last line stored of the frame that is being written, and how many.
+    /// The last stored line of the frame that is being written, and the number of its lines.
     written: Cell<(usize, u64)>,
-    /// The last line loaded of the frame that lies open.
+    /// The last loaded line of the open frame.
     loaded: Cell<usize>,
-    /// Where a pass into a lane, and one out of it, would go on.
+    /// The addresses at which a pass into a lane, and a pass out of it, would continue.
     into: Cell<usize>,
     out: Cell<usize>,
 }
@@ -83,7 +83,7 @@ fn add(count: Count, more: u64) {
     });
 }
 
-/// The line of byte `end - 1`, and how many lines behind `last` that makes.
+/// Returns the line of byte `end - 1`, and the number of lines behind `last` up to it.
 #[cfg(feature = "testing")]
 fn lines_behind(last: usize, at: usize, bytes: usize) -> (usize, u64) {
     if bytes == 0 {
@@ -94,7 +94,7 @@ fn lines_behind(last: usize, at: usize, bytes: usize) -> (usize, u64) {
     (end.max(last), new as u64)
 }
 
-/// A claim was made whose head stands at byte `at` of the ring.
+/// Records a claim whose head is at byte `at` of the ring.
 #[inline(always)]
 pub(crate) fn claimed(at: usize) {
     let _ = at;
@@ -105,7 +105,7 @@ pub(crate) fn claimed(at: usize) {
     });
 }
 
-/// Payload was stored at byte `at` of the ring.
+/// Records payload that is stored at byte `at` of the ring.
 #[inline(always)]
 pub(crate) fn stored(at: usize, bytes: usize) {
     let _ = (at, bytes);
@@ -117,7 +117,7 @@ pub(crate) fn stored(at: usize, bytes: usize) {
     });
 }
 
-/// What was claimed is published, with so many bytes of payload.
+/// Records that the claim is published with `payload` bytes of payload.
 #[inline(always)]
 pub(crate) fn committed(payload: usize) {
     let _ = payload;
@@ -128,21 +128,21 @@ pub(crate) fn committed(payload: usize) {
     }
 }
 
-/// The word in which the next head will stand was wiped.
+/// Records that the word of the next head was wiped.
 #[inline(always)]
 pub(crate) fn wiped() {
     #[cfg(feature = "testing")]
     add(Count::Wiped, 1);
 }
 
-/// There was no room for a claim.
+/// Records a claim for which there was no room.
 #[inline(always)]
 pub(crate) fn refused() {
     #[cfg(feature = "testing")]
     add(Count::Refused, 1);
 }
 
-/// The head at byte `at` of the ring was seen for the first time.
+/// Records the first load of the head at byte `at` of the ring.
 #[inline(always)]
 pub(crate) fn head_loaded(at: usize) {
     let _ = at;
@@ -156,14 +156,14 @@ pub(crate) fn head_loaded(at: usize) {
     }
 }
 
-/// Padding was seen.
+/// Records that padding was loaded.
 #[inline(always)]
 pub(crate) fn padding_loaded() {
     #[cfg(feature = "testing")]
     add(Count::PaddingLines, 1);
 }
 
-/// Payload of the open frame was loaded, at byte `at` of the ring.
+/// Records payload of the open frame that is loaded at byte `at` of the ring.
 #[inline(always)]
 pub(crate) fn loaded(at: usize, bytes: usize) {
     let _ = (at, bytes);
@@ -175,7 +175,7 @@ pub(crate) fn loaded(at: usize, bytes: usize) {
     });
 }
 
-/// Bytes were copied into shared memory, to this address.
+/// Records a copy into shared memory at this address.
 #[inline(always)]
 pub(crate) fn copied_into(address: usize, bytes: usize) {
     let _ = (address, bytes);
@@ -183,7 +183,7 @@ pub(crate) fn copied_into(address: usize, bytes: usize) {
     PROBE.with(|probe| copied(&probe.into, address, bytes));
 }
 
-/// Bytes were copied out of shared memory, from this address.
+/// Records a copy out of shared memory at this address.
 #[inline(always)]
 pub(crate) fn copied_out(address: usize, bytes: usize) {
     let _ = (address, bytes);
@@ -191,7 +191,7 @@ pub(crate) fn copied_out(address: usize, bytes: usize) {
     PROBE.with(|probe| copied(&probe.out, address, bytes));
 }
 
-/// What goes on where the last copy ended, but for a gap up to a whole word, is the same pass.
+/// Counts a copy as a new pass unless it continues where the last copy ended, up to a gap within one word.
 #[cfg(feature = "testing")]
 fn copied(expected: &Cell<usize>, address: usize, bytes: usize) {
     if bytes == 0 {
@@ -201,7 +201,7 @@ fn copied(expected: &Cell<usize>, address: usize, bytes: usize) {
     add(Count::Copies, u64::from(gap >= 8));
 }
 
-/// Payload bytes from `at` on were copied between two places of our own.
+/// Records payload bytes from `at` on that were copied between two private places.
 #[inline(always)]
 pub fn copied_apart(at: usize, bytes: usize) {
     let _ = (at, bytes);
@@ -211,7 +211,7 @@ pub fn copied_apart(at: usize, bytes: usize) {
     }
 }
 
-/// A word of a peer's that is loaded now and then, and comes with its line if it has changed.
+/// A word of a peer that is loaded now and then. A changed value counts as one line.
 #[derive(Clone, Default)]
 pub(crate) struct Watched {
     #[cfg(feature = "testing")]
@@ -219,7 +219,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// It was loaded, and this was found.
+    /// Records a load and the loaded value.
     #[inline(always)]
     pub(crate) fn loaded(&self, count: Count, value: u64) {
         let _ = (count, value);
@@ -230,11 +230,10 @@ impl Watched {
     }
 }
 
-/// The lines of one buffer of a slab, each counted once. Others may be written, read and counted
-/// between two pieces of this one.
+/// The lines of one buffer of a slab, each counted once. Other buffers may be used between two pieces of this one.
 #[derive(Default)]
 pub(crate) struct Lines {
-    /// The line behind the last that was touched, and the byte behind the last.
+    /// The line behind the last touched one, and the offset behind the last touched byte.
     #[cfg(feature = "testing")]
     next: AtomicUsize,
     #[cfg(feature = "testing")]
@@ -244,7 +243,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Payload was stored at byte `at` of the buffer; it is about to be copied.
+    /// Records payload that is about to be copied to byte `at` of the buffer.
     #[inline(always)]
     pub(crate) fn stored(&self, at: usize, bytes: usize) {
         let _ = (at, bytes);
@@ -254,7 +253,7 @@ impl Lines {
         }
     }
 
-    /// The buffer is lent with what was stored.
+    /// Records that the buffer is lent with what was stored.
     #[inline(always)]
     pub(crate) fn lent(&self) {
         #[cfg(feature = "testing")]
@@ -264,7 +263,7 @@ impl Lines {
         }
     }
 
-    /// Payload was loaded at byte `at` of the buffer; it is about to be copied.
+    /// Records payload that is about to be copied from byte `at` of the buffer.
     #[inline(always)]
     pub(crate) fn loaded(&self, at: usize, bytes: usize) {
         let _ = (at, bytes);
@@ -272,7 +271,7 @@ impl Lines {
         add(Count::LinesLoaded, self.touched(at, bytes, |probe| &probe.out));
     }
 
-    /// Counts lines, and begins a pass where these are the first.
+    /// Counts lines, and begins a pass if these bytes are the first.
     #[cfg(feature = "testing")]
     fn touched(&self, at: usize, bytes: usize, pass: fn(&Probe) -> &Cell<usize>) -> u64 {
         if bytes == 0 {
@@ -294,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_counted_once_a_frame() {
+    fn a_line_counts_once_per_frame() {
         claimed(64);
         stored(64 + 24, 40);
         stored(128, 1);
@@ -311,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_a_buffer_are_counted_apart_and_once() {
+    fn a_line_of_a_buffer_counts_once() {
         let (written, read, before) = (Lines::default(), Lines::default(), tally());
         written.stored(0, 100);
         claimed(0);
@@ -327,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_goes_on_over_a_gap_within_a_word() {
+    fn a_gap_within_a_word_does_not_begin_a_new_pass() {
         let before = tally()[Count::Copies as usize];
         copied_out(4096, 5);
         copied_out(4104, 8);

@@ -1,32 +1,32 @@
-//! The last records of one writer, of which any number of readers get whole ones or none.
+//! The last records of one writer, for any number of readers, which get whole records or none.
 //!
-//! A ring of records of the same length. Before each stands a sequence word: 0 at first, odd
-//! while record `n` is written (`2n + 1`), even once it stands (`2n + 2`). So the word also says
-//! which record it is, and a reader that finds the same word before and after has read that one.
-//! The writer never waits and does not know of its readers; a reader never waits for the writer.
-//! What a record means is said elsewhere.
+//! The records have one length and lie in a ring. A sequence word precedes each record: 0 at first, odd while
+//! record `n` is written (`2n + 1`), even once it is complete (`2n + 2`). The word thus identifies the record, and
+//! a reader that finds the same even word before and after its read has read that record. The writer never waits
+//! and does not know its readers; a reader never waits for the writer. Other modules define the meaning of
+//! records.
 //!
-//! Invariant: whatever the writer's side holds, a reader touches only its region, and of an honest
-//! writer it gets no record that was not written so.
+//! Invariant: a reader touches only its region, whatever the writer's memory holds. From a correct writer it gets
+//! only records that the writer has written.
 
 use crate::region::Region;
 use crate::sync::{Ordering, fence};
 use std::cell::Cell;
 
-/// Words before the first record, of two lines: the number of records written so far.
+/// The words before the first record, in two lines: the number of records written so far.
 const HEAD: usize = 16;
 const WRITTEN_AT: usize = 0;
 
-/// Records that can be told from each other. No writer comes this far.
+/// The number of records that sequence words can distinguish. No writer gets that far.
 const NUMBERS: u64 = u64::MAX / 2;
 
-/// The words that `records` records of `words` words each need, with all that stands between them.
+/// Returns the words of a region with `records` records of `words` words each.
 #[must_use]
 pub const fn words_of(records: usize, words: usize) -> usize {
     HEAD + records * (words + 1)
 }
 
-/// The writer of records of `WORDS` words each. One thread owns it.
+/// The writer of records of `WORDS` words each, which one thread owns.
 pub struct Recorder<const WORDS: usize> {
     region: Region,
     mask: u64,
@@ -35,23 +35,24 @@ pub struct Recorder<const WORDS: usize> {
 }
 
 impl<const WORDS: usize> Recorder<WORDS> {
-    /// A writer to a zeroed region that keeps the last `records` records.
+    /// Creates a writer to a zeroed region that keeps the last `records` records.
     ///
     /// # Panics
-    /// When `records` is no power of two, or the region is smaller than [`words_of`] says.
+    /// Panics when `records` is no power of two, or the region is smaller than [`words_of`] returns.
     #[must_use]
     pub fn new(region: Region, records: usize) -> Recorder<WORDS> {
         let mask = mask_of::<WORDS>(&region, records);
         Recorder { region, mask, next: Cell::new(0) }
     }
 
-    /// Writes the next record, over the oldest one.
+    /// Writes the next record over the oldest one.
     #[inline]
     pub fn write(&self, record: &[u64; WORDS]) {
         let number = self.next.get();
-        let at = place::<WORDS>(number, self.mask);
+        let at = slot_of::<WORDS>(number, self.mask);
         self.region.store(at, writing(number));
-        // Whoever reads a word of this record, and fences, finds the odd sequence or a later one.
+        // A reader that sees a word of this record and then fences also sees the odd sequence word, or a later
+        // one.
         fence(Ordering::Release);
         for (i, &word) in record.iter().enumerate() {
             self.region.store(at + 1 + i, word);
@@ -61,13 +62,13 @@ impl<const WORDS: usize> Recorder<WORDS> {
         self.region.publish(WRITTEN_AT, number + 1);
     }
 
-    /// The number of records written so far.
+    /// Returns the number of records written so far.
     pub fn written(&self) -> u64 {
         self.next.get()
     }
 }
 
-/// A reader of records of `WORDS` words each, which somebody else writes.
+/// A reader of records of `WORDS` words each, which another thread or process writes.
 #[derive(Clone)]
 pub struct Recent<const WORDS: usize> {
     region: Region,
@@ -75,37 +76,37 @@ pub struct Recent<const WORDS: usize> {
 }
 
 impl<const WORDS: usize> Recent<WORDS> {
-    /// A reader of a region in which the last `records` records are kept.
+    /// Creates a reader of a region that keeps the last `records` records.
     ///
     /// # Panics
-    /// When `records` is no power of two, or the region is smaller than [`words_of`] says.
+    /// Panics when `records` is no power of two, or the region is smaller than [`words_of`] returns.
     #[must_use]
     pub fn new(region: Region, records: usize) -> Recent<WORDS> {
         let mask = mask_of::<WORDS>(&region, records);
         Recent { region, mask }
     }
 
-    /// The number of records written so far, as the writer says. All below it stand, or are
-    /// overwritten. It is at most `u64::MAX / 2`, so that a reader may count on from it.
+    /// Returns the number of records written so far, as the writer reports it. All records below it are complete
+    /// or overwritten. The number is at most `u64::MAX / 2`, so that a reader may count on from it.
     pub fn written(&self) -> u64 {
         let written = self.region.load(WRITTEN_AT).min(NUMBERS);
         fence(Ordering::Acquire);
         written
     }
 
-    /// The number of the oldest record that may still be there.
+    /// Returns the number of the oldest record that may still be there.
     pub fn oldest(&self) -> u64 {
         self.written().saturating_sub(self.mask + 1)
     }
 
-    /// A record by its number, from 0. None when it is not yet written, is being written, or is
+    /// Returns the record of this number, from 0, or none when it is not yet written, is being written, or is
     /// overwritten.
     pub fn read(&self, number: u64) -> Option<[u64; WORDS]> {
-        // The sequence of a higher number would be another's.
+        // The sequence word of a higher number would belong to another record.
         if number >= NUMBERS {
             return None;
         }
-        let at = place::<WORDS>(number, self.mask);
+        let at = slot_of::<WORDS>(number, self.mask);
         if self.region.load(at) != stands(number) {
             return None;
         }
@@ -116,17 +117,17 @@ impl<const WORDS: usize> Recent<WORDS> {
     }
 }
 
-/// Where the sequence word of a record stands. It is inside of a region that [`mask_of`] let pass.
-fn place<const WORDS: usize>(number: u64, mask: u64) -> usize {
+/// Returns the word with the sequence of a record. The word is inside each region that [`mask_of`] accepts.
+fn slot_of<const WORDS: usize>(number: u64, mask: u64) -> usize {
     HEAD + (number & mask) as usize * (WORDS + 1)
 }
 
-/// What stands in the sequence word while the record is written.
+/// Returns the sequence word of a record that is being written.
 const fn writing(number: u64) -> u64 {
     2 * number + 1
 }
 
-/// What stands in the sequence word once the record is whole.
+/// Returns the sequence word of a complete record.
 const fn stands(number: u64) -> u64 {
     2 * number + 2
 }

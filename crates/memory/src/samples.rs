@@ -1,17 +1,15 @@
-//! A page of samples of where a node's messages' time went, which anybody who may look at the
-//! process reads.
+//! A page of samples: where the time of a node's messages went, for observers of the process.
 //!
-//! The page is kept for observers as the counters are: the node writes it and does nothing more
-//! for them. It holds the last [`RECORDS`] records and a table of texts, the subjects, to which
-//! records refer by number. What a subject, a kind, a flag or a stamp means is said elsewhere.
+//! Observers read the page as they read the counters: the node writes the page and does nothing more for them. The
+//! page holds the last [`RECORDS`] records, and a table of texts, the subjects, to which records refer by number.
+//! Other modules define the meaning of subjects, kinds, flags and stamps.
 //!
 //! ```text
 //! header 24 words | subjects entered, 8 | subjects of 32 each | records of 40 each, see `recent`
 //! ```
 //!
-//! Invariant: a view is made only of a segment that is sealed, whole and of this version. Whatever
-//! its owner writes later, a view gives None or other values, and of an honest owner it gives no
-//! record that was not written so.
+//! Invariant: a view exists only of a segment that is sealed, complete and of this version. Whatever its owner
+//! writes later, a view returns none or other values, and from a correct owner only records that were written.
 
 use crate::observe::{HEADER, Header, Kind, ObserveError};
 use crate::recent::{self, Recent, Recorder};
@@ -22,32 +20,32 @@ use crate::text;
 use crate::ticks::ticks_per_second;
 use std::cell::Cell;
 
-/// The name by which an observer knows the segment among a process's descriptors.
+/// The label by which an observer finds the segment among the descriptors of a process.
 pub const LABEL: &str = "upbeat-samples";
 
-/// Words of stamps in a record.
+/// The number of stamps of a record.
 pub const STAMPS_MAX: usize = 36;
 
-/// The greatest doubt that a record has.
+/// The largest doubt that a record can hold.
 pub const DOUBT_MAX: u64 = u64::MAX >> 16;
 
-/// Records that a page keeps.
+/// The number of records that a page keeps.
 pub const RECORDS: usize = 2048;
 
-/// Subjects that a page has room for.
+/// The number of subjects for which a page has room.
 pub const SUBJECTS_MAX: usize = 256;
 
-/// The most bytes of a subject's text; longer ones are cut.
+/// The largest number of bytes of a subject's text; longer texts are cut.
 pub const SUBJECT_BYTES_MAX: usize = text::bytes_max(SUBJECT_WORDS);
 
-/// Words of a record without its sequence word.
+/// The words of a record without its sequence word.
 const WORDS: usize = STAMPS_AT + STAMPS_MAX;
 const WHAT_AT: usize = 0;
 const NOTE_AT: usize = 1;
 const PEER_AT: usize = 2;
 const STAMPS_AT: usize = 3;
 
-/// Words of a subject: its length, and its text.
+/// The words of a subject: its length and its text.
 const SUBJECT_WORDS: usize = 32;
 
 /// The number of subjects entered, in a line of its own.
@@ -63,7 +61,7 @@ const KIND: Kind = Kind {
 
 const _: () = assert!(WORDS + 1 == 40 && SUBJECTS_MAX <= u16::MAX as usize);
 
-/// How many records and subjects a page has.
+/// The numbers of records and subjects of a page.
 #[derive(Clone, Copy)]
 struct Shape {
     records: usize,
@@ -83,22 +81,21 @@ const fn words_of(shape: Shape) -> usize {
 /// One sample: where the time of one message went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// What the message was about.
+    /// The subject of the message.
     pub subject: u16,
-    /// What kind of message it was.
+    /// The kind of the message.
     pub kind: u8,
-    /// How it was executed.
+    /// How the message was executed.
     pub rung: u8,
-    /// What else is to be said of it.
+    /// Further flags of the message.
     pub flags: u32,
     /// Another subject, or 0.
     pub note: u16,
-    /// By how many ticks stamps of one side may be too early or too late against those of the other; what is more
-    /// than [`DOUBT_MAX`] is that.
+    /// The uncertainty, in ticks, of one side's stamps against those of the other; at most [`DOUBT_MAX`].
     pub doubt: u64,
     /// The incarnation of the node at the other end.
     pub peer: u64,
-    /// The stamps, in the order of the kind.
+    /// The stamps, in the order that the kind defines.
     pub stamps: [u64; STAMPS_MAX],
 }
 
@@ -115,7 +112,7 @@ impl Record {
         words
     }
 
-    /// Any words are a record.
+    /// Converts words to a record; any words are a record.
     fn of_words(words: &[u64; WORDS]) -> Record {
         let what = words[WHAT_AT];
         Record {
@@ -131,7 +128,7 @@ impl Record {
     }
 }
 
-/// The samples of one node, to write. One thread owns them.
+/// The writing side of one node's samples, which one thread owns.
 ///
 /// ```
 /// use upbeat_memory::samples::{Record, STAMPS_MAX, Samples};
@@ -150,22 +147,22 @@ pub struct Samples {
     header: Header,
     page: Region,
     shape: Shape,
-    /// Its cell makes it one thread's.
+    /// The writer of the records, whose cell binds it to one thread.
     recorder: Recorder<WORDS>,
     entered: Cell<u16>,
-    /// Keeps the descriptor by which observers come; None on the heap.
+    /// The segment with the descriptor that observers open, or none on the heap.
     segment: Option<Segment>,
 }
 
 impl Samples {
-    /// Makes a page without records, in a segment that observers can find.
+    /// Creates a page without records, in a segment that observers can find.
     pub fn create(node: &str, incarnation: u64) -> Result<Samples, SegmentError> {
         let segment = Segment::create(LABEL, words_of(FULL) * WORD, Writers::Owner)?.reserve()?;
         let page = segment.region().clone();
         Ok(Samples { segment: Some(segment), ..Samples::over(page, FULL, node, incarnation) })
     }
 
-    /// Makes a page without records, on the heap, where only this process sees it.
+    /// Creates a page without records, on the heap, where only this process sees it.
     #[must_use]
     pub fn heap(node: &str, incarnation: u64) -> Samples {
         Samples::over(Region::heap(words_of(FULL)), FULL, node, incarnation)
@@ -178,9 +175,8 @@ impl Samples {
         Samples { header, page, shape, recorder, entered: Cell::new(0), segment: None }
     }
 
-    /// Enters a text and gives the number under which records may refer to it, from 1. The same
-    /// text twice has two numbers. A text of more than [`SUBJECT_BYTES_MAX`] bytes is cut. None
-    /// when the table is full.
+    /// Enters a text and returns the number by which records refer to it, from 1. Entering a text twice gives two
+    /// numbers. A text of more than [`SUBJECT_BYTES_MAX`] bytes is cut. Returns none when the table is full.
     pub fn subject(&self, text: &str) -> Option<u16> {
         let entered = self.entered.get();
         if usize::from(entered) >= self.shape.subjects {
@@ -192,25 +188,24 @@ impl Samples {
         Some(entered + 1)
     }
 
-    /// Writes a record, over the oldest one once there are [`RECORDS`]. It waits for nobody and
-    /// allocates nothing.
+    /// Writes a record, over the oldest one once there are [`RECORDS`]. The method neither waits nor allocates.
     #[inline]
     pub fn write(&self, record: &Record) {
         self.recorder.write(&record.to_words());
     }
 
-    /// The number of records written so far.
+    /// Returns the number of records written so far.
     pub fn written(&self) -> u64 {
         self.recorder.written()
     }
 
-    /// What an observer of this process sees, for other threads of it.
+    /// Returns the view of an observer, for other threads of this process.
     #[must_use]
     pub fn view(&self) -> SamplesView {
         SamplesView::over(self.header.clone(), &self.page.read_only(), self.shape)
     }
 
-    /// Whether other processes can find these samples.
+    /// Returns whether other processes can find these samples.
     pub fn is_shared(&self) -> bool {
         self.segment.is_some()
     }
@@ -224,7 +219,7 @@ fn records_of(page: &Region, shape: Shape) -> Region {
     page.part(records_at(shape), recent::words_of(shape.records, WORDS))
 }
 
-/// Somebody's samples, to read. Everything in it is what its owner says.
+/// The reading side of a node's samples, whose content the owner controls.
 #[derive(Clone)]
 pub struct SamplesView {
     header: Header,
@@ -234,11 +229,11 @@ pub struct SamplesView {
 }
 
 impl SamplesView {
-    /// A view of the samples in a region that somebody else writes.
+    /// Creates a view of the samples in a region that another process writes.
     pub fn new(page: &Region) -> Result<SamplesView, ObserveError> {
         let header = KIND.header(page)?;
         let [records, subjects, pace] = header.own;
-        // Whoever shows a stamp divides by it.
+        // The code that shows stamps divides by the rate.
         if pace == 0 {
             return Err(ObserveError::Pace);
         }
@@ -257,46 +252,46 @@ impl SamplesView {
         SamplesView { header, page: page.clone(), shape, recent }
     }
 
-    /// The name of the node.
+    /// Returns the name of the node.
     pub fn node(&self) -> String {
         self.header.node.to_string()
     }
 
-    /// The process as it numbers itself: in a container this is not the number seen from outside.
+    /// Returns the process number as the process sees it, which in a container differs from the number outside.
     pub fn pid(&self) -> u64 {
         self.header.pid
     }
 
-    /// The incarnation of the node.
+    /// Returns the incarnation of the node.
     pub fn incarnation(&self) -> u64 {
         self.header.incarnation
     }
 
-    /// The pace of the counter with which stamps are taken, never 0.
+    /// Returns the rate of the counter that the stamps use, which is never 0.
     pub fn ticks_per_second(&self) -> u64 {
         self.header.own[2]
     }
 
-    /// The number of records written so far, at most `u64::MAX / 2`. All below it stand, or are
+    /// Returns the number of records written so far, at most `u64::MAX / 2`. All records below it are complete or
     /// overwritten.
     pub fn written(&self) -> u64 {
         self.recent.written()
     }
 
-    /// The number of the oldest record that may still be there.
+    /// Returns the number of the oldest record that may still be there.
     pub fn oldest(&self) -> u64 {
         self.recent.oldest()
     }
 
-    /// A record by its number, from 0. None when it is not yet written, is being written, or is
-    /// overwritten; this never waits for the writer.
+    /// Returns the record of this number, from 0, or none when it is not yet written, is being written, or is
+    /// overwritten. The method never waits for the writer.
     #[must_use]
     pub fn read(&self, number: u64) -> Option<Record> {
         self.recent.read(number).map(|words| Record::of_words(&words))
     }
 
-    /// The text of a subject, of at most [`SUBJECT_BYTES_MAX`] bytes before what is no UTF-8 in it
-    /// is replaced. None when no such subject was entered, or its length cannot be.
+    /// Returns the text of a subject, of at most [`SUBJECT_BYTES_MAX`] bytes before bytes that are no UTF-8 are
+    /// replaced. Returns none when no such subject was entered, or its length is impossible.
     #[must_use]
     pub fn subject(&self, number: u16) -> Option<String> {
         let entered = self.page.load(ENTERED_AT).min(self.shape.subjects as u64);
@@ -313,9 +308,9 @@ fn bounded(count: u64, most: usize) -> Result<usize, ObserveError> {
     }
 }
 
-/// The samples of all nodes in a process, in the order of their descriptors. None at all is no
-/// error: the process has no node that takes samples. What is there and cannot be read is one only
-/// when nothing else could be read.
+/// Returns the samples of all nodes in a process, in the order of their descriptors. A process without a node that
+/// takes samples has none, which is no error. A page that cannot be read is an error only if no other page can be
+/// read.
 pub fn observe(pid: u32) -> Result<Vec<SamplesView>, ObserveError> {
     KIND.find(pid, SamplesView::new)
 }

@@ -1,9 +1,9 @@
-//! A seat: kept memory in which futures run one after another, each where it begins.
+//! Kept memory in which futures run one after another, each in place.
 //!
-//! While a future is polled for the first time its place is known by its type, [`Vacant`] or [`Taken`], so that
-//! nothing is written or asked about it. One that has to wait stays where it is: its [`Seat`] notes from then on
-//! whether there is a future. Invariant: a future is not moved from the moment at which it can be polled until it
-//! is dropped, where it lies, and memory in which one lies is not used for another before.
+//! While a future is polled for the first time, the type of its owner, [`Vacant`] or [`Taken`], tells whether
+//! there is a future, so nothing is written or checked for it. A future that has to wait stays in place, and from
+//! then on its [`Seat`] records whether there is a future. Invariant: a future that may have been polled is not
+//! moved until it is dropped in place, and its memory is not used for another future before.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -12,11 +12,12 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::pin::Pin;
 use std::ptr;
 
-/// Memory for a future of type `F`, with something beside it that stays.
+/// Memory for a future of type `F`, with a value beside it that stays.
 pub struct Seat<F, X> {
-    /// In a cell, so that a shared reference to the seat says nothing of what the future refers to in itself.
+    /// The future, in a cell, because the future may refer to itself, and a shared reference to the seat must not
+    /// exclude that.
     future: UnsafeCell<MaybeUninit<F>>,
-    /// Whether there is a future that nobody else answers for.
+    /// Whether the seat itself owns a future and has to drop it.
     holds: bool,
     beside: X,
     _pinned: PhantomPinned,
@@ -40,52 +41,52 @@ pub struct Seat<F, X> {
 /// ```
 pub struct Vacant<F, X>(Pin<Box<Seat<F, X>>>);
 
-/// A seat with a future, which is dropped with it. The seat itself knows nothing of that.
+/// A seat with a future, which is dropped with this owner. The seat itself does not record the future.
 pub struct Taken<F, X>(Pin<Box<Seat<F, X>>>);
 
 impl<F, X> Vacant<F, X> {
-    /// A seat in new memory.
+    /// Creates a seat in new memory.
     pub fn new(beside: X) -> Vacant<F, X> {
         let future = UnsafeCell::new(MaybeUninit::uninit());
         Vacant(Box::pin(Seat { future, holds: false, beside, _pinned: PhantomPinned }))
     }
 
-    /// Puts a future in.
+    /// Puts a future into the seat.
     #[inline(always)]
     pub fn take(mut self, future: F) -> Taken<F, X> {
-        // SAFETY: there is no future that this could move or overwrite, as the type says.
+        // SAFETY: a vacant seat has no future, so the write neither moves nor overwrites one.
         unsafe { self.0.as_mut().get_unchecked_mut() }.future.get_mut().write(future);
         Taken(self.0)
     }
 
-    /// Returns the value that stands beside the future.
+    /// Returns the value beside the future.
     pub fn beside(&mut self) -> &mut X {
         self.0.as_mut().parts().1
     }
 }
 
 impl<F, X> Taken<F, X> {
-    /// The future, to be polled, and what is beside it.
+    /// Returns the future, to be polled, and the value beside it.
     #[inline(always)]
     pub fn parts(&mut self) -> (Pin<&mut F>, &mut X) {
-        // SAFETY: nothing is moved: the future is pinned where it lies, and is reached in no other way.
+        // SAFETY: nothing is moved: the future stays pinned in place, and is reached in no other way.
         let seat = unsafe { self.0.as_mut().get_unchecked_mut() };
-        // SAFETY: `take` has put a future in, and whatever drops it takes `self`.
+        // SAFETY: `take` has written a future, and every method that drops it consumes `self`.
         let future = unsafe { seat.future.get_mut().assume_init_mut() };
-        // SAFETY: as above. What is beside is never pinned.
+        // SAFETY: as above. The value beside the future is never pinned.
         (unsafe { Pin::new_unchecked(future) }, &mut seat.beside)
     }
 
-    /// Drops the future. The seat serves again, unless that panics.
+    /// Drops the future. The memory of the seat is used again, unless the drop panics.
     #[inline(always)]
     pub fn vacate(self) -> Vacant<F, X> {
         let mut seat = self.into_inner();
-        // SAFETY: `take` has put a future in, and `self` is no more, which would drop it as well.
+        // SAFETY: `take` has written a future, and `into_inner` has consumed `self`, which would drop it as well.
         unsafe { seat.as_mut().drop_future() };
         Vacant(seat)
     }
 
-    /// The seat, which answers for the future from now on.
+    /// Returns the seat, which owns the future from now on.
     pub fn into_seat(self) -> Pin<Box<Seat<F, X>>> {
         let mut seat = self.into_inner();
         // SAFETY: nothing is moved.
@@ -93,68 +94,68 @@ impl<F, X> Taken<F, X> {
         seat
     }
 
-    /// The seat, with a future for which nobody answers.
+    /// Returns the seat with a future that has no owner.
     #[inline(always)]
     fn into_inner(self) -> Pin<Box<Seat<F, X>>> {
         let taken = ManuallyDrop::new(self);
-        // SAFETY: what is read here is not used or dropped there any more.
+        // SAFETY: the original is neither used nor dropped after this read.
         unsafe { ptr::read(&raw const taken.0) }
     }
 }
 
 impl<F, X> Drop for Taken<F, X> {
     fn drop(&mut self) {
-        // SAFETY: `take` has put a future in, and nobody comes after this.
+        // SAFETY: `take` has written a future, and nothing uses it after this drop.
         unsafe { self.0.as_mut().drop_future() };
     }
 }
 
 impl<F, X> Seat<F, X> {
-    /// The future, to be polled, if there is one, and what is beside it.
+    /// Returns the future, to be polled, if there is one, and the value beside it.
     #[inline]
     pub fn parts(self: Pin<&mut Self>) -> (Option<Pin<&mut F>>, &mut X) {
         // SAFETY: as in `Taken::parts`.
         let seat = unsafe { self.get_unchecked_mut() };
-        // SAFETY: it is noted that there is a future, which is pinned where it lies.
+        // SAFETY: `holds` says that there is a future, which is pinned in place.
         let future = seat
             .holds
             .then(|| unsafe { Pin::new_unchecked(seat.future.get_mut().assume_init_mut()) });
         (future, &mut seat.beside)
     }
 
-    /// Returns the value that stands beside the future.
+    /// Returns the value beside the future.
     pub const fn beside(&self) -> &X {
         &self.beside
     }
 
     /// Drops the future, if there is one.
     pub fn clear(mut self: Pin<&mut Self>) {
-        // SAFETY: nothing is moved. The note is changed first: a future that panics is not dropped again.
+        // SAFETY: nothing is moved. The flag is cleared first, so a future whose drop panics is not dropped again.
         let holds = unsafe { &mut self.as_mut().get_unchecked_mut().holds };
         if std::mem::take(holds) {
-            // SAFETY: it was noted that there is one, and is no more.
+            // SAFETY: the flag said that there is a future, and is cleared.
             unsafe { self.drop_future() };
         }
     }
 
-    /// Drops the future, if there is one. The seat serves again, unless that panics.
+    /// Drops the future, if there is one. The memory of the seat is used again, unless the drop panics.
     pub fn vacate(mut self: Pin<Box<Self>>) -> Vacant<F, X> {
         self.as_mut().clear();
         Vacant(self)
     }
 
     /// # Safety
-    /// There is a future, and nobody uses or drops it after this.
+    /// There is a future, and nothing uses or drops it after this call.
     #[inline(always)]
     unsafe fn drop_future(self: Pin<&mut Self>) {
-        // SAFETY: the future is dropped where it lies, once, as the caller says.
+        // SAFETY: the future is dropped in place and once, as the caller guarantees.
         unsafe { self.get_unchecked_mut().future.get_mut().assume_init_drop() };
     }
 }
 
 impl<F, X> Drop for Seat<F, X> {
     fn drop(&mut self) {
-        // SAFETY: a seat is only ever made pinned, and its future is dropped where it lies.
+        // SAFETY: seats are created pinned, and the future is dropped in place.
         unsafe { Pin::new_unchecked(self) }.clear();
     }
 }
@@ -190,17 +191,17 @@ mod tests {
         future.poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    /// Counts its drops, the first of which may panic.
+    /// A value that counts its drops. The drop panics if the second field is true.
     struct Counts(Rc<Cell<u32>>, bool);
 
     impl Drop for Counts {
         fn drop(&mut self) {
             self.0.set(self.0.get() + 1);
-            assert!(!self.1, "it panics when dropped");
+            assert!(!self.1, "the drop panics, as the test asks");
         }
     }
 
-    /// A future that refers to itself over a wait, and is ready when polled the second time.
+    /// Returns a future that refers to itself across a wait. It is ready at the second poll, or at the first.
     async fn refers(counts: Counts, first_is_ready: bool) -> u32 {
         let (words, mut waits) = ([1, 2, 3], !first_is_ready);
         let second = &words[1];
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn futures_run_one_after_another_and_each_is_dropped_once() {
+    fn futures_run_one_after_another_and_are_dropped_once() {
         let dropped = Rc::new(Cell::new(0));
         let mut seat = Vacant::new(0);
         for n in 1..4 {
@@ -225,7 +226,7 @@ mod tests {
             seat = taken.vacate();
             assert_eq!((*seat.beside(), dropped.get()), (n, n));
         }
-        // One that was never polled.
+        // A future that was never polled is dropped as well.
         drop(seat.take(refers(Counts(Rc::clone(&dropped), false), true)));
         assert_eq!(dropped.get(), 4);
     }
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seat_is_dropped_with_the_future_that_waits_in_it() {
+    fn a_waiting_future_is_dropped_with_its_seat() {
         let dropped = Rc::new(Cell::new(0));
         let taken = Vacant::new(()).take(refers(Counts(Rc::clone(&dropped), false), false));
         drop(taken.into_seat());
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_future_that_panics_when_dropped_is_not_dropped_again_and_its_seat_is_freed() {
+    fn a_future_whose_drop_panics_is_dropped_once_and_its_seat_is_freed() {
         let panics = |way: &dyn Fn(Taken<Counts, Counts>)| {
             let (future, beside) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
             let taken = Vacant::new(Counts(Rc::clone(&beside), false))

@@ -1,15 +1,13 @@
 //! Slabs: buffers that a sender lends and its peer returns.
 //!
 //! A slab is a segment of the sender, divided into buffers of one size, which the peer maps read-only. The owner
-//! claims a buffer, writes into it and lends it; the peer reads it through a [`Loan`]. A dropped loan flips the
-//! buffer's bit in a word that the peer writes, as the owner flipped the bit in its notes when it lent the buffer:
-//! while both bits are equal, the buffer is free. The owner loads the peer's word only when it knows of no free
-//! buffer, so a return sends no message.
+//! claims, writes and lends a buffer; the peer reads it through a [`Loan`]. A dropped loan flips the buffer's bit in
+//! a word of the peer, as the owner flipped it in its notes when it lent the buffer: while both bits are equal, the
+//! buffer is free. The owner loads the peer's word only when it knows of no free buffer: a return sends no message.
 //!
-//! Other modules decide where that word lies, and how the peer learns of the slab and of a lent buffer. The
-//! message about a lent buffer is published after the buffer's bytes, and the peer executes an acquire fence
-//! between the message and the first read, as in [`crate::ring`]. The word of a slab is given to another slab only
-//! when the old slab [is idle](Slab::is_idle).
+//! Other modules decide where that word lies, and how the peer learns of a slab and of a lent buffer. That message
+//! is published after the buffer's bytes, and the peer fences (acquire) between the message and the first read. A
+//! word serves another slab only when the old slab [is idle](Slab::is_idle).
 //!
 //! Invariant: between two correct sides, nothing is written into a buffer under a loan. A side that breaks the
 //! rules damages only its own messages or its own reads: whatever a peer writes into its word, the owner at worst
@@ -51,7 +49,7 @@ pub struct Slab {
     claimed: Cell<u64>,
     /// The index from which the next claim looks for a free buffer.
     next: Cell<u32>,
-    /// A bit for each buffer, flipped when it is lent.
+    /// One bit for each buffer, flipped when the buffer is lent.
     lends: Cell<u64>,
 }
 

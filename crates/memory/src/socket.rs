@@ -1,43 +1,44 @@
-//! Bytes between sockets and regions: the kernel reads and writes shared words in their place.
+//! Bytes between sockets and regions: the kernel reads and writes shared words in place.
 //!
-//! A byte stream carries what lies in lanes and slabs. Sent from where it lies, and received into where it
-//! will lie, a long payload is copied by the kernel alone. What the bytes say is decided elsewhere.
-//! Invariant: nothing here waits, and the kernel is given no byte outside of a region.
+//! A byte stream carries the contents of lanes and slabs. A long payload is sent from its place and received into
+//! its place, so that only the kernel copies it. Other modules decide what the bytes mean. Invariant: nothing in
+//! this module blocks, and the kernel gets no address outside a region.
 
 use crate::region::Region;
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The most parts that one call of [`send`] takes.
+/// The largest number of parts of one call of [`send`].
 pub const PARTS_MAX: usize = 4;
 
-/// Bytes of a region.
+/// A range of bytes of a region.
 #[derive(Clone, Copy)]
 pub struct Span<'a> {
-    /// Where they lie.
+    /// The region.
     pub region: &'a Region,
-    /// The first of them.
+    /// The offset of the first byte.
     pub at: usize,
-    /// How many.
+    /// The number of bytes.
     pub bytes: usize,
 }
 
-/// A part of what [`send`] sends: a slice, and bytes of a region behind it.
+/// A part of a message of [`send`]: a slice, and a range of a region behind it.
 #[derive(Clone, Copy, Default)]
 pub struct Part<'a> {
     /// The slice, which may be empty.
     pub first: &'a [u8],
-    /// The bytes of a region, if there are any.
+    /// The range of a region, if there is one.
     pub then: Option<Span<'a>>,
 }
 
-/// Sends these parts in their order, as far as the socket takes them. Returns how many bytes the socket has taken.
+/// Sends these parts in order, as far as the socket accepts them. Returns the number of bytes that the socket has
+/// accepted.
 ///
 /// # Errors
-/// [`Errno::AGAIN`] if it takes none now, and whatever else the system says.
+/// Returns [`Errno::AGAIN`] if the socket accepts none now, and any other error of the system.
 ///
 /// # Panics
-/// When the bytes are outside of their region, or there are more parts than [`PARTS_MAX`].
+/// Panics when the bytes are outside their region, or there are more parts than [`PARTS_MAX`].
 pub fn send(socket: BorrowedFd<'_>, parts: &[Part<'_>]) -> Result<usize, Errno> {
     let mut pieces = [part(std::ptr::null(), 0); 2 * PARTS_MAX];
     let mut count = 0;
@@ -51,70 +52,72 @@ pub fn send(socket: BorrowedFd<'_>, parts: &[Part<'_>]) -> Result<usize, Errno> 
     }
     let message = message(&mut pieces[..count]);
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    // SAFETY: the descriptor is open for as long as it is borrowed. `message` has no address and no
-    // control data, and pieces that live in `pieces`: each is a slice, or was checked to
-    // lie in a region that is borrowed. The kernel only reads them; that others may
-    // write shared words meanwhile is what such words are for.
+    // SAFETY: the descriptor is open for as long as it is borrowed. `message` has no address and no control data,
+    // and its pieces live in `pieces`. Each piece is a slice, or was checked to lie in a region that is borrowed.
+    // The kernel only reads the pieces; shared words may be written meanwhile, which the receiver expects.
     retry(|| unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) })
 }
 
-/// Receives into a region, and what does not fit there into `rest`: how many bytes have come, 0 at the end.
+/// Receives into a region, and into `rest` what does not fit there. Returns the number of received bytes, which is
+/// 0 at the end of the stream.
 ///
 /// # Errors
-/// [`Errno::AGAIN`] if nothing has come, and whatever else the system says.
+/// Returns [`Errno::AGAIN`] if nothing has come, and any other error of the system.
 ///
 /// # Panics
-/// When the bytes are outside of the region, or it is read-only.
+/// Panics when the bytes are outside the region, or the region is read-only.
 pub fn receive(socket: BorrowedFd<'_>, into: Span<'_>, rest: &mut [u8]) -> Result<usize, Errno> {
     let Span { region, at, bytes } = into;
     let first = region.bytes_at_mut(at, bytes);
     let mut parts = [part(first, bytes), part(rest.as_mut_ptr(), rest.len())];
     let mut message = message(&mut parts);
-    // SAFETY: as for `send`; both parts may be written: the region is writable, as was checked, and any
-    // bytes are words; `rest` is ours alone. The kernel writes no more than their lengths.
+    // SAFETY: as for `send`. Both parts may be written: the region was checked to be writable, and any bytes are
+    // valid words; `rest` is private. The kernel writes no more than their lengths.
     retry(|| unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) })
 }
 
-/// Has a TCP socket take no more while it has so many bytes that it could not send yet.
+/// Limits the unsent bytes of a TCP socket: it accepts no more while it has `bytes` bytes that it could not send
+/// yet.
 ///
 /// # Errors
-/// What the system says.
+/// Returns the error of the system.
 pub fn hold_unsent(socket: BorrowedFd<'_>, bytes: u32) -> Result<(), Errno> {
     let (value, len) = (&raw const bytes, size_of::<u32>() as libc::socklen_t);
     let (level, name) = (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT);
-    // SAFETY: the descriptor is open for as long as it is borrowed, and the option's value is a `u32` that lives
-    // until the call returns; the kernel only reads it.
+    // SAFETY: the descriptor is open for as long as it is borrowed. The option's value is a `u32` that lives until
+    // the call returns, and the kernel only reads it.
     let set = || unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value.cast(), len) };
     retry(|| set() as isize).map(|_| ())
 }
 
-/// How far a TCP connection is in sending.
+/// The progress of a TCP connection in sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sending {
-    /// Packets under way that the peer has not acknowledged.
+    /// The packets under way that the peer has not acknowledged.
     pub unacked: u32,
-    /// Bytes that were not sent yet.
+    /// The bytes that were not sent yet.
     pub unsent: u32,
-    /// Bytes that the peer has acknowledged since the connection began.
+    /// The bytes that the peer has acknowledged since the connection began.
     pub acked: u64,
-    /// Bytes that the peer takes.
+    /// The peer's receive window in bytes.
     pub window: u32,
-    /// Milliseconds since a packet of the peer's came.
+    /// The milliseconds since the last packet of the peer.
     pub silent_ms: u32,
 }
 
-/// Says how far a TCP connection is in sending. None if the system does not tell, as of another socket.
+/// Returns the progress of a TCP connection in sending, or none if the system does not report it, as for other
+/// sockets.
 pub fn sending(socket: BorrowedFd<'_>) -> Option<Sending> {
-    // SAFETY: the structure is integers alone, which may all be zero.
+    // SAFETY: the structure consists of integers, which may all be zero.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
     let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
     let (into, level, name) = (&raw mut info, libc::IPPROTO_TCP, libc::TCP_INFO);
-    // SAFETY: the descriptor is open for as long as it is borrowed. `into` and `len` live until the call returns, and
-    // the kernel writes no more than `len` bytes of integers, which may have any value.
+    // SAFETY: the descriptor is open for as long as it is borrowed. `into` and `len` live until the call returns,
+    // and the kernel writes no more than `len` bytes of integers, which may have any value.
     let mut get =
         || unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, into.cast(), &raw mut len) };
     retry(|| get() as isize).ok()?;
-    // An older kernel tells less.
+    // An older kernel reports fewer fields.
     let is_told = len as usize >= std::mem::offset_of!(libc::tcp_info, tcpi_rcv_wnd);
     is_told.then_some(Sending {
         unacked: info.tcpi_unacked,
@@ -129,9 +132,9 @@ fn part(base: *const u8, bytes: usize) -> libc::iovec {
     libc::iovec { iov_base: base.cast_mut().cast(), iov_len: bytes }
 }
 
-/// A message of these parts alone.
+/// Returns a message header of these parts.
 fn message(parts: &mut [libc::iovec]) -> libc::msghdr {
-    // SAFETY: a message is integers and pointers, of which all may be zero.
+    // SAFETY: a message header consists of integers and pointers, which may all be zero.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = parts.as_mut_ptr();
     message.msg_iovlen = parts.len() as _;
@@ -163,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_go_from_region_to_region() {
+    fn bytes_are_sent_from_one_region_to_another() {
         let (near, far) = pair();
         let (from, to) = (Region::heap(4), Region::heap(4));
         from.write(3, b"from where it lies");
@@ -214,7 +217,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "at <= end")]
-    fn nothing_outside_of_a_region_is_sent() {
+    fn sending_bytes_outside_of_a_region_panics() {
         let (near, _far) = pair();
         let region = Region::heap(2);
         let then = Some(Span { region: &region, at: 9, bytes: 8 });
@@ -223,7 +226,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "self.writable")]
-    fn nothing_is_received_into_what_is_read_only() {
+    fn receiving_into_a_read_only_region_panics() {
         let (_near, far) = pair();
         let region = Region::heap(2).read_only();
         let _ = receive(far.as_fd(), Span { region: &region, at: 0, bytes: 8 }, &mut []);

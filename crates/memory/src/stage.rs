@@ -1,13 +1,13 @@
-//! Room for a future, pinned, in which afterwards lies what became of it.
+//! Pinned memory for a future, and afterwards for its outcome.
 //!
-//! One piece of memory serves a task from its start to the moment at which its outcome is taken, and
-//! then the next task. Who polls the future, and when, is left to others. Invariant: a future is not
-//! moved from the moment at which it can be polled until it is dropped, where it lies.
+//! One stage serves a task from its start until its outcome is taken, and then the next task. Other modules decide
+//! when the future is polled. Invariant: a future that may have been polled is not moved until it is dropped in
+//! place.
 
 use std::fmt;
 use std::pin::Pin;
 
-/// Room for a future of type `F`, and then for its outcome.
+/// Memory for a future of type `F`, and then for its outcome.
 ///
 /// ```
 /// use std::future::Future;
@@ -35,25 +35,25 @@ enum Content<F, T> {
 }
 
 impl<F, T> Stage<F, T> {
-    /// A stage with a future.
+    /// Creates a stage with a future.
     #[inline]
     pub const fn new(future: F) -> Stage<F, T> {
         Stage { content: Content::Runs(future) }
     }
 
-    /// Puts another future in. What was there is dropped.
+    /// Replaces the content by another future. The old content is dropped.
     #[inline]
     pub fn begin(self: Pin<&mut Self>, future: F) {
         self.put(Content::Runs(future));
     }
 
-    /// Drops the future, and leaves what became of it.
+    /// Drops the future and stores its outcome.
     #[inline]
     pub fn end(self: Pin<&mut Self>, outcome: T) {
         self.put(Content::Ended(outcome));
     }
 
-    /// Drops whatever is there.
+    /// Drops the content.
     #[inline]
     pub fn clear(self: Pin<&mut Self>) {
         self.put(Content::Empty);
@@ -64,12 +64,12 @@ impl<F, T> Stage<F, T> {
         self.set(Stage { content });
     }
 
-    /// The future, to be polled, as long as it runs.
+    /// Returns the future, to be polled, while there is one.
     #[inline]
     pub fn future(self: Pin<&mut Self>) -> Option<Pin<&mut F>> {
-        // SAFETY: a future is pinned where its stage is. It is only ever reached through here, so
-        // pinned, and leaves by `Pin::set` or with the stage, which drop it where it lies: `take` moves
-        // outcomes alone. There is no `Drop`, and the stage is `Unpin` only if the future is.
+        // SAFETY: a future is pinned if its stage is. Only this method gives access to the future, and it does so
+        // pinned. The future leaves by `Pin::set` or with the stage, which drop it in place; `take` moves only
+        // outcomes. The type has no `Drop`, and it is `Unpin` only if the future is.
         let content = unsafe { &mut self.get_unchecked_mut().content };
         match content {
             // SAFETY: as above.
@@ -78,7 +78,7 @@ impl<F, T> Stage<F, T> {
         }
     }
 
-    /// Whether the future is no more and its outcome is here.
+    /// Returns whether the future has ended and its outcome is stored.
     #[inline]
     pub fn is_ended(&self) -> bool {
         matches!(self.content, Content::Ended(_))
@@ -90,8 +90,8 @@ impl<F, T> Stage<F, T> {
         if !self.is_ended() {
             return None;
         }
-        // SAFETY: there is no future, as was seen, and nobody has been given an outcome pinned: it may
-        // be moved.
+        // SAFETY: the check above has shown that there is no future, and outcomes are never pinned, so the outcome
+        // may be moved.
         let content = unsafe { &mut self.get_unchecked_mut().content };
         match std::mem::replace(content, Content::Empty) {
             Content::Ended(outcome) => Some(outcome),
@@ -119,25 +119,25 @@ mod tests {
     use std::rc::Rc;
     use std::task::{Context, Poll, Waker};
 
-    /// Looks, when polled and when dropped, whether it lies where it was first polled.
-    struct Lies {
+    /// A future that checks, when polled and when dropped, that it was not moved since the first poll.
+    struct Unmoved {
         at: Cell<Option<usize>>,
         dropped: Rc<Cell<u32>>,
         _pinned: PhantomPinned,
     }
 
-    impl Lies {
-        fn new(dropped: &Rc<Cell<u32>>) -> Lies {
-            Lies { at: Cell::new(None), dropped: Rc::clone(dropped), _pinned: PhantomPinned }
+    impl Unmoved {
+        fn new(dropped: &Rc<Cell<u32>>) -> Unmoved {
+            Unmoved { at: Cell::new(None), dropped: Rc::clone(dropped), _pinned: PhantomPinned }
         }
 
         fn look(&self) {
             let here = std::ptr::from_ref(self).addr();
-            assert_eq!(self.at.replace(Some(here)).unwrap_or(here), here, "it was moved");
+            assert_eq!(self.at.replace(Some(here)).unwrap_or(here), here, "the future was moved");
         }
     }
 
-    impl Future for Lies {
+    impl Future for Unmoved {
         type Output = ();
 
         fn poll(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<()> {
@@ -146,42 +146,42 @@ mod tests {
         }
     }
 
-    impl Drop for Lies {
+    impl Drop for Unmoved {
         fn drop(&mut self) {
             self.look();
             self.dropped.set(self.dropped.get() + 1);
         }
     }
 
-    fn poll(stage: Pin<&mut Stage<Lies, String>>) -> Option<Poll<()>> {
+    fn poll(stage: Pin<&mut Stage<Unmoved, String>>) -> Option<Poll<()>> {
         stage.future().map(|future| future.poll(&mut Context::from_waker(Waker::noop())))
     }
 
     #[test]
-    fn a_future_lies_still_until_it_is_dropped_once() {
+    fn a_future_is_not_moved_and_is_dropped_once() {
         let dropped = Rc::new(Cell::new(0));
-        let mut stage = Box::pin(Stage::new(Lies::new(&dropped)));
+        let mut stage = Box::pin(Stage::new(Unmoved::new(&dropped)));
         assert_eq!(poll(stage.as_mut()), Some(Poll::Pending));
-        assert_eq!(stage.as_mut().take(), None, "it runs");
+        assert_eq!(stage.as_mut().take(), None, "the future still runs");
         stage.as_mut().end("over".to_owned());
         assert_eq!((dropped.get(), poll(stage.as_mut())), (1, None));
         assert_eq!(stage.as_mut().take().as_deref(), Some("over"));
         assert_eq!(stage.as_mut().take(), None);
-        // The same room serves the next one.
-        stage.as_mut().begin(Lies::new(&dropped));
+        // The stage serves the next future.
+        stage.as_mut().begin(Unmoved::new(&dropped));
         assert_eq!(poll(stage.as_mut()), Some(Poll::Pending));
         stage.as_mut().clear();
         assert_eq!((dropped.get(), stage.is_ended()), (2, false));
-        stage.as_mut().begin(Lies::new(&dropped));
+        stage.as_mut().begin(Unmoved::new(&dropped));
         assert_eq!(poll(stage.as_mut()), Some(Poll::Pending));
         drop(stage);
         assert_eq!(dropped.get(), 3);
     }
 
     #[test]
-    fn an_outcome_that_nobody_takes_is_dropped_with_the_stage() {
+    fn an_outcome_that_is_not_taken_is_dropped_with_the_stage() {
         let held = Rc::new(());
-        let mut stage = Box::pin(Stage::<Lies, Rc<()>>::new(Lies::new(&Rc::default())));
+        let mut stage = Box::pin(Stage::<Unmoved, Rc<()>>::new(Unmoved::new(&Rc::default())));
         stage.as_mut().end(Rc::clone(&held));
         assert_eq!(Rc::strong_count(&held), 2);
         drop(stage);

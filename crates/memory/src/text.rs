@@ -1,23 +1,22 @@
-//! Texts of bounded length in shared words: a word with the length in bytes, then the bytes.
+//! Texts of bounded length in shared words: one word with the length in bytes, and then the bytes.
 //!
-//! Invariant: what is read has at most the bytes for which there is room, whatever its owner
-//! wrote, and is a text of its own.
+//! Invariant: a text that is read has at most the bytes for which there is room, whatever its owner wrote, and is
+//! a private copy.
 
 use crate::region::{Region, WORD};
 
-/// Stands at the end of a text that was cut.
+/// The mark at the end of a text that was cut.
 const CUT: &str = "…";
 
-/// The most bytes of a text that takes `words` words with its length.
+/// Returns the largest number of bytes of a text in `words` words, which include its length.
 pub(crate) const fn bytes_max(words: usize) -> usize {
     (words - 1) * WORD
 }
 
-/// Writes a text into `words` words from word `at`. One that is too long is cut between two
-/// characters.
+/// Writes a text into `words` words from word `at`. A longer text is cut between two characters.
 ///
 /// # Panics
-/// When the region is read-only or ends before that.
+/// Panics when the region is read-only or too short.
 pub(crate) fn put(region: &Region, at: usize, words: usize, text: &str) {
     let (max, first) = (bytes_max(words), (at + 1) * WORD);
     let mut bytes = text.len();
@@ -32,11 +31,11 @@ pub(crate) fn put(region: &Region, at: usize, words: usize, text: &str) {
     region.publish(at, bytes as u64);
 }
 
-/// Reads a text from `words` words from word `at`; what is no UTF-8 in it is replaced. The length
-/// that stands there, if that is more than there is room for.
+/// Reads a text from `words` words from word `at`, and replaces bytes that are no UTF-8. Returns the announced
+/// length as the error if there is no room for it.
 ///
 /// # Panics
-/// When the region ends before that.
+/// Panics when the region is too short.
 pub(crate) fn get(region: &Region, at: usize, words: usize) -> Result<String, u64> {
     let found = region.load(at);
     match usize::try_from(found) {

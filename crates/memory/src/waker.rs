@@ -1,9 +1,9 @@
-//! What wakers point to, counted in four bytes.
+//! The target of wakers, with a reference count of four bytes.
 //!
-//! A node has one for each of its tasks, so each byte counts, and it lends their wakers to futures for
-//! every poll, which is to cost no atomic operation. What happens when something is woken is left to
-//! others. Invariant: what is pointed to lives as long as anybody who can reach it: each owner, and each
-//! waker that is not lent, is counted once.
+//! A node has one target for each of its tasks, so every byte counts. The node lends the task's waker to its
+//! future at every poll without an atomic operation. Other modules decide what a wake does. Invariant: the target
+//! lives as long as each owner and each waker that can reach it: each owner, and each waker that is not lent, is
+//! counted once.
 
 use crate::sync::{AtomicU32, Ordering, fence};
 use std::mem::ManuallyDrop;
@@ -12,13 +12,13 @@ use std::process::abort;
 use std::ptr::NonNull;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
-/// What can be woken, from any thread.
+/// A target that any thread can wake.
 pub trait Rouse: Send + Sync + 'static {
-    /// It is woken.
+    /// Handles one wake.
     fn rouse(&self);
 }
 
-/// An owner of something that can be woken, of which there may be others, and wakers.
+/// A counted owner of a target, beside other owners and wakers.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering};
@@ -45,15 +45,15 @@ pub struct Counted<T: Rouse> {
 }
 
 struct Inner<T> {
-    /// Owners and wakers.
+    /// The number of owners and wakers.
     count: AtomicU32,
     value: T,
 }
 
-/// Beyond this somebody has forgotten wakers without end.
+/// The count beyond which a program has leaked wakers without end.
 const COUNT_MAX: u32 = u32::MAX / 2;
 
-// SAFETY: what is shared is a `T`, which may be shared and sent, for `Rouse` says so, and an atomic.
+// SAFETY: the shared data is a `T`, which is `Send` and `Sync` because `Rouse` requires that, and an atomic.
 unsafe impl<T: Rouse> Send for Counted<T> {}
 // SAFETY: as above.
 unsafe impl<T: Rouse> Sync for Counted<T> {}
@@ -61,41 +61,41 @@ unsafe impl<T: Rouse> Sync for Counted<T> {}
 impl<T: Rouse> Counted<T> {
     const VTABLE: &'static RawWakerVTable = &RawWakerVTable::new(
         |data| {
-            // SAFETY: `data` is of a waker of ours, which stands for an owner as long as it lives.
+            // SAFETY: `data` belongs to a waker of this table, which counts as an owner as long as it lives.
             let waker = unsafe { Counted::<T>::borrowed(data) };
             ManuallyDrop::new((*waker).clone()).raw()
         },
-        // SAFETY: as above; a waker that wakes by value ends, and its owner with it.
+        // SAFETY: as above; a waker that wakes by value ends, and its count with it.
         |data| ManuallyDrop::into_inner(unsafe { Counted::<T>::borrowed(data) }).rouse(),
         // SAFETY: as above.
         |data| unsafe { Counted::<T>::borrowed(data) }.rouse(),
-        // SAFETY: as above; a waker that is dropped ends, and its owner with it.
+        // SAFETY: as above; a waker that is dropped ends, and its count with it.
         |data| drop(ManuallyDrop::into_inner(unsafe { Counted::<T>::borrowed(data) })),
     );
 
-    /// The first owner of a value.
+    /// Creates the first owner of a target.
     pub fn new(value: T) -> Counted<T> {
         let inner = Box::new(Inner { count: AtomicU32::new(1), value });
         Counted { at: NonNull::from(Box::leak(inner)) }
     }
 
-    /// A waker of it.
+    /// Returns a new waker of the target.
     pub fn waker(&self) -> Waker {
         let owner = ManuallyDrop::new(self.clone());
-        // SAFETY: the table keeps what `RawWaker` asks for, and the waker stands for the new owner.
+        // SAFETY: the table keeps the contract of `RawWaker`, and the waker takes over the count of the new owner.
         unsafe { Waker::from_raw(owner.raw()) }
     }
 
-    /// Shows its waker to a closure. That counts nothing; whoever keeps the waker clones it.
+    /// Lends the target's waker to a closure without counting it. A closure that keeps the waker clones it.
     #[inline]
     pub fn lend<R>(&self, with: impl FnOnce(&Waker) -> R) -> R {
-        // SAFETY: the table keeps what `RawWaker` asks for. The waker stands for this owner, which is
-        // borrowed as long as it is used, and it is never dropped.
+        // SAFETY: the table keeps the contract of `RawWaker`. The waker uses the count of this owner, which is
+        // borrowed for as long as the waker is used, and the waker is never dropped.
         let waker = ManuallyDrop::new(unsafe { Waker::from_raw(self.raw()) });
         with(&waker)
     }
 
-    /// Where it is, as its wakers say it.
+    /// Returns the address that the target's wakers have as their data.
     #[inline]
     pub fn data(&self) -> *const () {
         self.at.as_ptr().cast_const().cast()
@@ -106,19 +106,19 @@ impl<T: Rouse> Counted<T> {
         RawWaker::new(self.data(), Counted::<T>::VTABLE)
     }
 
-    /// The owner that a waker stands for.
+    /// Returns the owner that a waker stands for.
     ///
     /// # Safety
-    /// `data` is of such a waker, which has not ended.
+    /// `data` belongs to a waker of this table that has not ended.
     #[inline]
     unsafe fn borrowed(data: *const ()) -> ManuallyDrop<Counted<T>> {
-        // SAFETY: it came out of `raw`, so it is not null.
+        // SAFETY: the pointer came from `raw`, so it is not null.
         let at = unsafe { NonNull::new_unchecked(data.cast_mut().cast()) };
         ManuallyDrop::new(Counted { at })
     }
 
     fn inner(&self) -> &Inner<T> {
-        // SAFETY: it is counted, so it is there, and nobody has it to change.
+        // SAFETY: this owner is counted, so the target lives, and no code has a mutable reference to it.
         unsafe { self.at.as_ref() }
     }
 }
@@ -136,7 +136,7 @@ impl<T: Rouse> Clone for Counted<T> {
     #[inline]
     fn clone(&self) -> Counted<T> {
         if self.inner().count.fetch_add(1, Ordering::Relaxed) > COUNT_MAX {
-            // Before it comes round to where it would be given back under somebody's hands.
+            // The process ends before the count could wrap around and free a target that is in use.
             abort();
         }
         Counted { at: self.at }
@@ -147,9 +147,9 @@ impl<T: Rouse> Drop for Counted<T> {
     #[inline]
     fn drop(&mut self) {
         if self.inner().count.fetch_sub(1, Ordering::Release) == 1 {
-            // What the others did with it comes before its end.
+            // The accesses of all other owners come before the end of the target.
             fence(Ordering::Acquire);
-            // SAFETY: it was made of a box, and the last one who was counted gives it back.
+            // SAFETY: the target was allocated as a box, and the last counted owner frees it.
             drop(unsafe { Box::from_raw(self.at.as_ptr()) });
         }
     }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn it_lives_as_long_as_an_owner_or_a_waker() {
+    fn a_target_lives_as_long_as_an_owner_or_a_waker() {
         let (count, held) = count();
         let (waker, other) = (count.waker(), count.clone());
         let cloned = waker.clone();
@@ -190,13 +190,13 @@ mod tests {
         assert_eq!(count.woken.load(Ordering::Relaxed), 2);
         drop(count);
         drop(other);
-        assert_eq!(Arc::strong_count(&held), 2, "there is a waker");
+        assert_eq!(Arc::strong_count(&held), 2, "a waker keeps the target");
         waker.wake();
         assert_eq!(Arc::strong_count(&held), 1);
     }
 
     #[test]
-    fn what_is_lent_counts_for_nobody_also_where_it_panics() {
+    fn a_lent_waker_is_not_counted_even_if_the_closure_panics() {
         let (count, held) = count();
         let kept = count.lend(|waker| (waker.clone(), waker.data()));
         assert_eq!((count.inner().count.load(Ordering::Relaxed), kept.1), (2, count.data()));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn wakers_go_anywhere() {
+    fn wakers_wake_from_any_thread() {
         const WAKES: u64 = if cfg!(miri) { 20 } else { 10_000 };
         let (count, held) = count();
         let threads: Vec<_> = (0..3)
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_four_bytes_beside_its_value() {
+    fn a_target_takes_four_bytes_beside_its_value() {
         assert_eq!(size_of::<Inner<Pair>>(), 24);
 
         struct Pair {

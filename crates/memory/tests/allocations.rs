@@ -1,4 +1,4 @@
-//! Writing a sample allocates nothing.
+//! The test that writing a sample allocates nothing.
 
 #![cfg(not(loom))]
 
@@ -14,7 +14,7 @@ fn a_sample_is_written_without_an_allocation() {
     let stamps = [1; STAMPS_MAX];
     let (kind, rung, flags, note, doubt) = (1, 0, 0, 0, 0);
     let record = Record { subject: 0, kind, rung, flags, note, doubt, peer: 8, stamps };
-    // The threads of the test's own frame may allocate, though not always.
+    // The threads of the test harness may allocate, but not during every try.
     let held = (0..20).any(|_| {
         let before = ALLOCATOR.allocations();
         for _ in 0..100 {

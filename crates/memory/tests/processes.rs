@@ -1,4 +1,4 @@
-//! One process writes counters and samples, another one looks at them.
+//! A test in which one process writes counters and samples and another one observes them.
 
 #![cfg(not(loom))]
 
@@ -10,7 +10,7 @@ use upbeat_memory::counters::{self, Counters};
 use upbeat_memory::observe::ObserveError;
 use upbeat_memory::samples::{self, RECORDS, Record, STAMPS_MAX, Samples};
 
-/// Longer than anything here takes on a busy machine.
+/// A timeout that is longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const CHILD: &str = "UPBEAT_TEST_CHILD";
@@ -28,7 +28,7 @@ fn record(number: u64) -> Record {
     }
 }
 
-/// A process that ends when its standard input does.
+/// A process that ends when its standard input is closed.
 struct Process {
     child: Child,
     _input: ChildStdin,
@@ -57,7 +57,7 @@ impl Drop for Process {
 }
 
 #[test]
-#[ignore = "is a part of the next one"]
+#[ignore = "runs as the child of the next test"]
 fn writer() {
     if std::env::var_os(CHILD).is_none() {
         return;
@@ -79,12 +79,12 @@ fn writer() {
 
 #[test]
 #[cfg_attr(miri, ignore = "starts a process")]
-fn a_process_is_looked_at_while_it_writes() {
+fn a_process_is_observed_while_it_writes() {
     let mut process = Process::start("writer");
     let pid = process.child.id();
     let start = Instant::now();
     let view = loop {
-        // Gone and refused are no answers either before the child is what it will be.
+        // Before the child has created its pages, errors are expected too.
         match samples::observe(pid).unwrap_or_default().pop() {
             Some(view) if view.written() > 0 => break view,
             _ => assert!(start.elapsed() < PATIENCE, "no samples came"),
@@ -111,7 +111,7 @@ fn a_process_is_looked_at_while_it_writes() {
     process.child.kill().unwrap();
     process.child.wait().unwrap();
     assert_eq!(samples::observe(pid).err(), Some(ObserveError::Gone { pid }));
-    // What it wrote last can still be read; the record at which it was killed may be missing.
+    // The last records can still be read; only the record that the child wrote when it was killed may be missing.
     let (oldest, written) = (view.oldest(), view.written());
     let left = (oldest..written).filter(|&number| match view.read(number) {
         Some(found) => {

@@ -1,4 +1,4 @@
-//! Counters as their owner and as an observer see them.
+//! Tests of counters, from the side of the owner and of an observer.
 
 use super::*;
 use crate::observe::OWN_AT;
@@ -20,8 +20,8 @@ fn a_view_sees_what_the_owner_adds() {
 
 #[test]
 #[should_panic(expected = "assertion failed")]
-fn a_counter_that_is_not_there_is_not_bumped() {
-    // The region has room behind the counters; none of it is a counter.
+fn incrementing_a_counter_out_of_range_panics() {
+    // The region has room behind the counters, which belongs to no counter.
     Counters::heap(3, "a/1", 7).add(3, 1);
 }
 
@@ -39,7 +39,7 @@ fn a_page_is_checked_before_it_is_read() {
     }
     page.store(OWN_AT, 4);
     let view = CountersView::new(&page).unwrap();
-    // The owner changes its mind: the view does not.
+    // The owner changes its header later, and the view does not change.
     page.store(OWN_AT, u64::MAX);
     assert_eq!((view.count(), view.get(4)), (4, None));
     assert!(CountersView::new(&Region::heap(HEADER - 1)).is_err());
@@ -53,7 +53,7 @@ mod mapped {
     use std::path::Path;
 
     fn mine(incarnation: u64) -> Vec<CountersView> {
-        // Other tests of this process put up pages that are refused.
+        // Other tests of this process create pages that are refused.
         let views = observe(std::process::id()).unwrap_or_default();
         views.into_iter().filter(|view| view.incarnation() == incarnation).collect()
     }
@@ -73,7 +73,7 @@ mod mapped {
     }
 
     #[test]
-    fn a_descriptor_that_was_copied_shows_one_page() {
+    fn a_duplicated_descriptor_shows_one_page() {
         let counters = Counters::create(1, "a/1", 0xc1).unwrap();
         let copy = counters.segment.as_ref().unwrap().descriptor().try_clone_to_owned().unwrap();
         assert_eq!(mine(0xc1).len(), 1);
@@ -81,7 +81,7 @@ mod mapped {
     }
 
     #[test]
-    fn what_only_bears_the_name_is_passed_over() {
+    fn other_files_with_the_same_label_are_skipped() {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let forged = rustix::fs::memfd_create(LABEL, flags).unwrap();
         rustix::fs::fallocate(&forged, FallocateFlags::empty(), 0, 4096).unwrap();
@@ -114,7 +114,7 @@ mod mapped {
     }
 
     #[test]
-    fn a_process_that_is_not_there_is_said_to_be_gone() {
+    fn a_missing_process_is_reported_as_gone() {
         assert_eq!(observe(u32::MAX).err(), Some(ObserveError::Gone { pid: u32::MAX }));
     }
 }

@@ -103,11 +103,11 @@ impl std::error::Error for AgainFault {}
 /// The words of a lane's header that one side sends to the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
-    /// Slots of the other lane that were read.
+    /// The number of slots of the other lane that were read.
     pub taken: u64,
-    /// Requests that were accepted.
+    /// The number of requests that were accepted.
     pub accepted: u64,
-    /// Whether the owner waits for room.
+    /// Whether the owner waits for room in its lane.
     pub wants_room: bool,
 }
 

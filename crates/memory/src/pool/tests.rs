@@ -1,4 +1,4 @@
-//! The pool against a map.
+//! Tests that compare the pool with a map.
 
 use super::{Content, Key, Pool};
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 #[derive(Clone, Debug)]
 enum Step {
     Insert(u16),
-    /// Removes the key that was given the so-manieth, present or long gone.
+    /// Removes the n-th key that was returned, whether it is stale or not.
     Remove(usize),
     Change(usize, u16),
     Guess(Key),
@@ -48,7 +48,7 @@ proptest! {
                         let key = inserted.unwrap();
                         prop_assert_eq!(next, Some(key));
                         prop_assert!(key.generation != 0 && key.index < capacity);
-                        prop_assert!(!given.contains(&key), "{:?} was given before", key);
+                        prop_assert!(!given.contains(&key), "{:?} was returned before", key);
                         given.push(key);
                         map.insert(key, value);
                     }
@@ -88,13 +88,13 @@ proptest! {
 #[test]
 fn a_pool_that_has_grown_allocates_no_more() {
     let mut pool = Pool::grown(4);
-    let (start, room) = (pool.places.as_ptr(), pool.places.capacity());
+    let (start, room) = (pool.slots.as_ptr(), pool.slots.capacity());
     for round in 0..10 {
         while pool.insert(round).is_ok() {}
         assert_eq!(pool.len(), 4);
         pool.clear();
     }
-    assert_eq!((pool.places.as_ptr(), pool.places.capacity()), (start, room));
+    assert_eq!((pool.slots.as_ptr(), pool.slots.capacity()), (start, room));
 }
 
 #[test]
@@ -102,12 +102,12 @@ fn the_last_generation_is_followed_by_the_first() {
     let mut pool = Pool::new(1);
     let first = pool.insert(1).unwrap();
     pool.remove(first);
-    pool.places[0].generation = u32::MAX;
+    pool.slots[0].generation = u32::MAX;
     let last = pool.insert(2).unwrap();
     assert_eq!(last.generation, u32::MAX);
     assert_eq!(pool.remove(last), Some(2));
     assert_eq!(pool.insert(3).unwrap(), Key { index: 0, generation: 1 });
-    assert!(matches!(pool.places[0].content, Content::Taken(3)));
+    assert!(matches!(pool.slots[0].content, Content::Taken(3)));
 }
 
 #[test]

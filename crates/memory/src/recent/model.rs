@@ -1,4 +1,4 @@
-//! A writer and readers of the last records, in every order that the memory model allows.
+//! Models of a writer and readers of the last records, in every order that the memory model allows.
 
 use super::*;
 use loom::thread;
@@ -11,21 +11,21 @@ fn check(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// What record `number` holds: no word of it is in another, and none is 0.
+/// Returns the content of record `number`: no word of it is in another record, and none is 0.
 fn record(number: u64) -> [u64; WORDS] {
     std::array::from_fn(|i| 10 * (number + 1) + i as u64)
 }
 
-/// How a record is written.
+/// The way in which a record is written.
 #[derive(Clone, Copy)]
 enum Writes {
-    /// As [`Recorder::write`] does.
+    /// The writer is [`Recorder::write`].
     Whole,
-    /// The old sequence stands while the words change.
+    /// The old sequence word stays while the words change.
     WithoutOdd,
-    /// The words may be seen before the odd sequence.
+    /// The words may be visible before the odd sequence word.
     WithoutFence,
-    /// The even sequence may be seen before the words.
+    /// The even sequence word may be visible before the words.
     WithoutRelease,
 }
 
@@ -34,7 +34,7 @@ fn write(recorder: &Recorder<WORDS>, writes: Writes) {
     if let Writes::Whole = writes {
         return recorder.write(&record(number));
     }
-    let at = place::<WORDS>(number, recorder.mask);
+    let at = slot_of::<WORDS>(number, recorder.mask);
     if !matches!(writes, Writes::WithoutOdd) {
         recorder.region.store(at, writing(number));
     }
@@ -52,14 +52,14 @@ fn write(recorder: &Recorder<WORDS>, writes: Writes) {
     recorder.next.set(number + 1);
 }
 
-/// How a record is read.
+/// The way in which a record is read.
 #[derive(Clone, Copy)]
 enum Reads {
-    /// As [`Recent::read`] does.
+    /// The reader is [`Recent::read`].
     Whole,
-    /// Without a look at the sequence after the words.
+    /// The reader does not check the sequence word after the words.
     Once,
-    /// The second look may be made before the words are read.
+    /// The second check may be executed before the words are read.
     WithoutFence,
 }
 
@@ -67,7 +67,7 @@ fn read(recent: &Recent<WORDS>, number: u64, reads: Reads) -> Option<[u64; WORDS
     if let Reads::Whole = reads {
         return recent.read(number);
     }
-    let at = place::<WORDS>(number, recent.mask);
+    let at = slot_of::<WORDS>(number, recent.mask);
     if recent.region.load(at) != stands(number) {
         return None;
     }
@@ -77,8 +77,8 @@ fn read(recent: &Recent<WORDS>, number: u64, reads: Reads) -> Option<[u64; WORDS
     stood.then_some(record)
 }
 
-/// Two records are written to the same place while a reader reads one of them. Panics if it gets
-/// what was not written so.
+/// Models two records that are written to the same slot while a reader reads one of them. Panics if the reader
+/// gets words that are no record.
 fn overwritten(number: u64, writes: Writes, reads: Reads) {
     check(None, move || {
         let region = Region::heap(words_of(1, WORDS));
@@ -102,36 +102,36 @@ fn no_torn_record_is_read() {
 
 #[test]
 #[should_panic(expected = "a torn record")]
-fn without_the_odd_sequence_one_is() {
+fn without_the_odd_sequence_a_torn_record_is_read() {
     overwritten(0, Writes::WithoutOdd, Reads::Whole);
 }
 
 #[test]
 #[should_panic(expected = "a torn record")]
-fn without_the_writers_fence_one_is() {
+fn without_the_writers_fence_a_torn_record_is_read() {
     overwritten(0, Writes::WithoutFence, Reads::Whole);
 }
 
 #[test]
 #[should_panic(expected = "a torn record")]
-fn without_release_one_is() {
+fn without_release_a_torn_record_is_read() {
     overwritten(1, Writes::WithoutRelease, Reads::Whole);
 }
 
 #[test]
 #[should_panic(expected = "a torn record")]
-fn without_the_second_look_one_is() {
+fn without_the_second_check_a_torn_record_is_read() {
     overwritten(0, Writes::Whole, Reads::Once);
 }
 
 #[test]
 #[should_panic(expected = "a torn record")]
-fn without_the_readers_second_fence_one_is() {
+fn without_the_readers_second_fence_a_torn_record_is_read() {
     overwritten(0, Writes::Whole, Reads::WithoutFence);
 }
 
 #[test]
-fn what_is_counted_is_there() {
+fn every_counted_record_is_complete() {
     check(Some(3), || {
         let region = Region::heap(words_of(2, WORDS));
         let (recorder, recent) = (Recorder::new(region.clone(), 2), Recent::new(region, 2));
@@ -161,7 +161,7 @@ fn a_reader_that_follows_gets_records_in_order_and_whole() {
         let mut next = 0;
         for _ in 0..2 {
             let (oldest, written) = (recent.oldest(), recent.written());
-            assert!(written >= next, "records were taken back");
+            assert!(written >= next, "the number of records went backwards");
             for number in next.max(oldest)..written {
                 let found = recent.read(number);
                 assert!(found.is_none_or(|found| found == record(number)), "a torn record");
@@ -175,7 +175,8 @@ fn a_reader_that_follows_gets_records_in_order_and_whole() {
 
 #[test]
 fn a_writer_may_stop_for_ever_anywhere() {
-    // A record is a sequence, words, a sequence and the count.
+    // Writing a record takes one store for the odd sequence, one per word, one for the even sequence and one for
+    // the count.
     let stores = 1 + WORDS as i64 + 2;
     for life in 0..=2 * stores {
         check(Some(2), move || {

@@ -1,4 +1,4 @@
-//! The last records against a plain queue, and their reader against a writer that writes anything.
+//! Tests that compare the last records with a plain queue, and that give their reader a hostile writer.
 
 use super::*;
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ fn pair(records: usize) -> (Recorder<WORDS>, Recent<WORDS>, Region) {
 #[derive(Clone, Debug)]
 enum Step {
     Write([u64; WORDS]),
-    /// So many records: laps pass.
+    /// Writes this many records, so that laps pass.
     Pass(u16),
     Read(u64),
 }
@@ -38,7 +38,7 @@ proptest! {
     #![proptest_config(config(300))]
 
     #[test]
-    fn the_last_records_are_a_queue(
+    fn a_reader_gets_the_last_records(
         power in 0..5_u32,
         steps in proptest::collection::vec(steps(), 1..if cfg!(miri) { 20 } else { 60 }),
     ) {
@@ -58,7 +58,7 @@ proptest! {
                 Step::Write(record) => write(record),
                 Step::Pass(count) => (0..u64::from(count)).for_each(|i| write([i, !i, 7])),
                 Step::Read(back) => {
-                    // From a few before the oldest to a few that are still to come.
+                    // The number is between a few before the oldest record and a few that are not written yet.
                     let number = (written + 20).saturating_sub(back);
                     let at = number.checked_sub(written - queue.len() as u64);
                     let kept = at.and_then(|at| queue.get(at as usize).copied());
@@ -91,7 +91,7 @@ proptest! {
         prop_assert!(recent.written() - recent.oldest() <= 4);
         for number in numbers {
             let at = HEAD + number as usize % 4 * (WORDS + 1);
-            // What stands there under this very number, and nothing else.
+            // The result is the record with this number in its sequence word, and nothing else.
             let stands = u128::from(words[at]) == 2 * u128::from(number) + 2;
             let record = stands.then(|| [words[at + 1], words[at + 2], words[at + 3]]);
             prop_assert_eq!(recent.read(number), record);
@@ -104,7 +104,7 @@ fn near_half() -> impl Strategy<Value = u64> {
 }
 
 #[test]
-fn the_highest_number_is_read_and_no_other_in_its_name() {
+fn the_highest_number_is_read_and_never_mistaken_for_another() {
     let (_, recent, region) = pair(1);
     region.store(HEAD, u64::MAX - 1);
     assert_eq!(recent.read(u64::MAX / 2 - 1), Some([0; WORDS]));
@@ -117,10 +117,10 @@ fn the_highest_number_is_read_and_no_other_in_its_name() {
 }
 
 #[test]
-fn a_record_that_is_being_written_is_none() {
+fn a_record_that_is_being_written_is_not_returned() {
     let (recorder, recent, region) = pair(2);
     (0..4).for_each(|i| recorder.write(&[i; WORDS]));
-    // The writer has begun record 4, and stops.
+    // The writer has begun record 4 and stops.
     region.store(HEAD, writing(4));
     region.store(HEAD + 1, 4);
     let read: Vec<_> = (2..6).map(|number| recent.read(number)).collect();
@@ -129,7 +129,7 @@ fn a_record_that_is_being_written_is_none() {
 
 #[test]
 #[should_panic(expected = "no power of two")]
-fn a_number_of_records_that_no_mask_fits_is_refused() {
+fn a_number_of_records_that_is_no_power_of_two_is_refused() {
     let _ = Recent::<WORDS>::new(Region::heap(words_of(8, WORDS)), 6);
 }
 

@@ -295,7 +295,7 @@ pub enum Look {
 /// A writer broke the rule of spans: the span is 0, or leaves the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingFault {
-    /// The span that was found.
+    /// The span in the head.
     pub span: u32,
     /// The number of slots from there to the end of the ring.
     pub rest: u32,

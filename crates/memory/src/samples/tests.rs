@@ -1,10 +1,10 @@
-//! Samples as their owner and as an observer see them, and pages that no node writes.
+//! Tests of samples, from the side of the owner and of an observer, and of pages that no node writes.
 
 use super::*;
 use crate::observe::{NODE_AT, OWN_AT};
 use proptest::prelude::*;
 
-/// A page that is quickly filled with anything.
+/// A page that is small enough to be filled quickly with any words.
 const SMALL: Shape = Shape { records: 4, subjects: 3 };
 
 fn config(cases: u32) -> ProptestConfig {
@@ -32,7 +32,7 @@ fn record(number: u64) -> Record {
     }
 }
 
-/// The smallest words, the highest, and any.
+/// Generates the smallest words, the largest, and any others.
 fn words() -> impl Strategy<Value = u64> {
     prop_oneof![any::<u64>(), 0..300_u64, (u64::MAX - 9)..=u64::MAX]
 }
@@ -70,7 +70,7 @@ fn subjects_are_numbered_from_one_until_the_table_is_full() {
     let beyond = if cfg!(miri) { 200 } else { u16::MAX };
     assert!((4..=beyond).all(|number| view.subject(number).is_none()));
     if cfg!(miri) {
-        // The table of a whole page takes it half a minute.
+        // The table of a full page takes Miri half a minute.
         return;
     }
     let full = Samples::heap("a/1", 7);
@@ -110,7 +110,7 @@ fn a_page_is_checked_before_it_is_read() {
     for words in [0, 1, HEADER - 1, HEADER, HEADER + 1, SUBJECTS_AT, words_of(SMALL) - 1] {
         assert!(SamplesView::new(&page.part(0, words)).is_err(), "{words} words");
     }
-    // The owner changes its mind: a view does not.
+    // The owner changes its header later, and a view does not change.
     samples.subject("Shop::buy").unwrap();
     let view = SamplesView::new(&page).unwrap();
     (0..SUBJECTS_AT).filter(|&at| at != ENTERED_AT).for_each(|at| page.store(at, u64::MAX));
@@ -124,7 +124,7 @@ proptest! {
     #![proptest_config(config(200))]
 
     #[test]
-    fn a_record_comes_back_as_it_was_written(
+    fn a_record_is_read_as_it_was_written(
         (subject, kind, rung, flags) in any::<(u16, u8, u8, u32)>(),
         (note, doubt, peer) in (any::<u16>(), 0..=DOUBT_MAX, any::<u64>()),
         stamps in any::<[u64; STAMPS_MAX]>(),
@@ -145,7 +145,7 @@ proptest! {
         let (_, _, page) = small();
         let honest: Vec<_> = (0..HEADER).map(|at| page.load(at)).collect();
         header.iter().enumerate().for_each(|(at, &word)| page.store(at, word));
-        // One fault hides those behind it, so some words are left as they were.
+        // The first fault hides later ones, so some words are left as they were.
         let keep = [(0, known), (1, known), (NODE_AT, name), (OWN_AT, records)];
         for (at, kept) in keep.into_iter().chain([(OWN_AT + 1, subjects)]) {
             if kept {
@@ -154,7 +154,7 @@ proptest! {
         }
         if let Ok(view) = SamplesView::new(&page) {
             prop_assert!(words_of(view.shape) <= page.words());
-            // A byte that is no UTF-8 becomes three.
+            // A byte that is no UTF-8 becomes three bytes.
             prop_assert!(view.node().len() <= 3 * 120);
             look(&view);
         }
@@ -183,7 +183,7 @@ proptest! {
     }
 }
 
-/// Calls all that a view has.
+/// Calls all methods of a view.
 fn look(view: &SamplesView) {
     let _ = (view.node(), view.pid(), view.incarnation(), view.ticks_per_second());
     let (oldest, written) = (view.oldest(), view.written());
@@ -203,7 +203,7 @@ mod mapped {
     use super::*;
 
     fn mine(incarnation: u64) -> Vec<SamplesView> {
-        // Other tests of this process put up pages that are refused.
+        // Other tests of this process create pages that are refused.
         let views = observe(std::process::id()).unwrap_or_default();
         views.into_iter().filter(|view| view.incarnation() == incarnation).collect()
     }
@@ -226,14 +226,14 @@ mod mapped {
     }
 
     #[test]
-    fn the_pages_of_one_kind_are_not_taken_for_the_other() {
+    fn a_page_of_another_kind_is_not_accepted() {
         use crate::counters::{self, Counters};
         let samples = Samples::create("a/1", 0xd1).unwrap();
         let counters = Counters::create(1, "a/1", 0xd2).unwrap();
         let others = counters::observe(std::process::id()).unwrap();
         assert!(others.iter().all(|view| view.incarnation() != 0xd1));
         assert_eq!((mine(0xd1).len(), mine(0xd2).len()), (1, 0));
-        // Nor is what bears another name opened at all.
+        // A page with another label is not opened at all.
         let other = Segment::create("upbeat-other", words_of(FULL) * WORD, Writers::Owner)
             .and_then(Segment::reserve)
             .unwrap();
@@ -243,7 +243,7 @@ mod mapped {
     }
 
     #[test]
-    fn a_page_that_is_smaller_than_it_says_is_passed_over() {
+    fn a_page_that_is_smaller_than_announced_is_skipped() {
         let segment = Segment::create(LABEL, words_of(SMALL) * WORD, Writers::Owner)
             .and_then(Segment::reserve)
             .unwrap();

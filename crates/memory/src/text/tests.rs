@@ -1,4 +1,4 @@
-//! Texts as they come back, and whatever else may stand in their place.
+//! Tests of texts as they are read back, and of any other words in their place.
 
 use super::*;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 #[test]
-fn what_is_too_long_is_cut_between_two_characters() {
+fn a_long_text_is_cut_between_two_characters() {
     let region = Region::heap(WORDS + 2);
     for (text, kept) in [
         ("", ""),
@@ -30,14 +30,14 @@ proptest! {
     #![proptest_config(config(300))]
 
     #[test]
-    fn a_text_comes_back_or_its_beginning(text in "\\PC{0,40}") {
+    fn a_text_is_read_back_whole_or_cut(text in "\\PC{0,40}") {
         let region = Region::heap(WORDS + 2);
         put(&region, 1, WORDS, &text);
         let back = get(&region, 1, WORDS).unwrap();
         match back.strip_suffix(CUT) {
             Some(kept) if back != text => {
                 prop_assert!(text.starts_with(kept) && text.len() > bytes_max(WORDS));
-                // No more than the mark, and a character that did not fit, was left out for it.
+                // The cut removes no more than the mark needs, and a character that did not fit.
                 prop_assert!(kept.len() + CUT.len() + 3 >= bytes_max(WORDS));
             }
             _ => prop_assert_eq!(&back, &text),
@@ -47,7 +47,7 @@ proptest! {
     }
 
     #[test]
-    fn any_words_are_a_text_or_a_length_that_cannot_be(
+    fn any_words_are_a_text_or_an_impossible_length(
         length in prop_oneof![any::<u64>(), 0..40_u64],
         words in any::<[u64; WORDS - 1]>(),
     ) {

@@ -48,7 +48,7 @@ struct World {
     far: (Mirror, Lanes),
     /// The segments in which this side's lane continues, and the peer's replicas of them.
     grown: Vec<(Region, Region)>,
-    /// All that was ever shipped, with the position at which it begins.
+    /// All items that were ever shipped, with the positions at which they begin.
     log: Vec<(u64, Item)>,
     /// How many items of the log are shipped now, were received, and were read.
     shipped: usize,
