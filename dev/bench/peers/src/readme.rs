@@ -60,7 +60,7 @@ fn around(text: &str) -> Option<(&str, &str)> {
 /// Table, plot, and where the figures come from.
 fn section(summary: &Summary, quick: bool) -> String {
     let mut to = String::from(
-        "\n| | waits | call of nothing | in Upbeat's | 1 KiB each way | one-way, 8 bytes |\n\
+        "\n| | waits by | null call | ratio to Upbeat | 1 KiB each way | one-way, 8 bytes |\n\
          |---|---|---|---|---|---|\n",
     );
     for line in &summary.lines {
