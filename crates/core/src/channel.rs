@@ -1,18 +1,19 @@
-//! The channels of a session: what the two nodes can hold open between them, and by which frames they speak of it.
+//! The channels of a session: what two nodes can hold open between them, and the frames of each.
 //!
-//! A session carries frames; a channel gives them a meaning. Each channel is one file here, which decides without
-//! any I/O: its states, what its frames do to them, and what becomes of them when the peer takes something back or
-//! is lost. The runtime has one directory for each, with the types and futures that a user meets.
+//! A session carries frames, and a channel gives them a meaning. Each channel is one file here, which decides
+//! without I/O: its states, the effect of its frames, and what happens to it when the peer withdraws something or
+//! is lost. The runtime has one directory for each channel, with the types and futures that a user meets.
 //!
-//! A call has frames of its own kinds, because it is the common path. Every other channel speaks by two kinds:
+//! A call has frames of its own kinds, because it is the common path. All other channels use two kinds:
 //!
-//! | kind | answered | what it is |
-//! |---|---|---|
-//! | [`Kind::Operation`](crate::frame::Kind::Operation) | by one reply or failure | a request, in order with calls and under the same flow control |
-//! | [`Kind::Control`](crate::frame::Kind::Control) | never | control, which is never refused |
+//! | kind | answered | meaning |
+//! | --- | --- | --- |
+//! | [`Kind::Operation`](crate::frame::Kind::Operation) | by one reply or failure | a request, in order with calls
+//! and under the same flow control |
+//! | [`Kind::Control`](crate::frame::Kind::Control) | never | a control message, which is never refused
 //!
-//! Both name their channel and what is to be done in a code, in the place of a method's number: the channel in its
-//! upper byte. The invariant: every code is an operation or a control of exactly one channel, or nothing.
+//! |Both kinds have a code in the place of a method's number. The upper byte of the code is the channel.
+//! Invariant: every code is an operation or a control message of exactly one channel, or nothing.
 
 pub mod call;
 pub mod stream;
@@ -31,7 +32,7 @@ pub enum Control {
     Stream(stream::Control),
 }
 
-/// The channels that speak by operations and control, as a code names them.
+/// The numbers of the channels with operations and control messages, as in their codes.
 const STREAM: u16 = 1;
 
 const CHANNEL_SHIFT: u32 = 8;
@@ -41,11 +42,11 @@ const fn code(channel: u16, what: u8) -> u16 {
 }
 
 impl Operation {
-    /// Every operation.
+    /// All operations.
     pub const ALL: [Operation; 2] =
         [Operation::Stream(stream::Operation::Pull), Operation::Stream(stream::Operation::Push)];
 
-    /// The code of the operation, which stands in the place of a method's number.
+    /// Returns the operation's code, which takes the place of a method's number.
     #[inline]
     pub const fn code(self) -> u16 {
         match self {
@@ -53,12 +54,12 @@ impl Operation {
         }
     }
 
-    /// The operation of a code, if there is one.
+    /// Returns the operation with this code, if there is one.
     pub fn from_code(code: u16) -> Option<Operation> {
         Operation::ALL.into_iter().find(|operation| operation.code() == code)
     }
 
-    /// The operation in words.
+    /// Returns the operation in words.
     pub const fn name(self) -> &'static str {
         match self {
             Operation::Stream(operation) => operation.name(),
@@ -67,11 +68,11 @@ impl Operation {
 }
 
 impl Control {
-    /// Every control.
+    /// All control messages.
     pub const ALL: [Control; 2] =
         [Control::Stream(stream::Control::Stop), Control::Stream(stream::Control::Abandon)];
 
-    /// The code of the control, which stands in the place of a method's number.
+    /// Returns the control message's code, which takes the place of a method's number.
     #[inline]
     pub const fn code(self) -> u16 {
         match self {
@@ -79,7 +80,7 @@ impl Control {
         }
     }
 
-    /// The control of a code, if there is one.
+    /// Returns the control message with this code, if there is one.
     pub fn from_code(code: u16) -> Option<Control> {
         Control::ALL.into_iter().find(|control| control.code() == code)
     }

@@ -1,18 +1,18 @@
-//! Optimistic flow control: a request goes first, and room is asked for only when it was refused.
+//! Optimistic flow control: a request is sent at once, and its sender asks for room only after a refusal.
 //!
-//! One direction of a session has a [`Sender`] and a [`Receiver`]. Both number its requests by counting
-//! them, for carriers keep order. Requests go without asking while fewer than a threshold of them are
-//! not yet accepted; past it a short one goes into room that is reserved for such, and a longer one asks
-//! first. A receiver without room for a request keeps its *place*: the request waits there itself if it
-//! is short, else in its sender's buffer, from which the receiver fetches it. A byte stream mirrors lanes
-//! and buffers, so it is no different from memory. Requests are accepted in the order of their numbers,
-//! so all later ones of the session wait too; replies and control frames pass by all of this. Order is
-//! per session: the paper keeps one queue per node, in which a refused sender delays all others.
+//! One direction of a session has a [`Sender`] and a [`Receiver`]. Both number the requests by counting them,
+//! since carriers keep their order. A sender sends without asking while fewer requests than a threshold are not
+//! yet accepted. Beyond the threshold a short request goes into room that is reserved for short requests, and a
+//! longer one asks first. A receiver without room for a request keeps a *place* for it, an entry in its queue: a
+//! short request waits in the place itself, a longer one in its sender's buffer, from which the receiver fetches
+//! it. A byte stream mirrors lanes and buffers, so the same rules hold there. Requests are accepted in the order
+//! of their numbers, so all later requests of the session wait too; replies and control frames are not held up.
+//! The order is per session: the paper has one queue per node, in which a refused sender delays all others.
 //!
-//! Payloads, which are a parameter here, frames and waiters are left to others. Invariant:
-//! whatever the peer says, a request is accepted at most once and in its turn, places are bounded by
-//! [`PLACES_MAX`](crate::limits::PLACES_MAX), what a sender knows of its requests by those that are on
-//! their way, and what was charged to a budget is released once.
+//! Payloads are a parameter here, and frames and waiters belong to other modules. Invariant: whatever the peer
+//! sends, a request is accepted at most once and in its turn. The places are bounded by
+//! [`PLACES_MAX`](crate::limits::PLACES_MAX), and a sender's records by its requests on their way. Each charge to
+//! a budget is released once.
 
 mod budget;
 mod purse;
@@ -27,14 +27,14 @@ pub use self::sender::Sender;
 use crate::fault::Rule;
 use crate::frame::Kind;
 
-/// How a request may go.
+/// How a request may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// At once.
+    /// The request may be sent at once.
     Go,
-    /// Room is to be asked for first.
+    /// The sender must ask for room first.
     Reserve,
-    /// Not now: too many are on their way.
+    /// The request must wait: too many are on their way.
     Wait,
 }
 

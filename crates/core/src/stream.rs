@@ -1,12 +1,12 @@
-//! The records of a byte stream: what carries a session where no memory is shared.
+//! The records of a byte stream, which carries a session where no memory is shared.
 //!
-//! A stream mirrors the lanes. Each side keeps its own lane and a replica of its peer's, and what one side
-//! writes is shipped to the other: frames in the order of their ring, the padding between them, the words of
-//! the lane's header that have changed, the bytes of buffers ahead of the frames that name them. A frame that lets
-//! others pass leaves padding behind, and is written into the ring again ([`Backlog`]). So the slots
-//! of both rings have the same numbers, and the count of slots that a side has read is the true reader's: a
-//! sender keeps each frame in its ring until that count has passed it, which is all that another connection
-//! needs to go on from there: what is announced again then is a [`Ledger`]'s.
+//! A stream mirrors the lanes. Each side has its own lane and a replica of its peer's, and ships what it writes:
+//! frames in the order of their ring, the padding between them, the changed words of the lane's header, and the
+//! bytes of buffers before the frames that name them. A frame that lets others overtake it leaves padding behind,
+//! and is written into the ring again ([`Backlog`]). The slots of both rings therefore have the same numbers, and
+//! the count of slots that a side has read is that of the real reader. A sender keeps each frame in its ring until
+//! that count has passed it, which is all that another connection needs to continue from there. A [`Ledger`] knows
+//! the segments that must then be announced again.
 //!
 //! ```text
 //! frame      its head in three words, the lap 0, then its payload
@@ -31,9 +31,9 @@
 //!            words 1 to 3  its time stamps: sent, echo, heard
 //! ```
 //!
-//! All bytes that are not named are 0, and words are little-endian. Reading and writing sockets, and what a
-//! frame says, is decided elsewhere. The invariant: whatever the bytes are, [`parse`] gives a record within
-//! its bounds or the [`Rule`] that they break, and never waits for more than the head of one record.
+//! All bytes that are not named are 0, and words are little-endian. Other modules read and write sockets, and know
+//! the meaning of frames. Invariant: for any bytes, [`parse`] returns a record within its bounds or the [`Rule`]
+//! that they break, and never waits for more than the head of one record.
 
 mod backlog;
 
@@ -80,67 +80,67 @@ const DECLINED: u64 = 64 << SPAN_SHIFT;
 
 const WORD: usize = 8;
 
-// A bit of a progress for each slab.
+// A progress record has one bit for each slab.
 const _: () = assert!(SLABS_MAX <= u32::BITS as usize);
 
-/// Bytes of the longest progress.
+/// The bytes of the longest progress record.
 pub const PROGRESS_BYTES_MAX: usize = (4 + SLABS_MAX) * WORD;
 
-/// The head of a record, at the front of the bytes. The reader takes the bytes that follow.
+/// The head of the record at the front of the bytes. The caller reads the bytes that follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
 pub enum Head {
-    /// A frame of this head, and so many bytes of payload behind it.
+    /// A frame with this head, whose payload follows.
     Frame {
-        /// The words of its head; the lap is 0.
+        /// The words of the frame's head, with lap 0.
         words: [u64; 3],
-        /// Bytes of payload.
+        /// The bytes of payload.
         payload: u32,
     },
-    /// Slots that hold nothing: the rest of the ring, or those of a frame that comes later.
+    /// Slots that hold nothing: the rest of the ring, or the slots of a frame that comes later.
     Padding {
-        /// Its slots.
+        /// The number of slots.
         span: u16,
     },
     /// Words of the lane's header.
     Progress(Progress),
-    /// A segment in which the sender's lane goes on, or that holds buffers.
+    /// A segment in which the sender's lane continues, or that holds buffers.
     Segment(Segment),
-    /// Bytes of a buffer follow.
+    /// Bytes of a buffer, which follow.
     Buffer(Chunk),
-    /// A refusal follows.
+    /// A refusal, which follows.
     Refusal {
-        /// The bytes of its record.
+        /// The bytes of the refusal's record.
         bytes: u32,
     },
-    /// The sender ends the session. A connection that ends without this is broken.
+    /// The sender ends the session. A connection that ends without this record is broken.
     End,
     /// The sender's time stamps.
     Clock {
-        /// Whether the receiver is to say the same of its own, with the next that it sends.
+        /// Whether the receiver must send its own time stamps with its next record.
         asks: bool,
         /// The time stamps.
         stamps: Timestamps,
     },
 }
 
-/// Bytes of a buffer of the sender's.
+/// Bytes of a buffer of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk {
     /// The slab.
     pub slab: u16,
-    /// The buffer in it.
+    /// The index of the buffer in the slab.
     pub index: u32,
-    /// The first of the bytes.
+    /// The offset of the first byte.
     pub at: u32,
-    /// How many.
+    /// The number of bytes.
     pub bytes: u32,
-    /// Bytes of the whole payload.
+    /// The bytes of the whole payload.
     pub whole: u32,
 }
 
 impl Chunk {
-    /// Returns the next chunk of a payload of which the first `done` bytes were shipped. None if that was all of it.
+    /// Returns the next chunk of a payload of which `done` bytes were shipped, or none if that was all of it.
     pub fn next(placed: Placed, done: u32) -> Option<Chunk> {
         let Placed { slab, index, len } = placed;
         let left = len.saturating_sub(done);
@@ -150,22 +150,22 @@ impl Chunk {
     }
 }
 
-/// Words of a lane's header that have changed.
+/// The changed words of a lane's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Slots of the other lane that the sender has read.
+    /// The number of slots of the other lane that the sender has read.
     pub taken: Option<u64>,
-    /// Requests of the other side that the sender has accepted.
+    /// The number of requests of the other side that the sender has accepted.
     pub accepted: Option<u64>,
     /// Whether the sender waits for room in its lane.
     pub wants_room: bool,
-    /// Whether the sender found no room, and asks for a progress in return.
+    /// Whether the sender found no room, and asks for a progress record in return.
     pub asks: bool,
     /// The segment that the sender wishes to announce.
     pub wish: Option<Wish>,
-    /// Whether the wish of the other side is granted, where it is answered.
+    /// Whether the other side's wish is granted, if it is answered.
     pub answer: Option<bool>,
-    /// A bit for each slab of which buffers went back.
+    /// One bit for each slab with returned buffers.
     slabs: u32,
     returned: [u64; SLABS_MAX],
 }
@@ -189,20 +189,20 @@ impl Progress {
     /// Adds the word of returns of a slab.
     ///
     /// # Panics
-    /// When there are no more than `slab` slabs.
+    /// Panics when `slab` is not below [`SLABS_MAX`].
     pub fn give_back(&mut self, slab: usize, returned: u64) {
         assert!(slab < SLABS_MAX);
         self.slabs |= 1 << slab;
         self.returned[slab] = returned;
     }
 
-    /// The words of returns, with the slabs that they are of.
+    /// Returns the words of returns and their slabs.
     pub fn returned(&self) -> impl Iterator<Item = (usize, u64)> {
         let is_there = |slab: &usize| self.slabs >> slab & 1 == 1;
         (0..SLABS_MAX).filter(is_there).map(|slab| (slab, self.returned[slab]))
     }
 
-    /// Appends the record.
+    /// Appends the record to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         let bit = |set: bool, bit: u64| if set { bit } else { 0 };
         let first = u64::from(PROGRESS) << KIND_SHIFT
@@ -252,7 +252,7 @@ impl Progress {
     }
 }
 
-/// Bytes of payload of a frame with this head.
+/// Returns the bytes of payload of a frame with this head.
 #[inline]
 pub const fn payload_of(words: &[u64; 3]) -> u64 {
     words[0] >> LEN_SHIFT
@@ -274,8 +274,8 @@ pub fn write_frame(words: [u64; 3], out: &mut Vec<u8>) {
     out.extend_from_slice(&frame_head(words));
 }
 
-/// Appends a frame of one slot, with the words in which its payload lies. It is written word by word: what is loaded
-/// in other pieces than it was stored in makes the processor wait.
+/// Appends a frame of one slot, with its payload in words. Everything is written word by word, since the processor
+/// stalls when it loads bytes in other pieces than they were stored.
 #[inline(always)]
 pub fn write_short(words: [u64; 3], payload: impl Fn(usize) -> u64, out: &mut Vec<u8>) {
     let bytes = payload_of(&words) as usize;
@@ -286,18 +286,18 @@ pub fn write_short(words: [u64; 3], payload: impl Fn(usize) -> u64, out: &mut Ve
     out.truncate(out.len() - bytes.wrapping_neg() % WORD);
 }
 
-/// Appends padding of so many slots.
+/// Appends padding of `span` slots.
 pub fn write_padding(span: u16, out: &mut Vec<u8>) {
     push(out, u64::from(span) << SPAN_SHIFT);
 }
 
-/// Appends a segment.
+/// Appends the announcement of a segment.
 pub fn write_segment(segment: Segment, out: &mut Vec<u8>) {
     push(out, u64::from(SEGMENT) << KIND_SHIFT | u64::from(segment.generation) << LEN_SHIFT);
     push(out, u64::from(segment.bytes));
 }
 
-/// Appends the head of bytes of a buffer, which follow.
+/// Appends the head of a chunk of a buffer, whose bytes follow.
 pub fn write_chunk(chunk: Chunk, out: &mut Vec<u8>) {
     let Chunk { slab, index, at, bytes, whole } = chunk;
     let first = u64::from(BUFFER) << KIND_SHIFT | u64::from(slab) << SPAN_SHIFT;
@@ -306,24 +306,24 @@ pub fn write_chunk(chunk: Chunk, out: &mut Vec<u8>) {
     push(out, u64::from(whole));
 }
 
-/// Appends the head of a refusal of so many bytes, which follow.
+/// Appends the head of a refusal, whose `bytes` bytes follow.
 pub fn write_refusal(bytes: u32, out: &mut Vec<u8>) {
     push(out, u64::from(REFUSAL) << KIND_SHIFT | u64::from(bytes) << LEN_SHIFT);
 }
 
-/// Appends the end.
+/// Appends the end of the session.
 pub fn write_end(out: &mut Vec<u8>) {
     push(out, u64::from(END) << KIND_SHIFT);
 }
 
-/// Appends what the sender says of its counter, and whether it asks the same of the receiver.
+/// Appends the sender's time stamps, and whether it asks for those of the receiver.
 pub fn write_clock(asks: bool, stamps: Timestamps, out: &mut Vec<u8>) {
     push(out, u64::from(CLOCK) << KIND_SHIFT | u64::from(asks) << SPAN_SHIFT);
     [stamps.sent, stamps.echo, stamps.heard].into_iter().for_each(|word| push(out, word));
 }
 
-/// The head of the record at the front of the bytes that have come so far, and how many bytes it takes; or
-/// the rule that they break.
+/// Returns the head of the record at the front of the received bytes and its length, or the rule that the bytes
+/// break.
 #[inline]
 pub fn parse(bytes: &[u8]) -> Result<Parsed<Head>, Rule> {
     if bytes.len() < WORD {
@@ -414,7 +414,7 @@ fn parse_rare(first: u64, bytes: &[u8]) -> Result<Parsed<Head>, Rule> {
     }
 }
 
-/// That bits are 0 which must be.
+/// Returns a rule unless all these bits are 0.
 #[inline]
 fn zero(bits: u64) -> Result<(), Rule> {
     match bits {
@@ -428,7 +428,7 @@ fn push(out: &mut Vec<u8>, word: u64) {
     out.extend_from_slice(&word.to_le_bytes());
 }
 
-/// The word that begins at a byte, of bytes that are there.
+/// Returns the word at byte `at`, which must be inside `bytes`.
 #[inline]
 fn word(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; WORD];

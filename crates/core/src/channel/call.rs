@@ -1,14 +1,14 @@
-//! The calls of a session: those that this side has open and those that it serves as tasks.
+//! The calls of a session: those that this side has open, and those that it serves as tasks.
 //!
-//! A caller [`open`](CallTable::open)s a call and sends its frame under the number. Then either the
-//! answer comes ([`answer`](CallTable::answer), and [`close`](CallTable::close) once the future has
-//! its result; or both at once, [`take`](CallTable::take)), or the future is dropped
-//! ([`abandon`](CallTable::abandon); the place stays taken until the callee has answered), or the
-//! session is lost ([`drain`](CallTable::drain)). What waits (`W`) and what a served call is (`K`)
-//! are the runtime's; so are results, timers and the sending of cancels.
+//! A caller [`open`](CallTable::open)s a call and sends its frame with the call's number. Then one of three things
+//! happens. The reply comes: [`answer`](CallTable::answer), and [`close`](CallTable::close) once the future has
+//! its result, or both at once with [`take`](CallTable::take). Or the future is dropped:
+//! [`abandon`](CallTable::abandon), after which the entry stays in use until the callee has replied. Or the
+//! session is lost: [`drain`](CallTable::drain). The runtime defines the waiter (`W`) and the served call (`K`),
+//! and it has the results, the timers and the sending of cancels.
 //!
-//! The invariant: a call is answered at most once, and an answer to an earlier use of a number is
-//! never taken for one to a later use.
+//! Invariant: a call is answered at most once, and a reply to an earlier use of a number is never taken for one to
+//! a later use.
 
 mod ending;
 mod serving;
@@ -26,17 +26,17 @@ use crate::mutant::{Mutant, mutated};
 pub use self::ending::Ending;
 pub use self::serving::Serving;
 
-/// No place: the end of the free list.
+/// The index that ends the free list.
 const NIL: u32 = u32::MAX;
 
-/// Places that a table has from the beginning.
+/// The number of entries that a table has from the beginning.
 const FIRST: usize = 64;
-/// Runs of further places, each twice as long as the one before.
+/// The number of further runs of entries, each twice as long as the one before.
 const RUNS: usize = (CALLS_PER_SESSION_MAX / FIRST).ilog2() as usize;
 
 const _: () = assert!(FIRST << RUNS == CALLS_PER_SESSION_MAX);
 
-/// The open calls of one side of a session. Its places are cells that stay where they are, so that nobody borrows
+/// The open calls of one side of a session. The entries are cells with fixed addresses, so that no caller borrows
 /// the table.
 ///
 /// ```
@@ -51,19 +51,19 @@ const _: () = assert!(FIRST << RUNS == CALLS_PER_SESSION_MAX);
 pub struct CallTable<W> {
     first: [Entry<W>; FIRST],
     further: [OnceCell<Box<[Entry<W>]>>; RUNS],
-    /// Places that have been used.
+    /// The number of entries that have been used.
     used: Cell<u32>,
-    /// The place that was freed last, whose line is the warmest.
+    /// The entry that was freed last, whose line is most likely in the cache.
     free: Cell<u32>,
     len: Cell<u32>,
 }
 
 struct Entry<W> {
-    /// The number of an open call that has no answer, so that one compare finds it. Otherwise the generation
-    /// of the call that is here, or was here last, and instead of the place's own index the state below, or,
-    /// of a free place, the next free one. A place that was never used has no generation.
+    /// The number of an open call without a reply, so that one compare finds the call. In all other states this
+    /// has the generation of the entry's present or last call, and in place of the entry's own index one of the
+    /// states below or, in a free entry, the next free one. An entry that was never used has generation 0.
     number: Cell<CallNumber>,
-    /// Of a call that is open, or of the last one that was.
+    /// The waiter of the open call, or of the last one.
     waiter: Cell<W>,
 }
 
@@ -73,33 +73,33 @@ impl<W: Default> Default for Entry<W> {
     }
 }
 
-/// The states of a place that is taken and waits for no answer. They are above every place's index.
+/// The states of an entry that is in use and waits for no reply. They are greater than every index.
 const ANSWERED: u32 = NIL - 2;
 const ABANDONED: u32 = NIL - 1;
 
 const _: () = assert!((CALLS_PER_SESSION_MAX as u64) < ANSWERED as u64);
 
-/// An accepted answer.
+/// An accepted reply.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answered<W> {
-    /// To this waiter, whose call stays in the table until it is closed.
+    /// The reply is for this waiter, whose call stays in the table until it is closed.
     Waiting(W),
-    /// To a call that was abandoned; its place is free again.
+    /// The reply is for an abandoned call, whose entry is free again.
     Abandoned,
 }
 
-/// The remains of a call whose future was dropped.
+/// The result of abandoning a call whose future was dropped.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Abandon<W> {
-    /// It was waiting: send the callee a cancel. The place stays taken until the callee answers.
+    /// The call was waiting: send a cancel to the callee. The entry stays in use until the callee replies.
     Cancel(W),
-    /// Its answer had come; the place is free again.
+    /// The reply had come, and the entry is free again.
     Answered(W),
     /// There is no such call, or it was abandoned before.
     Gone,
 }
 
-/// Every place of the table is taken.
+/// The error of a table whose entries are all in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableFull;
 
@@ -116,7 +116,7 @@ impl fmt::Display for TableFull {
 impl core::error::Error for TableFull {}
 
 impl<W: Copy + Default> CallTable<W> {
-    /// A table without calls. It allocates when it grows, never in the steady state.
+    /// Creates a table without calls. The table allocates when it grows, and never in the steady state.
     pub fn new() -> CallTable<W> {
         CallTable {
             first: array::from_fn(|_| Entry::default()),
@@ -127,19 +127,19 @@ impl<W: Copy + Default> CallTable<W> {
         }
     }
 
-    /// Calls that take a place: waiting, answered and not closed, abandoned and not answered.
+    /// Returns the number of entries in use: waiting, answered and not closed, or abandoned and not answered.
     #[inline]
     pub const fn len(&self) -> usize {
         self.len.get() as usize
     }
 
-    /// Whether no call takes a place.
+    /// Returns whether no entry is in use.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.len.get() == 0
     }
 
-    /// The place of this index, if it has been made.
+    /// Returns the entry of this index, if it exists.
     #[inline(always)]
     fn entry(&self, index: u32) -> Option<&Entry<W>> {
         match self.first.get(index as usize) {
@@ -158,18 +158,18 @@ impl<W: Copy + Default> CallTable<W> {
     /// Opens a call for `waiter`.
     ///
     /// # Errors
-    /// When the table is full.
+    /// Fails when the table is full.
     #[inline(always)]
     pub fn open(&self, waiter: W) -> Result<CallNumber, TableFull> {
         let index = self.free.get();
-        // The end of the free list is beyond every place, so one check serves both.
+        // The end of the free list is greater than every index, so one check serves both.
         match self.first.get(index as usize) {
             Some(entry) => Ok(self.reopen(entry, index, waiter)),
             None => self.open_beyond(index, waiter),
         }
     }
 
-    /// Opens a call in a place that was free.
+    /// Opens a call in an entry of the free list.
     #[inline(always)]
     fn reopen(&self, entry: &Entry<W>, index: u32, waiter: W) -> CallNumber {
         self.free.set(entry.state());
@@ -193,7 +193,7 @@ impl<W: Copy + Default> CallTable<W> {
         }
     }
 
-    /// Opens a call in a place that was never used.
+    /// Opens a call in an entry that was never used.
     #[cold]
     fn open_new(&self, waiter: W) -> Result<CallNumber, TableFull> {
         let index = self.used.get();
@@ -210,7 +210,7 @@ impl<W: Copy + Default> CallTable<W> {
         Ok(number)
     }
 
-    /// Takes the answer to a call, once. The waiter stays in the table until [`Self::close`].
+    /// Accepts the reply to a call, once. The waiter stays in the table until [`Self::close`].
     #[inline]
     pub fn answer(&self, call: CallNumber) -> Result<Answered<W>, Rule> {
         let Some(entry) = self.entry(call.index()) else {
@@ -235,8 +235,8 @@ impl<W: Copy + Default> CallTable<W> {
         }
     }
 
-    /// Takes the answer to a call, once, and closes it: [`Self::answer`] and [`Self::close`] in
-    /// one step, for a waiter that reads the answer where it lies. `None` if it was abandoned.
+    /// Accepts the reply to a call, once, and closes the call. This is [`Self::answer`] and [`Self::close`] in one
+    /// step, for a waiter that reads the reply in place. Returns none if the call was abandoned.
     #[inline]
     pub fn take(&self, call: CallNumber) -> Result<Option<W>, Rule> {
         let Some(entry) = self.entry(call.index()) else {
@@ -254,17 +254,17 @@ impl<W: Copy + Default> CallTable<W> {
         Ok(self.release(entry, call.index()))
     }
 
-    /// Closes a call that was answered, or whose frame was never sent, and gives back its waiter.
+    /// Closes a call that was answered, or whose frame was never sent, and returns its waiter.
     ///
-    /// A call whose frame was sent and is not answered must be abandoned instead: its answer would
-    /// be held against the peer. `None` if there is no such call, or it was abandoned.
+    /// A call whose frame was sent and that is not answered must be abandoned instead, since its reply would be
+    /// taken for a fault of the peer. Returns none if there is no such call, or it was abandoned.
     #[inline]
     pub fn close(&self, call: CallNumber) -> Option<W> {
         let entry = self.open_entry(call)?;
         self.release(entry, call.index())
     }
 
-    /// Gives up a call whose frame was sent. What to do next is in the answer.
+    /// Abandons a call whose frame was sent. The result says what to do next.
     #[inline]
     pub fn abandon(&self, call: CallNumber) -> Abandon<W> {
         let Some(entry) = self.entry(call.index()) else {
@@ -290,15 +290,15 @@ impl<W: Copy + Default> CallTable<W> {
         }
     }
 
-    /// Returns the waiter of a call that is open and has no answer.
+    /// Returns the waiter of an open call without a reply.
     #[inline(always)]
     pub fn waiting(&self, call: CallNumber) -> Option<W> {
         let entry = self.entry(call.index())?;
         entry.awaits(call).then(|| entry.waiter.get())
     }
 
-    /// Takes the answer of a call that is open and has none, and closes it: [`Self::take`] where it is
-    /// known that the call [waits](Self::waiting). Returns who waited.
+    /// Accepts the reply of an open call that is known to [wait](Self::waiting), and closes the call, as
+    /// [`Self::take`] does. Returns the waiter.
     #[inline(always)]
     pub fn close_waiting(&self, call: CallNumber) -> Option<W> {
         let entry = self.entry(call.index())?;
@@ -315,8 +315,8 @@ impl<W: Copy + Default> CallTable<W> {
         Some(self.open_entry(call)?.waiter.get())
     }
 
-    /// Puts another waiter in the place of that of a call that is open or answered, and neither closed nor
-    /// abandoned. Returns that one.
+    /// Replaces the waiter of a call that is open or answered, and neither closed nor abandoned. Returns the old
+    /// waiter.
     #[inline]
     pub fn exchange(&self, call: CallNumber, waiter: W) -> Option<W> {
         Some(self.open_entry(call)?.waiter.replace(waiter))
@@ -329,10 +329,10 @@ impl<W: Copy + Default> CallTable<W> {
         (is_open && entry.number.get().generation() == call.generation()).then_some(entry)
     }
 
-    /// Ends every call that has no answer, because none can come any more, and yields the waiters.
+    /// Ends every call without a reply, because no reply can come any more, and yields their waiters.
     ///
-    /// Abandoned calls end silently; answered ones stay until they are closed. Calls that were not
-    /// reached when the iterator is dropped stay open.
+    /// Abandoned calls end without a waiter, and answered calls stay until they are closed. Calls that the
+    /// iterator has not reached when it is dropped stay open.
     pub fn drain(&self) -> impl Iterator<Item = (CallNumber, W)> + '_ {
         let mut index = 0;
         core::iter::from_fn(move || {
@@ -352,7 +352,7 @@ impl<W: Copy + Default> CallTable<W> {
         })
     }
 
-    /// Frees a place that is taken. Returns who waits there, unless the call was abandoned.
+    /// Frees an entry in use. Returns its waiter, unless the call was abandoned.
     #[inline]
     fn release(&self, entry: &Entry<W>, index: u32) -> Option<W> {
         let old = entry.state();
@@ -367,7 +367,8 @@ impl<W: Copy + Default> CallTable<W> {
     }
 }
 
-/// Where a place stands that is none of the first: its run, and where in that. None if it is one of those.
+/// Returns the run of an entry that is none of the first, and its index in the run. Returns none for the first
+/// entries.
 #[inline]
 const fn beyond(index: u32) -> Option<(usize, usize)> {
     let index = index as usize;
@@ -391,13 +392,13 @@ impl<W: Copy + Default> Default for CallTable<W> {
 }
 
 impl<W> Entry<W> {
-    /// Whether the call is here, open and without an answer.
+    /// Returns whether this entry has the call, open and without a reply.
     #[inline(always)]
     fn awaits(&self, call: CallNumber) -> bool {
         self.number.get() == call
     }
 
-    /// One of the states, or the index of this place or of the next free one.
+    /// Returns one of the states, or the index of this entry or of the next free one.
     #[inline(always)]
     fn state(&self) -> u32 {
         self.number.get().index()
@@ -408,7 +409,7 @@ impl<W> Entry<W> {
         self.number.set(CallNumber::new(state, self.number.get().generation()));
     }
 
-    /// The rule that an answer to `call` breaks here.
+    /// Returns the rule that a reply to `call` breaks.
     #[cold]
     fn refusal(&self, call: CallNumber) -> Rule {
         let (index, generation) = (call.index(), call.generation());
@@ -428,7 +429,7 @@ fn not_open(call: CallNumber) -> Rule {
     Rule::NotOpen { index: call.index(), generation: call.generation() }
 }
 
-/// Generations go round without 0, which stands for no call.
+/// Returns the next generation. Generations skip 0, which stands for no call.
 #[inline]
 const fn next_generation(generation: u32) -> u32 {
     match generation.wrapping_add(1) {
@@ -437,9 +438,9 @@ const fn next_generation(generation: u32) -> u32 {
     }
 }
 
-/// A point on a node's clock, in its ticks (microseconds), until which an answer is wanted.
+/// A point on a node's clock, in microseconds, until which a reply is wanted.
 ///
-/// Clocks differ between nodes, so what travels is the time that remained when the frame was sent.
+/// Clocks differ between nodes, so a frame carries the time that remained when it was sent.
 ///
 /// ```
 /// use upbeat_core::channel::call::Deadline;
@@ -452,22 +453,22 @@ const fn next_generation(generation: u32) -> u32 {
 pub struct Deadline(u64);
 
 impl Deadline {
-    /// No deadline; later than every other.
+    /// No deadline, which is later than every other.
     pub const NEVER: Deadline = Deadline(u64::MAX);
 
-    /// The deadline `remaining` ticks after `now`; never, if that is beyond the clock.
+    /// Returns the deadline `remaining` ticks after `now`, or [`Deadline::NEVER`] if that is beyond the clock.
     #[inline]
     pub const fn after(now: u64, remaining: u64) -> Deadline {
         Deadline(now.saturating_add(remaining))
     }
 
-    /// Ticks that remain, 0 if it is past; `None` if there is no deadline.
+    /// Returns the remaining ticks, 0 if the deadline is past, or none if there is no deadline.
     #[inline]
     pub const fn remaining(self, now: u64) -> Option<u64> {
         if self.0 == u64::MAX { None } else { Some(self.0.saturating_sub(now)) }
     }
 
-    /// Whether it has come.
+    /// Returns whether the deadline has come.
     #[inline]
     pub const fn is_past(self, now: u64) -> bool {
         self.0 != u64::MAX && self.0 <= now

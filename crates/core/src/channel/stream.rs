@@ -1,11 +1,10 @@
-//! Streams: items that go one after another from their writer to their reader, over one session.
+//! Streams: items that go one after another from a writer to a reader, over one session.
 //!
-//! A stream stands in the result of a call or in its arguments, and is a number there. The callee holds the table of
-//! a session's streams ([`Streams`]); the caller does what keeps them going. A result is written by the callee, and
-//! its reader, the caller, [pulls](Operation::Pull) items, a batch at a time. An argument is written by the caller,
-//! which [pushes](Operation::Push) batches to the callee; the answer to a push is the credit for the next. So at
-//! most one operation of a stream is under way, and order, deadlines and the room that a batch needs are those of
-//! requests.
+//! A stream is part of the result of a call or of its arguments, where it is a number. The callee has the table of
+//! a session's streams ([`Streams`]), and the caller drives each stream. The callee writes a result, whose reader,
+//! the caller, [pulls](Operation::Pull) one batch of items at a time. The caller writes an argument and
+//! [pushes](Operation::Push) batches to the callee; the reply to a push is the credit for the next. At most one
+//! operation of a stream is therefore under way, and order, deadlines and room for a batch are those of requests.
 //!
 //! | | at the caller | at the callee |
 //! |---|---|---|
@@ -19,8 +18,8 @@
 //! | [`Control::Abandon`] | - | reads an error |
 //! | the session is lost, or either node ends | is dropped | reads an error |
 //!
-//! Items, wakers and futures are the runtime's. The invariant: a number means one stream of one session, and nothing
-//! after its end; a writer is never further ahead than the batches that these states admit.
+//! Items, wakers and futures belong to the runtime. Invariant: a number means one stream of one session, and
+//! nothing after the stream's end. A writer is never further ahead than the batches that these states admit.
 
 mod batch;
 mod intake;
@@ -44,14 +43,14 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Operation {
-    /// Asks for the next items of a result. It is answered when there are some.
+    /// Asks for the next items of a result. The reply comes when there are some.
     Pull = 1,
-    /// Brings the next items of an argument. It is answered when there is room for more.
+    /// Brings the next items of an argument. The reply comes when there is room for more.
     Push = 2,
 }
 
 impl Operation {
-    /// The operation in words.
+    /// Returns the operation in words.
     pub const fn name(self) -> &'static str {
         match self {
             Operation::Pull => "pull",
@@ -60,11 +59,11 @@ impl Operation {
     }
 }
 
-/// A message of one end of a stream, which the other end does not answer. The codes follow those of the operations.
+/// A message of one end of a stream that the other end does not answer. Its codes follow those of the operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Control {
-    /// The reader of a result wants no more of it.
+    /// The reader of a result wants no more items.
     Stop = 3,
     /// The writer of an argument gives it up before its end.
     Abandon = 4,
@@ -72,21 +71,22 @@ pub enum Control {
 
 /// The caller's end of a stream.
 pub trait CallerEnd {
-    /// The end is dropped. Returns what the callee is told, if it does not know already that the stream has ended.
+    /// Handles the drop of this end. Returns the message to the callee, unless the callee knows that the stream
+    /// has ended.
     fn leave(&mut self) -> Option<Control>;
 }
 
-/// Why a stream cannot be opened.
+/// The reason why a stream cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// As many streams of the session are open as may be.
+    /// The session has as many open streams as it may have.
     TooMany,
-    /// The number is that of another stream in the arguments of an open call.
+    /// Another stream in the arguments of an open call has the number.
     Taken,
 }
 
 impl Refusal {
-    /// The refusal in words.
+    /// Returns the refusal in words.
     pub const fn text(self) -> &'static str {
         match self {
             Refusal::TooMany => {
@@ -108,13 +108,13 @@ impl core::error::Error for Refusal {}
 #[derive(Debug)]
 struct Open<E> {
     number: u32,
-    /// The call in whose result or arguments it stands.
+    /// The call in whose result or arguments the stream is.
     call: CallNumber,
     end: E,
 }
 
-/// The streams of a session that are open at the callee: its ends of results, which write (`W`), and its ends of
-/// arguments, which read (`R`).
+/// The streams of a session that are open at the callee: its writing ends of results (`W`), and its reading ends
+/// of arguments (`R`).
 ///
 /// ```
 /// use upbeat_core::channel::stream::{Control, Streams};
@@ -131,8 +131,8 @@ struct Open<E> {
 pub struct Streams<W, R> {
     results: Vec<Open<W>>,
     arguments: Vec<Open<R>>,
-    /// The number of the result that was opened last. Numbers are not used again soon, so that what the peer still
-    /// says of an ended stream means no other.
+    /// The number of the result that was opened last. Numbers are not reused soon, so that late messages of the
+    /// peer about an ended stream name no other.
     last: u32,
 }
 
@@ -145,9 +145,9 @@ impl<W, R> Default for Streams<W, R> {
 /// The ends of streams that have ended before their last items.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ended<W, R> {
-    /// Those that wrote: nobody reads them any more.
+    /// The writing ends, which have lost their readers.
     pub results: Vec<W>,
-    /// Those that read: nobody writes them any more.
+    /// The reading ends, which have lost their writers.
     pub arguments: Vec<R>,
 }
 
@@ -171,7 +171,7 @@ impl<W, R> Streams<W, R> {
     /// Opens a stream in the result of this call, and returns its number.
     ///
     /// # Errors
-    /// Where as many are open as may be. The end is dropped.
+    /// Fails when too many streams are open, and drops the end.
     pub fn open_result(&mut self, call: CallNumber, end: W) -> Result<u32, Refusal> {
         self.check_room()?;
         let mut number = self.last.wrapping_add(u32::from(!mutated(Mutant::NumberTaken)));
@@ -187,7 +187,7 @@ impl<W, R> Streams<W, R> {
     /// Opens a stream in the arguments of this call, whose number the caller has chosen.
     ///
     /// # Errors
-    /// Where as many are open as may be, or another argument has the number. The end is dropped.
+    /// Fails when too many streams are open, or another argument has the number, and drops the end.
     pub fn open_argument(&mut self, call: CallNumber, number: u32, end: R) -> Result<(), Refusal> {
         self.check_room()?;
         if self.argument(number).is_some() {
@@ -214,18 +214,18 @@ impl<W, R> Streams<W, R> {
         self.arguments.iter().find(|open| open.number == number).map(|open| &open.end)
     }
 
-    /// Closes a result, whose last items went or whose writer is gone.
+    /// Closes a result whose last items were sent or whose writer is gone.
     pub fn close_result(&mut self, number: u32) -> Option<W> {
         close(&mut self.results, number)
     }
 
-    /// Closes an argument, whose last items came or whose reader is gone.
+    /// Closes an argument whose last items came or whose reader is gone.
     pub fn close_argument(&mut self, number: u32) -> Option<R> {
         close(&mut self.arguments, number)
     }
 
-    /// The caller takes back the stream of this number. One that has ended already is nothing to it: the control
-    /// and the last items cross.
+    /// Handles the caller's message that ends the stream of this number. The message has no effect on a stream
+    /// that has ended already, since the message and the last items may cross.
     pub fn handle_control(&mut self, control: Control, number: u32) -> Ended<W, R> {
         let mut ended = Ended::default();
         match control {
@@ -237,8 +237,8 @@ impl<W, R> Streams<W, R> {
         ended
     }
 
-    /// The caller takes back a call that was answered, whose result nobody took: all streams in it end. Those in
-    /// its arguments are the caller's to end, one by one.
+    /// Handles the caller's cancel of a call that was answered and whose result was not taken: all streams in the
+    /// result end. The caller ends the streams in the arguments one by one.
     pub fn handle_cancel(&mut self, call: CallNumber) -> Ended<W, R> {
         if mutated(Mutant::CancelKeepsStreams) {
             return Ended::default();
@@ -247,7 +247,7 @@ impl<W, R> Streams<W, R> {
         Ended { results: results.map(|open| open.end).collect(), arguments: Vec::new() }
     }
 
-    /// The session is lost, or closed: all of its streams end.
+    /// Handles the loss or the end of the session: all its streams end.
     pub fn handle_lost(self) -> Ended<W, R> {
         if mutated(Mutant::LostKeepsStreams) {
             return Ended::default();

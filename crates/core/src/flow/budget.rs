@@ -1,17 +1,17 @@
-//! The bytes that a node may hold of requests that it has accepted and not finished.
+//! The bytes that a node may hold for requests that it has accepted and not finished.
 
 use crate::limits::{BUDGET_BYTES, MEDIUM_BYTES_MAX, REQUEST_BYTES, SESSION_BUDGET_BYTES};
 use crate::mutant::{Mutant, mutated};
 
-/// A node's budget of bytes, all sessions together.
+/// A node's budget of bytes for all its sessions together.
 ///
-/// A request is admitted while less than the budget is held, so a node holds at most the budget and
-/// one request more. A session that holds nothing is admitted always, unless its request is long:
-/// a peer whose requests are dealt with at once does not feel that others overload the node.
+/// A request is admitted while less than the budget is held, so a node holds at most the budget and one request
+/// more. A session that holds nothing is always admitted, unless its request is long: a peer whose requests are
+/// handled at once is not affected by peers that overload the node.
 ///
-/// A handler that waits for an answer of another node must not be counted meanwhile: it is released, and
-/// charged again, admitted or not, when the answer has come. Otherwise two nodes whose budgets are
-/// full of handlers that call each other wait for ever. The tables of open calls bound it.
+/// A handler that waits for a reply of another node must not be counted meanwhile: its charge is released, and
+/// taken again, admitted or not, when the reply has come. Otherwise two nodes whose budgets are full of handlers
+/// that call each other would wait for ever. The tables of open calls bound the number of such handlers.
 ///
 /// ```
 /// use upbeat_core::flow::{Budget, Share};
@@ -28,7 +28,7 @@ pub struct Budget {
     held: u64,
 }
 
-/// A session's part of it.
+/// A session's share of a node's budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     limit: u64,
@@ -36,34 +36,34 @@ pub struct Share {
 }
 
 impl Budget {
-    /// A budget of which nothing is taken.
+    /// Creates a budget of which nothing is held.
     pub const fn new(limit: u64) -> Budget {
         Budget { limit, held: 0 }
     }
 
-    /// A budget of which so much is taken.
+    /// Creates a budget of which `held` bytes are held.
     pub const fn holding(limit: u64, held: u64) -> Budget {
         Budget { limit, held }
     }
 
-    /// Returns the bytes that are taken.
+    /// Returns the held bytes.
     pub const fn held(&self) -> u64 {
         self.held
     }
 
-    /// Whether less than the budget is taken.
+    /// Returns whether less than the budget is held.
     #[inline]
     pub const fn has_room(&self) -> bool {
         self.held < self.limit
     }
 
-    /// Returns the bytes with which a request of so many payload bytes is charged.
+    /// Returns the charge of a request with `payload` bytes of payload.
     #[inline]
     pub const fn price(payload: usize) -> u64 {
         (payload + REQUEST_BYTES) as u64
     }
 
-    /// Whether a request may be accepted that is charged with so many bytes.
+    /// Returns whether a request with a charge of `bytes` may be accepted.
     #[inline]
     pub fn admits(&self, share: &Share, bytes: u64) -> bool {
         let spare = bytes <= Budget::price(MEDIUM_BYTES_MAX)
@@ -75,18 +75,18 @@ impl Budget {
         share.held < share.limit && (self.held < self.limit || spare)
     }
 
-    /// Takes so many bytes for a request that was admitted.
+    /// Charges an admitted request.
     pub const fn charge(&mut self, share: &mut Share, bytes: u64) {
         self.held += bytes;
         share.held += bytes;
     }
 
-    /// Gives them back.
+    /// Releases a charge.
     ///
     /// # Panics
-    /// When more is given back than was taken.
+    /// Panics when more is released than was charged.
     pub fn release(&mut self, share: &mut Share, bytes: u64) {
-        assert!(share.held >= bytes && self.held >= bytes, "more is given back than was taken");
+        assert!(share.held >= bytes && self.held >= bytes, "more is released than was charged");
         self.held -= bytes;
         share.held -= if mutated(Mutant::ShareForgotten) { 0 } else { bytes };
     }
@@ -99,16 +99,16 @@ impl Default for Budget {
 }
 
 impl Share {
-    /// A share of which nothing is taken.
+    /// Creates a share of which nothing is held.
     ///
     /// # Panics
-    /// When it is of nothing: no request would ever be accepted.
+    /// Panics when the limit is 0, since no request would ever be accepted.
     pub const fn new(limit: u64) -> Share {
         assert!(limit > 0, "a session without a budget accepts nothing");
         Share { limit, held: 0 }
     }
 
-    /// Returns the bytes that are taken.
+    /// Returns the held bytes.
     pub const fn held(&self) -> u64 {
         self.held
     }

@@ -1,4 +1,4 @@
-//! The budgets of a node as its sessions share them.
+//! The budgets of a node, which its sessions share.
 
 use super::Budget;
 use crate::limits::{BUDGET_BYTES, REPLIES_AHEAD_BYTES};
@@ -7,8 +7,8 @@ use alloc::sync::Arc;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The budget for accepted requests, with what the sessions that share it have to know: whether bytes were
-/// given back, and whether the budget was filled.
+/// The budget for accepted requests, with two flags for the sessions that share it: whether bytes were released,
+/// and whether the budget is filled.
 ///
 /// ```
 /// use upbeat_core::flow::{Purse, Share};
@@ -27,18 +27,18 @@ pub struct Purse {
 }
 
 impl Purse {
-    /// Returns a budget of so many bytes, all of them free.
+    /// Creates a budget of `bytes` free bytes.
     pub const fn new(bytes: u64) -> Purse {
         let budget = Cell::new(Budget::new(bytes));
         Purse { budget, freed: Cell::new(false), filled: Cell::new(false) }
     }
 
-    /// Returns the budget as it is now.
+    /// Returns the present budget.
     pub const fn budget(&self) -> Budget {
         self.budget.get()
     }
 
-    /// Changes the budget, and notes what that means for requests that wait.
+    /// Changes the budget, and sets the flags for waiting requests.
     pub fn with<R>(&self, with: impl FnOnce(&mut Budget) -> R) -> R {
         let before = self.budget.get();
         let mut budget = before;
@@ -53,22 +53,22 @@ impl Purse {
         result
     }
 
-    /// Whether bytes were given back since this was last asked: then the requests that wait in all
-    /// sessions are looked at.
+    /// Returns whether bytes were released since the last call. The requests that wait in all sessions must then
+    /// be tried again.
     #[inline(always)]
     pub fn take_freed(&self) -> bool {
         self.freed.get() && self.freed.replace(false) && !mutated(Mutant::RoomUnoffered)
     }
 
-    /// Whether the budget was filled since this was last asked: then no session accepts requests at once.
+    /// Returns whether the budget was filled since the last call. No session may then accept requests at once.
     #[inline(always)]
     pub fn take_filled(&self) -> bool {
         self.filled.get() && self.filled.replace(false)
     }
 }
 
-/// The budget of bytes for the replies that wait in all sessions of a node. The thread that drives the
-/// sessions is the only one that changes it; another one may drive them later.
+/// The budget for the bytes of replies that wait in all sessions of a node. Only the thread that drives the
+/// sessions changes it; another thread may drive them later.
 #[derive(Clone, Debug)]
 pub struct ReplyBudget {
     limit: u64,
@@ -76,17 +76,18 @@ pub struct ReplyBudget {
 }
 
 impl ReplyBudget {
-    /// Returns a budget of so many bytes, where each session may have [`REPLIES_AHEAD_BYTES`] waiting in any case.
+    /// Creates a budget of `bytes` bytes, in which each session may have [`REPLIES_AHEAD_BYTES`] waiting in any
+    /// case.
     pub fn new(bytes: u64) -> ReplyBudget {
         ReplyBudget::with_ahead(bytes, REPLIES_AHEAD_BYTES)
     }
 
-    /// Returns a budget of which each session may have `ahead` bytes waiting in any case.
+    /// Creates a budget in which each session may have `ahead` bytes waiting in any case.
     pub fn with_ahead(bytes: u64, ahead: u64) -> ReplyBudget {
         ReplyBudget { limit: bytes.max(ahead), held: Arc::default() }
     }
 
-    /// Returns the budget as it is now.
+    /// Returns the present budget.
     pub fn budget(&self) -> Budget {
         Budget::holding(self.limit, self.held.load(Ordering::Relaxed))
     }

@@ -1,4 +1,4 @@
-//! The receiving side: what was accepted, and the places of what was heard of and not accepted.
+//! The receiving side: the number of accepted requests, and the places of the others.
 
 use super::{Budget, Share, stray};
 use crate::fault::Rule;
@@ -8,38 +8,38 @@ use crate::mutant::{Mutant, mutated};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// The receiving side of one direction. `P` is a payload that waits here, or a hold on one that
-/// waits in its sender's memory.
+/// The receiving side of one direction. `P` is a payload that waits here, or a reference to one that waits in its
+/// sender's memory.
 #[derive(Clone, Debug)]
 pub struct Receiver<P> {
-    /// The number of the next request that is to be accepted.
+    /// The number of the next request to be accepted.
     accepted: u64,
-    /// The requests that were heard of and not accepted, from that number on.
+    /// The places of the announced requests that are not accepted, from that number on.
     places: VecDeque<Place<P>>,
-    /// Places that are granted and not yet filled.
+    /// The number of places that are granted and not yet filled.
     pub(super) granted: usize,
     places_max: usize,
 }
 
-/// A request that was heard of and not accepted.
+/// The place of an announced request that is not accepted.
 #[derive(Clone, Debug)]
 enum Place<P> {
-    /// It can be had without its sender.
+    /// The request is here, or can be fetched without its sender.
     Here { request: P, bytes: u64, charged: bool },
-    /// Its sender has it, and sends it when it is granted.
+    /// The sender has the request, and sends it after a grant.
     Away { bytes: u64, granted: bool },
-    /// Nobody wants it any more.
+    /// The request was withdrawn.
     Void,
 }
 
-/// The next thing to do for the requests that wait.
+/// The next action for the waiting requests.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<P> {
-    /// This request is accepted: it is its turn.
+    /// Accept this request: it is its turn.
     Accept {
-        /// The request, or a hold on it.
+        /// The request, or a reference to it.
         request: P,
-        /// The bytes with which it is charged, should it be kept.
+        /// The charge of the request, if it is kept.
         bytes: u64,
     },
     /// Tell the sender that there is room for the request of this number.
@@ -47,23 +47,24 @@ pub enum Step<P> {
 }
 
 impl<P> Receiver<P> {
-    /// A direction in which nothing has come.
+    /// Creates a direction in which nothing has come.
     pub const fn new() -> Receiver<P> {
         Receiver::with_places(PLACES_MAX)
     }
 
-    /// The same with so many places, which the sender must know: [`Sender::with_window`](super::Sender::with_window).
+    /// Creates a direction with this many places, which the sender must know:
+    /// [`Sender::with_window`](super::Sender::with_window).
     pub const fn with_places(places_max: usize) -> Receiver<P> {
         Receiver { accepted: 0, places: VecDeque::new(), granted: 0, places_max }
     }
 
-    /// All requests before this number have been accepted.
+    /// Returns the number up to which requests were accepted.
     #[inline]
     pub const fn accepted(&self) -> u64 {
         self.accepted
     }
 
-    /// Requests that were heard of and not accepted.
+    /// Returns the number of announced requests that are not accepted.
     #[inline]
     pub fn waiting(&self) -> usize {
         self.places.len()
@@ -72,16 +73,19 @@ impl<P> Receiver<P> {
     /// Accepts requests that have come while none waited.
     #[inline]
     pub fn accept(&mut self, requests: u64) {
-        debug_assert!(requests == 0 || self.places.is_empty(), "a request passes those that wait");
+        debug_assert!(
+            requests == 0 || self.places.is_empty(),
+            "a request overtakes the waiting ones"
+        );
         self.accepted += if mutated(Mutant::AcceptUncounted) { 0 } else { requests };
     }
 
-    /// Keeps a place for a request that is here, or that can be fetched when it is its turn.
+    /// Keeps a place for a request that is here, or that can be fetched when its turn comes.
     pub fn keep(&mut self, request: P, bytes: u64) -> Result<u64, Rule> {
         self.push(Place::Here { request, bytes, charged: false })
     }
 
-    /// Keeps a place for a request that stays at its sender: it asks for room.
+    /// Keeps a place for a request that stays at its sender and asks for room.
     pub fn await_grant(&mut self, bytes: u64) -> Result<u64, Rule> {
         self.push(Place::Away { bytes, granted: false })
     }
@@ -100,7 +104,7 @@ impl<P> Receiver<P> {
         Ok(number)
     }
 
-    /// A request has come for which room was granted.
+    /// Handles the arrival of a request to which room was granted.
     pub fn fill(&mut self, number: u64, request: P, len: u64) -> Result<(), Rule> {
         let place = self.place(number).ok_or_else(|| stray(Kind::Call, number))?;
         let &mut Place::Away { bytes, granted: true } = place else {
@@ -114,8 +118,8 @@ impl<P> Receiver<P> {
         Ok(())
     }
 
-    /// The sender takes a reservation back, or the request that waits here is cancelled: its place
-    /// is passed over. Gives what waited here, to be let go.
+    /// Handles the withdrawal of a reservation, or the cancel of a request that waits here: its place is passed
+    /// over. Returns the request that waited here, for the caller to drop.
     pub fn void(
         &mut self,
         number: u64,
@@ -150,7 +154,7 @@ impl<P> Receiver<P> {
         }
     }
 
-    /// The number of the waiting request that is looked for.
+    /// Returns the number of the first waiting request for which `is_it` returns true.
     pub fn find(&self, mut is_it: impl FnMut(&P) -> bool) -> Option<u64> {
         let is_it =
             |place: &Place<P>| matches!(place, Place::Here { request, .. } if is_it(request));
@@ -162,7 +166,7 @@ impl<P> Receiver<P> {
         self.places.get_mut(usize::try_from(index).ok()?)
     }
 
-    /// Returns the next thing that can be done now, as long as there is anything.
+    /// Returns the next action that is possible now, if there is one.
     pub fn step(&mut self, node: &mut Budget, share: &mut Share) -> Option<Step<P>> {
         while let Some(Place::Void) = self.places.front()
             && !mutated(Mutant::VoidStays)
@@ -189,7 +193,7 @@ impl<P> Receiver<P> {
         self.places.pop_front()
     }
 
-    /// Grants the first request that waits at its sender, if there is room and it is soon its turn.
+    /// Grants room to the first request that waits at its sender, if there is room and its turn is near.
     fn grant(&mut self, node: &mut Budget, share: &mut Share) -> Option<u64> {
         if self.granted >= GRANTS_AHEAD {
             return None;
@@ -207,7 +211,7 @@ impl<P> Receiver<P> {
                     self.granted += 1;
                     return Some(number);
                 }
-                // What waits here goes before all that comes behind it, and needs the room first.
+                // A request that waits here comes before all that follow it, and needs the room first.
                 Place::Here { charged: false, .. } if !mutated(Mutant::GrantPassesHere) => {
                     return None;
                 }
@@ -217,7 +221,7 @@ impl<P> Receiver<P> {
         None
     }
 
-    /// Forgets all that waits, because the session ends, and gives what was here.
+    /// Removes all waiting requests because the session ends, and returns those that are here.
     pub fn clear(&mut self, node: &mut Budget, share: &mut Share) -> Vec<P> {
         let mut requests = Vec::new();
         for place in self.places.drain(..) {

@@ -1,4 +1,4 @@
-//! The sending side: what has gone, what is known to be accepted, what did not simply go.
+//! The sending side: the number of sent and accepted requests, and the requests in a special state.
 
 use super::{Way, stray};
 use crate::fault::Rule;
@@ -7,7 +7,7 @@ use crate::limits::{OPTIMISM, PLACES_RESERVED, SHORT_BYTES};
 use crate::mutant::{Mutant, mutated};
 use alloc::collections::VecDeque;
 
-/// The sending side of one direction.
+/// The sending side of one direction of a session.
 ///
 /// ```
 /// use upbeat_core::flow::{Sender, Way};
@@ -17,24 +17,24 @@ use alloc::collections::VecDeque;
 /// assert_eq!(Sender::new(false).way(1 << 20), Way::Reserve);
 /// assert_eq!(sender.sent(), 0);
 /// sender.heard(1)?;
-/// assert!(sender.heard(2).is_err(), "only one was sent");
+/// assert!(sender.heard(2).is_err(), "only one request was sent");
 /// # Ok::<(), upbeat_core::fault::Rule>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Sender {
     /// The number of the next request.
     out: u64,
-    /// All before it have been accepted, as far as is known.
+    /// The number up to which requests are known to be accepted.
     safe: u64,
-    /// Requests beyond `safe` that may go without asking.
+    /// The number of open requests up to which a request may be sent without asking.
     optimism: u64,
-    /// Requests beyond `safe` that may be on their way at all.
+    /// The number of open requests up to which a request may be sent at all.
     window: u64,
-    /// Requests that did not simply go.
+    /// The requests that were refused or that asked for room.
     special: VecDeque<(u64, Special)>,
 }
 
-/// The state of a request that did not simply go, as far as its sender knows.
+/// The state of a request that was refused or that asked for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Special {
     Refused,
@@ -45,44 +45,44 @@ enum Special {
 }
 
 impl Sender {
-    /// A direction in which nothing was sent. Without optimism every request that is not short asks
-    /// first, as in the protocol that the paper compares itself with.
+    /// Creates a direction in which nothing was sent. Without optimism every request that is not short asks first,
+    /// as in the protocol with which the paper compares its own.
     pub const fn new(optimistic: bool) -> Sender {
         Sender::with_window(if optimistic { OPTIMISM } else { 0 }, PLACES_RESERVED)
     }
 
-    /// The same with other bounds than those of [`limits`](crate::limits), which both sides must
-    /// know: the receiver keeps as many places as both together.
+    /// Creates a direction with other bounds than those of [`limits`](crate::limits). Both sides must know the
+    /// bounds: the receiver keeps as many places as the sum of both.
     pub const fn with_window(optimism: usize, reserved: usize) -> Sender {
         let window = (optimism + reserved) as u64;
         Sender { out: 0, safe: 0, optimism: optimism as u64, window, special: VecDeque::new() }
     }
 
-    /// Requests that the receiver is not known to have accepted.
+    /// Returns the number of requests that are not known to be accepted.
     #[inline]
     pub const fn open(&self) -> u64 {
         self.out - self.safe
     }
 
-    /// The number of the next request.
+    /// Returns the number of the next request.
     #[inline]
     pub const fn out(&self) -> u64 {
         self.out
     }
 
-    /// All requests before this one have been accepted, as far as is known.
+    /// Returns the number up to which requests are known to be accepted.
     #[inline]
     pub const fn safe(&self) -> u64 {
         self.safe
     }
 
-    /// Requests of which more is known than that they have gone. They are no more than are open.
+    /// Returns the number of requests in a special state, which is at most that of the open ones.
     #[inline]
     pub fn special(&self) -> usize {
         self.special.len()
     }
 
-    /// How a request of so many payload bytes may go, by what is known.
+    /// Returns how a request with this many bytes of payload may be sent.
     #[inline]
     pub fn way(&self, bytes: usize) -> Way {
         let open = self.open();
@@ -94,31 +94,34 @@ impl Sender {
         }
     }
 
-    /// A request goes; gives its number.
+    /// Counts a request that is sent, and returns its number.
     #[inline]
     pub fn sent(&mut self) -> u64 {
         self.out += if mutated(Mutant::NumberSkipped) && self.out == 5 { 2 } else { 1 };
         self.out - 1
     }
 
-    /// So many short ones may go, those included that go directly into their places.
+    /// Returns how many short requests may be sent, including those that go into reserved room.
     #[inline]
     pub const fn window_left(&self) -> u64 {
         self.window.saturating_sub(self.open())
     }
 
-    /// Whether no request is known to be refused and not yet accepted.
+    /// Returns whether no request is known to be refused and not yet accepted.
     pub fn is_calm(&self) -> bool {
         !self.special.iter().any(|(_, special)| *special == Special::Refused)
     }
 
-    /// So many of them went.
+    /// Counts `requests` requests that were sent.
     pub fn went(&mut self, requests: u64) {
-        debug_assert!(requests <= self.window_left(), "more went than might");
+        debug_assert!(
+            requests <= self.window_left(),
+            "more requests were sent than the window allows"
+        );
         self.out += requests;
     }
 
-    /// Room is asked for; gives the request's number.
+    /// Counts a request that asks for room, and returns its number.
     pub fn reserved(&mut self) -> u64 {
         let number = self.sent();
         if !mutated(Mutant::ReserveForgotten) {
@@ -127,8 +130,8 @@ impl Sender {
         number
     }
 
-    /// The receiver says that it has accepted all requests before number `accepted`. Gives whether
-    /// that was new. It cannot have accepted one for which room was asked and which did not go.
+    /// Handles the receiver's report that it has accepted all requests before number `accepted`. Returns whether
+    /// the report is new. The receiver cannot have accepted a request that asked for room and was not sent.
     pub fn heard(&mut self, accepted: u64) -> Result<bool, Rule> {
         if accepted < self.safe || accepted > self.out {
             let (seen, before, out) = (accepted, self.safe, self.out);
@@ -158,8 +161,8 @@ impl Sender {
         Ok(true)
     }
 
-    /// The receiver had no room for a request. Its progress may be seen before the frame that says so:
-    /// then the request has been accepted since.
+    /// Handles the refusal of a request. The receiver's progress may be seen before the frame with the refusal;
+    /// the request has then been accepted since.
     pub fn refused(&mut self, number: u64) -> Result<(), Rule> {
         if self.is_past(Kind::Nack, number)? {
             return match mutated(Mutant::NackStray) {
@@ -176,9 +179,9 @@ impl Sender {
         }
     }
 
-    /// The receiver keeps room for a request that asked for it: it is to be sent as
-    /// [`Sender::transferred`], if it is still wanted, which is the result. The receiver's progress may be
-    /// seen first: then the request was withdrawn, and passed over.
+    /// Handles the grant of room to a request that asked for it. Returns whether the request is still wanted; the
+    /// caller then sends it and calls [`Sender::transferred`]. The receiver's progress may be seen before the
+    /// grant; the request was then withdrawn and passed over.
     pub fn granted(&mut self, number: u64) -> Result<bool, Rule> {
         if self.is_past(Kind::Grant, number)? || mutated(Mutant::GrantIgnored) {
             return Ok(false);
@@ -189,12 +192,12 @@ impl Sender {
                 *special = Special::Granted;
                 Ok(true)
             }
-            // The receiver fetches what it has refused.
+            // A refused request needs no grant, since the receiver fetches it.
             _ => Err(stray(Kind::Grant, number)),
         }
     }
 
-    /// A granted request goes.
+    /// Records that a granted request is sent.
     pub fn transferred(&mut self, number: u64) {
         let special = self.special_mut(number);
         debug_assert_eq!(special, Some(&mut Special::Granted), "request {number} was not granted");
@@ -205,8 +208,8 @@ impl Sender {
         }
     }
 
-    /// Nobody wants a request any more that was reserved or granted and has not gone. Gives whether
-    /// the receiver is to be told. One that was refused waits at the receiver, which a cancel tells.
+    /// Withdraws a request that asked for room and was not sent. Returns whether the receiver must be told. A
+    /// refused request waits at the receiver, and a cancel withdraws it.
     pub fn withdraw(&mut self, number: u64) -> bool {
         match self.special_mut(number) {
             Some(special @ (Special::Reserved | Special::Granted)) => {
@@ -217,7 +220,7 @@ impl Sender {
         }
     }
 
-    /// Where a request stands that did not simply go, or would stand.
+    /// Returns the index of a special request, or the index at which it would be inserted.
     fn find(&self, number: u64) -> Result<usize, usize> {
         self.special.binary_search_by_key(&number, |(number, _)| *number)
     }
@@ -227,8 +230,8 @@ impl Sender {
         self.special.get_mut(at).map(|(_, special)| special)
     }
 
-    /// Whether a request that a frame of this kind is about is known to be accepted or passed over;
-    /// an error if it was never sent.
+    /// Returns whether the request that a frame of this kind names is known to be accepted or passed over. Returns
+    /// a rule if the request was never sent.
     fn is_past(&self, kind: Kind, number: u64) -> Result<bool, Rule> {
         if number >= self.out { Err(stray(kind, number)) } else { Ok(number < self.safe) }
     }

@@ -1,4 +1,4 @@
-//! Flow control between two honest sides by generated acts, and each rule that a peer can break.
+//! Tests of flow control between two correct sides by generated acts, and of each rule that a peer can break.
 
 mod pair;
 
@@ -29,8 +29,8 @@ fn stray_grant(number: u64) -> Rule {
 }
 
 proptest! {
-    /// Between honest sides no rule is broken, requests are accepted in order and once, none is
-    /// lost, places are bounded, and every budget comes back.
+    /// Between correct sides no rule is broken, requests are accepted in order and once, no request is lost,
+    /// places are bounded, and every charge is released.
     #[test]
     fn all_that_was_sent_is_accepted_in_order(
         acts in prop::collection::vec(act(), 0..400),
@@ -52,7 +52,7 @@ proptest! {
         prop_assert_eq!((pair.node.held(), pair.share.held(), pair.sender.open()), (0, 0, 0));
     }
 
-    /// Whatever a peer says gives a rule or leaves both sides within their bounds.
+    /// Anything that a peer sends gives a rule, or leaves both sides within their bounds.
     #[test]
     fn a_hostile_peer_meets_rules(
         says in prop::collection::vec((0..9u8, prop_oneof![0..12u64, any::<u64>()]), 0..200),
@@ -96,26 +96,26 @@ proptest! {
 }
 
 #[test]
-fn what_is_not_on_its_way_is_neither_refused_nor_granted() {
+fn a_refusal_or_grant_of_a_request_in_another_state_is_a_fault() {
     let mut sender = Sender::new(true);
     assert_eq!(sender.refused(0), Err(stray_nack(0)));
     assert_eq!(sender.granted(0), Err(stray_grant(0)));
     assert_eq!((sender.sent(), sender.reserved()), (0, 1));
-    assert_eq!(sender.granted(0), Err(stray_grant(0)), "nobody has refused it");
-    assert_eq!(sender.refused(1), Err(stray_nack(1)), "nobody has seen it");
+    assert_eq!(sender.granted(0), Err(stray_grant(0)), "the request did not ask for room");
+    assert_eq!(sender.refused(1), Err(stray_nack(1)), "the request was not sent");
     assert_eq!(sender.refused(0), Ok(()));
     assert_eq!(sender.refused(0), Err(stray_nack(0)), "twice");
-    assert_eq!(sender.granted(0), Err(stray_grant(0)), "its receiver fetches it");
+    assert_eq!(sender.granted(0), Err(stray_grant(0)), "the receiver fetches a refused request");
     assert_eq!(sender.granted(1), Ok(true));
     assert_eq!(sender.granted(1), Err(stray_grant(1)), "twice");
     sender.transferred(1);
-    assert_eq!(sender.granted(1), Err(stray_grant(1)), "after it has gone");
-    assert_eq!(sender.refused(1), Err(stray_nack(1)), "with room kept for it");
-    assert!(!sender.withdraw(1), "after it has gone");
+    assert_eq!(sender.granted(1), Err(stray_grant(1)), "after the transfer");
+    assert_eq!(sender.refused(1), Err(stray_nack(1)), "after a grant");
+    assert!(!sender.withdraw(1), "after the transfer");
 }
 
 #[test]
-fn what_was_withdrawn_is_withdrawn_once_and_may_still_be_granted() {
+fn a_request_is_withdrawn_once_and_may_still_be_granted() {
     let mut sender = Sender::new(true);
     let (first, second) = (sender.reserved(), sender.reserved());
     assert!(sender.withdraw(first) && !sender.withdraw(first));
@@ -124,9 +124,9 @@ fn what_was_withdrawn_is_withdrawn_once_and_may_still_be_granted() {
     assert!(sender.withdraw(second));
 }
 
-/// The receiver's progress is a word that is seen before frames that were written first.
+/// The receiver's progress is a word in memory that may be seen before frames that were written earlier.
 #[test]
-fn progress_may_be_seen_before_what_led_to_it() {
+fn progress_may_be_seen_before_earlier_frames() {
     let mut sender = Sender::new(true);
     let (medium, long) = (sender.sent(), sender.reserved());
     assert!(sender.withdraw(long));
@@ -137,7 +137,7 @@ fn progress_may_be_seen_before_what_led_to_it() {
 }
 
 #[test]
-fn progress_is_monotone_and_passes_nothing_that_has_not_gone() {
+fn progress_is_monotone_and_never_beyond_sent_requests() {
     let mut sender = Sender::new(true);
     assert_eq!((sender.sent(), sender.reserved()), (0, 1));
     assert_eq!(sender.heard(3), Err(Rule::CreditAhead { seen: 3, out: 2 }));
@@ -151,7 +151,7 @@ fn progress_is_monotone_and_passes_nothing_that_has_not_gone() {
 }
 
 #[test]
-fn what_is_known_of_requests_ends_with_them() {
+fn an_accepted_request_leaves_no_state() {
     let mut sender = Sender::with_window(100, 1);
     for number in 0..100 {
         sender.sent();
@@ -162,7 +162,7 @@ fn what_is_known_of_requests_ends_with_them() {
 }
 
 #[test]
-fn past_the_threshold_short_ones_take_the_reserved_room() {
+fn beyond_the_threshold_short_requests_take_the_reserved_room() {
     let mut sender = Sender::new(true);
     for _ in 0..OPTIMISM {
         assert_eq!((sender.way(SHORT_BYTES), sender.way(1 << 20)), (Way::Go, Way::Go));
@@ -179,13 +179,13 @@ fn past_the_threshold_short_ones_take_the_reserved_room() {
 }
 
 #[test]
-fn a_place_is_filled_once_by_what_was_granted() {
+fn a_place_is_filled_once_by_a_granted_request() {
     let mut receiver = Receiver::new();
     let (mut node, mut share) = budgets(1 << 20, 1 << 20);
     let stray = stray(Kind::Call, 0);
     assert_eq!(receiver.fill(0, 'a', 1), Err(stray), "there is no place");
     assert_eq!(receiver.await_grant(100), Ok(0));
-    assert_eq!(receiver.fill(0, 'a', 1), Err(stray), "it was not granted");
+    assert_eq!(receiver.fill(0, 'a', 1), Err(stray), "the request was not granted");
     assert_eq!(receiver.step(&mut node, &mut share), Some(Step::Grant(0)));
     assert_eq!(receiver.step(&mut node, &mut share), None);
     let beyond = Rule::BeyondReserved { len: 101, reserved: 100 };
@@ -221,7 +221,7 @@ fn a_void_place_gives_its_charge_back_once() {
 }
 
 #[test]
-fn grants_are_few_ahead_and_behind_nothing_that_waits_for_room() {
+fn grants_are_bounded_and_wait_behind_requests_that_wait_for_room() {
     let mut receiver = Receiver::<char>::new();
     let (mut node, mut share) = budgets(1 << 20, 1 << 20);
     for _ in 0..2 * GRANTS_AHEAD {
@@ -255,7 +255,7 @@ fn places_are_bounded() {
 }
 
 #[test]
-fn what_ends_gives_everything_back() {
+fn clearing_a_receiver_releases_all_charges() {
     let mut receiver = Receiver::new();
     let (mut node, mut share) = budgets(1 << 20, 1 << 20);
     for _ in 0..3 {
@@ -271,19 +271,22 @@ fn what_ends_gives_everything_back() {
 }
 
 #[test]
-fn a_session_that_holds_nothing_is_admitted_unless_it_asks_for_much() {
+fn a_session_that_holds_nothing_is_admitted_unless_its_request_is_long() {
     let (mut node, mut one) = budgets(100, 60);
     let other = Share::new(60);
-    assert!(node.admits(&one, long()), "while there is room, whatever it takes");
+    assert!(node.admits(&one, long()), "any request is admitted while there is room");
     node.charge(&mut one, 60);
-    assert!(!node.admits(&one, 1) && node.admits(&other, long()), "its share is taken");
+    assert!(
+        !node.admits(&one, 1) && node.admits(&other, long()),
+        "the first session's share is used up"
+    );
     node.charge(&mut one, 40);
     assert!(node.admits(&other, MEDIUM) && !node.admits(&other, long()));
 }
 
 #[test]
-#[should_panic(expected = "more is given back than was taken")]
-fn more_than_was_taken_is_not_given_back() {
+#[should_panic(expected = "more is released than was charged")]
+fn releasing_more_than_was_charged_panics() {
     let (mut node, mut share) = budgets(100, 100);
     node.charge(&mut share, 5);
     node.release(&mut share, 6);

@@ -1,18 +1,18 @@
-//! Two priorities in one lane: frames that nobody orders with requests pass the bytes of long payloads.
+//! Two priorities in one lane: frames without an order against requests overtake the bytes of long payloads.
 //!
-//! A side ships the frames of its lane in their order. A frame whose payload is long, or comes while the connection
-//! takes no more, is *deferred*: padding takes its place in the lane, the bytes of its payload are shipped in chunks,
-//! and behind the last one the frame is written into the lane again. Answers, cancels and credits are shipped between
-//! the chunks. Requests, and frames that belong to one, keep their order: while a frame is deferred, they are
-//! deferred behind it. A cancel waits for its call, and stamps stay behind their message.
+//! A side ships the frames of its lane in order. A frame with a long payload, or one that comes while the
+//! connection accepts no more bytes, is *deferred*: padding replaces it in the lane, its payload is shipped in
+//! chunks, and after the last chunk the frame is written into the lane again. Replies, cancels and credits are
+//! shipped between the chunks. Requests, and frames that belong to a request, keep their order: while a frame is
+//! deferred, they are deferred behind it. A cancel waits for its call, and stamps stay behind their message.
 //!
-//! A call that is cancelled while it is deferred ships no more of its payload. Its frame still comes, in its turn, for
-//! both sides count requests and its buffer is to come back: with no time left, so that its callee refuses it unrun
-//! ([`given_up`]).
+//! A call that is cancelled while it is deferred ships no more of its payload. Its frame is still shipped in its
+//! turn, since both sides count requests and the buffer must be returned. The frame then has no time left, so its
+//! callee refuses it without running it ([`given_up`]).
 //!
-//! Frames, their payloads and the lane are the owner's. Positions are counts of slots of its lane. The invariant: each
-//! frame is shipped once over a connection, requests in the order in which they were written first, and copies of no
-//! more than [`DEFERRED_BYTES_MAX`] and a few frames are kept.
+//! The owner has the frames, their payloads and the lane. Positions are counts of slots of its lane. Invariant:
+//! each frame is shipped once over a connection, and requests in the order in which they were first written. The
+//! backlog keeps copies of at most [`DEFERRED_BYTES_MAX`] and a few frames.
 
 use super::Chunk;
 use crate::frame::{Flags, Head, Kind, Placed, slots};
@@ -22,48 +22,49 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// When the next frame of the lane is shipped.
+/// The time at which the next frame of the lane is shipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Now, behind the bytes of its payload, where those lie in a buffer.
+    /// The frame is shipped now, after the bytes of its payload if those lie in a buffer.
     Now,
-    /// Now: the bytes of its payload have been shipped.
+    /// The frame is shipped now; the bytes of its payload were shipped before.
     Bare,
-    /// Later: call [`Backlog::defer`].
+    /// The frame is shipped later: call [`Backlog::defer`].
     Later,
-    /// Not yet, nor is what stands behind it: as much is deferred as may be.
+    /// Neither the frame nor any behind it is shipped now, because too much is deferred.
     Blocked,
 }
 
-/// How the connection and the lane stand.
+/// The state of the connection and of the lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// The connection has not taken all that was given to it.
+    /// Whether the connection has not yet accepted all bytes that were given to it.
     pub busy: bool,
-    /// The peer has read all that was shipped: it frees no slot of the lane before more is shipped.
+    /// Whether the peer has read all that was shipped, so that it frees no slot before more is shipped.
     pub all_read: bool,
 }
 
-/// The deferred frames of one side. Ask [`Backlog::turn`] for each frame of the lane; ship the [`Backlog::chunk`]s;
-/// write what is [due](Backlog::due) into the lane again. Call [`Backlog::again`] when the connection is gone.
+/// The deferred frames of one side. The owner asks [`Backlog::turn`] for each frame of the lane, ships the
+/// [`Backlog::chunk`]s, and writes the frame that is [due](Backlog::due) into the lane again. It calls
+/// [`Backlog::again`] when the connection is lost.
 #[derive(Debug)]
 pub struct Backlog<F> {
-    /// None while nothing is deferred, so that an idle session keeps no memory for it.
+    /// The queues, or none while nothing is deferred, so that an idle session needs no memory for them.
     queues: Option<Box<Queues<F>>>,
-    /// Up to here frames are shipped where they stand, over whatever connection.
+    /// The position up to which frames are shipped in place over any connection.
     decided: u64,
-    /// Whether the last message was deferred: its stamps follow it.
+    /// Whether the last message was deferred, so that its stamps follow it.
     last_deferred: bool,
 }
 
 #[derive(Debug)]
 struct Queues<F> {
     line: VecDeque<Deferred<F>>,
-    /// Bytes of slots that the frames of the line took.
+    /// The bytes of the slots that the queued frames took.
     bytes: usize,
-    /// Bytes of the first frame's payload that were shipped.
+    /// The bytes of the first frame's payload that were shipped.
     done: u32,
-    /// Frames that were written into the lane again and have not been shipped since.
+    /// The frames that were written into the lane again and not shipped since.
     back: VecDeque<Back>,
 }
 
@@ -71,23 +72,24 @@ struct Queues<F> {
 struct Deferred<F> {
     /// The number of the call that the frame begins.
     call: Option<u64>,
-    /// Whether its callee refuses it when no time is left for it.
+    /// Whether the callee refuses the frame when no time is left.
     expires: bool,
-    /// The slot behind the frame where it stood first.
+    /// The slot behind the frame at its first position.
     until: u64,
-    /// Where its payload lies: of one that is given up, as much of it as is shipped.
+    /// The place of the payload; for a call that is given up, of the shipped part.
     placed: Option<Placed>,
     given_up: bool,
     bytes: usize,
     frame: F,
 }
 
-/// A frame that is to be written into the lane again.
+/// A frame that must be written into the lane again.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Due<'a, F> {
-    /// The frame, as it was deferred.
+    /// The deferred frame.
     pub frame: &'a F,
-    /// Bytes of its payload that were shipped, if its caller has given it up: it is written as [`given_up`] says.
+    /// The shipped bytes of the payload if the caller has given up the call. The frame is then rewritten by
+    /// [`given_up`].
     pub given_up: Option<u32>,
 }
 
@@ -117,13 +119,13 @@ impl<F> Queues<F> {
         Chunk::next(self.line.front()?.placed?, self.done)
     }
 
-    /// Whether all of the first frame's payload was shipped.
+    /// Returns whether all of the first frame's payload was shipped.
     fn is_due(&self) -> bool {
         let has_gone = self.chunk().is_none() || mutated(Mutant::DeferredEarly);
         !self.line.is_empty() && has_gone
     }
 
-    /// Whether the call of this number is deferred, or was written into the lane again and not shipped.
+    /// Returns whether the call of this number is deferred, or was written into the lane again and not shipped.
     fn has_call(&self, call: u64) -> bool {
         let calls = self.line.iter().map(|each| each.call);
         let mut calls = calls.chain(self.back.iter().map(|back| back.call));
@@ -132,8 +134,8 @@ impl<F> Queues<F> {
 }
 
 impl<F> Backlog<F> {
-    /// Returns when the frame with these words is shipped, which stands at this position and whose payload lies in a
-    /// buffer if it is `placed`. It is asked once for each frame over a connection, or again after [`Turn::Blocked`].
+    /// Returns when the frame at this position is shipped. Its payload lies in a buffer if it is `placed`. The
+    /// owner asks once for each frame over a connection, and again after [`Turn::Blocked`].
     #[inline]
     pub fn turn(
         &mut self,
@@ -148,8 +150,8 @@ impl<F> Backlog<F> {
         self.rare_turn(position, words, placed, load())
     }
 
-    /// Notes that the frame at this position is shipped now, whose payload lies in no buffer. Returns false where
-    /// frames are deferred: then [`Backlog::turn`] says when it is shipped.
+    /// Records that the frame at this position, whose payload lies in no buffer, is shipped now. Returns false if
+    /// frames are deferred; the owner must then ask [`Backlog::turn`].
     #[inline(always)]
     pub fn ships_short(&mut self, position: u64) -> bool {
         let ships = self.queues.is_none();
@@ -168,7 +170,7 @@ impl<F> Backlog<F> {
         placed: Option<Placed>,
         load: Load,
     ) -> Turn {
-        // It was shipped where it stands, over a connection that is gone.
+        // The frame was shipped at this position over a lost connection.
         if position < self.decided && !mutated(Mutant::DeferredTwice) {
             return Turn::Now;
         }
@@ -198,11 +200,11 @@ impl<F> Backlog<F> {
         turn
     }
 
-    /// A call is cancelled: if it is deferred, no more of its payload is shipped.
+    /// Handles the cancel of a call: if the call is deferred, no more of its payload is shipped.
     fn cancelled(&mut self, call: u64) {
         let Some(Queues { line, done, .. }) = self.queues.as_deref_mut() else { return };
         let mut calls = line.iter_mut().enumerate();
-        // Operations are answered by channels, which know no time that is over.
+        // Channels answer operations, and know no expired time.
         let is_it = |each: &Deferred<F>| each.call == Some(call) && each.expires;
         if let Some((at, each)) = calls.find(|(_, each)| is_it(each))
             && let Some(placed) = &mut each.placed
@@ -212,7 +214,7 @@ impl<F> Backlog<F> {
         }
     }
 
-    /// Takes out the frame that was written again at this position: whether its payload was shipped.
+    /// Removes the frame that was written again at this position, and returns whether its payload was shipped.
     fn take_back(&mut self, position: u64) -> Option<bool> {
         let queues = self.queues.as_mut()?;
         let back = queues.back.pop_front_if(|back| back.position == position)?;
@@ -222,7 +224,7 @@ impl<F> Backlog<F> {
         Some(back.whole)
     }
 
-    /// Whether a frame passes those that are deferred.
+    /// Returns whether a frame overtakes the deferred ones.
     fn passes(&self, words: [u64; 3], placed: Option<Placed>) -> bool {
         match Head::kind_in(&words) {
             Some(Kind::Reply | Kind::Failed) => placed.is_none(),
@@ -232,7 +234,7 @@ impl<F> Backlog<F> {
                 !is_deferred || mutated(Mutant::DeferredCancelPasses)
             }
             Some(Kind::Nack | Kind::Grant | Kind::Extend | Kind::Extended) => true,
-            // They are about the lane, and what names a slab stands behind its frame.
+            // These frames concern the lane, and a frame that names a slab comes after its announcement.
             Some(Kind::Switch | Kind::Slab | Kind::Retire) => true,
             Some(Kind::Stamps) => !self.last_deferred,
             Some(
@@ -248,13 +250,13 @@ impl<F> Backlog<F> {
         }
     }
 
-    /// Keeps a frame whose turn is [later](Turn::Later). Padding takes its place in the lane.
+    /// Keeps a frame whose turn is [later](Turn::Later). Padding replaces it in the lane.
     pub fn defer(&mut self, words: [u64; 3], placed: Option<Placed>, frame: F) {
         let kind = Head::kind_in(&words);
         let call = kind.is_some_and(Kind::is_answered).then_some(words[1]);
         let expires = kind == Some(Kind::Call);
         let span = slots(Head::len_in(&words));
-        // Its turn was asked for last.
+        // The last call of `turn` was about this frame.
         let (bytes, until) = (span as usize * SLOT_BYTES, self.decided - 1 + u64::from(span));
         let queues = self.queues.get_or_insert_default();
         queues.bytes += bytes;
@@ -265,7 +267,7 @@ impl<F> Backlog<F> {
         }
     }
 
-    /// Whether the frame that stood before this slot of the lane was deferred and is not shipped.
+    /// Returns whether the frame before this slot of the lane was deferred and is not shipped.
     pub fn is_deferred(&self, until: u64) -> bool {
         let Some(queues) = &self.queues else { return false };
         let line = queues.line.iter().map(|each| each.until);
@@ -278,20 +280,20 @@ impl<F> Backlog<F> {
         self.queues.as_ref().is_none_or(|queues| queues.line.is_empty())
     }
 
-    /// Returns the bytes that are shipped next of the first frame's payload: then call [`Backlog::shipped`].
+    /// Returns the next chunk of the first frame's payload. The owner ships it and calls [`Backlog::shipped`].
     pub fn chunk(&self) -> Option<Chunk> {
         self.queues.as_ref()?.chunk()
     }
 
-    /// So many bytes of the first frame's payload are shipped.
+    /// Records that `bytes` bytes of the first frame's payload are shipped.
     pub fn shipped(&mut self, bytes: u32) {
         if let Some(queues) = &mut self.queues {
             queues.done += bytes;
         }
     }
 
-    /// Returns the first frame, if all of its payload was shipped: write it into the lane again, and call
-    /// [`Backlog::written`].
+    /// Returns the first frame if all of its payload was shipped. The owner writes it into the lane again and
+    /// calls [`Backlog::written`].
     pub fn due(&self) -> Option<Due<'_, F>> {
         let queues = self.queues.as_ref().filter(|queues| queues.is_due())?;
         let first = queues.line.front()?;
@@ -299,7 +301,7 @@ impl<F> Backlog<F> {
         Some(Due { frame: &first.frame, given_up })
     }
 
-    /// The frame that was due stands in the lane again, at this position.
+    /// Records that the frame that was due is in the lane again, at this position.
     pub fn written(&mut self, position: u64) {
         let Some(queues) = &mut self.queues else { return };
         let Some(Deferred { call, until, bytes, .. }) = queues.line.pop_front() else { return };
@@ -308,8 +310,8 @@ impl<F> Backlog<F> {
         queues.back.push_back(Back { position, call, until, whole: true });
     }
 
-    /// The connection is gone, and bytes of payloads with it. The lane is shipped again from where the peer has got
-    /// it, with all bytes of buffers that its frames name.
+    /// Handles the loss of the connection, and of the payload bytes on it. The lane is shipped again from the
+    /// position that the peer has received, with all bytes of buffers that its frames name.
     pub fn again(&mut self) {
         let Some(queues) = &mut self.queues else { return };
         if !mutated(Mutant::DeferredPartly) {
@@ -325,8 +327,9 @@ impl<F> Backlog<F> {
     }
 }
 
-/// Returns the words and the extensions of a call that its caller has given up, and of whose payload so many bytes are
-/// shipped: no time is left for it. None if the words are not those of a call whose payload lies in a buffer.
+/// Returns the words and the extensions of a call that its caller has given up after `shipped` bytes of its
+/// payload were shipped, with no time left. Returns none if the words are not those of a call with a payload in a
+/// buffer.
 pub fn given_up(words: [u64; 3], extensions: &[u64], shipped: u32) -> Option<([u64; 3], Vec<u64>)> {
     let head = Head::parse(words).ok().filter(|head| head.kind == Kind::Call)?;
     let mut extensions = extensions.to_vec();

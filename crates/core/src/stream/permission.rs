@@ -1,45 +1,45 @@
-//! Whether a sender may announce a segment in a byte stream: what it has to ask, and what the receiver answers.
+//! The permission of a sender to announce a segment in a byte stream: its questions, and the receiver's answers.
 //!
-//! A segment of the sender's is memory of the receiver's, which may have no room. So a sender shows a [`Wish`],
-//! and announces the segment when that was granted; where it was declined, it goes on with the memory that it has. An [`Asking`]
-//! is the sender's side. A [`Granting`] is the receiver's: it takes the bytes of its session's share of the node's [`Quota`] when it
-//! grants a wish, and hands the charge over with the segment. One wish is open at a time, and a newer one
-//! takes the place of one that was granted and not used. Over another connection a wish that has no answer is
-//! shown again. What a segment weighs, and its memory, are left to others. The invariant: a receiver holds the
-//! charge of one wish at most for which no segment has come.
+//! A segment of the sender takes memory of the receiver, which may have no room. A sender therefore sends a
+//! [`Wish`] first, and announces the segment when the wish is granted. If the wish is declined, the sender
+//! continues with the memory that it has. [`Asking`] is the sender's side. [`Granting`] is the receiver's side: it
+//! takes the bytes from its session's share of the node's [`Quota`] when it grants a wish, and passes the charge
+//! on with the segment. One wish is open at a time, and a newer wish replaces one that was granted and not used. A
+//! wish without an answer is sent again over another connection. Other modules have the sizes and the memory of
+//! segments. Invariant: a receiver holds the charge of at most one wish whose segment has not come.
 
 use crate::quota::{Charge, Quota, Share};
 
-/// The segment that a sender would announce.
+/// A segment that a sender wishes to announce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wish {
-    /// Bytes of a buffer; of the ring, where the sender's lane is to go on.
+    /// The bytes of a buffer, or of the ring in which the sender's lane is to continue.
     pub each: u32,
-    /// Buffers; 0 of a ring.
+    /// The number of buffers, or 0 for a ring.
     pub count: u32,
 }
 
 impl Wish {
-    /// The sender has no use any more for what it was granted.
+    /// The wish of a sender that gives up what it was granted.
     pub const NONE: Wish = Wish { each: 0, count: 0 };
 
-    /// Returns the wish for a ring of so many bytes.
+    /// Returns the wish for a ring of `bytes` bytes.
     pub const fn ring(bytes: u32) -> Wish {
         Wish { each: bytes, count: 0 }
     }
 
-    /// Returns the wish that a word says.
+    /// Returns the wish of a word on the wire.
     pub const fn from_u64(word: u64) -> Wish {
         Wish { each: word as u32, count: (word >> 32) as u32 }
     }
 
-    /// Returns the word that says it.
+    /// Returns the word on the wire.
     pub const fn as_u64(self) -> u64 {
         self.each as u64 | (self.count as u64) << 32
     }
 }
 
-/// Whether the peer lets a sender announce the segment that it wishes for.
+/// The answer to a sender that wants to announce a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
     /// The segment may be announced now.
@@ -54,20 +54,20 @@ pub enum Permission {
 enum State {
     #[default]
     Idle,
-    /// To be shown.
+    /// The wish must be sent.
     Wanted(Wish),
     Shown(Wish),
-    /// With how often others asked since.
+    /// The wish is granted, and others have asked this many times since.
     Granted(Wish, u32),
     Declined(Wish),
 }
 
-/// Others ask so often before what was granted is given up for them: whoever it is for may be about to use it.
+/// How often others may ask before an unused grant is given up for them, since its sender may be about to use it.
 const PASSED_MAX: u32 = 8;
 
-/// The sender's wishes. [`Asking::permission`] says whether a segment may be announced and asks where it may
-/// not, [`Asking::announced`] follows the announcement, [`Asking::show`] gives what is to be shown,
-/// [`Asking::answered`] takes the answer, and [`Asking::again`] comes with another connection.
+/// The sender's wishes. [`Asking::permission`] returns whether a segment may be announced, and asks if it may not.
+/// [`Asking::announced`] follows the announcement, [`Asking::show`] returns the wish to be sent,
+/// [`Asking::answered`] takes the answer, and [`Asking::again`] is called for another connection.
 ///
 /// ```
 /// use upbeat_core::stream::{Asking, Permission, Wish};
@@ -83,26 +83,26 @@ const PASSED_MAX: u32 = 8;
 #[derive(Debug, Default)]
 pub struct Asking {
     state: State,
-    /// An answer came that nobody has looked at.
+    /// Whether an answer came that no waiter has seen.
     news: bool,
 }
 
 impl Asking {
-    /// Returns whether a segment may be announced; has the peer asked where that is not known. That a wish was
-    /// declined is said once: then it is asked anew.
+    /// Returns whether a segment may be announced, and asks the peer if that is not known. A declined wish is
+    /// reported once; the next call asks again.
     pub fn permission(&mut self, wish: Wish) -> Permission {
         match self.state {
             State::Granted(granted, _) if granted == wish => return Permission::Granted,
             State::Granted(granted, passed) if passed < PASSED_MAX => {
                 self.state = State::Granted(granted, passed + 1);
-                // The sender that asks now waits for news, and tries again when it hears of them.
+                // The sender that asks now waits for news, and tries again when there are some.
                 self.news = true;
             }
             State::Declined(declined) if declined == wish => {
                 self.state = State::Idle;
                 return Permission::Declined;
             }
-            // Another one is asked for when that was answered.
+            // The sender asks for this one after the open wish is answered.
             State::Wanted(_) | State::Shown(_) => {}
             State::Idle | State::Granted(..) | State::Declined(_) => {
                 self.state = State::Wanted(wish);
@@ -111,33 +111,33 @@ impl Asking {
         Permission::Awaited
     }
 
-    /// The segment that was granted is announced.
+    /// Records that the granted segment is announced.
     pub fn announced(&mut self) {
         if let State::Granted(..) = self.state {
             self.state = State::Idle;
         }
     }
 
-    /// Gives up a grant that nobody has used: the peer is told.
+    /// Gives up a grant that was not used, which the peer is told.
     pub fn withdraw(&mut self) {
         if let State::Granted(..) = self.state {
             self.state = State::Wanted(Wish::NONE);
         }
     }
 
-    /// Returns whether there is something to show.
+    /// Returns whether there is a wish to send.
     pub const fn is_due(&self) -> bool {
         matches!(self.state, State::Wanted(_))
     }
 
-    /// Returns the wish that is shown now, if one is to be.
+    /// Returns the wish that must be sent now, if there is one.
     pub fn show(&mut self) -> Option<Wish> {
         let State::Wanted(wish) = self.state else { return None };
         self.state = if wish == Wish::NONE { State::Idle } else { State::Shown(wish) };
         Some(wish)
     }
 
-    /// The peer has answered. An answer to nothing is none.
+    /// Handles the peer's answer. An answer without a wish is ignored.
     pub fn answered(&mut self, granted: bool) {
         if let State::Shown(wish) = self.state {
             self.state = if granted { State::Granted(wish, 0) } else { State::Declined(wish) };
@@ -150,12 +150,12 @@ impl Asking {
         self.news
     }
 
-    /// Those who wait for an answer were told.
+    /// Records that the waiters of the answer were woken.
     pub fn was_heard(&mut self) {
         self.news = false;
     }
 
-    /// The session goes on over another connection: what has no answer is shown again.
+    /// Handles another connection: a wish without an answer is sent again.
     pub fn again(&mut self) {
         if let State::Shown(wish) = self.state {
             self.state = State::Wanted(wish);
@@ -163,26 +163,26 @@ impl Asking {
     }
 }
 
-/// The receiver's answers to the sender's wishes, and the charge of the wish that it has granted.
+/// The receiver's answers to the sender's wishes, and the charge of the granted wish.
 #[derive(Debug, Default)]
 pub struct Granting {
-    /// The session's share of the node's quota; none if no quota bounds the session.
+    /// The session's share of the node's quota, or none if no quota bounds the session.
     share: Option<Share>,
     granted: Option<(Wish, Option<Charge>)>,
     answer: Option<bool>,
 }
 
-/// There is no room for a segment.
+/// The error of a segment for which there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 
 impl Granting {
-    /// Has what is granted from now on taken of a share of a quota.
+    /// Sets the quota from which later grants are taken.
     pub fn set_quota(&mut self, quota: &Quota) {
         self.share = Some(quota.share());
     }
 
-    /// Takes so many bytes for something that the peer need not ask for.
+    /// Takes `bytes` bytes for something that the peer need not ask for.
     pub fn take(&mut self, bytes: u64) -> Result<Option<Charge>, NoRoom> {
         match &mut self.share {
             None => Ok(None),
@@ -190,8 +190,8 @@ impl Granting {
         }
     }
 
-    /// The peer wishes to announce a segment of so many bytes, or of more than its session may have. What it was
-    /// granted before and has not used is free again.
+    /// Handles the peer's wish to announce a segment of `bytes` bytes, or of more than its session may have
+    /// (none). An earlier grant that was not used is released.
     pub fn asked(&mut self, wish: Wish, bytes: Option<u64>) {
         self.granted = None;
         if wish == Wish::NONE {
@@ -203,13 +203,13 @@ impl Granting {
         self.granted = taken.ok().map(|charge| (wish, charge));
     }
 
-    /// Returns the answer that is to be shown, once.
+    /// Returns the answer that must be sent, once.
     pub fn answer(&mut self) -> Option<bool> {
         self.answer.take()
     }
 
-    /// A segment has come, of so many bytes. Returns what it is charged with: by what was granted, or, for a peer
-    /// that has not asked, now.
+    /// Handles the announcement of a segment of `bytes` bytes. Returns its charge, from the grant or, if the peer
+    /// has not asked, from the quota now.
     pub fn announced(&mut self, wish: Wish, bytes: u64) -> Result<Option<Charge>, NoRoom> {
         match self.granted.take_if(|(granted, _)| *granted == wish) {
             Some((_, charge)) => Ok(charge),
@@ -217,7 +217,7 @@ impl Granting {
         }
     }
 
-    /// The connection is gone: an answer that was not shown is not due any more. What was granted stays so, for
+    /// Handles the loss of the connection: an answer that was not sent is not due any more. A grant stays, since
     /// the segment may be announced again.
     pub fn forget(&mut self) {
         self.answer = None;
@@ -238,10 +238,10 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_is_shown_once_and_answered_once() {
+    fn a_wish_is_sent_once_and_answered_once() {
         let mut asking = Asking::default();
         assert_eq!(asking.permission(RING), Permission::Awaited);
-        assert_eq!(asking.permission(SLAB), Permission::Awaited, "one at a time");
+        assert_eq!(asking.permission(SLAB), Permission::Awaited, "one wish is open at a time");
         assert_eq!((asking.show(), asking.show()), (Some(RING), None));
         assert_eq!(asking.permission(RING), Permission::Awaited);
         assert!(!asking.is_due() && !asking.has_news());
@@ -253,11 +253,11 @@ mod tests {
         assert_eq!(asking.show(), Some(RING));
         asking.answered(true);
         asking.answered(false);
-        assert_eq!(asking.permission(RING), Permission::Granted, "the second answers nothing");
+        assert_eq!(asking.permission(RING), Permission::Granted, "the second answer is ignored");
     }
 
     #[test]
-    fn what_was_granted_and_not_used_makes_way_in_the_end() {
+    fn an_unused_grant_is_given_up_after_some_time() {
         let mut asking = Asking::default();
         asking.permission(RING);
         asking.show();
@@ -265,7 +265,10 @@ mod tests {
         asking.was_heard();
         for _ in 0..PASSED_MAX {
             assert_eq!(asking.permission(SLAB), Permission::Awaited);
-            assert!(asking.has_news() && !asking.is_due(), "it is tried again, and nothing asked");
+            assert!(
+                asking.has_news() && !asking.is_due(),
+                "the waiter tries again, and no wish is sent"
+            );
         }
         assert_eq!(asking.permission(RING), Permission::Granted);
         assert_eq!(asking.permission(SLAB), Permission::Awaited);
@@ -277,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn another_connection_asks_again_what_has_no_answer() {
+    fn another_connection_repeats_a_wish_without_an_answer() {
         let mut asking = Asking::default();
         asking.permission(SLAB);
         asking.show();
@@ -307,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_wish_and_none_give_the_older_ones_bytes_back() {
+    fn a_newer_wish_and_no_wish_release_the_older_grant() {
         let (mut granting, quota) = granting(200);
         granting.asked(RING, Some(60));
         granting.asked(SLAB, Some(70));
@@ -322,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_not_asked_gets_what_is_left() {
+    fn a_segment_without_a_wish_is_charged_if_there_is_room() {
         let (mut granting, quota) = granting(200);
         granting.asked(RING, Some(60));
         assert_eq!(granting.announced(SLAB, 50).err(), Some(NoRoom));

@@ -10,7 +10,7 @@ fn framed(head: frame::Head) -> [u64; 3] {
     [words[0] | u64::from(span) << SPAN_SHIFT | 0x77, words[1], words[2]]
 }
 
-/// One record of every kind, with its bytes.
+/// Returns one record of every kind with its bytes.
 fn samples() -> Vec<(Head, Vec<u8>)> {
     let number = CallNumber::new(3, 9);
     let mut progress = Progress { taken: Some(7), wants_room: true, ..Progress::default() };
@@ -92,7 +92,7 @@ fn a_part_of_a_record_asks_for_more() {
 }
 
 #[test]
-fn what_is_out_of_its_bounds_is_refused() {
+fn a_field_out_of_its_bounds_breaks_a_rule() {
     let of = |words: &[u64]| {
         let mut bytes = Vec::new();
         words.iter().for_each(|word| push(&mut bytes, *word));
@@ -101,7 +101,7 @@ fn what_is_out_of_its_bounds_is_refused() {
     let kind = |kind: u8| u64::from(kind) << KIND_SHIFT;
     assert_eq!(of(&[kind(0x7f)]), Rule::RecordKind { kind: 0x7f });
     assert_eq!(of(&[kind(0x86)]), Rule::RecordKind { kind: 0x86 });
-    // A call in two slots that needs one, or in none.
+    // The frame takes one slot, and claims none, two or too many.
     for span in [0, 2, 0xffff] {
         let words = [kind(1) | span << SPAN_SHIFT | 8 << LEN_SHIFT, 0, 0];
         assert_eq!(of(&words), Rule::LengthBeyondSpan { len: 8, span: span as u32 });
@@ -111,7 +111,7 @@ fn what_is_out_of_its_bounds_is_refused() {
     assert!(matches!(of(&words), Rule::LengthBeyondMax { .. }));
     assert!(matches!(of(&[kind(1) | 1 << SPAN_SHIFT | 1, 0, 0]), Rule::ReservedBits { .. }));
     assert!(matches!(of(&[kind(PROGRESS) | 1 << 24]), Rule::ReservedBits { .. }));
-    // A wish is granted or declined.
+    // A wish is either granted or declined.
     assert!(matches!(of(&[kind(PROGRESS) | GRANTED | DECLINED]), Rule::ReservedBits { .. }));
     assert!(matches!(of(&[1 << 40]), Rule::ReservedBits { .. }));
     assert!(matches!(of(&[kind(END) | 1 << 32]), Rule::ReservedBits { .. }));
@@ -128,7 +128,7 @@ fn what_is_out_of_its_bounds_is_refused() {
 }
 
 proptest! {
-    /// No bytes make the parser panic, wait for more than a head, or take what is not there.
+    /// No bytes make the parser panic, wait for more than a head, or read what has not come.
     #[test]
     fn any_bytes_give_a_record_or_a_rule(
         kind in any::<u8>(),

@@ -1,45 +1,45 @@
-//! What one side of a byte stream has shown the other of its lane's header.
+//! The words of a lane's header that one side of a byte stream has sent to the other.
 //!
-//! The words of a header are shown as they stand, and only those that have changed since. Over another
-//! connection all are shown again: which of the values that were shown before have come is not known, and a
-//! word of returned buffers that is 0 now may have been another before. When progress is due is decided
-//! elsewhere. The invariant: what a peer has got of a connection, from its beginning on, are the words as they stood.
+//! Only words that have changed are sent, with their present values. Over another connection all words are sent
+//! again: it is not known which of the earlier ones have arrived, and a word of returned buffers that is 0 now may
+//! have had another value before. Another module decides when progress is due. Invariant: the words that a peer
+//! has received over a connection were once the true ones.
 
 use super::Progress;
 use crate::limits::SLABS_MAX;
 use crate::mutant::{Mutant, mutated};
 use alloc::vec::Vec;
 
-/// Words of a lane's header, besides those of returned buffers.
+/// The words of a lane's header, except those of returned buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Words {
-    /// Slots of the other lane that were read.
+    /// The number of slots of the other lane that were read.
     pub taken: u64,
-    /// Requests of the other side that were accepted.
+    /// The number of requests of the other side that were accepted.
     pub accepted: u64,
     /// Whether the owner waits for room.
     pub wants_room: bool,
 }
 
-/// The words that were shown. [`Told::show`] makes the record that shows them, [`Told::again`] comes with another
+/// The words that were sent. [`Told::show`] creates the next record, and [`Told::again`] is called for another
 /// connection.
 #[derive(Debug, Default)]
 pub struct Told {
     words: Words,
-    /// Words of returned buffers by their slabs; those behind them are 0. A session without slabs has none.
+    /// The words of returned buffers by slab; missing words are 0. A session without slabs has none.
     returned: Vec<u64>,
-    /// Whether the peer may know anything else.
+    /// Whether the peer may have other values.
     stale: bool,
 }
 
 impl Told {
-    /// Returns the words that were shown last.
+    /// Returns the words that were sent last.
     #[inline]
     pub const fn words(&self) -> Words {
         self.words
     }
 
-    /// Returns the word of returns of a slab as it was shown last.
+    /// Returns the word of returns of a slab that was sent last.
     #[inline]
     pub fn returned(&self, slab: usize) -> u64 {
         self.returned.get(slab).copied().unwrap_or(0)
@@ -54,19 +54,19 @@ impl Told {
         }
     }
 
-    /// Returns whether everything is to be shown at once.
+    /// Returns whether all words must be sent.
     #[inline]
     pub const fn is_stale(&self) -> bool {
         self.stale
     }
 
-    /// The session goes on over another connection.
+    /// Handles another connection: all words must be sent again.
     pub fn again(&mut self) {
         *self = Told { stale: true, ..Told::default() };
     }
 
-    /// Shows the words as they stand: of returned buffers those of the slabs of which `back` has a bit, and all where
-    /// that is due.
+    /// Returns the record of the changed words: of returned buffers those of the slabs with a bit in `back`, or
+    /// all words if they must be sent again.
     pub fn show(&mut self, now: Words, back: u32, returned: impl Fn(usize) -> u64) -> Progress {
         let again = self.stale;
         let read = now.taken != self.words.taken && !(again && mutated(Mutant::AgainUnread));
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_shown_when_they_have_changed() {
+    fn changed_words_are_sent() {
         let mut told = Told::default();
         let now = Words { taken: 3, accepted: 0, wants_room: true };
         let progress = told.show(now, 1 << 4, |slab| slab as u64);
@@ -116,7 +116,7 @@ mod tests {
         told.show(now, 1, |_| 1);
         told.again();
         assert!(told.is_stale());
-        // The buffer was lent and has come back again: its word is what it was at first.
+        // The buffer was lent and returned again, so its word has the first value.
         let progress = told.show(now, 0, |_| 0);
         assert_eq!((progress.taken, progress.accepted), (Some(3), Some(1)));
         assert!(progress.returned().eq((0..SLABS_MAX).map(|slab| (slab, 0))));

@@ -1,18 +1,18 @@
-//! How a call ends when its session is lost before its reply has come.
+//! The outcome of a call whose session is lost before its reply has come.
 
 use crate::mutant::{Mutant, mutated};
 
-/// How a call ends that has no reply when its session is lost.
+/// The outcome of a call without a reply whose session is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It was never sent, so it has not run.
+    /// The call was never sent, so it has not run.
     NotSent,
-    /// It was sent, so it may have run.
+    /// The call was sent, so it may have run.
     Unknown,
 }
 
 impl Ending {
-    /// Returns how a call ends that was sent or not.
+    /// Returns the outcome of a call that was sent or not.
     ///
     /// ```
     /// use upbeat_core::channel::call::Ending;

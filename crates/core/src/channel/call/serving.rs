@@ -1,4 +1,4 @@
-//! The table of requests that this side serves.
+//! The table of the calls that this side serves.
 
 use alloc::vec::Vec;
 
@@ -7,11 +7,11 @@ use crate::frame::CallNumber;
 use crate::limits::CALLS_PER_SESSION_MAX;
 use crate::mutant::{Mutant, mutated};
 
-/// The requests that this side has accepted and not finished: calls that became tasks, under the
-/// peer's numbers, and the count of one-way messages that did.
+/// The requests that this side has accepted and not finished: the calls that became tasks, by the peer's numbers,
+/// and the count of one-way messages that became tasks.
 ///
-/// A call that is answered within its handler's first poll is never entered. The table's memory is
-/// bounded by [`CALLS_PER_SESSION_MAX`], whatever numbers the peer makes up.
+/// A call that is answered within its handler's first poll is never entered. The table's memory is bounded by
+/// [`CALLS_PER_SESSION_MAX`], whatever numbers the peer invents.
 ///
 /// ```
 /// use upbeat_core::channel::call::Serving;
@@ -25,7 +25,7 @@ use crate::mutant::{Mutant, mutated};
 /// ```
 #[derive(Debug)]
 pub struct Serving<K> {
-    /// By the index of the call's number.
+    /// The entries, by the index of the call's number.
     pub(super) calls: Vec<Entry<K>>,
     len: u32,
     oneways: u32,
@@ -33,35 +33,34 @@ pub struct Serving<K> {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry<K> {
-    /// The number of the call that is served, so that one compare finds it; [`VACANT`] if there is none.
+    /// The number of the served call, so that one compare finds it, or [`VACANT`] if there is none.
     call: CallNumber,
-    /// Of the call that is served, or of the last one that was.
+    /// The task of the served call, or of the last one.
     task: K,
 }
 
-/// The number of no call: its index is beyond every table.
+/// The number of no call: its index is greater than that of every entry.
 const VACANT: CallNumber = CallNumber::new(u32::MAX, 0);
 
 impl<K: Copy + Default> Serving<K> {
-    /// A table without calls.
+    /// Creates a table without calls.
     pub const fn new() -> Serving<K> {
         Serving { calls: Vec::new(), len: 0, oneways: 0 }
     }
 
-    /// Calls that are being served as tasks.
+    /// Returns the number of calls that are served as tasks.
     #[inline]
     pub const fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether no call is being served as a task.
+    /// Returns whether no call is served as a task.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Enters a call that became a task. The peer breaks a rule if its number is in use or beyond
-    /// every table.
+    /// Enters a call that became a task. The peer breaks a rule if the call's number is in use or out of range.
     #[inline(always)]
     pub fn insert(&mut self, call: CallNumber, task: K) -> Result<(), Rule> {
         match self.calls.get_mut(call.index() as usize) {
@@ -74,7 +73,7 @@ impl<K: Copy + Default> Serving<K> {
         }
     }
 
-    /// Enters a call where the table is too short, or the number is in use.
+    /// Enters a call when the table is too short, or the number is in use.
     #[cold]
     #[inline(never)]
     fn insert_rarely(&mut self, call: CallNumber, task: K) -> Result<(), Rule> {
@@ -89,7 +88,7 @@ impl<K: Copy + Default> Serving<K> {
         self.insert(call, task)
     }
 
-    /// Whether a call of this number may begin: the check of [`Self::insert`] without entering.
+    /// Checks whether a call of this number may begin, as [`Self::insert`] does, without entering it.
     #[inline]
     pub fn admits(&self, call: CallNumber) -> Result<(), Rule> {
         let (index, generation) = (call.index(), call.generation());
@@ -104,7 +103,8 @@ impl<K: Copy + Default> Serving<K> {
         }
     }
 
-    /// The task of a call, for a cancel. `None` is no fault: the answer may have crossed it.
+    /// Returns the task of a call, for a cancel. A missing call is no fault, since the reply may have crossed the
+    /// cancel.
     pub fn task_mut(&mut self, call: CallNumber) -> Option<&mut K> {
         match self.calls.get_mut(call.index() as usize)? {
             entry if entry.call == call => Some(&mut entry.task),
@@ -125,7 +125,7 @@ impl<K: Copy + Default> Serving<K> {
         }
     }
 
-    /// Removes every call, because the session is lost or closes.
+    /// Removes every call, because the session is lost or closed.
     pub fn drain(&mut self) -> impl Iterator<Item = (CallNumber, K)> + '_ {
         let Serving { calls, len, .. } = self;
         calls.iter_mut().filter(|entry| entry.call != VACANT).map(move |entry| {
@@ -134,7 +134,7 @@ impl<K: Copy + Default> Serving<K> {
         })
     }
 
-    /// One-way messages that became tasks and are not finished.
+    /// Returns the number of one-way messages that became tasks and are not finished.
     pub const fn oneways(&self) -> usize {
         self.oneways as usize
     }
@@ -144,11 +144,10 @@ impl<K: Copy + Default> Serving<K> {
         self.oneways += 1;
     }
 
-    /// Counts one that is finished.
+    /// Counts the end of a one-way message that became a task.
     ///
     /// # Panics
-    ///
-    /// If none is unfinished.
+    /// Panics if there is no unfinished one.
     pub fn end_oneway(&mut self) {
         if mutated(Mutant::OnewayUncounted) {
             return;

@@ -1,4 +1,4 @@
-//! Both tables against a plain map, by generated acts.
+//! Tests that compare both tables with plain maps, by generated acts.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// One act of a caller or of its peer; numbers pick among the calls ever opened.
+/// One act of a caller or of its peer. Numbers choose among the calls ever opened.
 #[derive(Clone, Debug)]
 enum Act {
     Open,
@@ -37,7 +37,7 @@ enum Fate {
     Answered,
 }
 
-/// The plain model: the fate of every number that takes a place.
+/// The plain model: the fate of every number in use.
 #[derive(Default)]
 struct Model {
     live: HashMap<CallNumber, (usize, Fate)>,
@@ -75,7 +75,7 @@ fn apply(table: &CallTable<usize>, model: &mut Model, act: Act) {
         Act::Open => {
             let id = model.ever.len();
             let call = table.open(id).unwrap();
-            assert!(!model.ever.contains(&call), "{call} was given out before");
+            assert!(!model.ever.contains(&call), "{call} was returned before");
             model.ever.push(call);
             model.live.insert(call, (id, Fate::Waiting));
         }
@@ -178,7 +178,7 @@ proptest! {
 }
 
 #[test]
-fn a_full_table_says_so_and_recovers() {
+fn a_full_table_returns_an_error_and_recovers() {
     let table = CallTable::new();
     let calls: Vec<_> = (0..CALLS_PER_SESSION_MAX).map(|id| table.open(id).unwrap()).collect();
     assert_eq!(table.open(0), Err(TableFull));
@@ -197,18 +197,18 @@ fn a_waiter_is_exchanged_only_in_an_open_call() {
     assert_eq!(table.exchange(call, 'b'), Some('a'));
     assert_eq!(table.abandon(call), Abandon::Cancel('b'));
     assert_eq!((table.waiter(call), table.exchange(call, 'c')), (None, None));
-    assert_eq!(table.len(), 1, "an abandoned call keeps its place until the peer has answered");
+    assert_eq!(table.len(), 1, "an abandoned call keeps its entry until the peer has replied");
     assert_eq!(table.take(call), Ok(None));
     assert!(table.is_empty());
 }
 
 #[test]
-fn generations_go_round_without_zero() {
+fn generations_wrap_around_and_skip_zero() {
     assert_eq!((next_generation(1), next_generation(u32::MAX)), (2, 1));
 }
 
 #[test]
-fn made_up_numbers_take_no_memory() {
+fn invented_numbers_take_no_memory() {
     let mut serving = Serving::new();
     let call = CallNumber::new(u32::MAX, 1);
     let rule = Rule::TooManyCalls { index: u32::MAX, max: 4096 };
@@ -217,7 +217,7 @@ fn made_up_numbers_take_no_memory() {
 }
 
 #[test]
-fn one_ways_are_counted() {
+fn one_way_messages_are_counted() {
     let mut serving = Serving::<()>::new();
     serving.begin_oneway();
     serving.begin_oneway();

@@ -1,4 +1,4 @@
-//! How many items go in one message, and what stands behind them.
+//! The size of a batch, and the tag behind its items.
 
 use crate::limits::{STREAM_BYTES_MAX, STREAM_ITEMS_MAX};
 
@@ -10,7 +10,7 @@ use crate::limits::{STREAM_BYTES_MAX, STREAM_ITEMS_MAX};
 /// let mut size = BatchSize::default();
 /// size.add(20_000);
 /// assert!(size.admits());
-/// // The last item may go beyond.
+/// // The last item may exceed the limit.
 /// size.add(20_000);
 /// assert!(!size.admits());
 /// ```
@@ -21,46 +21,46 @@ pub struct BatchSize {
 }
 
 impl BatchSize {
-    /// Returns whether one more item is collected.
+    /// Returns whether one more item may be collected.
     #[inline]
     pub const fn admits(self) -> bool {
         self.items < STREAM_ITEMS_MAX && self.bytes < STREAM_BYTES_MAX
     }
 
-    /// Returns whether a batch of so many items may come.
+    /// Returns whether a received batch may have this many items.
     #[inline]
     pub const fn is_allowed(items: usize) -> bool {
         items <= STREAM_ITEMS_MAX
     }
 
-    /// Adds an item of so many bytes.
+    /// Adds an item of `bytes` bytes.
     #[inline]
     pub const fn add(&mut self, bytes: usize) {
         self.items += 1;
         self.bytes += bytes;
     }
 
-    /// Returns the bytes of its items.
+    /// Returns the bytes of the items.
     #[inline]
     pub const fn bytes(self) -> usize {
         self.bytes
     }
 }
 
-/// The tag behind the items of a batch: whether the stream goes on.
+/// The tag behind the items of a batch: whether the stream continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Tail {
-    /// More may follow.
+    /// More items may follow.
     More = 0,
-    /// These were the last.
+    /// These items were the last.
     Done = 1,
-    /// These were the last, and the stream is broken off.
+    /// These items were the last, and the stream is broken off.
     Broken = 2,
 }
 
 impl Tail {
-    /// The tail of a word on the wire, if there is one.
+    /// Returns the tag of a word on the wire, if there is one.
     pub const fn from_word(word: u64) -> Option<Tail> {
         match word {
             0 => Some(Tail::More),
@@ -70,7 +70,7 @@ impl Tail {
         }
     }
 
-    /// The word on the wire.
+    /// Returns the word on the wire.
     pub const fn word(self) -> u64 {
         self as u64
     }

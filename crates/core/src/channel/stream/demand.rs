@@ -1,8 +1,8 @@
-//! The writing end of a result: whether its reader waits for a batch, and what becomes of the stream then.
+//! The writing end of a result: whether its reader waits for a batch, and when the stream ends.
 
 use crate::mutant::{Mutant, mutated};
 
-/// A pull came before the answer to the one before.
+/// The error of a pull that came before the reply to the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AskedAlready;
 
@@ -24,20 +24,20 @@ pub struct Demand(State);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// No pull is here.
+    /// No pull is waiting.
     #[default]
     Idle,
     /// A pull waits for items.
     Asked,
-    /// Its items are collected, and were not sent.
+    /// The items of the pull are collected and not sent.
     Collected,
 }
 
 impl Demand {
-    /// The reader asks for a batch.
+    /// Handles the reader's request for a batch.
     ///
     /// # Errors
-    /// Where it has asked already, and the answer was not sent.
+    /// Fails when the reply to an earlier pull was not sent.
     pub fn handle_pull(&mut self) -> Result<(), AskedAlready> {
         match self.0 {
             _ if mutated(Mutant::DemandTwice) => {
@@ -52,13 +52,13 @@ impl Demand {
         }
     }
 
-    /// The batch that was asked for is collected, and is the last or not. Returns whether the stream ends with it.
+    /// Records that the batch is collected, and whether it is the last. Returns whether the stream ends with it.
     pub fn batch_collected(&mut self, is_last: bool) -> bool {
         self.0 = State::Collected;
         is_last && !mutated(Mutant::LastStays)
     }
 
-    /// The batch was sent, or its reply was given up.
+    /// Records that the batch was sent, or its reply was given up.
     pub fn answered(&mut self) {
         if mutated(Mutant::DemandStays) {
             return;
@@ -66,8 +66,8 @@ impl Demand {
         self.0 = State::Idle;
     }
 
-    /// The handler of the pull is dropped. Returns whether the stream ends: it was waiting for items, so its reader
-    /// is gone.
+    /// Handles the drop of the pull's handler. Returns whether the stream ends: if the pull was waiting for items,
+    /// its reader is gone.
     pub fn pull_dropped(&mut self) -> bool {
         let is_left = matches!(self.0, State::Asked) && !mutated(Mutant::DemandKept);
         if is_left {

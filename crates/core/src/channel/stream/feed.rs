@@ -1,9 +1,9 @@
-//! The writing end of an argument: whether the next batch goes, and what its reader is told.
+//! The writing end of an argument: whether the next batch is sent, and what its reader is told.
 
 use super::{CallerEnd, Control, Wanted};
 use crate::mutant::{Mutant, mutated};
 
-/// The state of an argument's writing end. Batches go one after another, each when the one before is answered.
+/// The state of an argument's writing end. Each batch is sent after the reply to the one before.
 ///
 /// ```
 /// use upbeat_core::channel::stream::{CallerEnd, Feed, Wanted};
@@ -12,24 +12,24 @@ use crate::mutant::{Mutant, mutated};
 /// feed.begin_push(false);
 /// assert!(feed.handle_answer(Wanted::More));
 /// feed.begin_push(true);
-/// assert!(!feed.handle_answer(Wanted::More), "it was the last");
+/// assert!(!feed.handle_answer(Wanted::More), "the batch was the last");
 /// assert_eq!(feed.leave(), None);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Feed {
-    /// The last batch went.
+    /// Whether the last batch was sent.
     is_last: bool,
-    /// The reader knows that no more come, or wants none.
+    /// Whether the reader knows that no more batches come, or wants none.
     is_over: bool,
 }
 
 impl Feed {
-    /// A batch goes, which is the last or not.
+    /// Records that a batch is sent, which may be the last.
     pub const fn begin_push(&mut self, is_last: bool) {
         self.is_last = is_last;
     }
 
-    /// The push was answered. Returns whether the next batch is to be brought.
+    /// Handles the reply to the push. Returns whether the next batch must be sent.
     pub fn handle_answer(&mut self, wanted: Wanted) -> bool {
         let is_last = self.is_last && !mutated(Mutant::FeedBehindEnd);
         let is_unwanted = wanted == Wanted::Nothing && !mutated(Mutant::FeedUnwanted);

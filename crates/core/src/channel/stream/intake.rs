@@ -1,15 +1,15 @@
-//! The reading end of an argument: how many batches wait there, and when its writer may bring the next.
+//! The reading end of an argument: how many batches wait, and when its writer may send the next.
 
 use crate::mutant::{Mutant, mutated};
 
-/// Batches that wait to be read: one is read while another comes.
+/// The number of batches that may wait to be read: one is read while another comes.
 const BATCHES_MAX: usize = 2;
 
-/// A batch came before the answer to the one before: its writer had no credit for it.
+/// The error of a batch that came before the reply to the previous one, and thus without credit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoCredit;
 
-/// The answer to a push.
+/// The reply to a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// The next batch may come.
@@ -34,11 +34,11 @@ pub enum Wanted {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Intake {
-    /// Batches that came and were not read to their ends.
+    /// The number of batches that came and were not read to their ends.
     waiting: usize,
-    /// No more will come.
+    /// Whether no more batches will come.
     ended: bool,
-    /// The reader is gone.
+    /// Whether the reader is gone.
     left: bool,
 }
 
@@ -48,10 +48,10 @@ impl Intake {
         self.waiting < BATCHES_MAX || mutated(Mutant::IntakeUnbounded)
     }
 
-    /// A batch of so many items came, which is the last or not. Returns whether it is kept for a reader.
+    /// Handles a batch of `items` items, which may be the last. Returns whether the batch is kept for a reader.
     ///
     /// # Errors
-    /// Where its writer had no credit for it.
+    /// Fails when the writer had no credit for the batch.
     pub fn handle_push(&mut self, items: usize, is_last: bool) -> Result<bool, NoCredit> {
         if !self.has_room() {
             return Err(NoCredit);
@@ -62,7 +62,7 @@ impl Intake {
         Ok(is_kept)
     }
 
-    /// A batch was read to its end.
+    /// Records that a batch was read to its end.
     pub fn read_batch(&mut self) {
         if mutated(Mutant::IntakeUncounted) {
             return;
@@ -70,21 +70,21 @@ impl Intake {
         self.waiting = self.waiting.saturating_sub(1);
     }
 
-    /// The writer is gone, or the session: no more will come. Returns whether the reader has to be told why, which
-    /// it has not if the end is here already.
+    /// Handles the loss of the writer or of the session: no more batches will come. Returns whether the reader
+    /// must be told the reason, which it must not if the end has come already.
     pub fn break_off(&mut self) -> bool {
         let is_news = !self.ended && !mutated(Mutant::BreakUntold);
         self.ended = true;
         is_news
     }
 
-    /// The reader is gone, with the batches that waited.
+    /// Records that the reader is gone, and drops the waiting batches.
     pub const fn leave(&mut self) {
         self.left = true;
         self.waiting = 0;
     }
 
-    /// Returns the answer to the push that came last. None while it has to wait for the reader.
+    /// Returns the reply to the last push, or none while the push waits for the reader.
     pub fn answer(&self) -> Option<Wanted> {
         match self {
             Intake { left: true, .. } if mutated(Mutant::IntakeLeft) => Some(Wanted::More),

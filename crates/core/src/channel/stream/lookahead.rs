@@ -1,9 +1,9 @@
-//! The reading end of a result: when its reader asks for the next batch, and how far ahead of what is read.
+//! The reading end of a result: when its reader asks for the next batch, and how far ahead.
 
 use super::{CallerEnd, Control};
 use crate::mutant::{Mutant, mutated};
 
-/// Batches that may wait while their reader reads the one before.
+/// The number of batches that may wait while the reader reads an earlier one.
 pub const BATCHES_AHEAD: usize = 1;
 
 /// The state of a result's reading end.
@@ -13,7 +13,7 @@ pub const BATCHES_AHEAD: usize = 1;
 ///
 /// let mut ahead = Lookahead::default();
 /// assert!(ahead.begin_pull());
-/// assert!(!ahead.begin_pull(), "one asks at a time");
+/// assert!(!ahead.begin_pull(), "one pull is under way at a time");
 /// assert!(ahead.handle_batch(false));
 /// assert!(!ahead.begin_pull(), "a batch waits to be read");
 /// ahead.read_batch();
@@ -21,18 +21,18 @@ pub const BATCHES_AHEAD: usize = 1;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lookahead {
-    /// Batches that came and that the reader has not begun to read.
+    /// The number of batches that came and that the reader has not begun to read.
     waiting: usize,
-    /// A pull is under way.
+    /// Whether a pull is under way.
     is_asked: bool,
-    /// No more will come.
+    /// Whether no more batches will come.
     ended: bool,
-    /// Whether the writer is told when this end is dropped.
+    /// Whether the writer must be told when this end is dropped.
     tells: bool,
 }
 
 impl Lookahead {
-    /// Returns whether the next pull goes now. It is under way from then on.
+    /// Returns whether the next pull must be sent now. The pull is under way from then on.
     pub fn begin_pull(&mut self) -> bool {
         let may = !self.is_asked || mutated(Mutant::PullTwice);
         let has_room = self.waiting < BATCHES_AHEAD || mutated(Mutant::PullAhead);
@@ -46,7 +46,7 @@ impl Lookahead {
         self.is_asked
     }
 
-    /// The answer to the pull came: a batch, which is the last or not. Returns whether more will come.
+    /// Handles the reply to the pull: a batch, which may be the last. Returns whether more batches will come.
     pub fn handle_batch(&mut self, is_last: bool) -> bool {
         self.is_asked = mutated(Mutant::PullStays);
         self.waiting += 1;
@@ -57,13 +57,13 @@ impl Lookahead {
         !self.ended
     }
 
-    /// The pull failed: no more will come.
+    /// Handles a failed pull: no more batches will come.
     pub const fn handle_failed(&mut self) {
         self.is_asked = false;
         self.ended = true;
     }
 
-    /// The reader begins to read the next of the batches that came.
+    /// Records that the reader begins to read the next batch.
     pub fn read_batch(&mut self) {
         if mutated(Mutant::ReadUncounted) {
             return;
@@ -71,8 +71,8 @@ impl Lookahead {
         self.waiting = self.waiting.saturating_sub(1);
     }
 
-    /// The result in which the stream stands was read to its end. Before that its reader tells the callee what
-    /// becomes of the result as a whole, and this end tells nothing.
+    /// Records that the result with the stream was read to its end. Before that, the reader tells the callee about
+    /// the whole result, and this end sends nothing.
     pub const fn received(&mut self) {
         self.tells = !self.ended;
     }

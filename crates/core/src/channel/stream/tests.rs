@@ -1,4 +1,4 @@
-//! The table of a session's streams and the intake of an argument, against plain models.
+//! Tests that compare the table of a session's streams, and the intake of an argument, with plain models.
 
 use super::*;
 use crate::limits::{STREAM_BYTES_MAX, STREAM_ITEMS_MAX};
@@ -33,11 +33,12 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 proptest! {
-    /// Each end is given back exactly once, by what ends its stream, and by nothing that names another.
+    /// Each end is returned exactly once, by the event that ends its stream, and by no event that names another
+    /// stream.
     #[test]
     fn a_number_means_one_stream_until_its_end(acts in prop::collection::vec(act(), 0..600)) {
         let mut streams: Streams<u32, u32> = Streams::default();
-        // Of what is open: its number, its call, and its end.
+        // For each open stream: its number, its call, and its end.
         let mut results: Vec<(u32, u32, u32)> = Vec::new();
         let mut arguments: Vec<(u32, u32, u32)> = Vec::new();
         let take = |open: &mut Vec<(u32, u32, u32)>, number: u32| {
@@ -104,16 +105,16 @@ proptest! {
         prop_assert_eq!(ended.arguments.len(), arguments.len());
     }
 
-    /// A writer that waits for each answer is never refused, is never further ahead than two batches, is answered
-    /// as soon as there is room, and every item comes that went before the end.
+    /// A writer that waits for each reply is never refused and never more than two batches ahead. It gets its
+    /// reply as soon as there is room, and every item that was sent before the end arrives.
     #[test]
-    fn a_writer_goes_on_as_fast_as_its_reader(
+    fn a_writer_is_as_fast_as_its_reader(
         batches in prop::collection::vec(0..4usize, 1..40),
         reads in prop::collection::vec(any::<bool>(), 0..80),
         leaves_after in prop::option::of(0..40usize),
     ) {
         let mut intake = Intake::default();
-        // Batches that the reader has before it.
+        // The batches that wait for the reader.
         let mut here: VecDeque<usize> = VecDeque::new();
         let mut reads = reads.into_iter().chain(core::iter::repeat(true));
         let last = batches.len() - 1;
@@ -129,12 +130,12 @@ proptest! {
                 intake.leave();
                 here.clear();
             }
-            // The reader reads, or does not, until the writer is answered.
+            // The reader reads, or does not, until the writer gets its reply.
             let answer = loop {
                 if let Some(answer) = intake.answer() {
                     break answer;
                 }
-                prop_assert_eq!(here.len(), 2, "an answer waits for room alone");
+                prop_assert_eq!(here.len(), 2, "a reply waits only for room");
                 if reads.next() == Some(true) && here.pop_front().is_some() {
                     intake.read_batch();
                 }
@@ -149,8 +150,8 @@ proptest! {
 }
 
 proptest! {
-    /// A reader and a writer of a result, whatever the order in which they are polled: one pull at a time, no batch
-    /// ahead but one, and all batches come.
+    /// For every order in which a reader and a writer of a result are polled: one pull is under way at a time, one
+    /// batch is ahead at most, and all batches arrive.
     #[test]
     fn a_reader_is_one_batch_ahead(
         batches in 1..40usize,
@@ -159,7 +160,8 @@ proptest! {
     ) {
         let (mut ahead, mut demand) = (Lookahead::default(), Demand::default());
         ahead.received();
-        // Pulls on their way, batches on theirs, batches here, batches that the reader has begun to read.
+        // The pulls under way, the replies under way, the batches here, those that the reader has begun, and those
+        // sent.
         let (mut pulls, mut replies, mut here, mut read, mut sent) = (0, 0, 0, 0, 0);
         let turns = turns.into_iter().chain((0..4).cycle().take(8 * 40));
         for turn in turns {
@@ -190,27 +192,27 @@ proptest! {
             prop_assert!(sent - read <= BATCHES_AHEAD && here <= BATCHES_AHEAD);
             if leaves_after == Some(read) && read < batches && sent < batches {
                 prop_assert_eq!(ahead.leave(), Some(Control::Stop));
-                prop_assert_eq!(ahead.leave(), None, "it is told once");
+                prop_assert_eq!(ahead.leave(), None, "the writer is told once");
                 return Ok(());
             }
         }
-        prop_assert_eq!((read, sent, pulls), (batches, batches, 0), "nothing stands still");
-        prop_assert_eq!(ahead.leave(), None, "the writer knows");
+        prop_assert_eq!((read, sent, pulls), (batches, batches, 0), "the stream makes progress");
+        prop_assert_eq!(ahead.leave(), None, "the writer knows of the end");
     }
 }
 
 #[test]
-fn a_pull_that_waits_and_is_dropped_ends_the_stream() {
+fn dropping_a_waiting_pull_ends_the_stream() {
     let mut demand = Demand::default();
-    assert!(!demand.pull_dropped(), "there is none");
+    assert!(!demand.pull_dropped(), "there is no pull");
     demand.handle_pull().unwrap();
     assert!(demand.pull_dropped());
 }
 
 #[test]
-fn a_reader_tells_its_writer_once_it_has_the_result() {
+fn a_reader_stops_its_writer_only_after_it_has_the_result() {
     let mut ahead = Lookahead::default();
-    assert_eq!(ahead.leave(), None, "its call is taken back as a whole");
+    assert_eq!(ahead.leave(), None, "the call is cancelled as a whole");
     ahead.received();
     assert!(ahead.begin_pull());
     ahead.handle_failed();
@@ -224,19 +226,19 @@ fn a_writer_stops_when_nobody_wants_more() {
     feed.begin_push(false);
     assert!(!feed.handle_answer(Wanted::Nothing));
     assert_eq!(feed.leave(), None);
-    // The last batch went, and its answer did not come: it may not have come there.
+    // The last batch was sent and its reply has not come, so the batch may not have arrived.
     let mut feed = Feed::default();
     feed.begin_push(true);
     assert_eq!(feed.leave(), Some(Control::Abandon));
 }
 
 #[test]
-fn a_batch_that_comes_without_credit_is_refused() {
+fn a_batch_without_credit_is_refused() {
     let mut intake = Intake::default();
     assert_eq!(intake.handle_push(1, false), Ok(true));
     assert_eq!(intake.handle_push(1, false), Ok(true));
     assert_eq!(intake.handle_push(1, false), Err(NoCredit));
-    // An empty one takes no room, but neither has it credit.
+    // An empty batch takes no room, but it has no credit either.
     assert_eq!(intake.handle_push(0, true), Err(NoCredit));
     intake.read_batch();
     assert_eq!(intake.handle_push(0, true), Ok(false));
@@ -244,7 +246,7 @@ fn a_batch_that_comes_without_credit_is_refused() {
 }
 
 #[test]
-fn a_reader_hears_of_a_break_unless_the_end_is_here() {
+fn a_reader_learns_of_a_break_unless_the_end_has_come() {
     let mut intake = Intake::default();
     assert!(intake.break_off());
     assert!(!intake.break_off());
@@ -281,7 +283,7 @@ fn an_argument_and_a_result_may_have_one_number() {
 }
 
 #[test]
-fn a_number_is_not_used_again_at_once() {
+fn a_number_is_not_reused_at_once() {
     let mut streams: Streams<(), ()> = Streams::default();
     let first = streams.open_result(call(1), ()).unwrap();
     streams.close_result(first);
@@ -289,7 +291,7 @@ fn a_number_is_not_used_again_at_once() {
 }
 
 #[test]
-fn a_tail_is_its_word() {
+fn a_tail_is_read_from_its_word() {
     for tail in [Tail::More, Tail::Done, Tail::Broken] {
         assert_eq!(Tail::from_word(tail.word()), Some(tail));
     }

@@ -1,4 +1,4 @@
-//! A sender and a receiver, with what is on its way between them.
+//! A sender and a receiver, with the messages on their way between them.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use super::super::*;
 use super::budgets;
 use crate::limits::{MEDIUM_BYTES_MAX, SHORT_BYTES};
 
-/// A message from the sender to the receiver. They arrive in order.
+/// A message from the sender to the receiver. These messages arrive in order.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Forth {
     Request { id: u64, bytes: usize },
@@ -17,7 +17,7 @@ pub(super) enum Forth {
     Withdraw(u64),
 }
 
-/// A message from the receiver to the sender. They arrive in order.
+/// A message from the receiver to the sender. These messages arrive in order.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Back {
     Nack(u64),
@@ -50,7 +50,7 @@ pub(super) fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Two sides and what is under way between them.
+/// The two sides and the messages between them.
 pub(super) struct Pair {
     pub(super) sender: Sender,
     pub(super) receiver: Receiver<u64>,
@@ -59,11 +59,12 @@ pub(super) struct Pair {
     pub(super) forth: VecDeque<Forth>,
     pub(super) back: VecDeque<Back>,
     pub(super) next: u64,
-    /// Requests that were sent or are reserved: number, identity, and whether it has not gone.
+    /// The requests that were sent or reserved: the number, the identity, and whether the request was not sent
+    /// yet.
     pub(super) kept: Vec<(u64, u64, bool)>,
     pub(super) withdrawn: Vec<u64>,
     pub(super) accepted: Vec<u64>,
-    /// Whether progress is seen ahead of frames.
+    /// Whether progress is seen before earlier frames.
     pub(super) ahead: bool,
     pub(super) running: VecDeque<u64>,
     pub(super) optimistic: usize,
@@ -117,7 +118,7 @@ impl Pair {
     pub(super) fn withdraw(&mut self, at: usize) {
         let Some(&(number, id, waits)) = self.kept.get(at % self.kept.len().max(1)) else { return };
         let told = self.sender.withdraw(number);
-        assert!(!told || waits, "what has gone cannot be withdrawn");
+        assert!(!told || waits, "a sent request cannot be withdrawn");
         if told {
             self.withdrawn.push(id);
             self.kept.retain(|&(other, ..)| other != number);
@@ -170,8 +171,8 @@ impl Pair {
                     return Ok(());
                 }
                 let kept = self.kept.iter_mut().find(|(other, ..)| *other == number);
-                let (_, id, waits) = kept.expect("a grant of a request that was kept");
-                assert!(std::mem::take(waits), "a request is granted that has gone");
+                let (_, id, waits) = kept.expect("a grant of a reserved request");
+                assert!(std::mem::take(waits), "a sent request was granted");
                 self.sender.transferred(number);
                 self.forth.push_back(Forth::Transfer { number, id: *id });
             }
@@ -204,7 +205,7 @@ impl Pair {
                 self.step();
             }
             Act::Finish => self.finish(),
-            // In memory it may be seen at once, ahead of what is under way.
+            // In memory the progress may be seen at once, before messages that are under way.
             Act::Progress if self.back.is_empty() || self.ahead => {
                 self.sender.heard(self.receiver.accepted())?;
             }
@@ -220,7 +221,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Until nothing is left to do.
+    /// Delivers messages and takes steps until nothing is left to do.
     pub(super) fn settle(&mut self) -> Result<(), Rule> {
         while !self.forth.is_empty() || !self.back.is_empty() || self.receiver.waiting() > 0 {
             let mut busy = !self.forth.is_empty() || !self.back.is_empty();
@@ -230,7 +231,7 @@ impl Pair {
                 busy = true;
             }
             let idle = self.running.is_empty() && self.receiver.waiting() > 0;
-            assert!(busy || !idle, "nothing runs, and requests wait");
+            assert!(busy || !idle, "no request runs although some wait");
             self.finish();
         }
         while !self.running.is_empty() {

@@ -29,7 +29,7 @@ fn busy() -> Load {
     Load { busy: true, all_read: false }
 }
 
-/// A side whose first frame, a call of number 7, has a long payload.
+/// Returns a backlog whose first frame, a call of number 7, has a long payload.
 fn deferred() -> Backlog<u32> {
     let mut backlog = Backlog::default();
     assert_eq!(backlog.turn(0, call(7), Some(LONG), calm), Turn::Later);
@@ -38,7 +38,7 @@ fn deferred() -> Backlog<u32> {
 }
 
 #[test]
-fn answers_pass_a_long_payload_and_requests_do_not() {
+fn replies_overtake_a_long_payload_and_requests_do_not() {
     let mut backlog = deferred();
     let number = CallNumber::new(1, 1);
     let passing = [
@@ -69,14 +69,14 @@ fn answers_pass_a_long_payload_and_requests_do_not() {
         assert_eq!(turn, Turn::Later, "{:?}", Head::kind_in(&words));
         backlog.defer(words, None, 1);
     }
-    assert_eq!(backlog.turn(40, reply(2), Some(SHORT), calm), Turn::Later, "it is long");
-    assert_eq!(backlog.turn(41, cancel(7), None, calm), Turn::Later, "its call has not gone");
+    assert_eq!(backlog.turn(40, reply(2), Some(SHORT), calm), Turn::Later, "the reply is long");
+    assert_eq!(backlog.turn(41, cancel(7), None, calm), Turn::Later, "the call is still deferred");
     assert_eq!(backlog.turn(42, cancel(8), None, calm), Turn::Later);
     assert_eq!(backlog.turn(43, cancel(9), None, calm), Turn::Now);
 }
 
 #[test]
-fn a_payload_goes_in_chunks_and_its_frame_behind_them() {
+fn a_payload_is_shipped_in_chunks_before_its_frame() {
     let mut backlog = deferred();
     assert_eq!(backlog.turn(1, oneway(), None, calm), Turn::Later);
     backlog.defer(oneway(), None, 1);
@@ -90,20 +90,20 @@ fn a_payload_goes_in_chunks_and_its_frame_behind_them() {
     backlog.written(2);
     assert_eq!(due(&backlog), Some((1, None)));
     backlog.written(3);
-    // A request that was written before them is behind them.
+    // A request that was written before both stays behind them.
     assert!(backlog.is_empty());
     assert_eq!(backlog.turn(2, call(7), Some(LONG), calm), Turn::Bare);
     assert_eq!(backlog.turn(3, oneway(), None, calm), Turn::Bare);
     assert_eq!(backlog.turn(4, oneway(), None, calm), Turn::Now);
 }
 
-/// The number of the frame that is due, and how much of its payload was shipped if it is given up.
+/// Returns the number of the frame that is due, and the shipped bytes of its payload if the call is given up.
 fn due<F: Copy>(backlog: &Backlog<F>) -> Option<(F, Option<u32>)> {
     backlog.due().map(|due| (*due.frame, due.given_up))
 }
 
 #[test]
-fn a_cancelled_call_ships_no_more_and_keeps_its_turn() {
+fn a_cancelled_call_ships_no_more_payload_and_keeps_its_turn() {
     let mut backlog = deferred();
     let words = call(8);
     assert_eq!(backlog.turn(1, words, Some(LONG), calm), Turn::Later);
@@ -115,13 +115,13 @@ fn a_cancelled_call_ships_no_more_and_keeps_its_turn() {
     backlog.shipped(shipped);
     for (position, index) in [8, 9, 7].into_iter().enumerate() {
         let turn = backlog.turn(position as u64 + 3, cancel(index), None, calm);
-        assert_eq!(turn, Turn::Later, "behind what its callee counts");
+        assert_eq!(turn, Turn::Later, "a request stays behind deferred requests");
         backlog.defer(cancel(index), None, 3);
     }
-    assert_eq!(due(&backlog), Some((0, Some(shipped))), "no more of it goes");
+    assert_eq!(due(&backlog), Some((0, Some(shipped))), "no more of the payload is shipped");
     backlog.written(6);
-    assert_eq!(due(&backlog), Some((1, Some(0))), "nothing of it has gone");
-    // The connection breaks: bytes that were shipped are shipped again, and no others.
+    assert_eq!(due(&backlog), Some((1, Some(0))), "nothing of the payload was shipped");
+    // The connection breaks: the bytes that were shipped are shipped again, and no others.
     backlog.again();
     let first = Placed { len: shipped, ..LONG };
     assert_eq!(backlog.turn(6, call(7), Some(first), calm), Turn::Now);
@@ -131,7 +131,7 @@ fn a_cancelled_call_ships_no_more_and_keeps_its_turn() {
     assert_eq!(
         backlog.chunk().map(|chunk| chunk.bytes),
         Some(SHORT.len),
-        "an operation goes whole"
+        "an operation is shipped whole"
     );
 }
 
@@ -157,7 +157,7 @@ fn a_call_that_is_given_up_has_no_time_left() {
 }
 
 #[test]
-fn what_is_not_long_is_deferred_while_the_connection_takes_no_more() {
+fn a_medium_frame_is_deferred_while_the_connection_accepts_no_more() {
     let mut backlog = Backlog::<u32>::default();
     assert_eq!(backlog.turn(0, oneway(), Some(SHORT), calm), Turn::Now);
     assert_eq!(backlog.turn(1, oneway(), None, busy), Turn::Now);
@@ -176,7 +176,7 @@ fn stamps_stay_behind_their_message() {
 }
 
 #[test]
-fn no_more_is_deferred_than_may_be() {
+fn deferred_bytes_are_bounded() {
     let mut backlog = deferred();
     let most = (DEFERRED_BYTES_MAX / SLOT_BYTES) as u64;
     for position in 1..most {
@@ -185,31 +185,31 @@ fn no_more_is_deferred_than_may_be() {
     }
     assert_eq!(backlog.turn(most, oneway(), None, calm), Turn::Blocked);
     let all_read = || Load { busy: false, all_read: true };
-    // Bytes of a payload go first: they need no slot.
+    // Bytes of a payload are shipped first, since they need no slot.
     assert_eq!(backlog.turn(most, oneway(), None, all_read), Turn::Blocked);
     backlog.shipped(LONG.len);
     assert_eq!(backlog.turn(most, oneway(), None, calm), Turn::Blocked);
-    // The lane is full of frames that wait for one which finds no slot.
+    // The lane is full of frames that wait for a frame without a slot.
     assert_eq!(backlog.turn(most, oneway(), None, all_read), Turn::Later);
 }
 
-/// A lane and what its peer got, over connections that break.
+/// A lane, and what its peer has received, over connections that break.
 struct Lane {
     backlog: Backlog<usize>,
-    /// Frames by their numbers, or padding. Each takes a slot.
+    /// The frames by their numbers, or padding. Each takes one slot.
     slots: Vec<Option<usize>>,
     shipped: usize,
-    /// The frame whose payload goes where it stands, and how much of it went.
+    /// Whether the connection accepts no more.
     busy: bool,
-    /// Bytes of payloads that went over this connection, by their frames.
+    /// The payload bytes that were shipped over this connection, by frame.
     bytes: Vec<u32>,
     /// The slots that the peer has received: the number of a frame each, or none for padding.
     got: Vec<Option<usize>>,
-    /// Frames that were deferred and not shipped since, and the slots behind them.
+    /// The frames that were deferred and not shipped since, and the slots behind them.
     deferred: Vec<(usize, u64)>,
 }
 
-/// The next number of a plain generator.
+/// Returns the next number of a simple generator.
 fn next(random: &mut u64) -> u64 {
     *random =
         random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -217,7 +217,7 @@ fn next(random: &mut u64) -> u64 {
 }
 
 impl Lane {
-    /// Ships a frame, or a chunk.
+    /// Ships a frame or a chunk.
     fn step(&mut self, frames: &[([u64; 3], Option<Placed>)], random: &mut u64) {
         if next(random).is_multiple_of(3)
             && let Some((frame, _)) = due(&self.backlog)
@@ -250,7 +250,10 @@ impl Lane {
                 Turn::Blocked => return,
             }
             let whole = placed.map_or(0, |placed| placed.len);
-            assert_eq!(self.bytes[frame], whole, "frame {frame}: its bytes come first, and once");
+            assert_eq!(
+                self.bytes[frame], whole,
+                "frame {frame}: its bytes are shipped first and once"
+            );
             for (_, until) in self.deferred.extract_if(.., |(deferred, _)| *deferred == frame) {
                 assert!(!self.backlog.is_deferred(until), "frame {frame} is shipped");
             }
@@ -260,7 +263,7 @@ impl Lane {
         self.shipped += 1;
     }
 
-    /// The connection breaks: the peer has got so many slots.
+    /// The connection breaks after the peer has received `has` slots.
     fn cut(&mut self, has: usize) {
         self.backlog.again();
         self.got.truncate(has);
@@ -270,9 +273,9 @@ impl Lane {
     }
 }
 
-/// Whatever is written, and wherever connections break, requests come once and in their order, answers once.
+/// For every pattern of writes and broken connections, requests arrive once and in order, and replies once.
 #[test]
-fn all_frames_come_once_and_requests_in_order() {
+fn all_frames_arrive_once_and_requests_in_order() {
     for seed in 0..500 {
         let mut random = seed;
         let mut lane = Lane {

@@ -10,13 +10,13 @@ fn slab(number: u32) -> Segment {
 }
 
 #[test]
-fn what_the_peer_has_not_got_is_announced_again() {
+fn announcements_that_the_peer_has_not_got_are_repeated() {
     let mut ledger = Ledger::default();
     ledger.announced(3, slab(0), "first");
     ledger.announced(7, lane(1), "lane");
     ledger.announced(8, slab(1), "second");
     assert_eq!(ledger.next_slab(), SLAB_GENERATION + 2);
-    // The frame at 8 has come, and nothing behind it.
+    // The frame at 8 has arrived, and nothing behind it.
     assert_eq!(ledger.again(9), []);
     assert_eq!(ledger.again(8), [(slab(1), "second")]);
     assert_eq!(ledger.next_slab(), SLAB_GENERATION + 1);
@@ -27,11 +27,11 @@ fn what_the_peer_has_not_got_is_announced_again() {
 }
 
 #[test]
-fn what_the_peer_has_read_is_forgotten() {
+fn announcements_that_the_peer_has_read_are_removed() {
     let mut ledger = Ledger::default();
     ledger.announced(3, slab(0), 0);
     ledger.announced(4, slab(1), 1);
-    // It stands before the frame at 3, and behind it.
+    // The peer is before the frame at 3, and then behind it.
     ledger.acknowledged(3);
     *ledger.kept(SLAB_GENERATION).unwrap() = 9;
     ledger.acknowledged(4);
@@ -41,14 +41,15 @@ fn what_the_peer_has_read_is_forgotten() {
 }
 
 proptest! {
-    /// A peer that forgets with each connection what no frame has named finds every segment that a frame names.
+    /// Every frame finds its segment at a peer that forgets, with each connection, the announcements without a
+    /// frame.
     #[test]
     fn each_frame_finds_its_segment(
         frames in prop::collection::vec(any::<Option<bool>>(), 1..60),
         breaks in prop::collection::vec((1..20usize, 0..20usize, 0..20usize), 0..40),
     ) {
         let mut ledger = Ledger::default();
-        // Frames that were shipped, received, read; a frame takes a slot.
+        // The numbers of frames that were shipped, received and read; a frame takes one slot.
         let (mut shipped, mut received, mut read) = (0, 0, 0);
         let mut announced: Vec<(usize, Segment)> = Vec::new();
         let mut expected = Vec::new();
@@ -84,7 +85,7 @@ proptest! {
             }
             read = received.min(read + take);
             ledger.acknowledged(read as u64);
-            // It breaks: what was announced for frames that did not come is forgotten over there.
+            // The connection breaks: the peer forgets the announcements for frames that did not arrive.
             announced.retain(|(at, _)| *at < received);
             shipped = received;
             for (segment, ()) in ledger.again(received as u64).into_iter().rev() {
