@@ -1,16 +1,15 @@
-//! How long a caller waits that was refused, before it comes again.
+//! The delay of a refused caller before it retries.
 //!
-//! Twice as long each time, and anywhere in the upper half of that, so that callers who were refused
-//! together do not come back together. How often a call is refused is the callee's to count
-//! ([`REFUSALS_MAX`]); who waits, and on which clock, is left to others. The invariant: the delay is
-//! bounded, and follows from the arguments alone.
+//! The delay doubles with each refusal, and is a random time in the upper half of that span, so that callers that
+//! were refused together do not retry together. The callee counts the refusals of a call ([`REFUSALS_MAX`]); other
+//! modules wait and have the clock. Invariant: the delay is bounded, and depends only on the arguments.
 
 use crate::mutant::{Mutant, mutated};
 
-/// Refusals after which a call that may be refused is run as a task.
+/// The number of refusals after which a call is run as a task and not refused again.
 pub const REFUSALS_MAX: u64 = 8;
 
-/// Whether a call that was refused so many times may be refused once more, and come again.
+/// Returns whether a call that was refused this many times may be refused once more.
 ///
 /// ```
 /// use upbeat_core::backoff::{REFUSALS_MAX, is_refusable};
@@ -21,11 +20,10 @@ pub fn is_refusable(refusals: u64) -> bool {
     refusals < REFUSALS_MAX || mutated(Mutant::RefusedForEver)
 }
 
-/// Nanoseconds that a caller waits at most when it was refused for the first time; twice as long each
-/// time after.
+/// The longest delay in nanoseconds after the first refusal. It doubles with each further one.
 pub const BACKOFF_FIRST_NS: u64 = 20_000;
 
-/// The nanoseconds before a call is sent again that was refused so many times, by a random number.
+/// Returns the delay in nanoseconds after this many refusals, with a random number.
 ///
 /// ```
 /// use upbeat_core::backoff::delay_ns;
@@ -39,8 +37,8 @@ pub fn delay_ns(refusals: u64, random: u64) -> u64 {
     half + random % (half + 1)
 }
 
-/// A call was refused once more than so many times before: returns the count with which it is sent again,
-/// and after how many nanoseconds, by a random number.
+/// Returns the new count of refusals of a call that was refused once more, and the delay in nanoseconds before it
+/// is retried, with a random number.
 ///
 /// ```
 /// use upbeat_core::backoff::{again, delay_ns};
@@ -52,11 +50,11 @@ pub fn again(refusals: u64, random: u64) -> (u64, u64) {
     (refusals + u64::from(!mutated(Mutant::RefusalsUncounted)), delay)
 }
 
-/// Nanoseconds that a caller waits at most whose first attempt to connect met a busy node; twice as
-/// long each time after, up to 64 times as long.
+/// The longest delay in nanoseconds of a caller whose first attempt to connect met a busy node. It doubles with
+/// each further attempt, up to 64 times.
 pub const CONNECT_BACKOFF_FIRST_NS: u64 = 2_000_000;
 
-/// The nanoseconds before the next attempt to connect after so many, by a random number.
+/// Returns the delay in nanoseconds before the next attempt to connect, with a random number.
 ///
 /// ```
 /// use upbeat_core::backoff::connect_delay_ns;
@@ -69,8 +67,9 @@ pub fn connect_delay_ns(attempts: u32, random: u64) -> u64 {
     half + random % (half + 1)
 }
 
-/// Milliseconds that an attempt at one of several addresses of a host has, the last of them at most what is
-/// left: an equal share, and a second at least, so that a silent address leaves time for the others.
+/// Returns the milliseconds for an attempt at one of several addresses of a host: an equal share of the time that
+/// is left, but at least a second, so that a silent address leaves time for the others. No attempt gets more than
+/// the time that is left.
 ///
 /// ```
 /// use upbeat_core::backoff::attempt_ms;
@@ -83,17 +82,17 @@ pub fn attempt_ms(left_ms: u64, addresses: usize) -> u64 {
     share.max(left_ms.min(1_000))
 }
 
-/// A source of such numbers, from a seed: an xorshift.
+/// A source of random numbers from a seed: an xorshift generator.
 #[derive(Clone, Copy, Debug)]
 pub struct Jitter(u64);
 
 impl Jitter {
-    /// From a seed.
+    /// Creates a generator from a seed.
     pub fn new(seed: u64) -> Jitter {
         Jitter(seed | 1)
     }
 
-    /// The next number, and the source behind it.
+    /// Returns the next number, and the generator behind it.
     #[must_use]
     pub fn next(self) -> (u64, Jitter) {
         let mut random = self.0;
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_gives_its_own_delays_and_the_same_again() {
+    fn delays_depend_on_the_seed_and_are_repeatable() {
         let drawn = |seed| {
             let (mut jitter, mut delays) = (Jitter::new(seed), Vec::new());
             for _ in 0..100 {
@@ -136,6 +135,6 @@ mod tests {
         let mut different = drawn(7);
         different.sort_unstable();
         different.dedup();
-        assert!(different.len() > 90, "they are spread");
+        assert!(different.len() > 90, "the delays are spread");
     }
 }

@@ -1,13 +1,12 @@
-//! Agreeing on a service's methods: names and hashes on one side, numbers on the other.
+//! The binding of a service's methods: names and hashes on one side, numbers on the other.
 //!
-//! The caller asks with a call of method [`BIND`], once per service and session; the callee looks
-//! its methods up ([`bind`]) and answers with a number for each. Sending both, and turning the
-//! reply into a table, is the runtime's. Either side may know methods that the other does not: a
-//! missing method is an error only when it is called. A method of the same name with another hash
-//! is a clash, which names both signatures.
+//! The caller asks with a call of method [`BIND`], once per service and session. The callee looks up its methods
+//! ([`bind`]) and replies with a number for each. The runtime sends both, and turns the reply into a table. Either
+//! side may know methods that the other does not: a missing method is an error only when it is called. A method of
+//! the same name with another hash is a clash, whose error names both signatures.
 //!
-//! The invariant: a number is given only to a method whose hash is equal on both sides, and any
-//! bytes give a request or a reply within its bounds or the rule that they break.
+//! Invariant: a number is given only to a method whose hash is equal on both sides, and any bytes give a request
+//! or a reply within its bounds, or the rule that they break.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -24,7 +23,7 @@ use crate::record::{Fields, push_text};
 /// The number of the method that binds the others.
 pub const BIND: u16 = 0;
 
-/// The question of a caller: the methods of a service as the caller knows them.
+/// The request of a caller: the methods of a service as the caller knows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindRequest {
     service: Box<str>,
@@ -40,7 +39,7 @@ struct Asked {
 }
 
 impl BindRequest {
-    /// A request for methods of one service, which is answered in their order.
+    /// Creates a request for methods of one service. The reply has their order.
     pub fn new(service: &str, methods: &[Signature]) -> Result<BindRequest, BindError> {
         check_ident(service).map_err(BindError::Ident)?;
         if methods.len() > METHODS_PER_SERVICE_MAX {
@@ -58,17 +57,17 @@ impl BindRequest {
         Ok(BindRequest { service: service.into(), methods: methods.collect() })
     }
 
-    /// The service.
+    /// Returns the name of the service.
     pub fn service(&self) -> &str {
         &self.service
     }
 
-    /// The methods' names and hashes, in the order of the reply.
+    /// Returns the methods' names and hashes, in the order of the reply.
     pub fn methods(&self) -> impl ExactSizeIterator<Item = (&str, MethodHash)> {
         self.methods.iter().map(|method| (&*method.name, method.hash))
     }
 
-    /// The request as a payload.
+    /// Encodes the request as a payload.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         push_text(&mut out, &self.service);
@@ -81,12 +80,12 @@ impl BindRequest {
         out
     }
 
-    /// The request in a payload.
+    /// Decodes the request in a payload.
     pub fn decode(payload: &[u8]) -> Result<BindRequest, Rule> {
         let mut fields = Fields::new(payload);
         let service = ident(&mut fields, "name of the service")?;
         let count = method_count(&mut fields)?;
-        // Grown as methods come: the count alone takes no memory.
+        // The vector grows as methods are read, since the announced count alone must take no memory.
         let mut methods = Vec::new();
         for _ in 0..count {
             methods.push(Asked {
@@ -100,14 +99,14 @@ impl BindRequest {
     }
 }
 
-/// The answer about one method of the question.
+/// The answer about one method of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// Both know it, under this number.
+    /// Both sides have the method, with this number.
     Number(u16),
-    /// The callee does not have it.
+    /// The callee does not have the method.
     Missing,
-    /// The callee has it with another signature.
+    /// The callee has the method with another signature.
     Clash {
         /// The callee's signature.
         theirs: Box<str>,
@@ -122,7 +121,7 @@ pub struct BindReply {
 }
 
 impl BindReply {
-    /// Whether the callee serves the service at all; if not, every method is missing.
+    /// Returns whether the callee serves the service; if not, every method is missing.
     pub fn is_served(&self) -> bool {
         self.served
     }
@@ -132,7 +131,7 @@ impl BindReply {
         &self.methods
     }
 
-    /// The clashes, each with both signatures. The request must be the one that was answered.
+    /// Returns the clashes with both signatures each. The request must be the one that was answered.
     pub fn clashes(&self, request: &BindRequest) -> impl Iterator<Item = Clash> {
         request.methods.iter().zip(&self.methods).filter_map(|(asked, bound)| match bound {
             Bound::Clash { theirs } => Some(Clash {
@@ -145,7 +144,7 @@ impl BindReply {
         })
     }
 
-    /// The reply as a payload.
+    /// Encodes the reply as a payload.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![u8::from(self.served)];
         out.extend_from_slice(&(self.methods.len() as u16).to_le_bytes());
@@ -165,7 +164,7 @@ impl BindReply {
         out
     }
 
-    /// The reply to a request in a payload.
+    /// Decodes the reply to `request` in a payload.
     pub fn decode(payload: &[u8], request: &BindRequest) -> Result<BindReply, Rule> {
         let mut fields = Fields::new(payload);
         let field = "whether the service is served";
@@ -199,14 +198,14 @@ pub struct Offered<'a> {
 }
 
 impl<'a> Offered<'a> {
-    /// The method of a service with the whole text of its signature and its number, which is from
-    /// 1 and below [`METHODS_PER_SESSION_MAX`].
+    /// Creates the offer of a service's method with the text of its signature and its number, which is at least 1
+    /// and below [`METHODS_PER_SESSION_MAX`].
     pub const fn new(service: &'a str, name: &'a str, text: &'a str, number: u16) -> Offered<'a> {
         Offered { service, name, text, number }
     }
 }
 
-/// Looks every method of a request up among those offered.
+/// Looks up every method of a request among the offered ones.
 ///
 /// ```
 /// use upbeat_core::bind::{BindRequest, Bound, Offered, bind};
@@ -247,7 +246,7 @@ pub struct Clash {
 }
 
 impl Clash {
-    /// The method's name.
+    /// Returns the method's name.
     pub fn method(&self) -> &str {
         &self.method
     }
@@ -270,23 +269,23 @@ impl fmt::Display for Clash {
     }
 }
 
-/// Methods that cannot be asked for in one request.
+/// The reason why methods cannot be asked for in one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BindError {
-    /// The service's name cannot be.
+    /// The name of the service is invalid.
     Ident(IdentError),
     /// There are more methods than a service may have.
     TooManyMethods {
-        /// How many there are.
+        /// The number of methods.
         methods: usize,
     },
     /// A method belongs to another service.
     OtherService {
         /// The method.
         method: Box<str>,
-        /// The service it belongs to.
+        /// The service that the method belongs to.
         of: Box<str>,
-        /// The service that was to be bound.
+        /// The requested service.
         service: Box<str>,
     },
 }

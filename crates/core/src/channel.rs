@@ -7,13 +7,13 @@
 //! A call has frames of its own kinds, because it is the common path. All other channels use two kinds:
 //!
 //! | kind | answered | meaning |
-//! | --- | --- | --- |
-//! | [`Kind::Operation`](crate::frame::Kind::Operation) | by one reply or failure | a request, in order with calls
-//! and under the same flow control |
-//! | [`Kind::Control`](crate::frame::Kind::Control) | never | a control message, which is never refused
+//! |---|---|---|
+//! | [`Kind::Operation`](crate::frame::Kind::Operation) | by one reply or failure | a request, in order with calls |
+//! | [`Kind::Control`](crate::frame::Kind::Control) | never | a control message, which is never refused |
 //!
-//! |Both kinds have a code in the place of a method's number. The upper byte of the code is the channel.
-//! Invariant: every code is an operation or a control message of exactly one channel, or nothing.
+//! Operations are under the flow control of requests. Both kinds have a code in the place of a method's number. The
+//! upper byte of the code is the channel. Invariant: every code is an operation or a control message of exactly one
+//! channel, or nothing.
 
 pub mod call;
 pub mod stream;

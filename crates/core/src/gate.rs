@@ -1,10 +1,11 @@
-//! Which callers a listening node accepts, how fast, and which unfinished handshake makes room for the next.
+//! The admission of callers by a listening node: which callers, how fast, and which unfinished handshake gives
+//! way.
 //!
-//! A [`Gate`] bounds how many connections a node accepts a second and how many sessions the callers of one
-//! address have. A [`Crowd`] bounds the handshakes under way, and names the one that gives way. The runtime
-//! accepts connections, refuses callers and keeps the clock; here are the decisions. The invariant: a gate
-//! never accepts more in any stretch of time than its rate allows and one second's worth besides, and callers
-//! of an address who hold up others lose their handshakes before the others do.
+//! A [`Gate`] bounds the connections that a node accepts per second, and the sessions of the callers of one
+//! address. A [`Crowd`] bounds the handshakes under way and names the one that gives way. The runtime accepts
+//! connections, refuses callers and has the clock. Invariant: in any span of time a gate accepts no more than its
+//! rate allows, plus one second's worth. Callers of an address that hold up others lose their handshakes before
+//! the others do.
 
 use crate::limits::{
     ACCEPTS_PER_SECOND, CROWD_AGE_MS_MAX, CROWD_HELLO_MS_MAX, HANDSHAKE_SILENCE_MS_MAX,
@@ -16,8 +17,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The part of an address that counts as one caller: an IPv4 address, or the network of an IPv6 address, whose
-/// last 64 bits a host chooses by itself.
+/// The part of an address that counts as one caller: an IPv4 address, or the network of an IPv6 address, since a
+/// host chooses the last 64 bits by itself.
 ///
 /// ```
 /// use upbeat_core::gate::Prefix;
@@ -29,7 +30,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Prefix {
-    /// An IPv4 address, also one that is written as an IPv6 address.
+    /// An IPv4 address, also in the form of an IPv6 address.
     V4(Ipv4Addr),
     /// The first 64 bits of an IPv6 address.
     V6(u64),
@@ -57,9 +58,9 @@ impl core::fmt::Display for Prefix {
 /// The bounds of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// Connections that are accepted a second.
+    /// The number of connections that are accepted per second.
     pub accepts_per_second: u32,
-    /// Sessions that callers of one [`Prefix`] have at a time.
+    /// The number of sessions that the callers of one [`Prefix`] may have at a time.
     pub sessions_per_address: usize,
 }
 
@@ -69,7 +70,7 @@ impl Default for Terms {
     }
 }
 
-/// The bounds of one listening node, and what its callers have taken of them.
+/// The bounds of one listening node, and how much of them its callers use.
 ///
 /// ```
 /// use std::net::IpAddr;
@@ -89,25 +90,25 @@ impl Default for Terms {
 #[derive(Debug)]
 pub struct Gate {
     terms: Terms,
-    /// Nanoseconds' worth of connections that may be accepted now: each takes the time between two.
+    /// The saved time in nanoseconds: each accepted connection takes the interval between two.
     saved_ns: u64,
-    /// When that was reckoned.
+    /// When the saved time was last updated.
     at_ns: u64,
     sessions: BTreeMap<Prefix, usize>,
 }
 
 impl Gate {
-    /// Returns the gate of a node that begins to listen now.
+    /// Creates the gate of a node that begins to listen now.
     pub fn new(terms: Terms, now_ns: u64) -> Gate {
         Gate { terms, saved_ns: SECOND_NS, at_ns: now_ns, sessions: BTreeMap::new() }
     }
 
-    /// Returns its bounds.
+    /// Returns the bounds of the gate.
     pub fn terms(&self) -> Terms {
         self.terms
     }
 
-    /// Has one connection accepted now, or returns the time from which on it may be.
+    /// Accepts one connection now, or returns the time from which on it may be accepted.
     pub fn accept(&mut self, now_ns: u64) -> Result<(), u64> {
         match self.opens_at(now_ns) {
             None => {
@@ -132,7 +133,7 @@ impl Gate {
         SECOND_NS.div_ceil(u64::from(self.terms.accepts_per_second.max(1)))
     }
 
-    /// Whether callers of this address may have one session more.
+    /// Returns whether callers of this address may have one more session.
     pub fn admits(&self, from: Prefix) -> bool {
         self.sessions_of(from) < self.terms.sessions_per_address
     }
@@ -142,12 +143,12 @@ impl Gate {
         self.sessions.get(&from).copied().unwrap_or(0)
     }
 
-    /// Counts a session of a caller that was accepted.
+    /// Counts a session of an accepted caller.
     pub fn opened(&mut self, from: Prefix) {
         *self.sessions.entry(from).or_default() += 1;
     }
 
-    /// Counts the end of such a session.
+    /// Counts the end of a session.
     pub fn closed(&mut self, from: Prefix) {
         if let Some(open) = self.sessions.get_mut(&from) {
             *open -= 1;
@@ -163,20 +164,20 @@ impl Gate {
 pub struct Handshake<K> {
     /// The key by which the runtime finds the handshake.
     pub key: K,
-    /// Where the caller is; none of a caller of this host.
+    /// The address of the caller, or none for a caller of this host.
     pub from: Option<Prefix>,
-    /// When it was accepted.
+    /// When the connection was accepted.
     pub began_ms: u64,
-    /// When the caller last said something, if it has said anything.
+    /// When the caller last sent something, if it has.
     pub heard_ms: Option<u64>,
 }
 
 /// The bounds of the handshakes that are under way at a listening socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crowd {
-    /// Of callers of this host.
+    /// The handshakes of callers of this host.
     Processes,
-    /// Of callers of other hosts.
+    /// The handshakes of callers of other hosts.
     Hosts,
 }
 
@@ -189,11 +190,11 @@ impl Crowd {
         }
     }
 
-    /// Returns the handshake that gives way to the next caller, and the time from which on it does: the oldest of
-    /// those that have said nothing, before any that has.
+    /// Returns the handshake that gives way to the next caller, and the time from which on it does: the oldest
+    /// silent one, before any whose caller has sent something.
     ///
-    /// Where one address has more than its share under way, one of that address gives way, and sooner: a caller
-    /// that sends a byte now and then has no more time there than one that is slow.
+    /// If one address has more than its share under way, a handshake of that address gives way, and sooner: a
+    /// caller that sends a byte now and then gets no more time than a slow one.
     pub fn gives_way<K: Copy>(
         self,
         under_way: impl Iterator<Item = Handshake<K>> + Clone,

@@ -1,11 +1,11 @@
-//! Questions for more time: those that are asked in the name of a handler, and of the callers of whom.
+//! Questions for more time, which a handler asks for its own call and for the calls that it has made.
 //!
-//! A call that may be extended is a [`Loan`] where it was made and a [`Lease`] where it is served. A handler
-//! asks through its lease; what it has called for that asks its loan, which asks the lease of the handler
-//! that made it where the answer lies above. How far a call may be extended is decided in
-//! [`term`](crate::term); frames, clocks, and who is told are left to others. `Q` is the one who asks.
-//! Invariant: each question is answered once, one of a lease is under way at a time, and what is gone
-//! refuses.
+//! A call that may be extended is a [`Loan`] at its caller and a [`Lease`] at its callee. A handler asks through
+//! its lease. The callee of a call that the handler has made asks that call's loan, which asks the lease of the
+//! handler if the answer depends on the handler's own time. [`term`](crate::term) decides how far a call may be
+//! extended; other modules have the frames and the clocks, and deliver the answers. `Q` is the asker. Invariant:
+//! each question is answered once, one question of a lease is under way at a time, and an ended call refuses all
+//! questions.
 
 use crate::mutant::{Mutant, mutated};
 use crate::term::{Step, Term};
@@ -19,7 +19,7 @@ use alloc::collections::VecDeque;
 /// let mut lease = Lease::new(100);
 /// lease.ask(300, "the handler");
 /// assert_eq!(lease.poll_next(), Some(Next::Send(300)));
-/// lease.ask(200, "what it has called");
+/// lease.ask(200, "a callee of the handler");
 /// assert_eq!(lease.poll_next(), None);
 /// let told = lease.answered(Some(250)).unwrap();
 /// assert_eq!((told.whose, told.granted, lease.end()), ("the handler", true, 250));
@@ -29,52 +29,52 @@ use alloc::collections::VecDeque;
 pub struct Lease<Q> {
     end: u64,
     asks: VecDeque<(u64, Q)>,
-    /// Whether the first is under way.
+    /// Whether the first question is under way.
     under_way: bool,
 }
 
-/// An answer to a question.
+/// The answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told<Q> {
-    /// The one who has asked.
+    /// The asker.
     pub whose: Q,
-    /// Until when it wanted the call to last.
+    /// The requested end of the call.
     pub wanted: u64,
-    /// Whether the call lasts longer, or as long.
+    /// Whether the call was extended, or lasts long enough already.
     pub granted: bool,
-    /// When the call ends now; none if nobody can say.
+    /// The present end of the call, or none if it is unknown.
     pub end: Option<u64>,
 }
 
-/// The next thing to do for the questions that wait.
+/// The next action for the waiting questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next<Q> {
-    /// This one is told.
+    /// Deliver this answer.
     Tell(Told<Q>),
-    /// The caller is asked to have the call last until then.
+    /// Ask the caller to extend the call until then.
     Send(u64),
 }
 
 impl<Q> Lease<Q> {
-    /// A call that ends then.
+    /// Creates the lease of a call that ends at `end`.
     pub const fn new(end: u64) -> Lease<Q> {
         Lease { end, asks: VecDeque::new(), under_way: false }
     }
 
-    /// When the call ends.
+    /// Returns when the call ends.
     pub const fn end(&self) -> u64 {
         self.end
     }
 
-    /// A question: until when. What is to be done is [polled](Lease::poll_next).
+    /// Adds a question for time until `wanted`. [`Lease::poll_next`] then returns the actions.
     pub fn ask(&mut self, wanted: u64, whose: Q) {
         if !mutated(Mutant::QuestionForgotten) {
             self.asks.push_back((wanted, whose));
         }
     }
 
-    /// The caller has answered: the call ends at `end`, or when it would have. Gives who is told, if a
-    /// question was under way.
+    /// Handles the caller's answer: the call ends at `end`, or is not extended. Returns the answer to deliver, if
+    /// a question was under way.
     pub fn answered(&mut self, end: Option<u64>) -> Option<Told<Q>> {
         if !core::mem::take(&mut self.under_way) {
             return None;
@@ -86,7 +86,7 @@ impl<Q> Lease<Q> {
         Some(Told { whose, wanted, granted: end.is_some(), end: Some(self.end) })
     }
 
-    /// Returns the next thing to do, as long as there is anything.
+    /// Returns the next action, if there is one.
     pub fn poll_next(&mut self) -> Option<Next<Q>> {
         let wanted = self.asks.front().map(|(wanted, _)| *wanted)?;
         if self.under_way {
@@ -101,8 +101,8 @@ impl<Q> Lease<Q> {
         Some(Next::Send(wanted))
     }
 
-    /// Refuses every question, since the caller answers no more. Calls that the handler has made get no more time
-    /// either: the handler may end sooner now than its call would have.
+    /// Refuses every question, since the caller answers no more. The calls that the handler has made get no more
+    /// time either, because the handler may now end sooner than its call would have.
     pub fn close(&mut self) -> impl Iterator<Item = Told<Q>> + use<Q> {
         self.under_way = false;
         let asks = core::mem::take(&mut self.asks);
@@ -111,38 +111,39 @@ impl<Q> Lease<Q> {
     }
 }
 
-/// A call that was made and whose callee may ask for more time.
+/// A call that was made, and whose callee may ask for more time.
 #[derive(Clone, Copy, Debug)]
 pub struct Loan {
     term: Term,
-    /// Whether it was asked above, and there is no answer yet.
+    /// Whether a question is under way above, at the lease of the calling handler.
     asks: bool,
 }
 
 /// The handler that has made a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Above {
-    /// There is none, or its time has no bound.
+    /// There is no such handler, or its time has no bound.
     Nobody,
-    /// It ends then, and may ask for more.
+    /// The handler ends then, and may ask for more time.
     Ends(u64),
-    /// It is gone.
+    /// The handler is gone.
     Gone,
 }
 
 impl Loan {
-    /// A call that has so much time.
+    /// Creates the loan of a call with this term.
     pub const fn new(term: Term) -> Loan {
         Loan { term, asks: false }
     }
 
-    /// When the call ends.
+    /// Returns when the call ends.
     pub const fn end(&self) -> u64 {
         self.term.end()
     }
 
-    /// The callee of a call asks for it to last until `wanted`; none is a call that has ended. The answer
-    /// is what it is told, unless it lies above: then that lease is asked, and [`Loan::told`] says.
+    /// Handles the question of a call's callee for time until `wanted`; the loan is none for a call that has
+    /// ended. The result is the answer, unless it is [`Step::Above`]: then that lease must be asked, and
+    /// [`Loan::told`] returns the answer.
     pub fn asked(loan: Option<&mut Loan>, wanted: u64, above: Above) -> Step {
         let Some(loan) = loan else {
             return if mutated(Mutant::EndedExtended) {
@@ -151,7 +152,7 @@ impl Loan {
                 Step::Refused
             };
         };
-        // One question of a call at a time: who asks twice says things twice.
+        // One question of a call is under way at a time, so a second one is refused.
         if loan.asks {
             return Step::Refused;
         }
@@ -165,8 +166,8 @@ impl Loan {
         step
     }
 
-    /// It is known above until when the call for which this one is made lasts: `end`, or nobody says. The
-    /// answer is what the callee is told.
+    /// Handles the answer from above: the call for which this one is made lasts until `end`, or the end is
+    /// unknown. Returns the answer for the callee.
     pub fn told(&mut self, wanted: u64, end: Option<u64>) -> Step {
         self.asks = false;
         end.map_or(Step::Refused, |end| self.term.settle(wanted, end))
@@ -190,7 +191,7 @@ mod tests {
         }
         assert_eq!(sent(&mut lease), [Next::Send(300)]);
         assert_eq!(lease.answered(Some(250)).map(|told| told.whose), Some('a'));
-        assert_eq!(lease.answered(Some(900)), None, "nothing is under way");
+        assert_eq!(lease.answered(Some(900)), None, "no question is under way");
         let told = Told { whose: 'b', wanted: 200, granted: true, end: Some(250) };
         assert_eq!(sent(&mut lease), [Next::Tell(told), Next::Send(500)]);
         let told = Told { whose: 'c', wanted: 500, granted: false, end: Some(250) };
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_refuses() {
+    fn an_ended_call_refuses_all_questions() {
         let mut lease = Lease::new(100);
         lease.ask(300, 'a');
         lease.ask(300, 'b');

@@ -1,15 +1,15 @@
-//! The time that handlers have, and what becomes of those whose callers are gone.
+//! The time that handlers have, and the fate of handlers whose callers are gone.
 //!
-//! A caller bounds its handler by a deadline, and the handler what it calls: so nothing is done on
-//! behalf of a caller who has stopped waiting. A handler whose caller gave up or died is dropped where
-//! it waits, unless its method says for how long it goes on. The runtime drops, counts and answers; clocks
-//! are arguments, in nanoseconds where this module has a time of its own. Invariant: whatever is given, no
-//! time ends later than the one that it is derived from.
+//! A caller bounds its handler by a deadline, and the handler bounds the calls that it makes, so nothing is done
+//! for a caller that has stopped waiting. A handler whose caller gave up or died is dropped at its present await,
+//! unless its method declares for how long it continues. The runtime drops handlers, counts them and replies.
+//! Clocks are arguments, in nanoseconds where this module has a time of its own. Invariant: no time ends later
+//! than the one that it is derived from.
 
 use crate::limits::ONEWAY_ORPHAN_MS;
 use crate::mutant::{Mutant, mutated};
 
-/// Returns the time that a call has which is made in a handler: its own, but no more than the handler has.
+/// Returns the time of a call that a handler makes: the call's own time, but no more than the handler has left.
 ///
 /// ```
 /// use upbeat_core::orphan::inherited;
@@ -25,7 +25,7 @@ pub fn inherited(own: Option<u64>, left: Option<u64>) -> Option<u64> {
     [own, left].into_iter().flatten().min()
 }
 
-/// Returns whether a request's deadline has passed before its handler runs. `None` stands for no deadline.
+/// Returns whether a request's deadline has passed before its handler runs. No deadline is none.
 ///
 /// ```
 /// use upbeat_core::orphan::is_too_late;
@@ -37,8 +37,8 @@ pub fn is_too_late(left: Option<u64>) -> bool {
     left == Some(0) && !mutated(Mutant::DeadlineUnchecked)
 }
 
-/// Returns until when a handler goes on whose caller is gone since `now`, if its method says for how long and
-/// its time is over at `end`; `None` if it is dropped.
+/// Returns until when a handler continues whose caller is gone since `now`, if its method declares how long and
+/// its own time ends at `end`. Returns none if the handler is dropped.
 ///
 /// ```
 /// use upbeat_core::orphan::goes_on_until;
@@ -56,10 +56,11 @@ pub fn goes_on_until(outlives: Option<u64>, now: u64, end: Option<u64>) -> Optio
     }
 }
 
-/// Returns until when the handler of a one-way message goes on whose sender is gone since `now`.
+/// Returns until when the handler of a one-way message continues whose sender is gone since `now`.
 ///
-/// Nobody waits for such a handler, so the end of its sender says little about whether it is still wanted:
-/// it expires, and is not dropped at once. Its method says after how long, or [`ONEWAY_ORPHAN_MS`] does.
+/// No caller waits for such a handler, so the end of its sender does not show that its work is useless: the
+/// handler expires later, and is not dropped at once. Its method declares after how long; otherwise
+/// [`ONEWAY_ORPHAN_MS`] applies.
 ///
 /// ```
 /// use upbeat_core::limits::ONEWAY_ORPHAN_MS;

@@ -1,29 +1,29 @@
-//! How long the system waits for a peer's host: a host that answers is alive, though its program reads nothing.
+//! The timeout of a connection: a host that answers is alive, even if its program reads nothing.
 //!
-//! The system ends a connection that has made no progress for the peer's timeout, and counts a closed window as no
-//! progress, although the peer's host answers the probes of that window. So this side looks at a connection while
-//! something is under way, and extends the system's timeout while the host answers. The system itself then finds that
-//! a host is silent. Sockets are others', and time is an argument. The invariant: the system's timeout is longer than
-//! the peer's only while the window is closed, and ends no later than the peer's timeout after the host's last answer
-//! that was seen.
+//! The system ends a connection that has made no progress for the timeout that it was given. A closed window
+//! counts as no progress, although the peer's host answers the probes of that window. This side therefore checks a
+//! connection while something is under way, and extends the system's timeout while the host answers. The system
+//! itself then detects a silent host. Other modules have the sockets, and time is an argument. Invariant: the
+//! system's timeout is longer than the configured one only while the window is closed, and ends no later than the
+//! configured timeout after the host's last answer that was seen.
 
-/// Looks at a connection within the peer's timeout.
+/// The number of checks of a connection within the configured timeout.
 const LOOKS: u64 = 16;
-/// Of as many looks, so many may be missed before the system ends a connection whose peer answers.
+/// The number of these checks that may be missed before the system ends a connection whose peer answers.
 const SPARE_LOOKS: u32 = 6;
 
 /// The state of a connection, as the system reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sending {
-    /// Whether the peer takes no more bytes.
+    /// Whether the peer's receive window is closed.
     pub is_closed: bool,
-    /// Bytes that the peer has acknowledged since the connection began.
+    /// The bytes that the peer has acknowledged since the connection began.
     pub acked: u64,
-    /// Milliseconds since the last packet of the peer's host.
+    /// The milliseconds since the last packet of the peer's host.
     pub silent_ms: u32,
 }
 
-/// Decides the system's timeout for one connection. Times are nanoseconds of one clock.
+/// The decisions about the system's timeout for one connection. Times are nanoseconds of one clock.
 ///
 /// ```
 /// use upbeat_core::patience::{Patience, Sending};
@@ -39,30 +39,30 @@ pub struct Sending {
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     timeout_ms: u32,
-    /// The system's timeout as this side has set it last.
+    /// The system's timeout that this side has set last.
     told_ms: u32,
-    /// When the window was first seen closed, and how many bytes were acknowledged by then.
+    /// When the window was first seen closed, and how many bytes were acknowledged then.
     closed: Option<(u64, u64)>,
     next_ns: u64,
 }
 
 impl Patience {
-    /// The patience with the peer of a new connection, whose system timeout is this.
+    /// Creates the state of a new connection with this timeout.
     pub const fn new(timeout_ms: u32) -> Patience {
         Patience { timeout_ms, told_ms: timeout_ms, closed: None, next_ns: 0 }
     }
 
-    /// When to look, while something is under way.
+    /// Returns the time of the next check, while something is under way.
     pub fn next_ns(&self) -> u64 {
         self.next_ns
     }
 
-    /// Nanoseconds between two looks.
+    /// Returns the nanoseconds between two checks.
     pub fn interval_ns(&self) -> u64 {
         u64::from(self.timeout_ms) * 1_000_000 / LOOKS
     }
 
-    /// This was seen. Returns the milliseconds that the system's timeout is to be from now on, if it changes.
+    /// Handles a check of the connection. Returns the system's new timeout in milliseconds, if it changes.
     pub fn look(&mut self, now_ns: u64, seen: Sending) -> Option<u32> {
         self.next_ns = now_ns.saturating_add(self.interval_ns());
         let wanted_ms = self.wanted_ms(now_ns, seen);
@@ -76,7 +76,7 @@ impl Patience {
         }
         let since_ns = match self.closed {
             Some((since_ns, acked)) if acked == seen.acked => since_ns,
-            // The system counts from here on.
+            // The system counts its timeout from here on.
             _ => {
                 self.closed = Some((now_ns, seen.acked));
                 return self.timeout_ms;

@@ -1,24 +1,24 @@
-//! The bytes that peers of other hosts make a node hold, and the bound over all of them.
+//! The bytes that peers of other hosts make a node hold, and their bound.
 //!
-//! A session between hosts holds replicas of its peer's rings and buffers, and how large these are is the peer's
-//! choice. A [`Quota`] bounds what all sessions of a node hold together, and each session has a [`Share`] of it. Whoever
-//! makes such memory takes a [`Charge`] for it first and keeps both together; the bytes are free again when the charge
-//! is dropped, on whichever thread. A share gets more only if it then holds no more than is left free, so that
-//! one session never takes more than half, and another one always finds room. Making the memory, and telling the peer that
-//! there is no room, is left to others. The invariant: the bytes held are the sum of the charges that exist, and never
-//! more than the bound.
+//! A session between hosts holds replicas of its peer's rings and buffers, whose size the peer chooses. A
+//! [`Quota`] bounds the bytes of all sessions of a node together, and each session has a [`Share`] of it. The code
+//! that allocates such memory first takes a [`Charge`] and keeps both together; the bytes are free again when the
+//! charge is dropped, on whichever thread. A share gets more only if it then holds no more than stays free. One
+//! session therefore never takes more than half, and another session always finds room. Other modules allocate the
+//! memory and tell the peer that there is no room. Invariant: the held bytes are the sum of the existing charges,
+//! and never more than the bound.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// A bound over bytes, and what is held of it. Clones share both.
+/// A bound on bytes, and the bytes that are held. Clones share both.
 ///
 /// ```
 /// use upbeat_core::quota::Quota;
 ///
 /// let quota = Quota::new(100);
 /// let (mut first, mut second) = (quota.share(), quota.share());
-/// assert!(first.take(51).is_none(), "less than that would be left");
+/// assert!(first.take(51).is_none(), "less than 51 bytes would stay free");
 /// let charge = first.take(50).unwrap();
 /// assert!(first.take(1).is_none());
 /// assert!(second.take(25).is_some());
@@ -39,12 +39,12 @@ struct Counts {
 }
 
 impl Quota {
-    /// Returns a quota of which nothing is held.
+    /// Creates a quota of which nothing is held.
     pub fn new(most: u64) -> Quota {
         Quota { most, counts: Arc::default() }
     }
 
-    /// Returns a share that holds nothing.
+    /// Creates a share that holds nothing.
     pub fn share(&self) -> Share {
         let taken = Taken { counts: Arc::clone(&self.counts), bytes: AtomicU64::new(0) };
         Share { most: self.most, taken: Arc::new(taken) }
@@ -55,18 +55,18 @@ impl Quota {
         self.most
     }
 
-    /// Returns the bytes that are held.
+    /// Returns the held bytes.
     pub fn held(&self) -> u64 {
         self.counts.held.load(Ordering::Relaxed)
     }
 
-    /// Returns how often there was no room for what was asked for, since this was last asked.
+    /// Returns how often there was no room since the last call.
     pub fn take_declined(&self) -> u64 {
         self.counts.declined.swap(0, Ordering::Relaxed)
     }
 }
 
-/// One session's part of a [`Quota`]: the session takes its charges here.
+/// The share of one session in a [`Quota`], from which the session takes its charges.
 #[derive(Debug)]
 pub struct Share {
     most: u64,
@@ -81,9 +81,9 @@ struct Taken {
 }
 
 impl Share {
-    /// Takes `bytes`. Returns none, and counts the refusal, if the share would then hold more than remains free.
+    /// Takes `bytes`. Returns none, and counts the refusal, if the share would then hold more than stays free.
     pub fn take(&mut self, bytes: u64) -> Option<Charge> {
-        // Only this share's owner adds to its bytes; a charge that is dropped elsewhere takes off.
+        // Only the owner of this share adds to its bytes; a charge that is dropped on another thread subtracts.
         let own = self.taken.bytes.load(Ordering::Relaxed).checked_add(bytes);
         let fits = |held: u64| {
             let sum = held.checked_add(bytes)?;
@@ -91,7 +91,7 @@ impl Share {
             own.filter(|own| *own <= free).map(|_| sum)
         };
         let counts = &self.taken.counts;
-        // Nothing is read or written on the strength of the counts.
+        // The counts protect no other memory, so relaxed ordering suffices.
         if counts.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
             counts.declined.fetch_add(1, Ordering::Relaxed);
             return None;
@@ -101,7 +101,7 @@ impl Share {
     }
 }
 
-/// Bytes that were taken of a [`Share`]. They are given back when this is dropped.
+/// Bytes that were taken from a [`Share`], and that are released when this is dropped.
 #[derive(Debug)]
 pub struct Charge {
     taken: Arc<Taken>,
@@ -109,7 +109,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// Returns how many bytes were taken.
+    /// Returns the number of bytes.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -129,7 +129,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn bytes_that_do_not_fit_change_nothing_but_the_count() {
+    fn bytes_that_do_not_fit_change_only_the_count_of_refusals() {
         let quota = Quota::new(10);
         let mut share = quota.share();
         let _charge = share.take(4).unwrap();
@@ -138,7 +138,7 @@ mod tests {
         assert!(share.take(1).is_some());
     }
 
-    /// Shares that take all they can, byte after byte in turn, get the same, and leave as much for one more.
+    /// Shares that take all they can, byte by byte in turn, get equal amounts, and leave as much for one more.
     #[test]
     fn a_greedy_share_leaves_room_for_others() {
         for many in 1..5 {
@@ -154,10 +154,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is taken and dropped, what is held is the sum of the charges, and within the bound; a share gets no
-        /// more than it leaves free.
+        /// For any charges that are taken and dropped: the held bytes are the sum of the charges and within the
+        /// bound, and a share gets no more than stays free.
         #[test]
-        fn what_is_held_is_the_sum_of_the_charges(
+        fn the_held_bytes_are_the_sum_of_the_charges(
             acts in prop::collection::vec(
                 (0_u64..80, 0_usize..3, any::<bool>(), any::<prop::sample::Index>()),
                 0..80,

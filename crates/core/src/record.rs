@@ -1,13 +1,13 @@
-//! Fields of records: reading and writing them in order, within bounds.
+//! The fields of records: functions that read and write them in order, within bounds.
 //!
-//! Which fields a record has is said by the modules below. The invariant: a read takes what it
-//! names or gives a [`Rule`], and nothing is allocated for bytes that are not there.
+//! Other modules define which fields a record has. Invariant: a read consumes the field that it names or returns a
+//! [`Rule`], and nothing is allocated for bytes that are missing.
 
 use crate::fault::Rule;
 use alloc::vec::Vec;
 
-/// Reads fields from the front of a record's body. Integers are little-endian, texts have their
-/// length before them in two bytes.
+/// A reader of fields from the front of a record's body. Integers are little-endian, and a text has its length in
+/// two bytes before it.
 pub(crate) struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -41,7 +41,7 @@ impl<'a> Fields<'a> {
         Ok(u128::from_le_bytes(self.array(field)?))
     }
 
-    /// A text of at most `bytes_max` bytes.
+    /// Reads a text of at most `bytes_max` bytes.
     pub(crate) fn text(&mut self, field: &'static str, bytes_max: usize) -> Result<&'a str, Rule> {
         let bytes = usize::from(self.u16(field)?);
         if bytes > bytes_max {
@@ -53,7 +53,7 @@ impl<'a> Fields<'a> {
         str::from_utf8(taken).map_err(|_| Rule::RecordField { field })
     }
 
-    /// That the last field was read.
+    /// Checks that no bytes are left.
     pub(crate) fn end(self) -> Result<(), Rule> {
         match u32::try_from(self.0.len()).unwrap_or(u32::MAX) {
             0 => Ok(()),
@@ -65,8 +65,7 @@ impl<'a> Fields<'a> {
 /// Appends a text with its length before it.
 ///
 /// # Panics
-///
-/// If it is longer than two bytes can say; the bounds of every text are far below.
+/// Panics if the text is longer than two bytes can express; the bounds of all texts are far below.
 pub(crate) fn push_text(out: &mut Vec<u8>, text: &str) {
     let bytes = u16::try_from(text.len()).expect("a text is longer than its bound");
     out.extend_from_slice(&bytes.to_le_bytes());

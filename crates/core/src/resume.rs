@@ -1,26 +1,27 @@
-//! A session between hosts outlives its connection: who makes the next one, when, and for how long.
+//! The reconnection of a session between hosts, which outlives its connection: which side connects, when, and for
+//! how long.
 //!
-//! When the connection has gone, the caller makes another at once, and then again and again behind growing
-//! delays; the listener waits for a caller that shows the session's [`Ticket`]. Both give up by the shorter of
-//! the two times that they have said. Sockets, and what was sent and has not come, are others'; time is an
-//! argument. The invariant: a link that is over stays over, and one attempt at most is under way.
+//! When the connection is lost, the caller connects again at once, and then repeatedly after growing delays. The
+//! listener waits for a caller that shows the session's [`Ticket`]. Both give up after the shorter of the two
+//! times that they have announced. Other modules have the sockets and the unacknowledged messages; time is an
+//! argument. Invariant: a link that is over stays over, and at most one attempt is under way.
 
 use crate::backoff::connect_delay_ns;
 use crate::hello::Ticket;
 
-/// What the two sides have said of a session's end when it began.
+/// The terms on which the two sides have agreed when the session began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
-    /// Which side this is.
+    /// The role of this side.
     pub role: Role,
-    /// What the caller shows.
+    /// The ticket that the caller shows.
     pub ticket: Ticket,
-    /// Milliseconds for which the session outlives its connection.
+    /// The milliseconds for which the session outlives its connection.
     pub within_ms: u32,
 }
 
 impl Agreed {
-    /// What both sides have agreed upon by the times that they have said; nothing, where one of them does not
+    /// Returns the terms that follow from the times that both sides have announced, or none if one side does not
     /// keep sessions.
     pub fn new(role: Role, ticket: Ticket, said_ms: [u32; 2]) -> Option<Agreed> {
         let within_ms = said_ms[0].min(said_ms[1]);
@@ -28,25 +29,25 @@ impl Agreed {
     }
 }
 
-/// A side of a session, as far as a new connection is concerned.
+/// The role of one side when a session reconnects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It has opened the session, and connects again.
+    /// The side that has opened the session, and connects again.
     Caller,
-    /// It waits for that.
+    /// The side that waits for the caller.
     Listener,
 }
 
-/// What is to be done now.
+/// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// Connect again: then say [`Link::resumed`], [`Link::failed`] or [`Link::refused`].
+    /// Connect again, and then call [`Link::resumed`], [`Link::failed`] or [`Link::refused`].
     Connect,
-    /// End the session: the time is over.
+    /// End the session, because the time is over.
     GiveUp,
 }
 
-/// Whether a session's connection stands, and if not, what is done about it.
+/// The state of a session's connection, with the next action if it is lost.
 ///
 /// ```
 /// use upbeat_core::hello::Ticket;
@@ -69,40 +70,40 @@ pub struct Link {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Up,
-    /// The connection has gone.
+    /// The connection is lost.
     Down {
         /// When the session is given up.
         until_ns: u64,
-        /// Attempts to connect that have failed.
+        /// The number of failed attempts to connect.
         attempts: u32,
         next: Next,
     },
     Over,
 }
 
-/// What a side waits for whose connection has gone.
+/// The event for which a side without a connection waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// The time at which it connects.
+    /// The time of the next attempt.
     At(u64),
-    /// What becomes of its attempt.
+    /// The outcome of its attempt.
     Attempt,
-    /// The caller.
+    /// A connection of the caller.
     Caller,
 }
 
 impl Link {
-    /// The link of a session that has begun.
+    /// Creates the link of a session that has begun.
     pub fn new(agreed: Agreed) -> Link {
         Link { agreed, state: State::Up }
     }
 
-    /// What the two sides have agreed upon.
+    /// Returns the terms on which the two sides have agreed.
     pub fn agreed(&self) -> &Agreed {
         &self.agreed
     }
 
-    /// The connection has gone. Returns whether this is news.
+    /// Records the loss of the connection. Returns whether it was connected before.
     pub fn broke(&mut self, now_ns: u64) -> bool {
         if self.state != State::Up {
             return false;
@@ -116,7 +117,7 @@ impl Link {
         true
     }
 
-    /// When [`Link::due`] is to be asked again, if it is.
+    /// Returns when [`Link::due`] must be called again, if at all.
     pub fn next_ns(&self) -> Option<u64> {
         match self.state {
             State::Down { until_ns, next: Next::At(at), .. } => Some(until_ns.min(at)),
@@ -125,7 +126,7 @@ impl Link {
         }
     }
 
-    /// When the session is given up, if the connection has gone.
+    /// Returns when the session is given up, if the connection is lost.
     pub fn until_ns(&self) -> Option<u64> {
         match self.state {
             State::Down { until_ns, .. } => Some(until_ns),
@@ -133,7 +134,7 @@ impl Link {
         }
     }
 
-    /// What is to be done now, if anything is. It is said once.
+    /// Returns the next action, once, if there is one.
     pub fn due(&mut self, now_ns: u64) -> Option<Due> {
         let State::Down { until_ns, next, .. } = &mut self.state else { return None };
         if *until_ns <= now_ns {
@@ -149,8 +150,8 @@ impl Link {
         }
     }
 
-    /// The attempt to connect has failed: there is another, after a delay by a random number. Nothing that
-    /// may pass is the end: a host that is not reached now, or a port where nobody listens yet.
+    /// Records a failed attempt to connect: another one follows after a delay, with a random number. A failure
+    /// that may pass is not the end, such as an unreachable host or a port without a listener.
     pub fn failed(&mut self, now_ns: u64, random: u64) {
         if let State::Down { attempts, next: next @ Next::Attempt, .. } = &mut self.state {
             *attempts = attempts.saturating_add(1);
@@ -158,12 +159,13 @@ impl Link {
         }
     }
 
-    /// The listener has no such session any more: it is another incarnation, or has given up. That is the end.
+    /// Records that the listener no longer has the session: it is another incarnation, or has given up. The
+    /// session is over.
     pub fn refused(&mut self) {
         self.state = State::Over;
     }
 
-    /// The session goes on over another connection. Returns whether it could.
+    /// Records that the session continues over another connection. Returns whether it could.
     pub fn resumed(&mut self) -> bool {
         let could = self.state != State::Over;
         if could {
@@ -172,8 +174,8 @@ impl Link {
         could
     }
 
-    /// Whether a caller that shows this ticket may go on with the session. It may also where this side still
-    /// thinks that the old connection stands: it has not heard of its end.
+    /// Returns whether a caller with this ticket may continue the session. It may even if this side still believes
+    /// in the old connection, since this side may not have noticed the loss.
     pub fn takes(&self, ticket: &Ticket) -> bool {
         self.agreed.role == Role::Listener
             && self.state != State::Over

@@ -1,14 +1,14 @@
-//! The decisions of one side of a session: which request may go, how, and in whose turn; which request of
+//! The decisions of one side of a session: which request may be sent, how, and in which order; which request of
 //! the peer is accepted; which replies and handlers wait, and for how long.
 //!
-//! The drivers of sessions, which are nodes, handles and the simulator, hold one [`Session`] for each and
-//! do what it says. It does no I/O, holds no payload and reads no clock; time is an argument. A [`Side`]
-//! says which types a driver keeps in it.
+//! A driver of sessions (a node, a handle or the simulator) has one [`Session`] for each of them and executes its
+//! decisions. The session does no I/O, holds no payload and reads no clock; time is an argument. A [`Side`]
+//! defines the types that a driver keeps in the session.
 //!
-//! On the common path two plain cells stand for all of it. *Credit* is how many requests may go without a
-//! question ([`Outbound::may_go`]); it is 0 whenever anything is unusual. *Open* says that a request may
-//! be accepted at once ([`Inbound::is_clear`]). Every other method first takes back what was counted
-//! there. Invariant: what waits is bounded by what the peer, or a caller of this side, may have open.
+//! On the common path two plain cells replace all decisions. *Credit* is the number of requests that may be sent
+//! without asking ([`Outbound::may_go`]); it is 0 whenever anything is unusual. *Open* says that a request may be
+//! accepted at once ([`Inbound::is_clear`]). Every other method first takes over what was counted in these cells.
+//! Invariant: everything that waits is bounded by what the peer, or a caller of this side, may have open.
 
 mod line;
 mod asked;
@@ -42,47 +42,47 @@ use core::cell::{Cell, RefCell, RefMut};
 
 /// The types that a driver of sessions keeps in them.
 pub trait Side {
-    /// A sender that waits, to be woken.
+    /// The waiter of a sender, which can be woken.
     type Sender: Clone;
-    /// A request of the peer that waits, or a hold on one.
+    /// A request of the peer that waits, or a reference to one.
     type Request;
-    /// A frame that waits to be written.
+    /// A frame that waits to be sent.
     type Frame;
     /// The waiter of an open call.
     type Caller: Copy + Default;
     /// A handler that has become a task.
     type Task: Copy + Default;
 
-    /// Returns how many bytes of a request that waits lay in the ring and were copied.
+    /// Returns the number of bytes of a waiting request that lay in the ring and were copied.
     fn copied(request: &Self::Request) -> usize;
 }
 
 /// The bounds of one side of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// The bounds of the requests of this side.
+    /// The bounds of this side's requests.
     pub outbound: Bounds,
-    /// The bounds of the peer's.
+    /// The bounds of the peer's requests.
     pub inbound: Bounds,
-    /// Bytes that accepted requests of the session may hold, and as many that replies may hold that wait.
+    /// The bytes that accepted requests of the session may hold, and also those that waiting replies may hold.
     pub share: u64,
-    /// Requests that may be accepted before the peer is shown.
+    /// The number of requests that may be accepted before the count is published to the peer.
     pub unshown: u64,
-    /// Bytes of replies that wait, from which on no requests are taken.
+    /// The bytes of waiting replies from which on no requests are accepted.
     pub ahead: u64,
-    /// Bytes of copies of unread replies, from which on a reply is dropped.
+    /// The bytes of copied unread replies from which on a reply is dropped.
     pub unread: usize,
 }
 
 impl Terms {
-    /// The terms of [`limits`](crate::limits) with this share, for a sender that asks for room first or
-    /// does not.
+    /// Returns the terms of [`limits`](crate::limits) with this share, for a sender that is optimistic or asks for
+    /// room first.
     pub const fn new(optimistic: bool, share: u64) -> Terms {
         Terms {
             outbound: Bounds::new(optimistic),
             inbound: Bounds::new(true),
             share,
-            // A part of those that may be on their way when each asks for room.
+            // This is a part of the requests that may be on their way when each asks for room.
             unshown: PLACES_RESERVED as u64 / 4,
             ahead: REPLIES_AHEAD_BYTES,
             unread: UNREAD_BYTES_MAX,
@@ -90,36 +90,36 @@ impl Terms {
     }
 }
 
-/// The outcome of an attempt to write a reply that waits.
+/// The outcome of an attempt to send a waiting reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// It was written.
+    /// The reply was sent.
     Sent,
-    /// It found no room, and waits on.
+    /// The reply found no room and still waits.
     NoRoom,
-    /// It cannot be sent at all, and waits no more.
+    /// The reply cannot be sent at all, and waits no longer.
     Refused,
 }
 
 /// The target of a cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled<T, P> {
-    /// A handler that has become a task: it is to be ended.
+    /// A handler that has become a task, which the driver ends.
     Task(T),
-    /// A request that waited, and does not any more: its caller gets a failure.
+    /// A request that was waiting and is removed; its caller gets a failure.
     Kept(P),
-    /// None: the reply is on its way already.
+    /// None, because the reply is on its way already.
     Gone,
 }
 
-/// The way in which a reply is kept that nobody reads now.
+/// The way in which an unread reply is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// In the peer's buffer, in which it lies.
+    /// The reply stays in the peer's buffer.
     InPlace,
-    /// As a copy; its buffer goes back.
+    /// The reply is copied, and its buffer is returned.
     Copied,
-    /// Not at all: too much is kept already.
+    /// The reply is dropped, because too much is kept already.
     Dropped,
 }
 
@@ -148,28 +148,28 @@ pub enum Unread {
 /// let call = session.open_call(7).unwrap();
 /// assert!(session.outbound().may_go() && session.may_accept(false, None, &purse));
 /// assert_eq!(session.queue_frame("a cancel"), Ok(true));
-/// assert!(!session.outbound().may_go(), "the frame goes first");
+/// assert!(!session.outbound().may_go(), "the frame is sent first");
 /// assert_eq!(session.end(), [(call, 7)]);
 /// ```
 pub struct Session<S: Side> {
     outbound: Outbound<S::Sender>,
     inbound: Inbound<S::Request>,
     calls: CallTable<S::Caller>,
-    /// Calls that wait for a number, in order.
+    /// The calls that wait for a number, in order.
     numbers: Line<S::Sender>,
     serving: RefCell<Serving<S::Task>>,
     owed: RefCell<Owed<S::Frame>>,
-    /// A bit for each class of buffers for which replies wait.
+    /// One bit for each class of buffers for which replies wait.
     classes: Cell<u8>,
     replies: ReplyBudget,
-    /// Bytes of the copies that are kept of unread replies.
+    /// The bytes of the copies of unread replies.
     unread: Cell<usize>,
     unread_max: usize,
     ended: Cell<bool>,
 }
 
 impl<S: Side> Session<S> {
-    /// A session in which nothing was sent. The replies that wait are charged to this budget.
+    /// Creates a session in which nothing was sent. Waiting replies are charged to the budget `replies`.
     pub fn new(terms: &Terms, replies: ReplyBudget) -> Session<S> {
         let share = Share::new(terms.share);
         Session {
@@ -211,18 +211,18 @@ impl<S: Side> Session<S> {
         self.serving.borrow_mut()
     }
 
-    /// Returns the line of calls that wait for a number.
+    /// Returns the queue of calls that wait for a number.
     #[inline(always)]
     pub const fn numbers(&self) -> &Line<S::Sender> {
         &self.numbers
     }
 
-    /// Whether the session has ended.
+    /// Returns whether the session has ended.
     pub const fn has_ended(&self) -> bool {
         self.ended.get()
     }
 
-    /// Opens a call. Returns none if as many are open as may be, or others wait for numbers before it.
+    /// Opens a call. Returns none if the table is full, or if other calls wait for a number before it.
     #[inline(always)]
     pub fn open_call(&self, caller: S::Caller) -> Option<CallNumber> {
         if self.numbers.stands() && !self.may_open() {
@@ -231,42 +231,42 @@ impl<S: Side> Session<S> {
         self.calls.open(caller).ok()
     }
 
-    /// Whether no other call that waits for a number comes first. The end of a session keeps none waiting.
+    /// Returns whether no other waiting call comes first. After the end of a session no call waits.
     #[cold]
     fn may_open(&self) -> bool {
         self.numbers.is_in_turn() || self.ended.get()
     }
 
-    /// Whether requests of the peer are accepted, as far as the replies go that wait.
+    /// Returns whether requests of the peer are accepted as far as waiting replies allow it.
     pub fn takes_requests(&self) -> bool {
         self.owed.borrow().takes_requests(&self.replies.budget())
     }
 
-    /// Finds out anew whether a request may be accepted at once.
+    /// Updates and returns whether a request may be accepted at once.
     pub fn look_clear(&self, purse: &Purse) -> bool {
         self.inbound.look_clear(&purse.budget(), self.takes_requests())
     }
 
-    /// Whether a request that has come is accepted at once. `granted` is one for which room was granted,
-    /// which has a place; `placed` are the bytes of one that lies in a buffer, for a long one finds no room
-    /// in a node that others overload.
+    /// Returns whether an arrived request is accepted at once. `granted` marks a request for which room was
+    /// granted, which has a place. `placed` is the size of a request in a buffer, since a long request finds no
+    /// room in a node that others overload.
     pub fn may_accept(&self, granted: bool, placed: Option<usize>, purse: &Purse) -> bool {
         (self.inbound.is_clear() || self.look_clear(purse))
             && !granted
             && placed.is_none_or(|bytes| self.inbound.admits(bytes, &purse.budget()))
     }
 
-    /// Returns what can be done now for the requests that wait.
+    /// Returns the next possible action for the waiting requests.
     pub fn step(&self, purse: &Purse) -> Option<Step<S::Request>> {
         purse.with(|budget| self.inbound.step(budget, self.takes_requests()))
     }
 
-    /// The peer takes back a reservation. Returns the request, if it had come.
+    /// Handles the peer's withdrawal of a reservation. Returns the request if it had come.
     pub fn withdrawn(&self, number: u64, purse: &Purse) -> Result<Option<S::Request>, Rule> {
         purse.with(|budget| self.inbound.withdrawn(number, budget))
     }
 
-    /// The peer gives up a call of its own. `is_it` looks for its request among those that wait.
+    /// Handles the peer's cancel of a call. `is_it` finds its request among the waiting ones.
     pub fn cancel(
         &self,
         call: CallNumber,
@@ -276,7 +276,7 @@ impl<S: Side> Session<S> {
         if mutated(Mutant::CancelIgnored) {
             return Cancelled::Gone;
         }
-        // Without a task the reply is on its way already, or the call waits for its turn.
+        // Without a task, the reply is on its way already, or the call waits for its turn.
         if let Some(task) = self.serving.borrow_mut().task_mut(call) {
             return Cancelled::Task(*task);
         }
@@ -286,37 +286,38 @@ impl<S: Side> Session<S> {
         }
     }
 
-    /// Whether a reply of so many bytes goes behind others of its class, which wait for buffers.
+    /// Returns whether a reply of `bytes` bytes must queue behind others of its class, which wait for buffers.
     #[inline]
     pub fn goes_behind(&self, bytes: usize) -> bool {
         let classes = self.classes.get();
         classes != 0 && bytes > SHORT_BYTES && classes & 1 << class_of(bytes) != 0
     }
 
-    /// Returns a bit for each class of buffers for which replies wait.
+    /// Returns one bit for each class of buffers for which replies wait.
     #[inline]
     pub const fn classes(&self) -> u8 {
         self.classes.get()
     }
 
-    /// Returns the number of frames that wait, and the bytes that are charged for replies among them.
+    /// Returns the number of waiting frames, and the bytes charged for the replies among them.
     pub fn owed(&self) -> (usize, u64) {
         let owed = self.owed.borrow();
         (owed.len(), owed.held())
     }
 
-    /// Calls `with` with each frame that waits, those in order first.
+    /// Calls `with` for each waiting frame, the ordered ones first.
     pub fn each_owed(&self, with: impl FnMut(&S::Frame)) {
         self.owed.borrow().iter().for_each(with);
     }
 
-    /// Whether a reply of so many bytes may wait.
+    /// Returns whether a reply of `bytes` bytes may wait.
     pub fn admits_reply(&self, bytes: usize) -> bool {
         self.owed.borrow().admits(bytes, &self.replies.budget())
     }
 
-    /// Queues a control frame, or the failure of a call, which goes before all requests. Returns whether
-    /// it waits: not after the end of the session. A peer for which too many frames wait breaks a rule.
+    /// Queues a control frame, or the failure of a call, which is sent before all requests. Returns whether the
+    /// frame waits, which it does not after the end of the session. A peer for which too many frames wait breaks a
+    /// rule.
     pub fn queue_frame(&self, frame: S::Frame) -> Result<bool, Rule> {
         if !self.may_queue()? {
             return Ok(false);
@@ -326,8 +327,8 @@ impl<S: Side> Session<S> {
         Ok(true)
     }
 
-    /// Queues a reply of so many bytes that [may wait](Session::admits_reply). While many do, requests of
-    /// the session are not accepted. Returns what [`Session::queue_frame`] does.
+    /// Queues a reply of `bytes` bytes that [may wait](Session::admits_reply). While many replies wait, requests
+    /// of the session are not accepted. Returns what [`Session::queue_frame`] returns.
     pub fn queue_reply(&self, frame: S::Frame, bytes: usize) -> Result<bool, Rule> {
         if !self.may_queue()? {
             return Ok(false);
@@ -344,7 +345,7 @@ impl<S: Side> Session<S> {
         Ok(true)
     }
 
-    /// Whether one more frame may wait.
+    /// Returns whether one more frame may wait.
     fn may_queue(&self) -> Result<bool, Rule> {
         if self.ended.get() {
             return Ok(false);
@@ -354,8 +355,7 @@ impl<S: Side> Session<S> {
         Ok(true)
     }
 
-    /// Writes the replies for which there are buffers by now: of each class in order. Returns whether
-    /// there were any.
+    /// Sends the replies for which there are buffers now, in order for each class. Returns whether there were any.
     pub fn write_replies(&self, mut write: impl FnMut(&S::Frame) -> Written) -> bool {
         if self.classes.get() == 0 {
             return false;
@@ -374,8 +374,8 @@ impl<S: Side> Session<S> {
         any
     }
 
-    /// Writes the frames that wait in order, as far as there is room, before which no request goes.
-    /// Returns whether there were replies among them.
+    /// Sends the ordered waiting frames as far as there is room; no request is sent before them. Returns whether
+    /// there were replies among them.
     pub fn write_frames(&self, mut write: impl FnMut(&S::Frame) -> bool) -> bool {
         let mut any = false;
         while let Some(frame) = self.pop_frame() {
@@ -395,7 +395,7 @@ impl<S: Side> Session<S> {
         self.outbound.bar(bars);
     }
 
-    // The queue is not borrowed while a frame is written: what is written may queue another.
+    // The queue is not borrowed while a frame is sent, since `write` may queue another one.
     fn pop_frame(&self) -> Option<Waiting<S::Frame>> {
         self.owed.borrow_mut().pop_frame()
     }
@@ -409,14 +409,14 @@ impl<S: Side> Session<S> {
         self.replies.with(|budget| owed.release(waiting, budget))
     }
 
-    /// Whether requests that wait may be accepted now that replies were written.
+    /// Returns whether waiting requests may be accepted now that replies were sent.
     pub fn may_step(&self) -> bool {
         self.inbound.waiting() != 0 && self.takes_requests()
     }
 
-    /// Decides how a reply of so many bytes is kept that nobody reads now. `keeps` says whether it lies in
-    /// a buffer of the peer that may be kept; the buffers that are left serve the replies of other calls.
-    /// A copy is counted until it [was read](Session::was_read).
+    /// Decides how an unread reply of `bytes` bytes is kept. `keeps` returns whether the reply lies in a buffer of
+    /// the peer that may be kept, since the other buffers must serve replies of other calls. A copy is counted
+    /// until it [was read](Session::was_read).
     pub fn keep_unread(&self, bytes: usize, keeps: impl FnOnce() -> bool) -> Unread {
         if keeps() {
             return Unread::InPlace;
@@ -429,20 +429,20 @@ impl<S: Side> Session<S> {
         Unread::Copied
     }
 
-    /// The copy of an unread reply is kept no more.
+    /// Records that the copy of an unread reply was dropped.
     pub fn was_read(&self, bytes: usize) {
         if !mutated(Mutant::ReadStaysCounted) {
             self.unread.set(self.unread.get() - bytes);
         }
     }
 
-    /// Returns the bytes of the copies that are kept of unread replies.
+    /// Returns the bytes of the copies of unread replies.
     pub const fn unread(&self) -> usize {
         self.unread.get()
     }
 
-    /// Ends the session: nothing is sent or queued any more. Returns the callers of the open calls, which
-    /// get no reply.
+    /// Ends the session: nothing is sent or queued any more. Returns the callers of the open calls, which get no
+    /// reply.
     pub fn end(&self) -> Vec<(CallNumber, S::Caller)> {
         self.ended.set(true);
         self.forget_owed();
@@ -453,8 +453,8 @@ impl<S: Side> Session<S> {
         self.calls.drain().collect()
     }
 
-    /// Returns the handlers of calls of the peer, whose session has ended. They are ended, or go on
-    /// without it.
+    /// Returns the tasks of the peer's calls after the end of the session. The driver ends them, or lets them run
+    /// on.
     pub fn take_served(&self) -> Vec<(CallNumber, S::Task)> {
         if mutated(Mutant::LostKeepsTasks) {
             return Vec::new();
@@ -462,7 +462,7 @@ impl<S: Side> Session<S> {
         self.serving.borrow_mut().drain().collect()
     }
 
-    /// Forgets all requests of the peer that wait, and returns them.
+    /// Removes all waiting requests of the peer and returns them.
     pub fn forget_requests(&self, purse: &Purse) -> Vec<S::Request> {
         purse.with(|budget| self.inbound.clear(budget))
     }

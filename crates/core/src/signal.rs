@@ -1,29 +1,29 @@
-//! What the socket carries after the handshake: bells, and segments for lanes that grow.
+//! The bytes on the socket after the handshake: doorbells, and segments for lanes that grow.
 //!
-//! A bell is a byte 0; a segment is a [`Record::Segment`] with one descriptor beside it. Reading
-//! the socket and keeping the descriptors is the transport's, which segment a lane goes on in is the
-//! session's. The invariant: whatever comes, no more is kept than part of one record.
+//! A doorbell is a byte 0; a segment is a [`Record::Segment`] with one descriptor beside it. The transport reads
+//! the socket and keeps the descriptors, and the session knows in which segment a lane continues. Invariant: for
+//! any bytes, at most a part of one record is kept.
 
 use crate::fault::Rule;
 use crate::hello::{Parsed, Record, Segment};
 use crate::limits::RECORD_HEADER_BYTES;
 
-/// The byte that rings a sleeper's bell.
+/// The byte that rings the doorbell of a sleeping peer.
 pub const BELL: u8 = 0;
 
-/// Bytes of a segment's record, the only one that comes in pieces here.
+/// The bytes of a segment's record, the only record that may come in pieces here.
 const SEGMENT_BYTES: usize = RECORD_HEADER_BYTES + 8;
 
-/// What was heard on the socket.
+/// A signal that was read from the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// One bell or several.
     Bell,
-    /// A segment was handed over.
+    /// A segment was passed.
     Segment(Segment),
 }
 
-/// Reads signals from the bytes of a socket, however they are cut.
+/// A parser of signals from the bytes of a socket, in pieces of any size.
 ///
 /// ```
 /// use upbeat_core::signal::{BELL, Signal, Signals};
@@ -40,13 +40,13 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// At a boundary between signals.
+    /// Creates a parser at a boundary between signals.
     pub const fn new() -> Signals {
         Signals { partial: [0; SEGMENT_BYTES], len: 0 }
     }
 
-    /// The next signal, whose bytes are taken off the front. With `None` all bytes are taken; call
-    /// again when more have come. After an error the session is over.
+    /// Returns the next signal and removes its bytes from the front. If the result is none, all bytes were
+    /// consumed, and the caller calls again when more have come. After an error the session has ended.
     pub fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Signal>, Rule> {
         if self.len == 0 {
             let bells = bytes.iter().take_while(|&&byte| byte == BELL).count();
@@ -88,7 +88,7 @@ mod tests {
 
     fn hear(signals: &mut Signals, mut bytes: &[u8], heard: &mut Vec<Signal>) -> Result<(), Rule> {
         while let Some(signal) = signals.next(&mut bytes)? {
-            // Bells in a row are one bell however they are cut.
+            // Several doorbells in a row count as one, in whatever pieces they come.
             if signal != Signal::Bell || heard.last() != Some(&Signal::Bell) {
                 heard.push(signal);
             }
@@ -99,7 +99,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn signals_survive_any_cut(
+        fn signals_are_parsed_from_pieces_of_any_size(
             sent in prop::collection::vec(prop::option::of(1..9u32), 0..20),
             cut in 1..30usize,
         ) {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn other_records_are_out_of_place() {
+    fn other_records_are_refused() {
         let mut bytes = Vec::new();
         Record::Ready.write(&mut bytes);
         let rule = Rule::RecordOutOfPlace { kind: "ready" };

@@ -1,7 +1,7 @@
-//! When a driver looks at every lane, whether or not a note says that something came there.
+//! The sweeps of a driver: polls of every lane, whether or not a note on the board names it.
 //!
-//! A note is a hint: it may be lost, and its message is found by this look, a sweep's interval later at most.
-//! Invariant: while its driver is awake, no time without a sweep is longer than the interval and one turn.
+//! A note is a hint and may be lost; its message is then found by a sweep, at most one interval later. Invariant:
+//! while its driver is awake, the time between two sweeps is no longer than the interval and one turn.
 
 use crate::mutant::{Mutant, mutated};
 
@@ -22,12 +22,12 @@ pub struct Sweeps {
 }
 
 impl Sweeps {
-    /// Sweeps that are so long apart, of a driver that begins now.
+    /// Creates the sweeps of a driver that begins now, with this interval.
     pub const fn new(interval: u64, now: u64) -> Sweeps {
         Sweeps { interval, last: now }
     }
 
-    /// Returns whether every lane is to be looked at now. If so, the next sweep is an interval later.
+    /// Returns whether every lane must be polled now. The next sweep is then an interval later.
     pub fn take_due(&mut self, now: u64) -> bool {
         let is_due = now >= self.next() && !mutated(Mutant::HintsTrusted);
         if is_due || mutated(Mutant::SweepPutOff) {

@@ -1,12 +1,12 @@
-//! How long a call may last, where its callee may ask its caller to have that extended.
+//! The time of a call whose callee may ask its caller for more.
 //!
-//! Frames, sessions, and what becomes of a call whose time is over are left to others; times are an
-//! argument. Invariant: an end never moves back, never beyond the most that the caller gave,
-//! and never beyond the end of the call for which this one is made.
+//! Other modules have the frames, the sessions, and the calls whose time is over; times are arguments. Invariant:
+//! an end never moves back, never beyond the most that the caller gave, and never beyond the end of the call for
+//! which this one is made.
 
 use crate::mutant::{Mutant, mutated};
 
-/// The answer to a question, or the next one to ask.
+/// The answer to a question, or the next question to ask.
 ///
 /// ```
 /// use upbeat_core::term::{Step, Term};
@@ -18,17 +18,16 @@ use crate::mutant::{Mutant, mutated};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The call ends then, or later than was asked for.
+    /// The call ends then.
     Granted(u64),
-    /// It may last until then if the call for which it is made does: its caller is to be asked.
+    /// The call may last until then if the call for which it is made does, so that call's caller must be asked.
     Above(u64),
-    /// It lasts no longer than it would have.
+    /// The call is not extended.
     Refused,
 }
 
 impl Step {
-    /// Returns the time that the callee is told: that which the call has now. None if it has no more than
-    /// it had.
+    /// Returns the time that the call now has, for the callee, or none if the call was not extended.
     ///
     /// ```
     /// use upbeat_core::term::Step;
@@ -44,7 +43,7 @@ impl Step {
     }
 }
 
-/// When a call ends, and how far that may be moved.
+/// The end of a call, and how far it may be moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Term {
     end: u64,
@@ -52,7 +51,7 @@ pub struct Term {
 }
 
 impl Term {
-    /// A call that ends then, and may last until `most`.
+    /// Creates the term of a call that ends at `end`, and may last until `most`.
     ///
     /// ```
     /// use upbeat_core::term::Term;
@@ -63,7 +62,7 @@ impl Term {
         Term { end, most: if most < end { end } else { most } }
     }
 
-    /// When it ends.
+    /// Returns the end of the call.
     ///
     /// ```
     /// use upbeat_core::term::{Step, Term};
@@ -75,8 +74,8 @@ impl Term {
         self.end
     }
 
-    /// The callee wants it to last until `wanted`. `above` is the end of the call for which it is
-    /// made, if that one's may be moved too.
+    /// Handles the callee's request for time until `wanted`. `above` is the end of the call for which this one is
+    /// made, if that end may be moved too.
     ///
     /// ```
     /// use upbeat_core::term::{Step, Term};
@@ -93,7 +92,7 @@ impl Term {
         }
     }
 
-    /// The same when the caller's own caller has been asked, and that call ends at `above`.
+    /// Handles the callee's request after the question above was answered: that call ends at `above`.
     ///
     /// ```
     /// use upbeat_core::term::{Step, Term};
@@ -123,22 +122,21 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_it_has_is_granted_and_more_is_asked_above() {
+    fn time_within_the_term_is_granted_and_more_is_asked_above() {
         let mut term = Term::new(100, 300);
         assert_eq!(term.extend(50, Some(100)), Step::Granted(100));
         assert_eq!(term.extend(200, Some(100)), Step::Above(200));
         assert_eq!(term.end(), 100);
-        // What lies beyond the most is not asked for above either.
+        // A time beyond the most is not asked for above either.
         assert_eq!(term.extend(900, Some(100)), Step::Above(300));
         assert_eq!(term.extend(900, Some(300)), Step::Granted(300));
         assert_eq!(Term::new(100, 0).extend(101, None), Step::Refused);
     }
 
     proptest! {
-        /// Whatever is asked, in any order: no end beyond the most, none back, and none that was not
-        /// asked for.
+        /// For any questions in any order: no end is beyond the most, moves back, or is later than requested.
         #[test]
-        fn no_end_goes_back_or_too_far(
+        fn an_end_never_moves_back_or_too_far(
             end in 0..1000_u64,
             more in 0..1000_u64,
             asked in proptest::collection::vec((0..3000_u64, proptest::option::of(0..3000_u64)), 0..20),

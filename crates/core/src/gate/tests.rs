@@ -1,4 +1,4 @@
-//! Gates against any arrivals, and crowds against plain readings of their rules.
+//! Tests of gates with any arrivals, and of crowds against plain versions of their rules.
 
 use super::*;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ fn handshakes() -> impl Strategy<Value = Vec<Handshake<usize>>> {
         let all = all.into_iter().enumerate();
         all.map(|(key, (number, began_ms, heard))| Handshake {
             key,
-            // The first of the three has most of them.
+            // The first of the three addresses has most of the handshakes.
             from: Some(caller(number & (key % 2) as u8)),
             began_ms,
             heard_ms: heard.map(|later| began_ms + later),
@@ -24,10 +24,10 @@ fn handshakes() -> impl Strategy<Value = Vec<Handshake<usize>>> {
 }
 
 proptest! {
-    /// In any stretch of time no more are accepted than the rate gives, and a second's worth besides. A caller
-    /// that comes at the time that was told is accepted.
+    /// In any span of time the gate accepts no more than the rate allows, plus a second's worth. A caller that
+    /// comes at the returned time is accepted.
     #[test]
-    fn no_stretch_has_more_than_its_rate(
+    fn no_span_of_time_exceeds_the_rate(
         rate in 1..3000u32,
         pauses in prop::collection::vec(0..20_000_000u64, 1..400),
     ) {
@@ -50,9 +50,9 @@ proptest! {
         prop_assert_eq!(gate.accept(at), Ok(()));
     }
 
-    /// Sessions are counted by address, and an end gives its place back.
+    /// Sessions are counted by address, and the end of a session frees its place.
     #[test]
-    fn an_address_has_so_many_sessions(
+    fn the_sessions_of_an_address_are_bounded(
         most in 1..5usize,
         steps in prop::collection::vec((0..4u8, any::<bool>()), 0..200),
     ) {
@@ -72,10 +72,10 @@ proptest! {
         }
     }
 
-    /// The address with most handshakes loses one if it has more than its share; of those that may give way a
-    /// silent one goes before any that has spoken, and the oldest of them first.
+    /// The address with the most handshakes loses one if it has more than its share. Of the candidates a silent
+    /// one goes before one that has spoken, and the oldest goes first.
     #[test]
-    fn the_greatest_address_gives_way(all in handshakes()) {
+    fn the_busiest_address_gives_way(all in handshakes()) {
         let count = |from| all.iter().filter(|other| other.from == from).count();
         let Some((at, key)) = Crowd::Hosts.gives_way(all.iter().copied()) else {
             prop_assert!(all.is_empty());
@@ -101,10 +101,10 @@ proptest! {
     }
 }
 
-/// Callers of one address that send a byte now and then do not keep their handshakes, and do not have those of
-/// another address give way.
+/// Callers of one address that send a byte now and then lose their handshakes, and do not displace those of
+/// another address.
 #[test]
-fn a_byte_now_and_then_gains_no_time_in_a_crowd() {
+fn sending_single_bytes_gains_no_time_in_a_crowd() {
     let trickle = (0..=REMOTE_PENDING_SHARE).map(|key| Handshake {
         key,
         from: Some(caller(1)),
@@ -114,16 +114,16 @@ fn a_byte_now_and_then_gains_no_time_in_a_crowd() {
     let other = Handshake { key: 1000, from: Some(caller(2)), began_ms: 0, heard_ms: None };
     let all = trickle.clone().chain([other]);
     assert_eq!(Crowd::Hosts.gives_way(all), Some((CROWD_AGE_MS_MAX, 0)));
-    // Within its share an address is as any other.
+    // An address within its share is treated as any other.
     let all = trickle.take(REMOTE_PENDING_SHARE).chain([other]);
     assert_eq!(Crowd::Hosts.gives_way(all), Some((REMOTE_SILENCE_MS_MAX / 2, 1000)));
 }
 
 #[test]
-fn a_clock_that_stands_still_lets_nobody_in() {
+fn a_clock_that_stands_still_admits_no_caller() {
     let mut gate = Gate::new(Terms { accepts_per_second: 3, ..Terms::default() }, 50);
     for _ in 0..3 {
-        // Three thirds of a second, rounded up, are more than one.
+        // Three thirds of a second, rounded up, are more than a second.
         let _ = gate.accept(50);
     }
     assert!(gate.accept(40).is_err());

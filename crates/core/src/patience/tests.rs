@@ -1,18 +1,18 @@
-//! Patience against a model of what the system does with a connection whose window is closed.
+//! Tests that compare the decisions with a model of the system's handling of a connection with a closed window.
 
 use super::*;
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
-/// The system asks for the first time after this time.
+/// The time after which the system sends its first probe.
 const RTO_MS: u64 = 200;
-/// The longest time between two questions of the system.
+/// The longest time between two probes of the system.
 const RTO_MAX_MS: u64 = 120_000;
 
-/// The sending side of a connection whose window has closed at 0, as `tcp_probe_timer` of Linux has it.
+/// The sending side of a connection whose window has closed at time 0, as in Linux's `tcp_probe_timer`.
 struct System {
     timeout_ms: u64,
-    /// When the first question was put, from which on the timeout counts.
+    /// The time of the first probe, from which the timeout counts.
     asked_ms: Option<u64>,
     doublings: u32,
     due_ms: u64,
@@ -20,14 +20,15 @@ struct System {
 }
 
 impl System {
-    /// Waits for the next question, which is put no later than the timeout ends as it is now.
+    /// Sets the time of the next probe, which is no later than the end of the present timeout.
     fn wait(&mut self, now_ms: u64) {
         let wait = RTO_MS.checked_shl(self.doublings).map_or(RTO_MAX_MS, |ms| ms.min(RTO_MAX_MS));
         let left = self.asked_ms.map(|asked| (asked + self.timeout_ms).saturating_sub(now_ms));
         self.due_ms = now_ms + left.map_or(wait, |left| wait.min(left.max(2)));
     }
 
-    /// Its timer goes off: it asks, and the peer's host answers if it is there. False if it gives the connection up.
+    /// Handles the timer: sends a probe, which the peer's host answers if it is there. Returns false if the
+    /// connection ends.
     fn ask(&mut self, answers: bool) -> bool {
         let now_ms = self.due_ms;
         let asked_ms = *self.asked_ms.get_or_insert(now_ms);
@@ -43,8 +44,9 @@ impl System {
     }
 }
 
-/// Returns when the system gives up a connection whose window closes at 0 and whose peer's host vanishes at a time.
-/// This side looks late, by these milliseconds in turn. None if it stands at the end.
+/// Returns when the system ends a connection whose window closes at time 0 and whose peer's host vanishes at
+/// `vanishes_ms`, or none if the connection lives until `end_ms`. The checks of this side are late by these
+/// milliseconds in turn.
 fn ends(timeout_ms: u32, vanishes_ms: u64, end_ms: u64, late_ms: &[u64]) -> Option<u64> {
     let mut patience = Patience::new(timeout_ms);
     let mut system = System {
@@ -75,9 +77,9 @@ fn ends(timeout_ms: u32, vanishes_ms: u64, end_ms: u64, late_ms: &[u64]) -> Opti
 }
 
 proptest! {
-    /// However late this side looks, within two intervals.
+    /// The checks of this side may be late by up to two intervals.
     #[test]
-    fn a_host_that_answers_is_never_given_up_and_one_that_vanishes_is_in_time(
+    fn an_answering_host_is_kept_and_a_vanished_host_is_given_up_in_time(
         timeout_ms in 1_000u32..40_000,
         vanishes_ms in 0u64..400_000,
         late in prop::collection::vec(0u64..=1_000, 1..20),
@@ -87,14 +89,14 @@ proptest! {
         prop_assert_eq!(ends(timeout_ms, u64::MAX, 400_000, &late_ms), None);
 
         let ended_ms = ends(timeout_ms, vanishes_ms, u64::MAX, &late_ms).unwrap();
-        // The last answer came before it vanished, and the timeout counts from the first question on.
+        // The last answer came before the host vanished, and the timeout counts from the first probe on.
         let most_ms = vanishes_ms + u64::from(timeout_ms) + RTO_MS + 2;
         prop_assert!(ended_ms <= most_ms, "{ended_ms} of {most_ms} ms");
     }
 }
 
 #[test]
-fn what_is_acknowledged_begins_the_time_anew() {
+fn acknowledged_bytes_restart_the_timeout() {
     let mut patience = Patience::new(10_000);
     let closed = |acked| Sending { is_closed: true, acked, silent_ms: 10 };
     assert_eq!(patience.look(0, closed(1)), None);
@@ -104,7 +106,7 @@ fn what_is_acknowledged_begins_the_time_anew() {
 }
 
 #[test]
-fn a_silent_host_is_given_no_more_time() {
+fn a_silent_host_gets_no_longer_timeout() {
     let mut patience = Patience::new(10_000);
     let closed = |silent_ms| Sending { is_closed: true, acked: 1, silent_ms };
     assert_eq!(patience.look(0, closed(10)), None);

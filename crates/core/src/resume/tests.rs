@@ -1,4 +1,4 @@
-//! Links against random histories of breaks, attempts and times.
+//! Tests of links with random histories of breaks, attempts and times.
 
 use super::*;
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ fn a_caller_connects_at_once_and_then_after_delays() {
     assert_eq!((link.next_ns(), link.due(5 * MS)), (None, None));
     assert!(link.broke(5 * MS) && !link.broke(6 * MS));
     assert_eq!(link.due(5 * MS), Some(Due::Connect));
-    assert_eq!(link.due(6 * MS), None, "one attempt at a time");
+    assert_eq!(link.due(6 * MS), None, "one attempt is under way");
     link.failed(7 * MS, u64::MAX);
     let next = link.next_ns().unwrap();
     assert!((8 * MS..=9 * MS).contains(&next), "{next}");
@@ -35,15 +35,15 @@ fn a_caller_connects_at_once_and_then_after_delays() {
     assert_eq!(link.due(next), Some(Due::Connect));
     assert!(link.resumed());
     assert_eq!((link.next_ns(), link.due(u64::MAX)), (None, None));
-    // The time of the next break is its own.
+    // The next break starts a new time.
     assert!(link.broke(5_000 * MS));
     assert_eq!(link.until_ns(), Some(6_000 * MS));
 }
 
 #[test]
-fn a_listener_waits_and_gives_up_by_the_same_clock() {
+fn a_listener_waits_and_gives_up_after_the_same_time() {
     let mut link = link(Role::Listener, 300);
-    assert!(link.takes(&ticket(1)), "a caller may know more than this side of the connection");
+    assert!(link.takes(&ticket(1)), "a caller may notice the loss of the connection first");
     assert!(link.broke(0));
     assert_eq!(link.due(300 * MS - 1), None);
     assert!(link.takes(&ticket(1)));
@@ -57,7 +57,7 @@ fn a_listener_waits_and_gives_up_by_the_same_clock() {
     }
     assert_eq!(link.due(300 * MS), Some(Due::GiveUp));
     assert!(!link.takes(&ticket(1)) && !link.resumed());
-    assert!(!super::tests::link(Role::Caller, 300).takes(&ticket(1)), "it is the one that calls");
+    assert!(!super::tests::link(Role::Caller, 300).takes(&ticket(1)), "a caller accepts no ticket");
 }
 
 #[test]
@@ -78,9 +78,9 @@ enum Act {
 }
 
 proptest! {
-    /// Whatever happens, a link that is down is looked at again in time, and ends in time.
+    /// For any history, a link without a connection asks to be checked in time, and ends in time.
     #[test]
-    fn a_link_that_is_down_ends_or_stands_in_time(
+    fn a_broken_link_ends_or_resumes_in_time(
         role in prop_oneof![Just(Role::Caller), Just(Role::Listener)],
         within_ms in 1..10_000u32,
         acts in prop::collection::vec(

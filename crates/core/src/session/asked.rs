@@ -1,9 +1,9 @@
-//! Senders that have asked for room, and what becomes of a grant that nobody uses.
+//! The senders that have asked for room, and the grants that are not used.
 //!
-//! Granted requests go in the order of their numbers: a later one could take the last buffer, in which it
-//! would wait at the receiver for the earlier one. A grant is kept for its sender, and the receiver passes
-//! no later request of the session over it. A future that is kept without being polled, or forgotten, would
-//! hold all of them up: after a while its grant is given back.
+//! Granted requests are sent in the order of their numbers: a later request could otherwise take the last buffer,
+//! and would then wait at the receiver for the earlier one. A grant is kept for its sender, and the receiver
+//! accepts no later request of the session before it. A future that is kept without being polled, or leaked, would
+//! hold all of them up; its grant is therefore given back after a while.
 
 use crate::mutant::{Mutant, mutated};
 use alloc::collections::BTreeMap;
@@ -12,11 +12,11 @@ use alloc::vec::Vec;
 /// The state of a request for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
-    /// There is no room yet, or others go first.
+    /// There is no room yet, or other requests come first.
     Awaited,
-    /// The request may go.
+    /// The request may be sent.
     Here,
-    /// It was not used in time and is given back: room has to be asked for again.
+    /// The grant was not used in time and is given back, so the sender must ask again.
     Lost,
 }
 
@@ -24,7 +24,7 @@ pub enum Grant {
 #[derive(Debug)]
 pub(super) struct Asked<W> {
     asking: BTreeMap<u64, Asking<W>>,
-    /// Nanoseconds for which a grant is kept.
+    /// The nanoseconds for which a grant is kept.
     kept: u64,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Asked<W> {
 struct Asking<W> {
     waiter: W,
     granted: bool,
-    /// Since when its sender has been woken without having been polled.
+    /// Since when the sender has been woken and not been polled.
     woken_since: Option<u64>,
 }
 
@@ -53,7 +53,7 @@ impl<W: Clone> Asked<W> {
         self.asking.insert(number, Asking { waiter, granted: false, woken_since: None });
     }
 
-    /// The sender of this request is polled.
+    /// Handles a poll of the sender of this request.
     pub(super) fn poll(&mut self, number: u64, waiter: &W) -> Grant {
         let first = self.asking.first_key_value().map(|(first, _)| *first);
         let Some(asking) = self.asking.get_mut(&number) else { return Grant::Lost };
@@ -65,26 +65,25 @@ impl<W: Clone> Asked<W> {
         Grant::Awaited
     }
 
-    /// There is room for this one. Its sender is woken, behind others too, so that it is known whether it
-    /// responds.
+    /// Handles a grant. The sender is woken even if other requests come first, to find out whether it responds.
     pub(super) fn granted(&mut self, number: u64, now: u64) -> Option<W> {
         let asking = self.asking.get_mut(&number)?;
         asking.granted = true;
         Some(asking.wake(now))
     }
 
-    /// This one waits no more. Gives whether it did, and the sender whose turn it is.
+    /// Removes a request. Returns whether it was there, and the sender whose turn it is.
     pub(super) fn end(&mut self, number: u64, now: u64) -> (bool, Option<W>) {
         (self.asking.remove(&number).is_some(), self.wake_first(now))
     }
 
-    /// The first sender, if room was granted to it.
+    /// Returns the first sender, to be woken, if room was granted to it.
     pub(super) fn wake_first(&mut self, now: u64) -> Option<W> {
         let first = self.asking.first_entry().filter(|first| first.get().granted)?;
         (!mutated(Mutant::GrantedAsleep)).then(|| first.into_mut().wake(now))
     }
 
-    /// The first sender is told of room by another way: it is expected to respond.
+    /// Records that the first sender is woken in another way, so that it is expected to respond.
     pub(super) fn note_woken(&mut self, now: u64) {
         if let Some(mut first) = self.asking.first_entry()
             && first.get().granted
@@ -93,19 +92,19 @@ impl<W: Clone> Asked<W> {
         }
     }
 
-    /// The requests of senders that have not responded in time.
+    /// Returns the requests of senders that have not responded in time.
     pub(super) fn unused(&self, now: u64) -> Vec<u64> {
         let unused =
             self.asking.iter().filter(|(_, asking)| asking.kept(self.kept, now) == Some(0));
         unused.map(|(number, _)| *number).collect()
     }
 
-    /// For how long a grant is still kept for a sender that has not responded, if there is one.
+    /// Returns for how long a grant is still kept for a sender that has not responded, if there is one.
     pub(super) fn kept(&self, now: u64) -> Option<u64> {
         self.asking.values().filter_map(|asking| asking.kept(self.kept, now)).min()
     }
 
-    /// Gives all senders, for the session has ended.
+    /// Removes and returns all senders, because the session has ended.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = W> + use<W> {
         core::mem::take(&mut self.asking).into_values().map(|asking| asking.waiter)
     }

@@ -1,4 +1,4 @@
-//! The bytes that an accepted request holds of the budgets until its handler is finished.
+//! The bytes that an accepted request holds of the budgets until its handler has finished.
 
 use super::{Session, Side};
 use crate::flow::Purse;
@@ -6,9 +6,9 @@ use crate::mutant::{Mutant, mutated};
 
 /// The charge of a handler that has become a task.
 ///
-/// While the handler waits for a reply of another node it holds nothing: two nodes whose budgets are full
-/// of handlers that call each other would wait for ever. The tables of open calls bound it meanwhile.
-/// Invariant: what is given back was taken.
+/// While the handler waits for a reply of another node it holds nothing. Otherwise two nodes whose budgets are
+/// full of handlers that call each other would wait for ever. The tables of open calls bound such handlers.
+/// Invariant: every released byte was charged before.
 #[derive(Clone, Copy, Debug)]
 pub struct Charge {
     bytes: u64,
@@ -16,7 +16,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// Returns the charge of a request of so many bytes, none of which the budget holds yet.
+    /// Creates the charge of a request of `bytes` bytes, none of which is held yet.
     pub const fn new(bytes: u64) -> Charge {
         Charge { bytes, held: false }
     }
@@ -27,8 +27,8 @@ impl Charge {
         if self.held { self.bytes } else { 0 }
     }
 
-    /// The handler was polled and is not done: it waits for a reply of another node, or for something
-    /// here, which it is charged for whatever the budgets say.
+    /// Records that the handler was polled and has not finished. If it waits for a reply of another node it holds
+    /// nothing; otherwise it is charged, whatever the budgets allow.
     #[inline(always)]
     pub fn polled<S: Side>(&mut self, awaits_reply: bool, session: &Session<S>, purse: &Purse) {
         if awaits_reply && !mutated(Mutant::WaitingCounted) {
@@ -39,7 +39,7 @@ impl Charge {
         }
     }
 
-    /// Gives back the bytes that are held.
+    /// Releases the held bytes.
     #[inline(always)]
     pub fn release<S: Side>(&mut self, session: &Session<S>, purse: &Purse) {
         if core::mem::take(&mut self.held) {

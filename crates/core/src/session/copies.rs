@@ -1,21 +1,22 @@
-//! The bytes that a receiver has to copy of requests that lie in the ring and that it refuses.
+//! The bytes of refused requests in the ring that a receiver has to copy.
 //!
-//! Both sides count: the sender what may come to that, the receiver what has.
+//! Both sides count: the sender the bytes that the receiver may have to copy, the receiver the bytes that it has
+//! copied.
 
 use crate::flow::Sender;
 use crate::mutant::{Mutant, mutated};
 
-/// Marks by which it is known how much of what went in the ring was accepted.
+/// The number of marks that tell how many of the bytes in the ring were accepted.
 const MARKS: usize = 16;
 
-/// Bytes of our requests in the ring that are not known to be accepted. The peer copies those that
-/// it refuses, and no more than so many.
+/// The bytes of this side's requests in the ring that are not known to be accepted. The peer copies those that it
+/// refuses, up to a bound.
 #[derive(Debug)]
 pub(super) struct Copies {
     most: u64,
     sent: u64,
     accepted: u64,
-    /// Now and then, a request and what had been sent with it: the first so many.
+    /// Some requests, each with the number of bytes sent up to it. The first `marked` entries are valid.
     marks: [(u64, u64); MARKS],
     marked: usize,
 }
@@ -25,7 +26,7 @@ impl Copies {
         Copies { most: most as u64, sent: 0, accepted: 0, marks: [(0, 0); MARKS], marked: 0 }
     }
 
-    /// The request of this number has gone in the ring.
+    /// Records that the request of this number was written to the ring.
     pub(super) fn went(&mut self, number: u64, bytes: usize) {
         self.sent += bytes as u64;
         let marks = &self.marks[..self.marked];
@@ -36,7 +37,7 @@ impl Copies {
         }
     }
 
-    /// More may have been accepted.
+    /// Updates the count of accepted bytes.
     pub(super) fn heard(&mut self, sender: &Sender) {
         let marks = &self.marks[..self.marked];
         let past = marks.iter().take_while(|(number, _)| *number < sender.safe()).count();

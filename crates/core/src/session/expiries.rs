@@ -1,10 +1,10 @@
-//! The times at which handlers end that have become tasks.
+//! The times at which handlers that have become tasks expire.
 
 use crate::mutant::{Mutant, mutated};
 use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
 
-/// The handlers that end at a time. `K` is a task, and its name is never used again for another.
+/// The tasks that expire at a time. `K` identifies a task, and is never reused for another.
 ///
 /// ```
 /// use upbeat_core::session::Expiries;
@@ -21,17 +21,17 @@ pub struct Expiries<K> {
     heap: BinaryHeap<Reverse<(u64, K)>>,
 }
 
-/// Entries of tasks that have ended are looked for when there are more entries than this.
+/// The number of entries from which on entries of ended tasks are removed.
 const ENTRIES_MIN: usize = 64;
 
 impl<K: Copy + Ord> Expiries<K> {
-    /// No handler ends at a time.
+    /// Creates a table in which no task expires.
     pub const fn new() -> Expiries<K> {
         Expiries { heap: BinaryHeap::new() }
     }
 
-    /// Has a task end then. There are so many tasks, and `lives` says whether one is still there: a task
-    /// that ends before its time leaves its entry behind.
+    /// Sets the time at which a task expires. `tasks` is the number of tasks, and `lives` returns whether a task
+    /// still exists: a task that ends before its time leaves its entry behind.
     pub fn expire(&mut self, task: K, at: u64, tasks: usize, lives: impl Fn(K) -> bool) {
         self.heap.push(Reverse((at, task)));
         if self.heap.len() > ENTRIES_MIN && self.heap.len() > 2 * tasks {
@@ -39,7 +39,7 @@ impl<K: Copy + Ord> Expiries<K> {
         }
     }
 
-    /// Has a task end then, and not when it was to end.
+    /// Replaces the time at which a task expires.
     pub fn postpone(&mut self, task: K, at: u64, tasks: usize, lives: impl Fn(K) -> bool) {
         if !mutated(Mutant::PostponedEnds) {
             self.heap.retain(|Reverse((_, other))| *other != task);
@@ -47,7 +47,7 @@ impl<K: Copy + Ord> Expiries<K> {
         self.expire(task, at, tasks, lives);
     }
 
-    /// Returns a task whose time is over, and forgets it.
+    /// Removes and returns a task that has expired.
     pub fn pop_due(&mut self, now: u64) -> Option<K> {
         let Reverse((at, task)) = *self.heap.peek()?;
         if at > now || mutated(Mutant::ExpiryForgotten) {
@@ -57,7 +57,7 @@ impl<K: Copy + Ord> Expiries<K> {
         Some(task)
     }
 
-    /// Returns the time at which the next task ends.
+    /// Returns the time at which the next task expires.
     pub fn next(&self) -> Option<u64> {
         self.heap.peek().map(|Reverse((at, _))| *at)
     }
@@ -67,7 +67,7 @@ impl<K: Copy + Ord> Expiries<K> {
         self.heap.len()
     }
 
-    /// Whether no task ends at a time.
+    /// Returns whether no task expires.
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }

@@ -1,14 +1,14 @@
-//! When a lane goes on in a bigger segment.
+//! The rule by which a lane continues in a larger segment.
 
 use core::cell::Cell;
 
-/// Refusals after which a lane grows although every message would fit.
+/// The number of refusals after which a lane grows although every message would fit.
 const REFUSALS_BEFORE_GROWTH: u32 = 4;
 
-/// Attempts without a question after the peer has declined a bigger segment.
+/// The number of attempts that are skipped after the peer has declined a larger segment.
 const UNASKED: u32 = 64;
 
-/// The refusals of slots in the lane of one side.
+/// The refused claims of slots in the lane of one side.
 ///
 /// ```
 /// use upbeat_core::session::Growth;
@@ -21,35 +21,37 @@ const UNASKED: u32 = 64;
 #[derive(Debug)]
 pub struct Growth {
     refusals: Cell<u32>,
-    /// Attempts to grow that are still to be left out.
+    /// The number of attempts to grow that are still skipped.
     unasked: Cell<u32>,
 }
 
 impl Growth {
-    /// A lane that has refused nothing.
+    /// Creates the state of a lane that has refused nothing.
     pub const fn new() -> Growth {
         Growth { refusals: Cell::new(0), unasked: Cell::new(0) }
     }
 
-    /// The lane was full for a message that fits it. Returns whether it is to grow: it is full too often.
+    /// Records that the lane was full for a message that fits it. Returns whether the lane must grow, because it
+    /// is full too often.
     pub fn refused(&self) -> bool {
         self.refusals.set(self.refusals.get().saturating_add(1));
         self.refusals.get() >= REFUSALS_BEFORE_GROWTH
     }
 
-    /// Whether the peer is asked for room for a bigger segment now: for a while not, where it had none.
+    /// Returns whether the peer is asked for a larger segment now. Some attempts are skipped after the peer had no
+    /// room.
     pub fn asks(&self) -> bool {
         let unasked = self.unasked.get();
         self.unasked.set(unasked.saturating_sub(1));
         unasked == 0
     }
 
-    /// The peer has no room for a bigger segment.
+    /// Records that the peer has no room for a larger segment.
     pub fn declined(&self) {
         self.unasked.set(UNASKED);
     }
 
-    /// The lane has grown.
+    /// Records that the lane has grown.
     pub fn grew(&self) {
         self.refusals.set(0);
     }

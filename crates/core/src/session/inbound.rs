@@ -1,4 +1,4 @@
-//! The requests of the peer: which is accepted, which waits, and what the peer is told of that.
+//! The requests of the peer: which is accepted, which waits, and what the peer is told.
 
 use super::outbound::Bounds;
 use crate::fault::Rule;
@@ -8,7 +8,7 @@ use crate::mutant::{Mutant, mutated};
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
-/// The inbound requests of one side of a session. `P` is a request that waits, or a hold on one.
+/// The requests of the peer in one session. `P` is a waiting request, or a reference to one.
 ///
 /// ```
 /// use upbeat_core::flow::{Budget, Share, Step};
@@ -25,15 +25,15 @@ use core::cell::{Cell, RefCell};
 /// ```
 #[derive(Debug)]
 pub struct Inbound<P> {
-    /// Requests that were accepted.
+    /// The number of accepted requests.
     accepted: Cell<u64>,
-    /// When so many were accepted, the peer is shown: as many as it was shown last, and `unshown` more.
+    /// The number of accepted requests at which the count is published: the published number and `unshown` more.
     due: Cell<u64>,
-    /// Requests that may be accepted before the peer is shown.
+    /// The number of requests that may be accepted before the count is published.
     unshown: u64,
     /// Whether a request may be accepted at once.
     open: Cell<bool>,
-    /// Bytes of requests that wait here and lay in the ring.
+    /// The bytes of waiting requests that lay in the ring and were copied.
     copied: Cell<usize>,
     copied_max: usize,
     copied_of: fn(&P) -> usize,
@@ -46,16 +46,16 @@ struct Machine<P> {
     share: Share,
 }
 
-/// A request that has a place.
+/// A request that waits in a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// Its number, if its sender is to be told that it waits.
+    /// The number of the request, if its sender must be told that it waits.
     pub nack: Option<u64>,
 }
 
 impl<P> Inbound<P> {
-    /// A direction in which nothing has come. The peer is shown what was accepted after so many.
-    /// `copied_of` says how many bytes of a request that waits lay in the ring and were copied.
+    /// Creates a direction in which nothing has come. The count of accepted requests is published after `unshown`
+    /// of them. `copied_of` returns the bytes of a waiting request that lay in the ring and were copied.
     pub fn new(
         bounds: Bounds,
         share: Share,
@@ -75,45 +75,45 @@ impl<P> Inbound<P> {
         }
     }
 
-    /// Whether a request that is not long may be accepted at once.
+    /// Returns whether a request that is not long may be accepted at once.
     #[inline(always)]
     pub fn is_clear(&self) -> bool {
         self.open.get()
     }
 
-    /// A request is accepted at once.
+    /// Counts a request that is accepted at once.
     #[inline(always)]
     pub fn accept(&self) {
         self.accepted.set(self.accepted.get() + 1);
     }
 
-    /// Requests that were accepted.
+    /// Returns the number of accepted requests.
     #[inline(always)]
     pub fn accepted(&self) -> u64 {
         self.accepted.get()
     }
 
-    /// Whether the peer is to be shown how many were accepted: now and then. A peer that waits for that is
-    /// told by whoever relieves it.
+    /// Returns whether the count of accepted requests must be published. A peer that waits for the count is served
+    /// by the caller of [`Inbound::show_to`].
     #[inline(always)]
     pub fn is_unshown(&self) -> bool {
         self.accepted.get() >= self.due.get()
     }
 
-    /// Returns the number to show to a peer that waits for progress, or one that does not.
+    /// Returns the count to publish to a peer that waits for progress, or to one that does not.
     pub fn show_to(&self, waits: bool) -> Option<u64> {
         let is_due = waits && !mutated(Mutant::WishUnheard) || self.is_unshown();
         if is_due { self.show() } else { None }
     }
 
-    /// Returns the number of accepted requests, if the peer was shown another.
+    /// Returns the number of accepted requests if another number was published last.
     pub fn show(&self) -> Option<u64> {
         let accepted = self.accepted.get();
         let due = accepted + self.unshown;
         (due != self.due.replace(due)).then_some(accepted)
     }
 
-    /// The machine, told what came without it.
+    /// Returns the state machine, after it has counted the requests that were accepted at once.
     fn machine(&self) -> core::cell::RefMut<'_, Machine<P>> {
         let mut machine = self.machine.borrow_mut();
         let behind = self.accepted.get() - machine.receiver.accepted();
@@ -121,18 +121,18 @@ impl<P> Inbound<P> {
         machine
     }
 
-    /// The next request is not accepted at once.
+    /// Records that the next request is not accepted at once.
     pub fn stop_short(&self) {
         self.open.set(false);
     }
 
-    /// Whether a request of so many payload bytes may be accepted, none being in front of it.
+    /// Returns whether a request with this many bytes of payload may be accepted, if none waits before it.
     pub fn admits(&self, bytes: usize, budget: &Budget) -> bool {
         budget.admits(&self.machine.borrow().share, Budget::price(bytes))
     }
 
-    /// Finds out anew whether a request may be accepted at once. `takes` says whether requests are taken
-    /// at all: not while too many of their replies wait.
+    /// Updates and returns whether a request may be accepted at once. `takes` is false while too many replies
+    /// wait.
     pub fn look_clear(&self, budget: &Budget, takes: bool) -> bool {
         let machine = self.machine.borrow();
         let waits = machine.receiver.waiting() != 0 && !mutated(Mutant::OpenWhileWaiting);
@@ -141,17 +141,17 @@ impl<P> Inbound<P> {
         clear
     }
 
-    /// Requests that wait to be accepted.
+    /// Returns the number of waiting requests.
     pub fn waiting(&self) -> usize {
         self.machine.borrow().receiver.waiting()
     }
 
-    /// Bytes of those that lay in the ring and were copied.
+    /// Returns the bytes of waiting requests that lay in the ring and were copied.
     pub fn copied(&self) -> usize {
         self.copied.get()
     }
 
-    /// A request of `len` payload bytes waits here.
+    /// Keeps a request with `len` bytes of payload, which waits here.
     pub fn keep(&self, request: P, len: usize) -> Result<Placed, Rule> {
         self.copy(&request)?;
         let number = self.machine().receiver.keep(request, Budget::price(len));
@@ -160,14 +160,14 @@ impl<P> Inbound<P> {
         Ok(Placed { nack: (len > SHORT_BYTES).then_some(number) })
     }
 
-    /// The same with a request for which room was granted.
+    /// Keeps a request for which room was granted, in its place.
     pub fn fill(&self, number: u64, request: P, len: usize) -> Result<(), Rule> {
         self.copy(&request)?;
         self.open.set(false);
         self.machine().receiver.fill(number, request, Budget::price(len))
     }
 
-    /// The peer asks for room for a request that is charged with so many bytes.
+    /// Handles the peer's question for room for a request with a charge of `bytes`.
     pub fn reserve(&self, bytes: u64) -> Result<(), Rule> {
         let most = Budget::price(MESSAGE_BYTES_MAX);
         if bytes > most {
@@ -189,14 +189,14 @@ impl<P> Inbound<P> {
         }
     }
 
-    /// A request waits no more.
+    /// Updates the copied bytes after a request was removed.
     fn gone(&self, request: Option<&P>) {
         if !mutated(Mutant::CopiesStay) {
             self.copied.set(self.copied.get() - request.map_or(0, self.copied_of));
         }
     }
 
-    /// The peer takes the reservation of this number back. Gives the request, if it had come.
+    /// Handles the peer's withdrawal of the reservation of this number. Returns the request if it had come.
     pub fn withdrawn(&self, number: u64, budget: &mut Budget) -> Result<Option<P>, Rule> {
         let machine = &mut *self.machine();
         let request = machine.receiver.void(number, budget, &mut machine.share)?;
@@ -204,13 +204,13 @@ impl<P> Inbound<P> {
         Ok(request)
     }
 
-    /// Gives up the request that waits here and is looked for, and returns it.
+    /// Removes the waiting request for which `is_it` returns true, and returns it.
     pub fn cancel(&self, is_it: impl FnMut(&P) -> bool, budget: &mut Budget) -> Option<P> {
         let number = self.machine.borrow().receiver.find(is_it)?;
         self.withdrawn(number, budget).ok()?
     }
 
-    /// Returns the next thing that can be done for requests that wait, if requests are taken at all.
+    /// Returns the next possible action for the waiting requests, if requests are accepted at all.
     pub fn step(&self, budget: &mut Budget, takes: bool) -> Option<Step<P>> {
         if !takes {
             return None;
@@ -224,14 +224,14 @@ impl<P> Inbound<P> {
         step
     }
 
-    /// Forgets all requests that wait, because the session ends, and gives what was here.
+    /// Removes all waiting requests because the session ends, and returns those that are here.
     pub fn clear(&self, budget: &mut Budget) -> Vec<P> {
         let machine = &mut *self.machine();
         self.copied.set(0);
         machine.receiver.clear(budget, &mut machine.share)
     }
 
-    /// Takes room for a request that goes on as a task, or gives it back.
+    /// Gives access to the session's share, to charge or release a request that runs on as a task.
     pub fn with_share<R>(&self, with: impl FnOnce(&mut Share) -> R) -> R {
         with(&mut self.machine.borrow_mut().share)
     }

@@ -1,35 +1,34 @@
-//! A line of senders that wait for the same thing, in the order in which they came.
+//! A queue of senders that wait for the same thing, in the order of their arrival.
 //!
-//! While a sender stands in a line, nobody passes: a request that comes later stands behind, so
-//! that messages are sent in the order in which they were first polled, and none waits for ever
-//! because others are quicker. A sender that is served, or gives up, has the next woken.
+//! While a sender is queued, no later sender overtakes it: a later request queues behind, so that messages are
+//! sent in the order of their first polls, and no sender starves behind quicker ones. A sender that is served, or
+//! gives up, wakes the next.
 //!
-//! A sender that was woken and is not polled loses its turn: a future may be kept without being
-//! polled, or forgotten. It leaves the line, so that it blocks nobody, and keeps its ticket: when it
-//! is polled again, it comes before all that have later ones. Lines are looked through in rounds, one
-//! each time the session's owner has nothing else to do; a sender that was woken in one round and has
-//! not been polled two rounds later has lost its turn.
+//! A sender that was woken and is not polled loses its turn, since a future may be kept without being polled, or
+//! leaked. The sender leaves the queue, so that it blocks no other, and keeps its ticket: when it is polled again,
+//! it comes before all later tickets. The queue is checked in rounds, one each time the owner of the session has
+//! nothing else to do. A sender that was woken in one round and was not polled two rounds later has lost its turn.
 //!
-//! Wakers are called while the line is borrowed for reading, so what a waker does may ask the line and
-//! must not change it.
+//! Wakers are called while the queue is borrowed for reading, so the code of a waker may read the queue and must
+//! not change it.
 
 use crate::limits::FLUSH_MESSAGES;
 use crate::mutant::{Mutant, mutated};
 use alloc::collections::VecDeque;
 use core::cell::{Cell, RefCell};
 
-/// So many of the first are awake at once: what a turn may send. All of them would only find that it
-/// is not their turn.
+/// The number of senders at the front that are awake at once: as many as one turn may send. Waking more would be
+/// useless, since it would not be their turn.
 const AWAKE: usize = FLUSH_MESSAGES;
 
-/// So many of the first are asked whether they have lost their turns: all that may have been woken, and
-/// those that have come back before them.
+/// The number of senders at the front that are checked for lost turns: all that may have been woken, and those
+/// that have come back before them.
 const JUDGED: usize = 4 * AWAKE;
 
-/// Rounds that a sender has to respond.
+/// The number of rounds in which a woken sender must be polled.
 const ROUNDS: u64 = 2;
 
-/// The senders of a line, by their tickets.
+/// The senders of a queue, by their tickets.
 ///
 /// ```
 /// use upbeat_core::session::Line;
@@ -50,21 +49,21 @@ pub struct Line<W> {
     turn: Cell<Option<u64>>,
     round: Cell<u64>,
     stands: Cell<bool>,
-    /// Whether a sender was woken that may not have responded yet.
+    /// Whether a sender was woken that may not have been polled yet.
     stirred: Cell<bool>,
 }
 
-/// A sender that stands in a line.
+/// A queued sender.
 #[derive(Debug)]
 struct Sender<W> {
     ticket: u64,
     waiter: W,
-    /// In which round it was woken, if it was and has not been polled since.
+    /// The round in which the sender was woken, if it was not polled since.
     woken: Cell<Option<u64>>,
 }
 
 impl<W> Line<W> {
-    /// A line in which nobody stands.
+    /// Creates an empty queue.
     pub const fn new() -> Line<W> {
         Line {
             standing: RefCell::new(VecDeque::new()),
@@ -76,8 +75,8 @@ impl<W> Line<W> {
         }
     }
 
-    /// Puts a sender into the line at its ticket, or at a new one behind all others. Returns the ticket,
-    /// with which the sender must [leave](Line::leave).
+    /// Queues a sender at its ticket, or at a new one behind all others. Returns the ticket, with which the sender
+    /// must [leave](Line::leave).
     pub fn stand(&self, ticket: Option<u64>, waiter: &W) -> u64
     where
         W: Clone,
@@ -101,8 +100,8 @@ impl<W> Line<W> {
         ticket
     }
 
-    /// Takes a sender out of the line. The next may have tried before it was its turn, and one more
-    /// comes up to the first ones: both are given to `wake`.
+    /// Removes a sender. Calls `wake` for the next one, which may have tried before its turn, and for the one that
+    /// newly is among the first.
     pub fn leave(&self, ticket: u64, mut wake: impl FnMut(W))
     where
         W: Clone,
@@ -120,7 +119,7 @@ impl<W> Line<W> {
         next.into_iter().flatten().for_each(&mut wake);
     }
 
-    /// Notes that a sender is woken.
+    /// Records that a sender is woken.
     fn stir(&self, sender: &Sender<W>) {
         if sender.woken.get().is_none() {
             sender.woken.set(Some(self.round.get()));
@@ -128,38 +127,38 @@ impl<W> Line<W> {
         self.stirred.set(true);
     }
 
-    /// Returns the number of senders that stand in the line.
+    /// Returns the number of queued senders.
     pub fn len(&self) -> usize {
         self.standing.borrow().len()
     }
 
-    /// Whether nobody stands in the line.
+    /// Returns whether no sender is queued.
     pub fn is_empty(&self) -> bool {
         !self.stands()
     }
 
-    /// Whether a sender stands in the line.
+    /// Returns whether a sender is queued.
     #[inline(always)]
     pub fn stands(&self) -> bool {
         self.stands.get()
     }
 
-    /// Whether the sender with this ticket stands there, and has not lost its turn.
+    /// Returns whether the sender with this ticket is queued and has not lost its turn.
     pub fn has(&self, ticket: u64) -> bool {
         self.standing.borrow().binary_search_by_key(&ticket, |sender| sender.ticket).is_ok()
     }
 
-    /// Whether a sender was woken that may not have responded yet.
+    /// Returns whether a sender was woken that may not have been polled yet.
     pub fn is_stirred(&self) -> bool {
         self.stirred.get()
     }
 
-    /// Says which sender tries next, by its ticket; none is one that does not stand in the line.
+    /// Sets the ticket of the sender that tries next, or none for a sender that is not queued.
     pub fn take_turn(&self, ticket: Option<u64>) {
         self.turn.set(ticket);
     }
 
-    /// Whether no sender that waits comes before the one that tries now.
+    /// Returns whether no queued sender comes before the one that tries now.
     pub fn is_in_turn(&self) -> bool {
         let standing = self.standing.borrow();
         let turn = self.turn.get();
@@ -167,7 +166,7 @@ impl<W> Line<W> {
             || mutated(Mutant::TurnUnchecked)
     }
 
-    /// Gives so many of the first to `wake`, but no more than may be awake; they keep their places.
+    /// Calls `wake` for the first `most` senders, but for no more than may be awake; they stay queued.
     pub fn wake_first(&self, most: usize, mut wake: impl FnMut(&W)) {
         let standing = self.standing.borrow();
         for sender in standing.iter().take(most.min(AWAKE)) {
@@ -176,13 +175,12 @@ impl<W> Line<W> {
         }
     }
 
-    /// Gives all to `wake`.
+    /// Calls `wake` for all senders.
     pub fn wake_all(&self, wake: impl FnMut(&W)) {
         self.standing.borrow().iter().map(|sender| &sender.waiter).for_each(wake);
     }
 
-    /// Begins a round: takes those out of the line that have lost their turns. Returns whether there were
-    /// any.
+    /// Begins a round and removes the senders that have lost their turns. Returns whether there were any.
     pub fn pass_over(&self) -> bool {
         let round = self.round.get() + 1;
         self.round.set(round);

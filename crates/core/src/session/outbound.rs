@@ -1,4 +1,4 @@
-//! The requests of this side: which may go, how, in whose turn, and what those that may not wait for.
+//! The requests of this side: which may be sent, how, in which order, and what the others wait for.
 
 use super::asked::{Asked, Grant};
 use super::copies::Copies;
@@ -12,41 +12,41 @@ use crate::mutant::{Mutant, mutated};
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
-/// The bounds of one direction of a session, which both sides know beforehand.
+/// The bounds of one direction of a session, which both sides know in advance.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Requests that may be on their way without room having been asked for.
+    /// The number of requests that may be on their way without a question for room.
     pub optimism: usize,
-    /// Requests beyond those: short ones, and those for which room is asked.
+    /// The number of further requests: short ones, and those that ask for room.
     pub reserved: usize,
-    /// Bytes of refused requests in the ring that the receiver copies.
+    /// The bytes of refused requests in the ring that the receiver copies.
     pub copied: usize,
-    /// Nanoseconds for which a grant is kept for a sender that does not respond.
+    /// The nanoseconds for which a grant is kept for a sender that does not respond.
     pub grant_kept: u64,
 }
 
 impl Bounds {
-    /// The bounds of [`limits`](crate::limits), for a sender that asks for room first or does not.
+    /// Returns the bounds of [`limits`](crate::limits), for a sender that is optimistic or asks for room first.
     pub const fn new(optimistic: bool) -> Bounds {
         let optimism = if optimistic { OPTIMISM } else { 0 };
         let (copied, grant_kept) = (COPIED_BYTES_MAX, GRANT_KEPT_NS);
         Bounds { optimism, reserved: PLACES_RESERVED, copied, grant_kept }
     }
 
-    /// Places that the receiver keeps.
+    /// Returns the number of places that the receiver keeps.
     pub const fn places(&self) -> usize {
         self.optimism + self.reserved
     }
 }
 
-/// Where a request that is longer than a slot lies.
+/// The place of a request that is longer than a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// In consecutive slots of the ring, if it fits and finds them.
+    /// The request is written to consecutive slots of the ring, if there are enough free ones.
     Ring,
-    /// In a buffer.
+    /// The request is written to a buffer.
     Buffer,
-    /// Nowhere: room is to be asked for first.
+    /// The sender must ask for room first.
     Ask,
 }
 
@@ -74,20 +74,21 @@ pub enum Lack {
 /// ```
 #[derive(Debug)]
 pub struct Outbound<W> {
-    /// Requests that may go without a question.
+    /// The number of requests that may be sent without asking.
     credit: Cell<u32>,
-    /// As many as there were when the machine was asked last.
+    /// The credit at the last update by the state machine.
     given: Cell<u32>,
-    /// Whether no request of ours is refused: then longer ones lie in the ring as well.
+    /// Whether no request of this side is refused, so that longer requests are written to the ring as well.
     calm: Cell<bool>,
-    /// Whether frames are written before any request.
+    /// Whether frames must be sent before any request.
     barred: Cell<bool>,
     bounds: Bounds,
-    /// The resources that waiting requests lack, a bit each.
+    /// The resources that waiting requests lack, one bit each.
     lacking: Cell<u8>,
     line: Line<W>,
     machine: RefCell<Machine<W>>,
-    /// Those that wait for room, in no order: they have their places by their numbers.
+    /// The senders that wait for room outside the queue, in no order, since the numbers of their requests order
+    /// them.
     room: RefCell<Vec<W>>,
 }
 
@@ -99,7 +100,7 @@ struct Machine<W> {
 }
 
 impl<W: Clone> Outbound<W> {
-    /// A direction in which nothing was sent.
+    /// Creates a direction in which nothing was sent.
     pub fn new(bounds: Bounds) -> Outbound<W> {
         let sender = Sender::with_window(bounds.optimism, bounds.reserved);
         let given = sender.window_left() as u32;
@@ -117,19 +118,20 @@ impl<W: Clone> Outbound<W> {
         }
     }
 
-    /// Whether a short request may go without a question. A longer one asks [`Outbound::room`] as well.
+    /// Returns whether a short request may be sent without asking. For a longer one the caller also calls
+    /// [`Outbound::room`].
     #[inline(always)]
     pub fn may_go(&self) -> bool {
         self.credit.get() != 0
     }
 
-    /// It went.
+    /// Counts a request that was sent on credit.
     #[inline(always)]
     pub fn went(&self) {
         self.credit.set(self.credit.get() - 1);
     }
 
-    /// The machine, told what went without it.
+    /// Returns the state machine, after it has counted the requests that were sent on credit.
     fn machine(&self) -> core::cell::RefMut<'_, Machine<W>> {
         let mut machine = self.machine.borrow_mut();
         let went = self.given.replace(0) - self.credit.replace(0);
@@ -139,7 +141,7 @@ impl<W: Clone> Outbound<W> {
         machine
     }
 
-    /// Lets requests go without a question, as many as may.
+    /// Sets the credit to the number of requests that may be sent without asking.
     fn go_on(&self, machine: &Machine<W>) {
         let is_held = self.line.stands() && !mutated(Mutant::CreditPassesLine) || self.barred.get();
         let left = if is_held { 0 } else { machine.sender.window_left() as u32 };
@@ -148,14 +150,14 @@ impl<W: Clone> Outbound<W> {
         self.calm.set(machine.sender.is_calm());
     }
 
-    /// Something is unusual, or is no more: finds out anew how many may go without a question.
+    /// Updates the credit after a change.
     fn reconsider(&self) {
         let machine = self.machine();
         self.go_on(&machine);
     }
 
-    /// The peer says that it has accepted all requests before number `accepted`. Returns how many more may
-    /// go.
+    /// Handles the peer's report that it has accepted all requests before number `accepted`. Returns how many more
+    /// requests may be sent.
     pub fn heard(&self, accepted: u64) -> Result<u64, Rule> {
         let machine = &mut *self.machine();
         machine.sender.heard(accepted)?;
@@ -164,7 +166,7 @@ impl<W: Clone> Outbound<W> {
         Ok(machine.sender.window_left())
     }
 
-    /// Whether the request that tries now may go, or ask for room. If not, what it lacks is noted.
+    /// Returns whether the request that tries now may be sent, or may ask for room. If not, records what it lacks.
     pub fn admits(&self, accepted: impl FnOnce() -> u64) -> Result<bool, Rule> {
         if !self.admits_granted() || !self.line.is_in_turn() {
             return Ok(false);
@@ -176,7 +178,8 @@ impl<W: Clone> Outbound<W> {
         Ok(may_go)
     }
 
-    /// The same with one for which room was granted: it has its place by its number.
+    /// Returns whether a request for which room was granted may be sent; the number of the request gives its
+    /// order.
     pub fn admits_granted(&self) -> bool {
         if self.barred.get() && !mutated(Mutant::BarIgnored) {
             self.lacks(Lack::Slot);
@@ -185,15 +188,15 @@ impl<W: Clone> Outbound<W> {
         true
     }
 
-    /// A request goes of which that was found out.
+    /// Counts a request that was sent after [`Outbound::admits`].
     pub fn went_carefully(&self) {
         let mut machine = self.machine();
         machine.sender.went(1);
         self.go_on(&machine);
     }
 
-    /// Where a request of so many payload bytes lies, more than a slot's. What the peer says that it has
-    /// accepted is looked at if it matters.
+    /// Returns where a request with this many bytes of payload, more than a slot holds, is written. The method
+    /// loads the number of accepted requests only if it matters.
     pub fn room(&self, bytes: usize, accepted: impl Fn() -> u64) -> Result<Room, Rule> {
         if !self.goes_unasked() {
             self.heard(accepted())?;
@@ -204,39 +207,41 @@ impl<W: Clone> Outbound<W> {
         if !self.calm.get() || bytes > IN_RING_BYTES_MAX {
             return Ok(Room::Buffer);
         }
-        // What the peer refuses of the ring it copies.
+        // The peer copies the requests in the ring that it refuses.
         if !self.machine.borrow().copies.takes(bytes) {
             self.heard(accepted())?;
         }
         Ok(if self.machine.borrow().copies.takes(bytes) { Room::Ring } else { Room::Buffer })
     }
 
-    /// Whether a request of so many bytes, longer than a slot, may go in the ring, as far as is known here.
+    /// Returns whether a request of `bytes` bytes, longer than a slot, may be written to the ring, by this side's
+    /// state alone.
     #[inline(always)]
     pub fn goes_in_ring(&self, bytes: usize) -> bool {
         self.goes_unasked() && self.machine.borrow().copies.takes(bytes)
     }
 
-    /// Whether a request that is longer than a slot may go without asking for room, as far as is known here.
+    /// Returns whether a request that is longer than a slot may be sent without asking, by this side's state
+    /// alone.
     #[inline(always)]
     fn goes_unasked(&self) -> bool {
         self.credit.get() > self.bounds.reserved as u32 && self.calm.get()
     }
 
-    /// A request of so many bytes is about to count that has gone in the ring.
+    /// Records a request of `bytes` bytes in the ring, before it is counted as sent.
     pub fn went_in_ring(&self, bytes: usize) {
         let unasked = u64::from(self.given.get() - self.credit.get());
         let machine = &mut *self.machine.borrow_mut();
         machine.copies.went(machine.sender.out() + unasked, bytes);
     }
 
-    /// Whether more requests may go than when one had to wait: a good part, or any.
+    /// Returns whether more requests may be sent than when one had to wait: a good part more, or any.
     fn places_came(&self, part: bool, accepted: u64) -> bool {
         let came = accepted.abs_diff(self.machine.borrow().sender.safe());
         came >= if part { (self.bounds.places() as u64 / 4).max(1) } else { 1 }
     }
 
-    /// Room was asked for; gives the request's number. It takes its place by this.
+    /// Records that room was asked for. Returns the request's number, which gives its order.
     pub fn ask(&self, waiter: W) -> u64 {
         let mut machine = self.machine();
         let number = machine.sender.reserved();
@@ -245,13 +250,13 @@ impl<W: Clone> Outbound<W> {
         number
     }
 
-    /// Whether there is room for the request of this number, and it is its turn; if not, the waiter is
-    /// woken then.
+    /// Returns whether there is room for the request of this number and it is its turn. If not, the waiter is
+    /// woken later.
     pub fn poll_grant(&self, number: u64, waiter: &W) -> Grant {
         self.machine.borrow_mut().asked.poll(number, waiter)
     }
 
-    /// The peer has room for the request of this number: its sender is to be woken.
+    /// Handles the peer's grant of room to the request of this number. Returns the sender to wake.
     pub fn granted(&self, number: u64, now: u64) -> Result<Option<W>, Rule> {
         let mut machine = self.machine();
         let wanted = machine.sender.granted(number);
@@ -259,7 +264,7 @@ impl<W: Clone> Outbound<W> {
         Ok(if wanted? { machine.asked.granted(number, now) } else { None })
     }
 
-    /// The peer has no room for the request of this number. It fetches it when it has.
+    /// Handles the peer's refusal of the request of this number, which the peer fetches when it has room.
     pub fn refused(&self, number: u64) -> Result<(), Rule> {
         let mut machine = self.machine();
         let refused = machine.sender.refused(number);
@@ -267,52 +272,53 @@ impl<W: Clone> Outbound<W> {
         refused
     }
 
-    /// The granted request of this number has gone. Gives the sender whose turn it is.
+    /// Records that the granted request of this number was sent. Returns the sender whose turn it is.
     pub fn transferred(&self, number: u64, now: u64) -> Option<W> {
         let machine = &mut *self.machine.borrow_mut();
         machine.sender.transferred(number);
         machine.asked.end(number, now).1
     }
 
-    /// Room is no longer wanted for the request of this number, unless it has gone. Gives whether the
-    /// peer is to be told, and the sender whose turn it is.
+    /// Withdraws the request of this number unless it was sent. Returns whether the peer must be told, and the
+    /// sender whose turn it is.
     pub fn withdraw(&self, number: u64, now: u64) -> (bool, Option<W>) {
         let machine = &mut *self.machine.borrow_mut();
         let (was_asked, next) = machine.asked.end(number, now);
         (was_asked && machine.sender.withdraw(number), next)
     }
 
-    /// The requests whose senders have not made use of their grants in time: they are to be withdrawn,
-    /// for others wait behind them, here and at the receiver.
+    /// Returns the requests whose senders have not used their grants in time. The driver withdraws them, since
+    /// other requests wait behind them, here and at the receiver.
     pub fn unused_grants(&self, now: u64) -> Vec<u64> {
         self.machine.borrow().asked.unused(now)
     }
 
-    /// For how many nanoseconds a grant is still kept for a sender that has not responded, if there is one.
+    /// Returns for how many nanoseconds a grant is still kept for a sender that has not responded, if there is
+    /// one.
     pub fn grants_kept(&self, now: u64) -> Option<u64> {
         self.machine.borrow().asked.kept(now)
     }
 
-    /// The line of senders that wait for room.
+    /// Returns the queue of senders that wait for room.
     pub const fn line(&self) -> &Line<W> {
         &self.line
     }
 
-    /// Has a sender wait in the line for room, at its ticket or at a new one. Returns the ticket.
+    /// Queues a sender for room, at its ticket or at a new one. Returns the ticket.
     pub fn stand(&self, ticket: Option<u64>, waiter: &W) -> u64 {
         let ticket = self.line.stand(ticket, waiter);
         self.reconsider();
         ticket
     }
 
-    /// A sender waits in the line no more; the next are given to `wake`.
+    /// Removes a sender from the queue, and calls `wake` for the next ones.
     pub fn leave(&self, ticket: u64, wake: impl FnMut(W)) {
         self.line.leave(ticket, wake);
         self.reconsider();
     }
 
-    /// Begins a round: senders that were woken and do not respond lose their turns. Returns whether any
-    /// did: then the next are to be woken.
+    /// Begins a round: senders that were woken and do not respond lose their turns. Returns whether any did; the
+    /// next senders must then be woken.
     pub fn pass_over(&self) -> bool {
         let passed = self.line.pass_over();
         if passed {
@@ -321,7 +327,7 @@ impl<W: Clone> Outbound<W> {
         passed
     }
 
-    /// Has a sender wait for room that stands in no line: it has its place by the number of its request.
+    /// Adds a sender that waits for room outside the queue, since the number of its request gives its order.
     pub fn wait_for_room(&self, waiter: &W, is_same: impl Fn(&W) -> bool) {
         let mut room = self.room.borrow_mut();
         if !room.iter().any(is_same) {
@@ -329,26 +335,26 @@ impl<W: Clone> Outbound<W> {
         }
     }
 
-    /// Frames wait that go before any request, or the session has ended; or they do not any more.
+    /// Sets whether frames are sent before any request, or the session has ended.
     pub fn bar(&self, barred: bool) {
         if self.barred.replace(barred) != barred {
             self.reconsider();
         }
     }
 
-    /// Whether frames go before any request.
+    /// Returns whether frames are sent before any request.
     #[inline(always)]
     pub fn is_barred(&self) -> bool {
         self.barred.get()
     }
 
-    /// Notes what a request lacks that has to wait.
+    /// Records what a waiting request lacks.
     pub fn lacks(&self, what: Lack) {
         self.lacking.set(self.lacking.get() | what as u8);
     }
 
-    /// Whether any of what is lacking may be there now: a good part of it, so that not each message waits
-    /// and is woken, or any.
+    /// Returns whether any lacking resource may be available now. With `part`, a good part of it must be, so that
+    /// senders are not woken for each message.
     pub fn has_room(
         &self,
         part: bool,
@@ -366,7 +372,7 @@ impl<W: Clone> Outbound<W> {
                 || self.room.borrow().is_empty() && !self.line.stands())
     }
 
-    /// There is room: those that wait for it are given to `wake`, the first of the line among them.
+    /// Handles new room: calls `wake` for the senders that wait for it, including the first of the queue.
     pub fn room_came(&self, now: u64, mut wake: impl FnMut(&W)) {
         self.lacking.set(0);
         self.room.take().iter().for_each(&mut wake);
@@ -374,7 +380,7 @@ impl<W: Clone> Outbound<W> {
         self.machine.borrow_mut().asked.note_woken(now);
     }
 
-    /// Gives everybody who waits to `wake`, for the session has ended.
+    /// Calls `wake` for every waiter, because the session has ended.
     pub fn wake_all(&self, mut wake: impl FnMut(&W)) {
         self.room.take().iter().for_each(&mut wake);
         self.line.wake_all(&mut wake);
@@ -382,26 +388,26 @@ impl<W: Clone> Outbound<W> {
         asked.for_each(|waiter| wake(&waiter));
     }
 
-    /// Requests that are not known to be accepted, and those of which more is known than that.
+    /// Returns the number of requests that are not known to be accepted, and of those in a special state.
     pub fn open(&self) -> (u64, usize) {
         let machine = self.machine();
         self.go_on(&machine);
         (machine.sender.open(), machine.sender.special())
     }
 
-    /// The number of the next request, and of the first that is not known to be accepted.
+    /// Returns the number of the next request, and of the first that is not known to be accepted.
     pub fn numbers(&self) -> (u64, u64) {
         let machine = self.machine();
         self.go_on(&machine);
         (machine.sender.out(), machine.sender.safe())
     }
 
-    /// Whether the request of this number has asked for room and has not gone.
+    /// Returns whether the request of this number has asked for room and was not sent.
     pub fn has_asked(&self, number: u64) -> bool {
         self.machine.borrow().asked.has(number)
     }
 
-    /// Senders that have asked for room and have not gone.
+    /// Returns the number of senders that have asked for room and have not sent.
     pub fn asking(&self) -> usize {
         self.machine.borrow().asked.len()
     }

@@ -1,10 +1,10 @@
-//! Replies and control frames that found no room, until the peer makes some.
+//! The replies and control frames that found no room, and wait until the peer makes some.
 //!
-//! Control frames and short replies wait in the order in which they were written, and everything that is
-//! written later waits behind them. A longer reply waits for a buffer of its class; only replies of the same
-//! class wait behind it. All replies that wait are charged to the session's share and to the node's budget
-//! for replies, which the owner of the node passes in. Invariant: what is charged lies in a queue, and no
-//! more waits than the peer and this side may have open.
+//! Control frames and short replies wait in the order in which they were queued, and every later message waits
+//! behind them. A longer reply waits for a buffer of its class, and only replies of the same class wait behind it.
+//! All waiting replies are charged to the session's share and to the node's budget for replies, which the owner of
+//! the node passes in. Invariant: every charge belongs to a queued reply, and no more frames wait than the peer
+//! and this side may have open.
 
 use crate::fault::Rule;
 use crate::flow::{Budget, Share};
@@ -17,7 +17,7 @@ use alloc::collections::VecDeque;
 /// The classes of buffers: one for each of the usual sizes, and one for all longer ones together.
 pub const CLASSES: usize = BUFFER_BYTES.len() + 1;
 
-/// Returns which class of buffers a payload needs.
+/// Returns the class of buffers that a payload needs.
 ///
 /// ```
 /// use upbeat_core::session::{CLASSES, class_of};
@@ -29,7 +29,7 @@ pub fn class_of(len: usize) -> usize {
     BUFFER_BYTES.iter().position(|bytes| *bytes >= len).unwrap_or(BUFFER_BYTES.len())
 }
 
-/// A frame that waits, and what is charged for it.
+/// A waiting frame and its charge.
 #[derive(Debug)]
 pub struct Waiting<F> {
     /// The frame.
@@ -37,7 +37,7 @@ pub struct Waiting<F> {
     charged: u64,
 }
 
-/// The frames and replies that wait in a session.
+/// The waiting frames and replies of a session.
 ///
 /// ```
 /// use upbeat_core::flow::Budget;
@@ -52,62 +52,64 @@ pub struct Waiting<F> {
 /// ```
 #[derive(Debug)]
 pub struct Owed<F> {
-    /// Control frames and short replies, in order.
+    /// The control frames and short replies, in order.
     frames: VecDeque<Waiting<F>>,
-    /// Longer replies, by the classes of the buffers for which they wait.
+    /// The longer replies, by the class of the buffer for which they wait.
     replies: [VecDeque<Waiting<F>>; CLASSES],
     share: Share,
-    /// Bytes of replies up to which requests are taken.
+    /// The bytes of replies from which on no requests are accepted.
     ahead: u64,
 }
 
 impl<F> Owed<F> {
-    /// Nothing waits. Replies may take so many bytes; while `ahead` of them wait, no requests are taken.
+    /// Creates an empty queue. Replies may take `share` bytes; while `ahead` bytes of them wait, no requests are
+    /// accepted.
     pub fn new(share: u64, ahead: u64) -> Owed<F> {
         let share = Share::new(share.max(ahead));
         let replies = core::array::from_fn(|_| VecDeque::new());
         Owed { frames: VecDeque::new(), replies, share, ahead }
     }
 
-    /// Returns the number of frames that wait.
+    /// Returns the number of waiting frames.
     pub fn len(&self) -> usize {
         self.frames.len() + self.replies.iter().map(VecDeque::len).sum::<usize>()
     }
 
-    /// Whether nothing waits.
+    /// Returns whether no frame waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes that are charged for replies.
+    /// Returns the bytes that are charged for replies.
     pub const fn held(&self) -> u64 {
         self.share.held()
     }
 
-    /// Whether frames wait that go before everything else.
+    /// Returns whether frames wait that are sent before everything else.
     pub fn bars(&self) -> bool {
         !self.frames.is_empty()
     }
 
-    /// Returns a bit for each class of which replies wait.
+    /// Returns one bit for each class of which replies wait.
     pub fn classes(&self) -> u8 {
         let waits = |(class, queue): (usize, &VecDeque<_>)| u8::from(!queue.is_empty()) << class;
         self.replies.iter().enumerate().map(waits).sum()
     }
 
-    /// Whether a reply of so many bytes goes behind others of its class.
+    /// Returns whether a reply of `bytes` bytes must queue behind others of its class.
     pub fn goes_behind(&self, bytes: usize) -> bool {
         bytes > SHORT_BYTES && !self.replies[class_of(bytes)].is_empty()
     }
 
-    /// Whether a reply of so many bytes may wait. Short replies may: the number of open calls bounds them.
+    /// Returns whether a reply of `bytes` bytes may wait. A short reply always may, since the number of open calls
+    /// bounds them.
     pub fn admits(&self, bytes: usize, budget: &Budget) -> bool {
         bytes <= SHORT_BYTES
             || budget.admits(&self.share, Budget::price(bytes))
             || mutated(Mutant::RepliesUnbounded)
     }
 
-    /// Whether requests of the session are accepted: their replies would wait behind those that wait.
+    /// Returns whether requests of the session are accepted. Their replies would wait behind the waiting ones.
     pub fn takes_requests(&self, budget: &Budget) -> bool {
         let held = self.share.held();
         held == 0
@@ -115,8 +117,8 @@ impl<F> Owed<F> {
             || mutated(Mutant::OpenWhileOwing)
     }
 
-    /// Whether one more frame may wait, where so many of the peer's calls have become tasks. A peer for
-    /// which too many do breaks a rule.
+    /// Returns whether one more frame may wait while `serving` of the peer's calls are tasks. A peer with too many
+    /// breaks a rule.
     pub fn may_wait(&self, serving: usize) -> Result<(), Rule> {
         let waiting = self.len();
         if waiting + serving >= 2 * CALLS_PER_SESSION_MAX {
@@ -131,7 +133,7 @@ impl<F> Owed<F> {
         self.frames.push_back(Waiting { frame, charged: 0 });
     }
 
-    /// Queues a reply of so many bytes: with the replies of its class, or if it is short with the frames.
+    /// Queues a reply of `bytes` bytes: with the replies of its class, or with the frames if it is short.
     pub fn push_reply(&mut self, frame: F, bytes: usize, budget: &mut Budget) {
         let charged = Budget::price(bytes);
         budget.charge(&mut self.share, charged);
@@ -142,31 +144,31 @@ impl<F> Owed<F> {
         queue.push_back(Waiting { frame, charged });
     }
 
-    /// Takes the first of the frames that wait in order.
+    /// Removes the first of the ordered frames.
     pub fn pop_frame(&mut self) -> Option<Waiting<F>> {
         self.frames.pop_front()
     }
 
-    /// Takes the first of the replies of a class.
+    /// Removes the first reply of a class.
     pub fn pop_reply(&mut self, class: usize) -> Option<Waiting<F>> {
         self.replies[class].pop_front()
     }
 
-    /// Puts back what was taken and found no room.
+    /// Puts back a removed frame that found no room.
     pub fn put_back_frame(&mut self, waiting: Waiting<F>) {
         if !mutated(Mutant::FrameDropped) {
             self.frames.push_front(waiting);
         }
     }
 
-    /// Puts back a reply of a class that was taken and found no room.
+    /// Puts back a removed reply of a class that found no room.
     pub fn put_back_reply(&mut self, waiting: Waiting<F>, class: usize) {
         if !mutated(Mutant::ReplyDropped) {
             self.replies[class].push_front(waiting);
         }
     }
 
-    /// Gives back what was charged for a frame that waits no more. Returns whether that was anything.
+    /// Releases the charge of a frame that waits no longer. Returns whether it had one.
     pub fn release(&mut self, waiting: &Waiting<F>, budget: &mut Budget) -> bool {
         if !mutated(Mutant::ReplyStaysCharged) {
             budget.release(&mut self.share, waiting.charged);
@@ -174,7 +176,7 @@ impl<F> Owed<F> {
         waiting.charged != 0
     }
 
-    /// Forgets everything that waits.
+    /// Removes all waiting frames.
     pub fn clear(&mut self, budget: &mut Budget) {
         self.frames.clear();
         self.replies.iter_mut().for_each(VecDeque::clear);
@@ -184,7 +186,7 @@ impl<F> Owed<F> {
         }
     }
 
-    /// The frames that wait, those in order first.
+    /// Iterates over the waiting frames, the ordered ones first.
     pub fn iter(&self) -> impl Iterator<Item = &F> {
         let replies = self.replies.iter().flatten();
         self.frames.iter().chain(replies).map(|waiting| &waiting.frame)

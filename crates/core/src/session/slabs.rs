@@ -1,13 +1,13 @@
-//! Slabs: segments of a side's own, cut into buffers for payloads that are too long for a slot.
+//! Slabs: segments of one side that are divided into buffers, for payloads that are too long for a slot.
 //!
-//! Requests and replies have slabs of their own: requests that the peer has no room for keep theirs, and
-//! replies must not wait behind them. Requests for which room was granted have others again. A payload
-//! beyond the biggest of the usual buffers has a slab made for its length, which the next of about that
-//! length uses again; one that nobody used for a while is given up. The first of a length has one buffer;
-//! where one is not enough, the next has as many as fit [`LONG_SLAB_BYTES`], so that a stream's writer need
-//! not keep step with its reader. The memory of slabs, and which buffers are free, are left to others; they
-//! are asked by the number of the slab. Invariant: there are no more slabs than [`SLABS_MAX`], and no more
-//! bytes of long ones than [`LONG_BYTES_MAX`] for each use.
+//! Requests and replies have separate slabs, because requests for which the peer has no room keep their buffers,
+//! and replies must not wait behind them. Requests with granted room have separate slabs again. A payload that is
+//! longer than the largest usual buffer gets a slab of its length, which later payloads of about that length use
+//! again; a slab that is unused for a while is given up. The first slab of a length has one buffer. If one is not
+//! enough, the next slab has as many as fit [`LONG_SLAB_BYTES`], so that the writer of a stream need not wait for
+//! its reader at each item. Other modules have the memory of slabs and know which buffers are free; they are asked
+//! with the number of the slab. Invariant: there are at most [`SLABS_MAX`] slabs, and at most [`LONG_BYTES_MAX`]
+//! bytes of long ones for each use.
 
 use super::owed::class_of;
 use crate::limits::{
@@ -17,8 +17,8 @@ use crate::limits::{
 use alloc::vec::Vec;
 use core::cell::Cell;
 
-/// Nanoseconds for which a slab that lies idle is kept. Making one of 64 MiB costs several times what
-/// sending so many bytes does, so one that is used every second stays.
+/// The nanoseconds for which an idle slab is kept. Creating a slab of 64 MiB costs several times as much as
+/// sending that many bytes, so a slab that is used every second must stay.
 pub const SLAB_KEPT_NS: u64 = 1_000_000_000;
 
 /// The use of a buffer.
@@ -26,7 +26,7 @@ pub const SLAB_KEPT_NS: u64 = 1_000_000_000;
 pub enum Use {
     /// Requests.
     Requests,
-    /// Requests for which room was granted: others that wait behind them must not take their buffers.
+    /// Requests for which room was granted. Other requests that wait behind them must not take their buffers.
     Granted,
     /// Replies.
     Replies,
@@ -35,7 +35,7 @@ pub enum Use {
 /// The shape of a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Bytes of a buffer.
+    /// The bytes of a buffer.
     pub each: usize,
     /// The number of buffers.
     pub count: u32,
@@ -44,9 +44,9 @@ pub struct Shape {
 /// The slabs that a payload may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
-    /// Slabs of this of the usual sizes.
+    /// Slabs of the usual size with this index.
     Usual(usize),
-    /// Slabs whose buffers have so many bytes, or a few times as many.
+    /// Slabs whose buffers have this many bytes, or a few times as many.
     Long(usize),
 }
 
@@ -61,24 +61,24 @@ impl Wanted {
     fn takes(self, shape: Shape) -> bool {
         match self {
             Wanted::Usual(size) => shape.each == BUFFER_BYTES[size],
-            // A buffer much longer than its payload is kept for one that needs it.
+            // A buffer that is much longer than the payload is kept for payloads that need it.
             Wanted::Long(each) => shape.is_long() && (each..=4 * each).contains(&shape.each),
         }
     }
 }
 
 impl Shape {
-    /// Whether its buffers are longer than the usual ones.
+    /// Returns whether the buffers are longer than the usual ones.
     const fn is_long(self) -> bool {
         self.each > MEDIUM_BYTES_MAX
     }
 
-    /// Bytes of the whole slab.
+    /// Returns the bytes of the whole slab.
     pub const fn bytes(self) -> usize {
         self.each * self.count as usize
     }
 
-    /// Bytes that the slab counts of [`LONG_BYTES_MAX`].
+    /// Returns the bytes that the slab counts against [`LONG_BYTES_MAX`].
     fn counted(self) -> usize {
         self.bytes().min(LONG_BYTES_MAX / 2)
     }
@@ -88,9 +88,9 @@ impl Shape {
 struct Own {
     shape: Shape,
     usage: Use,
-    /// Since when the slab was seen to lie idle, if it was not used since.
+    /// When the slab was first seen idle, unless it was used since.
     idle_since: Cell<Option<u64>>,
-    /// The peer's returns when there was no buffer for this use, if one is lacking.
+    /// The peer's word of returns when there was no buffer for this use, if one is lacking.
     seen: Option<u64>,
 }
 
@@ -112,23 +112,22 @@ pub struct Slabs {
 }
 
 impl Slabs {
-    /// No slabs.
+    /// Creates a table without slabs.
     pub const fn new() -> Slabs {
         Slabs { slabs: Vec::new() }
     }
 
-    /// Returns a slab that has a free buffer for so many bytes.
+    /// Returns a slab that has a free buffer for `len` bytes.
     pub fn find(&self, usage: Use, len: usize, has_free: impl Fn(usize) -> bool) -> Option<usize> {
         let wanted = Wanted::of(len);
-        // The last made first, for it has more buffers.
+        // The slab that was created last comes first, since it has more buffers.
         self.slabs.iter().enumerate().rposition(|(number, own)| {
             let own = own.as_ref().filter(|own| own.usage == usage && wanted.takes(own.shape));
             own.is_some() && has_free(number)
         })
     }
 
-    /// Returns the number and the shape of one more slab for payloads of so many bytes, if there may be
-    /// one.
+    /// Returns the number and the shape of one more slab for payloads of `len` bytes, if another one is allowed.
     pub fn next(&self, usage: Use, len: usize) -> Option<(usize, Shape)> {
         let free = self.slabs.iter().position(Option::is_none).unwrap_or(self.slabs.len());
         let wanted = Wanted::of(len);
@@ -157,18 +156,18 @@ impl Slabs {
         (may && free < SLABS_MAX).then_some((free, shape))
     }
 
-    /// Whether there is a slab for payloads of so many bytes, whose buffers come back.
+    /// Returns whether there is a slab for payloads of `len` bytes, whose buffers will be returned.
     pub fn serves(&self, usage: Use, len: usize) -> bool {
         let wanted = Wanted::of(len);
         self.slabs.iter().flatten().any(|own| own.usage == usage && wanted.takes(own.shape))
     }
 
-    /// Whether slabs of the same use that lie idle are given up for one for payloads of so many bytes.
+    /// Returns whether idle slabs of the same use are given up for a slab for payloads of `len` bytes.
     pub fn makes_way(len: usize) -> bool {
         matches!(Wanted::of(len), Wanted::Long(_))
     }
 
-    /// The slab of this number was made.
+    /// Records that the slab of this number was created.
     pub fn made(&mut self, number: usize, usage: Use, shape: Shape) {
         if number >= self.slabs.len() {
             self.slabs.resize_with(number + 1, || None);
@@ -177,19 +176,19 @@ impl Slabs {
         self.slabs[number] = Some(own);
     }
 
-    /// The slab of this number was given up.
+    /// Records that the slab of this number was given up.
     pub fn retired(&mut self, number: usize) {
         self.slabs[number] = None;
     }
 
-    /// A buffer of this slab is used.
+    /// Records that a buffer of this slab is used.
     pub fn used(&self, number: usize) {
         if let Some(Some(own)) = self.slabs.get(number) {
             own.idle_since.set(None);
         }
     }
 
-    /// Notes that there was no buffer for this use, and what the peer has returned of each slab so far.
+    /// Records that there was no buffer for this use, and the peer's returns of each slab so far.
     pub fn lacks(&mut self, usage: Use, returned: impl Fn(usize) -> u64) {
         for (number, own) in self.slabs.iter_mut().enumerate() {
             if let Some(own) = own.as_mut().filter(|own| own.usage == usage) {
@@ -198,12 +197,12 @@ impl Slabs {
         }
     }
 
-    /// Nobody waits for a buffer any more.
+    /// Records that no sender waits for a buffer any more.
     pub fn lacks_none(&mut self) {
         self.slabs.iter_mut().flatten().for_each(|own| own.seen = None);
     }
 
-    /// Whether buffers have come back since there was none: a good part of a slab, or any.
+    /// Returns whether buffers were returned since none was free: a good part of a slab, or any.
     pub fn has_more(&self, part: bool, returned: impl Fn(usize) -> u64) -> bool {
         self.slabs.iter().enumerate().any(|(number, own)| {
             let Some(Own { shape, seen: Some(seen), .. }) = own else { return false };
@@ -212,7 +211,7 @@ impl Slabs {
         })
     }
 
-    /// The slabs for long payloads that lie idle, by their numbers; those of one use, or of all.
+    /// Returns the numbers of the idle slabs for long payloads, of one use or of all.
     pub fn idle(&self, usage: Option<Use>, lies_idle: impl Fn(usize) -> bool) -> Vec<usize> {
         self.long_idle(&lies_idle)
             .filter(|(_, own)| usage.is_none_or(|usage| own.usage == usage))
@@ -220,13 +219,13 @@ impl Slabs {
             .collect()
     }
 
-    /// Those of them that have lain idle for [`SLAB_KEPT_NS`].
+    /// Returns the numbers of the slabs for long payloads that have been idle for [`SLAB_KEPT_NS`].
     pub fn unused(&self, now: u64, lies_idle: impl Fn(usize) -> bool) -> Vec<usize> {
         let idle = self.long_idle(&lies_idle).filter(|(_, own)| own.kept(now) == 0);
         idle.map(|(number, _)| number).collect()
     }
 
-    /// For how many nanoseconds a slab that lies idle is still kept, if one does.
+    /// Returns for how many nanoseconds an idle slab is still kept, if there is one.
     pub fn kept(&self, now: u64, lies_idle: impl Fn(usize) -> bool) -> Option<u64> {
         self.long_idle(&lies_idle).map(|(_, own)| own.kept(now)).min()
     }
@@ -239,7 +238,7 @@ impl Slabs {
 }
 
 impl Own {
-    /// The slab lies idle. Returns for how many nanoseconds it is still kept.
+    /// Records that the slab is idle. Returns for how many nanoseconds it is still kept.
     fn kept(&self, now: u64) -> u64 {
         let since = self.idle_since.get().unwrap_or(now);
         self.idle_since.set(Some(since));
@@ -264,8 +263,16 @@ mod tests {
         let [small, more] = [BUFFERS_FIRST[0], BUFFERS[0]].map(|count| Shape { each: 512, count });
         assert_eq!(shapes, [Some((0, small)), Some((1, more)), None]);
         assert_eq!(make(&mut slabs, Use::Granted, 300), Some((2, more)));
-        assert_eq!(make(&mut slabs, Use::Granted, 300), None, "those that wait need no more");
-        assert_eq!(slabs.find(Use::Requests, 512, |_| true), Some(1), "it has more buffers");
+        assert_eq!(
+            make(&mut slabs, Use::Granted, 300),
+            None,
+            "granted requests need only one slab"
+        );
+        assert_eq!(
+            slabs.find(Use::Requests, 512, |_| true),
+            Some(1),
+            "the second slab has more buffers"
+        );
         assert_eq!(slabs.find(Use::Requests, 512, |number| number == 0), Some(0));
         assert_eq!(slabs.find(Use::Replies, 512, |_| true), None);
         assert_eq!(slabs.find(Use::Requests, 513, |_| true), None);
@@ -279,7 +286,11 @@ mod tests {
         let (first, shape) = make(&mut slabs, Use::Replies, 2 << 20).unwrap();
         assert_eq!(shape, Shape { each: 2 << 20, count: 1 });
         assert_eq!(slabs.find(Use::Replies, 300 << 10, |_| true), Some(first));
-        assert_eq!(slabs.find(Use::Replies, 200 << 10, |_| true), None, "it is much longer");
+        assert_eq!(
+            slabs.find(Use::Replies, 200 << 10, |_| true),
+            None,
+            "the buffers are much longer than the payload"
+        );
         let (_, shape) = make(&mut slabs, Use::Replies, 2 << 20).unwrap();
         assert_eq!(shape.bytes(), LONG_SLAB_BYTES, "one buffer was not enough");
     }
@@ -293,7 +304,7 @@ mod tests {
         assert!(slabs.next(Use::Requests, 200 << 20).is_none() && Slabs::makes_way(200 << 20));
         assert!(slabs.next(Use::Replies, 200 << 20).is_some() && !Slabs::makes_way(64 << 10));
         assert!(make(&mut slabs, Use::Requests, 300 << 10).is_some());
-        assert!(slabs.next(Use::Requests, 2 << 20).is_none(), "there are four");
+        assert!(slabs.next(Use::Requests, 2 << 20).is_none(), "there are four long slabs");
         slabs.retired(1);
         assert_eq!(slabs.next(Use::Requests, 2 << 20).map(|(number, _)| number), Some(1));
     }
@@ -312,12 +323,12 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_slab_or_any_buffer_ends_a_lack_of_its_use() {
+    fn a_returned_buffer_of_the_same_use_ends_the_lack() {
         let mut slabs = Slabs::new();
         make(&mut slabs, Use::Requests, 300);
-        assert!(!slabs.has_more(false, |_| 1), "nothing is lacking");
+        assert!(!slabs.has_more(false, |_| 1), "no buffer is lacking");
         slabs.lacks(Use::Replies, |_| 0);
-        assert!(!slabs.has_more(false, |_| 1), "it is of another use");
+        assert!(!slabs.has_more(false, |_| 1), "the slab has another use");
         slabs.lacks(Use::Requests, |_| 0b100);
         assert!(!slabs.has_more(false, |_| 0b100) && slabs.has_more(false, |_| 0b101));
         assert!(!slabs.has_more(true, |_| 0b101) && slabs.has_more(true, |_| 0b1000));
@@ -326,11 +337,11 @@ mod tests {
     }
 
     #[test]
-    fn a_long_slab_that_nobody_uses_is_given_up_in_time() {
+    fn an_unused_long_slab_is_given_up_in_time() {
         let mut slabs = Slabs::new();
         make(&mut slabs, Use::Requests, 300);
         let (long, _) = make(&mut slabs, Use::Requests, 1 << 20).unwrap();
-        assert_eq!(slabs.kept(5, |_| false), None, "its buffer is lent");
+        assert_eq!(slabs.kept(5, |_| false), None, "the buffer is lent");
         assert_eq!(slabs.kept(5, |_| true), Some(SLAB_KEPT_NS));
         assert_eq!(slabs.kept(9, |_| true), Some(SLAB_KEPT_NS - 4));
         assert!(slabs.unused(4 + SLAB_KEPT_NS, |_| true).is_empty());

@@ -1,4 +1,4 @@
-//! Senders in line, grants that nobody uses, and what is copied: against plain models, and rule by rule.
+//! Tests of queued senders, unused grants and copies: against plain models, and rule by rule.
 
 use super::*;
 use crate::fault::Rule;
@@ -12,7 +12,7 @@ fn outbound(optimism: usize, reserved: usize, copied: usize) -> Outbound<u32> {
     Outbound::new(Bounds { optimism, reserved, copied, grant_kept: GRANT_KEPT_NS })
 }
 
-/// The senders to whom room is given.
+/// Returns the senders that are woken for new room.
 fn woken(outbound: &Outbound<u32>, now: u64) -> Vec<u32> {
     let mut woken = Vec::new();
     outbound.room_came(now, |who| woken.push(*who));
@@ -37,12 +37,12 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 proptest! {
-    /// Whoever comes, leaves, is woken and responds or does not: the first in line is the one with the
-    /// lowest ticket that has not lost its turn, and it alone is in its turn.
+    /// For any order of arriving, leaving, waking and responding: the first in the queue is the sender with the
+    /// lowest ticket that has not lost its turn, and only that sender is in its turn.
     #[test]
-    fn a_line_is_a_sorted_list_of_those_that_respond(acts in prop::collection::vec(act(), 0..200)) {
+    fn a_queue_is_a_sorted_list_of_responding_senders(acts in prop::collection::vec(act(), 0..200)) {
         let line = Line::new();
-        // Of each sender its ticket, whether it stands, and in which round it was woken.
+        // For each sender: its ticket, whether it is queued, and the round in which it was woken.
         let mut senders: Vec<(u64, bool, Option<u64>)> = Vec::new();
         let mut round = 0;
         for act in acts {
@@ -112,7 +112,7 @@ proptest! {
 }
 
 #[test]
-fn a_request_waits_behind_a_line_and_there_is_no_credit_meanwhile() {
+fn a_request_waits_behind_queued_senders_and_there_is_no_credit() {
     let outbound = outbound(2, 1, 1 << 20);
     for _ in 0..3 {
         assert!(outbound.may_go());
@@ -122,21 +122,21 @@ fn a_request_waits_behind_a_line_and_there_is_no_credit_meanwhile() {
     assert_eq!(outbound.admits(|| 0), Ok(false), "three are on their way");
     let first = outbound.stand(None, &1);
     assert!(!outbound.has_room(true, || 0, || false, || false));
-    assert!(outbound.has_room(true, || 1, || false, || false), "one was accepted");
+    assert!(outbound.has_room(true, || 1, || false, || false), "one request was accepted");
     assert_eq!(woken(&outbound, 0), [1]);
-    assert_eq!(outbound.admits(|| 1), Ok(false), "another one is not in its turn");
+    assert_eq!(outbound.admits(|| 1), Ok(false), "it is not the turn of the other sender");
     assert!(!outbound.may_go());
     outbound.line().take_turn(Some(first));
     assert_eq!(outbound.admits(|| 1), Ok(true));
     outbound.went_carefully();
     outbound.line().take_turn(None);
-    outbound.leave(first, |_| panic!("nobody else stands there"));
+    outbound.leave(first, |_| panic!("no other sender is queued"));
     assert_eq!((outbound.heard(3), outbound.may_go()), (Ok(2), true));
     assert_eq!(outbound.heard(5), Err(Rule::CreditAhead { seen: 5, out: 4 }));
 }
 
 #[test]
-fn nothing_goes_before_frames_that_wait() {
+fn no_request_is_sent_before_waiting_frames() {
     let outbound = outbound(8, 1, 1 << 20);
     outbound.bar(true);
     assert!(!outbound.may_go() && !outbound.admits_granted());
@@ -148,14 +148,14 @@ fn nothing_goes_before_frames_that_wait() {
 }
 
 #[test]
-fn a_sender_that_does_not_respond_loses_its_turn_and_comes_back_before_later_ones() {
+fn an_unresponsive_sender_loses_its_turn_and_returns_before_later_ones() {
     let outbound = outbound(0, 1, 0);
     outbound.went();
     let tickets = [1, 2, 3].map(|who| outbound.stand(None, &who));
     assert_eq!(woken(&outbound, 0), [1, 2, 3]);
     outbound.stand(Some(tickets[1]), &2);
     assert!(!outbound.pass_over() && outbound.line().is_stirred());
-    assert!(outbound.pass_over(), "two rounds");
+    assert!(outbound.pass_over(), "the sender was not polled for two rounds");
     assert_eq!(outbound.line().len(), 1);
     outbound.stand(Some(tickets[0]), &1);
     outbound.line().take_turn(Some(tickets[1]));
@@ -171,24 +171,28 @@ fn a_grant_is_used_in_its_turn_or_given_back_in_time() {
     let numbers = [7, 8, 9].map(|who| outbound.ask(who));
     assert_eq!(outbound.poll_grant(numbers[0], &7), Grant::Awaited);
     assert_eq!(outbound.granted(numbers[1], 50), Ok(Some(8)));
-    assert_eq!(outbound.poll_grant(numbers[1], &8), Grant::Awaited, "the first has none yet");
-    assert_eq!(outbound.grants_kept(100), None, "it has responded");
+    assert_eq!(
+        outbound.poll_grant(numbers[1], &8),
+        Grant::Awaited,
+        "the first request has no grant yet"
+    );
+    assert_eq!(outbound.grants_kept(100), None, "the sender has responded");
     assert_eq!(outbound.granted(numbers[0], 100), Ok(Some(7)));
     assert_eq!(outbound.grants_kept(100), Some(GRANT_KEPT_NS));
     assert!(outbound.unused_grants(99 + GRANT_KEPT_NS).is_empty());
     assert_eq!(outbound.unused_grants(100 + GRANT_KEPT_NS), [numbers[0]]);
-    assert_eq!(outbound.withdraw(numbers[0], 200), (true, Some(8)), "the next is woken");
+    assert_eq!(outbound.withdraw(numbers[0], 200), (true, Some(8)), "the next sender is woken");
     assert_eq!(outbound.poll_grant(numbers[0], &7), Grant::Lost);
     assert_eq!(outbound.poll_grant(numbers[1], &8), Grant::Here);
-    assert_eq!(outbound.transferred(numbers[1], 300), None, "the third has no grant");
+    assert_eq!(outbound.transferred(numbers[1], 300), None, "the third request has no grant");
     assert_eq!((outbound.asking(), outbound.withdraw(numbers[1], 300).0), (1, false));
-    assert_eq!(outbound.granted(numbers[0], 400), Ok(None), "it crosses the withdrawal");
+    assert_eq!(outbound.granted(numbers[0], 400), Ok(None), "the grant crosses the withdrawal");
     assert_eq!(outbound.heard(2), Ok(3));
     assert_eq!(outbound.heard(3), Err(Rule::CreditAhead { seen: 3, out: 2 }));
 }
 
 #[test]
-fn longer_requests_lie_in_the_ring_while_nothing_is_refused_and_few_bytes_are_on_their_way() {
+fn longer_requests_use_the_ring_while_none_is_refused_and_few_bytes_are_open() {
     let outbound = outbound(100, 10, 16_000);
     assert_eq!(outbound.room(IN_RING_BYTES_MAX + 1, || 0), Ok(Room::Buffer));
     for number in 0..16 {
@@ -197,14 +201,14 @@ fn longer_requests_lie_in_the_ring_while_nothing_is_refused_and_few_bytes_are_on
         outbound.went();
     }
     assert_eq!(outbound.room(1000, || 0), Ok(Room::Buffer));
-    assert_eq!(outbound.room(1000, || 8), Ok(Room::Ring), "half of them were accepted");
+    assert_eq!(outbound.room(1000, || 8), Ok(Room::Ring), "half of the requests were accepted");
     assert_eq!(outbound.refused(12), Ok(()));
     assert_eq!(outbound.room(1000, || 8), Ok(Room::Buffer));
     assert_eq!((outbound.room(1000, || 13), outbound.open()), (Ok(Room::Ring), (3, 0)));
 }
 
 #[test]
-fn whoever_waits_is_told_of_the_end() {
+fn all_waiters_are_woken_at_the_end() {
     let outbound = outbound(0, 9, 0);
     outbound.stand(None, &1);
     outbound.ask(2);
@@ -216,7 +220,7 @@ fn whoever_waits_is_told_of_the_end() {
 }
 
 #[test]
-fn requests_are_accepted_at_once_until_one_waits_and_the_peer_is_shown_now_and_then() {
+fn requests_are_accepted_at_once_until_one_waits_and_the_count_is_published() {
     let mut budget = Budget::new(600);
     let inbound = Inbound::new(Bounds::new(true), Share::new(600), 3, |_: &&str| 0);
     for _ in 0..2 {
@@ -230,7 +234,7 @@ fn requests_are_accepted_at_once_until_one_waits_and_the_peer_is_shown_now_and_t
     assert_eq!(inbound.keep("longer", 200), Ok(Placed { nack: Some(3) }));
     assert_eq!(inbound.step(&mut budget, true), None);
     inbound.with_share(|share| budget.release(share, 600));
-    assert!(!inbound.look_clear(&budget, true), "two wait");
+    assert!(!inbound.look_clear(&budget, true), "two requests wait");
     assert_eq!(inbound.step(&mut budget, false), None, "too many replies wait");
     let bytes = Budget::price(8);
     let accepted = Step::Accept { request: "short", bytes };
@@ -242,7 +246,7 @@ fn requests_are_accepted_at_once_until_one_waits_and_the_peer_is_shown_now_and_t
 }
 
 #[test]
-fn what_is_copied_is_bounded_and_forgotten_with_its_request() {
+fn copied_bytes_are_bounded_and_released_with_their_requests() {
     let mut budget = Budget::new(1);
     let bounds = Bounds { copied: 100, ..Bounds::new(true) };
     let inbound = Inbound::new(bounds, Share::new(1), 1, |copied: &usize| *copied);
@@ -260,7 +264,7 @@ fn what_is_copied_is_bounded_and_forgotten_with_its_request() {
 }
 
 #[test]
-fn replies_wait_behind_those_of_their_class_and_requests_behind_many_of_them() {
+fn replies_queue_by_class_and_many_waiting_replies_hold_up_requests() {
     let mut budget = Budget::new(20_000);
     let mut owed = Owed::new(10_000, 3_000);
     owed.push_frame("a cancel");
@@ -271,7 +275,7 @@ fn replies_wait_behind_those_of_their_class_and_requests_behind_many_of_them() {
     assert_eq!((owed.classes(), owed.len(), owed.held()), (0b10, 3, budget.held()));
     owed.push_reply("long", 9_000, &mut budget);
     assert!(!owed.takes_requests(&budget), "more than 3,000 bytes wait");
-    assert!(!owed.admits(1_000, &budget) && owed.admits(104, &budget), "its share is taken");
+    assert!(!owed.admits(1_000, &budget) && owed.admits(104, &budget), "the share is used up");
 
     let longer = owed.pop_reply(class_of(1_000)).unwrap();
     owed.put_back_reply(longer, 1);
@@ -287,7 +291,7 @@ fn replies_wait_behind_those_of_their_class_and_requests_behind_many_of_them() {
 }
 
 #[test]
-fn replies_of_other_sessions_stop_requests_too_unless_none_of_ours_waits() {
+fn waiting_replies_of_other_sessions_hold_up_a_session_with_waiting_replies() {
     let mut budget = Budget::new(5_000);
     let (mut one, mut other) = (Owed::new(10_000, 3_000), Owed::new(10_000, 3_000));
     one.push_reply((), 5_000, &mut budget);
@@ -297,7 +301,7 @@ fn replies_of_other_sessions_stop_requests_too_unless_none_of_ours_waits() {
 }
 
 #[test]
-fn frames_that_wait_are_bounded() {
+fn waiting_frames_are_bounded() {
     let mut owed = Owed::default();
     let most = 2 * CALLS_PER_SESSION_MAX;
     for _ in 0..most - 10 {
@@ -309,7 +313,7 @@ fn frames_that_wait_are_bounded() {
     assert_eq!(owed.may_wait(9), Ok(()));
 }
 
-/// The side of a session whose parts are numbers.
+/// A side whose types are numbers.
 struct Numbers;
 
 impl Side for Numbers {
@@ -333,7 +337,7 @@ fn terms() -> Terms {
 }
 
 #[test]
-fn a_handler_that_waits_for_another_node_holds_nothing_and_is_charged_again_after() {
+fn a_handler_that_waits_for_another_node_holds_nothing_meanwhile() {
     let (session, purse) = (session(terms()), Purse::new(1_000));
     let mut charge = Charge::new(1_000);
     charge.polled(false, &session, &purse);
@@ -341,7 +345,7 @@ fn a_handler_that_waits_for_another_node_holds_nothing_and_is_charged_again_afte
     assert!(!session.inbound().is_clear() && !session.may_accept(false, None, &purse));
     charge.polled(true, &session, &purse);
     assert!(purse.take_freed() && session.may_accept(false, None, &purse));
-    assert!(!session.may_accept(true, None, &purse), "one that was granted has a place");
+    assert!(!session.may_accept(true, None, &purse), "a granted request has a place");
     charge.polled(false, &session, &purse);
     charge.polled(false, &session, &purse);
     charge.release(&session, &purse);
@@ -350,11 +354,11 @@ fn a_handler_that_waits_for_another_node_holds_nothing_and_is_charged_again_afte
 }
 
 #[test]
-fn frames_are_written_before_requests_and_longer_replies_when_there_is_room() {
+fn frames_are_sent_before_requests_and_longer_replies_when_there_is_room() {
     let (session, purse) = (session(terms()), Purse::new(1_000));
     session.inbound().reserve(300).unwrap();
     assert_eq!(session.queue_reply("long", 4_000), Ok(true));
-    assert!(session.outbound().may_go(), "it waits for a buffer alone");
+    assert!(session.outbound().may_go(), "the reply waits only for a buffer");
     assert!(session.goes_behind(3_000) && !session.goes_behind(300) && !session.goes_behind(100));
     assert_eq!(session.step(&purse), None, "more than 3,000 bytes wait");
     assert_eq!(session.queue_frame("cancel"), Ok(true));
@@ -378,7 +382,7 @@ fn copies_of_unread_replies_are_bounded() {
 }
 
 #[test]
-fn a_cancel_finds_the_task_or_the_request_that_waits() {
+fn a_cancel_finds_the_task_or_the_waiting_request() {
     let (session, purse) = (session(terms()), Purse::new(1_000));
     let [served, kept] = [1, 2].map(|index| CallNumber::new(index, 1));
     session.serving().insert(served, 7).unwrap();
@@ -389,7 +393,7 @@ fn a_cancel_finds_the_task_or_the_request_that_waits() {
 }
 
 #[test]
-fn a_session_that_ends_gives_back_all_that_it_has() {
+fn the_end_of_a_session_releases_everything() {
     let (session, purse) = (session(terms()), Purse::new(1_000));
     let calls = [4, 5].map(|caller| (session.open_call(caller).unwrap(), caller));
     session.serving().insert(calls[0].0, 6).unwrap();
